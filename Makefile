@@ -1,0 +1,50 @@
+# Each target does its own set-up. Only Python 3.11 or newer, make and a package index are needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install -q
+
+.PHONY: demo test test-long check format bench clean
+.DELETE_ON_ERROR:
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "minidyn needs Python 3.11 or newer; try: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+# Stamps name the sets of packages; they are remade when pyproject.toml changes.
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(PIP) -e .
+	@touch $@
+$(VENV)/.installed-test: pyproject.toml $(VENV)/.installed
+	$(PIP) -e '.[test]'
+	@touch $@
+$(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed-test
+	$(PIP) -e '.[dev]'
+	@touch $@
+$(VENV)/.installed-bench: pyproject.toml $(VENV)/.installed-test
+	$(PIP) -e '.[bench]'
+	@touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/minidyn show puma560
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n 2
+
+test-long: $(VENV)/.installed-test
+	MINIDYN_TEST_LONG=1 $(BIN)/python -m pytest -n 2
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist

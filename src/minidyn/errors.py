@@ -1,0 +1,72 @@
+"""The errors minidyn raises: one root, a handful of children that are also standard types.
+
+A message says what is wrong, where by name, what was found and what was expected, and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "DescriptionError",
+    "LoopError",
+    "MinidynError",
+    "NotRealizable",
+    "ShapeError",
+    "UnknownName",
+    "UnknownParameters",
+    "Unsupported",
+    "near_names",
+]
+
+
+class MinidynError(Exception):
+    """Root of every error minidyn raises on purpose."""
+
+
+class ShapeError(MinidynError, ValueError):
+    """An array has the wrong shape or dtype."""
+
+
+class DescriptionError(MinidynError, ValueError):
+    """A robot description (file, table or argument) is wrong; the message names file, line or element."""
+
+
+class LoopError(DescriptionError):
+    """A kinematic loop does not close; the message gives the residual in metres and radians."""
+
+
+class NotRealizable(MinidynError, ValueError):
+    """Parameters that no rigid body can have, given to a function that needs a physical model."""
+
+
+class UnknownParameters(MinidynError, ValueError):
+    """A value that is needed is not known (NaN); the message names the parameters."""
+
+
+class Unsupported(MinidynError, NotImplementedError):
+    """The robot or option is outside what this method covers; the message names the one to use instead."""
+
+
+class UnknownName(MinidynError, KeyError):
+    """A name that does not exist; the message lists near names."""
+
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+        super().__init__(f"unknown {kind} {name!r}{near_names(str(name), known)}")
+
+    def __str__(self) -> str:  # KeyError would print the repr of the message
+        return str(self.args[0])
+
+
+def near_names(name: str, known: Iterable[str], limit: int = 8) -> str:
+    """Return '; did you mean ...?' or '; known: ...' for an error message."""
+    names = list(known)
+    lower = {candidate.lower(): candidate for candidate in names}
+    near = [lower[match] for match in difflib.get_close_matches(name.lower(), lower, n=3, cutoff=0.6)]
+    if near:
+        return "; did you mean " + " or ".join(repr(candidate) for candidate in near) + "?"
+    if not names:
+        return "; there are none"
+    shown = ", ".join(names[:limit])
+    return f"; known: {shown}" + (f", ... ({len(names)} in all)" if len(names) > limit else "")
