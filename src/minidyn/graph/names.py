@@ -1,0 +1,104 @@
+"""Safe identifiers and comment lines from any text.
+
+Joint and robot names come from files that others wrote. Nothing of them reaches generated code but through
+the functions here: an identifier keeps only letters, digits and underscores, a comment keeps only characters
+that can neither end it nor continue it on another line.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+import unicodedata
+from collections.abc import Iterable
+
+__all__ = ["fresh_prefix", "safe_comment", "safe_identifier"]
+
+LONGEST_NAME = 63  # characters C99 compares in an internal name
+LONGEST_COMMENT = 200
+
+# keywords of C and C++
+_C_KEYWORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
+    char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr
+    constinit continue decltype default delete do double dynamic_cast else enum explicit export
+    extern false far float for friend goto if inline int long mutable namespace near new noexcept
+    not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires
+    restrict return short signed sizeof static static_assert static_cast struct switch template this
+    thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned using
+    virtual void volatile wchar_t while xor xor_eq
+"""
+# names generated Python uses, and what reads as syntax there
+_PYTHON_NAMES = """
+    match type case print exec np numpy jnp jax batch ValueError
+"""
+# macros of common headers, which would rewrite a name silently
+_MACROS = """
+    NULL EOF NAN INFINITY HUGE_VAL HUGE_VALF HUGE_VALL MAXFLOAT FP_NAN FP_INFINITE FP_ZERO FP_NORMAL
+    I errno assert unix linux i386 isnan isinf isfinite isnormal signbit fpclassify isgreater isless
+    isunordered M_E M_PI OVERFLOW UNDERFLOW DOMAIN SING
+"""
+# functions of the C library: one of ours with that name would clash with the compiler's own
+_LIBRARY = """
+    main exit abort abs labs llabs div ldiv atoi atof atol malloc calloc realloc free printf puts
+    putchar scanf memcpy memset memmove memcmp strlen strcpy strcat strcmp index rindex ffs bcmp
+    bcopy bzero signal time clock rand srand qsort bsearch getenv system remove rename read write
+    open close link acos asin atan atan2 cos sin tan cosh sinh tanh acosh asinh atanh exp exp2 exp10
+    expm1 frexp ldexp log log10 log1p log2 logb ilogb modf scalbn scalbln cbrt fabs hypot pow pow10
+    sqrt erf erfc lgamma tgamma gamma ceil floor nearbyint rint lrint llrint round lround llround
+    trunc fmod remainder remquo drem copysign nan nextafter nexttoward fdim fmax fmin fma sincos
+    significand scalb j0 j1 jn y0 y1 yn cabs carg cexp cimag clog conj cpow cproj creal csin ccos
+    csqrt ctan
+"""
+_RESERVED = frozenset(keyword.kwlist).union(
+    _C_KEYWORDS.split(), _PYTHON_NAMES.split(), _MACROS.split(), _LIBRARY.split()
+)
+
+
+def safe_identifier(text: str, taken: Iterable[str] = ()) -> str:
+    """Return an identifier valid in C, C++ and Python that resembles `text` and is not among `taken`.
+
+    Text that is already safe comes back unchanged. Otherwise accents are dropped, runs of other characters
+    become one underscore, keywords and library names get a trailing underscore, and a name already taken gets
+    a number.
+
+    Args:
+        text: Any text, as from a joint's name.
+        taken: Names in use.
+
+    Returns:
+        At most 63 characters of ``[A-Za-z0-9_]``, starting with a letter, without two underscores in a row.
+    """
+    plain = unicodedata.normalize("NFKD", text[: 4 * LONGEST_NAME]).encode("ascii", "ignore").decode()
+    name = re.sub(r"[^A-Za-z0-9]+", "_", plain).lstrip("_")[:LONGEST_NAME]
+    if not name or not name[0].isalpha():
+        name = ("x" + name)[:LONGEST_NAME]
+    if name in _RESERVED:
+        name += "_"
+    used = frozenset(taken)
+    candidate, number = name, 2
+    while candidate in used:
+        suffix = f"_{number}"
+        candidate = name[: LONGEST_NAME - len(suffix)].rstrip("_") + suffix
+        number += 1
+    return candidate
+
+
+def fresh_prefix(prefix: str, taken: Iterable[str]) -> str:
+    """Return `prefix`, lengthened until no name in `taken` is the prefix followed by digits."""
+    used = list(taken)
+    while any(name.startswith(prefix) and name[len(prefix) :].isdigit() for name in used):
+        prefix += prefix[-1]
+    return prefix
+
+
+def safe_comment(text: object) -> str:
+    """Return `text` as one line that is harmless inside a C block comment or after a Python hash sign.
+
+    Printable ASCII stays, except the star and the backslash (they end or continue comments) and the question
+    mark (it begins trigraphs); these and everything else are written as ``<U+002A>``. Long text is cut.
+    """
+    line = str(text)
+    if len(line) > LONGEST_COMMENT:
+        line = line[:LONGEST_COMMENT] + "..."
+    return "".join(c if " " <= c <= "~" and c not in "*\\?" else f"<U+{ord(c):04X}>" for c in line)

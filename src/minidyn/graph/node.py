@@ -1,0 +1,269 @@
+"""Nodes of the expression graph and the rules by which they simplify themselves as they are made.
+
+Robots are full of exact zeros and ones, so simplification is the heart of recording.
+Equal nodes are one object:
+
+* constants fold; adding 0 and multiplying by 0 or ±1 cost nothing; constant factors and offsets in a
+  row merge;
+* a sign is not an operation: every node is plus or minus one *core*, and signs travel outwards, so that a-b
+  and b-a, or (-a)*b and a*b, are one core;
+* operands of commutative operations stand in the order of their creation.
+
+Nodes are numbered as they are made. Nothing depends on addresses or hash seeds: the same recording gives the
+same program in every process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from minidyn.errors import MinidynError, UnknownParameters
+
+if TYPE_CHECKING:
+    from minidyn.graph.scalar import Graph
+
+__all__ = ["Node", "as_float", "not_finite", "other_graph"]
+
+
+class Node:
+    """One scalar of a recorded function: a core of the graph, or its negative.
+
+    Attributes:
+        graph: The graph it belongs to.
+        id: Number of the core.
+        op: Operation of the core: one of the tape's, or ``scale`` (positive constant times core) or ``shift``
+            (core plus constant), which keep constants out of the way of sharing.
+        a: First operand (core number). For ``sqrt`` and ``atan2`` operands
+            have signs and are nodes, in `operands`.
+        b: Second operand (core number), or the number of a scale or shift.
+        value: The number, for a constant; None otherwise.
+        negative: True for the negative of the core.
+        factor: This node is `factor` times the core `base`; ±1 times itself, but for a scale.
+        base: See `factor`.
+        operands: Signed operands where the operation needs them.
+        minus: The negative of this node once someone asked for it.
+    """
+
+    __slots__ = ("a", "b", "base", "factor", "graph", "id", "minus", "negative", "op", "operands", "value")
+
+    __array_ufunc__ = None  # NumPy leaves `array * node` and `np.float64 * node` to the methods below
+
+    graph: Graph
+    id: int
+    op: str
+    a: int
+    b: float
+    value: float | None
+    negative: bool
+    factor: float
+    base: int
+    operands: tuple[Node, ...]
+    minus: Node | None
+
+    def __add__(self, other: Any) -> Node:
+        if other.__class__ is Node:
+            return _add(self, other)
+        number = as_float(other)
+        return _each(_add, self, other) if number is None else _shift(self, number)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Node:
+        if other.__class__ is Node:
+            return _add(self, other.minus or _negate(other))
+        number = as_float(other)
+        return _each(_subtract, self, other) if number is None else _shift(self, -number)
+
+    def __rsub__(self, other: Any) -> Node:
+        minus = self.minus or _negate(self)
+        number = as_float(other)
+        return _each(_add, minus, other) if number is None else _shift(minus, number)
+
+    def __mul__(self, other: Any) -> Node:
+        if other.__class__ is Node:
+            return _multiply(self, other)
+        number = as_float(other)
+        return _each(_multiply, self, other) if number is None else _scale(self, number)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Node:
+        if other.__class__ is Node:
+            return _divide(self, other)
+        number = as_float(other)
+        return _each(_divide, self, other) if number is None else _divide(self, self.graph.constant(number))
+
+    def __rtruediv__(self, other: Any) -> Node:
+        number = as_float(other)
+        if number is None:
+            return _each(lambda node, element: _divide(element, node), self, other)
+        return _divide(self.graph.constant(number), self)
+
+    def __neg__(self) -> Node:
+        return self.minus or _negate(self)
+
+    def __pos__(self) -> Node:
+        return self
+
+    def __repr__(self) -> str:
+        if self.value is not None:
+            return f"Node({self.value!r})"
+        return f"Node({'-' if self.negative else ''}{self.op}#{self.id})"
+
+
+def as_float(value: Any) -> float | None:
+    """Return a Python float for any real number, None for anything else."""
+    if value.__class__ is float:
+        return value
+    if isinstance(value, float | int | np.floating | np.integer):
+        return float(value)
+    if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "fiu":
+        return float(value)
+    return None
+
+
+def _each(operation: Callable[[Node, Node], Node], node: Node, other: Any) -> Node:
+    """Apply an operation between one node and each element of an array (the result is an object array)."""
+    if not isinstance(other, np.ndarray):
+        return cast(Node, NotImplemented)
+    result = np.empty(other.shape, dtype=object)
+    for index, element in np.ndenumerate(other):
+        lifted = element if element.__class__ is Node else node.graph.constant(element)
+        result[index] = operation(node, lifted)
+    return cast(Node, result)
+
+
+def not_finite(value: float) -> UnknownParameters:
+    """Return the error for a constant that is infinite or not a number."""
+    return UnknownParameters(
+        f"a constant of the recorded function is {value}; expected a finite number: give the unknown value, "
+        "or record it as an argument"
+    )
+
+
+def other_graph() -> MinidynError:
+    """Return the error for operands of different graphs."""
+    return MinidynError("scalars of two graphs meet in one operation; record a function in one graph")
+
+
+def _negate(x: Node) -> Node:
+    """Return -x: the same core with the other sign, at no cost."""
+    if x.value is not None:
+        return x.graph.constant(-x.value)
+    node = Node.__new__(Node)
+    node.graph = x.graph
+    node.id = x.id
+    node.op = x.op
+    node.a = x.a
+    node.b = x.b
+    node.value = None
+    node.negative = not x.negative
+    node.factor = -x.factor
+    node.base = x.base
+    node.operands = x.operands
+    node.minus = x
+    x.minus = node
+    return node
+
+
+def _add(x: Node, y: Node) -> Node:
+    if x.value is not None:
+        return _shift(y, x.value)
+    if y.value is not None:
+        return _shift(x, y.value)
+    graph = x.graph
+    if graph is not y.graph:
+        raise other_graph()
+    if x.base == y.base:  # c1 x + c2 x, and x - x
+        return _scale(graph.nodes[x.base], x.factor + y.factor)
+    i, j = x.id, y.id
+    if i > j:
+        i, j = j, i
+        x, y = y, x
+    core = graph.find("add" if x.negative is y.negative else "sub", i, j)
+    return core.minus or _negate(core) if x.negative else core
+
+
+def _subtract(x: Node, y: Node) -> Node:
+    return _add(x, y.minus or _negate(y))
+
+
+def _shift(x: Node, number: float) -> Node:
+    """Return x + number; the core is z + k with k of either sign."""
+    if x.value is not None:
+        return x.graph.constant(x.value + number)
+    graph = x.graph
+    k = -number if x.negative else number
+    z = x.id
+    if x.op == "shift":
+        k += x.b
+        z = x.a
+    if k == 0.0:
+        core = graph.nodes[z]
+    elif k - k != 0.0:
+        raise not_finite(number)
+    else:
+        core = graph.find("shift", z, k)
+    return core.minus or _negate(core) if x.negative else core
+
+
+def _multiply(x: Node, y: Node) -> Node:
+    if x.value is not None:
+        return _scale(y, x.value)
+    if y.value is not None:
+        return _scale(x, y.value)
+    graph = x.graph
+    if graph is not y.graph:
+        raise other_graph()
+    i, j = x.id, y.id
+    core = graph.find("mul", i, j) if i <= j else graph.find("mul", j, i)
+    return core if x.negative is y.negative else core.minus or _negate(core)
+
+
+def _scale(x: Node, number: float) -> Node:
+    """Return number * x; the core is k z with k positive."""
+    if number == 1.0:
+        return x
+    if number == -1.0:
+        return x.minus or _negate(x)
+    graph = x.graph
+    if number == 0.0:
+        return graph.zero
+    if x.value is not None:
+        return graph.constant(x.value * number)
+    if number - number != 0.0:
+        raise not_finite(number)
+    k, z = number * x.factor, x.base
+    if k == 0.0 or k - k != 0.0:  # the product of two constants left the range of floats: keep them apart
+        k, z = -number if x.negative else number, x.id
+    size = abs(k)
+    if size == 1.0:
+        core = graph.nodes[z]
+    else:
+        core = graph.find("scale", z, size)
+        core.factor, core.base = size, z
+    return core if k > 0.0 else core.minus or _negate(core)
+
+
+def _divide(x: Node, y: Node) -> Node:
+    graph = x.graph
+    if graph is not y.graph:
+        raise other_graph()
+    if y.value is not None:
+        if x.value is not None:
+            return graph.constant(x.value / y.value)
+        inverse = 1.0 / y.value
+        if inverse - inverse == 0.0:
+            return _scale(x, inverse)
+    elif x.value is None and x.base == y.base:
+        return graph.constant(x.factor / y.factor)
+    if x.value == 0.0:
+        return graph.zero
+    negative = x.negative is not y.negative
+    if x.value is not None and x.value < 0.0:
+        x, negative = graph.constant(-x.value), not negative
+    core = graph.find("div", x.id, y.id)
+    return core.minus or _negate(core) if negative else core
