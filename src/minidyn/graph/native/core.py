@@ -1,0 +1,232 @@
+"""The tape as straight-line code on vectors: one sample per lane, one block of samples per call.
+
+A block holds every scalar of an argument or result as one vector, one after the other: scalar e of a block
+lies at offset e * width. All addresses are then constants, no two columns collide in the cache, and with
+width 1 a block is an ordinary contiguous array.
+
+Three functions come out of a tape:
+
+- `@once(uniform arguments..., u)` computes what depends on uniform arguments alone, into the small buffer u;
+- `@fill(results..., u)` writes outputs that do not depend on the sample; they stay in a block that is used
+  again;
+- `@core.<width>(arguments..., results..., u)` computes one block, everything else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+from minidyn.graph.function import Function
+from minidyn.graph.native.sincos import atan2_text, sincos_text
+from minidyn.graph.native.text import FLAGS, splat, suffix, vector
+
+__all__ = ["Plan", "core_text", "fill_text", "helper_text", "once_text", "parameters"]
+
+_BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is computed where: the tape split into constants, once per call and once per sample."""
+
+    function: Function
+
+    @cached_property
+    def constants(self) -> dict[int, float]:
+        """Value of each constant step."""
+        return {
+            index: step.value
+            for index, step in enumerate(self.function.tape)
+            if step.op == "const" and isinstance(step.value, float | int)
+        }
+
+    @cached_property
+    def slots(self) -> dict[int, int]:
+        """Place in the buffer u of each step computed once per call that the rest needs."""
+        once = self.function.uniform_steps
+        needed = {index for outputs in self.function.outputs for index in outputs}
+        for index, step in enumerate(self.function.tape):
+            if index not in once:
+                needed.update(step.args)
+        kept = sorted(index for index in needed if index in once and index not in self.constants)
+        return {index: slot for slot, index in enumerate(kept)}
+
+    @cached_property
+    def stores(self) -> dict[int, list[tuple[int, int]]]:
+        """For each step that is an output: the results and positions it goes to."""
+        places: dict[int, list[tuple[int, int]]] = {}
+        for result, outputs in enumerate(self.function.outputs):
+            for position, index in enumerate(outputs):
+                places.setdefault(index, []).append((result, position))
+        return places
+
+    @cached_property
+    def block_sizes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Scalars per sample in the block of each argument (none for uniform ones) and of each result."""
+        arguments = tuple(0 if argument.uniform else argument.size for argument in self.function.arguments)
+        return arguments, tuple(result.size for result in self.function.results)
+
+
+def parameters(plan: Plan) -> str:
+    """Return the parameter list of `@core`: a pointer per argument and result, and u."""
+    function = plan.function
+    names = [f"a{index}" for index in range(len(function.arguments))]
+    names += [f"o{index}" for index in range(len(function.results))]
+    return ", ".join(f"ptr noalias %{name}" for name in [*names, "u"])
+
+
+def helper_text(plan: Plan, width: int) -> str:
+    """Return the declarations and functions that the steps of `@once` (scalar) and `@core` call."""
+    once = plan.function.uniform_steps
+    needed: dict[tuple[str, int], None] = {}
+    for index, step in enumerate(plan.function.tape):
+        kind = "sin" if step.op == "cos" else step.op
+        needed[kind, 1 if index in once else width] = None
+    text = ""
+    for kind, lanes in needed:
+        if kind == "sin":
+            text += sincos_text(lanes)
+        elif kind == "atan2":
+            text += atan2_text(lanes)
+        elif kind == "sqrt":
+            text += f"declare {vector(lanes)} @llvm.sqrt.{suffix(lanes)}({vector(lanes)})\n"
+    return text
+
+
+class _Steps:
+    """Emits steps of a tape one by one; the value of step i is %v<i> or a constant."""
+
+    def __init__(self, plan: Plan, width: int, *, once: bool) -> None:
+        self.plan = plan
+        self.width = width
+        self.real = vector(width)
+        self.once = once
+        self.lines: list[str] = []
+        self.names: dict[int, str] = {}
+        self.pairs: dict[int, int] = {}
+
+    def value(self, index: int) -> str:
+        """Return the operand for a step: loads of inputs and of u appear at the first use."""
+        name = self.names.get(index)
+        if name is not None:
+            return name
+        plan = self.plan
+        if index in plan.constants:
+            name = splat(plan.constants[index], self.width)
+        elif not self.once and index in plan.slots:
+            name = self._spread(index, plan.slots[index])
+        else:
+            name = f"%v{index}"
+            self._step(index, name)
+        self.names[index] = name
+        return name
+
+    def _spread(self, index: int, slot: int) -> str:
+        """Load a number that serves the whole call into every lane (the processor does it while loading)."""
+        lines, real = self.lines, self.real
+        lines.append(f"  %p{index} = getelementptr double, ptr %u, i64 {slot}")
+        if self.width == 1:
+            lines.append(f"  %v{index} = load double, ptr %p{index}, align 8")
+            return f"%v{index}"
+        lines.append(f"  %l{index} = load double, ptr %p{index}, align 8")
+        lines.append(f"  %i{index} = insertelement {real} undef, double %l{index}, i32 0")
+        lines.append(
+            f"  %v{index} = shufflevector {real} %i{index}, {real} undef, "
+            f"<{self.width} x i32> zeroinitializer"
+        )
+        return f"%v{index}"
+
+    def _step(self, index: int, name: str) -> None:
+        step = self.plan.function.tape[index]
+        real, width = self.real, self.width
+        if step.op == "input":
+            argument, element = cast("tuple[int, int]", step.value)
+            self.lines.append(f"  %p{index} = getelementptr double, ptr %a{argument}, i64 {element * width}")
+            self.lines.append(f"  {name} = load {real}, ptr %p{index}, align {8 * width}")
+            return
+        operands = [self.value(arg) for arg in step.args]
+        if step.op in _BINARY:
+            self.lines.append(f"  {name} = {_BINARY[step.op]} {FLAGS} {real} {operands[0]}, {operands[1]}")
+        elif step.op == "neg":
+            self.lines.append(f"  {name} = fneg {FLAGS} {real} {operands[0]}")
+        elif step.op in ("sin", "cos"):
+            pair = self._pair(step.args[0], operands[0])
+            place = 0 if step.op == "sin" else 1
+            self.lines.append(f"  {name} = extractvalue {{ {real}, {real} }} %sc{pair}, {place}")
+        elif step.op == "sqrt":
+            self.lines.append(f"  {name} = call {real} @llvm.sqrt.{suffix(width)}({real} {operands[0]})")
+        elif step.op == "atan2":
+            self.lines.append(
+                f"  {name} = call {real} @atan2.{width}({real} {operands[0]}, {real} {operands[1]})"
+            )
+        elif step.op == "sign":
+            self._sign(name, operands[0])
+        else:
+            raise AssertionError(f"operation {step.op!r} has no native code")
+
+    def _pair(self, angle: int, operand: str) -> int:
+        """Sine and cosine of one angle come from one call."""
+        if angle not in self.pairs:
+            self.pairs[angle] = angle
+            real = self.real
+            self.lines.append(
+                f"  %sc{angle} = call {{ {real}, {real} }} @sincos.{self.width}({real} {operand})"
+            )
+        return self.pairs[angle]
+
+    def _sign(self, name: str, operand: str) -> None:
+        real, bit = self.real, vector(self.width, "i1")
+        one, minus = splat(1.0, self.width), splat(-1.0, self.width)
+        zero = splat(0.0, self.width)
+        self.lines += [
+            f"  {name}.p = fcmp ogt {real} {operand}, {zero}",
+            f"  {name}.n = fcmp olt {real} {operand}, {zero}",
+            f"  {name}.s = select {bit} {name}.n, {real} {minus}, {real} {operand}",
+            f"  {name} = select {bit} {name}.p, {real} {one}, {real} {name}.s",
+        ]
+
+    def store(self, pointer: str, offset: int, value: str, tag: str) -> None:
+        """Append a store of a whole vector at a constant offset."""
+        self.lines.append(f"  %{tag} = getelementptr double, ptr %{pointer}, i64 {offset * self.width}")
+        self.lines.append(f"  store {self.real} {value}, ptr %{tag}, align {8 * self.width}")
+
+    def results(self, index: int) -> None:
+        """Store a step to every result element it is, at once: it need not stay in a register."""
+        for result, position in self.plan.stores.get(index, ()):
+            self.store(f"o{result}", position, self.value(index), f"s{result}.{position}")
+
+
+def core_text(plan: Plan, width: int) -> str:
+    """Return `@core.<width>`."""
+    steps = _Steps(plan, width, once=False)
+    once = plan.function.uniform_steps
+    for index, step in enumerate(plan.function.tape):
+        if index in once or (step.op == "input" and index not in plan.stores):
+            continue
+        steps.value(index)
+        steps.results(index)
+    body = "\n".join(steps.lines)
+    return f"define internal void @core.{width}({parameters(plan)}) noinline #0 {{\n{body}\n  ret void\n}}\n"
+
+
+def once_text(plan: Plan) -> str:
+    """Return `@once`: scalar code into u."""
+    steps = _Steps(plan, 1, once=True)
+    for index in sorted(plan.function.uniform_steps):
+        value = steps.value(index)
+        if index in plan.slots:
+            steps.store("u", plan.slots[index], value, f"u{plan.slots[index]}")
+    body = "\n".join(steps.lines)
+    return f"define internal void @once({parameters(plan)}) noinline #0 {{\n{body}\n  ret void\n}}\n"
+
+
+def fill_text(plan: Plan, width: int) -> str:
+    """Return `@fill.<width>`: outputs that are constants or depend on uniform arguments alone."""
+    steps = _Steps(plan, width, once=False)
+    for index in plan.stores:
+        if index in plan.constants or index in plan.slots:
+            steps.results(index)
+    body = "\n".join(steps.lines)
+    return f"define internal void @fill.{width}({parameters(plan)}) noinline #0 {{\n{body}\n  ret void\n}}\n"

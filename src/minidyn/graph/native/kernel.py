@@ -1,0 +1,251 @@
+"""A function compiled for this machine, callable with arrays."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from minidyn.graph.function import Function
+from minidyn.graph.native.arrays import Array, batch_shape, check_out, flat_rows, take_argument
+from minidyn.graph.native.core import Plan, core_text, fill_text, helper_text, once_text
+from minidyn.graph.native.host import Code, compile_text, host
+from minidyn.graph.native.rows import copy_text, rows_text, scratch_layout, tile_text
+from minidyn.graph.native.single import make_builtin, single_text
+from minidyn.graph.native.text import FOOTER
+from minidyn.graph.native.threads import run_split
+
+__all__ = ["NativeFunction", "compile_function"]
+
+_CACHE: dict[tuple[str, int], NativeFunction] = {}
+_WORTH_SPLITTING = 2_000_000  # tape steps times samples a piece must have: about 0.1 ms of work
+
+_ROWS = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_TILE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
+_SINGLE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def compile_function(function: Function, *, width: int | None = None) -> NativeFunction:
+    """Return the function compiled for this machine; the same function is compiled once per process.
+
+    Args:
+        function: What to compile.
+        width: Samples computed side by side: 1, 2, 4 or 8. None takes what the machine's vector registers
+            hold.
+    """
+    lanes = host().width if width is None else width
+    if lanes not in (1, 2, 4, 8):
+        raise ValueError(f"width is {width!r}, expected 1, 2, 4, 8 or None")
+    key = function.fingerprint, lanes
+    native = _CACHE.get(key)
+    if native is None:
+        native = _CACHE.setdefault(key, NativeFunction(function, lanes))
+    return native
+
+
+class NativeFunction:
+    """A compiled function.
+
+    Calling it computes a batch or one sample. `fast` is the same call without a Python frame: a builtin that
+    handles one sample of contiguous float64 vectors by itself and passes everything else on.
+
+    Attributes:
+        function: What was compiled.
+        width: Samples computed side by side.
+        fast: The quickest way to call: as `native(...)`, for any arguments.
+        llvm_ir: The code, as LLVM text.
+    """
+
+    fast: Callable[..., Any]
+
+    def __init__(self, function: Function, width: int) -> None:
+        self.function = function
+        self.width = width
+        self._plan = Plan(function)
+        self._scratch: list[tuple[Any, int]] = []
+        self._descriptor = ctypes.c_int64 * (3 * (len(function.arguments) + len(function.results)))
+        sizes = tuple(argument.size for argument in function.arguments)
+        shapes = tuple(result.shape for result in function.results)
+        made = make_builtin(function.name, sizes, shapes, self._general)
+        self._record = None if made is None else made[1]
+        self.fast = self._general if made is None else made[0]
+
+    def __repr__(self) -> str:
+        return f"NativeFunction({self.function!r}, width {self.width})"
+
+    def __call__(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
+        """Compute the results for a batch of samples, or one.
+
+        Args:
+            *arrays: One per argument, shape batch + (size,); leading shapes broadcast against each other. A
+                uniform argument has shape (size,). Any real dtype and memory layout.
+            out: Array to write, or a tuple of them for several results: float64 of exactly the result's
+                shape, any strides. It may overlap the inputs.
+            threads: Number of threads a large batch is split over.
+
+        Returns:
+            An array of shape batch + result shape, or a tuple of them for several results.
+
+        Raises:
+            ShapeError: If an array does not fit; the message names the argument.
+            TypeError: If the number of arrays is wrong.
+        """
+        return self._general(*arrays, out=out, threads=threads)
+
+    @cached_property
+    def llvm_ir(self) -> str:
+        """The LLVM text of the vector code."""
+        plan, width = self._plan, self.width
+        head = f"; {self.function!r}, {width} samples side by side, fingerprint {self.function.fingerprint}\n"
+        parts = (helper_text(plan, width), once_text(plan), fill_text(plan, width), core_text(plan, width))
+        return (
+            head
+            + "".join(parts)
+            + copy_text(plan, width)
+            + rows_text(plan, width)
+            + tile_text(plan, width)
+            + FOOTER
+        )
+
+    @cached_property
+    def code(self) -> Code:
+        """The vector code in memory: entries "rows" and "tile" (see :mod:`minidyn.graph.native.rows`)."""
+        return compile_text(self.llvm_ir, ("rows", "tile"))
+
+    @cached_property
+    def single_code(self) -> Code:
+        """The scalar code in memory: entry "single"."""
+        return compile_text(single_text(self._plan), ("single",))
+
+    def tile(self, arguments: Sequence[Array], results: Sequence[Array], *, fill: bool = True) -> None:
+        """Compute packed blocks, nothing moved or checked for the caller: the inside of a streaming loop.
+
+        Machine code that computes tile by tile calls `code.addresses["tile"]` itself, as
+        `void tile(double **arguments, double **results, double *work, int64 blocks, int64 fill)`.
+
+        Args:
+            arguments: Per argument a contiguous array (blocks, size, width) aligned to 64 bytes: lane l of
+                block b is sample b * width + l. A uniform argument is (size,).
+            results: Per result a contiguous aligned array (blocks, size, width) to write.
+            fill: Whether to write outputs that are the same for every sample (structural zeros, constants);
+                False when the tile has been filled once before.
+        """
+        tables = []
+        for arrays in (arguments, results):
+            addresses = [array.__array_interface__["data"][0] for array in arrays]
+            tables.append((ctypes.c_void_p * len(addresses))(*addresses))
+        blocks = next(
+            (
+                len(array)
+                for array, argument in zip(arguments, self.function.arguments)
+                if not argument.uniform
+            )
+        )
+        work = (ctypes.c_double * max(1, self.slots))()
+        _TILE(self.code.addresses["tile"])(*tables, work, blocks, int(fill))
+
+    @cached_property
+    def slots(self) -> int:
+        """Doubles of work space that `tile` needs."""
+        return len(self._plan.slots)
+
+    @cached_property
+    def _rows(self) -> Callable[..., None]:
+        return _ROWS(self.code.addresses["rows"])
+
+    @cached_property
+    def _single(self) -> Callable[..., None]:
+        call = _SINGLE(self.single_code.addresses["single"])
+        if self._record is not None:  # from now on the builtin does it without asking
+            self._record[0] = self.single_code.addresses["single"]
+        return call
+
+    def _general(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
+        function = self.function
+        name, arguments, results = function.name, function.arguments, function.results
+        if len(arrays) != len(arguments):
+            wanted = ", ".join(argument.name for argument in arguments)
+            raise TypeError(f"{name}: got {len(arrays)} array(s), expected {len(arguments)}: {wanted}")
+        if not isinstance(threads, int) or threads < 1:
+            raise ValueError(f"{name}: threads is {threads!r}, expected a positive integer")
+        taken = [take_argument(value, argument, name) for value, argument in zip(arrays, arguments)]
+        batch = batch_shape(taken, arguments, name)
+        if out is None:
+            targets: list[Array] = [np.empty((*batch, *result.shape)) for result in results]
+        else:
+            targets = check_out(out, results, batch, name)
+            taken = [
+                array.copy() if any(np.may_share_memory(array, target) for target in targets) else array
+                for array in taken
+            ]
+        count = 1
+        for extent in batch:
+            count *= extent
+        if count:
+            self._fill(taken, targets, batch, count, threads)
+        if isinstance(out, list | tuple) or len(targets) != 1:
+            return tuple(targets)
+        return targets[0]
+
+    def _fill(
+        self, taken: list[Array], targets: list[Array], batch: tuple[int, ...], count: int, threads: int
+    ) -> None:
+        """Compute into `targets`, through copies where an array has no two-stride view."""
+        places = []
+        for target, result in zip(targets, self.function.results):
+            flat = target.reshape(count, result.size)
+            if result.size and not np.may_share_memory(flat, target):
+                flat = np.empty((count, result.size))
+            places.append(flat)
+        rows = [
+            np.ascontiguousarray(array) if argument.uniform else flat_rows(array, batch, count)
+            for array, argument in zip(taken, self.function.arguments)
+        ]
+        if batch == ():
+            self._run_single(rows, places)
+        else:
+            self._run_rows(rows, places, count, threads)
+        for target, flat in zip(targets, places):
+            if flat.size and not np.may_share_memory(flat, target):
+                target[...] = flat.reshape(target.shape)
+
+    def _run_single(self, rows: list[Array], places: list[Array]) -> None:
+        """One sample: scalar code, which wants contiguous aligned arrays."""
+        ins = [np.require(array, np.float64, ["C", "A"]) for array in rows]
+        outs = [np.require(place, np.float64, ["C", "A", "W"]) for place in places]
+        addresses = [array.__array_interface__["data"][0] for array in (*ins, *outs)]
+        table = (ctypes.c_void_p * len(addresses))(*addresses)
+        self._single(ctypes.addressof(table), ctypes.addressof(table) + 8 * len(ins))
+        for place, array in zip(places, outs):
+            if array is not place:
+                place[...] = array
+
+    def _run_rows(self, rows: list[Array], places: list[Array], count: int, threads: int) -> None:
+        words: list[int] = []
+        for array in (*rows, *places):
+            words += (array.__array_interface__["data"][0], array.strides[0], array.strides[-1])
+        descriptor = self._descriptor(*words)
+        pieces = min(threads, count * len(self.function.tape) // _WORTH_SPLITTING)
+
+        def work(begin: int, end: int) -> None:
+            scratch = self._borrow()
+            self._rows(descriptor, scratch[1], begin, end)
+            self._scratch.append(scratch)
+
+        if pieces > 1:
+            run_split(work, count, pieces, self.width)
+        else:
+            work(0, count)
+
+    def _borrow(self) -> tuple[Any, int]:
+        """Return aligned work space that no other thread uses."""
+        try:
+            return self._scratch.pop()
+        except IndexError:
+            size = scratch_layout(self._plan, self.width)[3]
+            buffer = np.zeros(size + 16)
+            address = int(buffer.__array_interface__["data"][0])
+            return buffer, -(-address // 64) * 64
