@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,8 +67,7 @@ def run_tape(
         if step.op == "const":
             values.append(step.value)
         elif step.op == "input":
-            assert isinstance(step.value, tuple)
-            argument, element = step.value
+            argument, element = cast(tuple[int, int], step.value)
             values.append(columns[argument][element])
         else:
             values.append(table[step.op](*[values[index] for index in step.args]))

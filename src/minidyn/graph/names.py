@@ -50,6 +50,7 @@ _LIBRARY = """
     significand scalb j0 j1 jn y0 y1 yn cabs carg cexp cimag clog conj cpow cproj creal csin ccos
     csqrt ctan
 """
+_MACRO = re.compile(r"(M|FP|HUGE|MATH)_([A-Z0-9]+_)*[A-Z0-9]+")
 _RESERVED = frozenset(keyword.kwlist).union(
     _C_KEYWORDS.split(), _PYTHON_NAMES.split(), _MACROS.split(), _LIBRARY.split()
 )
@@ -73,8 +74,8 @@ def safe_identifier(text: str, taken: Iterable[str] = ()) -> str:
     name = re.sub(r"[^A-Za-z0-9]+", "_", plain).lstrip("_")[:LONGEST_NAME]
     if not name or not name[0].isalpha():
         name = ("x" + name)[:LONGEST_NAME]
-    if name in _RESERVED:
-        name += "_"
+    if name in _RESERVED or _MACRO.fullmatch(name):
+        name = name[: LONGEST_NAME - 1].rstrip("_") + "_"
     used = frozenset(taken)
     candidate, number = name, 2
     while candidate in used:

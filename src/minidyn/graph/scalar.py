@@ -125,6 +125,8 @@ class Graph:
                 raise other_graph()
             flat.append(value)
             return ()
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            return self._flatten(label, value[()], flat)
         number = as_float(value)
         if number is not None:
             flat.append(self.constant(number))

@@ -1,0 +1,172 @@
+"""Forward-mode derivatives, recorded as more nodes of the same graph.
+
+Each core passes on, for every direction in which it changes at all, the node of its rate of change.
+Directions in which it does not change are not stored, so that the derivative of a long chain with respect to
+one joint costs only what that joint moves. One reciprocal serves all directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+from minidyn.errors import UnknownName
+from minidyn.graph.function import Function
+from minidyn.graph.rebuild import open_graph, shaped
+from minidyn.graph.scalar import Graph, Node, Scalar, cos, sin
+from minidyn.graph.tape import reachable
+
+__all__ = ["derivatives", "jacobian", "jvp", "tangents"]
+
+
+def jacobian(function: Function, wrt: str) -> Function:
+    """Return the function of all derivatives with respect to one argument.
+
+    Args:
+        function: The function to differentiate.
+        wrt: Name of the argument.
+
+    Returns:
+        A function of the same arguments. For each result ``y`` of shape s it has a result ``dy_dWRT`` of
+        shape s + (size of the argument,). The derivative of a sign is 0.
+    """
+    at = _argument(function, wrt)
+    graph, columns, outputs = open_graph(function)
+    size = len(columns[at])
+    results = {}
+    rates = derivatives(list(chain.from_iterable(outputs)), columns[at])
+    for result, rows in zip(function.results, _split(rates, outputs)):
+        flat = [entry for row in rows for entry in row]
+        results[f"d{result.name}_d{wrt}"] = shaped(flat, (*result.shape, size))
+    return graph.function(f"{function.name}_d{wrt}", results)
+
+
+def jvp(function: Function, seeds: Sequence[str]) -> Function:
+    """Return the function of directional derivatives (Jacobian times vector) without forming the Jacobian.
+
+    Args:
+        function: The function to differentiate.
+        seeds: Names of the arguments that move.
+
+    Returns:
+        A function of the same arguments followed by one argument ``X_tangent`` for each X in `seeds`; each
+        result ``y`` becomes ``y_tangent``.
+    """
+    places = [_argument(function, name) for name in seeds]
+    graph, columns, outputs = open_graph(function)
+    moving: dict[Node, Scalar] = {}
+    for name, at in zip(seeds, places):
+        uniform = function.arguments[at].uniform
+        moving.update(zip(columns[at], graph.inputs(f"{name}_tangent", len(columns[at]), uniform=uniform)))
+    rates = _split(tangents(list(chain.from_iterable(outputs)), moving), outputs)
+    results = {f"{r.name}_tangent": shaped(rate, r.shape) for r, rate in zip(function.results, rates)}
+    return graph.function(f"{function.name}_tangent", results)
+
+
+def tangents(nodes: Sequence[Scalar], seeds: Mapping[Node, Scalar]) -> list[Scalar]:
+    """Return the rate of change of each node when the seeds move at given rates.
+
+    With ``{q: dq}`` as seeds this is the time derivative of expressions in q.
+
+    Args:
+        nodes: Nodes of one graph, or numbers.
+        seeds: Rate of change (node or number) of each moving node. A seed need not be an input: what it was
+            made from is then held still.
+    """
+    rates = _forward(nodes, {node: {0: rate} for node, rate in seeds.items()})
+    return [rate.get(0, 0.0) for rate in rates]
+
+
+def derivatives(nodes: Sequence[Scalar], wrt: Sequence[Node]) -> list[list[Scalar]]:
+    """Return each node's derivatives with respect to each node of `wrt`, recorded in the same graph."""
+    rates = _forward(nodes, {node: {column: 1.0} for column, node in enumerate(wrt)})
+    return [[rate.get(column, 0.0) for column in range(len(wrt))] for rate in rates]
+
+
+def _argument(function: Function, name: str) -> int:
+    names = [argument.name for argument in function.arguments]
+    if name not in names:
+        raise UnknownName(f"argument of {function.name}", name, names)
+    return names.index(name)
+
+
+def _split(flat: list[Scalar], like: list[list[Scalar]]) -> list[list[Scalar]]:
+    parts, start = [], 0
+    for block in like:
+        parts.append(flat[start : start + len(block)])
+        start += len(block)
+    return parts
+
+
+Rates = dict[int, Scalar]  # direction -> rate of change; absent where there is none
+
+
+def _forward(nodes: Sequence[Scalar], seeds: Mapping[Node, Rates]) -> list[Rates]:
+    outputs = [node for node in nodes if isinstance(node, Node)]
+    if not outputs:
+        return [{} for _ in nodes]
+    graph = outputs[0].graph
+    known: dict[int, Rates] = {}
+    for seed, rates in seeds.items():
+        known[seed.id] = {k: -rate if seed.negative else rate for k, rate in rates.items()}
+    for index in reachable(graph.nodes, outputs):
+        if index not in known:
+            rates = _core_rates(graph, graph.nodes[index], known)
+            if rates:
+                known[index] = rates
+    return [_signed(node, known) if isinstance(node, Node) else {} for node in nodes]
+
+
+def _signed(node: Node, known: Mapping[int, Rates]) -> Rates:
+    rates = known.get(node.id, {})
+    return {k: -rate for k, rate in rates.items()} if node.negative else rates
+
+
+def _core_rates(graph: Graph, node: Node, known: Mapping[int, Rates]) -> Rates:
+    """Apply the rule of one operation."""
+    op = node.op
+    if op in ("const", "input", "sign"):
+        return {}
+    if op in ("sqrt", "atan2"):
+        first, *rest = node.operands
+        da = _signed(first, known)
+        if op == "sqrt":
+            return _times(da, 0.5 / node) if da else {}
+        db = _signed(rest[0], known)
+        if not da and not db:
+            return {}
+        inverse = 1.0 / (first * first + rest[0] * rest[0])
+        return _sum(_times(da, rest[0] * inverse), _times(db, -first * inverse))
+    a = graph.nodes[node.a]
+    da = known.get(a.id, {})
+    if op == "shift":
+        return da
+    if op == "scale":
+        return _times(da, node.b)
+    if op == "sin":
+        return _times(da, cos(a)) if da else {}
+    if op == "cos":
+        return _times(da, -sin(a)) if da else {}
+    b = graph.nodes[int(node.b)]
+    db = known.get(b.id, {})
+    if op == "add":
+        return _sum(da, db)
+    if op == "sub":
+        return _sum(da, _times(db, -1.0))
+    if op == "mul":
+        return _sum(_times(da, b), _times(db, a))
+    if not da and not db:
+        return {}
+    inverse = 1.0 / b
+    return _times(_sum(da, _times(db, -node)), inverse)
+
+
+def _times(rates: Rates, factor: Scalar) -> Rates:
+    return {k: rate * factor for k, rate in rates.items()}
+
+
+def _sum(first: Rates, second: Rates) -> Rates:
+    total = dict(first)
+    for k, rate in second.items():
+        total[k] = total[k] + rate if k in total else rate
+    return total
