@@ -349,7 +349,7 @@ def test_position_in_a_batch_does_not_matter(plain: tuple[Function, NativeFuncti
 def test_same_function_is_compiled_once() -> None:
     assert compile_function(random_function(1)) is compile_function(random_function(1))
     assert compile_function(random_function(1), width=2) is not compile_function(random_function(1), width=4)
-    assert "define void @rows" in compile_function(random_function(1)).llvm_ir
+    assert "define i32 @rows" in compile_function(random_function(1)).llvm_ir
     with pytest.raises(ValueError, match="width"):
         compile_function(random_function(1), width=3)
 

@@ -13,7 +13,7 @@ from minidyn.graph.function import Function
 from minidyn.graph.native.arrays import Array, batch_shape, check_out, flat_rows, take_argument
 from minidyn.graph.native.core import Plan, core_text, fill_text, helper_text, once_text
 from minidyn.graph.native.host import Code, compile_text, host
-from minidyn.graph.native.rows import copy_text, rows_text, scratch_layout, tile_text
+from minidyn.graph.native.rows import copy_text, rows_text, tile_text
 from minidyn.graph.native.single import make_builtin, single_text
 from minidyn.graph.native.text import FOOTER
 from minidyn.graph.native.threads import run_split
@@ -23,7 +23,7 @@ __all__ = ["NativeFunction", "compile_function"]
 _CACHE: dict[tuple[str, int], NativeFunction] = {}
 _WORTH_SPLITTING = 2_000_000  # tape steps times samples a piece must have: about 0.1 ms of work
 
-_ROWS = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_ROWS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _TILE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
 _SINGLE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -65,7 +65,6 @@ class NativeFunction:
         self.function = function
         self.width = width
         self._plan = Plan(function)
-        self._scratch: list[tuple[Any, int]] = []
         self._descriptor = ctypes.c_int64 * (3 * (len(function.arguments) + len(function.results)))
         sizes = tuple(argument.size for argument in function.arguments)
         shapes = tuple(result.shape for result in function.results)
@@ -153,7 +152,7 @@ class NativeFunction:
         return len(self._plan.slots)
 
     @cached_property
-    def _rows(self) -> Callable[..., None]:
+    def _rows(self) -> Callable[..., int]:
         return _ROWS(self.code.addresses["rows"])
 
     @cached_property
@@ -231,21 +230,10 @@ class NativeFunction:
         pieces = min(threads, count * len(self.function.tape) // _WORTH_SPLITTING)
 
         def work(begin: int, end: int) -> None:
-            scratch = self._borrow()
-            self._rows(descriptor, scratch[1], begin, end)
-            self._scratch.append(scratch)
+            if self._rows(descriptor, begin, end):
+                raise MemoryError(f"{self.function.name}: no memory for the work space of one block")
 
         if pieces > 1:
             run_split(work, count, pieces, self.width)
         else:
             work(0, count)
-
-    def _borrow(self) -> tuple[Any, int]:
-        """Return aligned work space that no other thread uses."""
-        try:
-            return self._scratch.pop()
-        except IndexError:
-            size = scratch_layout(self._plan, self.width)[3]
-            buffer = np.zeros(size + 16)
-            address = int(buffer.__array_interface__["data"][0])
-            return buffer, -(-address // 64) * 64

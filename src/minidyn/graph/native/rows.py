@@ -1,6 +1,6 @@
 """From arrays as users have them to blocks and back: the loop over a batch.
 
-`@rows(descriptor, scratch, begin, end)` computes samples begin to end. The descriptor holds three 64-bit
+`@rows(descriptor, begin, end)` computes samples begin to end. The descriptor holds three 64-bit
 numbers for each argument and then each result: address, bytes from sample to sample, bytes from scalar to
 scalar. Per block of `width` samples the inputs are transposed into a scratch block, the block is computed,
 and the outputs are transposed into the result, all within the first-level cache:
@@ -15,11 +15,13 @@ and the outputs are transposed into the result, all within the first-level cache
 from __future__ import annotations
 
 from minidyn.graph.native.core import Plan
+from minidyn.graph.native.host import library_address
 from minidyn.graph.native.text import double, shuffle, vector
 
 __all__ = ["copy_text", "rows_text", "scratch_layout", "tile_text"]
 
 _LINE = 8  # doubles in a cache line: every block starts on one
+_ON_STACK = 8192  # doubles of blocks kept on the stack (64 KiB); more come from the heap
 
 
 def scratch_layout(plan: Plan, width: int) -> tuple[list[int], list[int], int, int]:
@@ -214,9 +216,9 @@ def _transpose(values: list[str], tag: str, width: int) -> list[str]:
 
 def rows_text(plan: Plan, width: int) -> str:
     """Return `@rows`, the loop over samples."""
-    at_in, at_out, at_u, _ = scratch_layout(plan, width)
+    at_in, at_out, at_u, total = scratch_layout(plan, width)
     arguments, results = plan.function.arguments, plan.function.results
-    lines = ["define void @rows(ptr %d, ptr %scratch, i64 %begin, i64 %end) #0 {", "entry:"]
+    lines = ["define i32 @rows(ptr %d, i64 %begin, i64 %end) #0 {", *_scratch_lines(total)]
     names = [f"a{index}" for index in range(len(arguments))] + [f"o{index}" for index in range(len(results))]
     for place, name in enumerate(names):
         for field, word in enumerate(("base", "lane", "scalar")):
@@ -251,7 +253,33 @@ def rows_text(plan: Plan, width: int) -> str:
             ]
         lines += _block_lines(plan, width, part, blocks)
         lines.append("  br label %head" if part == "body" else "  br label %done")
-    return "\n".join([*lines, "done:", "  ret void", "}", ""])
+    lines.append("done:")
+    if total > _ON_STACK:
+        lines.append(f"  call void inttoptr (i64 {library_address('free')} to ptr)(ptr %raw)")
+    return "\n".join([*lines, "  ret i32 0", "}", ""])
+
+
+def _scratch_lines(total: int) -> list[str]:
+    """Get room for the blocks.
+
+    On the stack it lies next to what the block's code keeps there, always at the same distance: two buffers
+    whose addresses agree modulo 4 KiB make loads wait for unrelated stores, and elsewhere that would be up to
+    chance.
+    """
+    if total <= _ON_STACK:
+        return [f"  %scratch = alloca double, i64 {total}, align 64", "  br label %entry", "entry:"]
+    return [
+        f"  %raw = call ptr inttoptr (i64 {library_address('malloc')} to ptr)(i64 {8 * total + 64})",
+        "  %none = icmp eq ptr %raw, null",
+        "  br i1 %none, label %fail, label %entry",
+        "fail:",
+        "  ret i32 1",
+        "entry:",
+        "  %raw.number = ptrtoint ptr %raw to i64",
+        "  %raw.up = add i64 %raw.number, 63",
+        "  %raw.even = and i64 %raw.up, -64",
+        "  %scratch = inttoptr i64 %raw.even to ptr",
+    ]
 
 
 def _block_lines(plan: Plan, width: int, part: str, blocks: str) -> list[str]:

@@ -1,10 +1,11 @@
 """Sine and cosine of a vector of angles, and the other functions with no vector instruction.
 
 One reduction by a multiple of pi/2 (three parts, each subtraction fused), two polynomials on [-pi/4, pi/4]
-(the coefficients of fdlibm), then exchange and sign by the quadrant. Every multiple of the first part that
-occurs is subtracted without rounding, so close to multiples of pi/2 nothing is lost. Lanes beyond LIMIT,
-where the three parts run out of digits, are computed one by one by the C library; the branch costs nothing
-when there are none. NaN passes through, infinity gives NaN.
+(the coefficients of fdlibm; fused steps make its corrections of the cosine unnecessary), then exchange and
+sign by the quadrant. Every multiple of the first part that occurs is subtracted without rounding, so close to
+multiples of pi/2 nothing is lost. Lanes beyond LIMIT, where the three parts run out of digits, are computed
+one by one by the C library; the branch costs nothing when there are none. NaN passes through, infinity gives
+NaN.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _SINE = (
     1.58969099521155010221e-10,
 )
 _COSINE = (
+    1.0,
+    -0.5,
     4.16666666666666019037e-02,
     -1.38888888888741095749e-03,
     2.48015872894767294178e-05,
@@ -108,18 +111,10 @@ def _fast_text(width: int) -> str:
     lines += [
         f"  %rz = fmul {real} {rest}, %z",
         f"  %sin = {fma}({real} %rz, {real} {sine}, {real} {rest})",
-        # 1 - z/2 loses its last bits: w keeps the rounded value, e what was rounded away
-        f"  %h = fmul {real} %z, {splat(0.5, width)}",
-        f"  %w = fsub {real} {splat(1.0, width)}, %h",
-        f"  %d = fsub {real} {splat(1.0, width)}, %w",
-        f"  %e = fsub {real} %d, %h",
-        f"  %zz = fmul {real} %z, %z",
-        f"  %f = {fma}({real} %zz, {real} {cosine}, {real} %e)",
-        f"  %cos = fadd {real} %w, %f",
         f"  %odd = and {whole} %k, {integer(1)}",
         f"  %swap = icmp ne {whole} %odd, {integer(0)}",
-        f"  %s.raw = select {bit} %swap, {real} %cos, {real} %sin",
-        f"  %c.raw = select {bit} %swap, {real} %sin, {real} %cos",
+        f"  %s.raw = select {bit} %swap, {real} {cosine}, {real} %sin",
+        f"  %c.raw = select {bit} %swap, {real} %sin, {real} {cosine}",
         f"  %s.half = and {whole} %k, {integer(2)}",
         f"  %s.turn = shl {whole} %s.half, {integer(62)}",
         f"  %next = add {whole} %k, {integer(1)}",

@@ -24,7 +24,7 @@ FOOTER = """
 attributes #0 = { nounwind "prefer-vector-width"="512" }
 !0 = !{!"branch_weights", i32 1, i32 1000000}
 """
-"""End of every module. LLVM prefers half the register on some processors unless told; !0 marks a rare branch."""
+"""End of every module. LLVM would use half the register on some processors; !0 marks a rare branch."""
 
 
 def vector(width: int, element: str = "double") -> str:
