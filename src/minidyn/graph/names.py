@@ -79,7 +79,7 @@ def safe_identifier(text: str, taken: Iterable[str] = ()) -> str:
     used = frozenset(taken)
     candidate, number = name, 2
     while candidate in used:
-        suffix = f"_{number}"
+        suffix = f"_v{number}"  # "_2" could make a library's M_PI_2 of M_PI
         candidate = name[: LONGEST_NAME - len(suffix)].rstrip("_") + suffix
         number += 1
     return candidate
