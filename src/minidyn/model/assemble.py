@@ -1,0 +1,373 @@
+"""From loose links and joints, in any order, to a robot: what every file format shares.
+
+A reader turns its file into `LooseLink`s and `LooseJoint`s, each saying where it stood in the file; `assemble` finds
+the root, sorts the tree, merges what fixed joints hold together, resolves followers and names what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from minidyn.errors import DescriptionError, near_names
+from minidyn.model.drives import FRICTION, ROTOR, Drive
+from minidyn.model.formula import Formula
+from minidyn.model.geometry import Steps, align_z, inverse_steps, matrix_of, snap_axis, tidy_steps
+from minidyn.model.inertia import transform
+from minidyn.model.joint import Follow, Frame, Joint, Limits, Loop
+from minidyn.model.parameters import Layout
+from minidyn.model.robot import Robot, formula_names
+
+__all__ = ["LooseJoint", "LooseLink", "LooseLoop", "assemble", "motion_along"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LooseLink:
+    """A link as a file gives it.
+
+    Attributes:
+        name: Its name.
+        where: File and line, for messages.
+        parameters: Ten values in the link's frame, None where the file gives none.
+    """
+
+    name: str
+    where: str
+    parameters: Array | None = None
+
+
+@dataclass(frozen=True)
+class LooseJoint:
+    """A joint as a file gives it.
+
+    Attributes:
+        name: Its name.
+        where: File and line, for messages.
+        kind: "revolute", "continuous", "prismatic" or "fixed".
+        parent: Name of the parent link.
+        child: Name of the child link.
+        before: Placement up to the motion.
+        motion: "rx" ... "tz".
+        direction: +1 or -1.
+        after: Placement past the motion.
+        limits: Range, speed, effort.
+        leaders: For a follower, {leader joint name: ratio}; None for an independent joint.
+        offset: For a follower, the constant part.
+        formula: For a follower, a formula instead of leaders.
+        passive: Whether a loop moves it (else it is a mimic).
+        drive_values: {"Ia": 0.3, "Fv": 1.2, ...}: which drive terms exist, and their values (NaN: unknown).
+        gear_ratio: Motor turns per joint turn.
+        coupling: {joint name: coefficient}: other joints that turn this drive.
+    """
+
+    name: str
+    where: str
+    kind: str
+    parent: str
+    child: str
+    before: Steps = ()
+    motion: str = "rz"
+    direction: int = 1
+    after: Steps = ()
+    limits: Limits = field(default_factory=Limits)
+    leaders: Mapping[str, float] | None = None
+    offset: float = 0.0
+    formula: str = ""
+    passive: bool = False
+    drive_values: Mapping[str, float] = field(default_factory=dict)
+    gear_ratio: float = 1.0
+    coupling: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LooseLoop:
+    """Two frames on two links, by name, that must coincide; see :class:`minidyn.model.joint.Loop`."""
+
+    name: str
+    where: str
+    link_a: str
+    steps_a: Steps
+    link_b: str
+    steps_b: Steps
+    kind: str = "point"
+    passive: tuple[str, ...] = ()
+    start: tuple[float, ...] = ()
+
+
+_Item = TypeVar("_Item", LooseLink, LooseJoint)
+
+
+def motion_along(
+    kind: str, axis: ArrayLike, where: str, notices: list[str] | None = None
+) -> tuple[Steps, str, int, Steps]:
+    """Return (turn before, motion, direction, turn after) for a joint with any axis in the link's own frame.
+
+    An axis along a coordinate needs no turns; an oblique one is turned to z and back.
+    """
+    unit = snap_axis(axis, where, notices)
+    letter = "t" if kind == "prismatic" else "r"
+    main = int(np.argmax(np.abs(unit)))
+    if abs(unit[main]) == 1.0:
+        return (), letter + "xyz"[main], 1 if unit[main] > 0 else -1, ()
+    turn = align_z(unit)
+    return turn, letter + "z", 1, inverse_steps(turn)
+
+
+def assemble(
+    name: str,
+    links: Sequence[LooseLink],
+    joints: Sequence[LooseJoint],
+    *,
+    gravity: ArrayLike = (0.0, 0.0, -9.81),
+    base: Steps = (),
+    loops: Sequence[LooseLoop] = (),
+    symbols: Iterable[tuple[str, float]] = (),
+    notices: Iterable[str] = (),
+    source: str = "",
+) -> Robot:
+    """Return the robot of these links and joints.
+
+    Raises:
+        DescriptionError: Unknown or repeated names, a cycle, several roots, nothing that moves.
+    """
+    by_name = _unique(links, "link", source)
+    joint_by_name = _unique(joints, "joint", source)
+    root = _root(links, joints, by_name, source)
+    children: dict[str, list[LooseJoint]] = {link.name: [] for link in links}
+    for joint in joints:
+        children[joint.parent].append(joint)
+
+    made: list[tuple[LooseJoint, int, Steps]] = []  # joint, parent link index, placement up to its own
+    link_names: list[str] = []
+    bodies: list[list[Array]] = []  # parameters of each moving link and what is merged into it
+    frames: list[Frame] = []
+    stack: list[tuple[LooseJoint, int, Steps]] = [(joint, -1, ()) for joint in reversed(children[root])]
+    reached = {root}
+    while stack:
+        joint, link, steps = stack.pop()
+        reached.add(joint.child)
+        own = by_name[joint.child].parameters
+        if joint.kind == "fixed":
+            steps = tidy_steps((*steps, *joint.before, *joint.after))
+            frames.append(Frame(joint.child, link, steps))
+            if link >= 0 and own is not None:
+                bodies[link].append(transform(own, matrix_of(steps)))
+        else:
+            made.append((joint, link, steps))
+            link, steps = len(made) - 1, ()
+            link_names.append(joint.child)
+            bodies.append([] if own is None else [own])
+        stack += [(child, link, steps) for child in reversed(children[joint.child])]
+    _require_tree(by_name, reached, joints)
+    if not made:
+        raise DescriptionError(f"{_prefix(source)}no moving joint; expected at least one that turns or slides")
+
+    order = {joint.name: index for index, (joint, _, _) in enumerate(made)}
+    moving = [joint for joint, _, _ in made]
+    follows = _followers(moving, joint_by_name, source)
+    robot_joints = tuple(
+        Joint(
+            name=joint.name,
+            kind=joint.kind,
+            parent=parent,
+            before=tidy_steps((*steps, *joint.before)),
+            motion=joint.motion,
+            direction=joint.direction,
+            after=tidy_steps(joint.after),
+            limits=joint.limits,
+            follows=follows.get(joint.name),
+            drive=_drive(joint, order),
+        )
+        for joint, parent, steps in made
+    )
+    layout = Layout.of(joint.drive for joint in robot_joints)
+    values = np.full(len(layout), np.nan)
+    for part, parameters, columns, joint in zip(layout.links, bodies, layout.drives, moving):
+        if parameters:
+            values[part] = np.sum(parameters, axis=0)
+        for column in columns:
+            values[column.index] = joint.drive_values[column.symbol]
+    robot = Robot(
+        name=name,
+        joints=robot_joints,
+        link_names=tuple(link_names),
+        gravity=np.asarray(gravity, dtype=float),
+        values=values,
+        base_name=root,
+        base=tidy_steps(base),
+        frames=tuple(frames),
+        symbols=tuple(symbols),
+        notices=tuple(notices),
+        source=source,
+    )
+    if not loops:
+        return robot
+    return replace(robot, loops=tuple(_loop(loop, robot) for loop in loops))
+
+
+def _prefix(where: str) -> str:
+    return f"{where}: " if where else ""
+
+
+def _unique(items: Sequence[_Item], kind: str, source: str) -> dict[str, _Item]:
+    found: dict[str, _Item] = {}
+    for item in items:
+        if not item.name:
+            raise DescriptionError(f"{item.where}: a {kind} without a name; every {kind} needs one")
+        if item.name in found:
+            raise DescriptionError(
+                f"{item.where}: a second {kind} called {item.name!r} "
+                f"(the first: {found[item.name].where}); names must differ"
+            )
+        found[item.name] = item
+    if not found:
+        raise DescriptionError(f"{_prefix(source)}no {kind}; a robot needs at least one")
+    return found
+
+
+def _root(
+    links: Sequence[LooseLink], joints: Sequence[LooseJoint], by_name: Mapping[str, LooseLink], source: str
+) -> str:
+    carrier: dict[str, LooseJoint] = {}
+    for joint in joints:
+        for role, link in (("parent", joint.parent), ("child", joint.child)):
+            if link not in by_name:
+                raise DescriptionError(
+                    f"{joint.where}: joint {joint.name!r} names an unknown {role} link {link!r}{near_names(link, by_name)}"
+                )
+        if joint.child in carrier:
+            raise DescriptionError(
+                f"{joint.where}: link {joint.child!r} is the child of two joints, {carrier[joint.child].name!r} and "
+                f"{joint.name!r}; a tree allows one, describe the second as a loop"
+            )
+        carrier[joint.child] = joint
+    roots = [link.name for link in links if link.name not in carrier]
+    if len(roots) == 1:
+        return roots[0]
+    if not roots:
+        raise DescriptionError(f"{_prefix(source)}the joints form a cycle: {_cycle(carrier, links[0].name)}")
+    # links nothing is attached to are harmless leftovers as long as one root carries the joints
+    carrying = [name for name in roots if any(joint.parent == name for joint in joints)]
+    if len(carrying) == 1:
+        return carrying[0]
+    shown = ", ".join(repr(name) for name in roots[:5])
+    raise DescriptionError(f"{_prefix(source)}{len(roots)} links have no parent joint ({shown}); expected one root")
+
+
+def _cycle(carrier: Mapping[str, LooseJoint], start: str) -> str:
+    seen: list[str] = []
+    link = start
+    while link not in seen:
+        seen.append(link)
+        link = carrier[link].parent
+    ring = seen[seen.index(link) :]
+    return " <- ".join([*ring, link])
+
+
+def _require_tree(by_name: Mapping[str, LooseLink], reached: set[str], joints: Sequence[LooseJoint]) -> None:
+    carrier = {joint.child: joint for joint in joints}
+    for name, link in by_name.items():
+        if name not in reached and name in carrier:
+            raise DescriptionError(f"{link.where}: the joints form a cycle: {_cycle(carrier, name)}")
+
+
+def _drive(joint: LooseJoint, order: Mapping[str, int]) -> Drive:
+    known = (ROTOR, *FRICTION.values())
+    for symbol in joint.drive_values:
+        if symbol not in known:
+            raise DescriptionError(f"{joint.where}: unknown drive term {symbol!r}{near_names(symbol, known)}")
+    for other in joint.coupling:
+        if other not in order:
+            raise DescriptionError(
+                f"{joint.where}: the coupling of joint {joint.name!r} names an unknown joint {other!r}{near_names(other, order)}"
+            )
+    return Drive(
+        rotor_inertia=ROTOR in joint.drive_values,
+        friction=tuple(term for term, symbol in FRICTION.items() if symbol in joint.drive_values),
+        gear_ratio=joint.gear_ratio,
+        coupling=tuple(sorted(joint.coupling.items(), key=lambda pair: order[pair[0]])),
+    )
+
+
+def _followers(moving: Sequence[LooseJoint], every: Mapping[str, LooseJoint], source: str) -> dict[str, Follow]:
+    """Resolve followers of followers, so that every leader is an independent joint."""
+    order = {joint.name: joint for joint in moving}
+    skeleton = [Joint(joint.name, joint.kind, -1, ()) for joint in moving]
+    names = formula_names(skeleton, list(order))
+    linear: dict[str, tuple[dict[str, float], float]] = {}
+    follows: dict[str, Follow] = {}
+    for joint in moving:
+        if joint.formula:
+            formula = Formula(joint.formula, f"{joint.where}: joint {joint.name!r}", names)
+            flat = formula.linear()
+            if flat is None:
+                follows[joint.name] = Follow(formula=joint.formula, passive=joint.passive)
+            else:
+                terms: dict[str, float] = {}
+                for variable, ratio in flat[0].items():
+                    terms[names[variable]] = terms.get(names[variable], 0.0) + ratio
+                linear[joint.name] = terms, flat[1]
+        elif joint.leaders is not None:
+            for leader in joint.leaders:
+                if leader in order:
+                    continue
+                if leader in every:
+                    raise DescriptionError(f"{joint.where}: joint {joint.name!r} follows {leader!r}, which is fixed")
+                raise DescriptionError(
+                    f"{joint.where}: joint {joint.name!r} follows an unknown joint {leader!r}{near_names(leader, order)}"
+                )
+            linear[joint.name] = dict(joint.leaders), joint.offset
+
+    def resolve(name: str, path: tuple[str, ...]) -> tuple[dict[str, float], float]:
+        if name in path:
+            ring = " follows ".join((*path[path.index(name) :], name))
+            raise DescriptionError(f"{order[name].where}: joints follow each other in a ring: {ring}")
+        terms, offset = linear[name]
+        flat: dict[str, float] = {}
+        for leader, ratio in terms.items():
+            if leader in follows and follows[leader].formula:
+                raise DescriptionError(
+                    f"{order[name].where}: joint {name!r} follows {leader!r}, which follows a formula"
+                )
+            inner, shift = resolve(leader, (*path, name)) if leader in linear else ({leader: 1.0}, 0.0)
+            offset += ratio * shift
+            for independent, factor in inner.items():
+                flat[independent] = flat.get(independent, 0.0) + ratio * factor
+        return flat, offset
+
+    for name in linear:
+        terms, offset = resolve(name, ())
+        follows[name] = Follow(
+            terms=tuple((joint.name, terms[joint.name]) for joint in moving if terms.get(joint.name)),
+            offset=offset,
+            passive=order[name].passive,
+        )
+    if len(follows) == len(moving):
+        raise DescriptionError(f"{_prefix(source)}every joint follows another; at least one must be independent")
+    return follows
+
+
+def _loop(loop: LooseLoop, robot: Robot) -> Loop:
+    ends = []
+    for link, steps in ((loop.link_a, loop.steps_a), (loop.link_b, loop.steps_b)):
+        known = [*robot.link_names, *(frame.name for frame in robot.frames), robot.base_name]
+        if link not in known:
+            raise DescriptionError(
+                f"{loop.where}: loop {loop.name!r} names an unknown link {link!r}{near_names(link, known)}"
+            )
+        index, inner = robot.find_frame(link)
+        ends.append((index, tidy_steps((*inner, *steps))))
+    known_joints = [joint.name for joint in robot.joints]
+    for joint in loop.passive:
+        if joint not in known_joints:
+            raise DescriptionError(
+                f"{loop.where}: loop {loop.name!r} names an unknown passive joint {joint!r}{near_names(joint, known_joints)}"
+            )
+    start = loop.start or (0.0,) * len(loop.passive)
+    return Loop(loop.name, *ends[0], *ends[1], loop.kind, loop.passive, start)

@@ -1,0 +1,140 @@
+"""Formulas such as "q3 - q4" or "atan2(0.3*sin(q1), 0.5 + 0.3*cos(q1))": a passive joint as a function of others.
+
+Only arithmetic and a few functions are understood; nothing in the text is ever executed as Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from minidyn.errors import DescriptionError, near_names
+
+__all__ = ["FUNCTIONS", "Formula"]
+
+FUNCTIONS = ("sin", "cos", "sqrt", "atan2", "acos", "asin")
+
+
+class Formula:
+    """A parsed formula; `evaluate` runs it on floats, arrays or graph nodes.
+
+    Args:
+        text: The formula.
+        where: What it belongs to, for messages.
+        known: Names it may use.
+    """
+
+    def __init__(self, text: str, where: str, known: Mapping[str, str]) -> None:
+        self.text = text
+        try:
+            tree = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            raise DescriptionError(f"{where}: cannot read the formula {text!r}; write for example 'q3 - q4'") from None
+        self._where = where
+        self._tree = tree
+        self.variables: tuple[str, ...] = tuple(sorted(self._collect(tree, known), key=list(known).index))
+
+    def _collect(self, node: ast.expr, known: Mapping[str, str]) -> set[str]:
+        match node:
+            case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
+                return set()
+            case ast.Name(id=name):
+                if name == "pi":
+                    return set()
+                if name not in known:
+                    hint = near_names(name, known)
+                    raise DescriptionError(f"{self._where}: unknown joint {name!r} in formula {self.text!r}{hint}")
+                return {name}
+            case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
+                return self._collect(operand, known)
+            case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), left=left, right=right):
+                return self._collect(left, known) | self._collect(right, known)
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
+                if len(args) != (2 if name == "atan2" else 1):
+                    raise DescriptionError(f"{self._where}: wrong number of arguments of {name} in {self.text!r}")
+                return set().union(*(self._collect(arg, known) for arg in args))
+        found = ast.unparse(node)
+        raise DescriptionError(
+            f"{self._where}: {found!r} is not allowed in a formula; use numbers, joints, pi, + - * / and "
+            + ", ".join(FUNCTIONS)
+        )
+
+    def evaluate(self, values: Mapping[str, Any]) -> Any:
+        """Return the formula's value for scalars of any kind (float, array, graph node)."""
+        return _evaluate(self._tree, values)
+
+    def linear(self) -> tuple[dict[str, float], float] | None:
+        """Return ({variable: coefficient}, constant) where the formula is linear, else None."""
+        return _linear(self._tree)
+
+
+def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
+    from minidyn.graph import scalar
+
+    match node:
+        case ast.Constant(value=value):
+            return float(value)  # type: ignore[arg-type]
+        case ast.Name(id="pi"):
+            return math.pi
+        case ast.Name(id=name):
+            return values[name]
+        case ast.UnaryOp(op=op, operand=operand):
+            inner = _evaluate(operand, values)
+            return -inner if isinstance(op, ast.USub) else inner
+        case ast.BinOp(op=op, left=left, right=right):
+            a, b = _evaluate(left, values), _evaluate(right, values)
+            if isinstance(op, ast.Add):
+                return a + b
+            if isinstance(op, ast.Sub):
+                return a - b
+            return a * b if isinstance(op, ast.Mult) else a / b
+        case ast.Call(func=ast.Name(id=name), args=args):
+            inner = [_evaluate(arg, values) for arg in args]
+            if name == "acos":
+                return scalar.atan2(scalar.sqrt(1.0 - inner[0] * inner[0]), inner[0])
+            if name == "asin":
+                return scalar.atan2(inner[0], scalar.sqrt(1.0 - inner[0] * inner[0]))
+            function: Callable[..., Any] = getattr(scalar, name)
+            return function(*inner)
+    raise AssertionError(f"formula node {node!r} passed the check at the door")
+
+
+def _linear(node: ast.expr) -> tuple[dict[str, float], float] | None:
+    match node:
+        case ast.Constant(value=value):
+            return {}, float(value)  # type: ignore[arg-type]
+        case ast.Name(id="pi"):
+            return {}, math.pi
+        case ast.Name(id=name):
+            return {name: 1.0}, 0.0
+        case ast.UnaryOp(op=op, operand=operand):
+            inner = _linear(operand)
+            return inner if inner is None or isinstance(op, ast.UAdd) else _scaled(inner, -1.0)
+        case ast.BinOp(op=op, left=left, right=right):
+            a, b = _linear(left), _linear(right)
+            if a is None or b is None:
+                return None
+            if isinstance(op, ast.Add | ast.Sub):
+                b = _scaled(b, 1.0 if isinstance(op, ast.Add) else -1.0)
+                terms = dict(a[0])
+                for name, coefficient in b[0].items():
+                    terms[name] = terms.get(name, 0.0) + coefficient
+                return terms, a[1] + b[1]
+            if isinstance(op, ast.Mult):
+                if not a[0]:
+                    return _scaled(b, a[1])
+                return _scaled(a, b[1]) if not b[0] else None
+            return _scaled(a, 1.0 / b[1]) if not b[0] and b[1] != 0 else None
+        case ast.Call(args=args):
+            if any(_linear(arg) is None or _linear(arg)[0] for arg in args):  # type: ignore[index]
+                return None
+            return {}, float(np.asarray(_evaluate(node, {})))
+    return None
+
+
+def _scaled(linear: tuple[dict[str, float], float], factor: float) -> tuple[dict[str, float], float]:
+    return {name: factor * coefficient for name, coefficient in linear[0].items()}, factor * linear[1]

@@ -1,0 +1,206 @@
+"""Placements as products of elementary steps: turns about, and shifts along, one coordinate axis.
+
+A constant placement is kept as the steps it was described by, not as sixteen numbers. So a right angle stays exactly
+a right angle, a length keeps the symbol the robot's file gave it, and the same steps can be evaluated in floating
+point, in an expression graph, with symbols, or in exact arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from minidyn.errors import DescriptionError
+
+__all__ = [
+    "AXES",
+    "Step",
+    "Steps",
+    "align_z",
+    "cos_sin",
+    "inverse_steps",
+    "matrix_of",
+    "rpy_of",
+    "snap_angle",
+    "snap_axis",
+    "snap_length",
+    "steps_from_matrix",
+    "steps_from_rpy",
+    "tidy_steps",
+]
+
+AXES = "xyz"
+ANGLE_TOLERANCE = 1e-4  # rad: closer than this to a right angle is a right angle
+SILENT_TOLERANCE = 1e-9  # rad: closer than this is rounding and needs no notice
+LENGTH_TOLERANCE = 1e-12  # m: shorter than this is zero
+_RIGHT = math.pi / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One turn ("rx", "ry", "rz", rad) or shift ("tx", "ty", "tz", m).
+
+    Attributes:
+        kind: Which turn or shift.
+        value: Angle or length.
+        symbol: Name the robot's description gives the quantity, "" if it has none.
+        factor: value = factor * (value of the symbol); meaningless without a symbol.
+    """
+
+    kind: str
+    value: float
+    symbol: str = ""
+    factor: float = 1.0
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether the step turns (and does not shift)."""
+        return self.kind[0] == "r"
+
+    @property
+    def axis(self) -> int:
+        """0, 1, 2 for x, y, z."""
+        return AXES.index(self.kind[1])
+
+
+Steps = tuple[Step, ...]
+
+
+def cos_sin(angle: float) -> tuple[float, float]:
+    """Return (cos, sin) of a constant angle, exact at multiples of a right angle."""
+    quarter = angle / _RIGHT
+    nearest = round(quarter)
+    if abs(quarter - nearest) < 1e-12:
+        return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[nearest % 4]
+    return math.cos(angle), math.sin(angle)
+
+
+def snap_angle(angle: float, where: str, notices: list[str] | None = None) -> float:
+    """Return the multiple of a right angle within 1e-4 rad of `angle`, or `angle` itself.
+
+    Args:
+        angle: Angle in rad.
+        where: What is being read, for messages.
+        notices: Where a snap of more than 1e-9 rad is told.
+    """
+    _require_finite(angle, where)
+    nearest = round(angle / _RIGHT) * _RIGHT
+    error = abs(angle - nearest)
+    if error >= ANGLE_TOLERANCE:
+        return float(angle)
+    if error > SILENT_TOLERANCE and notices is not None:
+        degrees = round(math.degrees(nearest))
+        notices.append(f"{where}: angle {angle:.9g} rad taken as exactly {degrees} degrees (off by {error:.1e} rad)")
+    return nearest
+
+
+def snap_length(length: float, where: str) -> float:
+    """Return 0.0 for lengths below 1e-12 m, else the length."""
+    _require_finite(length, where)
+    return 0.0 if abs(length) < LENGTH_TOLERANCE else float(length)
+
+
+def snap_axis(axis: ArrayLike, where: str, notices: list[str] | None = None) -> NDArray[np.float64]:
+    """Return the axis as a unit vector, exactly along ±x, ±y, ±z where it is within 1e-4 rad of one."""
+    vector = np.asarray(axis, dtype=float)
+    if vector.shape != (3,):
+        raise DescriptionError(f"{where}: an axis has 3 numbers, got {vector.size}")
+    if not np.all(np.isfinite(vector)):
+        raise DescriptionError(f"{where}: the axis must be finite, got {_numbers(vector)}")
+    norm = float(np.linalg.norm(vector))
+    if norm < LENGTH_TOLERANCE:
+        raise DescriptionError(f"{where}: the axis has length zero; give the direction the joint turns or slides along")
+    unit: NDArray[np.float64] = vector / norm
+    main = int(np.argmax(np.abs(unit)))
+    error = float(np.linalg.norm(np.delete(unit, main)))
+    if error >= ANGLE_TOLERANCE:
+        return unit
+    snapped = np.zeros(3)
+    snapped[main] = math.copysign(1.0, unit[main])
+    if error > SILENT_TOLERANCE and notices is not None:
+        notices.append(
+            f"{where}: axis {_numbers(vector)} taken as exactly {_numbers(snapped)} (off by {error:.1e} rad)"
+        )
+    return snapped
+
+
+def tidy_steps(steps: Iterable[Step]) -> Steps:
+    """Drop steps that do nothing (value 0 and no symbol)."""
+    return tuple(step for step in steps if step.value != 0.0 or step.symbol)
+
+
+def inverse_steps(steps: Sequence[Step]) -> Steps:
+    """Return the steps of the inverse placement."""
+    return tuple(Step(s.kind, -s.value, s.symbol, -s.factor) for s in reversed(steps))
+
+
+def matrix_of(steps: Iterable[Step]) -> NDArray[np.float64]:
+    """Return the 4x4 homogeneous matrix of the steps, right angles exact."""
+    T = np.eye(4)
+    for step in steps:
+        S = np.eye(4)
+        if step.is_turn:
+            c, s = cos_sin(step.value)
+            i, j = (step.axis + 1) % 3, (step.axis + 2) % 3
+            S[i, i] = S[j, j] = c
+            S[i, j], S[j, i] = -s, s
+        else:
+            S[step.axis, 3] = step.value
+        T = T @ S
+    return T
+
+
+def steps_from_rpy(xyz: ArrayLike, rpy: ArrayLike, where: str, notices: list[str] | None = None) -> Steps:
+    """Return the steps of a placement given as URDF gives it: shift xyz, then Rz(yaw) Ry(pitch) Rx(roll)."""
+    shift = np.asarray(xyz, dtype=float)
+    turn = np.asarray(rpy, dtype=float)
+    steps = [Step("t" + AXES[i], snap_length(float(shift[i]), where)) for i in range(3)]
+    steps += [Step("r" + AXES[i], snap_angle(float(turn[i]), where, notices)) for i in (2, 1, 0)]
+    return tidy_steps(steps)
+
+
+def steps_from_matrix(T: ArrayLike, where: str, notices: list[str] | None = None) -> Steps:
+    """Return steps (shift, then yaw, pitch, roll) of a homogeneous 4x4 matrix.
+
+    Raises:
+        DescriptionError: The matrix is not a rigid placement.
+    """
+    matrix = np.asarray(T, dtype=float)
+    if matrix.shape != (4, 4):
+        raise DescriptionError(f"{where}: a placement is a 4x4 matrix, got shape {matrix.shape}")
+    if not np.all(np.isfinite(matrix)):
+        raise DescriptionError(f"{where}: a placement must be finite, it contains NaN or infinity")
+    R = matrix[:3, :3]
+    if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0:
+        raise DescriptionError(f"{where}: the upper left 3x3 block is not a rotation matrix")
+    if np.abs(matrix[3] - (0, 0, 0, 1)).max() > 1e-12:
+        raise DescriptionError(f"{where}: the last row of a placement is 0 0 0 1, got {_numbers(matrix[3])}")
+    return steps_from_rpy(matrix[:3, 3], rpy_of(R), where, notices)
+
+
+def rpy_of(R: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Return (roll, pitch, yaw) with R = Rz(yaw) Ry(pitch) Rx(roll); roll = 0 where pitch is ±90 degrees."""
+    pitch = math.atan2(-R[2, 0], math.hypot(R[0, 0], R[1, 0]))
+    if math.hypot(R[0, 0], R[1, 0]) < ANGLE_TOLERANCE:
+        return 0.0, math.copysign(_RIGHT, -R[2, 0]), math.atan2(-R[0, 1], R[1, 1])
+    return math.atan2(R[2, 1], R[2, 2]), pitch, math.atan2(R[1, 0], R[0, 0])
+
+
+def align_z(axis: NDArray[np.float64]) -> Steps:
+    """Return turns A with A e_z = axis: Rz(azimuth) Ry(inclination)."""
+    azimuth = math.atan2(axis[1], axis[0])
+    inclination = math.atan2(math.hypot(axis[0], axis[1]), axis[2])
+    return tidy_steps((Step("rz", azimuth), Step("ry", inclination)))
+
+
+def _require_finite(value: float, where: str) -> None:
+    if not math.isfinite(value):
+        raise DescriptionError(f"{where}: expected a finite number, got {value}")
+
+
+def _numbers(values: NDArray[np.float64]) -> str:
+    return " ".join(f"{value:.9g}" for value in values)

@@ -1,0 +1,211 @@
+"""The ten inertial parameters of a rigid body, in every convention, and whether a body can have them.
+
+Storage order: XX XY XZ YY YZ ZZ MX MY MZ M. XX ... ZZ are the entries of the inertia tensor about the link frame's
+origin (off-diagonals are tensor entries, -∫xy dm), MX MY MZ the first moments m·c, M the mass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "STANDARD",
+    "Realizability",
+    "from_body",
+    "from_lumeng16",
+    "from_mujoco",
+    "from_pinocchio",
+    "from_pseudo_inertia",
+    "realizability",
+    "tensor",
+    "to_body",
+    "to_lumeng16",
+    "to_mujoco",
+    "to_pinocchio",
+    "to_pseudo_inertia",
+    "transform",
+]
+
+Array = NDArray[np.float64]
+
+STANDARD = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
+_ROW = (0, 0, 0, 1, 1, 2)
+_COLUMN = (0, 1, 2, 1, 2, 2)
+_TENSOR = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
+# Pinocchio: m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz about the frame's origin
+_PINOCCHIO = np.array([9, 6, 7, 8, 0, 1, 3, 2, 4, 5])
+
+
+def tensor(phi: ArrayLike) -> Array:
+    """Return the 3x3 inertia tensor about the frame's origin of parameters (..., 10)."""
+    return np.asarray(phi, dtype=float)[..., _TENSOR]
+
+
+def from_body(mass: float, com: ArrayLike, inertia: ArrayLike) -> Array:
+    """Return the ten parameters (10,) of a body.
+
+    Args:
+        mass: Mass, kg.
+        com: Centre of mass in the link frame (3,), m.
+        inertia: Inertia about the centre of mass, axes parallel to the link frame (3, 3), kg m².
+    """
+    c = np.asarray(com, dtype=float)
+    about_origin = np.asarray(inertia, dtype=float) + mass * (c @ c * np.eye(3) - np.outer(c, c))
+    return np.concatenate([about_origin[_ROW, _COLUMN], mass * c, [mass]])
+
+
+def to_body(phi: ArrayLike) -> tuple[float, Array, Array]:
+    """Return (mass, com, inertia about the centre of mass) of ten parameters.
+
+    A body of mass 0 without first moments has its centre at the origin; one with first moments has none (NaN).
+    """
+    values = np.asarray(phi, dtype=float)
+    mass, first = float(values[9]), values[6:9]
+    if mass == 0.0:
+        com = np.where(first == 0.0, 0.0, np.nan)
+        return mass, com, tensor(values)
+    com = first / mass
+    return mass, com, tensor(values) - mass * (com @ com * np.eye(3) - np.outer(com, com))
+
+
+def to_pinocchio(phi: ArrayLike) -> Array:
+    """Return (..., 10) in Pinocchio's order (`Inertia.toDynamicParameters`)."""
+    return np.asarray(phi, dtype=float)[..., _PINOCCHIO]
+
+
+def from_pinocchio(values: ArrayLike) -> Array:
+    """Return our order from Pinocchio's (..., 10)."""
+    return np.asarray(values, dtype=float)[..., np.argsort(_PINOCCHIO)]
+
+
+def to_mujoco(phi: ArrayLike) -> tuple[float, Array, Array]:
+    """Return (mass, pos, fullinertia) as MJCF's `<inertial>` takes them.
+
+    fullinertia is (xx, yy, zz, xy, xz, yz) about the centre of mass, axes parallel to the body frame.
+    """
+    mass, com, inertia = to_body(phi)
+    return mass, com, inertia[(0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)]
+
+
+def from_mujoco(mass: float, pos: ArrayLike, fullinertia: ArrayLike) -> Array:
+    """Return the ten parameters from MJCF's mass, pos and fullinertia (xx, yy, zz, xy, xz, yz)."""
+    xx, yy, zz, xy, xz, yz = np.asarray(fullinertia, dtype=float)
+    return from_body(mass, pos, np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
+
+
+def to_lumeng16(phi: ArrayLike) -> Array:
+    """Return the sixteen parameters of LuMeng1993 for one link.
+
+    Order: m, m px, m py, m pz, m px², m py², m pz², m px py, m px pz, m py pz, Ixx, Iyy, Izz, Ixy, Ixz, Iyz, the
+    last six about the centre of mass with Ixy = +∫xy dm.
+
+    Implements: LuMeng1993 eq. (27)-(32), the parameter vector.
+    """
+    mass, p, inertia = to_body(phi)
+    return np.concatenate(
+        [
+            [mass],
+            mass * p,
+            mass * p * p,
+            [mass * p[0] * p[1], mass * p[0] * p[2], mass * p[1] * p[2]],
+            np.diag(inertia),
+            [-inertia[0, 1], -inertia[0, 2], -inertia[1, 2]],
+        ]
+    )
+
+
+def from_lumeng16(theta: ArrayLike) -> Array:
+    """Return the ten parameters from the sixteen of LuMeng1993 (a linear map: its rank is 10)."""
+    t = np.asarray(theta, dtype=float)
+    xx, yy, zz = t[..., 4], t[..., 5], t[..., 6]
+    return np.stack(
+        [
+            t[..., 10] + yy + zz,
+            -t[..., 13] - t[..., 7],
+            -t[..., 14] - t[..., 8],
+            t[..., 11] + xx + zz,
+            -t[..., 15] - t[..., 9],
+            t[..., 12] + xx + yy,
+            t[..., 1],
+            t[..., 2],
+            t[..., 3],
+            t[..., 0],
+        ],
+        axis=-1,
+    )
+
+
+def to_pseudo_inertia(phi: ArrayLike) -> Array:
+    """Return the 4x4 pseudo-inertia [[Σ, m c], [m cᵀ, m]], Σ = ½ tr(I) 1 - I, of parameters (..., 10)."""
+    values = np.asarray(phi, dtype=float)
+    inertia = tensor(values)
+    J = np.empty((*values.shape[:-1], 4, 4))
+    half_trace = 0.5 * np.trace(inertia, axis1=-2, axis2=-1)
+    J[..., :3, :3] = half_trace[..., None, None] * np.eye(3) - inertia
+    J[..., :3, 3] = J[..., 3, :3] = values[..., 6:9]
+    J[..., 3, 3] = values[..., 9]
+    return J
+
+
+def from_pseudo_inertia(J: ArrayLike) -> Array:
+    """Return the ten parameters (..., 10) of pseudo-inertias (..., 4, 4)."""
+    pseudo = np.asarray(J, dtype=float)
+    sigma = pseudo[..., :3, :3]
+    inertia = np.trace(sigma, axis1=-2, axis2=-1)[..., None, None] * np.eye(3) - sigma
+    return np.concatenate([inertia[..., _ROW, _COLUMN], pseudo[..., :3, 3], pseudo[..., 3:4, 3]], axis=-1)
+
+
+def transform(phi: ArrayLike, T: ArrayLike) -> Array:
+    """Return the parameters seen from frame A of a body given in frame B, with T = T_AB (4, 4)."""
+    matrix = np.asarray(T, dtype=float)
+    return from_pseudo_inertia(matrix @ to_pseudo_inertia(phi) @ matrix.T)
+
+
+@dataclass(frozen=True)
+class Realizability:
+    """Whether a rigid body can have certain parameters.
+
+    Attributes:
+        realizable: True, False, or None where parameters are unknown.
+        smallest_eigenvalue: Of the 4x4 pseudo-inertia, after scaling lengths by the body's own size.
+        reason: Plain words; "" where nothing is wrong.
+    """
+
+    realizable: bool | None
+    smallest_eigenvalue: float
+    reason: str
+
+
+def realizability(phi: ArrayLike) -> Realizability:
+    """Say whether some body of non-negative density has these ten parameters: pseudo-inertia not negative.
+
+    Point masses, rods and massless links (singular pseudo-inertia) are realizable; rounding of 1e-9 of the
+    largest entry is forgiven.
+    """
+    values = np.asarray(phi, dtype=float)
+    if np.isnan(values).any():
+        missing = [name for name, value in zip(STANDARD, values) if np.isnan(value)]
+        return Realizability(None, float("nan"), "unknown: " + " ".join(missing))
+    J = to_pseudo_inertia(values)
+    smallest = float(np.linalg.eigvalsh(J)[0])
+    if smallest >= -1e-9 * max(float(np.abs(J).max()), 1e-300):
+        return Realizability(True, smallest, "")
+    mass, com, inertia = to_body(values)
+    if mass < 0:
+        reason = f"negative mass ({mass:.6g} kg)"
+    elif mass == 0:
+        reason = "mass is zero but first moments or inertia are not those of a massless body"
+    else:
+        moments = np.linalg.eigvalsh(inertia)
+        if moments[0] < 0:
+            reason = f"negative principal moment of inertia about the centre of mass ({moments[0]:.6g} kg m²)"
+        else:
+            lack = moments[2] - moments[0] - moments[1]
+            reason = (
+                "triangle inequality violated: principal moments about the centre of mass "
+                f"{moments[0]:.6g} + {moments[1]:.6g} < {moments[2]:.6g} kg m² (by {lack:.3g})"
+            )
+    return Realizability(False, smallest, reason)

@@ -1,0 +1,106 @@
+"""The one place that knows where a parameter stands: names, and the order of the standard vector.
+
+Joint by joint as in Gautier1991 (3): XX1 XY1 XZ1 YY1 YZ1 ZZ1 MX1 MY1 MZ1 M1, then the drive terms of joint 1 that are
+switched on (Ia1 Fv1 Fc1 Fo1), then XX2 ... Numbers count moving joints in order, mimic and passive ones included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from minidyn.errors import UnknownName
+from minidyn.model.drives import ROTOR, Drive
+from minidyn.model.inertia import STANDARD
+
+__all__ = ["Column", "Layout"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One standard parameter: its symbol ("XX", "Ia", ...), the joint it belongs to (from 0), its place."""
+
+    symbol: str
+    joint: int
+    index: int
+
+    @property
+    def name(self) -> str:
+        """Symbol and number, as in "ZZ1"."""
+        return f"{self.symbol}{self.joint + 1}"
+
+    @property
+    def is_inertial(self) -> bool:
+        """One of the ten of a link."""
+        return self.symbol in STANDARD
+
+    @property
+    def is_friction(self) -> bool:
+        """A friction term (neither inertial nor a rotor inertia)."""
+        return not self.is_inertial and self.symbol != ROTOR
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Named columns; the only way from a parameter's name to its index.
+
+    Attributes:
+        columns: All columns in storage order.
+    """
+
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, drives: Iterable[Drive]) -> Layout:
+        """Return the layout of joints with these drives."""
+        columns: list[Column] = []
+        for joint, drive in enumerate(drives):
+            for symbol in (*STANDARD, *drive.columns):
+                columns.append(Column(symbol, joint, len(columns)))
+        return cls(tuple(columns))
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """All names in storage order."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.names)}
+
+    def index(self, name: str) -> int:
+        """Return the place of a parameter.
+
+        Raises:
+            UnknownName: With near names, where there is none.
+        """
+        try:
+            return self._index[name]
+        except (KeyError, TypeError):
+            raise UnknownName("parameter", name, self.names) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._index
+
+    def indices(self, names: Sequence[str]) -> tuple[int, ...]:
+        """Return the places of several parameters."""
+        return tuple(self.index(name) for name in names)
+
+    @cached_property
+    def links(self) -> tuple[slice, ...]:
+        """For each link, where its ten inertial parameters stand."""
+        starts = [column.index for column in self.columns if column.symbol == STANDARD[0]]
+        return tuple(slice(start, start + len(STANDARD)) for start in starts)
+
+    @cached_property
+    def drives(self) -> tuple[tuple[Column, ...], ...]:
+        """For each joint, its drive columns."""
+        found: list[list[Column]] = [[] for _ in self.links]
+        for column in self.columns:
+            if not column.is_inertial:
+                found[column.joint].append(column)
+        return tuple(tuple(columns) for columns in found)

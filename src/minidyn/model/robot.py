@@ -1,0 +1,445 @@
+"""The robot: one frozen description that everything else reads."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from minidyn.errors import DescriptionError, ShapeError, UnknownName
+from minidyn.model import inertia as _inertia
+from minidyn.model.drives import Drive, friction_symbols
+from minidyn.model.formula import Formula
+from minidyn.model.geometry import Steps, matrix_of, steps_from_matrix
+from minidyn.model.inertia import Realizability
+from minidyn.model.joint import Frame, Joint, Loop
+from minidyn.model.parameters import Layout
+
+__all__ = ["Link", "Robot", "formula_names"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Link:
+    """A moving body: its name and ten inertial parameters (NaN where unknown).
+
+    Attributes:
+        name: Link name.
+        joint: Name of the joint that carries it.
+        frames: Names of the links that fixed joints merged into it.
+        parameters: XX XY XZ YY YZ ZZ MX MY MZ M (10,), in the link's frame, inertia about its origin.
+    """
+
+    name: str
+    joint: str
+    frames: tuple[str, ...]
+    parameters: Array
+
+    @property
+    def mass(self) -> float:
+        """Mass, kg."""
+        return float(self.parameters[9])
+
+    @property
+    def com(self) -> Array:
+        """Centre of mass in the link's frame (3,), m."""
+        return _inertia.to_body(self.parameters)[1]
+
+    @property
+    def inertia(self) -> Array:
+        """Inertia about the centre of mass, axes parallel to the link's frame (3, 3), kg m²."""
+        return _inertia.to_body(self.parameters)[2]
+
+    @property
+    def pseudo_inertia(self) -> Array:
+        """Pseudo-inertia (4, 4): positive semidefinite exactly where some body has these parameters."""
+        return _inertia.to_pseudo_inertia(self.parameters)
+
+    @property
+    def realizability(self) -> Realizability:
+        """Whether some rigid body can have these parameters, and why not."""
+        return _inertia.realizability(self.parameters)
+
+    def __repr__(self) -> str:
+        return f"Link({self.name!r}, mass={self.mass:.6g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Robot:
+    """A tree of links and joints with gravity, drives, limits and loops. Never changes; `with_...` make new ones.
+
+    Build one with :func:`minidyn.load`, :meth:`Robot.from_mdh` or :func:`minidyn.model.assemble.assemble`.
+
+    Attributes:
+        name: For people.
+        joints: All moving joints, each after its parent's; mimic and passive ones included.
+        link_names: The link each joint carries.
+        gravity: Acceleration of gravity in the world frame (3,), m/s²: (0, 0, -9.81) where z points up.
+        values: Standard parameters (p,), NaN where unknown.
+        base_name: Name of the base link.
+        base: Placement of the base in the world.
+        frames: Links that fixed joints merged into others.
+        loops: Pairs of frames that must coincide.
+        symbols: (name, value) of the geometry symbols.
+        notices: What a reader should know about how the description was understood.
+        source: Where it came from.
+    """
+
+    name: str
+    joints: tuple[Joint, ...]
+    link_names: tuple[str, ...]
+    gravity: Array
+    values: Array
+    base_name: str = "base"
+    base: Steps = ()
+    frames: tuple[Frame, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    symbols: tuple[tuple[str, float], ...] = ()
+    notices: tuple[str, ...] = ()
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        gravity = _frozen(self.gravity)
+        if gravity.shape != (3,) or not np.all(np.isfinite(gravity)):
+            raise DescriptionError(f"gravity: expected 3 finite numbers (m/s²), got {self.gravity!r}")
+        object.__setattr__(self, "gravity", gravity)
+        if not any(joint.kind != "fixed" for joint in self.joints):
+            raise DescriptionError(f"robot {self.name!r} has no moving joint; at least one is needed")
+        for kind, names in (("joint", [j.name for j in self.joints]), ("link", list(self.link_names))):
+            for index, name in enumerate(names):
+                if name in names[:index]:
+                    raise DescriptionError(f"robot {self.name!r}: two {kind}s are called {name!r}; names must differ")
+        for index, joint in enumerate(self.joints):
+            if not -1 <= joint.parent < index:
+                raise DescriptionError(f"joint {joint.name!r}: its parent must come before it")
+        values = _frozen(self.values)
+        if values.shape != (len(self.layout),):
+            raise DescriptionError(
+                f"parameters: expected {len(self.layout)} values ({self.layout.names[0]} ... "
+                f"{self.layout.names[-1]}), got shape {values.shape}"
+            )
+        if np.isinf(values).any():
+            bad = self.layout.names[int(np.flatnonzero(np.isinf(values))[0])]
+            raise DescriptionError(f"parameter {bad}: infinite; give a number, or NaN where it is unknown")
+        object.__setattr__(self, "values", values)
+        self._check_followers()
+
+    def _check_followers(self) -> None:
+        independent = set(self.joint_names)
+        every = {joint.name for joint in self.joints}
+        for joint in self.joints:
+            for name, _ in joint.drive.coupling:
+                if name not in every:
+                    raise UnknownName(f"joint in the coupling of joint {joint.name!r}:", name, every)
+            for name, _ in joint.follows.terms if joint.follows else ():
+                if name not in independent:
+                    raise UnknownName(f"leader of joint {joint.name!r}:", name, independent)
+            if joint.follows and joint.follows.formula:
+                _ = self.formulas[joint.name]
+        for loop in self.loops:
+            for name in loop.passive:
+                if name not in every:
+                    raise UnknownName(f"passive joint of loop {loop.name!r}:", name, every)
+
+    # ---------------------------------------------------------------- what it has
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Names and places of the standard parameters."""
+        return Layout.of(joint.drive for joint in self.joints)
+
+    @cached_property
+    def independent(self) -> tuple[int, ...]:
+        """Indices in `joints` of the independent coordinates, in the order of q."""
+        passive = {name for loop in self.loops for name in loop.passive}
+        return tuple(
+            index
+            for index, joint in enumerate(self.joints)
+            if joint.kind != "fixed" and joint.follows is None and joint.name not in passive
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of independent coordinates: the length of q, dq, ddq and tau."""
+        return len(self.independent)
+
+    @cached_property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the independent joints, in the order of q."""
+        return tuple(self.joints[index].name for index in self.independent)
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        """The moving links, one for each joint."""
+        merged: list[list[str]] = [[] for _ in self.joints]
+        for frame in self.frames:
+            if frame.link >= 0:
+                merged[frame.link].append(frame.name)
+        return tuple(
+            Link(name, joint.name, tuple(frames), _frozen(self.values[part]))
+            for name, joint, frames, part in zip(self.link_names, self.joints, merged, self.layout.links)
+        )
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names of the standard parameters: XX1, XY1, ..."""
+        return self.layout.names
+
+    @property
+    def parameters(self) -> Array | None:
+        """Standard parameters (p,), read-only, NaN where unknown; None where none is known."""
+        return None if np.isnan(self.values).all() else self.values
+
+    @cached_property
+    def implicit_loops(self) -> tuple[Loop, ...]:
+        """Loops whose passive joints are not given as functions and must be solved for."""
+        explicit = {joint.name for joint in self.joints if joint.follows is not None}
+        return tuple(loop for loop in self.loops if any(name not in explicit for name in loop.passive))
+
+    @cached_property
+    def formulas(self) -> Mapping[str, Formula]:
+        """For each joint that follows a formula which is not linear, that formula."""
+        known = formula_names(self.joints, self.joint_names)
+        return {
+            joint.name: Formula(joint.follows.formula, f"joint {joint.name!r}", known)
+            for joint in self.joints
+            if joint.follows is not None and joint.follows.formula
+        }
+
+    def joint_index(self, name: str) -> int:
+        """Return the index in `joints` of a joint name."""
+        for index, joint in enumerate(self.joints):
+            if joint.name == name:
+                return index
+        raise UnknownName("joint", name, [joint.name for joint in self.joints])
+
+    def find_frame(self, name: str | int | None) -> tuple[int, Steps]:
+        """Return (link index, placement on it) of a link or merged frame by name; None: the last link.
+
+        The base has index -1.
+        """
+        if name is None:
+            return len(self.joints) - 1, ()
+        if isinstance(name, int | np.integer) and not isinstance(name, bool):
+            if not -1 <= name < len(self.joints):
+                raise UnknownName("link number", name, [f"0 ... {len(self.joints) - 1} (-1: base)"])
+            return int(name), ()
+        for index, link in enumerate(self.link_names):
+            if link == name:
+                return index, ()
+        for frame in self.frames:
+            if frame.name == name:
+                return frame.link, frame.steps
+        if name == self.base_name:
+            return -1, ()
+        raise UnknownName("link", name, [*self.link_names, *(f.name for f in self.frames), self.base_name])
+
+    # ---------------------------------------------------------------- variations
+
+    @classmethod
+    def from_mdh(
+        cls,
+        joints: str | Sequence[str],
+        alpha: ArrayLike | None = None,
+        a: ArrayLike | None = None,
+        d: ArrayLike | None = None,
+        theta: ArrayLike | None = None,
+        gravity: ArrayLike = (0.0, 0.0, -9.81),
+        parameters: ArrayLike | Sequence[Mapping[str, Any]] | None = None,
+        rotor_inertia: bool = False,
+        friction: Iterable[str] | str = (),
+        parent: Sequence[int] | None = None,
+        gamma: ArrayLike | None = None,
+        b: ArrayLike | None = None,
+        name: str = "",
+    ) -> Robot:
+        """Build a robot from a modified Denavit-Hartenberg table (Khalil-Kleinfinger for trees).
+
+        See :func:`minidyn.model.mdh.robot_from_mdh`.
+        """
+        from minidyn.model.mdh import robot_from_mdh
+
+        return robot_from_mdh(
+            joints, alpha, a, d, theta, gravity, parameters, rotor_inertia, friction, parent, gamma, b, name
+        )
+
+    def with_parameters(self, parameters: ArrayLike | None) -> Robot:
+        """Return the robot with other standard parameters (p,); None: all unknown."""
+        if parameters is None:
+            return replace(self, values=np.full(len(self.layout), np.nan))
+        values = np.asarray(parameters, dtype=float)
+        if values.shape != (len(self.layout),):
+            raise ShapeError(f"parameters: expected shape ({len(self.layout)},), got {values.shape}")
+        return replace(self, values=values)
+
+    def with_gravity(self, gravity: ArrayLike) -> Robot:
+        """Return the robot in another gravity (3,), m/s², world frame."""
+        return replace(self, gravity=np.asarray(gravity, dtype=float))
+
+    def with_drives(
+        self, rotor_inertia: bool | Iterable[str] | None = None, friction: Iterable[str] | str | None = None
+    ) -> Robot:
+        """Return the robot with other drive terms switched on; None keeps what it has.
+
+        Args:
+            rotor_inertia: All joints (True), none (False), or the named ones.
+            friction: Terms for all joints; () for none.
+        """
+        every = {joint.name for joint in self.joints}
+        with_rotor: set[str] | None = None
+        if rotor_inertia is not None:
+            if isinstance(rotor_inertia, bool):
+                with_rotor = every if rotor_inertia else set()
+            else:
+                with_rotor = set([rotor_inertia] if isinstance(rotor_inertia, str) else rotor_inertia)
+                for joint_name in with_rotor - every:
+                    raise UnknownName("joint", joint_name, every)
+        terms = None if friction is None else friction_symbols(friction)
+
+        def change(joint: Joint) -> Drive:
+            if joint.kind == "fixed":
+                return joint.drive
+            rotor = joint.drive.rotor_inertia if with_rotor is None else joint.name in with_rotor
+            return replace(joint.drive, rotor_inertia=rotor, friction=joint.drive.friction if terms is None else terms)
+
+        return self._with_joints(lambda joint: replace(joint, drive=change(joint)))
+
+    def open_loops(self) -> Robot:
+        """Return the tree without its loops: every passive joint becomes an independent one."""
+
+        def free(joint: Joint) -> Joint:
+            return replace(joint, follows=None) if joint.follows and joint.follows.passive else joint
+
+        return replace(self._with_joints(free), loops=())
+
+    def with_load(
+        self,
+        placement: ArrayLike | None = None,
+        parameters: ArrayLike | Mapping[str, Any] | None = None,
+        link: str | None = None,
+        name: str = "load",
+    ) -> Robot:
+        """Return the robot with a rigid load that keeps its own ten columns, numbered after the last joint.
+
+        Args:
+            placement: Load frame on the link (4, 4); None: the link's own frame.
+            parameters: Ten values XX ... M in the load frame, or a dict mass, com, inertia (about the centre of
+                mass); None: unknown.
+            link: Link or frame that carries the load; None: the last link.
+            name: Name of the load.
+        """
+        index, steps = self.find_frame(link)
+        if index < 0:
+            raise DescriptionError(f"a load on the base {link!r} does not move; name a moving link")
+        if placement is not None:
+            steps = (*steps, *steps_from_matrix(placement, f"placement of {name!r}"))
+        if parameters is None:
+            ten = np.full(10, np.nan)
+        elif isinstance(parameters, Mapping):
+            from minidyn.model.mdh import body_parameters
+
+            ten = body_parameters(parameters, f"load {name!r}")
+        else:
+            ten = np.asarray(parameters, dtype=float)
+            if ten.shape != (10,):
+                raise ShapeError(f"load {name!r}: expected 10 parameters XX ... M, got shape {ten.shape}")
+        taken = {joint.name for joint in self.joints} | set(self.link_names)
+        unique = name
+        while unique in taken:
+            unique += "_"
+        return replace(
+            self,
+            joints=(*self.joints, Joint(unique, "fixed", index, steps)),
+            link_names=(*self.link_names, unique),
+            values=np.concatenate([self.values, ten]),
+        )
+
+    def _with_joints(self, change: Callable[[Joint], Joint]) -> Robot:
+        """Change each joint, carrying over the values of the columns that remain; new ones are unknown."""
+        joints = tuple(change(joint) for joint in self.joints)
+        layout = Layout.of(joint.drive for joint in joints)
+        old = self.layout
+        values = [self.values[old.index(name)] if name in old else math.nan for name in layout.names]
+        return replace(self, joints=joints, values=np.array(values))
+
+    # ---------------------------------------------------------------- identity
+
+    @cached_property
+    def structure_fingerprint(self) -> str:
+        """A hash of everything but parameter values and names: robots with equal ones share kernels."""
+        parts = [repr(_numeric(self.base)), repr(self.gravity.tolist())]
+        order = {joint.name: index for index, joint in enumerate(self.joints)}
+        for joint in self.joints:
+            follows = joint.follows
+            parts.append(
+                repr(
+                    (
+                        joint.kind == "fixed",
+                        joint.parent,
+                        _numeric(joint.before),
+                        joint.motion,
+                        joint.direction,
+                        _numeric(joint.after),
+                        follows and ([(order[n], r) for n, r in follows.terms], follows.offset, follows.formula),
+                        joint.drive.columns,
+                        [(order[n], c) for n, c in joint.drive.coupling],
+                    )
+                )
+            )
+        for loop in self.loops:
+            passive = [order[name] for name in loop.passive]
+            ends = (loop.link_a, _numeric(loop.steps_a), loop.link_b, _numeric(loop.steps_b))
+            parts.append(repr((ends, loop.kind, passive, loop.start)))
+        if any(joint.follows and joint.follows.formula for joint in self.joints):
+            parts.append(repr(self.joint_names))  # formulas refer to joints by name
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything that describes the robot (16 hexadecimal digits)."""
+        text = repr((self.structure_fingerprint, self.name, self.link_names, self.frames, self.base_name))
+        text += repr([(joint.name, joint.kind, joint.limits, joint.drive.gear_ratio) for joint in self.joints])
+        text += repr((self.values.tolist(), self.symbols))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Robot) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        letters = "".join("P" if joint.slides else "F" if joint.kind == "fixed" else "R" for joint in self.joints)
+        loops = f", {len(self.loops)} loops" if self.loops else ""
+        return f"Robot({self.name!r}, n={self.n}, joints={letters}, {len(self.layout)} parameters{loops})"
+
+    @property
+    def base_placement(self) -> Array:
+        """Placement of the base in the world (4, 4)."""
+        return matrix_of(self.base)
+
+
+def formula_names(joints: Sequence[Joint], allowed: Sequence[str]) -> dict[str, str]:
+    """Return what a formula may call joints: their names, and q1, q2, ... by number; only the allowed ones."""
+    names = {joint.name: joint.name for joint in joints if joint.name in allowed and joint.name.isidentifier()}
+    for index, joint in enumerate(joints):
+        if joint.name in allowed:
+            names.setdefault(f"q{index + 1}", joint.name)
+    return names
+
+
+def _numeric(steps: Steps) -> list[tuple[str, float]]:
+    return [(step.kind, step.value) for step in steps]
+
+
+def _frozen(values: ArrayLike) -> Array:
+    array = np.array(values, dtype=float)
+    array.setflags(write=False)
+    return array
