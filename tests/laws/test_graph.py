@@ -85,6 +85,7 @@ DIFFERENT = {
     "quotients": (lambda a, b, c: a / b, lambda a, b, c: b / a),
     "sqrt of signs": (lambda a, b, c: sqrt(a), lambda a, b, c: sqrt(-a)),
     "atan2 of signs": (lambda a, b, c: atan2(a, b), lambda a, b, c: atan2(a, -b)),
+    "atan2 of signs above": (lambda a, b, c: atan2(-a, b), lambda a, b, c: atan2(a, b)),
     "atan2 order": (lambda a, b, c: atan2(a, b), lambda a, b, c: atan2(b, a)),
     "scale and shift": (lambda a, b, c: 2.0 + a, lambda a, b, c: 2.0 * a),
     "sums and scales": (lambda a, b, c: a + b, lambda a, b, c: a + 3.0),

@@ -261,9 +261,9 @@ def test_hostile_names_and_comments_stay_harmless(tmp_path):
         graph = Graph()
         q, p = graph.inputs(text, 2), graph.inputs(text, 1, uniform=True)
         results = {text: sin(q[0]) * p[0] + sign(q[1]), text + "_": [q[0]]}
-        functions.append(graph.function(text + " f", results))
+        functions.append(graph.function(text, results))
         names = [each.name for each in (*functions[-1].arguments, *functions[-1].results)]
-        assert len({functions[-1].name, *names}) == 5
+        assert len(set(names)) == 4
     for number, function in enumerate(functions):
         prefix = f"{HOSTILE[number % len(HOSTILE)][:20]} {number} "
         folder = tmp_path / str(number)
@@ -292,13 +292,13 @@ def test_library_names_do_not_clash_with_the_compiler(tmp_path):
     for text in AWKWARD:
         graph = Graph()
         x = graph.inputs(text, 2)
-        functions.append(graph.function(text, {"r": sin(x[0]) + cos(x[1])}))
+        functions.append(graph.function(text, {text: sin(x[0]) + cos(x[1]), text + " f": 1.0}))
     names = {}
     for function in functions:
         names.setdefault(c_name(function), function)
     library = compile_c(tmp_path, names.values())
     for function in names.values():
-        (result,) = call_c(library, function, [np.array([[0.5, 1.0]])])
+        result, _ = call_c(library, function, [np.array([[0.5, 1.0]])])
         assert result[0] == pytest.approx(np.sin(0.5) + np.cos(1.0))
 
 
@@ -316,6 +316,7 @@ def test_identifiers_are_safe_unique_and_stable():
     assert safe_identifier("shoulder pan") == "shoulder_pan"
     assert safe_identifier("Gelenk ä") == "Gelenk_a"
     assert safe_identifier("double") == "double_"
+    assert safe_identifier("M_SQRT1_2") == "M_SQRT1_2_"  # a macro unless the compiler is strict
     assert safe_identifier("q", ["q", "q_v2"]) == "q_v3"
     assert fresh_prefix("t", ["t1", "tt22", "tau"]) == "ttt"
 

@@ -15,8 +15,7 @@ same program in every process.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from minidyn.graph.scalar import Graph
 
 __all__ = ["Node", "as_float", "not_finite", "other_graph"]
+
+_REAL = (float, int, np.floating, np.integer)
 
 
 class Node:
@@ -49,8 +50,6 @@ class Node:
 
     __slots__ = ("a", "b", "base", "factor", "graph", "id", "minus", "negative", "op", "operands", "value")
 
-    __array_ufunc__ = None  # NumPy leaves `array * node` and `np.float64 * node` to the methods below
-
     graph: Graph
     id: int
     op: str
@@ -67,7 +66,7 @@ class Node:
         if other.__class__ is Node:
             return _add(self, other)
         number = as_float(other)
-        return _each(_add, self, other) if number is None else _shift(self, number)
+        return NotImplemented if number is None else _shift(self, number)
 
     __radd__ = __add__
 
@@ -75,18 +74,18 @@ class Node:
         if other.__class__ is Node:
             return _add(self, other.minus or _negate(other))
         number = as_float(other)
-        return _each(_subtract, self, other) if number is None else _shift(self, -number)
+        return NotImplemented if number is None else _shift(self, -number)
 
     def __rsub__(self, other: Any) -> Node:
         minus = self.minus or _negate(self)
         number = as_float(other)
-        return _each(_add, minus, other) if number is None else _shift(minus, number)
+        return NotImplemented if number is None else _shift(minus, number)
 
     def __mul__(self, other: Any) -> Node:
         if other.__class__ is Node:
             return _multiply(self, other)
         number = as_float(other)
-        return _each(_multiply, self, other) if number is None else _scale(self, number)
+        return NotImplemented if number is None else _scale(self, number)
 
     __rmul__ = __mul__
 
@@ -94,12 +93,12 @@ class Node:
         if other.__class__ is Node:
             return _divide(self, other)
         number = as_float(other)
-        return _each(_divide, self, other) if number is None else _divide(self, self.graph.constant(number))
+        return NotImplemented if number is None else _divide(self, self.graph.constant(number))
 
     def __rtruediv__(self, other: Any) -> Node:
         number = as_float(other)
         if number is None:
-            return _each(lambda node, element: _divide(element, node), self, other)
+            return NotImplemented
         return _divide(self.graph.constant(number), self)
 
     def __neg__(self) -> Node:
@@ -115,25 +114,14 @@ class Node:
 
 
 def as_float(value: Any) -> float | None:
-    """Return a Python float for any real number, None for anything else."""
+    """Return a Python float for any real number, None for all else (an array then works on its elements)."""
     if value.__class__ is float:
         return value
-    if isinstance(value, float | int | np.floating | np.integer):
+    if isinstance(value, _REAL):
         return float(value)
     if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "fiu":
         return float(value)
     return None
-
-
-def _each(operation: Callable[[Node, Node], Node], node: Node, other: Any) -> Node:
-    """Apply an operation between one node and each element of an array (the result is an object array)."""
-    if not isinstance(other, np.ndarray):
-        return cast(Node, NotImplemented)
-    result = np.empty(other.shape, dtype=object)
-    for index, element in np.ndenumerate(other):
-        lifted = element if element.__class__ is Node else node.graph.constant(element)
-        result[index] = operation(node, lifted)
-    return cast(Node, result)
 
 
 def not_finite(value: float) -> UnknownParameters:
@@ -185,10 +173,6 @@ def _add(x: Node, y: Node) -> Node:
         x, y = y, x
     core = graph.find("add" if x.negative is y.negative else "sub", i, j)
     return core.minus or _negate(core) if x.negative else core
-
-
-def _subtract(x: Node, y: Node) -> Node:
-    return _add(x, y.minus or _negate(y))
 
 
 def _shift(x: Node, number: float) -> Node:

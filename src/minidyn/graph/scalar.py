@@ -61,7 +61,7 @@ class Graph:
 
     def constant(self, value: float) -> Node:
         """Return the node of a number; it must be finite, for folding an infinity or a NaN would hide it."""
-        value = float(value) + 0.0  # -0.0 becomes 0.0
+        value = float(value)  # -0.0 finds 0.0, to which it is equal
         if value - value != 0.0:
             raise not_finite(value)
         node = self._table.get(("const", -1, value))
@@ -91,7 +91,7 @@ class Graph:
             taken.append(shapes[-1].name)
             scalars.append(flat)
         tape, outputs = build_tape(self.nodes, scalars)
-        return Function(safe_identifier(name, taken), tuple(self.arguments), tuple(shapes), tape, outputs)
+        return Function(safe_identifier(name), tuple(self.arguments), tuple(shapes), tape, outputs)
 
     def core(self, op: str, a: int, b: float, operands: tuple[Node, ...] = ()) -> Node:
         """Make and register a new core. For the rules in this file: everyone else uses operators."""

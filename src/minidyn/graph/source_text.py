@@ -15,7 +15,7 @@ _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 @dataclass(frozen=True)
 class Names:
-    """The identifiers of one printed function, all different and safe.
+    """The identifiers of one printed function, safe and, but for the function's own, all different.
 
     Attributes:
         function: The function.
@@ -32,11 +32,12 @@ class Names:
     @staticmethod
     def of(function: Function, prefix: str = "") -> Names:
         """Choose the names of a function whose name gets a prefix."""
-        names = [safe_identifier(prefix + function.name)]
+        names: list[str] = []  # a result may have the function's own name: it lives inside
         for name in [a.name for a in function.arguments] + [r.name for r in function.results]:
             names.append(safe_identifier(name, names))
-        split = 1 + len(function.arguments)
-        return Names(names[0], tuple(names[1:split]), tuple(names[split:]), fresh_prefix("t", names))
+        name = safe_identifier(prefix + function.name)
+        split = len(function.arguments)
+        return Names(name, tuple(names[:split]), tuple(names[split:]), fresh_prefix("t", names))
 
 
 def comment_lines(function: Function, comments: Iterable[object]) -> list[str]:
