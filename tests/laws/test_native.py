@@ -115,6 +115,7 @@ def test_batch_lengths(width: int) -> None:
         got = native(*arrays)
         assert got.shape == (count, 2, 5)
         close(got, evaluate(function, *arrays)[0])
+        assert np.array_equal(native.general(*arrays), got)
 
 
 @pytest.mark.parametrize("batch", [(), (1,), (3, 4), (2, 3, 5), (2, 0, 3), (0,), (1, 1, 1, 9)])
@@ -130,9 +131,7 @@ def test_leading_shapes(plain: tuple[Function, NativeFunction], batch: tuple[int
     ("first", "second"),
     [((), (5,)), ((5,), ()), ((4, 1), (1, 3)), ((7, 2), (2,)), ((1,), (9,)), ((3, 1), (0,))],
 )
-def test_broadcasting(
-    plain: tuple[Function, NativeFunction], first: tuple[int, ...], second: tuple[int, ...]
-) -> None:
+def test_broadcasting(plain: tuple[Function, NativeFunction], first: tuple[int, ...], second: tuple[int, ...]) -> None:
     function, native = plain
     rng = np.random.default_rng(5)
     arrays = [rng.normal(size=(*first, 6)), rng.normal(size=(*second, 3))]
@@ -199,8 +198,11 @@ def test_out_layouts(plain: tuple[Function, NativeFunction], count: int) -> None
         "not aligned": np.zeros(80 * count + 1, np.uint8)[1:].view(np.float64).reshape(count, 2, 5),
     }
     for name, out in targets.items():
-        assert native(*arrays, out=out) is out
-        assert np.array_equal(out, expected), name
+        for call in (native, native.general):
+            out[...] = np.nan
+            assert call(*arrays, out=out) is out
+            assert np.array_equal(out, expected), name
+    assert np.array_equal(native(*arrays, out=None), expected)
 
 
 def test_out_leaves_the_gaps_alone(plain: tuple[Function, NativeFunction]) -> None:
@@ -289,9 +291,7 @@ def test_only_uniform_and_constant_outputs() -> None:
         Instruction("sin", (1,)),
         Instruction("const", (), 4.0),
     )
-    function = Function(
-        "u", (Argument("x", 2), Argument("p", 1, True)), (Result("y", (4,)),), tape, ((3, 2, 0, 1),)
-    )
+    function = Function("u", (Argument("x", 2), Argument("p", 1, True)), (Result("y", (4,)),), tape, ((3, 2, 0, 1),))
     native = compile_function(function)
     x, p = np.arange(40.0).reshape(20, 2), np.array([0.3])
     expected = np.stack([np.full(20, 4.0), np.full(20, np.sin(0.3)), x[:, 1], np.full(20, 0.3)], 1)
@@ -301,9 +301,7 @@ def test_only_uniform_and_constant_outputs() -> None:
 
 def test_empty_arguments_and_results() -> None:
     tape = (Instruction("const", (), 2.0),)
-    function = Function(
-        "e", (Argument("x", 0),), (Result("y", (0, 3)), Result("z", (2,))), tape, ((), (0, 0))
-    )
+    function = Function("e", (Argument("x", 0),), (Result("y", (0, 3)), Result("z", (2,))), tape, ((), (0, 0)))
     native = compile_function(function)
     for batch in ((), (9,), (2, 2), (0,)):
         y, z = native(np.empty((*batch, 0)))
@@ -379,34 +377,68 @@ def test_fast_equals_general(plain: tuple[Function, NativeFunction]) -> None:
     assert np.array_equal(native.fast(odd, p), expected)
 
 
-def test_fast_does_not_leak() -> None:
-    function = random_function(3, (6,), (), ((2, 2), ()))
-    single = random_function(8, (6,), (), ((5,),))
-    for native in (compile_function(function), compile_function(single)):
-        q = np.linspace(0, 1, 6)
-        first = native.fast(q)
-        (first[0] if isinstance(first, tuple) else first)[...] = 1.0
-        before = sys.getrefcount(q), sys.getrefcount(np.ndarray), sys.getrefcount(q.dtype)
-        tracemalloc.start()
-        for _ in range(1000):
-            native.fast(q)
-        gc.collect()
-        start = tracemalloc.get_traced_memory()[0]
-        for _ in range(100_000):
-            native.fast(q)
-        gc.collect()
-        grown = tracemalloc.get_traced_memory()[0] - start
-        tracemalloc.stop()
-        after = sys.getrefcount(q), sys.getrefcount(np.ndarray), sys.getrefcount(q.dtype)
-        assert grown < 10_000
-        assert max(abs(a - b) for a, b in zip(before, after)) < 100
+@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("given", [False, True])
+def test_the_builtin_does_not_leak(batch: tuple[int, ...], several: bool, given: bool) -> None:
+    function = random_function(3, (6,), (), ((2, 2), ()) if several else ((2, 2),))
+    native = compile_function(function)
+    q = np.linspace(0, 1, 6) + np.zeros((*batch, 1))
+    keywords = {"out": native(q)} if given and not several else {}
+    kept = [q, np.ndarray, q.dtype, None, native, *keywords.values()]
+    native(q, **keywords)
+    tracemalloc.start()
+    for _ in range(100):
+        native(q, **keywords)
+    gc.collect()
+    before = [sys.getrefcount(item) for item in kept]
+    start = tracemalloc.get_traced_memory()[0]
+    for _ in range(15_000):
+        native(q, **keywords)
+    gc.collect()
+    grown = tracemalloc.get_traced_memory()[0] - start
+    tracemalloc.stop()
+    after = [sys.getrefcount(item) for item in kept]
+    assert grown < 10_000
+    assert max(abs(a - b) for a, b in zip(before, after)) < 100
 
 
-@pytest.mark.parametrize("call", ["general", "fast"])
+def test_builtin_takes_plain_arrays_only_when_code_is_ready() -> None:
+    function = random_function(12, (4,), (3,), ((3,),))
+    native = compile_function(function)
+    arrays = samples(function, 10)
+    assert np.array_equal(native(*arrays), native(*arrays))  # compiled by the first, taken by the second
+    assert np.array_equal(native(arrays[0][0].copy(), arrays[1]), native.general(arrays[0][0].copy(), arrays[1]))
+    close(native(*arrays), evaluate(function, *arrays)[0])
+    assert native.fast(np.empty((0, 4)), arrays[1]).shape == (0, 3)
+    for bad in (np.zeros((10, 3)), np.zeros(2)):  # the uniform argument has one axis, and its length
+        with pytest.raises(ShapeError, match="p0"):
+            native(arrays[0], bad)
+
+
+def test_a_subclass_of_arrays_is_not_taken_for_one(plain: tuple[Function, NativeFunction]) -> None:
+    function, native = plain
+
+    class Mine(np.ndarray):
+        pass
+
+    q, p = samples(function, 5)
+    got = native(q.view(Mine), p)
+    assert type(got) is np.ndarray
+    assert np.array_equal(got, native(q, p))
+
+
+@pytest.mark.parametrize("call", ["general", "fast", "__call__"])
 def test_errors_say_what_is_wrong(plain: tuple[Function, NativeFunction], call: str) -> None:
     function, native = plain
-    run = native if call == "general" else native.fast
+    run = native if call == "__call__" else getattr(native, call)
     q, p = samples(function, 4)
+    native(q, p)
+    native(q[0], p[0])
+    with pytest.raises(ShapeError, match=r"broadcast.*x0 \(4, 6\), x1 \(5, 3\)"):
+        run(q, np.zeros((5, 3)))
+    with pytest.raises(ShapeError, match=r"out for y0 is float64 of shape \(3, 2, 5\), expected float64 \(4, 2, 5\)"):
+        run(q, p, out=np.empty((3, 2, 5)))
     with pytest.raises(ShapeError, match=r"random1: x0 has shape \(4, 5\), expected \(\.\.\., 6\)"):
         run(q[:, :5], p)
     with pytest.raises(ShapeError, match=r"x1 has shape \(\), expected"):

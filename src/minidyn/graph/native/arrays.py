@@ -42,8 +42,7 @@ def _converted(value: Any, argument: Argument, owner: str) -> Array:
         raise ShapeError(f"{owner}: {argument.name} is not an array of numbers: {error}") from None
     if array.dtype.kind not in "biuf":
         raise ShapeError(
-            f"{owner}: {argument.name} has dtype {array.dtype}, expected real numbers (float64); "
-            "convert it first"
+            f"{owner}: {argument.name} has dtype {array.dtype}, expected real numbers (float64); convert it first"
         )
     return array.astype(np.float64, copy=False)
 
@@ -62,13 +61,9 @@ def batch_shape(arrays: list[Array], arguments: tuple[Argument, ...], owner: str
         return np.broadcast_shapes(*leading)
     except ValueError:
         given = ", ".join(
-            f"{argument.name} {array.shape}"
-            for array, argument in zip(arrays, arguments)
-            if not argument.uniform
+            f"{argument.name} {array.shape}" for array, argument in zip(arrays, arguments) if not argument.uniform
         )
-        raise ShapeError(
-            f"{owner}: the leading shapes do not broadcast against each other: {given}"
-        ) from None
+        raise ShapeError(f"{owner}: the leading shapes do not broadcast against each other: {given}") from None
 
 
 def flat_rows(array: Array, batch: tuple[int, ...], count: int) -> Array:
@@ -94,16 +89,11 @@ def check_out(out: Any, results: tuple[Result, ...], batch: tuple[int, ...], own
     for array, result in zip(given, results):
         expected = (*batch, *result.shape)
         if not isinstance(array, np.ndarray):
-            raise ShapeError(
-                f"{owner}: out for {result.name} is {type(array).__name__}, expected a float64 array"
-            )
+            raise ShapeError(f"{owner}: out for {result.name} is {type(array).__name__}, expected a float64 array")
         if array.dtype != _FLOAT64 or array.shape != expected:
             raise ShapeError(
-                f"{owner}: out for {result.name} is {array.dtype} of shape {array.shape}, "
-                f"expected float64 {expected}"
+                f"{owner}: out for {result.name} is {array.dtype} of shape {array.shape}, expected float64 {expected}"
             )
         if not array.flags.writeable:
-            raise ShapeError(
-                f"{owner}: out for {result.name} is read-only; pass an array that can be written"
-            )
+            raise ShapeError(f"{owner}: out for {result.name} is read-only; pass an array that can be written")
     return given

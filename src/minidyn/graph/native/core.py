@@ -19,6 +19,7 @@ from functools import cached_property
 from typing import cast
 
 from minidyn.graph.function import Function
+from minidyn.graph.native.schedule import schedule
 from minidyn.graph.native.sincos import atan2_text, sincos_text
 from minidyn.graph.native.text import FLAGS, splat, suffix, vector
 
@@ -52,6 +53,11 @@ class Plan:
                 needed.update(step.args)
         kept = sorted(index for index in needed if index in once and index not in self.constants)
         return {index: slot for slot, index in enumerate(kept)}
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Steps computed per sample, in the order of the machine code."""
+        return schedule(self.function)
 
     @cached_property
     def stores(self) -> dict[int, list[tuple[int, int]]]:
@@ -133,8 +139,7 @@ class _Steps:
         lines.append(f"  %l{index} = load double, ptr %p{index}, align 8")
         lines.append(f"  %i{index} = insertelement {real} undef, double %l{index}, i32 0")
         lines.append(
-            f"  %v{index} = shufflevector {real} %i{index}, {real} undef, "
-            f"<{self.width} x i32> zeroinitializer"
+            f"  %v{index} = shufflevector {real} %i{index}, {real} undef, <{self.width} x i32> zeroinitializer"
         )
         return f"%v{index}"
 
@@ -158,9 +163,7 @@ class _Steps:
         elif step.op == "sqrt":
             self.lines.append(f"  {name} = call {real} @llvm.sqrt.{suffix(width)}({real} {operands[0]})")
         elif step.op == "atan2":
-            self.lines.append(
-                f"  {name} = call {real} @atan2.{width}({real} {operands[0]}, {real} {operands[1]})"
-            )
+            self.lines.append(f"  {name} = call {real} @atan2.{width}({real} {operands[0]}, {real} {operands[1]})")
         elif step.op == "sign":
             self._sign(name, operands[0])
         else:
@@ -171,9 +174,7 @@ class _Steps:
         if angle not in self.pairs:
             self.pairs[angle] = angle
             real = self.real
-            self.lines.append(
-                f"  %sc{angle} = call {{ {real}, {real} }} @sincos.{self.width}({real} {operand})"
-            )
+            self.lines.append(f"  %sc{angle} = call {{ {real}, {real} }} @sincos.{self.width}({real} {operand})")
         return self.pairs[angle]
 
     def _sign(self, name: str, operand: str) -> None:
@@ -205,16 +206,14 @@ def core_text(plan: Plan, width: int) -> str:
     cache line each access would cost two (up to a third of the time, decided by the caller's stack).
     """
     steps = _Steps(plan, width, once=False)
-    once = plan.function.uniform_steps
-    for index, step in enumerate(plan.function.tape):
-        if index in once or (step.op == "input" and index not in plan.stores):
-            continue
+    for index in plan.order:
         steps.value(index)
         steps.results(index)
+    for index in plan.stores:  # an input that is an output
+        if plan.function.tape[index].op == "input" and index not in plan.slots:
+            steps.results(index)
     body = "\n".join(steps.lines)
-    head = (
-        f"define internal void @core.{width}({parameters(plan)}) noinline alignstack({max(16, 8 * width)}) #0"
-    )
+    head = f"define internal void @core.{width}({parameters(plan)}) noinline alignstack({max(16, 8 * width)}) #0"
     return f"{head} {{\n{body}\n  ret void\n}}\n"
 
 

@@ -339,9 +339,7 @@ def tile_text(plan: Plan, width: int) -> str:
     for kind, sizes in zip("ao", plan.block_sizes):
         for index, size in enumerate(sizes):
             lines.append(f"  %{kind}{index}.off = mul i64 %i, {size * width}")
-            lines.append(
-                f"  %{kind}{index} = getelementptr double, ptr %{kind}{index}.base, i64 %{kind}{index}.off"
-            )
+            lines.append(f"  %{kind}{index} = getelementptr double, ptr %{kind}{index}.base, i64 %{kind}{index}.off")
             here.append(f"ptr %{kind}{index}")
     call = ", ".join([*here, "ptr %u"])
     lines += [

@@ -133,8 +133,7 @@ def _fast_text(width: int) -> str:
         f"  %q = insertvalue {{ {real}, {real} }} %p, {real} %c.value, 1",
         "  br i1 %any, label %slow, label %done, !prof !0",
         "slow:",
-        f"  %far = call {{ {real}, {real} }} @sincos.far.{width}({real} %x, {bit} %large, "
-        f"{{ {real}, {real} }} %q)",
+        f"  %far = call {{ {real}, {real} }} @sincos.far.{width}({real} %x, {bit} %large, {{ {real}, {real} }} %q)",
         f"  ret {{ {real}, {real} }} %far",
         "done:",
         f"  ret {{ {real}, {real} }} %q",
@@ -150,9 +149,7 @@ def _far_text(width: int) -> str:
     """
     real, pair = vector(width), f"{{ {vector(width)}, {vector(width)} }}"
     bit = vector(width, "i1")
-    lines = [
-        f"define internal {pair} @sincos.far.{width}({real} %x, {bit} %far, {pair} %near) noinline cold #0 {{"
-    ]
+    lines = [f"define internal {pair} @sincos.far.{width}({real} %x, {bit} %far, {pair} %near) noinline cold #0 {{"]
     parts = []
     for place, name in enumerate(("sin", "cos")):
         call = f"call double inttoptr (i64 {library_address(name)} to ptr)"
@@ -167,9 +164,7 @@ def _far_text(width: int) -> str:
             if width == 1:
                 value = f"%{name}.v0"
             else:
-                lines.append(
-                    f"  %{name}.w{lane} = insertelement {real} {value}, double %{name}.v{lane}, i32 {lane}"
-                )
+                lines.append(f"  %{name}.w{lane} = insertelement {real} {value}, double %{name}.v{lane}, i32 {lane}")
                 value = f"%{name}.w{lane}"
         lines.append(f"  %{name} = select {bit} %far, {real} {value}, {real} %{name}.near")
         parts.append(f"{real} %{name}")
