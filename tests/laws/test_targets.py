@@ -17,6 +17,7 @@ from random_programs import Program, close, samples
 from minidyn.errors import ShapeError, Unsupported
 from minidyn.graph.c_source import c_name, c_source
 from minidyn.graph.evaluate import evaluate
+from minidyn.graph.function import Argument, Function, Instruction, Result
 from minidyn.graph.jax_function import jax_function, jax_source
 from minidyn.graph.names import fresh_prefix, safe_comment, safe_identifier
 from minidyn.graph.python_source import python_source
@@ -215,9 +216,7 @@ def test_c_takes_overlapping_arrays(tmp_path):
 def test_constants_keep_every_bit(tmp_path):
     bits = np.random.default_rng(0).integers(0, 2**63, size=200, dtype=np.uint64)
     values = bits.view(np.float64)
-    values = np.concatenate(
-        [values[np.isfinite(values)], [5e-324, 2.2e-308, 1.7976931348623157e308, 0.1, 1 / 3]]
-    )
+    values = np.concatenate([values[np.isfinite(values)], [5e-324, 2.2e-308, 1.7976931348623157e308, 0.1, 1 / 3]])
     values = np.concatenate([values, -values])
     graph = Graph()
     graph.inputs("q", 1)
@@ -287,6 +286,18 @@ def test_hostile_names_and_comments_stay_harmless(tmp_path):
 
 
 @needs_gcc
+def test_functions_made_by_hand_are_printed_safely_too(tmp_path):
+    hostile = HOSTILE[0]
+    tape = (Instruction("input", (), (0, 0)), Instruction("input", (), (1, 0)), Instruction("sub", (0, 1)))
+    arguments = (Argument(hostile, 1), Argument(hostile, 1))
+    function = Function(hostile, arguments, (Result(hostile, ()),), tape, ((2,),))
+    inputs = [np.array([[5.0]]), np.array([[3.0]])]
+    (result,) = call_c(compile_c(tmp_path, [function]), function, inputs)
+    assert result.tolist() == [2.0]
+    assert run_source(python_source(function), c_name(function))(*inputs).tolist() == [2.0]
+
+
+@needs_gcc
 def test_library_names_do_not_clash_with_the_compiler(tmp_path):
     functions = []
     for text in AWKWARD:
@@ -315,6 +326,7 @@ def test_identifiers_are_safe_unique_and_stable():
     assert safe_identifier("shoulder_pan_joint") == "shoulder_pan_joint"
     assert safe_identifier("shoulder pan") == "shoulder_pan"
     assert safe_identifier("Gelenk ä") == "Gelenk_a"
+    assert safe_identifier("_joint") == "joint"
     assert safe_identifier("double") == "double_"
     assert safe_identifier("M_SQRT1_2") == "M_SQRT1_2_"  # a macro unless the compiler is strict
     assert safe_identifier("q", ["q", "q_v2"]) == "q_v3"
