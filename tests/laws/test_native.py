@@ -490,3 +490,31 @@ def aligned(*shape: int) -> np.ndarray:
     raw = np.zeros(size + 8)
     start = (-raw.ctypes.data // 8) % 8
     return raw[start : start + size].reshape(shape)
+
+
+@pytest.mark.parametrize("width", [1, 4, 8])
+def test_results_larger_than_the_caches(width: int) -> None:
+    """These are written past the caches; whatever the alignment, every number must arrive, and nothing else."""
+    function = random_function(9, (3,), (), ((5, 7),), 80)
+    native = compile_function(function, width=width)
+    count = (33 << 20) // (8 * 35) + 3
+    (x,) = samples(function, count)
+    expected = np.concatenate([native(x[k : k + 30_000]) for k in range(0, count, 30_000)])
+    room = np.full(count * 35 + 16, 7.25)
+    for shift in (0, 3):
+        out = room[shift + 1 : shift + 1 + count * 35].reshape(count, 5, 7)
+        native(x, out=out)
+        assert np.array_equal(out, expected)
+        assert np.all(room[: shift + 1] == 7.25)
+        assert np.all(room[shift + 1 + count * 35 :] == 7.25)
+        room[...] = 7.25
+    native(x, out=room[: count * 35].reshape(count, 5, 7), threads=2)
+    assert np.array_equal(room[: count * 35].reshape(count, 5, 7), expected)
+
+
+def test_work_space_too_large_for_the_stack() -> None:
+    function = random_function(10, (40,), (), ((40, 40),), 300)
+    native = compile_function(function)
+    for count in (1, 8, 21):
+        arrays = samples(function, count)
+        close(native(*arrays), evaluate(function, *arrays)[0])

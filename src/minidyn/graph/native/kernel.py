@@ -14,7 +14,8 @@ from minidyn.graph.native.arrays import Array, batch_shape, check_out, flat_rows
 from minidyn.graph.native.builtin import ROWS, SINGLE, called_by, make_builtin
 from minidyn.graph.native.core import Plan, core_text, fill_text, helper_text, once_text
 from minidyn.graph.native.host import Code, compile_text, host
-from minidyn.graph.native.rows import copy_text, rows_text, tile_text
+from minidyn.graph.native.moves import copy_text
+from minidyn.graph.native.rows import rows_text, tile_text
 from minidyn.graph.native.single import single_text
 from minidyn.graph.native.text import FOOTER
 from minidyn.graph.native.threads import run_split

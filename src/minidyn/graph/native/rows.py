@@ -3,11 +3,8 @@
 `@rows(descriptor, begin, end)` computes samples begin to end. The descriptor holds three 64-bit
 numbers for each argument and then each result: address, bytes from sample to sample, bytes from scalar to
 scalar. Per block of `width` samples the inputs are transposed into a scratch block, the block is computed,
-and the outputs are transposed into the result, all within the first-level cache:
-
-- samples next to each other (Fortran order, structure of arrays): plain vector copies;
-- scalars next to each other (row-major): square transposes in registers;
-- anything else, and the last samples that do not fill a vector: scalar copies.
+and the outputs are transposed into the result, all within the first-level cache
+(:mod:`minidyn.graph.native.moves`). Results larger than the caches go to memory past them.
 
 `@tile(arguments, results, u, blocks, fill)` leaves the transposing out: packed blocks in, packed blocks out.
 """
@@ -16,16 +13,17 @@ from __future__ import annotations
 
 from minidyn.graph.native.core import Plan
 from minidyn.graph.native.host import library_address
-from minidyn.graph.native.text import double, shuffle, vector
 
-__all__ = ["copy_text", "rows_text", "scratch_layout", "tile_text"]
+__all__ = ["rows_text", "scratch_layout", "tile_text"]
 
 _LINE = 8  # doubles in a cache line: every block starts on one
+_STREAM_BYTES = 32 << 20  # results of this size do not stay in a cache anyway
+_STREAM_SIZE = 32  # fewer scalars per sample are not worth staging
 _ON_STACK = 8192  # doubles of blocks kept on the stack (64 KiB); more come from the heap
 
 
-def scratch_layout(plan: Plan, width: int) -> tuple[list[int], list[int], int, int]:
-    """Return offsets (in doubles) of argument blocks, of result blocks, of u, and the size of all."""
+def scratch_layout(plan: Plan, width: int) -> tuple[list[int], list[int], int, int, int]:
+    """Return offsets (in doubles) of argument blocks, result blocks, staged rows and u, and the size of all."""
     offset = 0
     places: list[list[int]] = []
     for sizes in plan.block_sizes:
@@ -33,190 +31,14 @@ def scratch_layout(plan: Plan, width: int) -> tuple[list[int], list[int], int, i
         for size in sizes:
             places[-1].append(offset)
             offset += -(-size * width // _LINE) * _LINE
-    return places[0], places[1], offset, offset + len(plan.slots)
-
-
-_COPY = """
-define internal void @copy(ptr %src, i64 %s.lane, i64 %s.scalar, ptr %dst, i64 %d.lane, i64 %d.scalar, \
-i64 %size, i64 %last, i64 %lanes) noinline #0 {
-entry:
-  %empty = icmp eq i64 %size, 0
-  br i1 %empty, label %done, label %outer
-outer:
-  %e = phi i64 [ 0, %entry ], [ %e.next, %next ]
-  %s.at = mul i64 %e, %s.scalar
-  %d.at = mul i64 %e, %d.scalar
-  %s.e = getelementptr i8, ptr %src, i64 %s.at
-  %d.e = getelementptr i8, ptr %dst, i64 %d.at
-  br label %inner
-inner:
-  %l = phi i64 [ 0, %outer ], [ %l.next, %inner ]
-  %over = icmp ugt i64 %l, %last
-  %lane = select i1 %over, i64 %last, i64 %l
-  %s.off = mul i64 %lane, %s.lane
-  %d.off = mul i64 %l, %d.lane
-  %s = getelementptr i8, ptr %s.e, i64 %s.off
-  %d = getelementptr i8, ptr %d.e, i64 %d.off
-  %v = load double, ptr %s, align 1
-  store double %v, ptr %d, align 1
-  %l.next = add i64 %l, 1
-  %more = icmp ult i64 %l.next, %lanes
-  br i1 %more, label %inner, label %next
-next:
-  %e.next = add i64 %e, 1
-  %again = icmp ult i64 %e.next, %size
-  br i1 %again, label %outer, label %done
-done:
-  ret void
-}
-"""
-# Lanes after the last sample repeat it: they hold ordinary numbers and their results are not written.
-
-
-def copy_text(plan: Plan, width: int) -> str:
-    """Return the functions that move one block: `@get<k>` per argument, `@put<k>` per result."""
-    text = _COPY
-    if width > 1:
-        text += _vectors_text(width)
-    sizes_in, sizes_out = plan.block_sizes
-    for index, size in enumerate(sizes_in):
-        if size:
-            text += _move_text(f"get{index}", size, width, [None] * size, load=True)
-    for index, size in enumerate(sizes_out):
-        if size:
-            known = [plan.constants.get(step) for step in plan.function.outputs[index]]
-            text += _move_text(f"put{index}", size, width, known, load=False)
-    return text
-
-
-def _vectors_text(width: int) -> str:
-    """Copy `size` whole vectors between two strides (samples next to each other)."""
-    real = vector(width)
-    return f"""
-define internal void @vectors(ptr %src, i64 %s.scalar, ptr %dst, i64 %d.scalar, i64 %size) noinline #0 {{
-entry:
-  br label %loop
-loop:
-  %e = phi i64 [ 0, %entry ], [ %e.next, %loop ]
-  %s.at = mul i64 %e, %s.scalar
-  %d.at = mul i64 %e, %d.scalar
-  %s = getelementptr i8, ptr %src, i64 %s.at
-  %d = getelementptr i8, ptr %dst, i64 %d.at
-  %v = load {real}, ptr %s, align 1
-  store {real} %v, ptr %d, align 1
-  %e.next = add i64 %e, 1
-  %again = icmp ult i64 %e.next, %size
-  br i1 %again, label %loop, label %done
-done:
-  ret void
-}}
-"""
-
-
-def _move_text(name: str, size: int, width: int, known: list[float | None], *, load: bool) -> str:
-    """Emit one mover: `block` is the scratch side, `rows` the user's side with strides lane and scalar."""
-    packed = 8 * width
-    if load:
-        vectors = f"ptr %rows, i64 %scalar, ptr %block, i64 {packed}, i64 {size}"
-        single = f"ptr %rows, i64 %lane, i64 %scalar, ptr %block, i64 8, i64 {packed}, i64 {size}"
-    else:
-        vectors = f"ptr %block, i64 {packed}, ptr %rows, i64 %scalar, i64 {size}"
-        single = f"ptr %block, i64 8, i64 {packed}, ptr %rows, i64 %lane, i64 %scalar, i64 {size}"
-    lines = [f"define internal void @{name}(ptr %rows, i64 %lane, i64 %scalar, ptr %block) noinline #0 {{"]
-    if width > 1:
-        lines += [
-            "  %is.vectors = icmp eq i64 %lane, 8",
-            "  br i1 %is.vectors, label %vectors, label %other",
-            "vectors:",
-            f"  call void @vectors({vectors})",
-            "  ret void",
-            "other:",
-            "  %is.rows = icmp eq i64 %scalar, 8",
-            "  br i1 %is.rows, label %squares, label %single",
-            "squares:",
-        ]
-        for lane in range(width):
-            lines.append(f"  %offset{lane} = mul i64 %lane, {lane}")
-            lines.append(f"  %row{lane} = getelementptr i8, ptr %rows, i64 %offset{lane}")
-        for first in range(0, size, width):
-            columns = min(width, size - first)
-            values = known[first : first + columns]
-            if all(value is not None for value in values):
-                lines += _constant_square(first, [value for value in values if value is not None], width)
-            else:
-                lines += _square(first, columns, width, load=load)
-        lines += ["  ret void", "single:"]
-    lines += [f"  call void @copy({single}, i64 {width - 1}, i64 {width})", "  ret void", "}"]
-    return "\n".join(lines) + "\n"
-
-
-def _constant_square(first: int, values: list[float], width: int) -> list[str]:
-    """Columns that are constants: store the same piece of row for every sample."""
-    kind = f"<{len(values)} x double>"
-    literal = "<" + ", ".join(f"double {double(value)}" for value in values) + ">"
-    lines = []
-    for lane in range(width):
-        lines.append(f"  %k{first}.{lane} = getelementptr double, ptr %row{lane}, i64 {first}")
-        lines.append(f"  store {kind} {literal}, ptr %k{first}.{lane}, align 1")
-    return lines
-
-
-def _square(first: int, columns: int, width: int, *, load: bool) -> list[str]:
-    """Transpose `columns` columns of `width` samples in registers, in either direction."""
-    real, piece = vector(width), f"<{columns} x double>"
-    tag = f"t{first}"
-    lines: list[str] = []
-    values = ["undef"] * width
-    for i in range(width if load else columns):
-        if load:
-            lines.append(f"  %{tag}.p{i} = getelementptr double, ptr %row{i}, i64 {first}")
-            lines.append(f"  %{tag}.l{i} = load {piece}, ptr %{tag}.p{i}, align 1")
-            values[i] = f"%{tag}.l{i}"
-            if columns < width:
-                mask = shuffle([min(lane, columns) for lane in range(width)])
-                lines.append(f"  %{tag}.w{i} = shufflevector {piece} {values[i]}, {piece} undef, {mask}")
-                values[i] = f"%{tag}.w{i}"
-        else:
-            lines.append(f"  %{tag}.p{i} = getelementptr double, ptr %block, i64 {(first + i) * width}")
-            lines.append(f"  %{tag}.l{i} = load {real}, ptr %{tag}.p{i}, align {8 * width}")
-            values[i] = f"%{tag}.l{i}"
-    lines += _transpose(values, tag, width)
-    for i in range(columns if load else width):
-        if load:
-            lines.append(f"  %{tag}.q{i} = getelementptr double, ptr %block, i64 {(first + i) * width}")
-            lines.append(f"  store {real} {values[i]}, ptr %{tag}.q{i}, align {8 * width}")
-        else:
-            if columns < width:
-                mask = shuffle(range(columns))
-                lines.append(f"  %{tag}.n{i} = shufflevector {real} {values[i]}, {real} undef, {mask}")
-                values[i] = f"%{tag}.n{i}"
-            lines.append(f"  %{tag}.q{i} = getelementptr double, ptr %row{i}, i64 {first}")
-            lines.append(f"  store {piece} {values[i]}, ptr %{tag}.q{i}, align 1")
-    return lines
-
-
-def _transpose(values: list[str], tag: str, width: int) -> list[str]:
-    """Transpose the square of vectors `values` in place: exchange halves at distances 1, 2, 4."""
-    real = vector(width)
-    lines: list[str] = []
-    distance = 1
-    while distance < width:
-        low = shuffle([lane if not lane & distance else width + lane - distance for lane in range(width)])
-        high = shuffle([lane + distance if not lane & distance else width + lane for lane in range(width)])
-        for i in range(width):
-            if i & distance:
-                continue
-            pair = f"{real} {values[i]}, {real} {values[i + distance]}"
-            for part, mask in ((i, low), (i + distance, high)):
-                lines.append(f"  %{tag}.x{distance}.{part} = shufflevector {pair}, {mask}")
-                values[part] = f"%{tag}.x{distance}.{part}"
-        distance *= 2
-    return lines
+    staged = max((size for size in plan.block_sizes[1] if size >= _STREAM_SIZE), default=0)
+    at_u = offset + staged * width
+    return places[0], places[1], offset, at_u, at_u + len(plan.slots)
 
 
 def rows_text(plan: Plan, width: int) -> str:
     """Return `@rows`, the loop over samples."""
-    at_in, at_out, at_u, total = scratch_layout(plan, width)
+    at_in, at_out, at_staged, at_u, total = scratch_layout(plan, width)
     arguments, results = plan.function.arguments, plan.function.results
     lines = ["define i32 @rows(ptr %d, i64 %begin, i64 %end) #0 {", *_scratch_lines(total)]
     names = [f"a{index}" for index in range(len(arguments))] + [f"o{index}" for index in range(len(results))]
@@ -225,46 +47,68 @@ def rows_text(plan: Plan, width: int) -> str:
             kind = "ptr" if word == "base" else "i64"
             lines.append(f"  %{name}.{word}.p = getelementptr i64, ptr %d, i64 {3 * place + field}")
             lines.append(f"  %{name}.{word} = load {kind}, ptr %{name}.{word}.p, align 8")
-    for name, offset in zip([*names, "u"], [*at_in, *at_out, at_u]):
+    for name, offset in zip([*names, "staged", "u"], [*at_in, *at_out, at_staged, at_u]):
         lines.append(f"  %{name} = getelementptr double, ptr %scratch, i64 {offset}")
     blocks = ", ".join(f"ptr %{name}" for name in [*names, "u"])
     raw = [f"a{k}.base" if argument.uniform else f"a{k}" for k, argument in enumerate(arguments)]
     bases = ", ".join(f"ptr %{name}" for name in [*raw, *names[len(arguments) :], "u"])
+    lines.append("  %count = sub i64 %end, %begin")
+    for index, size in enumerate(plan.block_sizes[1]):
+        if size >= _STREAM_SIZE:
+            lines += _streaming_lines(f"o{index}", size)
     lines += [
         f"  call void @once({bases})",
         f"  call void @fill.{width}({blocks})",
         "  br label %head",
         "head:",
-        "  %i = phi i64 [ %begin, %entry ], [ %i.next, %body ]",
-        f"  %i.next = add i64 %i, {width}",
-        "  %full = icmp sle i64 %i.next, %end",
+        "  %from = phi i64 [ %begin, %entry ], [ %i.next, %latch ]",
+        "  %left = sub i64 %end, %from",
+        f"  %full = icmp sge i64 %left, {width}",
         "  br i1 %full, label %body, label %rest",
+        "rest:",
+        "  %some = icmp sgt i64 %left, 0",
+        "  br i1 %some, label %which, label %done",
+        "which:",  # the last full block once more, shifted back to end with the last sample, or fewer lanes
+        f"  %back = sub i64 %end, {width}",
+        f"  %room = icmp sge i64 %count, {width}",
+        "  br i1 %room, label %body, label %tail",
         "body:",
+        "  %i = phi i64 [ %from, %head ], [ %back, %which ]",
+        f"  %i.next = add i64 %i, {width}",
     ]
     for part in ("body", "tail"):
         if part == "tail":
-            lines += [
-                "rest:",
-                "  %left = sub i64 %end, %i",
-                "  %some = icmp sgt i64 %left, 0",
-                "  br i1 %some, label %tail, label %done",
-                "tail:",
-                "  %last = sub i64 %left, 1",
-            ]
+            lines += ["tail:", "  %last = sub i64 %left, 1"]
         lines += _block_lines(plan, width, part, blocks)
-        lines.append("  br label %head" if part == "body" else "  br label %done")
-    lines.append("done:")
+        if part == "body":
+            lines += ["  br label %latch", "latch:", "  br label %head"]
+    lines.append("  br label %done")
+    lines += ["done:", "  fence seq_cst"] if at_u > at_staged else ["done:"]
     if total > _ON_STACK:
         lines.append(f"  call void inttoptr (i64 {library_address('free')} to ptr)(ptr %raw)")
     return "\n".join([*lines, "  ret i32 0", "}", ""])
 
 
+def _streaming_lines(name: str, size: int) -> list[str]:
+    """Decide whether a result is written past the caches: it is packed row-major and larger than they are."""
+    return [
+        f"  %{name}.bytes = mul i64 %count, {8 * size}",
+        f"  %{name}.large = icmp sgt i64 %{name}.bytes, {_STREAM_BYTES}",
+        f"  %{name}.number = ptrtoint ptr %{name}.base to i64",
+        f"  %{name}.odd = and i64 %{name}.number, 7",
+        f"  %{name}.even = icmp eq i64 %{name}.odd, 0",
+        f"  %{name}.packed = icmp eq i64 %{name}.lane, {8 * size}",
+        f"  %{name}.row = icmp eq i64 %{name}.scalar, 8",
+        f"  %{name}.ok1 = and i1 %{name}.large, %{name}.even",
+        f"  %{name}.ok2 = and i1 %{name}.packed, %{name}.row",
+        f"  %{name}.stream = and i1 %{name}.ok1, %{name}.ok2",
+    ]
+
+
 def _scratch_lines(total: int) -> list[str]:
     """Get room for the blocks.
 
-    On the stack it lies next to what the block's code keeps there, always at the same distance: two buffers
-    whose addresses agree modulo 4 KiB make loads wait for unrelated stores, and elsewhere that would be up to
-    chance.
+    On the stack it costs nothing, is warm and belongs to this thread alone.
     """
     if total <= _ON_STACK:
         return [f"  %scratch = alloca double, i64 {total}, align 64", "  br label %entry", "entry:"]
@@ -295,10 +139,23 @@ def _block_lines(plan: Plan, width: int, part: str, blocks: str) -> list[str]:
                 continue
             name = f"{kind}{index}"
             at = f"%{name}.{part}"
-            lines.append(f"  {at}.off = mul i64 %i, %{name}.lane")
+            lines.append(f"  {at}.off = mul i64 %{'i' if part == 'body' else 'from'}, %{name}.lane")
             lines.append(f"  {at} = getelementptr i8, ptr %{name}.base, i64 {at}.off")
             strides = f"i64 %{name}.lane, i64 %{name}.scalar"
-            if part == "body":
+            if part == "body" and kind == "o" and size >= _STREAM_SIZE:
+                put = f"@put{index}(ptr"
+                lines += [
+                    f"  br i1 %{name}.stream, label %{name}.past, label %{name}.plain",
+                    f"{name}.past:",
+                    f"  call void {put} %staged, i64 {8 * size}, i64 8, ptr %{name})",
+                    f"  call void @stream(ptr {at}, ptr %staged, i64 {size * width})",
+                    f"  br label %{name}.moved",
+                    f"{name}.plain:",
+                    f"  call void {put} {at}, {strides}, ptr %{name})",
+                    f"  br label %{name}.moved",
+                    f"{name}.moved:",
+                ]
+            elif part == "body":
                 mover = "get" if kind == "a" else "put"
                 lines.append(f"  call void @{mover}{index}(ptr {at}, {strides}, ptr %{name})")
             elif kind == "a":

@@ -23,6 +23,7 @@ FLAGS = "contract nsz"
 FOOTER = """
 attributes #0 = { nounwind "prefer-vector-width"="512" }
 !0 = !{!"branch_weights", i32 1, i32 1000000}
+!1 = !{i32 1}
 """
 """End of every module. LLVM would use half the register on some processors; !0 marks a rare branch."""
 
