@@ -6,6 +6,7 @@ the root, sorts the tree, merges what fixed joints hold together, resolves follo
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -16,7 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.errors import DescriptionError, near_names
 from minidyn.model.drives import FRICTION, ROTOR, Drive
 from minidyn.model.formula import Formula
-from minidyn.model.geometry import Steps, align_z, inverse_steps, matrix_of, snap_axis, tidy_steps
+from minidyn.model.geometry import (
+    Step,
+    Steps,
+    align_z,
+    inverse_steps,
+    matrix_of,
+    snap_angle,
+    snap_axis,
+    tidy_steps,
+)
 from minidyn.model.inertia import transform
 from minidyn.model.joint import Follow, Frame, Joint, Limits, Loop
 from minidyn.model.parameters import Layout
@@ -115,7 +125,7 @@ def motion_along(
     main = int(np.argmax(np.abs(unit)))
     if abs(unit[main]) == 1.0:
         return (), letter + "xyz"[main], 1 if unit[main] > 0 else -1, ()
-    turn = align_z(unit)
+    turn = tidy_steps(Step(step.kind, snap_angle(step.value, where, notices)) for step in align_z(unit))
     return turn, letter + "z", 1, inverse_steps(turn)
 
 
@@ -147,10 +157,14 @@ def assemble(
     link_names: list[str] = []
     bodies: list[list[Array]] = []  # parameters of each moving link and what is merged into it
     frames: list[Frame] = []
-    stack: list[tuple[LooseJoint, int, Steps]] = [(joint, -1, ()) for joint in reversed(children[root])]
+    # joints keep the order of the description as far as each can follow its parent: numbers stay the author's own
+    rank = {joint.name: index for index, joint in enumerate(joints)}
+    ready: list[tuple[int, LooseJoint, int, Steps]] = []
+    for joint in children[root]:
+        heapq.heappush(ready, (rank[joint.name], joint, -1, ()))
     reached = {root}
-    while stack:
-        joint, link, steps = stack.pop()
+    while ready:
+        _, joint, link, steps = heapq.heappop(ready)
         reached.add(joint.child)
         own = by_name[joint.child].parameters
         if joint.kind == "fixed":
@@ -163,7 +177,8 @@ def assemble(
             link, steps = len(made) - 1, ()
             link_names.append(joint.child)
             bodies.append([] if own is None else [own])
-        stack += [(child, link, steps) for child in reversed(children[joint.child])]
+        for child in children[joint.child]:
+            heapq.heappush(ready, (rank[child.name], child, link, steps))
     _require_tree(by_name, reached, joints)
     if not made:
         raise DescriptionError(f"{_prefix(source)}no moving joint; expected at least one that turns or slides")
@@ -239,7 +254,8 @@ def _root(
         for role, link in (("parent", joint.parent), ("child", joint.child)):
             if link not in by_name:
                 raise DescriptionError(
-                    f"{joint.where}: joint {joint.name!r} names an unknown {role} link {link!r}{near_names(link, by_name)}"
+                    f"{joint.where}: joint {joint.name!r} names an unknown {role} link {link!r}"
+                    + near_names(link, by_name)
                 )
         if joint.child in carrier:
             raise DescriptionError(
@@ -285,7 +301,8 @@ def _drive(joint: LooseJoint, order: Mapping[str, int]) -> Drive:
     for other in joint.coupling:
         if other not in order:
             raise DescriptionError(
-                f"{joint.where}: the coupling of joint {joint.name!r} names an unknown joint {other!r}{near_names(other, order)}"
+                f"{joint.where}: the coupling of joint {joint.name!r} names an unknown joint {other!r}"
+                + near_names(other, order)
             )
     return Drive(
         rotor_inertia=ROTOR in joint.drive_values,
@@ -320,7 +337,8 @@ def _followers(moving: Sequence[LooseJoint], every: Mapping[str, LooseJoint], so
                 if leader in every:
                     raise DescriptionError(f"{joint.where}: joint {joint.name!r} follows {leader!r}, which is fixed")
                 raise DescriptionError(
-                    f"{joint.where}: joint {joint.name!r} follows an unknown joint {leader!r}{near_names(leader, order)}"
+                    f"{joint.where}: joint {joint.name!r} follows an unknown joint {leader!r}"
+                    + near_names(leader, order)
                 )
             linear[joint.name] = dict(joint.leaders), joint.offset
 
@@ -367,7 +385,8 @@ def _loop(loop: LooseLoop, robot: Robot) -> Loop:
     for joint in loop.passive:
         if joint not in known_joints:
             raise DescriptionError(
-                f"{loop.where}: loop {loop.name!r} names an unknown passive joint {joint!r}{near_names(joint, known_joints)}"
+                f"{loop.where}: loop {loop.name!r} names an unknown passive joint {joint!r}"
+                + near_names(joint, known_joints)
             )
     start = loop.start or (0.0,) * len(loop.passive)
     return Loop(loop.name, *ends[0], *ends[1], loop.kind, loop.passive, start)
