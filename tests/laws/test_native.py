@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+import platform
 import random
+import subprocess
 import sys
 import tracemalloc
 
@@ -13,6 +16,8 @@ import pytest
 from minidyn.errors import ShapeError
 from minidyn.graph.function import ARITY, Argument, Function, Instruction, Result
 from minidyn.graph.native import NativeFunction, compile_function
+from minidyn.graph.native import host as host_module
+from minidyn.graph.native import sincos as sincos_module
 
 WIDTHS = [1, 2, 4, 8]
 
@@ -518,3 +523,96 @@ def test_work_space_too_large_for_the_stack() -> None:
     for count in (1, 8, 21):
         arrays = samples(function, count)
         close(native(*arrays), evaluate(function, *arrays)[0])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_threads_after_a_fork() -> None:
+    """A child process has none of its parent's threads; it must start its own instead of waiting for them."""
+    code = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from test_native import compile_function, np, random_function, samples
+function = random_function(6, (6, 3), (2,), ((6, 6),), 400)
+native = compile_function(function)
+arrays = samples(function, 40_003)
+one = native(*arrays, threads=2)
+child = os.fork()
+if child == 0:
+    os._exit(0 if np.array_equal(native(*arrays, threads=2), one) else 1)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+    here = os.path.dirname(os.path.abspath(__file__))
+    subprocess.run([sys.executable, "-c", code, here], check=True, timeout=60)
+
+
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="names of x86 processors")
+@pytest.mark.parametrize(
+    ("cpu", "width", "fused"), [("x86-64", 2, False), ("haswell", 4, True), ("skylake-avx512", 8, True)]
+)
+def test_code_for_other_processors(cpu: str, width: int, fused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The code for an older or other processor is right too, as far as this one can run it."""
+    mine = host_module.host()
+    if width > mine.width or (fused and not mine.fused):
+        pytest.skip("this machine cannot run it")
+    other = host_module.Host(mine.triple, cpu, "", width, fused)
+    monkeypatch.setattr(host_module, "host", lambda: other)
+    monkeypatch.setattr(sincos_module, "host", lambda: other)
+    function = random_function(11, (6, 3), (2,), ((6, 6), (2,)))
+    native = NativeFunction(function, width)
+    for batch in ((), (43,)):
+        arrays = samples(function, *batch)
+        arrays[0][..., 0] *= 1e6  # beyond the vector sine
+        for mine_, theirs in zip(native(*arrays), evaluate(function, *arrays)):
+            close(mine_, theirs, 1e-9)
+
+
+def test_builtins_outlive_what_made_them() -> None:
+    function = random_function(13, (6,), (), ((5,),))
+    native = NativeFunction(function, 8)
+    x = np.linspace(0, 1, 6)
+    expected = native(x)
+    fast = native.fast
+    del native
+    gc.collect()
+    assert np.array_equal(fast(x), expected)
+    close(fast(x[None]), evaluate(function, x[None])[0])
+    del fast
+    gc.collect()
+
+
+def test_any_arguments_are_answered_or_refused(plain: tuple[Function, NativeFunction]) -> None:
+    """Anything at all: a right answer or one of two errors, never a crash."""
+    function, native = plain
+    pick = random.Random(0)  # noqa: S311
+    first, second = samples(function, 4)
+    things = [
+        *(first, second, first[0], second[0], first[None], first[:0], first.T, np.asfortranarray(first)),
+        *(first.astype(np.float32), first.astype(">f8"), first + 1j, np.zeros((4, 6), dtype=object)),
+        *(
+            np.zeros(()),
+            np.zeros((4, 0)),
+            np.zeros((0, 3)),
+            np.float64(1),
+            1,
+            None,
+            "x",
+            b"y",
+            [],
+            {},
+            object,
+            first.tolist(),
+        ),
+        *(np.ma.masked_array(second), np.recarray((4,), dtype=[("a", float)]), np.zeros((1,) * 20 + (3,))),
+        *(np.datetime64("2020-01-01"), np.zeros((4, 3), dtype="m8[s]"), range(6), iter([1]), Ellipsis, native),
+    ]
+    answered = 0
+    for _ in range(4000):
+        args = [pick.choice(things) for _ in range(pick.choice([2, 2, 2, 2, 0, 1, 3]))]
+        keywords = {} if pick.random() < 0.6 else {pick.choice(["out", "threads", "z"]): pick.choice(things)}
+        try:
+            got = native(*args, **keywords)
+        except (ShapeError, TypeError, ValueError):
+            continue
+        answered += 1
+        assert got.shape[-2:] == (2, 5)
+    assert answered > 20

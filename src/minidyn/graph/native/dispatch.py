@@ -299,11 +299,11 @@ rows:
   %long = icmp sge i64 %n, %limit
   br i1 %long, label %unlocked, label %locked
 locked:
-  %status1 = call i32 %code(ptr %table, i64 0, i64 %n)
+  %status1 = call i32 %code(ptr %table, i64 0, i64 %n, i64 %n)
   br label %after.rows
 unlocked:
   %state = call ptr {call["PyEval_SaveThread"]}()
-  %status2 = call i32 %code(ptr %table, i64 0, i64 %n)
+  %status2 = call i32 %code(ptr %table, i64 0, i64 %n, i64 %n)
   call void {call["PyEval_RestoreThread"]}(ptr %state)
   br label %after.rows
 after.rows:

@@ -25,7 +25,7 @@ __all__ = ["NativeFunction", "compile_function"]
 _CACHE: dict[tuple[str, int], NativeFunction] = {}
 _WORTH_SPLITTING = 2_000_000  # tape steps times samples a piece must have: about 0.1 ms of work
 
-_ROWS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_ROWS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 _TILE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
 _SINGLE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -132,11 +132,8 @@ class NativeFunction:
         for arrays in (arguments, results):
             addresses = [array.__array_interface__["data"][0] for array in arrays]
             tables.append((ctypes.c_void_p * len(addresses))(*addresses))
-        blocks = next(
-            (len(array) for array, argument in zip(arguments, self.function.arguments) if not argument.uniform)
-        )
         work = (ctypes.c_double * max(1, self.slots))()
-        _TILE(self.code.addresses["tile"])(*tables, work, blocks, int(fill))
+        _TILE(self.code.addresses["tile"])(*tables, work, len(results[0]), int(fill))
 
     @cached_property
     def slots(self) -> int:
@@ -221,13 +218,13 @@ class NativeFunction:
         for array in (*rows, *places):
             words += (array.__array_interface__["data"][0], array.strides[0], array.strides[-1])
         descriptor = self._descriptor(*words)
-        pieces = min(threads, count * len(self.function.tape) // _WORTH_SPLITTING)
+        steps = count * len(self.function.tape)
 
         def work(begin: int, end: int) -> None:
-            if self._rows(descriptor, begin, end):
+            if self._rows(descriptor, begin, end, count):
                 raise MemoryError(f"{self.function.name}: no memory for the work space of one block")
 
-        if pieces > 1:
-            run_split(work, count, pieces, self.width)
+        if threads > 1 and steps >= 2 * _WORTH_SPLITTING:
+            run_split(work, count, threads, min(8 * threads, steps // _WORTH_SPLITTING), self.width)
         else:
             work(0, count)

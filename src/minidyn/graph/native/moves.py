@@ -10,7 +10,8 @@ Three cases, told apart by the strides at run time:
 from __future__ import annotations
 
 from minidyn.graph.native.core import Plan
-from minidyn.graph.native.text import double, shuffle, vector
+from minidyn.graph.native.squares import squares_text
+from minidyn.graph.native.text import double, vector
 
 __all__ = ["copy_text"]
 
@@ -54,9 +55,9 @@ done:
 def copy_text(plan: Plan, width: int) -> str:
     """Return the functions that move one block: `@get<k>` per argument, `@put<k>` per result."""
     text = _COPY + _stream_text(width)
-    if width > 1:
-        text += _vectors_text(width)
     sizes_in, sizes_out = plan.block_sizes
+    if width > 1:
+        text += _vectors_text(width) + squares_text(sizes_in, sizes_out, width)
     for index, size in enumerate(sizes_in):
         if size:
             text += _move_text(f"get{index}", size, width, [None] * size, load=True)
@@ -163,95 +164,21 @@ def _move_text(name: str, size: int, width: int, known: list[float | None], *, l
             "  br i1 %is.rows, label %squares, label %single",
             "squares:",
         ]
-        for lane in range(width):
-            lines.append(f"  %offset{lane} = mul i64 %lane, {lane}")
-            lines.append(f"  %row{lane} = getelementptr i8, ptr %rows, i64 %offset{lane}")
         for first in range(0, size, width):
-            columns = min(width, size - first)
-            values = known[first : first + columns]
-            if all(value is not None for value in values):
-                lines += _constant_square(first, [value for value in values if value is not None], width)
+            values = known[first : first + width]
+            constants = [value for value in values if value is not None]
+            kind = f"{len(values)}"
+            lines += [
+                f"  %rows{first} = getelementptr double, ptr %rows, i64 {first}",
+                f"  %block{first} = getelementptr double, ptr %block, i64 {first * width}",
+            ]
+            if len(constants) == len(values):
+                literal = ", ".join(f"double {double(value)}" for value in constants)
+                square = f"@square.same.{kind}(ptr %rows{first}, i64 %lane, <{kind} x double> <{literal}>)"
             else:
-                lines += _square(first, columns, width, load=load)
+                direction = "get" if load else "put"
+                square = f"@square.{direction}.{kind}(ptr %rows{first}, i64 %lane, ptr %block{first})"
+            lines.append(f"  call void {square}")
         lines += ["  ret void", "single:"]
     lines += [f"  call void @copy({single}, i64 {width - 1}, i64 {width})", "  ret void", "}"]
     return "\n".join(lines) + "\n"
-
-
-def _constant_square(first: int, values: list[float], width: int) -> list[str]:
-    """Columns that are constants: store the same piece of row for every sample."""
-    kind = f"<{len(values)} x double>"
-    literal = "<" + ", ".join(f"double {double(value)}" for value in values) + ">"
-    lines = []
-    for lane in range(width):
-        lines.append(f"  %k{first}.{lane} = getelementptr double, ptr %row{lane}, i64 {first}")
-        lines.append(f"  store {kind} {literal}, ptr %k{first}.{lane}, align 1")
-    return lines
-
-
-def _square(first: int, columns: int, width: int, *, load: bool) -> list[str]:
-    """Transpose `columns` columns of `width` samples in registers, in either direction."""
-    real, tag, half = vector(width), f"t{first}", width // 2
-    lines: list[str] = []
-    pointers: list[str | None] = [None] * width
-    for i in range(width if load else columns):
-        source = f"%row{i}, i64 {first}" if load else f"%block, i64 {(first + i) * width}"
-        lines.append(f"  %{tag}.p{i} = getelementptr double, ptr {source}")
-        pointers[i] = f"%{tag}.p{i}"
-    length = columns if load else width
-    values: list[str] = []
-    for part in (0, 1):  # the first exchange, at half the width, is done by loading halves
-        for i in range(half):
-            pair = [
-                _half(lines, f"{tag}.h{part}.{k}", pointers[k], part * half, min(half, length - part * half), half)
-                for k in (i, i + half)
-            ]
-            name = f"%{tag}.c{part}.{i}"
-            kind = vector(half) if half > 1 else "<1 x double>"
-            lines.append(f"  {name} = shufflevector {kind} {pair[0]}, {kind} {pair[1]}, {shuffle(range(width))}")
-            values.append(name)
-    lines += _transpose(values, tag, width)
-    for i in range(columns if load else width):
-        target = f"%block, i64 {(first + i) * width}" if load else f"%row{i}, i64 {first}"
-        lines.append(f"  %{tag}.q{i} = getelementptr double, ptr {target}")
-        if load or columns == width:
-            align = 8 * width if load else 1
-            lines.append(f"  store {real} {values[i]}, ptr %{tag}.q{i}, align {align}")
-        else:
-            mask = shuffle(range(columns))
-            lines.append(f"  %{tag}.n{i} = shufflevector {real} {values[i]}, {real} undef, {mask}")
-            lines.append(f"  store <{columns} x double> %{tag}.n{i}, ptr %{tag}.q{i}, align 1")
-    return lines
-
-
-def _half(lines: list[str], name: str, pointer: str | None, offset: int, length: int, half: int) -> str:
-    """Load `length` doubles from an offset as half a vector; what is missing is undefined."""
-    if pointer is None or length <= 0:
-        return "undef"
-    piece = f"<{length} x double>"
-    lines.append(f"  %{name}.p = getelementptr double, ptr {pointer}, i64 {offset}")
-    lines.append(f"  %{name} = load {piece}, ptr %{name}.p, align 1")
-    if length == half:
-        return f"%{name}"
-    mask = shuffle([min(lane, length) for lane in range(half)])
-    lines.append(f"  %{name}.w = shufflevector {piece} %{name}, {piece} undef, {mask}")
-    return f"%{name}.w"
-
-
-def _transpose(values: list[str], tag: str, width: int) -> list[str]:
-    """Finish the transpose of the square of vectors `values` in place: exchange at distances 1, 2, ..."""
-    real = vector(width)
-    lines: list[str] = []
-    distance = 1
-    while distance < width // 2:
-        low = shuffle([lane if not lane & distance else width + lane - distance for lane in range(width)])
-        high = shuffle([lane + distance if not lane & distance else width + lane for lane in range(width)])
-        for i in range(width):
-            if i & distance:
-                continue
-            pair = f"{real} {values[i]}, {real} {values[i + distance]}"
-            for part, mask in ((i, low), (i + distance, high)):
-                lines.append(f"  %{tag}.x{distance}.{part} = shufflevector {pair}, {mask}")
-                values[part] = f"%{tag}.x{distance}.{part}"
-        distance *= 2
-    return lines

@@ -1,9 +1,9 @@
 """From arrays as users have them to blocks and back: the loop over a batch.
 
-`@rows(descriptor, begin, end)` computes samples begin to end. The descriptor holds three 64-bit
-numbers for each argument and then each result: address, bytes from sample to sample, bytes from scalar to
-scalar. Per block of `width` samples the inputs are transposed into a scratch block, the block is computed,
-and the outputs are transposed into the result, all within the first-level cache
+`@rows(descriptor, begin, end, total)` computes samples begin to end of a batch of `total`. The descriptor
+holds three 64-bit numbers for each argument and then each result: address, bytes from sample to sample, bytes
+from scalar to scalar. Per block of `width` samples the inputs are transposed into a scratch block, the block
+is computed, and the outputs are transposed into the result, all within the first-level cache
 (:mod:`minidyn.graph.native.moves`). Results larger than the caches go to memory past them.
 
 `@tile(arguments, results, u, blocks, fill)` leaves the transposing out: packed blocks in, packed blocks out.
@@ -40,7 +40,7 @@ def rows_text(plan: Plan, width: int) -> str:
     """Return `@rows`, the loop over samples."""
     at_in, at_out, at_staged, at_u, total = scratch_layout(plan, width)
     arguments, results = plan.function.arguments, plan.function.results
-    lines = ["define i32 @rows(ptr %d, i64 %begin, i64 %end) #0 {", *_scratch_lines(total)]
+    lines = ["define i32 @rows(ptr %d, i64 %begin, i64 %end, i64 %total) #0 {", *_scratch_lines(total)]
     names = [f"a{index}" for index in range(len(arguments))] + [f"o{index}" for index in range(len(results))]
     for place, name in enumerate(names):
         for field, word in enumerate(("base", "lane", "scalar")):
@@ -92,7 +92,7 @@ def rows_text(plan: Plan, width: int) -> str:
 def _streaming_lines(name: str, size: int) -> list[str]:
     """Decide whether a result is written past the caches: it is packed row-major and larger than they are."""
     return [
-        f"  %{name}.bytes = mul i64 %count, {8 * size}",
+        f"  %{name}.bytes = mul i64 %total, {8 * size}",
         f"  %{name}.large = icmp sgt i64 %{name}.bytes, {_STREAM_BYTES}",
         f"  %{name}.number = ptrtoint ptr %{name}.base to i64",
         f"  %{name}.odd = and i64 %{name}.number, 7",

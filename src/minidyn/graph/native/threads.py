@@ -21,16 +21,21 @@ def _pool() -> ThreadPoolExecutor:
     return pool
 
 
-def run_split(work: Callable[[int, int], None], count: int, parts: int, grain: int) -> None:
-    """Call `work(begin, end)` over 0..count in `parts` pieces, each a multiple of `grain` but the last.
+def run_split(work: Callable[[int, int], None], count: int, threads: int, pieces: int, grain: int) -> None:
+    """Call `work(begin, end)` over 0..count in `pieces`, each a multiple of `grain` but the last.
 
-    The calling thread takes the last piece itself. Threads are started when first needed and then kept.
+    Whoever is free takes the next piece, so a core that is also busy elsewhere does not hold up the rest. The
+    calling thread works too. Threads are started when first needed and then kept.
     """
-    parts = min(parts, _MOST)
-    size = -(-count // (parts * grain)) * grain
-    begins = list(range(0, count, size))
+    size = -(-count // (pieces * grain)) * grain
+    begins = iter(range(0, count, size))  # taking the next one is atomic
+
+    def take() -> None:
+        for begin in begins:
+            work(begin, min(count, begin + size))
+
     pool = _pool()
-    futures: list[Future[None]] = [pool.submit(work, begin, begin + size) for begin in begins[:-1]]
-    work(begins[-1], count)
-    for future in futures:
-        future.result()
+    helpers: list[Future[None]] = [pool.submit(take) for _ in range(min(threads, _MOST, pieces) - 1)]
+    take()
+    for helper in helpers:
+        helper.result()
