@@ -1,7 +1,7 @@
 """minidyn: true dynamic models of robot arms.
 
-The public names, in the order of the pipeline. Importing this module does nothing else; heavy parts are imported
-where they are used.
+The public names, in the order of the pipeline. Importing this module does nothing else: each name is fetched from where
+it lives when it is first used, so that importing is quick and heavy libraries load only where they are needed.
 """
 
 from __future__ import annotations
@@ -10,30 +10,62 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from minidyn.dynamics.functions import base_regressor as base_regressor
+    from minidyn.dynamics.functions import coriolis_matrix as coriolis_matrix
+    from minidyn.dynamics.functions import energy as energy
+    from minidyn.dynamics.functions import energy_regressor as energy_regressor
+    from minidyn.dynamics.functions import forward_dynamics as forward_dynamics
+    from minidyn.dynamics.functions import forward_kinematics as forward_kinematics
+    from minidyn.dynamics.functions import gravity_torque as gravity_torque
+    from minidyn.dynamics.functions import inertia_matrix as inertia_matrix
+    from minidyn.dynamics.functions import inverse_dynamics as inverse_dynamics
+    from minidyn.dynamics.functions import jacobian as jacobian
+    from minidyn.dynamics.functions import regressor as regressor
+    from minidyn.dynamics.kernel import Kernel as Kernel
+    from minidyn.dynamics.kernel import compile_kernel as compile  # noqa: F401
     from minidyn.errors import MinidynError as MinidynError
+    from minidyn.model.load import load as load
+    from minidyn.model.load import robots as robots
     from minidyn.model.robot import Robot as Robot
+    from minidyn.model.save import save as save
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "MinidynError": "minidyn.errors",
-    "Robot": "minidyn.model.robot",
-    "load": "minidyn.model.load",
-    "robots": "minidyn.model.load",
-    "save": "minidyn.model.save",
+    "MinidynError": "errors:MinidynError",
+    # describe
+    "Robot": "model.robot:Robot",
+    "load": "model.load:load",
+    "robots": "model.load:robots",
+    "save": "model.save:save",
+    # compute
+    "inverse_dynamics": "dynamics.functions:inverse_dynamics",
+    "gravity_torque": "dynamics.functions:gravity_torque",
+    "coriolis_matrix": "dynamics.functions:coriolis_matrix",
+    "inertia_matrix": "dynamics.functions:inertia_matrix",
+    "forward_dynamics": "dynamics.functions:forward_dynamics",
+    "regressor": "dynamics.functions:regressor",
+    "base_regressor": "dynamics.functions:base_regressor",
+    "energy": "dynamics.functions:energy",
+    "energy_regressor": "dynamics.functions:energy_regressor",
+    "forward_kinematics": "dynamics.functions:forward_kinematics",
+    "jacobian": "dynamics.functions:jacobian",
+    "compile": "dynamics.kernel:compile_kernel",
+    "Kernel": "dynamics.kernel:Kernel",
 }
-"""Where each public name lives."""
+"""Where each public name lives: module and attribute."""
 
-__all__ = sorted(_WHERE)  # noqa: PLE0605
+__all__ = list(_WHERE)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'minidyn' has no attribute {name!r}")
-    value = getattr(import_module(_WHERE[name]), name)
+    module, attribute = _WHERE[name].split(":")
+    value = getattr(import_module(f"minidyn.{module}"), attribute)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_WHERE])
+    return sorted({*globals(), *_WHERE})

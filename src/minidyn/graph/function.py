@@ -123,8 +123,7 @@ class Function:
         """Tape indices that depend on constants and uniform arguments alone."""
         once: set[int] = set()
         for index, step in enumerate(self.tape):
-            if step.op == "input":
-                assert isinstance(step.value, tuple)
+            if isinstance(step.value, tuple):  # an input
                 if self.arguments[step.value[0]].uniform:
                     once.add(index)
             elif all(arg in once for arg in step.args):

@@ -1,0 +1,215 @@
+"""The robot's dynamics as plain functions of arrays: robot first, leading batch axes, `out=` where wanted.
+
+q, dq, ddq and tau have shape (..., n) in the order of `robot.joint_names`: rad or m, and N m or N, joint side.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from minidyn.dynamics.implicit import implicit_call
+from minidyn.dynamics.kernel import BaseColumns, function_of
+from minidyn.dynamics.record import unknown_parameters, used_parameters
+from minidyn.errors import ShapeError
+from minidyn.graph.function import Function
+from minidyn.model.robot import Robot
+
+__all__ = [
+    "base_regressor",
+    "coriolis_matrix",
+    "energy",
+    "energy_regressor",
+    "forward_dynamics",
+    "forward_kinematics",
+    "gravity_torque",
+    "inertia_matrix",
+    "inverse_dynamics",
+    "jacobian",
+    "regressor",
+]
+
+Array = NDArray[np.float64]
+
+
+def inverse_dynamics(
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    ddq: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    out: Array | None = None,
+) -> Array:
+    """Return the joint torques (..., n) of a motion: links, rotors and friction.
+
+    Args:
+        robot: The robot.
+        q: Positions (..., n).
+        dq: Speeds (..., n).
+        ddq: Accelerations (..., n).
+        parameters: Standard parameters (p,); None: the robot's own.
+        out: Array (..., n) to write into.
+
+    Implements: LuMeng1993 eq. (66)-(71).
+    """
+    result: Array = _call(robot, "inverse_dynamics", (q, dq, ddq), parameters, out)
+    return result
+
+
+def gravity_torque(
+    robot: Robot, q: ArrayLike, parameters: ArrayLike | None = None, *, out: Array | None = None
+) -> Array:
+    """Return the torques (..., n) that hold the robot still against gravity, without friction."""
+    result: Array = _call(robot, "gravity_torque", (q,), parameters, out)
+    return result
+
+
+def coriolis_matrix(
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    out: Array | None = None,
+) -> Array:
+    """Return C (..., n, n) from Christoffel symbols: C dq are the velocity torques and Ṁ - 2C is skew-symmetric."""
+    result: Array = _call(robot, "coriolis_matrix", (q, dq), parameters, out)
+    return result
+
+
+def inertia_matrix(
+    robot: Robot, q: ArrayLike, parameters: ArrayLike | None = None, *, out: Array | None = None
+) -> Array:
+    """Return the inertia matrix M (..., n, n), rotors included."""
+    result: Array = _call(robot, "inertia_matrix", (q,), parameters, out)
+    return result
+
+
+def forward_dynamics(
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    tau: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    out: Array | None = None,
+) -> Array:
+    """Return the accelerations (..., n) that torques tau (..., n) cause."""
+    result: Array = _call(robot, "forward_dynamics", (q, dq, tau), parameters, out)
+    return result
+
+
+def regressor(robot: Robot, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *, out: Array | None = None) -> Array:
+    """Return Y (..., n, p) with inverse_dynamics = Y @ parameters: ten columns a link, rotors, friction.
+
+    Implements: Gautier1991 eq. (8).
+    """
+    result: Array = _call(robot, "regressor", (q, dq, ddq), None, out)
+    return result
+
+
+def base_regressor(
+    robot: Robot, base: BaseColumns, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *, out: Array | None = None
+) -> Array:
+    """Return the regressor (..., n, b) of the base parameters of a map: inverse_dynamics = Y @ beta."""
+    result: Array = _call(robot, "base_regressor", (q, dq, ddq), None, out, base=base)
+    return result
+
+
+def energy(
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    out: tuple[Array, Array] | None = None,
+) -> tuple[Array, Array]:
+    """Return (kinetic, potential) energy, each (...), J; rotors included, potential zero at the world's origin."""
+    result: tuple[Array, Array] = _call(robot, "energy", (q, dq), parameters, out)
+    return result
+
+
+def energy_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike, *, out: Array | None = None) -> Array:
+    """Return h (..., p) with kinetic + potential energy = h @ parameters; friction columns are zero.
+
+    Implements: Gautier1991 eq. (9)-(12).
+    """
+    result: Array = _call(robot, "energy_regressor", (q, dq), None, out)
+    return result
+
+
+def forward_kinematics(robot: Robot, q: ArrayLike, link: str | int | None = None, *, out: Array | None = None) -> Array:
+    """Return the placement (..., 4, 4) in the world of a link or frame.
+
+    Args:
+        robot: The robot.
+        q: Positions (..., n).
+        link: Name of a link or of a frame merged into one, or the link's index; None: the last link.
+        out: Array to write into.
+    """
+    result: Array = _call(robot, "forward_kinematics", (q,), None, out, link=link)
+    return result
+
+
+def jacobian(robot: Robot, q: ArrayLike, link: str | int | None = None, *, out: Array | None = None) -> Array:
+    """Return the Jacobian (..., 6, n) of a link's or frame's origin: angular rows first, world axes."""
+    result: Array = _call(robot, "jacobian", (q,), None, out, link=link)
+    return result
+
+
+_EAGER_SAMPLES = 200  # run this many samples of a function on NumPy before machine code pays
+_SEEN: dict[str, int] = {}
+
+
+def _call(
+    robot: Robot,
+    what: str,
+    arrays: tuple[ArrayLike, ...],
+    parameters: ArrayLike | None,
+    out: Any,
+    base: BaseColumns | None = None,
+    link: str | int | None = None,
+) -> Any:
+    if robot.implicit_loops:
+        return implicit_call(robot, what, arrays, parameters, out, base, link)
+    if parameters is None:
+        return _run(function_of(robot, what, base=base, link=link), arrays, out)
+    values = np.asarray(parameters, dtype=float)
+    if values.shape != (len(robot.layout),):
+        raise ShapeError(f"parameters: expected shape ({len(robot.layout)},), got {values.shape}")
+    function = function_of(robot, what, parameters="argument")
+    if np.isnan(values).any():
+        missing = [n for n in used_parameters(robot, function) if np.isnan(values[robot.layout.index(n)])]
+        if missing:
+            raise unknown_parameters(robot, what, missing)
+        values = np.nan_to_num(values)
+    return _run(function, (*arrays, values), out)
+
+
+def _run(function: Function, arrays: tuple[ArrayLike, ...], out: Any) -> Any:
+    """Run on NumPy the first few small calls of a function, on machine code from then on."""
+    seen = _SEEN.get(function.fingerprint, 0)
+    if seen < _EAGER_SAMPLES and out is None:
+        from minidyn.graph.evaluate import evaluate
+
+        first = arrays[0]
+        count = max(1, np.size(first) // max(1, np.shape(first)[-1] if np.ndim(first) else 1))
+        _SEEN[function.fingerprint] = seen + max(count, _EAGER_SAMPLES // 10)
+        if count < _EAGER_SAMPLES:
+            return evaluate(function, *_real(function, arrays))
+    from minidyn.graph.native import compile_function
+
+    return compile_function(function)(*arrays, out=out)
+
+
+def _real(function: Function, arrays: tuple[ArrayLike, ...]) -> list[Array]:
+    found = []
+    for argument, value in zip(function.arguments, arrays):
+        array = np.asarray(value)
+        if array.dtype.kind not in "fiub":
+            raise ShapeError(f"{function.name}: {argument.name} has dtype {array.dtype}, expected real numbers")
+        found.append(array.astype(float, copy=False))
+    return found

@@ -1,0 +1,127 @@
+"""Velocities and accelerations of all links, and inverse dynamics by the Newton-Euler recursion.
+
+Everything is in link frames. With A = [ω̇×] + [ω×][ω×], a point r fixed to a link has acceleration a + A r, so that
+force and moment about the link's origin are linear in its ten parameters:
+
+    f = M a + A [MX MY MZ],    n = J ω̇ + ω × J ω + [MX MY MZ] × a
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from minidyn.dynamics.tree import Tree
+from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, scale
+
+__all__ = ["LinkMotion", "joint_torques", "link_motions", "link_wrench"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkMotion:
+    """Motion of one link in its own frame.
+
+    Attributes:
+        w: Angular velocity ω.
+        dw: Angular acceleration ω̇.
+        A: [ω̇×] + [ω×][ω×], rows.
+        a: Acceleration of the origin, minus gravity.
+        ww: Products (wy wz, wz wx, wx wy).
+    """
+
+    w: Vector
+    dw: Vector
+    A: list[Vector]
+    a: Vector
+    ww: Vector
+
+
+def link_motions(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar], gravity: bool = True) -> list[LinkMotion]:
+    """Return the motion of every link for joint speeds and accelerations of all joints.
+
+    Gravity enters as an acceleration -g of the base.
+
+    Implements: LuMeng1993 eq. (66)-(69).
+    """
+    zero = tree.zero
+    base = _motion(tree.zeros, tree.zeros, [zero - g if gravity else zero for g in tree.gravity])
+    found: list[LinkMotion] = []
+    for move, speed, acceleration in zip(tree.moves, dq, ddq):
+        parent = base if move.parent < 0 else found[move.parent]
+        at_joint = add(parent.a, _product(parent.A, move.shift))
+        w, dw, a = (move.vector_to_child(v) for v in (parent.w, parent.dw, at_joint))
+        if move.turning:
+            own = scale(speed, move.axis)
+            dw = add(add(dw, scale(acceleration, move.axis)), cross(w, own))
+            w = add(w, own)
+        elif not move.fixed:
+            own = scale(speed, move.axis)
+            a = add(add(a, scale(acceleration, move.axis)), scale(2, cross(w, own)))
+        motion = _motion(w, dw, a)
+        if move.lever is not None:
+            motion = _motion(w, dw, add(a, _product(motion.A, move.lever)))
+        found.append(motion)
+    return found
+
+
+def link_wrench(motion: LinkMotion, phi: Sequence[Scalar]) -> tuple[Vector, Vector]:
+    """Return (force, moment about the origin) that move a link with parameters XX ... M.
+
+    Implements: Lin1992 eq. (51)-(52), corrected as in ERRATA D; fifteen products for the moment.
+    """
+    XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M = phi
+    A, a, dw, ww = motion.A, motion.a, motion.dw, motion.ww
+    h = [MX, MY, MZ]
+    force = add(scale(M, a), _product(A, h))
+    moment = [
+        XX * dw[0] + (ZZ - YY) * ww[0] - XY * A[2][0] + XZ * A[1][0] + YZ * (A[1][1] - A[2][2]),
+        YY * dw[1] + (XX - ZZ) * ww[1] - YZ * A[0][1] + XY * A[2][1] + XZ * (A[2][2] - A[0][0]),
+        ZZ * dw[2] + (YY - XX) * ww[2] - XZ * A[1][2] + YZ * A[0][2] + XY * (A[0][0] - A[1][1]),
+    ]
+    return force, add(moment, cross(h, a))
+
+
+def joint_torques(
+    tree: Tree,
+    dq: Sequence[Scalar],
+    ddq: Sequence[Scalar],
+    phi: Sequence[Sequence[Scalar]],
+    gravity: bool = True,
+) -> list[Scalar]:
+    """Return the torque or force of every joint, rigid links only (drives are added elsewhere).
+
+    Args:
+        tree: Geometry at q.
+        dq: Speeds of all joints.
+        ddq: Accelerations of all joints.
+        phi: Ten parameters XX ... M of each link.
+        gravity: Whether gravity acts.
+    """
+    motions = link_motions(tree, dq, ddq, gravity)
+    wrenches = [link_wrench(motion, ten) for motion, ten in zip(motions, phi)]
+    tau: list[Scalar] = [tree.zero] * len(tree.moves)
+    for index in reversed(range(len(tree.moves))):
+        move = tree.moves[index]
+        force, moment = wrenches[index]
+        angular, linear = move.unit_twist
+        tau[index] = dot(angular, moment) + dot(linear, force)
+        if move.parent >= 0:
+            f, n = move.wrench_to_parent(force, moment)
+            f0, n0 = wrenches[move.parent]
+            wrenches[move.parent] = add(f0, f), add(n0, n)
+    return tau
+
+
+def _motion(w: Vector, dw: Vector, a: Vector) -> LinkMotion:
+    yz, zx, xy = w[1] * w[2], w[2] * w[0], w[0] * w[1]
+    xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
+    A = [
+        [-(yy + zz), xy - dw[2], zx + dw[1]],
+        [xy + dw[2], -(xx + zz), yz - dw[0]],
+        [zx - dw[1], yz + dw[0], -(xx + yy)],
+    ]
+    return LinkMotion(w, dw, A, a, [yz, zx, xy])
+
+
+def _product(A: list[Vector], v: Vector) -> Vector:
+    return [dot(A[0], v), dot(A[1], v), dot(A[2], v)]

@@ -1,0 +1,69 @@
+"""The joint-torque regressor Y(q, dq, ddq) with tau = Y phi, every column included.
+
+The twist that unit speed of joint j gives link i meets the wrench that unit value of each of link i's parameters needs:
+ten short dot products per pair, instead of carrying ten wrenches down the chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minidyn.dynamics.newton_euler import LinkMotion, link_motions
+from minidyn.dynamics.tree import Tree
+from minidyn.dynamics.vectors import Scalar, Vector, dot
+
+__all__ = ["link_columns", "rigid_regressor", "row_of_ten", "twists_on_path"]
+
+
+def link_columns(motion: LinkMotion) -> list[Vector]:
+    """Return the moments (about the origin) that unit XX, XY, XZ, YY, YZ, ZZ of a link need."""
+    A, dw = motion.A, motion.dw
+    yz, zx, xy = motion.ww
+    return [
+        [dw[0], zx, -xy],
+        [-A[2][0], A[2][1], A[0][0] - A[1][1]],
+        [A[1][0], A[2][2] - A[0][0], -A[1][2]],
+        [-yz, dw[1], xy],
+        [A[1][1] - A[2][2], -A[0][1], A[0][2]],
+        [yz, -zx, dw[2]],
+    ]
+
+
+def row_of_ten(motion: LinkMotion, moments: list[Vector], u: Vector, v: Vector) -> list[Scalar]:
+    """Return the power of unit parameters XX ... M of a link against the twist (u, v) in its frame."""
+    A, a = motion.A, motion.a
+    return [
+        *(dot(u, moment) for moment in moments),
+        v[0] * A[0][0] + v[1] * A[1][0] + v[2] * A[2][0] + (u[2] * a[1] - u[1] * a[2]),
+        v[0] * A[0][1] + v[1] * A[1][1] + v[2] * A[2][1] + (u[0] * a[2] - u[2] * a[0]),
+        v[0] * A[0][2] + v[1] * A[1][2] + v[2] * A[2][2] + (u[1] * a[0] - u[0] * a[1]),
+        dot(v, a),
+    ]
+
+
+def twists_on_path(tree: Tree) -> list[dict[int, tuple[Vector, Vector]]]:
+    """Return for each link {joint on its path: twist of the link at its origin, in its frame, for unit speed}."""
+    found: list[dict[int, tuple[Vector, Vector]]] = []
+    for index, move in enumerate(tree.moves):
+        own = {}
+        if move.parent >= 0:
+            own = {joint: move.twist_to_child(*twist) for joint, twist in found[move.parent].items()}
+        if not move.fixed:
+            own[index] = move.unit_twist
+        found.append(own)
+    return found
+
+
+def rigid_regressor(
+    tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar], gravity: bool = True
+) -> list[dict[int, list[Scalar]]]:
+    """Return for each link {joint: ten entries}: the non-zero blocks of the regressor of all joints.
+
+    Implements: Gautier1991 eq. (8), LuMeng1993 eq. (70)-(85) in ten parameters a link.
+    """
+    motions = link_motions(tree, dq, ddq, gravity)
+    blocks = []
+    for motion, twists in zip(motions, twists_on_path(tree)):
+        moments = link_columns(motion)
+        blocks.append({joint: row_of_ten(motion, moments, u, v) for joint, (u, v) in twists.items()})
+    return blocks

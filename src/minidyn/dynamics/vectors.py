@@ -1,0 +1,100 @@
+"""Vectors, turns and tensors over scalars of any kind: floats, arrays, graph nodes, integers modulo a prime.
+
+A vector is a list of three scalars, a symmetric tensor the list XX XY XZ YY YZ ZZ. A turn about coordinate axis k by an
+angle of cosine c and sine s is (k, c, s). Only + - * are used, so that every number system can follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = [
+    "Scalar",
+    "Turn",
+    "Vector",
+    "add",
+    "cross",
+    "dot",
+    "scale",
+    "subtract",
+    "tensor_product",
+    "to_child",
+    "to_parent",
+    "turn_tensor",
+]
+
+Scalar = Any
+Vector = list[Scalar]
+Turn = tuple[int, Scalar, Scalar]
+
+_NEXT = ((1, 2), (2, 0), (0, 1))
+# places in XX XY XZ YY YZ ZZ of (ii, ij, jj, ki, kj) for a turn about k in the plane (i, j)
+_PLANE = ((3, 4, 5, 1, 2), (5, 2, 0, 4, 1), (0, 1, 3, 2, 4))
+
+
+def add(a: Vector, b: Vector) -> Vector:
+    """A + b."""
+    return [a[0] + b[0], a[1] + b[1], a[2] + b[2]]
+
+
+def subtract(a: Vector, b: Vector) -> Vector:
+    """A - b."""
+    return [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
+
+
+def scale(factor: Scalar, a: Vector) -> Vector:
+    """Factor · a."""
+    return [factor * a[0], factor * a[1], factor * a[2]]
+
+
+def dot(a: Vector, b: Vector) -> Scalar:
+    """A · b."""
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+def cross(a: Vector, b: Vector) -> Vector:
+    """A × b."""
+    return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+
+
+def tensor_product(J: Sequence[Scalar], v: Vector) -> Vector:
+    """J v for a symmetric tensor J = [XX XY XZ YY YZ ZZ]."""
+    return [
+        J[0] * v[0] + J[1] * v[1] + J[2] * v[2],
+        J[1] * v[0] + J[3] * v[1] + J[4] * v[2],
+        J[2] * v[0] + J[4] * v[1] + J[5] * v[2],
+    ]
+
+
+def to_parent(turns: Sequence[Turn], v: Vector) -> Vector:
+    """Coordinates in the parent's frame of a vector given in the child's."""
+    v = list(v)
+    for k, c, s in reversed(turns):
+        i, j = _NEXT[k]
+        v[i], v[j] = c * v[i] - s * v[j], s * v[i] + c * v[j]
+    return v
+
+
+def to_child(turns: Sequence[Turn], v: Vector) -> Vector:
+    """Coordinates in the child's frame of a vector given in the parent's."""
+    v = list(v)
+    for k, c, s in turns:
+        i, j = _NEXT[k]
+        v[i], v[j] = c * v[i] + s * v[j], c * v[j] - s * v[i]
+    return v
+
+
+def turn_tensor(turns: Sequence[Turn], J: Sequence[Scalar]) -> list[Scalar]:
+    """R J Rᵀ: a symmetric tensor given in the child's frame, in the parent's; 12 multiplications a turn."""
+    tensor = list(J)
+    for k, c, s in reversed(turns):
+        ii, ij, jj, ki, kj = _PLANE[k]
+        a = c * tensor[ii] - s * tensor[ij]
+        b = c * tensor[ij] - s * tensor[jj]
+        turned = c * a - s * b
+        tensor[jj] = tensor[ii] + tensor[jj] - turned
+        tensor[ii] = turned
+        tensor[ij] = s * a + c * b
+        tensor[ki], tensor[kj] = c * tensor[ki] - s * tensor[kj], s * tensor[ki] + c * tensor[kj]
+    return tensor
