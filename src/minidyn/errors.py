@@ -12,6 +12,7 @@ __all__ = [
     "DescriptionError",
     "LoopError",
     "MinidynError",
+    "MissingFile",
     "NotRealizable",
     "ShapeError",
     "UnknownName",
@@ -31,6 +32,10 @@ class ShapeError(MinidynError, ValueError):
 
 class DescriptionError(MinidynError, ValueError):
     """A robot description (file, table or argument) is wrong; the message names file, line or element."""
+
+
+class MissingFile(DescriptionError, FileNotFoundError):
+    """A file that does not exist."""
 
 
 class LoopError(DescriptionError):

@@ -1,0 +1,66 @@
+"""Text for terminals: names come from files and are not trusted; colours only where they are seen."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+__all__ = ["console", "number", "plain", "safe", "table"]
+
+
+def plain(text: str) -> str:
+    """Return the text with control characters (but line ends and tabs) shown, not acted upon."""
+    return "".join(
+        character
+        if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
+def safe(text: object) -> str:
+    """Return foreign text for rich: no control characters, no line ends, markup escaped."""
+    from rich.markup import escape
+
+    return escape(plain(str(text)).replace("\n", "\\n").replace("\t", "\\t"))
+
+
+def number(value: float, digits: int = 6) -> str:
+    """Return a number as people write it; "unknown" for NaN, "-" for infinity."""
+    if math.isnan(value):
+        return "unknown"
+    return "-" if math.isinf(value) else f"{value:.{digits}g}"
+
+
+@cache
+def console() -> Console:
+    """Return the console of the process: colours on terminals only, 120 columns where there is none."""
+    from rich.console import Console
+
+    made = Console(highlight=False, soft_wrap=False)
+    if not made.is_terminal:
+        made.width = 120
+    return made
+
+
+def table(title: str, *columns: str, right: tuple[int, ...] = ()) -> Table:
+    """Return an empty table in the house style.
+
+    Args:
+        title: Shown above.
+        columns: Headings.
+        right: Columns of numbers, aligned right.
+    """
+    from rich import box
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, header_style="bold")
+    for index, name in enumerate(columns):
+        made.add_column(name, justify="right" if index in right else "left", overflow="fold")
+    return made
