@@ -105,7 +105,8 @@ def called_by(base: type[Base], builtin: Callable[..., Any]) -> type[Base]:
     method in Python. `base` keeps a `__call__` in Python for documentation and for interpreters without
     builtins.
     """
-    return type(base.__name__, (base,), {"__call__": builtin, "__doc__": base.__doc__, "__module__": base.__module__})
+    body = {"__call__": builtin, "__doc__": base.__doc__, "__module__": base.__module__, "__slots__": ()}
+    return type(base.__name__, (base,), body)
 
 
 def _word(address: int) -> int:
