@@ -323,6 +323,7 @@ def test_threads_change_nothing(threads: int) -> None:
     assert 40_003 * len(function.tape) > 4_000_000 * 2  # large enough to be split
     one = native(*arrays)
     assert np.array_equal(native(*arrays, threads=threads), one)
+    assert np.array_equal(native(*arrays, threads=np.int64(threads)), one)
     fortran = np.empty(one.shape, order="F")
     native(*arrays, out=fortran, threads=threads)
     assert np.array_equal(fortran, one)

@@ -6,6 +6,7 @@ llvmlite is imported inside the functions, so that importing minidyn costs nothi
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from dataclasses import dataclass
 from functools import cache
@@ -97,7 +98,8 @@ def _target() -> Any:
         llvm.initialize()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return llvm.Target.from_triple(host().triple)
+    suffix = "-elf" if os.name == "nt" else ""  # on Windows the run-time linker reads this format only
+    return llvm.Target.from_triple(host().triple + suffix)
 
 
 def compile_text(text: str, names: tuple[str, ...], optimise: int = 1) -> Code:

@@ -161,7 +161,7 @@ class NativeFunction:
         if len(arrays) != len(arguments):
             wanted = ", ".join(argument.name for argument in arguments)
             raise TypeError(f"{name}: got {len(arrays)} array(s), expected {len(arguments)}: {wanted}")
-        if not isinstance(threads, int) or threads < 1:
+        if not isinstance(threads, int | np.integer) or threads < 1:
             raise ValueError(f"{name}: threads is {threads!r}, expected a positive integer")
         taken = [take_argument(value, argument, name) for value, argument in zip(arrays, arguments)]
         batch = batch_shape(taken, arguments, name)
@@ -177,7 +177,7 @@ class NativeFunction:
         for extent in batch:
             count *= extent
         if count:
-            self._fill(taken, targets, batch, count, threads)
+            self._fill(taken, targets, batch, count, int(threads))
         if isinstance(out, list | tuple) or len(targets) != 1:
             return tuple(targets)
         return targets[0]
