@@ -1,0 +1,243 @@
+"""The base parameters of a robot: which standard parameters are kept, which join them, which have no effect.
+
+One linear map is all there is: beta = phi[kept] + K phi[regrouped]. Formulas, tables and files are made from it when
+they are asked for, and never read back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from minidyn.errors import MinidynError, ShapeError, UnknownParameters
+from minidyn.model.robot import Robot
+
+__all__ = ["BaseMap"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class BaseMap:
+    """A set of base parameters beta (b,) of a robot and how the standard ones phi (p,) make them up.
+
+    Build one with :func:`minidyn.base_parameters`.
+
+    Attributes:
+        robot: The robot the map belongs to.
+        method: How it was found: "exact", "qr", "svd", ...
+        model: "torque", "static" or "energy".
+        kept: Names of the standard parameters that lead a base parameter, in storage order (b).
+        regrouped: Names of those that only act through base parameters (d).
+        eliminated: Names of those that take no part; `statuses` says why.
+        K: Regrouping matrix (b, d), Gautier's β: exact zeros where a parameter takes no part.
+        gap: Smallest kept over largest dropped value of the rank decision; infinite where nothing was rounded.
+        joints: Names of the independent joints that moved, None for all; the others were held in a general position.
+        columns: Names of the parameters that were asked about, None for all.
+        notices: What a reader should know about the result.
+    """
+
+    robot: Robot
+    method: str
+    model: str
+    kept: tuple[str, ...]
+    regrouped: tuple[str, ...]
+    eliminated: tuple[str, ...]
+    K: Array
+    gap: float = math.inf
+    joints: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
+    notices: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        K = _frozen(self.K)
+        if K.shape != (len(self.kept), len(self.regrouped)):
+            raise ShapeError(f"K: expected shape ({len(self.kept)}, {len(self.regrouped)}), got {K.shape}")
+        object.__setattr__(self, "K", K)
+        every = (*self.kept, *self.regrouped, *self.eliminated)
+        if len(every) != len(self.robot.layout) or set(every) != set(self.robot.layout.names):
+            raise MinidynError("a base map must name every standard parameter of its robot once")
+
+    # ---------------------------------------------------------------- what it is
+
+    @property
+    def rank(self) -> int:
+        """Number of base parameters b."""
+        return len(self.kept)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the base parameters: as kept, with an R before the number of those that others join: "ZZR1"."""
+        columns = self.robot.layout.columns
+        found = []
+        for name, row in zip(self.kept, self.K):
+            column = columns[self.robot.layout.index(name)]
+            found.append(f"{column.symbol}R{column.joint + 1}" if np.any(row) else name)
+        return tuple(found)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """The map (b, p) with beta = matrix @ phi, read-only."""
+        matrix = np.zeros((self.rank, len(self.robot.layout)))
+        matrix[np.arange(self.rank), self._places(self.kept)] = 1.0
+        matrix[:, self._places(self.regrouped)] = self.K
+        return _frozen(matrix)
+
+    @cached_property
+    def unchanged(self) -> tuple[str, ...]:
+        """Kept parameters that no other joins: each is identifiable by itself."""
+        return tuple(name for name, row in zip(self.kept, self.K) if not np.any(row))
+
+    @cached_property
+    def statuses(self) -> dict[str, str]:
+        """For every standard parameter: "identifiable", "in combination" or "no effect: why"."""
+        from minidyn.base.reasons import reason
+
+        separate = set(self.unchanged)
+        found = {}
+        for name in self.robot.layout.names:
+            if name in separate:
+                found[name] = "identifiable"
+            elif name in self._set_eliminated:
+                found[name] = f"no effect: {reason(self, name)}"
+            else:
+                found[name] = "in combination"
+        return found
+
+    # ---------------------------------------------------------------- values
+
+    def values(self, phi: ArrayLike | None = None) -> Array:
+        """Return the base parameters beta (..., b) of standard ones phi (..., p); None: the robot's own.
+
+        Parameters without effect are not read, so that they may be unknown.
+
+        Raises:
+            UnknownParameters: A parameter that matters is NaN; the message names it.
+
+        Implements: Gautier1991 eq. (20), (28).
+        """
+        values = self._standard(phi)
+        kept, regrouped = self._places(self.kept), self._places(self.regrouped)
+        unknown: NDArray[np.bool_] = np.atleast_1d(np.isnan(values).reshape(-1, values.shape[-1]).any(axis=0))
+        missing = [self.robot.layout.names[k] for k in sorted((*kept, *regrouped)) if unknown[k]]
+        if missing:
+            shown = ", ".join(missing[:8]) + (f", ... ({len(missing)} in all)" if len(missing) > 8 else "")
+            raise UnknownParameters(
+                f"base parameters of robot {self.robot.name!r} need standard parameters that are unknown (NaN): {shown}"
+            )
+        beta: Array = values[..., kept] + values[..., regrouped] @ self.K.T
+        return beta
+
+    def lift(self, beta: ArrayLike, regrouped: ArrayLike | None = None) -> Array:
+        """Return a full vector phi (..., p) that has these base parameters; any choice of `regrouped` gives one.
+
+        Args:
+            beta: Base parameters (..., b).
+            regrouped: Values of the regrouped parameters (..., d); None: zeros. Parameters without effect are 0.
+
+        Implements: Gautier1991 eq. (19).
+        """
+        base = np.asarray(beta, dtype=float)
+        if base.ndim == 0 or base.shape[-1] != self.rank:
+            raise ShapeError(f"beta: expected shape (..., {self.rank}), got {base.shape}")
+        rest = np.zeros(len(self.regrouped)) if regrouped is None else np.asarray(regrouped, dtype=float)
+        if rest.ndim == 0 or rest.shape[-1] != len(self.regrouped):
+            raise ShapeError(f"regrouped: expected shape (..., {len(self.regrouped)}), got {rest.shape}")
+        kept = base - rest @ self.K.T
+        phi = np.zeros((*kept.shape[:-1], len(self.robot.layout)))
+        phi[..., self._places(self.kept)] = kept
+        phi[..., self._places(self.regrouped)] = rest
+        return phi
+
+    def minimum_norm(self, phi: ArrayLike | None = None) -> Array:
+        """Return the shortest full vector (..., p) with the same base parameters as phi; None: the robot's own.
+
+        Implements: Gautier1991 eq. (25) with X_a = 0.
+        """
+        beta = self.values(phi)
+        if self.rank == 0:
+            return np.zeros((*beta.shape[:-1], len(self.robot.layout)))
+        # rows of `matrix` span what V1 spans; K Kᵀ + 1 is positive definite
+        gram = self.K @ self.K.T + np.eye(self.rank)
+        shortest: Array = np.linalg.solve(gram, beta[..., None])[..., 0] @ self.matrix
+        return shortest
+
+    # ---------------------------------------------------------------- printing
+
+    def relations(self) -> Any:
+        """Return every base parameter as a formula of standard ones, geometry symbols kept where there are any."""
+        from minidyn.base.relations import relations
+
+        return relations(self)
+
+    def to_markdown(self) -> str:
+        """Return the relations as a Markdown table."""
+        from minidyn.base.relations import to_markdown
+
+        return to_markdown(self)
+
+    def to_latex(self) -> str:
+        """Return the relations as a LaTeX table."""
+        from minidyn.base.relations import to_latex
+
+        return to_latex(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the map as plain lists, numbers and text for `json.dump`."""
+        return {
+            "robot": self.robot.name,
+            "robot_fingerprint": self.robot.fingerprint,
+            "method": self.method,
+            "model": self.model,
+            "rank": self.rank,
+            "names": list(self.names),
+            "kept": list(self.kept),
+            "regrouped": list(self.regrouped),
+            "eliminated": list(self.eliminated),
+            "K": self.K.tolist(),
+            "gap": self.gap if math.isfinite(self.gap) else None,
+            "joints": None if self.joints is None else list(self.joints),
+            "columns": None if self.columns is None else list(self.columns),
+            "statuses": self.statuses,
+            "notices": list(self.notices),
+        }
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the robot's structure and the map (16 hexadecimal digits)."""
+        parts = (self.robot.structure_fingerprint, self.model, self.kept, self.regrouped, self.joints, self.columns)
+        return hashlib.sha256(repr(parts).encode() + self.K.tobytes()).hexdigest()[:16]
+
+    def __repr__(self) -> str:
+        return (
+            f"BaseMap({self.robot.name!r}, {self.model} model, method {self.method!r}: {len(self.robot.layout)} = "
+            f"{self.rank} base + {len(self.regrouped)} regrouped + {len(self.eliminated)} without effect)"
+        )
+
+    # ---------------------------------------------------------------- inside
+
+    @cached_property
+    def _set_eliminated(self) -> frozenset[str]:
+        return frozenset(self.eliminated)
+
+    def _places(self, names: Sequence[str]) -> list[int]:
+        return list(self.robot.layout.indices(names))
+
+    def _standard(self, phi: ArrayLike | None) -> Array:
+        values = self.robot.values if phi is None else np.asarray(phi, dtype=float)
+        if values.ndim == 0 or values.shape[-1] != len(self.robot.layout):
+            raise ShapeError(f"phi: expected shape (..., {len(self.robot.layout)}), got {values.shape}")
+        return values
+
+
+def _frozen(values: ArrayLike) -> Array:
+    array = np.array(values, dtype=float)
+    array.setflags(write=False)
+    return array
