@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.errors import DescriptionError, near_names
-from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
+from minidyn.model.assemble import LooseJoint, LooseLink, motion_along
 from minidyn.model.geometry import Steps, matrix_of, steps_from_rpy
 from minidyn.model.inertia import from_body, transform
 from minidyn.model.joint import Limits
+from minidyn.model.load.urdf_annex import Parts, restore
 from minidyn.model.load.xml_file import Element, read_xml
 from minidyn.model.robot import Robot
 
-__all__ = ["read_urdf"]
+__all__ = ["read_parts", "read_urdf"]
 
 _MOVING = ("revolute", "continuous", "prismatic")
 _ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
@@ -32,29 +33,36 @@ def read_urdf(path: Path) -> Robot:
     """Return the robot a URDF file describes, its root link fixed to the world.
 
     Damping and friction of <dynamics> become the columns Fv and Fc (a zero adds none), <mimic> a follower, a
-    transmission's reduction the gear ratio. A moving body none of whose links has an <inertial> is unknown.
+    transmission's reduction the gear ratio. A moving body none of whose links has an <inertial> is unknown. What a
+    file written by minidyn holds beyond URDF is restored (see :mod:`minidyn.model.load.urdf_annex`).
 
     Raises:
         DescriptionError: With file and line.
     """
-    robot = read_xml(path, "robot")
-    notices: list[str] = []
-    xacro = next((child for child in robot.children() if child.is_xacro), None)
-    if xacro is not None:
-        notices.append(f"{xacro.where}: xacro elements are ignored; if links are missing, run xacro on the file first")
-    ratios = _reductions(robot)
-    links = [_link(element, notices) for element in robot.children("link")]
-    joints = [_joint(element, ratios, notices) for element in robot.children("joint")]
-    _check_transmissions(robot, joints, notices)
-    name = robot.text("name", "") or path.stem
+    root = read_xml(path, "robot")
+    xacro = next((child for child in root.children() if child.is_xacro), None)
     try:
-        return assemble(name, links, joints, notices=notices, source=str(path))
+        parts = read_parts(root)
+        return restore(root, parts, str(path))
     except DescriptionError as error:
-        if xacro is None:
+        if xacro is None or "xacro" in str(error):
             raise
         raise DescriptionError(
             f"{error} (the file holds xacro elements, line {xacro.line}; run xacro on it first)"
         ) from None
+
+
+def read_parts(root: Element) -> Parts:
+    """Return the links and joints of a <robot> element, before they are put together."""
+    notices: list[str] = []
+    xacro = next((child for child in root.children() if child.is_xacro), None)
+    if xacro is not None:
+        notices.append(f"{xacro.where}: xacro elements are ignored; if links are missing, run xacro on the file first")
+    ratios = _reductions(root)
+    links = [_link(element, notices) for element in root.children("link")]
+    joints = [_joint(element, ratios, notices) for element in root.children("joint")]
+    _check_transmissions(root, joints, notices)
+    return Parts(root.text("name", "") or root.path.stem, links, joints, notices)
 
 
 def _link(element: Element, notices: list[str]) -> LooseLink:
