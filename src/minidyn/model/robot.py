@@ -350,7 +350,8 @@ class Robot:
             ten = np.asarray(parameters, dtype=float)
             if ten.shape != (10,):
                 raise ShapeError(f"load {name!r}: expected 10 parameters XX ... M, got shape {ten.shape}")
-        taken = {joint.name for joint in self.joints} | set(self.link_names)
+        taken = {joint.name for joint in self.joints} | {*self.link_names, self.base_name}
+        taken |= {frame.name for frame in self.frames}
         unique = name
         while unique in taken:
             unique += "_"
