@@ -1,0 +1,12 @@
+"""What all tests share: how many random cases to draw."""
+
+from __future__ import annotations
+
+import os
+
+LONG = os.environ.get("MINIDYN_TEST_LONG", "") not in ("", "0")
+
+
+def count(sample: int, full: int) -> int:
+    """Return the number of random cases: `sample`, or `full` where MINIDYN_TEST_LONG=1 asks for it."""
+    return full if LONG else sample
