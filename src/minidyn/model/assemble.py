@@ -108,6 +108,7 @@ class LooseLoop:
     kind: str = "point"
     passive: tuple[str, ...] = ()
     start: tuple[float, ...] = ()
+    home: tuple[tuple[str, float], ...] = ()
 
 
 _Item = TypeVar("_Item", LooseLink, LooseJoint)
@@ -382,11 +383,15 @@ def _loop(loop: LooseLoop, robot: Robot) -> Loop:
         index, inner = robot.find_frame(link)
         ends.append((index, tidy_steps((*inner, *steps))))
     known_joints = [joint.name for joint in robot.joints]
-    for joint in loop.passive:
+    for joint in (*loop.passive, *(name for name, _ in loop.home)):
         if joint not in known_joints:
             raise DescriptionError(
-                f"{loop.where}: loop {loop.name!r} names an unknown passive joint {joint!r}"
-                + near_names(joint, known_joints)
+                f"{loop.where}: loop {loop.name!r} names an unknown joint {joint!r}" + near_names(joint, known_joints)
             )
     start = loop.start or (0.0,) * len(loop.passive)
-    return Loop(loop.name, *ends[0], *ends[1], loop.kind, loop.passive, start)
+    if len(start) != len(loop.passive):
+        raise DescriptionError(
+            f"{loop.where}: loop {loop.name!r} has {len(start)} start values for {len(loop.passive)} passive joints"
+        )
+    home = tuple(sorted(loop.home, key=lambda pair: known_joints.index(pair[0])))
+    return Loop(loop.name, *ends[0], *ends[1], loop.kind, loop.passive, start, home)

@@ -134,6 +134,7 @@ class Loop:
         kind: "point" (origins coincide) or "frame" (origins and orientations).
         passive: Names of the joints the loop moves.
         start: Values of the passive joints from which Newton's method starts.
+        home: (independent joint, value) at which `start` holds; joints not named are at 0.
     """
 
     name: str
@@ -144,3 +145,4 @@ class Loop:
     kind: str = "point"
     passive: tuple[str, ...] = ()
     start: tuple[float, ...] = ()
+    home: tuple[tuple[str, float], ...] = ()

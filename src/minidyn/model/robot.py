@@ -144,9 +144,9 @@ class Robot:
             if joint.follows and joint.follows.formula:
                 _ = self.formulas[joint.name]
         for loop in self.loops:
-            for name in loop.passive:
+            for name in (*loop.passive, *(name for name, _ in loop.home)):
                 if name not in every:
-                    raise UnknownName(f"passive joint of loop {loop.name!r}:", name, every)
+                    raise UnknownName(f"joint of loop {loop.name!r}:", name, every)
 
     # ---------------------------------------------------------------- what it has
 
@@ -397,7 +397,8 @@ class Robot:
         for loop in self.loops:
             passive = [order[name] for name in loop.passive]
             ends = (loop.link_a, _numeric(loop.steps_a), loop.link_b, _numeric(loop.steps_b))
-            parts.append(repr((ends, loop.kind, passive, loop.start)))
+            home = [(order[name], value) for name, value in loop.home]
+            parts.append(repr((ends, loop.kind, passive, loop.start, home)))
         if any(joint.follows and joint.follows.formula for joint in self.joints):
             parts.append(repr(self.joint_names))  # formulas refer to joints by name
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -271,12 +271,8 @@ class _Reader:
             name = table.text("name", f"loop{index + 1}")
             kind = table.choice("kind", ("point", "frame"), "point")
             functions, starts = table.table("functions"), table.table("start")
-            passive = table.texts("passive") or tuple(functions.data if functions else ()) + tuple(
-                key for key in (starts.data if starts else ()) if not functions or key not in functions.data
-            )
-            for key in starts.data if starts else ():
-                if key not in passive:
-                    raise starts.error(key, f"not among the passive joints of the loop: {', '.join(passive)}")  # type: ignore[union-attr]
+            passive = table.texts("passive") or tuple(functions.data if functions else ())
+            values = self.values(starts) if starts else {}
             ends = [table.table("a"), table.table("b")]
             if ends == [None, None] and functions:
                 continue  # functions alone: nothing to close
@@ -285,12 +281,14 @@ class _Reader:
                     f'{table.where}: {table.label} moves no joint; name them: passive = ["joint5", ...]'
                 )
             sides = [self.end(table, key, end) for key, end in zip("ab", ends)]
-            start = tuple(
-                quantity(starts.raw(key, 0.0), starts.place(key), self.symbols, turn=True)[0] if starts else 0.0
-                for key in passive
-            )
-            made.append(LooseLoop(name, table.where, *sides[0], *sides[1], kind=kind, passive=passive, start=start))
+            start = tuple(values.get(key, 0.0) for key in passive)
+            home = tuple((key, value) for key, value in values.items() if key not in passive)
+            made.append(LooseLoop(name, table.where, *sides[0], *sides[1], kind, passive, start, home))
         return made
+
+    def values(self, table: Table) -> dict[str, float]:
+        """{joint: position}, rad or m."""
+        return {key: quantity(table.raw(key), table.place(key), self.symbols, turn=True)[0] for key in table.data}
 
     def end(self, table: Table, key: str, end: Table | None) -> tuple[str, Steps]:
         if end is None:
@@ -316,13 +314,14 @@ def read_toml(path: Path) -> Robot:
     if base is not None:
         base.finish(("name", *PLACE))
     joints, frames = reader.joints(reader.functions()), reader.frames()
+    loops = reader.loops()
     robot = assemble(
         top.text("name", path.stem),
         reader.links(joints, frames),
         [*joints, *frames],
         gravity=top.numbers("gravity", 3, (0.0, 0.0, -9.81)),
         base=reader.place(base) if base is not None else (),
-        loops=reader.loops(),
+        loops=loops,
         symbols=reader.symbols.items(),
         notices=reader.notices,
         source=str(path),
@@ -332,7 +331,7 @@ def read_toml(path: Path) -> Robot:
     if robot.loops:
         from minidyn.model.loops import check_loops
 
-        check_loops(robot, str(path))
+        check_loops(robot, {loop.name: loop.where for loop in loops})
     return robot
 
 
