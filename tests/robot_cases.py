@@ -170,12 +170,12 @@ def all_joint_map(robot: Robot) -> tuple[Array, Array]:
     return G, offset
 
 
-def relative_error(value: object, expected: object) -> float:
-    """Return the largest error of an array, relative to its largest entry (absolute below 1e-3)."""
+def relative_error(value: object, expected: object, scale: float = 1e-3) -> float:
+    """Return the largest error of an array relative to its largest entry, or to `scale` where that is larger."""
     difference = np.abs(np.asarray(value, dtype=float) - np.asarray(expected, dtype=float))
     if difference.size == 0:
         return 0.0
-    error = float(difference.max()) / max(float(np.abs(np.asarray(expected, dtype=float)).max()), 1e-3)
+    error = float(difference.max()) / max(float(np.abs(np.asarray(expected, dtype=float)).max()), scale)
     return math.inf if math.isnan(error) else error
 
 
