@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
-from robot_cases import all_joint_map
 
 from minidyn.model.geometry import matrix_of
 from minidyn.model.inertia import from_pinocchio, tensor, transform
 from minidyn.model.robot import Robot
+from robot_cases import all_joint_map
 
 Array = NDArray[np.float64]
 

@@ -6,13 +6,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from conftest import count
-from robot_cases import random_state, relative_error, robot_of_seed
 
 import minidyn as md
+from conftest import count
 from minidyn.dynamics.record import record
 from minidyn.graph.evaluate import evaluate
 from minidyn.model.robot import Robot
+from robot_cases import random_state, relative_error, robot_of_seed
 
 pytest.importorskip("pinocchio")
 
