@@ -1,0 +1,287 @@
+"""Base parameters from random states in floating point, by QR or singular value decomposition.
+
+The paper's three steps: drop the columns that are zero, count the independent ones by a decomposition that orders
+them, choose them by one that does not. Here columns and rows are first freed of units (see `samples`), the values that
+decide are kept at hand, and a decision that is not clear says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.base.base_map import BaseMap
+from minidyn.base.samples import MODELS, Observation, observe
+from minidyn.errors import UnknownName
+from minidyn.model.robot import Robot
+
+__all__ = ["METHODS", "Rank", "numeric_base"]
+
+Array = NDArray[np.float64]
+
+METHODS = ("qr", "svd")
+SCALINGS = ("columns", "paper")
+CLEAR_GAP = 1e3  # a smaller ratio of smallest kept to largest dropped value is worth a notice
+_EPS = float(np.finfo(float).eps)
+_ZERO = 1e-12  # columns shorter than this, against the longest and in the robot's own units, are zero
+# a column much shorter than the others is a difference of larger terms and carries their rounding: making it longer
+# than this share of the longest would only make noise loud
+_SHORTEST = 1e-3
+
+
+def numeric_base(
+    robot: Robot,
+    method: str = "qr",
+    model: str = "torque",
+    seed: int = 0,
+    scaling: str | None = None,
+    order: Sequence[str] | None = None,
+    joints: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+) -> BaseMap:
+    """Return base parameters found from random states in floating point.
+
+    Args:
+        robot: The robot; loops are allowed.
+        method: "qr" or "svd". Both give the same answer; the singular values are the surer sign of a rank in doubt.
+        model: "torque", "static" (zero speed) or "energy" (differences of energy).
+        seed: Of the random states.
+        scaling: None or "columns": columns scaled to one length. "paper": the row-wise search of the paper for states
+            whose rows have entries of like size, instead; its effect on the gap is a notice.
+        order: Names of parameters to be kept where possible, in order of preference; the others follow in storage
+            order, so that large subscripts are regrouped first.
+        joints: Names of the joints that move, None for all; the others are held in a general position and their
+            torques are not looked at.
+        columns: Names of the parameters asked about, None for all.
+
+    Implements: Gautier1991 eq. (5)-(28).
+    Differs: scaled columns and a threshold from their rounding, instead of r |T11| eps; energies as differences.
+    """
+    for kind, value, known in (("method", method, METHODS), ("model", model, MODELS)):
+        if value not in known:
+            raise UnknownName(kind, value, known)
+    if scaling is not None and scaling not in SCALINGS:
+        raise UnknownName("scaling", scaling, SCALINGS)
+    moving = None if joints is None else [_place_in_q(robot, name) for name in joints]
+    asked = np.ones(len(robot.layout), dtype=bool)
+    notices: list[str] = []
+    if columns is not None:
+        asked[:] = False
+        asked[list(robot.layout.indices(columns))] = True
+    if model != "torque":
+        friction = [column.index for column in robot.layout.columns if column.is_friction]
+        asked[friction] = False
+        if friction:
+            names = ", ".join(robot.layout.names[k] for k in friction)
+            notices.append(f"friction takes no part in the {model} model and is left out: {names}")
+
+    rng = np.random.default_rng(seed)
+    if scaling == "paper":
+        from minidyn.base.scaling import scaled_rows
+
+        search = scaled_rows(robot, model, rng, moving, asked)
+        notices.append(search.notice)
+        observation = search.observation
+    else:
+        observation = observe(robot, model, rng, moving)
+    found = rank_of(observation, asked, method, equal_columns=scaling != "paper")
+    if found.gap < CLEAR_GAP:
+        notices.append(
+            f"the number of base parameters, {found.rank}, is not clear: the smallest value that was kept is only "
+            f'{found.gap:.1f} times the largest that was dropped; use method="exact", which needs no tolerance'
+        )
+    preference = _preference(robot, order)
+    kept, clear = _choose(found, preference)
+    if not clear:
+        notices.append(
+            f"which {found.rank} parameters are independent is not clear in floating point; the choice below is one "
+            'that is numerically sound. Use method="exact", which needs no tolerance'
+        )
+    regrouped = [k for k in found.columns if k not in set(kept)]
+    K = _regrouping(found, kept, regrouped, method, observation)
+    names = robot.layout.names
+    used = {*kept, *regrouped}
+    return BaseMap(
+        robot=robot,
+        method=method,
+        model=model,
+        kept=tuple(names[k] for k in kept),
+        regrouped=tuple(names[k] for k in regrouped),
+        eliminated=tuple(name for k, name in enumerate(names) if k not in used),
+        K=K,
+        gap=found.gap,
+        joints=None if joints is None else tuple(joints),
+        columns=None if columns is None else tuple(columns),
+        notices=tuple(notices),
+    )
+
+
+@dataclass(frozen=True)
+class Rank:
+    """How many columns are independent, and the values that say so.
+
+    Attributes:
+        rank: b.
+        gap: Smallest kept over largest dropped value, columns taken as zero included.
+        values: Diagonal of the pivoted triangle, or singular values (c,), largest first.
+        columns: Places of the c columns that are not zero, in storage order.
+        scales: (c,) what each column was divided by.
+        triangle: R (c, c) with the inner products of the scaled columns.
+        null: V2 (c, c - b), by singular values only.
+        threshold: Values up to this one count as zero.
+    """
+
+    rank: int
+    gap: float
+    values: Array
+    columns: tuple[int, ...]
+    scales: Array
+    triangle: Array
+    null: Array | None
+    threshold: float
+
+
+def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equal_columns: bool = True) -> Rank:
+    """Drop the zero columns of an observation matrix and count the independent ones.
+
+    Implements: Gautier1991 eq. (13), (14), (21)-(23).
+    """
+    from scipy import linalg
+
+    W = observation.W / np.sqrt(len(observation.W))
+    norms = np.where(asked, np.linalg.norm(W, axis=0), 0.0)
+    longest = float(norms.max(initial=0.0))
+    zero = max(_ZERO, _ZERO * longest)
+    columns = np.flatnonzero(norms > zero)
+    if not columns.size:
+        return Rank(0, np.inf, np.zeros(0), (), np.zeros(0), np.zeros((0, 0)), None, 0.0)
+    dropped = float(norms[norms <= zero].max(initial=0.0))
+    gap = float(norms[columns].min()) / max(dropped, _EPS * longest)
+    scales = np.maximum(norms[columns], _SHORTEST * longest) if equal_columns else np.full(len(columns), longest)
+    triangle = linalg.qr(W[:, columns] / scales, mode="r")[0][: len(columns)]
+    null = None
+    if method == "svd":
+        _, values, Vt = linalg.svd(triangle)
+    else:
+        values = np.abs(np.diag(linalg.qr(triangle, mode="r", pivoting=True)[0]))
+    threshold = 32 * len(W) * _EPS * float(values[0])
+    rank = int(np.count_nonzero(values > threshold))
+    if method == "svd":
+        null = Vt[rank:].T
+    largest = float(values[rank]) if rank < len(values) else 0.0
+    gap = min(gap, float(values[rank - 1]) / max(largest, _EPS * float(values[0])))
+    return Rank(rank, gap, values, tuple(map(int, columns)), scales, triangle, null, threshold)
+
+
+def _choose(found: Rank, preference: Array) -> tuple[list[int], bool]:
+    """Return the places of the columns to keep, in storage order, and whether the choice was clear.
+
+    By QR: a column is kept if it is independent of the preferred ones before it. By singular values: rows of V2 are
+    taken from the last one up as long as they are independent; the columns left over are kept.
+
+    Implements: Gautier1991 eq. (15), (16), (26).
+    """
+    ranks = preference[list(found.columns)]
+    order = np.argsort(ranks, kind="stable")
+    if found.null is None:
+        chosen, clear = _independent(found.triangle[:, order], found.rank, found.threshold)
+        kept = order[chosen]
+    else:
+        order = order[::-1]
+        # rows of V2 are known to about eps over the smallest singular value that was kept
+        noise = found.threshold / max(float(found.values[found.rank - 1]), _EPS) if found.rank else 0.0
+        chosen, clear = _independent(found.null[order].T, len(found.columns) - found.rank, noise)
+        kept = np.setdiff1d(np.arange(len(found.columns)), order[chosen])
+    return [found.columns[k] for k in np.sort(kept)], clear
+
+
+def _independent(A: Array, count: int, threshold: float) -> tuple[list[int], bool]:
+    """Return `count` columns of A, each independent of those chosen before it, first come first served.
+
+    A column is judged by what is left of it after the chosen ones are taken out (twice, so that rounding does not
+    bring them back). A threshold that does not give the known count is moved, and where none does, the columns with
+    the largest remainders are taken and the answer is not clear.
+    """
+    for factor in (1.0, 10.0, 0.1, 1e2, 1e-2, 1e3, 1e4, 1e5):
+        chosen = _pass(A, threshold * factor)
+        if len(chosen) == count:
+            return chosen, True
+    from scipy import linalg
+
+    _, pivots = linalg.qr(A, mode="r", pivoting=True)
+    return [int(k) for k in pivots[:count]], False
+
+
+def _pass(A: Array, threshold: float) -> list[int]:
+    Q = np.empty((A.shape[0], min(A.shape)))
+    chosen: list[int] = []
+    for k in range(A.shape[1]):
+        if len(chosen) == Q.shape[1]:
+            break
+        basis = Q[:, : len(chosen)]
+        v = A[:, k] - basis @ (basis.T @ A[:, k])
+        v -= basis @ (basis.T @ v)
+        left = float(np.linalg.norm(v))
+        if left > threshold:
+            Q[:, len(chosen)] = v / left
+            chosen.append(k)
+    return chosen
+
+
+def _regrouping(
+    found: Rank, kept: Sequence[int], regrouped: Sequence[int], method: str, observation: Observation
+) -> Array:
+    """Return K (b, d) in SI units, with exact zeros where an entry is rounding.
+
+    An entry's error is at most the rounding of the columns times the length of its row of R1⁻¹; entries within that
+    are zero. Each column of K is then solved for once more on the entries that remain, which makes them as accurate
+    as the few columns they belong to.
+
+    Implements: Gautier1991 eq. (17), (27).
+    """
+    from scipy import linalg
+
+    place = {column: k for k, column in enumerate(found.columns)}
+    one, two = [place[k] for k in kept], [place[k] for k in regrouped]
+    if not one or not two:
+        return np.zeros((len(one), len(two)))
+    W1, W2 = found.triangle[:, one], found.triangle[:, two]
+    Q1, R1 = linalg.qr(W1, mode="economic")
+    inverse = linalg.solve_triangular(R1, np.eye(len(one)))
+    if method == "svd" and found.null is not None:
+        V21, V22 = found.null[one], found.null[two]
+        K = -linalg.solve(V22.T, V21.T).T
+    else:
+        K = linalg.solve_triangular(R1, Q1.T @ W2)
+    noise = np.linalg.norm(W2 - W1 @ K, axis=0).max() + 4 * _EPS
+    error = 4.0 * noise * np.linalg.norm(inverse, axis=1)[:, None] * (1.0 + np.abs(K).sum(axis=0))
+    K[np.abs(K) <= error] = 0.0
+    for k in range(K.shape[1]):
+        support = np.flatnonzero(K[:, k])
+        again, _, _, _ = linalg.lstsq(W1[:, support], W2[:, k]) if support.size else (np.zeros(0), 0, 0, 0)
+        if np.linalg.norm(W2[:, k] - W1[:, support] @ again) <= 4.0 * noise:
+            K[support, k] = again
+    units = observation.units.parameters
+    to_one, to_two = units[list(kept)] / found.scales[one], units[list(regrouped)] / found.scales[two]
+    result: Array = K * to_one[:, None] / to_two
+    return result
+
+
+def _preference(robot: Robot, order: Sequence[str] | None) -> Array:
+    """Return for each standard parameter its rank in the order of preference."""
+    preference = np.arange(len(robot.layout), dtype=float)
+    if order is not None:
+        named = list(robot.layout.indices(order))
+        preference += len(named)
+        preference[named] = np.arange(len(named))
+    return preference
+
+
+def _place_in_q(robot: Robot, name: str) -> int:
+    try:
+        return robot.joint_names.index(name)
+    except ValueError:
+        raise UnknownName("joint", name, robot.joint_names) from None

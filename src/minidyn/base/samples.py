@@ -1,0 +1,213 @@
+"""Observation matrices of the three models at random states, in units of the robot's own making.
+
+Lengths are measured in the robot's length scale L and times in sqrt(L / |gravity|), so that inertial, velocity and
+gravity terms are of one size and a robot described in millimetres or grams gives the same matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.dynamics.coordinates import coordinates
+from minidyn.dynamics.drives import drive_columns
+from minidyn.dynamics.energy import kinetic_columns, potential_columns
+from minidyn.dynamics.regressor import rigid_regressor
+from minidyn.dynamics.tree import place
+from minidyn.model.drives import ROTOR
+from minidyn.model.robot import Robot
+
+__all__ = ["MODELS", "Observation", "States", "Units", "model_rows", "observe", "random_states", "units_of"]
+
+Array = NDArray[np.float64]
+
+MODELS = ("torque", "static", "energy")
+"""Torque (the paper's d), torque at zero speed (d0), differences of energy (h)."""
+
+_FIRST = ("MX", "MY", "MZ")
+
+
+@dataclass(frozen=True)
+class Units:
+    """The robot's own scales: what one unit of each parameter and each row is in SI.
+
+    Attributes:
+        length: L, m.
+        time: T, s.
+        parameters: (p,) SI value of one unit of each standard parameter, for a unit of mass of 1 kg.
+        rows: (n,) SI value of one unit of each joint's torque or force.
+        speeds: (n,) SI value of one unit of each joint's position times 1/T.
+    """
+
+    length: float
+    time: float
+    parameters: Array
+    rows: Array
+    speeds: Array
+
+
+def units_of(robot: Robot) -> Units:
+    """Return the robot's scales: L is the root mean square of its lengths that are not zero, T = sqrt(L / |g|)."""
+    steps = [step for joint in robot.joints for step in (*joint.before, *joint.after)]
+    lengths = np.array([step.value for step in steps if not step.is_turn and step.value != 0.0])
+    L = float(np.sqrt(np.mean(lengths**2))) if lengths.size else 1.0
+    g = float(np.linalg.norm(robot.gravity))
+    T = math.sqrt(L / g) if g > 0.0 else 1.0
+    torque = np.array([L**2 / T**2 if joint.turns else L / T**2 for joint in robot.joints])
+    parameters = np.empty(len(robot.layout))
+    for column in robot.layout.columns:
+        turns = robot.joints[column.joint].turns
+        if column.is_inertial:
+            value = L if column.symbol in _FIRST else 1.0 if column.symbol == "M" else L**2
+        elif column.symbol == ROTOR:
+            value = L**2 if turns else 1.0
+        elif column.symbol == "Fv":
+            value = L**2 / T if turns else 1.0 / T
+        else:
+            value = torque[column.joint]
+        parameters[column.index] = value
+    active = list(robot.independent)
+    speeds = np.array([1.0 if robot.joints[k].turns else L for k in active]) / T
+    return Units(L, T, parameters, torque[active], speeds)
+
+
+@dataclass(frozen=True)
+class States:
+    """Random states of the independent joints, SI units, each (e, n)."""
+
+    q: Array
+    dq: Array
+    ddq: Array
+
+
+def random_states(
+    robot: Robot, units: Units, count: int, rng: np.random.Generator, moving: Sequence[int] | None = None
+) -> States:
+    """Return states over the full turn of revolute joints and over ±2 L of prismatic ones.
+
+    Args:
+        robot: The robot.
+        units: Its scales.
+        count: Number of states e.
+        rng: Where chance comes from.
+        moving: Places in q of the joints that move; the others stand at one generic position. None: all.
+    """
+    n = robot.n
+    turns = np.array([robot.joints[k].turns for k in robot.independent])
+    reach = np.where(turns, math.pi, 2.0 * units.length)
+    q = rng.uniform(-1.0, 1.0, size=(count, n)) * reach
+    # uniform without the middle: no factor of a term is small by chance
+    dq, ddq = (rng.choice((-1.0, 1.0), size=(count, n)) * rng.uniform(0.3, 1.5, size=(count, n)) for _ in range(2))
+    dq, ddq = dq * units.speeds, ddq * (units.speeds / units.time)
+    if moving is not None:
+        still = np.setdiff1d(np.arange(n), moving)
+        q[:, still] = q[0, still]
+        dq[:, still] = ddq[:, still] = 0.0
+    return States(q, dq, ddq)
+
+
+def model_rows(robot: Robot, model: str, states: States) -> Array:
+    """Return rows of a model at given states, SI units.
+
+    Returns:
+        Torque and static: Y (e, n, p); energy: h (e, p), not yet differences. Friction columns are zero in the
+        latter two.
+
+    Implements: Gautier1991 eq. (5), (8), (10).
+    """
+    dq = np.zeros_like(states.dq) if model == "static" else states.dq
+    if robot.implicit_loops or robot.formulas:
+        from minidyn.dynamics import functions
+
+        if model == "energy":
+            return functions.energy_regressor(robot, states.q, dq)
+        Y = functions.regressor(robot, states.q, dq, states.ddq)
+    else:
+        if model == "energy":
+            return _energy(robot, states.q, dq)
+        Y = _torque(robot, states.q, dq, states.ddq)
+    if model == "static":
+        Y[..., [column.index for column in robot.layout.columns if column.is_friction]] = 0.0
+    return Y
+
+
+def _torque(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
+    """Run the regressor's recursion on arrays: one pass, nothing recorded or compiled."""
+    c = coordinates(robot, list(q.T), list(dq.T), list(ddq.T))
+    tree = place(robot, c.q)
+    Y = np.zeros((len(q), robot.n, len(robot.layout)))
+
+    def put(joint: int, index: int, value: float | Array) -> None:
+        for column, ratio in c.G[joint].items():
+            Y[:, column, index] += ratio * value
+
+    for part, block in zip(robot.layout.links, rigid_regressor(tree, c.dq, c.ddq)):
+        for joint, ten in block.items():
+            for offset, value in enumerate(ten):
+                put(joint, part.start + offset, value)
+    for drive in drive_columns(robot, c.dq, c.ddq):
+        for joint, ratio in drive.ratios.items():
+            put(joint, drive.index, ratio * drive.value)
+    return Y
+
+
+def _energy(robot: Robot, q: Array, dq: Array) -> Array:
+    c = coordinates(robot, list(q.T), list(dq.T), list(np.zeros_like(dq).T))
+    tree = place(robot, c.q)
+    h = np.zeros((len(q), len(robot.layout)))
+    for part, moving, resting in zip(robot.layout.links, kinetic_columns(tree, c.dq), potential_columns(tree)):
+        for offset, (kinetic, potential) in enumerate(zip(moving, resting)):
+            h[:, part.start + offset] = kinetic + potential
+    for drive in drive_columns(robot, c.dq, c.dq):  # with speeds for accelerations Ia's column is the speed
+        if drive.symbol == ROTOR:
+            h[:, drive.index] = 0.5 * (drive.value * drive.value)
+    return h
+
+
+@dataclass(frozen=True)
+class Observation:
+    """An observation matrix without units.
+
+    Attributes:
+        W: (r, p), rows and columns in the robot's own units.
+        units: Those units.
+    """
+
+    W: Array
+    units: Units
+
+
+def observe(
+    robot: Robot, model: str, rng: np.random.Generator, moving: Sequence[int] | None = None, rows: int | None = None
+) -> Observation:
+    """Return the observation matrix of a model at enough random states.
+
+    Torque rows are stacked sample by sample; energy rows are differences between two states, because the height from
+    which potential energy is counted is arbitrary and would add one parameter that no motion shows.
+
+    Args:
+        robot: The robot.
+        model: A name of MODELS.
+        rng: Where chance comes from.
+        moving: Places in q of the joints that move; None: all.
+        rows: At least this many rows; None: twice as many as columns and some more.
+
+    Implements: Gautier1991 eq. (6), (9), (11), (12).
+    """
+    units = units_of(robot)
+    # where the base stands is of no effect, but its height would blur energy differences
+    grounded = replace(robot, base=tuple(step for step in robot.base if step.is_turn))
+    wanted = 2 * len(robot.layout) + 8 if rows is None else rows
+    if model == "energy":
+        states = random_states(robot, units, 2 * wanted, rng, moving)
+        h = model_rows(grounded, model, states)
+        W = (h[0::2] - h[1::2]) / (units.length / units.time) ** 2
+    else:
+        states = random_states(robot, units, max(16, math.ceil(wanted / robot.n)), rng, moving)
+        Y = model_rows(grounded, model, states) / units.rows[:, None]
+        W = Y.reshape(-1, Y.shape[-1])
+    return Observation(W * units.parameters, units)

@@ -1,0 +1,60 @@
+"""Random robots with the special geometry that decides base parameters: parallel, crossing, coinciding axes and such."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from minidyn.model.geometry import Step
+from minidyn.model.robot import Robot
+
+_ANGLES = (0.0, 0.0, math.pi / 2, -math.pi / 2, math.pi, math.pi / 4, math.pi / 3, 2 * math.pi / 3)
+_GRAVITIES = ((0, 0, -9.81), (0, 0, -9.81), (0, -9.81, 0), (9.81, 0, 0), (3.1, -4.2, -8.3), (0, 0, 0))
+
+
+def special_robot(seed: int, size: int | None = None) -> Robot:
+    """Return the robot of a seed: 1 to 8 joints, chain or tree, all kinds of gravity, drives in some.
+
+    Args:
+        seed: Which robot.
+        size: Number of joints; None: by chance.
+    """
+    rng = np.random.default_rng((seed, 4))
+    n = int(rng.integers(1, 9)) if size is None else size
+    kind = rng.choice(["R", "P", "mixed"], p=[0.45, 0.1, 0.45])
+    joints = "".join(rng.choice(["R", "P"], p=[0.65, 0.35]) if kind == "mixed" else str(kind) for _ in range(n))
+    free = float(rng.uniform(-1.5, 1.5))  # one oblique angle, its opposite and its supplement recur
+    angles = (*_ANGLES, free, -free, math.pi - free)
+    tree = n > 2 and rng.random() < 0.3
+    special = rng.random() < 0.8
+
+    def lengths() -> list[float]:
+        zero = rng.random(n) < (0.5 if special else 0.0)
+        return [0.0 if gone else float(value) for gone, value in zip(zero, rng.uniform(0.05, 0.8, n).round(3))]
+
+    robot = Robot.from_mdh(
+        joints,
+        alpha=[float(rng.choice(angles)) for _ in range(n)] if special else rng.uniform(-3, 3, n),
+        a=lengths(),
+        d=lengths(),
+        theta=[float(rng.choice(angles)) if letter == "P" else 0.0 for letter in joints],
+        gravity=_GRAVITIES[int(rng.integers(len(_GRAVITIES)))],
+        rotor_inertia=bool(rng.random() < 0.5),
+        friction=("viscous", "coulomb", "offset") if rng.random() < 0.3 else (),
+        parent=[int(rng.integers(max(0, k - 3), k + 1)) for k in range(n)] if tree else None,
+        name=f"special {seed}",
+    )
+    return robot.with_parameters(rng.normal(size=len(robot.layout)))
+
+
+def rescaled(robot: Robot, length: float) -> Robot:
+    """Return the robot with lengths in another unit: metres times `length`; gravity follows."""
+
+    def steps(old: tuple[Step, ...]) -> tuple[Step, ...]:
+        return tuple(step if step.is_turn else replace(step, value=step.value * length) for step in old)
+
+    joints = tuple(replace(joint, before=steps(joint.before), after=steps(joint.after)) for joint in robot.joints)
+    symbols = tuple((name, value * length) for name, value in robot.symbols)
+    return replace(robot, joints=joints, gravity=robot.gravity * length, symbols=symbols)
