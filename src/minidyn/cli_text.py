@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["console", "number", "plain", "safe", "table"]
+__all__ = ["console", "number", "plain", "print_table", "safe", "table"]
 
 
 def plain(text: str) -> str:
@@ -60,7 +60,15 @@ def table(title: str, *columns: str, right: tuple[int, ...] = ()) -> Table:
     from rich import box
     from rich.table import Table
 
-    made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, header_style="bold")
+    made = Table(title=title, box=box.SIMPLE_HEAD, header_style="bold")
     for index, name in enumerate(columns):
         made.add_column(name, justify="right" if index in right else "left", overflow="fold")
     return made
+
+
+def print_table(made: Table) -> None:
+    """Print a table below its title, which may be wider than the table."""
+    out, title = console(), made.title
+    made.title = None
+    out.print(f"[bold]{title}[/bold]")
+    out.print(made)

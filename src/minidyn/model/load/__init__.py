@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from minidyn.model.robot import Robot
 
-__all__ = ["load", "robots"]
+__all__ = ["describe", "load", "robots"]
 
 SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf")
 """File names that are understood."""
@@ -28,6 +28,15 @@ _BUILTIN = Path(__file__).parent.parent / "robots"
 def robots() -> tuple[str, ...]:
     """Return the names of the built-in robots, in alphabetical order."""
     return tuple(sorted(path.stem for path in _BUILTIN.glob("*.toml")))
+
+
+def describe(name: str) -> str:
+    """Return the line that describes a built-in robot."""
+    import tomllib
+
+    if name not in robots():
+        raise UnknownName("robot", name, robots())
+    return str(tomllib.loads((_BUILTIN / f"{name}.toml").read_text(encoding="utf-8")).get("description", ""))
 
 
 def load(

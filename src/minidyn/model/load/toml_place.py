@@ -11,10 +11,11 @@ from minidyn.errors import DescriptionError, near_names
 from minidyn.model.assemble import motion_along
 from minidyn.model.formula import Formula
 from minidyn.model.geometry import Step, Steps, snap_angle, snap_length, tidy_steps
+from minidyn.model.joint import Joint
 from minidyn.model.load.toml_table import Table
 from minidyn.model.mdh import mdh_steps
 
-__all__ = ["MDH", "PLACE", "Quantity", "joint_placement", "placement", "quantity"]
+__all__ = ["MDH", "PLACE", "Quantity", "joint_placement", "mdh_slots", "placement", "quantity"]
 
 MDH = ("gamma", "b", "alpha", "a", "theta", "d")
 """Keys of a modified Denavit-Hartenberg row."""
@@ -163,3 +164,20 @@ def _step(kind: str, value: Any, place: str, symbols: Symbols, notices: list[str
     number, symbol = quantity(value, place, symbols, turn)
     snapped = snap_angle(number, place, notices) if turn else snap_length(number, place)
     return Step(kind, snapped, *(symbol or ()))
+
+
+def mdh_slots(joint: Joint) -> list[tuple[str, Step]] | None:
+    """Return the mDH row of a joint, [(key, step), ...] in the order of MDH, None where it is not one."""
+    slides = joint.kind == "prismatic"
+    if joint.after or joint.direction != 1 or joint.motion != ("tz" if slides else "rz"):
+        return None
+    last = [("rz", "theta"), ("tz", "d")]
+    slots = [("rz", "gamma"), ("tz", "b"), ("rx", "alpha"), ("tx", "a"), *(last if slides else last[::-1])]
+    found: dict[str, Step] = {}
+    for step in reversed(joint.before):  # from the end, so that a lone turn about z is theta, not gamma
+        while slots and slots[-1][0] != step.kind:
+            slots.pop()
+        if not slots:
+            return None
+        found[slots.pop()[1]] = step
+    return [(key, found[key]) for key in MDH if key in found]

@@ -1,0 +1,44 @@
+"""Robots to files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from minidyn.errors import DescriptionError
+from minidyn.model.robot import Robot
+
+__all__ = ["save"]
+
+
+def save(robot: Robot, path: str | os.PathLike[str]) -> None:
+    """Write a robot to a .toml file, which keeps everything, or to a .urdf file, which keeps what URDF can say.
+
+    The file is either the old one or the whole new one: it is written under another name and then put in place.
+
+    Args:
+        robot: The robot.
+        path: Where to; the ending chooses the format.
+
+    Raises:
+        DescriptionError: Another ending, a folder that does not exist, a robot the format cannot describe.
+    """
+    if not isinstance(robot, Robot):
+        raise DescriptionError(f"save: expected a Robot first, got {type(robot).__name__}")
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise DescriptionError(f"save: expected a file's path, got {path!r}")
+    target = Path(path)
+    suffix = target.suffix.lower()
+    if target.is_dir():
+        raise DescriptionError(f"{target}: a folder; expected a file's name ending with .toml or .urdf")
+    if suffix == ".urdf":
+        from minidyn.model.load.urdf_write import write_urdf
+
+        write_urdf(robot, target)
+    elif suffix == ".toml":
+        from minidyn.model.load.text_file import write_atomically
+        from minidyn.model.load.toml_write import toml_text
+
+        write_atomically(target, toml_text(robot).encode())
+    else:
+        raise DescriptionError(f"{target}: the name ends with {suffix!r}; a robot is saved as .toml or .urdf")
