@@ -1,0 +1,198 @@
+"""Give any tree of rotational and translational joints modified Denavit-Hartenberg frames (Khalil-Kleinfinger).
+
+Frame i gets z along joint i's axis and x along the common normal to the axis of its first child, so that a chain needs
+alpha, a, theta, d alone; further branches, and joints on the base, get gamma and b too. Frames that already stand that
+way are left alone, so that most columns of the parameters stay what they are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.dynamics.mdh_chain import check_open, is_mdh
+from minidyn.model.geometry import AXES, inverse_steps, matrix_of
+from minidyn.model.inertia import transform
+from minidyn.model.joint import Joint
+from minidyn.model.mdh import mdh_steps
+from minidyn.model.parameters import Layout
+from minidyn.model.robot import Robot
+
+__all__ = ["to_mdh"]
+
+Array = NDArray[np.float64]
+
+_PARALLEL = 1e-9  # sine of the angle below which two axes are parallel
+
+
+def to_mdh(robot: Robot, what: str = "modified Denavit-Hartenberg frames") -> tuple[Robot, Array]:
+    """Return (robot in modified Denavit-Hartenberg form, T) with phi_mdh = T phi; the coordinates q are the same.
+
+    A load that keeps its own parameters is composed into the link it is bolted to, so that T may have fewer rows than
+    columns. A robot in that form already comes back itself, with the identity.
+
+    Args:
+        robot: A chain or tree of rotational and translational joints; axes, placements and the base are arbitrary.
+        what: For messages: what needs the frames.
+
+    Raises:
+        Unsupported: Loops, or joints that follow others.
+    """
+    check_open(robot, what)
+    if is_mdh(robot):
+        return robot, np.eye(len(robot.layout))
+    own, place = _hosts(robot)
+    moving = [index for index, joint in enumerate(robot.joints) if joint.kind != "fixed"]
+    new = {index: number for number, index in enumerate(moving)}
+    new[-1] = -1
+    size = _size(robot)
+    lines = {index: _line(robot, index, own, place) for index in moving}
+
+    frames: dict[int, Array] = {-1: np.eye(4)}  # new frame seen from the old one, by old link index
+    for index in moving:
+        children = [child for child in moving if own[robot.joints[child].parent] == index]
+        frames[index] = _frame(robot.joints[index], lines[children[0]] if children else None, size)
+
+    joints = []
+    for index in moving:
+        joint = robot.joints[index]
+        parent = own[joint.parent]
+        seen = place[joint.parent] @ matrix_of(joint.before + joint.after)
+        T = np.linalg.inv(frames[parent]) @ seen @ frames[index]
+        steps = mdh_steps(joint.kind, _decompose(T, size), f"joint {joint.name!r}")
+        motion = "rz" if joint.turns else "tz"
+        joints.append(replace(joint, parent=new[parent], before=steps, motion=motion, direction=1, after=()))
+
+    layout = Layout.of(joint.drive for joint in joints)
+    T_phi = np.zeros((len(layout), len(robot.layout)))
+    for index in range(len(robot.joints)):
+        host = own[index]
+        if host < 0:
+            continue
+        # new frame <- old frame of the host <- link
+        change = transform(np.eye(10), np.linalg.inv(frames[host]) @ place[index]).T
+        change[np.abs(change) < 1e-14 * max(1.0, size * size)] = 0.0
+        T_phi[layout.links[new[host]], robot.layout.links[index]] = change
+    for index in moving:
+        for column, old in zip(layout.drives[new[index]], robot.layout.drives[index]):
+            T_phi[column.index, old.index] = 1.0
+    changed = replace(
+        robot,
+        joints=tuple(joints),
+        link_names=tuple(robot.link_names[index] for index in moving),
+        values=_mapped(T_phi, robot.values),
+        frames=(),
+        symbols=(),
+    )
+    return changed, T_phi
+
+
+def _hosts(robot: Robot) -> tuple[dict[int, int], dict[int, Array]]:
+    """For every link, the moving link it belongs to (loads belong to their carrier) and its frame seen from it."""
+    own, place = {-1: -1}, {-1: np.eye(4)}
+    for index, joint in enumerate(robot.joints):
+        if joint.kind == "fixed":
+            own[index] = own[joint.parent]
+            place[index] = place[joint.parent] @ matrix_of(joint.before + joint.after)
+        else:
+            own[index], place[index] = index, np.eye(4)
+    return own, place
+
+
+def _line(robot: Robot, index: int, own: dict[int, int], place: dict[int, Array]) -> tuple[Array, Array]:
+    """(point, direction) of a joint's axis in the frame of the moving link that carries it."""
+    joint = robot.joints[index]
+    T = place[joint.parent] @ matrix_of(joint.before)
+    return T[:3, 3], T[:3, AXES.index(joint.motion[1])] * joint.direction
+
+
+def _frame(joint: Joint, child: tuple[Array, Array] | None, size: float) -> Array:
+    """The new frame of a link, seen from its old one: z along its axis, x along the normal to the child's axis."""
+    old = matrix_of(inverse_steps(joint.after))
+    z, origin = joint.axis, old[:3, 3]
+    x = None
+    if child is not None:
+        point, w = child
+        reach = point - origin
+        normal = np.cross(z, w)
+        sine = float(np.linalg.norm(normal))
+        if sine > _PARALLEL:
+            x = normal / sine
+            # foot on our axis of the common normal
+            along = float(np.linalg.det(np.array([reach, w, normal]))) / sine**2
+            if abs(along) > 1e-12 * size:
+                origin = origin + along * z
+            length = float((point - origin) @ x)
+            x = -x if length < -1e-12 * size or (abs(length) <= 1e-12 * size and _prefers_back(x)) else x
+        else:
+            across = reach - float(reach @ z) * z
+            length = float(np.linalg.norm(across))
+            if length > 1e-9 * size:
+                x = across / length
+    if x is None:  # any x serves: the coordinate axis after the one nearest to z, made perpendicular
+        main = int(np.argmax(np.abs(z)))
+        seed = np.zeros(3)
+        seed[(main + 1) % 3] = 1.0
+        x = seed - float(seed @ z) * z
+        x = x / np.linalg.norm(x)
+    frame = np.eye(4)
+    frame[:3, :3] = np.stack([x, np.cross(z, x), z], axis=1)
+    frame[:3, 3] = origin
+    frame[np.abs(frame) < 1e-15] = 0.0
+    return frame
+
+
+def _prefers_back(x: Array) -> bool:
+    """Of two opposite normals take the one whose largest component is positive."""
+    return bool(x[int(np.argmax(np.abs(x)))] < 0.0)
+
+
+def _decompose(T: Array, size: float) -> dict[str, float]:
+    """gamma, b, alpha, a, theta, d with T = Rz(gamma) Tz(b) Rx(alpha) Tx(a) Rz(theta) Tz(d)."""
+    w, p = T[:3, 2], T[:3, 3]
+    sine = math.hypot(w[0], w[1])
+    gamma = b = 0.0
+    if sine > _PARALLEL:
+        # turn about z so that the axis has no x component: (0, -sin alpha, cos alpha)
+        gamma = math.atan2(w[0], -w[1])
+        if abs(w[0]) <= 1e-12:
+            gamma, sine = 0.0, -w[1]
+        alpha = math.atan2(sine, w[2])
+        c, s = math.cos(gamma), math.sin(gamma)
+        across = -s * p[0] + c * p[1]
+        # the child's axis passes (a, 0, b): go back along it by d from p
+        d = -across / sine
+        b = p[2] - d * w[2]
+        a = c * p[0] + s * p[1]
+    else:
+        alpha = 0.0 if w[2] > 0 else math.pi
+        if abs(p[1]) > 1e-12 * size:
+            gamma = math.atan2(p[1], p[0])
+        a = math.hypot(p[0], p[1]) if gamma else p[0]
+        d = p[2] * math.copysign(1.0, w[2])
+    parts = {"gamma": gamma, "b": b, "alpha": alpha, "a": a, "d": d}
+    so_far = matrix_of(mdh_steps("revolute", parts, "frame"))
+    rest = np.linalg.inv(so_far) @ T
+    parts["theta"] = math.atan2(rest[1, 0], rest[0, 0])
+    for key in ("b", "a", "d"):
+        parts[key] = 0.0 if abs(parts[key]) <= 1e-12 * size else parts[key]
+    for key in ("gamma", "alpha", "theta"):
+        quarters = round(parts[key] / (math.pi / 2))
+        if abs(parts[key] - quarters * (math.pi / 2)) < 1e-9:
+            parts[key] = quarters * (math.pi / 2)
+    return parts
+
+
+def _size(robot: Robot) -> float:
+    lengths = [abs(s.value) for joint in robot.joints for s in (*joint.before, *joint.after) if not s.is_turn]
+    return max(lengths, default=0.0) or 1.0
+
+
+def _mapped(T: Array, values: Array) -> Array:
+    """T values, NaN only where a parameter that enters is unknown."""
+    known = np.where(np.isnan(values), 0.0, values)
+    unknown = (np.abs(T) > 0.0) @ np.isnan(values)
+    return np.where(unknown, np.nan, T @ known)
