@@ -47,10 +47,14 @@ class Coordinates:
         return tau
 
     def project_matrix(self, M_all: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
-        """Gᵀ M_all G."""
+        """Gᵀ M_all G for a symmetric M_all; one triangle is computed, so that the result is exactly symmetric."""
         half = [self.project(row) for row in M_all]
-        columns = [self.project([half[i][j] for i in range(len(half))]) for j in range(self.n)]
-        return [[columns[j][i] for j in range(self.n)] for i in range(self.n)]
+        M: list[list[Scalar]] = [[0.0] * self.n for _ in range(self.n)]
+        for j in range(self.n):
+            column = self.project([row[j] for row in half])
+            for i in range(j, self.n):
+                M[i][j] = M[j][i] = column[i]
+        return M
 
 
 def coordinates(
