@@ -45,9 +45,9 @@ def show_robots(as_json: bool) -> None:
         return
     made = table("Built-in robots", "name", "joints", "n", "parameters", "what it is", right=(2, 3))
     for robot in found:
-        known = "" if robot.parameters is not None else " (unknown)"
-        made.add_row(safe(robot.name), _letters(robot), str(robot.n), f"{len(robot.layout)}{known}", safe(robot.source))
-    console().print(made)
+        count = f"{len(robot.layout)}{'' if robot.parameters is not None else ' (unknown)'}"
+        made.add_row(safe(robot.name), _letters(robot), str(robot.n), count, safe(describe(robot.name)))
+    print_table(made)
 
 
 def show_robot(source: str, as_json: bool) -> None:

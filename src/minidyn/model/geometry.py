@@ -135,7 +135,7 @@ def tidy_steps(steps: Iterable[Step]) -> Steps:
 
 def inverse_steps(steps: Sequence[Step]) -> Steps:
     """Return the steps of the inverse placement."""
-    return tuple(Step(s.kind, 0.0 - s.value, s.symbol, -s.factor) for s in reversed(steps))
+    return tuple(Step(s.kind, 0.0 - s.value, s.symbol, -s.factor if s.symbol else 1.0) for s in reversed(steps))
 
 
 def matrix_of(steps: Iterable[Step]) -> NDArray[np.float64]:

@@ -102,15 +102,13 @@ class _Reader:
         return made
 
     def base_name(self, tables: Sequence[Table], children: Sequence[str]) -> str:
-        """The base's name as [base] gives it; else the first parent that is nobody's child; else "base"."""
+        """As [base] gives it; "base" where a joint stands on number 0; else the first parent that is no child."""
         base = self.top.table("base")
         if base is not None and "name" in base:
             return base.text("name")
-        for table in tables:
-            parent = table.raw("parent")
-            if isinstance(parent, str) and parent not in children:
-                return parent
-        return "base"
+        parents = [table.raw("parent", index) for index, table in enumerate(tables)]
+        foreign = [parent for parent in parents if isinstance(parent, str) and parent not in children]
+        return "base" if 0 in parents or not foreign else foreign[0]
 
     def parent(self, table: Table, index: int, known: Sequence[str]) -> str:
         """A link's name, or the number of a joint whose link it is (0: the base); default: the joint before."""
@@ -215,11 +213,16 @@ class _Reader:
             return np.array([table.number(key, math.nan, unknown=True) for key in STANDARD])
         return from_body(table.number("mass"), table.numbers("com", 3, (0.0,) * 3), _tensor(table))
 
-    def frames(self) -> list[LooseJoint]:
-        made = []
-        for table in self.top.tables("frame", "frame"):
+    def frames(self, joints: Sequence[LooseJoint]) -> list[LooseJoint]:
+        made: list[LooseJoint] = []
+        tables = self.top.tables("frame", "frame")
+        known = {link for joint in joints for link in (joint.parent, joint.child)}
+        known |= {table.text("name") for table in tables}
+        for table in tables:
             table.finish(("name", "link", *PLACE))
             name = table.text("name")
+            if table.text("link") not in known:
+                raise table.error("link", f"unknown link {table.text('link')!r}{near_names(table.text('link'), known)}")
             steps = placement(table, self.symbols, self.notices)
             made.append(LooseJoint(f"{name} (frame)", table.where, "fixed", table.text("link"), name, before=steps))
         return made
@@ -313,7 +316,8 @@ def read_toml(path: Path) -> Robot:
     base = top.table("base")
     if base is not None:
         base.finish(("name", *PLACE))
-    joints, frames = reader.joints(reader.functions()), reader.frames()
+    joints = reader.joints(reader.functions())
+    frames = reader.frames(joints)
     loops = reader.loops()
     robot = assemble(
         top.text("name", path.stem),
