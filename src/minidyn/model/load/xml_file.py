@@ -31,22 +31,33 @@ def read_bytes(path: Path) -> bytes:
         raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def refuse_doctype(data: bytes, where: str) -> None:
-    """Raise DescriptionError where the text declares a DOCTYPE (the only place where an entity can be declared).
+def refuse_doctype(data: bytes, where: str) -> str:
+    """Return the name of the root element of a text that declares no DOCTYPE; "" where it is not XML.
 
-    Only what stands before the first element is looked at. What is not XML at all passes: the parser will say so.
+    A DOCTYPE is the only place where an entity can be declared. Only what stands before the first element is read;
+    nothing of it is acted upon.
+
+    Raises:
+        DescriptionError: The text declares a DOCTYPE.
     """
 
     class Started(Exception):  # a way out of the parser
         pass
 
-    def doctype(*_: object) -> None:
-        raise DescriptionError(
-            f"{where}:{parser.CurrentLineNumber}: the file declares a DOCTYPE; such files are refused because "
-            "entities can be abused, remove the declaration"
+    root = ""
+
+    def refuse(line: int) -> DescriptionError:
+        return DescriptionError(
+            f"{where}:{line}: the file declares a DOCTYPE; such files are refused because entities can be abused, "
+            "remove the declaration"
         )
 
-    def started(*_: object) -> None:
+    def doctype(*_: object) -> None:
+        raise refuse(parser.CurrentLineNumber)
+
+    def started(name: str, _: object) -> None:
+        nonlocal root
+        root = name
         raise Started
 
     parser = expat.ParserCreate()
@@ -54,9 +65,15 @@ def refuse_doctype(data: bytes, where: str) -> None:
     parser.StartElementHandler = started
     try:
         parser.Parse(data, True)
-    except (Started, expat.ExpatError, LookupError, ValueError) as error:
-        if isinstance(error, DescriptionError):
-            raise
+    except Started:
+        return root
+    except DescriptionError:
+        raise
+    except (expat.ExpatError, LookupError, ValueError):
+        # more tolerant readers may get further than this one
+        if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
+            raise refuse(1) from None
+    return ""
 
 
 def read_xml(path: Path, root: str, data: bytes | None = None) -> Element:
