@@ -78,7 +78,7 @@ class NativeFunction:
     def __repr__(self) -> str:
         return f"NativeFunction({self.function!r}, width {self.width})"
 
-    def __call__(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
+    def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
         """Compute the results for a batch of samples, or one.
 
         Args:
@@ -86,7 +86,7 @@ class NativeFunction:
                 uniform argument has shape (size,). Any real dtype and memory layout.
             out: Array to write, or a tuple of them for several results: float64 of exactly the result's
                 shape, any strides. It may overlap the inputs.
-            threads: Number of threads a large batch is split over.
+            threads: Number of threads a large batch is split over; None: one.
 
         Returns:
             An array of shape batch + result shape, or a tuple of them for several results.
@@ -136,6 +136,11 @@ class NativeFunction:
         _TILE(self.code.addresses["tile"])(*tables, work, len(results[0]), int(fill))
 
     @cached_property
+    def splits_from(self) -> int:
+        """Samples from which a batch is split over threads; fewer are computed sooner by one."""
+        return -(-2 * _WORTH_SPLITTING // max(1, len(self.function.tape)))
+
+    @cached_property
     def slots(self) -> int:
         """Doubles of work space that `tile` needs."""
         return len(self._plan.slots)
@@ -154,14 +159,16 @@ class NativeFunction:
             self._record[SINGLE] = self.single_code.addresses["single"]
         return call
 
-    def general(self, *arrays: Any, out: Any = None, threads: int = 1) -> Any:
+    def general(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
         """As a call, in Python: takes every argument a call may have."""
         function = self.function
         name, arguments, results = function.name, function.arguments, function.results
         if len(arrays) != len(arguments):
             wanted = ", ".join(argument.name for argument in arguments)
             raise TypeError(f"{name}: got {len(arrays)} array(s), expected {len(arguments)}: {wanted}")
-        if not isinstance(threads, int | np.integer) or threads < 1:
+        if threads is None:
+            threads = 1
+        elif not isinstance(threads, int | np.integer) or threads < 1:
             raise ValueError(f"{name}: threads is {threads!r}, expected a positive integer")
         taken = [take_argument(value, argument, name) for value, argument in zip(arrays, arguments)]
         batch = batch_shape(taken, arguments, name)
@@ -224,7 +231,7 @@ class NativeFunction:
             if self._rows(descriptor, begin, end, count):
                 raise MemoryError(f"{self.function.name}: no memory for the work space of one block")
 
-        if threads > 1 and steps >= 2 * _WORTH_SPLITTING:
+        if threads > 1 and count >= self.splits_from:
             run_split(work, count, threads, min(8 * threads, steps // _WORTH_SPLITTING), self.width)
         else:
             work(0, count)

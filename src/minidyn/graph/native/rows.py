@@ -17,7 +17,7 @@ from minidyn.graph.native.host import library_address
 __all__ = ["rows_text", "scratch_layout", "tile_text"]
 
 _LINE = 8  # doubles in a cache line: every block starts on one
-_STREAM_BYTES = 32 << 20  # results of this size do not stay in a cache anyway
+_STREAM_BYTES = 12 << 20  # from here on past the caches is quicker, even where the result is read again soon
 _STREAM_SIZE = 32  # fewer scalars per sample are not worth staging
 _ON_STACK = 8192  # doubles of blocks kept on the stack (64 KiB); more come from the heap
 
