@@ -7,10 +7,12 @@ limits (it refuses bodies of no mass, and inertias that break the triangle inequ
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,9 @@ __all__ = ["Compiled", "compile_mjcf", "rotation"]
 Array = NDArray[np.float64]
 
 _INCLUDE = re.compile(rb"""<include\s[^>]*?file\s*=\s*["']([^"']+)["']""")
+_NAN = re.compile(
+    rb"""\s(?!name\b)\w+\s*=\s*(["'])(?:[-+.\deE]+\s+)*[-+]?nan(?:\s+[-+.\deEnaN]+)*\s*\1""", re.IGNORECASE
+)
 _NEEDLESS = (
     "keys",
     "sensors",
@@ -74,8 +79,7 @@ def compile_mjcf(path: Path) -> Compiled:
 
     _check_texts(path)
     notices: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with _warnings_as_notices(notices, mujoco):
         try:
             spec = _read(path, notices, mujoco)
             has_includes = _INCLUDE.search(read_bytes(path)) is not None
@@ -88,7 +92,6 @@ def compile_mjcf(path: Path) -> Compiled:
             raise
         except ValueError as error:
             raise DescriptionError(_told(path, error)) from None
-    notices += [f"MuJoCo: {' '.join(str(warning.message).split())}" for warning in caught]
     bodies: list[Array | None] = [None] * model.nbody
     places = [str(path)] * model.nbody
     for body, plan, place in zip(spec.bodies, plans, where):
@@ -107,6 +110,22 @@ def rotation(quaternion: Array) -> Array:
             [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
         ]
     )
+
+
+@contextlib.contextmanager
+def _warnings_as_notices(notices: list[str], mujoco: Any) -> Iterator[None]:
+    """Turn MuJoCo's warnings into notices; left to itself it writes a log file into the current folder."""
+    before = mujoco.get_mju_user_warning()
+    told: list[str] = []
+    mujoco.set_mju_user_warning(told.append)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+    finally:
+        mujoco.set_mju_user_warning(before)
+        told += [str(warning.message) for warning in caught]
+        notices += [f"MuJoCo: {' '.join(text.split())}" for text in dict.fromkeys(told)]
 
 
 # -------------------------------------------------------------------- the text
@@ -132,6 +151,11 @@ def _check_texts(path: Path) -> None:
         if not data.strip():
             raise DescriptionError(f"{current}:1: the file is empty; expected XML with a <mujoco> element")
         root = refuse_doctype(data, str(current))
+        nan = _NAN.search(data)
+        if nan:  # MuJoCo would go on, and write a log file
+            line = data.count(b"\n", 0, nan.end()) + 1
+            found = nan[0].strip().decode(errors="replace")
+            raise DescriptionError(f"{current}:{line}: {found} is not a number; expected finite numbers")
         if current == path and root and root != "mujoco":
             hint = "; it looks like a URDF, call it .urdf" if root == "robot" else ""
             raise DescriptionError(f"{path}: the root element is <{root}>; expected <mujoco>{hint}")
@@ -283,7 +307,7 @@ def _plan_inertia(spec: Any, path: Path, notices: list[str], mujoco: Any) -> lis
         compiler.settotalmass = -1
         notices.append("settotalmass is not honoured: some bodies have no known mass")
     for kind, user in (("meshes", "meshname"), ("hfields", "hfieldname")):
-        used = {getattr(geom, user) for geom in spec.geoms}
+        used = {getattr(geom, user) for geom in spec.geoms} - {""}
         for asset in list(getattr(spec, kind)):
             if asset.name not in used and _stem(asset) not in used:
                 spec.delete(asset)

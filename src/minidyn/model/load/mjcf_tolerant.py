@@ -96,10 +96,26 @@ def _drop(top: etree._Element, error: ValueError, first: ValueError, notices: li
                 del node.attrib[key]
                 notices.append(f"an attribute {attribute!r} of <{tag}> that MJCF does not know is left out")
                 return
-    if attribute.startswith("xmlns"):
-        etree.cleanup_namespaces(top)
+    prefix = attribute.removeprefix("xmlns:")
+    if prefix != attribute:
+        _drop_namespace(top, top.nsmap.get(prefix, ""), prefix, notices)
         return
     raise first
+
+
+def _drop_namespace(top: etree._Element, space: str, prefix: str, notices: list[str]) -> None:
+    """Drop the declaration of a namespace, and with it what belongs to it."""
+    for node in [node for node in top.iter() if isinstance(node.tag, str)]:
+        parent = node.getparent()
+        if str(node.tag).startswith(f"{{{space}}}") and parent is not None:
+            notices.append(f"an element <{_written(node)}> that MJCF does not know is left out")
+            parent.remove(node)
+            continue
+        for key in [key for key in node.attrib if str(key).startswith(f"{{{space}}}")]:
+            del node.attrib[key]
+    etree.cleanup_namespaces(top)
+    if prefix in top.nsmap:
+        raise ValueError(f"the namespace {prefix!r} cannot be removed")
 
 
 def _looks_needed(tag: str) -> bool:
