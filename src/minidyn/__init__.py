@@ -10,6 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from minidyn.base.base_map import BaseMap as BaseMap
+    from minidyn.base.base_parameters import base_parameters as base_parameters
+    from minidyn.base.equivalence import equivalence as equivalence
     from minidyn.dynamics.functions import base_regressor as base_regressor
     from minidyn.dynamics.functions import coriolis_matrix as coriolis_matrix
     from minidyn.dynamics.functions import energy as energy
@@ -38,6 +41,10 @@ _WHERE = {
     "load": "model.load:load",
     "robots": "model.load:robots",
     "save": "model.save:save",
+    # reduce
+    "base_parameters": "base.base_parameters:base_parameters",
+    "BaseMap": "base.base_map:BaseMap",
+    "equivalence": "base.equivalence:equivalence",
     # compute
     "inverse_dynamics": "dynamics.functions:inverse_dynamics",
     "gravity_torque": "dynamics.functions:gravity_torque",

@@ -13,6 +13,7 @@ __all__ = [
     "LoopError",
     "MinidynError",
     "MissingFile",
+    "NotEquivalent",
     "NotRealizable",
     "ShapeError",
     "UnknownName",
@@ -40,6 +41,10 @@ class MissingFile(DescriptionError, FileNotFoundError):
 
 class LoopError(DescriptionError):
     """A kinematic loop does not close; the message gives the residual in metres and radians."""
+
+
+class NotEquivalent(MinidynError, ValueError):
+    """Two sets of base parameters that do not determine the same things; the message names a combination."""
 
 
 class NotRealizable(MinidynError, ValueError):

@@ -34,7 +34,7 @@ def reason(base: BaseMap, name: str) -> str:
     if not any(robot.joints[joint].turns for joint in path):
         return f"link {link!r} never turns"
     if column.symbol in ("MX", "MY", "MZ"):
-        return f"neither gravity nor an acceleration of the origin of link {link!r} acts on it"
+        return f"neither gravity nor an acceleration of the origin of link {link!r} makes it felt at a joint"
     return f"link {link!r} turns about one direction only, and this is not its moment of inertia about it"
 
 

@@ -1,0 +1,70 @@
+"""The public door to base parameters: one function, a method and a model by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from minidyn.base.base_map import BaseMap
+from minidyn.base.question import Order, Question
+from minidyn.errors import MinidynError, UnknownName
+from minidyn.model.robot import Robot
+
+__all__ = ["METHODS", "base_parameters"]
+
+METHODS = ("exact", "qr", "svd")
+
+
+def base_parameters(
+    robot: Robot,
+    method: str = "exact",
+    model: str = "torque",
+    seed: int = 0,
+    *,
+    joints: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    order: Order | None = None,
+    **options: Any,
+) -> BaseMap:
+    """Return the smallest set of parameters that a robot's motion can show, and how standard ones make it up.
+
+    Args:
+        robot: The robot; trees, mimic joints, loads and closed loops included.
+        method: "exact" (arithmetic modulo primes: no tolerance), "qr" or "svd" (the paper's, in floating point).
+        model: "torque", "static" (zero speed) or "energy" (differences of energy).
+        seed: Of the random states.
+        joints: Names of the independent joints that move; None: all. The others are held in one general position, as
+            if bolted, and what it takes to hold them is not observed.
+        columns: Names of the parameters asked about, the others being known; None: all.
+        order: Which parameters to keep where there is a choice: names, the most wanted first, or a sort key of
+            columns; None: parameters of far links join those of links nearer the base.
+        options: Of the method: scaling="paper" for "qr" and "svd".
+
+    Raises:
+        UnknownName: A method, model, joint or parameter that does not exist, with near names.
+        LoopError: A loop of the robot does not close.
+
+    Implements: Gautier1991, base parameters of the three models.
+    """
+    question = Question.of(robot, model, joints, columns, order)
+    if method not in METHODS:
+        raise UnknownName("method", method, METHODS)
+    if robot.loops:
+        from minidyn.model.loops import check_loops
+
+        check_loops(robot)
+    if method == "exact":
+        if options:
+            raise MinidynError(f"method 'exact' takes no option {next(iter(options))!r}; only 'qr' and 'svd' scale")
+        if robot.formulas or robot.implicit_loops:
+            from minidyn.base.precise import precise_base
+
+            return precise_base(question, seed)
+        from minidyn.base.exact import exact_base
+
+        return exact_base(question, seed)
+    from minidyn.base.numeric import numeric_base
+
+    return numeric_base(
+        robot, method, model, seed, order=order, joints=question.joints, columns=question.columns, **options
+    )

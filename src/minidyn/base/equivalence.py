@@ -1,0 +1,72 @@
+"""Two sets of base parameters of one robot: the matrix between them, or why there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.base.base_map import BaseMap
+from minidyn.base.samples import units_of
+from minidyn.errors import MinidynError, NotEquivalent, ShapeError
+
+__all__ = ["equivalence"]
+
+Array = NDArray[np.float64]
+
+TOLERANCE = 1e-8  # in the robot's own units, against the largest coefficient of a combination
+
+
+def equivalence(base_a: BaseMap, base_b: BaseMap) -> Array:
+    """Return the nonsingular matrix T (b, b) with beta_b = T beta_a for all standard parameters.
+
+    Args:
+        base_a: A map.
+        base_b: Another map of a robot with the same standard parameters.
+
+    Raises:
+        NotEquivalent: One set determines a combination that the other does not; the message names it.
+        ShapeError: The maps belong to robots with different parameters.
+
+    Implements: Lin1994 Corollary 6.
+    """
+    for base in (base_a, base_b):
+        if not isinstance(base, BaseMap):
+            raise MinidynError(f"equivalence: expected two results of md.base_parameters, got {base!r}")
+    if base_a.robot.layout.names != base_b.robot.layout.names:
+        raise ShapeError(
+            f"equivalence: the maps have different standard parameters ({len(base_a.robot.layout)} of robot "
+            f"{base_a.robot.name!r}, {len(base_b.robot.layout)} of robot {base_b.robot.name!r})"
+        )
+    _require_determined(base_b, base_a, "second", "first")
+    _require_determined(base_a, base_b, "first", "second")
+    # rows of A have a 1 of their own in the kept columns of a, so that B = T A is read off there
+    return np.ascontiguousarray(base_b.matrix[:, list(base_a.robot.layout.indices(base_a.kept))])
+
+
+def _require_determined(wanted: BaseMap, given: BaseMap, one: str, other: str) -> None:
+    """Raise where some base parameter of `wanted` is no combination of those of `given`."""
+    kept = list(given.robot.layout.indices(given.kept))
+    units = units_of(wanted.robot).parameters
+    left = wanted.matrix - wanted.matrix[:, kept] @ given.matrix
+    largest = (np.abs(wanted.matrix) * units).max(axis=1, keepdims=True, initial=0.0)
+    foreign = np.abs(left) * units > TOLERANCE * largest
+    rows = np.flatnonzero(foreign.any(axis=1))
+    if len(rows) == 0:
+        return
+    row = int(rows[np.argmin(foreign[rows].sum(axis=1))])
+    terms = [(wanted.robot.layout.names[k], wanted.matrix[row, k]) for k in np.flatnonzero(wanted.matrix[row])]
+    unseen = ", ".join(wanted.robot.layout.names[k] for k in np.flatnonzero(foreign[row])[:6])
+    raise NotEquivalent(
+        f"the sets are not equivalent: the {one} ({wanted.rank} parameters) determines {_sum(terms)}, which the "
+        f"{other} ({given.rank} parameters) does not: it does not see {unseen} in this combination"
+    )
+
+
+def _sum(terms: list[tuple[str, float]], limit: int = 8) -> str:
+    text = ""
+    for name, factor in terms[:limit]:
+        sign = " - " if factor < 0 else " + " if text else ""
+        sign = "-" if factor < 0 and not text else sign
+        number = "" if abs(factor) == 1 else f"{abs(factor):.6g} "
+        text += f"{sign}{number}{name}"
+    return text + (" + ..." if len(terms) > limit else "")

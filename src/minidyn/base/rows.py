@@ -1,0 +1,62 @@
+"""Rows of the three models over any numbers: joint torques, torques at rest, differences of energy.
+
+A base parameter is a combination of columns that these rows can tell from others; how many rows and which numbers is
+the caller's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minidyn.dynamics.coordinates import Coordinates
+from minidyn.dynamics.drives import drive_columns
+from minidyn.dynamics.energy import kinetic_columns, potential_columns
+from minidyn.dynamics.regressor import rigid_regressor
+from minidyn.dynamics.tree import Tree
+from minidyn.dynamics.vectors import Scalar
+from minidyn.model.drives import ROTOR
+from minidyn.model.robot import Robot
+
+__all__ = ["Entries", "energy_entries", "torque_entries"]
+
+Entries = dict[tuple[int, int], Scalar]
+
+
+def torque_entries(
+    robot: Robot, tree: Tree, c: Coordinates, friction: bool = True, signs: Sequence[Scalar] | None = None
+) -> Entries:
+    """Return {(independent joint, standard column): entry} of the regressor; what is left out is 0.
+
+    Implements: Gautier1991 eq. (5)-(8) and, through G, the closed loops' d_c = d_a + Gᵀ d_p.
+    """
+    found: Entries = {}
+
+    def put(joint: int, column: int, value: Scalar) -> None:
+        for row, factor in c.G[joint].items():
+            place = (row, column)
+            found[place] = found[place] + factor * value if place in found else factor * value
+
+    for part, block in zip(robot.layout.links, rigid_regressor(tree, c.dq, c.ddq)):
+        for joint, ten in block.items():
+            for offset, value in enumerate(ten):
+                put(joint, part.start + offset, value)
+    for column in drive_columns(robot, c.dq, c.ddq, signs):
+        if friction or column.symbol == ROTOR:
+            for joint, ratio in column.ratios.items():
+                put(joint, column.index, ratio * column.value)
+    return found
+
+
+def energy_entries(robot: Robot, tree: Tree, c: Coordinates) -> Entries:
+    """Return {(0, standard column): energy of a unit parameter}, kinetic and potential, rotors included.
+
+    Implements: Gautier1991 eq. (10).
+    """
+    found: Entries = {}
+    for part, moving, resting in zip(robot.layout.links, kinetic_columns(tree, c.dq), potential_columns(tree)):
+        for offset, (kinetic, potential) in enumerate(zip(moving, resting)):
+            found[0, part.start + offset] = kinetic + potential
+    for column in drive_columns(robot, c.dq, c.dq):  # with speeds for accelerations Ia's column is the speed
+        if column.symbol == ROTOR:
+            found[0, column.index] = 0.5 * (column.value * column.value)
+    return found
