@@ -54,3 +54,32 @@ def show(robot: str, as_json: bool) -> None:
     from minidyn.cli_show import show_robot
 
     show_robot(robot, as_json)
+
+
+@main.command()
+@click.argument("robot")
+@click.option("--method", default="exact", show_default=True, help="exact (no tolerance), qr or svd.")
+@click.option("--model", default="torque", show_default=True, help="torque, static (zero speed) or energy.")
+@click.option("--joint", "joints", multiple=True, help="A joint that moves, the others held; repeat. Default: all.")
+@click.option("--gravity", nargs=3, type=float, help="Another gravity, m/s²: x y z.")
+@click.option("--scaling", help="For qr and svd: columns, or paper for the row-wise search of states.")
+@click.option("--seed", default=0, show_default=True, help="Of the random states.")
+@click.option(
+    "--format", "form", type=click.Choice(["table", "markdown", "latex", "json"]), default="table", show_default=True
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+def base(
+    robot: str,
+    method: str,
+    model: str,
+    joints: tuple[str, ...],
+    gravity: tuple[float, float, float] | None,
+    scaling: str | None,
+    seed: int,
+    form: str,
+    as_json: bool,
+) -> None:
+    """Find the base parameters of a ROBOT and print each as a formula of standard ones."""
+    from minidyn.cli_base import show_base
+
+    show_base(robot, method, model, seed, "json" if as_json else form, joints, gravity, scaling)

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.base.base_map import BaseMap
-from minidyn.base.samples import MODELS, Observation, observe
+from minidyn.base.question import Order, Question
+from minidyn.base.samples import Observation, observe
 from minidyn.errors import UnknownName
 from minidyn.model.robot import Robot
 
-__all__ = ["METHODS", "Rank", "numeric_base"]
+__all__ = ["METHODS", "Rank", "numeric_base", "rank_of"]
 
 Array = NDArray[np.float64]
 
@@ -38,9 +39,9 @@ def numeric_base(
     model: str = "torque",
     seed: int = 0,
     scaling: str | None = None,
-    order: Sequence[str] | None = None,
-    joints: Sequence[str] | None = None,
-    columns: Sequence[str] | None = None,
+    order: Order | None = None,
+    joints: Sequence[str] | str | None = None,
+    columns: Sequence[str] | str | None = None,
 ) -> BaseMap:
     """Return base parameters found from random states in floating point.
 
@@ -51,33 +52,27 @@ def numeric_base(
         seed: Of the random states.
         scaling: None or "columns": columns scaled to one length. "paper": the row-wise search of the paper for states
             whose rows have entries of like size, instead; its effect on the gap is a notice.
-        order: Names of parameters to be kept where possible, in order of preference; the others follow in storage
-            order, so that large subscripts are regrouped first.
+        order: Names of parameters to be kept where possible, the most wanted first, or a sort key of columns; None:
+            storage order, so that large subscripts are regrouped first.
         joints: Names of the joints that move, None for all; the others are held in a general position and their
             torques are not looked at.
-        columns: Names of the parameters asked about, None for all.
+        columns: Names of the parameters asked about, None for all; the others are taken as known.
+
+    Raises:
+        UnknownName: A method, model, scaling, joint or parameter that does not exist, with near names.
 
     Implements: Gautier1991 eq. (5)-(28).
     Differs: scaled columns and a threshold from their rounding, instead of r |T11| eps; energies as differences.
     """
-    for kind, value, known in (("method", method, METHODS), ("model", model, MODELS)):
-        if value not in known:
-            raise UnknownName(kind, value, known)
+    if method not in METHODS:
+        raise UnknownName("method", method, METHODS)
     if scaling is not None and scaling not in SCALINGS:
         raise UnknownName("scaling", scaling, SCALINGS)
-    moving = None if joints is None else [_place_in_q(robot, name) for name in joints]
-    asked = np.ones(len(robot.layout), dtype=bool)
-    notices: list[str] = []
-    if columns is not None:
-        asked[:] = False
-        asked[list(robot.layout.indices(columns))] = True
-    if model != "torque":
-        friction = [column.index for column in robot.layout.columns if column.is_friction]
-        asked[friction] = False
-        if friction:
-            names = ", ".join(robot.layout.names[k] for k in friction)
-            notices.append(f"friction takes no part in the {model} model and is left out: {names}")
-
+    question = Question.of(robot, model, joints, columns, order)
+    moving = None if question.joints is None else question.moving
+    asked = np.zeros(len(robot.layout), dtype=bool)
+    asked[list(question.asked)] = True
+    notices = list(question.notices)
     rng = np.random.default_rng(seed)
     if scaling == "paper":
         from minidyn.base.scaling import scaled_rows
@@ -93,28 +88,27 @@ def numeric_base(
             f"the number of base parameters, {found.rank}, is not clear: the smallest value that was kept is only "
             f'{found.gap:.1f} times the largest that was dropped; use method="exact", which needs no tolerance'
         )
-    preference = _preference(robot, order)
-    kept, clear = _choose(found, preference)
+    kept, clear = _choose(found, question.asked)
     if not clear:
         notices.append(
             f"which {found.rank} parameters are independent is not clear in floating point; the choice below is one "
             'that is numerically sound. Use method="exact", which needs no tolerance'
         )
     regrouped = [k for k in found.columns if k not in set(kept)]
-    K = _regrouping(found, kept, regrouped, method, observation)
-    names = robot.layout.names
+    K = _regrouping(found, kept, regrouped, observation)
+    every = robot.layout.names
     used = {*kept, *regrouped}
     return BaseMap(
         robot=robot,
         method=method,
         model=model,
-        kept=tuple(names[k] for k in kept),
-        regrouped=tuple(names[k] for k in regrouped),
-        eliminated=tuple(name for k, name in enumerate(names) if k not in used),
+        kept=tuple(every[k] for k in kept),
+        regrouped=tuple(every[k] for k in regrouped),
+        eliminated=tuple(name for k, name in enumerate(every) if k not in used),
         K=K,
         gap=found.gap,
-        joints=None if joints is None else tuple(joints),
-        columns=None if columns is None else tuple(columns),
+        joints=question.joints,
+        columns=question.columns,
         notices=tuple(notices),
     )
 
@@ -176,16 +170,20 @@ def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equ
     return Rank(rank, gap, values, tuple(map(int, columns)), scales, triangle, null, threshold)
 
 
-def _choose(found: Rank, preference: Array) -> tuple[list[int], bool]:
+def _choose(found: Rank, wanted: Sequence[int]) -> tuple[list[int], bool]:
     """Return the places of the columns to keep, in storage order, and whether the choice was clear.
+
+    Args:
+        found: The columns and their rank.
+        wanted: Places of all columns asked about, the most wanted first.
 
     By QR: a column is kept if it is independent of the preferred ones before it. By singular values: rows of V2 are
     taken from the last one up as long as they are independent; the columns left over are kept.
 
     Implements: Gautier1991 eq. (15), (16), (26).
     """
-    ranks = preference[list(found.columns)]
-    order = np.argsort(ranks, kind="stable")
+    place = {column: k for k, column in enumerate(found.columns)}
+    order = np.array([place[column] for column in wanted if column in place], dtype=int)
     if found.null is None:
         chosen, clear = _independent(found.triangle[:, order], found.rank, found.threshold)
         kept = order[chosen]
@@ -231,9 +229,7 @@ def _pass(A: Array, threshold: float) -> list[int]:
     return chosen
 
 
-def _regrouping(
-    found: Rank, kept: Sequence[int], regrouped: Sequence[int], method: str, observation: Observation
-) -> Array:
+def _regrouping(found: Rank, kept: Sequence[int], regrouped: Sequence[int], observation: Observation) -> Array:
     """Return K (b, d) in SI units, with exact zeros where an entry is rounding.
 
     An entry's error is at most the rounding of the columns times the length of its row of R1⁻¹; entries within that
@@ -251,11 +247,9 @@ def _regrouping(
     W1, W2 = found.triangle[:, one], found.triangle[:, two]
     Q1, R1 = linalg.qr(W1, mode="economic")
     inverse = linalg.solve_triangular(R1, np.eye(len(one)))
-    if method == "svd" and found.null is not None:
-        V21, V22 = found.null[one], found.null[two]
-        K = -linalg.solve(V22.T, V21.T).T
-    else:
-        K = linalg.solve_triangular(R1, Q1.T @ W2)
+    K: Array = linalg.solve_triangular(R1, Q1.T @ W2)
+    if found.null is not None:
+        K = -linalg.solve(found.null[two].T, found.null[one].T).T
     noise = np.linalg.norm(W2 - W1 @ K, axis=0).max() + 4 * _EPS
     error = 4.0 * noise * np.linalg.norm(inverse, axis=1)[:, None] * (1.0 + np.abs(K).sum(axis=0))
     K[np.abs(K) <= error] = 0.0
@@ -268,20 +262,3 @@ def _regrouping(
     to_one, to_two = units[list(kept)] / found.scales[one], units[list(regrouped)] / found.scales[two]
     result: Array = K * to_one[:, None] / to_two
     return result
-
-
-def _preference(robot: Robot, order: Sequence[str] | None) -> Array:
-    """Return for each standard parameter its rank in the order of preference."""
-    preference = np.arange(len(robot.layout), dtype=float)
-    if order is not None:
-        named = list(robot.layout.indices(order))
-        preference += len(named)
-        preference[named] = np.arange(len(named))
-    return preference
-
-
-def _place_in_q(robot: Robot, name: str) -> int:
-    try:
-        return robot.joint_names.index(name)
-    except ValueError:
-        raise UnknownName("joint", name, robot.joint_names) from None

@@ -13,20 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from minidyn.base.rows import energy_entries, torque_entries
 from minidyn.dynamics.coordinates import coordinates
-from minidyn.dynamics.drives import drive_columns
-from minidyn.dynamics.energy import kinetic_columns, potential_columns
-from minidyn.dynamics.regressor import rigid_regressor
-from minidyn.dynamics.tree import place
+from minidyn.dynamics.tree import REAL, Numbers, place
 from minidyn.model.drives import ROTOR
 from minidyn.model.robot import Robot
 
-__all__ = ["MODELS", "Observation", "States", "Units", "model_rows", "observe", "random_states", "units_of"]
+__all__ = ["Observation", "States", "Units", "model_rows", "observe", "random_states", "units_of"]
 
 Array = NDArray[np.float64]
-
-MODELS = ("torque", "static", "energy")
-"""Torque (the paper's d), torque at zero speed (d0), differences of energy (h)."""
 
 _FIRST = ("MX", "MY", "MZ")
 
@@ -110,62 +105,45 @@ def random_states(
     return States(q, dq, ddq)
 
 
-def model_rows(robot: Robot, model: str, states: States) -> Array:
+def model_rows(robot: Robot, model: str, states: States, numbers: Numbers = REAL, lead: tuple[int, ...] = ()) -> Array:
     """Return rows of a model at given states, SI units.
 
+    Args:
+        robot: The robot.
+        model: One of `question.MODELS`.
+        states: Where.
+        numbers: What lengths are; where they are arrays (..., 1), the rows of all of them are computed at once.
+        lead: Shape of the leading axes that such arrays add.
+
     Returns:
-        Torque and static: Y (e, n, p); energy: h (e, p), not yet differences. Friction columns are zero in the
-        latter two.
+        Torque and static: Y (..., e, n, p); energy: h (..., e, p), not yet differences. Friction columns are zero in
+        the latter two.
 
     Implements: Gautier1991 eq. (5), (8), (10).
     """
     dq = np.zeros_like(states.dq) if model == "static" else states.dq
+    width = len(robot.layout)
+    friction = [column.index for column in robot.layout.columns if column.is_friction]
     if robot.implicit_loops or robot.formulas:
         from minidyn.dynamics import functions
 
         if model == "energy":
             return functions.energy_regressor(robot, states.q, dq)
         Y = functions.regressor(robot, states.q, dq, states.ddq)
+        if model == "static":
+            Y[..., friction] = 0.0
+        return Y
+    # the recursions run on arrays: one pass, nothing recorded or compiled
+    c = coordinates(robot, list(states.q.T), list(dq.T), list(states.ddq.T))
+    tree = place(robot, c.q, numbers)
+    rows = np.zeros((*lead, len(dq), 1 if model == "energy" else robot.n, width))
+    if model == "energy":
+        entries = energy_entries(robot, tree, c)
     else:
-        if model == "energy":
-            return _energy(robot, states.q, dq)
-        Y = _torque(robot, states.q, dq, states.ddq)
-    if model == "static":
-        Y[..., [column.index for column in robot.layout.columns if column.is_friction]] = 0.0
-    return Y
-
-
-def _torque(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
-    """Run the regressor's recursion on arrays: one pass, nothing recorded or compiled."""
-    c = coordinates(robot, list(q.T), list(dq.T), list(ddq.T))
-    tree = place(robot, c.q)
-    Y = np.zeros((len(q), robot.n, len(robot.layout)))
-
-    def put(joint: int, index: int, value: float | Array) -> None:
-        for column, ratio in c.G[joint].items():
-            Y[:, column, index] += ratio * value
-
-    for part, block in zip(robot.layout.links, rigid_regressor(tree, c.dq, c.ddq)):
-        for joint, ten in block.items():
-            for offset, value in enumerate(ten):
-                put(joint, part.start + offset, value)
-    for drive in drive_columns(robot, c.dq, c.ddq):
-        for joint, ratio in drive.ratios.items():
-            put(joint, drive.index, ratio * drive.value)
-    return Y
-
-
-def _energy(robot: Robot, q: Array, dq: Array) -> Array:
-    c = coordinates(robot, list(q.T), list(dq.T), list(np.zeros_like(dq).T))
-    tree = place(robot, c.q)
-    h = np.zeros((len(q), len(robot.layout)))
-    for part, moving, resting in zip(robot.layout.links, kinetic_columns(tree, c.dq), potential_columns(tree)):
-        for offset, (kinetic, potential) in enumerate(zip(moving, resting)):
-            h[:, part.start + offset] = kinetic + potential
-    for drive in drive_columns(robot, c.dq, c.dq):  # with speeds for accelerations Ia's column is the speed
-        if drive.symbol == ROTOR:
-            h[:, drive.index] = 0.5 * (drive.value * drive.value)
-    return h
+        entries = torque_entries(robot, tree, c, friction=model == "torque")
+    for (row, column), value in entries.items():
+        rows[..., row, column] = value
+    return np.asarray(rows[..., 0, :]) if model == "energy" else rows
 
 
 @dataclass(frozen=True)
@@ -191,7 +169,7 @@ def observe(
 
     Args:
         robot: The robot.
-        model: A name of MODELS.
+        model: One of `question.MODELS`.
         rng: Where chance comes from.
         moving: Places in q of the joints that move; None: all.
         rows: At least this many rows; None: twice as many as columns and some more.
@@ -207,7 +185,10 @@ def observe(
         h = model_rows(grounded, model, states)
         W = (h[0::2] - h[1::2]) / (units.length / units.time) ** 2
     else:
-        states = random_states(robot, units, max(16, math.ceil(wanted / robot.n)), rng, moving)
+        states = random_states(
+            robot, units, max(16, math.ceil(wanted / (robot.n if moving is None else max(1, len(moving))))), rng, moving
+        )
         Y = model_rows(grounded, model, states) / units.rows[:, None]
+        Y = Y if moving is None else Y[:, list(moving)]
         W = Y.reshape(-1, Y.shape[-1])
     return Observation(W * units.parameters, units)
