@@ -154,6 +154,11 @@ def test_parameters_given_in_the_call(robot: Robot, what: str, size: int) -> Non
     assert relative_error(call(robot, what, state, parameters=other), expected) < tolerance
     with pytest.raises(ShapeError, match="parameters"):
         call(robot, what, state, parameters=other[:-1])
+    with pytest.raises(ShapeError, match="real numbers"):
+        call(robot, what, state, parameters=other + 1j)
+    other[0] = np.inf
+    with pytest.raises(md.MinidynError, match="XX1 is infinite"):
+        call(robot, what, state, parameters=other)
 
 
 @pytest.mark.parametrize("what", FUNCTIONS)

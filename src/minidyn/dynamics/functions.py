@@ -5,13 +5,15 @@ q, dq, ddq and tau have shape (..., n) in the order of `robot.joint_names`: rad 
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.dynamics.implicit import implicit_call
-from minidyn.dynamics.kernel import BaseColumns, function_of
+from minidyn.dynamics.kernel import BaseColumns, check_parameters, function_of
 from minidyn.dynamics.record import unknown_parameters, used_parameters
 from minidyn.errors import ShapeError
 from minidyn.graph.function import Function
@@ -162,6 +164,8 @@ def jacobian(robot: Robot, q: ArrayLike, link: str | int | None = None, *, out: 
 
 _EAGER_SAMPLES = 200  # run this many samples of a function on NumPy before machine code pays
 _SEEN: dict[str, int] = {}
+_READY: dict[int, dict[tuple[str, str | int | None], Callable[..., Any]]] = {}  # by the identity of living robots
+_NOTHING: dict[tuple[str, str | int | None], Callable[..., Any]] = {}
 
 
 def _call(
@@ -173,13 +177,15 @@ def _call(
     base: BaseColumns | None = None,
     link: str | int | None = None,
 ) -> Any:
+    if parameters is None and base is None and (link is None or type(link) is str):
+        ready = _READY.get(id(robot), _NOTHING).get((what, link))
+        if ready is not None:
+            return ready(*arrays, out=out)
     if robot.implicit_loops:
         return implicit_call(robot, what, arrays, parameters, out, base, link)
     if parameters is None:
-        return _run(function_of(robot, what, base=base, link=link), arrays, out)
-    values = np.asarray(parameters, dtype=float)
-    if values.shape != (len(robot.layout),):
-        raise ShapeError(f"parameters: expected shape ({len(robot.layout)},), got {values.shape}")
+        return _run(function_of(robot, what, base=base, link=link), arrays, out, robot if base is None else None, link)
+    values = check_parameters(robot, parameters)
     function = function_of(robot, what, parameters="argument")
     if np.isnan(values).any():
         missing = [n for n in used_parameters(robot, function) if np.isnan(values[robot.layout.index(n)])]
@@ -189,8 +195,17 @@ def _call(
     return _run(function, (*arrays, values), out)
 
 
-def _run(function: Function, arrays: tuple[ArrayLike, ...], out: Any) -> Any:
-    """Run on NumPy the first few small calls of a function, on machine code from then on."""
+def _run(
+    function: Function,
+    arrays: tuple[ArrayLike, ...],
+    out: Any,
+    robot: Robot | None = None,
+    link: str | int | None = None,
+) -> Any:
+    """Run on NumPy the first few small calls of a function, on machine code from then on.
+
+    Given the robot, the machine code is remembered for it, so that later calls find it at once.
+    """
     seen = _SEEN.get(function.fingerprint, 0)
     if seen < _EAGER_SAMPLES and out is None:
         from minidyn.graph.evaluate import evaluate
@@ -202,7 +217,13 @@ def _run(function: Function, arrays: tuple[ArrayLike, ...], out: Any) -> Any:
             return evaluate(function, *_real(function, arrays))
     from minidyn.graph.native import compile_function
 
-    return compile_function(function)(*arrays, out=out)
+    native = compile_function(function)
+    if robot is not None:
+        if id(robot) not in _READY:
+            _READY[id(robot)] = {}
+            weakref.finalize(robot, _READY.pop, id(robot), None)
+        _READY[id(robot)][function.name, link] = native.fast
+    return native(*arrays, out=out)
 
 
 def _real(function: Function, arrays: tuple[ArrayLike, ...]) -> list[Array]:
