@@ -37,6 +37,7 @@ class Formula:
         self._where = where
         self._tree = tree
         self.variables: tuple[str, ...] = tuple(sorted(self._collect(tree, known), key=list(known).index))
+        self._require_values(tree)
 
     def _collect(self, node: ast.expr, known: Mapping[str, str]) -> set[str]:
         match node:
@@ -62,6 +63,23 @@ class Formula:
             f"{self._where}: {found!r} is not allowed in a formula; use numbers, joints, pi, + - * / and "
             + ", ".join(FUNCTIONS)
         )
+
+    def _require_values(self, node: ast.expr) -> None:
+        """Refuse constant parts without a value, such as 1/0 or acos(2)."""
+        if any(isinstance(part, ast.Name) and part.id not in ("pi", *FUNCTIONS) for part in ast.walk(node)):
+            for part in ast.iter_child_nodes(node):
+                if isinstance(part, ast.expr):
+                    self._require_values(part)
+            return
+        if isinstance(node, ast.Name) and node.id != "pi":
+            return  # the name of a function
+        try:
+            with np.errstate(all="ignore"):
+                value = float(_evaluate(node, {}))
+        except (ArithmeticError, ValueError):
+            value = math.nan
+        if not math.isfinite(value):
+            raise DescriptionError(f"{self._where}: {ast.unparse(node)!r} in formula {self.text!r} has no finite value")
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
         """Return the formula's value for scalars of any kind (float, array, graph node)."""

@@ -74,7 +74,13 @@ def _coordinates(robot: Robot) -> _Coordinates:
         follows = joint.follows
         if joint.name in robot.formulas:
             formula, names = robot.formulas[joint.name], formula_names(robot.joints, robot.joint_names)
-            rows.append(formula.evaluate({name: independent[names[name]] for name in formula.variables}))
+            try:
+                rows.append(formula.evaluate({name: independent[names[name]] for name in formula.variables}))
+            except (
+                ArithmeticError,
+                ValueError,
+            ) as error:  # a part that is constant in the end, such as sqrt(-1 + 0*q1)
+                raise LoopError(f"joint {joint.name!r}: the formula {formula.text!r} has no value ({error})") from None
         elif follows is not None:
             rows.append(sum((ratio * independent[name] for name, ratio in follows.terms), graph.zero + follows.offset))
         else:
@@ -134,15 +140,31 @@ def _reference(robot: Robot) -> Array:
     return np.array([said.get(j.name, min(max(0.0, j.limits.lower), j.limits.upper)) for j in joints])
 
 
+@lru_cache(maxsize=32)
+def _home(robot: Robot) -> tuple[Array, float]:
+    """Return the solution at the reference (unknown,), and its residual.
+
+    Where the start itself leads nowhere (a stretched position has no slope), starts around it are tried.
+    """
+    start, origin = _coordinates(robot).start, _reference(robot)
+    u, left = _newton(robot, origin[None], start[None])
+    if left[0] > SOLVED:
+        spread = np.random.default_rng(0).normal(size=(48, len(start))) * np.linspace(0.05, 1.5, 48)[:, None]
+        u, left = _newton(robot, np.repeat(origin[None], 48, axis=0), start + spread)
+    solved = np.flatnonzero(left <= SOLVED)
+    best = int(solved[0]) if len(solved) else int(np.argmin(left))
+    return u[best], float(left[best])
+
+
 def _follow(robot: Robot, q: Array) -> tuple[Array, Array]:
     """Solve for q (N, n) in strides from the reference; where that fails, straight from the start."""
     coordinates, origin = _coordinates(robot), _reference(robot)
     begin = np.broadcast_to(coordinates.start, (len(q), len(coordinates.start)))
-    home, home_left = _newton(robot, origin[None], coordinates.start[None])
-    if home_left[0] > SOLVED:
+    home, home_left = _home(robot)
+    if home_left > SOLVED:
         return _newton(robot, q, begin)
     strides = max(1, math.ceil(np.max(np.abs(q - origin), initial=0.0) / _STRIDE)) if np.isfinite(q).all() else 1
-    solution = np.repeat(home, len(q), axis=0)
+    solution = np.repeat(home[None], len(q), axis=0)
     left = np.zeros(len(q))
     previous = np.repeat(origin[None], len(q), axis=0)
     for stride in range(1, strides + 1):
@@ -304,16 +326,16 @@ def check_loops(robot: Robot, places: Mapping[str, str] | None = None) -> None:
 def _check_solvable(robot: Robot, where: Mapping[str, str]) -> None:
     coordinates, origin = _coordinates(robot), _reference(robot)
     prefix = where[robot.implicit_loops[0].name]
-    u, left = _newton(robot, origin[None], coordinates.start[None])
-    if left[0] > CLOSED:
-        q_all = evaluate(coordinates.position, np.concatenate([origin[None], u], axis=-1))
+    home, left = _home(robot)
+    x = np.concatenate([origin, home])[None]
+    if left > CLOSED:
+        q_all = evaluate(coordinates.position, x)
         open_by = [loop_residual(robot, loop, q_all) for loop in robot.implicit_loops]
         metres, radians = (max(float(part[i][0]) for part in open_by) for i in (0, 1))
         raise LoopError(
             f"{prefix}{_names(robot)} cannot be closed from its start: {metres:.3g} m and {radians:.3g} rad remain at "
             f"q = {np.array2string(origin, precision=6)}; give start values nearer to a solution, or check the lengths"
         )
-    x = np.concatenate([origin[None], u], axis=-1)
     slope = np.asarray(evaluate(coordinates.slope, x))[0]
     _, J = constraint(robot, tree_pose(robot, evaluate(coordinates.position, x)))
     reduced = J[0] @ slope

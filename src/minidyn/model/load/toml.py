@@ -222,7 +222,7 @@ class _Reader:
             table.finish(("name", "link", *PLACE))
             name = table.text("name")
             if table.text("link") not in known:
-                raise table.error("link", f"unknown link {table.text('link')!r}{near_names(table.text('link'), known)}")
+                raise table.error("link", f"unknown link {table.text('link')!r}{near_names(table.text('link'), sorted(known))}")
             steps = placement(table, self.symbols, self.notices)
             made.append(LooseJoint(f"{name} (frame)", table.where, "fixed", table.text("link"), name, before=steps))
         return made
