@@ -1,7 +1,8 @@
 """The base parameters of a robot: which standard parameters are kept, which join them, which have no effect.
 
-One linear map is all there is: beta = phi[kept] + K phi[regrouped]. Formulas, tables and files are made from it when
-they are asked for, and never read back.
+One linear map is all there is: beta = phi[kept] + K phi[regrouped], or a nonsingular mixture of these where a closed
+rule gives combinations of its own. Formulas, tables and files are made from it when they are asked for, and never read
+back.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.errors import MinidynError, ShapeError, UnknownParameters
 from minidyn.model.robot import Robot
+
+if TYPE_CHECKING:
+    from minidyn.base.mlc_structure import Structure
 
 __all__ = ["BaseMap"]
 
@@ -42,6 +46,10 @@ class BaseMap:
         joints: Names of the independent joints that moved, None for all; the others were held in a general position.
         columns: Names of the parameters that were asked about, None for all.
         notices: What a reader should know about the result.
+        rows: The map (b, p) itself where base parameters are not led by one kept parameter each (method "mlc"): then
+            beta = mixing (phi[kept] + K phi[regrouped]). None: mixing is the identity.
+        labels: Names of the base parameters that go with `rows`.
+        structure: What a closed-form rule found about the robot (method "mlc": r, s, delta, sigma); else None.
     """
 
     robot: Robot
@@ -55,12 +63,20 @@ class BaseMap:
     joints: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
     notices: tuple[str, ...] = ()
+    rows: Array | None = None
+    labels: tuple[str, ...] = ()
+    structure: Structure | None = None
 
     def __post_init__(self) -> None:
         K = _frozen(self.K)
         if K.shape != (len(self.kept), len(self.regrouped)):
             raise ShapeError(f"K: expected shape ({len(self.kept)}, {len(self.regrouped)}), got {K.shape}")
         object.__setattr__(self, "K", K)
+        if self.rows is not None:
+            rows = _frozen(self.rows)
+            if rows.shape != (len(self.kept), len(self.robot.layout)) or len(self.labels) != len(rows):
+                raise ShapeError(f"rows: expected shape ({len(self.kept)}, {len(self.robot.layout)}), got {rows.shape}")
+            object.__setattr__(self, "rows", rows)
         every = (*self.kept, *self.regrouped, *self.eliminated)
         if len(every) != len(self.robot.layout) or set(every) != set(self.robot.layout.names):
             raise MinidynError("a base map must name every standard parameter of its robot once")
@@ -74,7 +90,12 @@ class BaseMap:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the base parameters: as kept, with an R before the number of those that others join: "ZZR1"."""
+        """Names of the base parameters: as kept, with an R before the number of those that others join: "ZZR1".
+
+        Those of a closed-form rule bear its names: "U33_1", "k2x", "m3".
+        """
+        if self.rows is not None:
+            return self.labels
         columns = self.robot.layout.columns
         found = []
         for name, row in zip(self.kept, self.K):
@@ -85,10 +106,17 @@ class BaseMap:
     @cached_property
     def matrix(self) -> Array:
         """The map (b, p) with beta = matrix @ phi, read-only."""
+        if self.rows is not None:
+            return self.rows
         matrix = np.zeros((self.rank, len(self.robot.layout)))
         matrix[np.arange(self.rank), self._places(self.kept)] = 1.0
         matrix[:, self._places(self.regrouped)] = self.K
         return _frozen(matrix)
+
+    @cached_property
+    def mixing(self) -> Array | None:
+        """Nonsingular matrix (b, b) with beta = mixing (phi[kept] + K phi[regrouped]); None: the identity."""
+        return None if self.rows is None else _frozen(self.rows[:, self._places(self.kept)])
 
     @cached_property
     def unchanged(self) -> tuple[str, ...]:
@@ -132,7 +160,12 @@ class BaseMap:
             raise UnknownParameters(
                 f"base parameters of robot {self.robot.name!r} need standard parameters that are unknown (NaN): {shown}"
             )
-        beta: Array = values[..., kept] + values[..., regrouped] @ self.K.T
+        beta: Array
+        if self.rows is not None:
+            read = sorted((*kept, *regrouped))
+            beta = values[..., read] @ self.rows[:, read].T
+        else:
+            beta = values[..., kept] + values[..., regrouped] @ self.K.T
         return beta
 
     def lift(self, beta: ArrayLike, regrouped: ArrayLike | None = None) -> Array:
@@ -150,6 +183,8 @@ class BaseMap:
         rest = np.zeros(len(self.regrouped)) if regrouped is None else np.asarray(regrouped, dtype=float)
         if rest.ndim == 0 or rest.shape[-1] != len(self.regrouped):
             raise ShapeError(f"regrouped: expected shape (..., {len(self.regrouped)}), got {rest.shape}")
+        if self.mixing is not None:
+            base = np.linalg.solve(self.mixing, base[..., None])[..., 0]
         kept = base - rest @ self.K.T
         phi = np.zeros((*kept.shape[:-1], len(self.robot.layout)))
         phi[..., self._places(self.kept)] = kept
@@ -164,8 +199,8 @@ class BaseMap:
         beta = self.values(phi)
         if self.rank == 0:
             return np.zeros((*beta.shape[:-1], len(self.robot.layout)))
-        # rows of `matrix` span what V1 spans; K Kᵀ + 1 is positive definite
-        gram = self.K @ self.K.T + np.eye(self.rank)
+        # rows of `matrix` span what V1 spans; their Gram matrix (K Kᵀ + 1 where nothing is mixed) is positive definite
+        gram = self.matrix @ self.matrix.T
         shortest: Array = np.linalg.solve(gram, beta[..., None])[..., 0] @ self.matrix
         return shortest
 
@@ -207,13 +242,16 @@ class BaseMap:
             "columns": None if self.columns is None else list(self.columns),
             "statuses": self.statuses,
             "notices": list(self.notices),
+            "matrix": None if self.rows is None else self.rows.tolist(),
+            "structure": None if self.structure is None else self.structure.to_json(),
         }
 
     @cached_property
     def fingerprint(self) -> str:
         """A hash of the robot's structure and the map (16 hexadecimal digits)."""
         parts = (self.robot.structure_fingerprint, self.model, self.kept, self.regrouped, self.joints, self.columns)
-        return hashlib.sha256(repr(parts).encode() + self.K.tobytes()).hexdigest()[:16]
+        own = b"" if self.rows is None else self.rows.tobytes()
+        return hashlib.sha256(repr(parts).encode() + self.K.tobytes() + own).hexdigest()[:16]
 
     def __repr__(self) -> str:
         return (
