@@ -103,11 +103,11 @@ def _read(source: object) -> Robot:
 def _unknown(name: str, path: Path) -> UnknownName:
     error = UnknownName("robot", name, robots())
     if path.is_dir():
-        tail = f"; {name!r} is a folder here, name a file in it"
+        tail = f" ({name!r} is a folder here; name a file in it)"
     elif path.exists():
-        tail = f"; a file {name!r} exists, but its name ends with none of {', '.join(SUFFIXES)}"
+        tail = f" (a file {name!r} exists, but its name ends with none of {', '.join(SUFFIXES)})"
     else:
-        tail = f"; and there is no file {name!r}"
+        tail = f" (and there is no file {name!r})"
     error.args = (f"{error.args[0]}{tail}",)
     return error
 
