@@ -286,6 +286,44 @@ def test_bodies_without_mass(tmp_path: Path) -> None:
     assert read(tmp_path, welded).links[0].mass == 2
 
 
+def test_geoms_of_other_groups_weigh_nothing(tmp_path: Path) -> None:
+    inside = '<geom size="0.1" group="2"/><geom type="mesh" mesh="gone" group="4"/>'
+    text = body("<joint/>", inertial="", inside=inside).replace("<worldbody>", ASSETS + "<worldbody>")
+    text = text.replace("<mujoco>", '<mujoco><compiler inertiagrouprange="1 3"/>')
+    path = write(tmp_path, text)
+    robot = read_mjcf(path)
+    assert robot.links[0].mass == pytest.approx(1000 * 4 / 3 * math.pi * 0.1**3)
+    assert robot.notices == ()
+    path.write_text(text.replace('"1 3"', '"3 3"'))
+    assert np.isnan(read_mjcf(path).links[0].parameters).all()
+
+
+def test_a_total_mass_is_not_spread_over_unknown_bodies(tmp_path: Path) -> None:
+    text = body("<joint/>", inside='<body name="b"><joint/></body>')
+    robot = read(tmp_path, text.replace("<mujoco>", '<mujoco><compiler settotalmass="7"/>'))
+    assert robot.links[0].mass == 1
+    assert np.isnan(robot.links[1].mass)
+    assert any("settotalmass is not honoured" in notice for notice in robot.notices)
+
+
+def test_inertia_and_damping_of_actuators_count_with_their_gear(tmp_path: Path) -> None:
+    text = body('<joint name="j" armature="0.1" damping="2"/>').replace(
+        "</mujoco>", '<actuator><motor joint="j" gear="10" armature="0.01" damping="0.5"/></actuator></mujoco>'
+    )
+    try:
+        model = mujoco.MjModel.from_xml_string(text)
+    except ValueError:
+        pytest.skip("this version of MuJoCo has no armature of actuators")
+    robot = read(tmp_path, text)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    assert robot.values[robot.layout.index("ZZ1")] + robot.values[robot.layout.index("Ia1")] == pytest.approx(2.1)
+    assert robot.values[robot.layout.index("Fv1")] == pytest.approx(52)
+    data.qvel[0] = 1.0
+    mujoco.mj_forward(model, data)
+    assert data.qfrc_passive[0] == pytest.approx(-52)
+
+
 # -------------------------------------------------------------------- constraints
 
 

@@ -115,6 +115,11 @@ def test_everything_a_file_can_say(tmp_path: Path) -> None:
     assert "velocity limit 0" in notices
 
 
+def test_a_continuous_joint_has_no_range(tmp_path: Path) -> None:
+    robot = read(tmp_path, ARM.replace('<limit velocity="0"', '<limit lower="-1" upper="1" velocity="0"'))
+    assert (robot.joints[1].limits.lower, robot.joints[1].limits.upper) == (-np.inf, np.inf)
+
+
 def edited(old: str, new: str) -> str:
     assert old in ARM
     return ARM.replace(old, new)
