@@ -193,7 +193,7 @@ def realizability(phi: ArrayLike) -> Realizability:
     smallest = float(np.linalg.eigvalsh(J)[0])
     if smallest >= -1e-9 * max(float(np.abs(J).max()), 1e-300):
         return Realizability(True, smallest, "")
-    mass, com, inertia = to_body(values)
+    mass, _, inertia = to_body(values)
     if mass < 0:
         reason = f"negative mass ({mass:.6g} kg)"
     elif mass == 0:

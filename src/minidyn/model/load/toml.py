@@ -221,10 +221,11 @@ class _Reader:
         for table in tables:
             table.finish(("name", "link", *PLACE))
             name = table.text("name")
-            if table.text("link") not in known:
-                raise table.error("link", f"unknown link {table.text('link')!r}{near_names(table.text('link'), sorted(known))}")
+            link = table.text("link")
+            if link not in known:
+                raise table.error("link", f"unknown link {link!r}{near_names(link, sorted(known))}")
             steps = placement(table, self.symbols, self.notices)
-            made.append(LooseJoint(f"{name} (frame)", table.where, "fixed", table.text("link"), name, before=steps))
+            made.append(LooseJoint(f"{name} (frame)", table.where, "fixed", link, name, before=steps))
         return made
 
     def with_loads(self, robot: Robot) -> Robot:
