@@ -7,12 +7,12 @@ from typing import Any
 
 from minidyn.base.base_map import BaseMap
 from minidyn.base.question import Order, Question
-from minidyn.errors import MinidynError, UnknownName
+from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.model.robot import Robot
 
 __all__ = ["METHODS", "base_parameters"]
 
-METHODS = ("exact", "qr", "svd")
+METHODS = ("exact", "qr", "svd", "mlc")
 
 
 def base_parameters(
@@ -30,7 +30,8 @@ def base_parameters(
 
     Args:
         robot: The robot; trees, mimic joints, loads and closed loops included.
-        method: "exact" (arithmetic modulo primes: no tolerance), "qr" or "svd" (the paper's, in floating point).
+        method: "exact" (arithmetic modulo primes: no tolerance), "qr" or "svd" (the paper's, in floating point), or
+            "mlc" (closed-form rule for chains and trees: minimal linear combinations).
         model: "torque", "static" (zero speed) or "energy" (differences of energy).
         seed: Of the random states.
         joints: Names of the independent joints that move; None: all. The others are held in one general position, as
@@ -38,11 +39,13 @@ def base_parameters(
         columns: Names of the parameters asked about, the others being known; None: all.
         order: Which parameters to keep where there is a choice: names, the most wanted first, or a sort key of
             columns; None: parameters of far links join those of links nearer the base.
-        options: Of the method: scaling="paper" for "qr" and "svd".
+        options: Of the method: scaling="paper" for "qr" and "svd"; version="1999" or "1992" and for_="torque",
+            "gravity" or "inertia" for "mlc".
 
     Raises:
         UnknownName: A method, model, joint or parameter that does not exist, with near names.
         LoopError: A loop of the robot does not close.
+        Unsupported: For "mlc", a robot or question that the rule does not cover; the message names the method to use.
 
     Implements: Gautier1991, base parameters of the three models.
     """
@@ -53,6 +56,8 @@ def base_parameters(
         from minidyn.model.loops import check_loops
 
         check_loops(robot)
+    if method == "mlc":
+        return _by_rule(question, **options)
     if method == "exact":
         if options:
             raise MinidynError(f"method 'exact' takes no option {next(iter(options))!r}; only 'qr' and 'svd' scale")
@@ -68,3 +73,18 @@ def base_parameters(
     return numeric_base(
         robot, method, model, seed, order=order, joints=question.joints, columns=question.columns, **options
     )
+
+
+def _by_rule(question: Question, **options: Any) -> BaseMap:
+    from minidyn.base.mlc import mlc_base
+
+    for name in options:
+        if name not in ("version", "for_"):
+            raise UnknownName("option of method 'mlc':", name, ("version", "for_"))
+    asked = (question.joints, question.columns, question.order)
+    if question.model != "torque" or any(part is not None for part in asked):
+        raise Unsupported(
+            "method 'mlc' answers for all joints and parameters, and for the torque model (or for_=\"gravity\", "
+            'for_="inertia"); for other questions use method="exact"'
+        )
+    return mlc_base(question.robot, **options)

@@ -39,15 +39,24 @@ def equivalence(base_a: BaseMap, base_b: BaseMap) -> Array:
         )
     _require_determined(base_b, base_a, "second", "first")
     _require_determined(base_a, base_b, "first", "second")
-    # rows of A have a 1 of their own in the kept columns of a, so that B = T A is read off there
-    return np.ascontiguousarray(base_b.matrix[:, list(base_a.robot.layout.indices(base_a.kept))])
+    return _in_terms_of(base_b, base_a)
+
+
+def _in_terms_of(wanted: BaseMap, given: BaseMap) -> Array:
+    """Return T with wanted.matrix = T given.matrix, read off in the columns that `given` keeps.
+
+    There the rows of `given` are the identity, or its mixing matrix where it has one.
+    """
+    T: Array = wanted.matrix[:, list(given.robot.layout.indices(given.kept))]
+    if given.mixing is not None:
+        T = np.linalg.solve(given.mixing.T, T.T).T
+    return np.ascontiguousarray(T)
 
 
 def _require_determined(wanted: BaseMap, given: BaseMap, one: str, other: str) -> None:
     """Raise where some base parameter of `wanted` is no combination of those of `given`."""
-    kept = list(given.robot.layout.indices(given.kept))
     units = units_of(wanted.robot).parameters
-    left = wanted.matrix - wanted.matrix[:, kept] @ given.matrix
+    left = wanted.matrix - _in_terms_of(wanted, given) @ given.matrix
     largest = (np.abs(wanted.matrix) * units).max(axis=1, keepdims=True, initial=0.0)
     foreign = np.abs(left) * units > TOLERANCE * largest
     rows = np.flatnonzero(foreign.any(axis=1))

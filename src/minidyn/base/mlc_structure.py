@@ -84,7 +84,7 @@ class Structure:
 
     @cached_property
     def s(self) -> int | tuple[int, ...] | None:
-        """Number of the first rotational joint not parallel to r; a tuple where branches differ, None: no such joint."""
+        """Number of the first rotational joint not parallel to r; a tuple where branches differ, None: none."""
         return _one({role.s for role in self.roles})
 
     @cached_property
