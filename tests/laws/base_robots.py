@@ -1,4 +1,4 @@
-"""Random robots with the special geometry that decides base parameters: parallel, crossing, coinciding axes and such."""
+"""Random robots with the special geometry that decides base parameters: parallel, crossing and coinciding axes."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from minidyn.base.rows import energy_entries, torque_entries
 from minidyn.dynamics.coordinates import coordinates
 from minidyn.dynamics.tree import REAL, Numbers, place
+from minidyn.errors import LoopError
 from minidyn.model.drives import ROTOR
 from minidyn.model.robot import Robot
 
@@ -102,7 +103,28 @@ def random_states(
         still = np.setdiff1d(np.arange(n), moving)
         q[:, still] = q[0, still]
         dq[:, still] = ddq[:, still] = 0.0
-    return States(q, dq, ddq)
+    return States(_in_reach(robot, q), dq, ddq)
+
+
+def _in_reach(robot: Robot, q: Array) -> Array:
+    """Draw positions (e, n) together towards where the loops are known to close, until they close everywhere."""
+    if not robot.implicit_loops and not robot.formulas:
+        return q
+    from minidyn.model.loops import solve_loops
+
+    home = {name: value for loop in robot.loops for name, value in loop.home}
+    joints = [robot.joints[k] for k in robot.independent]
+    centre = np.array([home.get(j.name, min(max(0.0, j.limits.lower), j.limits.upper)) for j in joints])
+    for share in (1.0, 0.5, 0.2, 0.1, 0.05):
+        near = centre + share * (q - centre)
+        try:
+            if np.all(np.isfinite(solve_loops(robot, near))):
+                return near
+        except LoopError:
+            continue
+    near = centre + 0.02 * (q - centre)
+    solve_loops(robot, near)  # says what does not close, and by how much
+    return near
 
 
 def model_rows(robot: Robot, model: str, states: States, numbers: Numbers = REAL, lead: tuple[int, ...] = ()) -> Array:

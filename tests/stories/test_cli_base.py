@@ -1,0 +1,88 @@
+"""`minidyn base` from the outside: every format, wrong requests, hostile names."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import minidyn as md
+from minidyn.cli import main
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["base", *arguments])
+
+
+def test_table() -> None:
+    result = run("puma560")
+    assert result.exit_code == 0, result.output
+    assert "66 = 40 base + 15 regrouped + 11 without effect" in result.output
+    assert "XX2 - YY2 - D3² (M3 + M4 + M5 + M6)" in result.output
+    assert "5.01856" in result.output
+    assert "no effect: M1 (the origin of link 'link1' does not move)" in result.output
+
+
+@pytest.mark.parametrize("method", ["exact", "qr", "svd"])
+@pytest.mark.parametrize("model", ["torque", "static", "energy"])
+def test_json(method: str, model: str) -> None:
+    result = run("puma560", "--method", method, "--model", model, "--json")
+    data = json.loads(result.output)
+    assert data["rank"] == 40
+    assert (data["method"], data["model"]) == (method, model)
+    first = data["relations"][0]
+    assert first["name"] == "ZZR1"
+    assert first["terms"][4] == {"parameter": "MZ3", "coefficient": "2 R3", "value": pytest.approx(0.4)}
+    assert data["values"][0] == pytest.approx(5.01856)
+    assert result.output == run("puma560", "--method", method, "--model", model, "--format", "json").output
+
+
+def test_markdown_and_latex_are_what_the_library_gives() -> None:
+    base = md.base_parameters(md.load("two_link"))
+    assert run("two_link", "--format", "markdown").output == base.to_markdown()
+    assert run("two_link", "--format", "latex").output == base.to_latex()
+
+
+def test_questions_of_structure() -> None:
+    without = json.loads(run("puma560", "--gravity", "0", "0", "0", "--json").output)
+    assert without["rank"] == 38
+    some = json.loads(run("puma560", "--joint", "joint2", "--joint", "joint3", "--json").output)
+    assert some["joints"] == ["joint2", "joint3"]
+    assert 0 < some["rank"] < 40
+    searched = json.loads(run("two_link", "--method", "qr", "--scaling", "paper", "--json").output)
+    assert "row-wise scaling" in searched["notices"][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("puma560", "--method", "qrr"), "did you mean 'qr'"),
+        (("puma560", "--model", "power"), "unknown model 'power'"),
+        (("puma560", "--joint", "joint9"), "did you mean"),
+        (("puma560", "--method", "qr", "--scaling", "rows"), "unknown scaling 'rows'"),
+        (("no such robot",), "no such robot"),
+    ],
+)
+def test_wrong_requests_are_one_line(arguments: tuple[str, ...], said: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert said in result.output
+    assert len(result.output.splitlines()) == 1
+
+
+def test_robot_with_unknown_parameters_and_hostile_names(tmp_path: Path) -> None:
+    robot = md.load("two_link").with_parameters(None)
+    hostile = "[red]x[/red]\x1b[2J|<b>$\\"
+    joints = (replace(robot.joints[0], name=hostile), *robot.joints[1:])
+    path = tmp_path / "robot.toml"
+    md.save(replace(robot, name=hostile, joints=joints, link_names=(hostile + "l", "b")), path)
+    for form in ("table", "markdown", "latex", "json"):
+        result = run(str(path), "--format", form)
+        assert result.exit_code == 0, result.output
+        assert "\x1b" not in result.output
+    assert "value" not in run(str(path)).output.splitlines()[2]
+    assert json.loads(run(str(path), "--json").output)["values"] is None
+    assert "[red]x[/red]" in run(str(path)).output  # shown, not obeyed
