@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from minidyn.base.angles import AngleBasis, constant_angles
 from minidyn.base.base_map import BaseMap
+from minidyn.base.constant_turns import with_right_angles
 from minidyn.base.exact_state import ExactRobot
 from minidyn.base.prime import PRIMES, Field, Residues
 from minidyn.base.question import Question
@@ -91,7 +92,7 @@ class _Structure:
 
 
 def _structure(question: Question, seed: int) -> _Structure:
-    robot = question.robot
+    robot = with_right_angles(question.robot)
     angles = AngleBasis(constant_angles(robot))
     rng = np.random.default_rng(seed)
     per_sample = 1 if question.model == "energy" else max(len(question.moving), 1)
@@ -130,7 +131,7 @@ def _primes_needed(robot: Robot, columns: int, multiple: int) -> int:
 
 def _rows(question: Question, exact: ExactRobot) -> Words:
     """Return the model's rows at random states (primes, samples, rows of a sample, asked columns)."""
-    robot, field = question.robot, exact.field
+    robot, field = exact.robot, exact.field
     entries: Entries
     if question.model == "energy":
         tree, c = exact.state()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ __all__ = ["regrouping_matrix"]
 
 RESIDUAL = 1e-9
 """Relations must hold to this, relative to the size of the columns, at random states in floating point."""
+
+_TURNS = 10.0
 
 Array = NDArray[np.float64]
 
@@ -98,6 +101,9 @@ def _observe(question: Question, seed: int) -> tuple[Array, Array]:
     rows = 2 * len(robot.layout) + 16
     per_sample = 1 if question.model == "energy" else max(len(question.moving), 1)
     states = random_states(robot, units, math.ceil(rows / per_sample), rng, question.moving)
+    if not robot.implicit_loops and any(joint.follows for joint in robot.joints):
+        # followers that turn slowly need several turns of their leaders to show what they are
+        states = replace(states, q=states.q * _TURNS)
     W = model_rows(robot, question.model, states)
     if question.model == "energy":
         W = (W[1:] - W[:1]) / (units.length / units.time) ** 2

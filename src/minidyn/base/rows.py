@@ -40,7 +40,7 @@ def torque_entries(
         for joint, ten in block.items():
             for offset, value in enumerate(ten):
                 put(joint, part.start + offset, value)
-    for column in drive_columns(robot, c.dq, c.ddq, signs):
+    for column in drive_columns(robot, c.dq, c.ddq, signs if friction else [0] * len(robot.joints)):
         if friction or column.symbol == ROTOR:
             for joint, ratio in column.ratios.items():
                 put(joint, column.index, ratio * column.value)
@@ -56,7 +56,8 @@ def energy_entries(robot: Robot, tree: Tree, c: Coordinates) -> Entries:
     for part, moving, resting in zip(robot.layout.links, kinetic_columns(tree, c.dq), potential_columns(tree)):
         for offset, (kinetic, potential) in enumerate(zip(moving, resting)):
             found[0, part.start + offset] = kinetic + potential
-    for column in drive_columns(robot, c.dq, c.dq):  # with speeds for accelerations Ia's column is the speed
+    # with speeds for accelerations Ia's column is the speed; friction takes no part, whatever its sign
+    for column in drive_columns(robot, c.dq, c.dq, [0] * len(robot.joints)):
         if column.symbol == ROTOR:
             found[0, column.index] = 0.5 * (column.value * column.value)
     return found
