@@ -13,7 +13,8 @@ import pytest
 from hostile_names import HOSTILE
 from random_robots import looped_robot, placements, random_body, random_positions, random_tree, rich_robot
 
-from minidyn.errors import DescriptionError
+from minidyn import load, robots, save
+from minidyn.errors import DescriptionError, LoopError
 from minidyn.model.inertia import from_body, transform
 from minidyn.model.load.urdf import read_urdf
 from minidyn.model.load.urdf_write import update_urdf, write_urdf
@@ -222,6 +223,17 @@ def test_round_trip_of_loops_and_formulas(tmp_path: Path) -> None:
     assert again == robot
     assert again.n == 1
     assert again.loops == robot.loops
+    path.write_text(path.read_text().replace('<origin xyz="0.8 0 0"', '<origin xyz="1.8 0 0"'))
+    with pytest.raises(LoopError, match=r"loop.urdf:\d+"):
+        read_urdf(path)
+
+
+@pytest.mark.parametrize("name", robots())
+def test_round_trip_of_the_built_in_robots(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.urdf"
+    robot = load(name)
+    save(robot, path)
+    assert load(path) == robot
 
 
 def test_a_robot_that_urdf_can_hold_needs_no_annex(tmp_path: Path) -> None:

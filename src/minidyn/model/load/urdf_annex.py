@@ -149,9 +149,16 @@ def restore(root: Element, parts: Parts, source: str) -> Robot:
         annex = json.loads(element.node.text or "")
         if not isinstance(annex, dict) or annex.get("version") != 1:
             raise ValueError("expected a JSON object with version 1")
-        return _restored(root, parts, annex, source, element.where)
-    except MinidynError:
+        robot = _restored(root, parts, annex, source, element.where)
+        if robot.loops:
+            from minidyn.model.loops import check_loops
+
+            check_loops(robot, {loop.name: element.where for loop in robot.loops})
+        return robot
+    except DescriptionError:
         raise
+    except MinidynError as error:
+        raise DescriptionError(f"{damaged} ({error}); {advice}") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
         raise DescriptionError(f"{damaged} ({type(error).__name__}: {error}); {advice}") from None
 
