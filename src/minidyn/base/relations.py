@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minidyn.base.formatting import ASCII, LATEX, UNICODE, Alphabet, Weighted, coefficient_text, escape_latex, sum_text
-from minidyn.base.symbols import Polynomial, symbolic_entries
+from minidyn.base.symbols import Polynomial, rule_entries, symbolic_entries
 
 if TYPE_CHECKING:
     from minidyn.base.base_map import BaseMap
@@ -69,18 +69,35 @@ def relations(base: BaseMap) -> tuple[Relation, ...]:
 
     Implements: Gautier1991 Table V.
     """
+    if base.rows is not None:
+        return _relations_of_rule(base)
     symbolic = symbolic_entries(base)
     layout = base.robot.layout
     found = []
     for row, (name, kept) in enumerate(zip(base.names, base.kept)):
-        terms = [Term(kept, 1.0)]
-        for column in np.flatnonzero(base.K[row]):
-            place = (row, int(column))
-            terms.append(Term(base.regrouped[column], float(base.K[place]), symbolic.get(place)))
+        terms = [
+            Term(base.regrouped[column], float(base.K[row, column]), symbolic.get((row, int(column))))
+            for column in np.flatnonzero(base.K[row])
+        ]
         # the leading parameter stays in front of those that join it
-        rest = sorted(terms[1:], key=lambda term: layout.index(term.parameter))
-        found.append(Relation(name, (terms[0], *rest)))
+        rest = sorted(terms, key=lambda term: layout.index(term.parameter))
+        found.append(Relation(name, (Term(kept, 1.0), *rest)))
     return tuple(found)
+
+
+def _relations_of_rule(base: BaseMap) -> tuple[Relation, ...]:
+    """Return the relations of a map whose rows a closed-form rule gave."""
+    names, symbolic = base.robot.layout.names, rule_entries(base)
+    return tuple(
+        Relation(
+            label,
+            tuple(
+                Term(names[column], float(values[column]), symbolic.get((row, int(column))))
+                for column in np.flatnonzero(values)
+            ),
+        )
+        for row, (label, values) in enumerate(zip(base.names, base.matrix))
+    )
 
 
 def relations_json(base: BaseMap) -> list[dict[str, Any]]:

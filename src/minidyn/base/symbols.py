@@ -25,7 +25,7 @@ from minidyn.model.robot import Robot
 if TYPE_CHECKING:
     from minidyn.base.base_map import BaseMap
 
-__all__ = ["Monomial", "Polynomial", "symbolic_entries"]
+__all__ = ["Monomial", "Polynomial", "rule_entries", "symbolic_entries"]
 
 Array = NDArray[np.float64]
 Monomial = tuple[str, ...]
@@ -109,6 +109,30 @@ def symbolic_entries(base: BaseMap, seed: int = 0) -> dict[tuple[int, int], Poly
             if error <= _AGREE * scale[place] * max(1.0, abs(base.K[place]) / scale[place]):
                 found[place] = polynomial
     return found
+
+
+def rule_entries(base: BaseMap) -> dict[tuple[int, int], Polynomial]:
+    """Return {(row, column) of the map: polynomial in named lengths} of a map that a closed-form rule gave.
+
+    The rule itself is run on symbols; that needs the robot's own frames to be the rule's. Where they are not, and where
+    a polynomial does not have the map's value, the number is kept.
+    """
+    if base.structure is None or not _length_symbols(base.robot):
+        return {}
+    from minidyn.base.mlc_symbols import symbolic_rows
+    from minidyn.dynamics.mdh_frames import to_mdh
+
+    changed, T = to_mdh(base.robot, "relations")
+    if not np.array_equal(T, np.eye(len(base.robot.layout))):
+        return {}
+    values = dict(base.robot.symbols)
+    return {
+        (row, column): polynomial
+        for row, entries in enumerate(symbolic_rows(changed, base.structure))
+        for column, polynomial in entries.items()
+        if any(product for _, product in polynomial.terms)
+        and abs(polynomial.value(values) - base.matrix[row, column]) <= _AGREE * max(1.0, abs(base.matrix[row, column]))
+    }
 
 
 def _length_symbols(robot: Robot) -> list[str]:
