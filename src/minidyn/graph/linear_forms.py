@@ -1,0 +1,139 @@
+"""A recorded function seen as sums of terms: what passes on sums and on factors work with.
+
+Additions on a tape stand in the order in which a recursion happened to make them. Here every value that is needed as
+one number (a *root*: an operand of a product or of a sine, or a result) is the sum of *atoms*, which are the steps that
+are not sums, each with a whole coefficient. What depends on uniform arguments alone is one atom, whatever its size, for
+it costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import cast
+
+from minidyn.graph.function import Function
+from minidyn.graph.rebuild import shaped
+from minidyn.graph.scalar import Graph, Scalar, atan2, cos, sign, sin, sqrt
+
+__all__ = ["Forms", "Replay", "signed_sum"]
+
+_SUMS = {"add": (1, 1), "sub": (1, -1), "neg": (-1,)}
+_OPERATIONS: dict[str, Callable[..., Scalar]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "neg": lambda a: -a,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "sqrt": sqrt,
+    "sin": sin,
+    "cos": cos,
+    "sign": sign,
+    "atan2": atan2,
+}
+
+
+class Forms:
+    """The sums of a function.
+
+    Attributes:
+        function: The function.
+        uniform: Tape indices of what is computed once per call.
+        form: For each tape index, {atom: coefficient}; uniform steps are atoms of their own.
+        roots: Tape indices of the values needed as numbers, in order; sums that stay whole are among them.
+        uses: How many roots each atom takes part in.
+    """
+
+    def __init__(self, function: Function, whole: bool = False) -> None:
+        """Read a function; with `whole`, sums that are used several times stay whole, as atoms."""
+        self.function = function
+        self.uniform = function.uniform_steps
+        tape = function.tape
+        often = Counter(index for step in tape for index in step.args)
+        often.update(index for result in function.outputs for index in result)
+        self.form: list[dict[int, int]] = []
+        for index, step in enumerate(tape):
+            if index in self.uniform or step.op not in _SUMS:
+                self.form.append({index: 1})
+                continue
+            found: dict[int, int] = {}
+            for operand, sign_of in zip(step.args, _SUMS[step.op]):
+                kept = whole and often[operand] > 1 and tape[operand].op in ("add", "sub")
+                part = {operand: 1} if kept else self.form[operand]
+                for atom, coefficient in part.items():
+                    found[atom] = found.get(atom, 0) + sign_of * coefficient
+            self.form.append({atom: coefficient for atom, coefficient in found.items() if coefficient})
+        self.roots = self._find_roots()
+        self.uses = Counter(atom for root in self.roots for atom in self.form[root])
+
+    def is_sum(self, index: int) -> bool:
+        """Say whether a step is an addition or a change of sign."""
+        return self.function.tape[index].op in _SUMS
+
+    def _find_roots(self) -> list[int]:
+        roots: set[int] = set()
+        seen: set[int] = set()
+        waiting = [index for result in self.function.outputs for index in result]
+        while waiting:
+            root = waiting.pop()
+            if root in roots:
+                continue
+            roots.add(root)
+            for atom in self.form[root]:
+                if atom in seen or atom in self.uniform:
+                    continue
+                seen.add(atom)
+                if self.is_sum(atom):  # a sum that stays whole
+                    waiting.append(atom)
+                else:
+                    waiting.extend(arg for arg in self.function.tape[atom].args if arg not in self.uniform)
+        return sorted(roots)
+
+
+class Replay:
+    """A fresh graph into which the roots of a function are written one after the other."""
+
+    def __init__(self, forms: Forms) -> None:
+        function = forms.function
+        self.forms = forms
+        self.graph = Graph()
+        self._columns: list[list[Scalar]] = [
+            list(self.graph.inputs(argument.name, argument.size, uniform=argument.uniform))
+            for argument in function.arguments
+        ]
+        self.value: dict[int, Scalar] = {}
+        for index in sorted(forms.uniform):
+            self.value[index] = self._step(index)
+
+    def atom(self, index: int) -> Scalar:
+        """Return the value of an atom; its operands are roots that stand already."""
+        if index in self.forms.uniform or self.forms.is_sum(index):
+            return self.value[index]
+        return self._step(index)
+
+    def finish(self) -> Function:
+        """Return the function once every root has its value."""
+        function = self.forms.function
+        results = {
+            result.name: shaped([self.value[index] for index in outputs], result.shape)
+            for result, outputs in zip(function.results, function.outputs)
+        }
+        return self.graph.function(function.name, results)
+
+    def _step(self, index: int) -> Scalar:
+        step = self.forms.function.tape[index]
+        if step.op == "const":
+            return step.value
+        if step.op == "input":
+            argument, element = cast(tuple[int, int], step.value)
+            return self._columns[argument][element]
+        return _OPERATIONS[step.op](*[self.value[operand] for operand in step.args])
+
+
+def signed_sum(terms: list[tuple[int, Scalar]]) -> Scalar:
+    """Return the sum of coefficient times value, left to right; 0 for no terms."""
+    total: Scalar = None
+    for coefficient, value in terms:
+        term = value if coefficient == 1 else -value if coefficient == -1 else value * float(coefficient)
+        total = term if total is None else total + term
+    return 0.0 if total is None else total
