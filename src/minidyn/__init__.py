@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from minidyn.base.base_map import BaseMap as BaseMap
     from minidyn.base.base_parameters import base_parameters as base_parameters
     from minidyn.base.equivalence import equivalence as equivalence
+    from minidyn.base.mlc import InertiaConstants as InertiaConstants
+    from minidyn.base.mlc import inertia_constants as inertia_constants
     from minidyn.dynamics.functions import base_regressor as base_regressor
     from minidyn.dynamics.functions import coriolis_matrix as coriolis_matrix
     from minidyn.dynamics.functions import energy as energy
@@ -45,6 +47,8 @@ _WHERE = {
     "base_parameters": "base.base_parameters:base_parameters",
     "BaseMap": "base.base_map:BaseMap",
     "equivalence": "base.equivalence:equivalence",
+    "inertia_constants": "base.mlc:inertia_constants",
+    "InertiaConstants": "base.mlc:InertiaConstants",
     # compute
     "inverse_dynamics": "dynamics.functions:inverse_dynamics",
     "gravity_torque": "dynamics.functions:gravity_torque",

@@ -119,6 +119,15 @@ class BaseMap:
         return None if self.rows is None else _frozen(self.rows[:, self._places(self.kept)])
 
     @cached_property
+    def unmixing(self) -> Array | None:
+        """Inverse of `mixing`, zeros exact: the base regressor is the kept columns times this. None: the identity."""
+        if self.mixing is None:
+            return None
+        inverse = np.linalg.inv(self.mixing)
+        size = np.abs(inverse)
+        return _frozen(np.where(size < 1e-14 * (size @ np.abs(self.mixing) @ size), 0.0, inverse))
+
+    @cached_property
     def unchanged(self) -> tuple[str, ...]:
         """Kept parameters that no other joins: each is identifiable by itself."""
         return tuple(name for name, row in zip(self.kept, self.K) if not np.any(row))
@@ -183,8 +192,8 @@ class BaseMap:
         rest = np.zeros(len(self.regrouped)) if regrouped is None else np.asarray(regrouped, dtype=float)
         if rest.ndim == 0 or rest.shape[-1] != len(self.regrouped):
             raise ShapeError(f"regrouped: expected shape (..., {len(self.regrouped)}), got {rest.shape}")
-        if self.mixing is not None:
-            base = np.linalg.solve(self.mixing, base[..., None])[..., 0]
+        if self.unmixing is not None:
+            base = base @ self.unmixing.T
         kept = base - rest @ self.K.T
         phi = np.zeros((*kept.shape[:-1], len(self.robot.layout)))
         phi[..., self._places(self.kept)] = kept
