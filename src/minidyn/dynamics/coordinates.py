@@ -58,11 +58,24 @@ class Coordinates:
 
 
 def coordinates(
-    robot: Robot, q: Sequence[Scalar], dq: Sequence[Scalar], ddq: Sequence[Scalar], zero: Any = 0.0
+    robot: Robot,
+    q: Sequence[Scalar],
+    dq: Sequence[Scalar],
+    ddq: Sequence[Scalar],
+    zero: Any = 0.0,
+    along: Sequence[Scalar] | None = None,
 ) -> Coordinates:
     """Return the state of all joints for independent q, dq, ddq (n scalars each).
 
     A formula that is not linear needs graph nodes: its derivatives are recorded. Zero is the number system's 0.
+
+    Args:
+        robot: The robot.
+        q: Positions.
+        dq: Speeds.
+        ddq: Accelerations.
+        zero: The number system's 0.
+        along: Speeds at which q really moves, where dq is a reference: accelerations are then G ddq + Ġ(along) dq.
     """
     place = {robot.joints[index].name: column for column, index in enumerate(robot.independent)}
     all_q: list[Scalar] = []
@@ -77,7 +90,7 @@ def coordinates(
         elif joint.kind == "fixed":
             state, row = (zero, zero, zero), {}
         elif joint.follows is not None and joint.follows.formula:
-            state, row = _formula(robot, joint.name, place, q, dq, ddq)
+            state, row = _formula(robot, joint.name, place, q, dq, ddq, dq if along is None else along)
         else:
             follows = joint.follows
             terms = [(place[name], ratio) for name, ratio in follows.terms] if follows else []
@@ -108,6 +121,7 @@ def _formula(
     q: Sequence[Scalar],
     dq: Sequence[Scalar],
     ddq: Sequence[Scalar],
+    along: Sequence[Scalar],
 ) -> tuple[tuple[Scalar, Scalar, Scalar], Row]:
     formula = robot.formulas[name]
     names = robot_formula_names(robot)
@@ -115,7 +129,7 @@ def _formula(
     value = formula.evaluate({variable: q[column] for variable, column in zip(formula.variables, columns)})
     first = {q[column]: dq[column] for column in columns}
     speed = tangents([value], first)[0]
-    second = first | {dq[column]: ddq[column] for column in columns if isinstance(dq[column], Node)}
+    second = {q[column]: along[column] for column in columns} | {dq[column]: ddq[column] for column in columns if isinstance(dq[column], Node)}
     acceleration = tangents([speed], second)[0]
     rates = derivatives([value], [q[column] for column in columns])[0]
     row: Row = {}

@@ -12,7 +12,7 @@ from minidyn.dynamics.newton_euler import LinkMotion, link_motions
 from minidyn.dynamics.tree import Tree
 from minidyn.dynamics.vectors import Scalar, Vector, dot
 
-__all__ = ["link_columns", "rigid_regressor", "row_of_ten", "twists_on_path"]
+__all__ = ["link_columns", "regressor_blocks", "rigid_regressor", "row_of_ten", "twists_on_path"]
 
 
 def link_columns(motion: LinkMotion) -> list[Vector]:
@@ -61,7 +61,11 @@ def rigid_regressor(
 
     Implements: Gautier1991 eq. (8), LuMeng1993 eq. (70)-(85) in ten parameters a link.
     """
-    motions = link_motions(tree, dq, ddq, gravity)
+    return regressor_blocks(tree, link_motions(tree, dq, ddq, gravity))
+
+
+def regressor_blocks(tree: Tree, motions: Sequence[LinkMotion]) -> list[dict[int, list[Scalar]]]:
+    """Return for each link {joint: ten entries} for given motions of the links."""
     blocks = []
     for motion, twists in zip(motions, twists_on_path(tree)):
         moments = link_columns(motion)
