@@ -330,12 +330,12 @@ def _mesh_is_there(spec: Any, name: str, path: Path) -> bool:
                 return True  # its points stand in the MJCF itself
             folder = path.parent / (spec.compiler.meshdir or "")
             file = os.path.basename(mesh.file) if spec.strippath else mesh.file
-            return (folder / file).is_file()
+            return bool((folder / file).is_file())
     return False
 
 
 def _stem(asset: Any) -> str:
-    return os.path.splitext(os.path.basename(asset.file))[0]
+    return str(os.path.splitext(os.path.basename(asset.file))[0])
 
 
 def _give_placeholder(body: Any, keep_orientation: bool) -> None:

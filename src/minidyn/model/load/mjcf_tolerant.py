@@ -81,7 +81,7 @@ def _drop(top: etree._Element, error: ValueError, first: ValueError, notices: li
         raise error
     what, attribute, tag, line = match.groups()
     found = [node for node in top.iter() if isinstance(node.tag, str) and _written(node) == tag]
-    found = [node for node in found if node.sourceline == int(line)] or found
+    found = [node for node in found if Element(Path(), node).line == int(line)] or found
     if what == "element":
         node = next(iter(found), None)
         parent = None if node is None else node.getparent()

@@ -130,7 +130,9 @@ def with_attributes(tag: str, values: Mapping[str, str]) -> str:
     """Return an opening tag with other values for some attributes; those it lacks are added at its end."""
     for name, value in values.items():
         pattern = re.compile(rf"""(\s{re.escape(name)}\s*=\s*)(["'])(?:(?!\2).)*\2""", re.DOTALL)
-        tag, count = pattern.subn(lambda match, value=value: f"{match[1]}{match[2]}{value}{match[2]}", tag, count=1)
-        if not count:
+        match = pattern.search(tag)
+        if match:
+            tag = f"{tag[: match.start()]}{match[1]}{match[2]}{value}{match[2]}{tag[match.end() :]}"
+        else:
             tag = re.sub(r"\s*(/?>)$", rf' {name}="{value}"\1', tag)
     return tag

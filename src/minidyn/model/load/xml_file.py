@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.parsers import expat
 
 from lxml import etree
@@ -102,12 +103,13 @@ def read_xml(path: Path, root: str, data: bytes | None = None) -> Element:
     except (etree.XMLSyntaxError, ValueError, LookupError) as error:
         line = getattr(error, "lineno", None) or 1
         raise DescriptionError(f"{path}:{line}: not an XML file ({_first_line(error)})") from None
-    for complaint in parser.error_log:  # type: ignore[attr-defined]
+    for complaint in parser.error_log:
         if complaint.type_name != _FORGIVEN:
             raise DescriptionError(f"{path}:{complaint.line}: not well-formed XML ({complaint.message.strip()})")
     if top is None:
         raise DescriptionError(f"{path}:1: not an XML file; expected a <{root}> element")
-    if top.getroottree().docinfo.doctype:
+    about: Any = top.getroottree().docinfo
+    if about.doctype:
         raise DescriptionError(f"{path}:1: the file declares a DOCTYPE; such files are refused, remove the declaration")
     element = Element(path, top)
     if element.tag != root:
@@ -136,7 +138,7 @@ class Element:
     @property
     def line(self) -> int:
         """Line of the opening tag."""
-        return int(self.node.sourceline or 0)
+        return _line(self.node)
 
     @property
     def where(self) -> str:
@@ -219,6 +221,10 @@ class Element:
                 f"{self.where}: <{self.tag} {shown}> is an expression of xacro; "
                 "run xacro on the file first and load what it writes"
             )
+
+
+def _line(node: Any) -> int:
+    return int(node.sourceline or 0)
 
 
 def _local(tag: str) -> str:
