@@ -1,8 +1,8 @@
 """Constant rotations given by three angles, rewritten where they hide right angles.
 
-A file may give a frame by roll, pitch and yaw although one of its axes is exactly perpendicular to one of its parent's.
-Three angles that stand for themselves in exact arithmetic would lose that. With an entry R_ij = 0 the rotation is a turn
-about axis i, a right angle and a turn about axis j, and there the right angle is exact.
+A file may give a frame by roll, pitch and yaw although one of its axes is exactly perpendicular to one of its
+parent's. Three angles that stand for themselves in exact arithmetic would lose that. With an entry R_ij = 0 the
+rotation is a turn about axis i, a right angle and a turn about axis j, and there the right angle is exact.
 """
 
 from __future__ import annotations

@@ -108,9 +108,10 @@ def _structure(question: Question, seed: int) -> _Structure:
         W = _rows(question, exact)  # (primes, samples + spare, rows of a sample, asked)
         used = [k for k in range(W.shape[-1]) if W[..., k].any()]
         forms = []
-        for part, prime in zip(W[..., used], primes):
-            form = echelon(part[:samples].reshape(-1, len(used)), prime)
-            if not form.explains(part[samples:].reshape(-1, len(used))):
+        rows = samples * W.shape[2]
+        for part, prime in zip(W[..., used].reshape(len(primes), W.shape[1] * W.shape[2], len(used)), primes):
+            form = echelon(part[:rows], prime)
+            if not form.explains(part[rows:]):
                 break
             forms.append(form)
         else:
