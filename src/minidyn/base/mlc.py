@@ -109,9 +109,10 @@ def mlc_base(robot: Robot, version: str = "1999", for_: str = "torque") -> BaseM
     moving = [index for index, joint in enumerate(robot.joints) if joint.kind != "fixed"]
     structure = structure_of(changed, for_, [index + 1 for index in moving], version)
     found = combinations(changed, structure, list(np.eye(len(changed.layout))))
-    rows = np.array([combination.value for combination in found]).reshape(len(found), -1) @ T
-    rows = _clean(rows, found, robot)
-    kept = _kept(rows, found, robot, moving)
+    rows = np.array([combination.value for combination in found]).reshape(len(found), len(changed.layout)) @ T
+    units = _units(found, robot)
+    rows = _clean(rows, units, robot)
+    kept = _kept(rows, units, found, robot, moving)
     kept_set = set(kept)
     regrouped = [k for k in range(rows.shape[1]) if k not in kept_set and np.any(rows[:, k])]
     names = robot.layout.names
@@ -130,22 +131,26 @@ def mlc_base(robot: Robot, version: str = "1999", for_: str = "torque") -> BaseM
     )
 
 
-def _clean(rows: Array, found: list[Combination], robot: Robot) -> Array:
-    """Put entries that are rounding to exact zero; compared without units, so that the length scale plays no part."""
+def _units(found: list[Combination], robot: Robot) -> tuple[Array, Array]:
+    """Powers of the robot's own length: units of the combinations (b, 1) and of the standard parameters (p,)."""
     lengths = [abs(s.value) for joint in robot.joints for s in (*joint.before, *joint.after) if not s.is_turn]
     size = max(lengths, default=0.0) or 1.0
-    units = [size**2] * 6 + [size] * 3 + [1.0]
-    columns = np.ones(rows.shape[1])
+    columns = np.ones(len(robot.layout))
     for part in robot.layout.links:
-        columns[part] = units
-    for row, combination in zip(rows, found):
-        unit = size ** max(combination.unit, 0)
-        inertial = np.array([column.is_inertial for column in robot.layout.columns])
-        row[inertial & (np.abs(row) * columns < _NOISE * unit)] = 0.0
-    return rows
+        columns[part] = [size**2] * 6 + [size] * 3 + [1.0]
+    rows = np.array([size ** max(combination.unit, 0) for combination in found]).reshape(-1, 1)
+    return rows, columns
 
 
-def _kept(rows: Array, found: list[Combination], robot: Robot, moving: list[int]) -> list[int]:
+def _clean(rows: Array, units: tuple[Array, Array], robot: Robot) -> Array:
+    """Put entries that are rounding to exact zero; compared without units, so that the length scale plays no part."""
+    inertial = np.array([column.is_inertial for column in robot.layout.columns])
+    return np.where(inertial & (np.abs(rows) * units[1] < _NOISE * units[0]), 0.0, rows)
+
+
+def _kept(
+    rows: Array, units: tuple[Array, Array], found: list[Combination], robot: Robot, moving: list[int]
+) -> list[int]:
     """Choose the standard parameters that lead the set: of each joint's link, as many as it has combinations.
 
     A combination reads its own link and those further out, so the choice is made link by link and is always regular.
@@ -166,6 +171,7 @@ def _kept(rows: Array, found: list[Combination], robot: Robot, moving: list[int]
         if len(set(natural)) == len(natural) and np.array_equal(block[:, natural], np.eye(len(natural))):
             kept += natural
             continue
+        block = block * units[1] / units[0][inertial]
         kept += _pivots(block, [start + STANDARD.index(s) for s in _ORDER])
     return sorted(kept)
 

@@ -228,11 +228,11 @@ def _role(scene: _Scene, index: int, numbers: Sequence[int] | None) -> Role:
     if scene.what == "gravity":
         if not scene.turning(index):
             sigma, reason = _sigma_gravity(scene, path, r, s, number)
+        elif scene.weightless:
+            delta, reason = 0, "gravity is zero"
         elif s is None:
             delta = 0 if scene.along_gravity(index) else 1
-            reason = ("gravity is zero or " if scene.weightless else "") + (
-                f"the axis of joint {number(index)} is {'' if delta == 0 else 'not '}along gravity"
-            )
+            reason = f"the axis of joint {number(index)} is {'' if delta == 0 else 'not '}along gravity"
     elif scene.turning(index) and s is None:
         delta, reason = _delta(scene, path, turning[0], number)
     elif not scene.turning(index) and r is not None and s is None:
@@ -274,6 +274,7 @@ def _delta(scene: _Scene, path: list[int], r: int, number: _Number) -> tuple[int
     for k in path[:-1]:
         if not scene.turning(k) and not scene.parallel(k, r):
             return 1, f"joint {number(k)} slides across the axis of joint {number(r)}"
+    for k in path[:-1]:
         if scene.turning(k) and not scene.on_axis(scene.origin[j], k):
             return 1, f"joint {number(k)} turns about another axis than joint {number(j)}"
     weight = "gravity does not act" if scene.weightless else f"gravity is along the axis of joint {number(r)}"
