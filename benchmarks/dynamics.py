@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 import minidyn as md
 from dynamics_tables import Row, goals, tables
-from limits import limits, machine, moved_bytes, operations
+from limits import limits, machine, moved_bytes, operations, spin, twice
 from minidyn.dynamics.kernel import Kernel
 from minidyn.dynamics.record import WHAT
 from minidyn.graph.native import NativeFunction, compile_function
@@ -38,6 +38,7 @@ Array = NDArray[np.float64]
 FUNCTIONS = ("inertia_matrix", "inverse_dynamics", "forward_dynamics", "regressor", "base_regressor")
 CACHED = 24 << 10  # bytes of blocks that stay in the first-level cache
 LARGE, HUGE = 15e6, 64e6  # bytes of results: fresh arrays up to 16 MB, any size with out=
+SPINS = 2_000_000  # multiply-adds that take about as long as a large batch: how many cores are free meanwhile?
 
 
 # ------------------------------------------------------------------------ robots and samples
@@ -174,7 +175,10 @@ def checked_samples(robot: Robot, what: str, columns: Sequence[int] | None) -> _
 
 
 def array_times(robot: Robot, kernel: Kernel, base: Any, checked: _Checked, seconds: float, scale: float) -> Row:
-    """Return seconds per sample of row-major arrays through the public functions and kernels, and of Pinocchio."""
+    """Return seconds per sample of row-major arrays through the public functions and kernels, and of Pinocchio.
+
+    And how many cores were free for it at best, "cores".
+    """
     what = kernel.what
     first = (robot,) if base is None else (robot, base)
     public = getattr(md, what)
@@ -205,12 +209,16 @@ def array_times(robot: Robot, kernel: Kernel, base: Any, checked: _Checked, seco
         "out": lambda: call(arrays["large"], out["large"]),
         "huge": lambda: call(arrays["huge"], out["huge"]),
         "threads": lambda: two(*arrays["huge"], out=out["huge"]),
+        "spin": lambda: spin(SPINS),
+        "spin_two": lambda: twice(lambda _: spin(SPINS)),
     }
     counts = {name: sizes["large" if name in ("fresh", "out") else "huge"] for name in work}
     if checked.python:
         work["pinocchio"] = checked.python
         counts["pinocchio"] = checked.count
-    return {name: least / counts[name] for name, least in race(work, seconds).items()}
+    least = race(work, seconds)
+    cores = 2.0 * least.pop("spin") / least.pop("spin_two")
+    return {"cores": cores} | {name: time / counts[name] for name, time in least.items()}
 
 
 def sample_times(robot: Robot, kernel: Kernel, base: Any, checked: _Checked, seconds: float) -> Row:

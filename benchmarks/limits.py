@@ -9,12 +9,14 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from minidyn.graph.function import Function
-from minidyn.graph.native.host import compile_text, host
+from minidyn.graph.native.host import Code, compile_text, host
 from minidyn.graph.native.sincos import sincos_text
 from minidyn.graph.native.text import FOOTER, splat, suffix, vector
 from timing import race
@@ -55,33 +57,60 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def limits(seconds: float) -> dict[str, float]:
-    """Return the measured limits of one core: flops (fused counted as two), write and read bytes per second."""
+@cache
+def _code() -> Code:
     real, width = vector(host().width), host().width
-    code = compile_text(_fma_text(real, width) + _write_text(real, width) + FOOTER, ("fma", "write"))
-    fma = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64)(code.addresses["fma"])
-    write = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_double)(code.addresses["write"])
+    return compile_text(_fma_text(real, width) + _write_text(real, width) + FOOTER, ("fma", "write"))
+
+
+def spin(steps: int) -> float:
+    """Compute multiply-adds and nothing else; returns a number that depends on all of them."""
+    return float(ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_int64)(_code().addresses["fma"])(steps))
+
+
+def twice(call: Callable[[int], object]) -> None:
+    """Run call(0) and call(1) in two threads."""
+    other = _POOL.submit(call, 1)
+    call(0)
+    other.result()
+
+
+_POOL = ThreadPoolExecutor(1)
+
+
+def limits(seconds: float) -> dict[str, float]:
+    """Return the measured limits of one core: flops (fused counted as two), write and read bytes per second.
+
+    And what two cores write together, "write_two": memory is shared.
+    """
+    width = host().width
+    fill = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_double)(_code().addresses["write"])
     steps = 200_000
-    assert fma(10) > 0.0
+    assert spin(10) > 0.0
     room = np.zeros(64 << 17)  # 64 MiB: larger than the caches
-    skip = (-room.ctypes.data // 8) % 8
-    lines = (room.size - 8) // width
-    write(room.ctypes.data + 8 * skip, lines, 3.0)
-    assert room[skip] == room[skip + lines * width - 1] == 3.0
+    start = room.ctypes.data + -room.ctypes.data % 64
+    lines = (room.size - 8) // (2 * width) * 2
     sink = np.zeros(1)
+
+    def write(part: int, parts: int, value: float) -> None:
+        fill(start + 8 * width * (lines // parts) * part, lines // parts, value)
 
     def read() -> None:
         sink[0] = room.sum()
 
+    twice(lambda part: write(part, 2, 3.0))
+    assert np.count_nonzero(room == 3.0) == lines * width
     work: dict[str, Callable[[], object]] = {
-        "fma": lambda: fma(steps),
-        "write": lambda: write(room.ctypes.data + 8 * skip, lines, 1.0),
+        "fma": lambda: spin(steps),
+        "write": lambda: write(0, 1, 1.0),
+        "write_two": lambda: twice(lambda part: write(part, 2, 2.0)),
         "read": read,
     }
     least = race(work, seconds)
     return {
         "flops": 2.0 * _CHAINS * width * steps / least["fma"],
         "write": 8.0 * lines * width / least["write"],
+        "write_two": 8.0 * lines * width / least["write_two"],
         "read": 8.0 * room.size / least["read"],
     }
 
