@@ -32,7 +32,7 @@ def show_base(
 
     Args:
         source: Built-in robot or file.
-        method: "exact", "qr" or "svd".
+        method: "exact", "qr", "svd" or "mlc".
         model: "torque", "static" or "energy".
         seed: Of the random states.
         form: "table", "markdown", "latex" or "json".
@@ -71,6 +71,9 @@ def _print(base: BaseMap) -> None:
         made.add_row(str(k + 1), safe(relation.name), *value, safe(relation.formula()))
     print_table(made)
     out.print(f"model: {base.model}, method: {base.method}" + (f", gap {base.gap:.1e}" if base.gap < 1e300 else ""))
+    if base.structure is not None:
+        for line in base.structure.describe().splitlines():
+            out.print(safe(line))
     if base.joints is not None:
         out.print(f"moving: {', '.join(safe(name) for name in base.joints)}; the other joints are held")
     for why, names in _without_effect(base).items():

@@ -15,7 +15,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.mlc import mlc_base
 from minidyn.base.mlc_structure import structure_of
 from minidyn.base.mlc_symbols import symbolic_rows
-from minidyn.base.samples import units_of
+from minidyn.base.samples import States, model_rows, units_of
 from minidyn.dynamics.composite import (
     Composite,
     Constants,
@@ -135,9 +135,10 @@ def test_gravity_load_alone(block: int) -> None:
         robot = (chain_of_seed if seed % 2 else tree_of_seed)(seed)
         base = mlc_base(robot, for_="gravity")
         rng = np.random.default_rng(seed)
-        q = rng.uniform(-3, 3, (8 * len(robot.layout), robot.n))
+        q = rng.uniform(-3, 3, (3 * len(robot.layout) // robot.n + 10, robot.n))
         still = np.zeros_like(q)
-        W = md.regressor(robot, q, still, still).reshape(-1, len(robot.layout)) * units_of(robot).parameters
+        W = model_rows(robot, "torque", States(q, still, still)).reshape(-1, len(robot.layout))
+        W *= units_of(robot).parameters
         _, values, V = np.linalg.svd(W, full_matrices=False)
         rank = int(np.sum(values > 1e-9 * max(float(values[0]), 1.0)))
         assert base.rank == rank, robot.name

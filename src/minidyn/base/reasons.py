@@ -20,6 +20,8 @@ def reason(base: BaseMap, name: str) -> str:
     link = robot.link_names[column.joint]
     if column.is_friction and base.model != "torque":
         return f"friction takes no part in the {base.model} model"
+    if base.model == "gravity" and column.symbol not in ("MX", "MY", "MZ", "M"):
+        return "the gravity load has no part of it"
     if base.columns is not None and name not in base.columns:
         return "it was not asked about"
     if not column.is_inertial:
@@ -29,6 +31,8 @@ def reason(base: BaseMap, name: str) -> str:
     path = [joint for joint in _path(robot, column.joint) if joint in moving]
     if not path:
         return f"link {link!r} does not move"
+    if base.model == "gravity":
+        return "gravity does no work on it"
     if column.symbol == "M":
         return f"the origin of link {link!r} does not move"
     if not any(robot.joints[joint].turns for joint in path):

@@ -127,6 +127,8 @@ def to_markdown(base: BaseMap) -> str:
     ]
     for number, relation in enumerate(relations(base), 1):
         lines.append(f"| {number} | {_markdown(relation.name)} | {_markdown(relation.formula())} |")
+    if base.structure is not None:
+        lines += ["", *(f"- {_markdown(line)}" for line in base.structure.describe().splitlines())]
     for title, names in (("Regrouped", base.regrouped), ("Without effect", base.eliminated)):
         if names:
             lines += ["", f"{title}: {', '.join(names)}."]
@@ -170,6 +172,8 @@ def explain(base: BaseMap) -> str:
     if reasons:
         lines.append(f"Without effect ({len(base.eliminated)}):")
         lines += [f"  {', '.join(names)}: {why}" for why, names in reasons.items()]
+    if base.structure is not None:
+        lines += base.structure.describe().splitlines()
     if base.gap < math.inf:
         lines.append(f"The smallest value that was kept is {base.gap:.1e} times the largest that was dropped.")
     lines += [f"Note: {notice}." for notice in base.notices]
