@@ -1,0 +1,172 @@
+"""From any set of base parameters to virtual links that carry it: the link between `base` and minimal dynamics.
+
+Base parameters are as many combinations of standard ones. Take as many single parameters of links on which the
+combinations are independent, put all others to zero, and the remaining ones follow from the base parameters by one
+linear map. Which single parameters are best is a matter of operations: `_FIRST` lists them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.base.base_map import BaseMap
+from minidyn.base.mlc import mlc_base
+from minidyn.dynamics.chain import generic_rows, is_serial
+from minidyn.dynamics.mdh_chain import MdhRow, check_open, mdh_rows
+from minidyn.dynamics.mdh_frames import to_mdh
+from minidyn.dynamics.minimal import VirtualLinks
+from minidyn.errors import MinidynError
+from minidyn.model.drives import Drive
+from minidyn.model.mdh import mdh_steps
+from minidyn.model.parameters import Layout
+from minidyn.model.robot import Robot
+
+__all__ = ["Carrier", "carrier_of", "generic_chain", "rigid_chain"]
+
+Array = NDArray[np.float64]
+
+_DEPENDENT = 1e-8  # a column that the others make up to this share of itself is dependent
+
+# the order in which parameters of a link are tried, turning and sliding: tensor, and second moments
+_FIRST = {
+    (True, False): (5, 0, 1, 2, 4, 6, 7),
+    (False, False): (9, 6, 7, 8),
+    (True, True): (0, 3, 1, 2, 4, 6, 7),
+    (False, True): (9, 6, 7, 8),
+}
+
+
+@dataclass(frozen=True)
+class Carrier:
+    """Virtual links and how base parameters of a map make their values.
+
+    Attributes:
+        virtual: The links.
+        base: The closed-form set of the rigid chain that they carry.
+        matrix: (m, b) with values = matrix @ beta of that set.
+    """
+
+    virtual: VirtualLinks
+    base: BaseMap
+    matrix: Array
+
+
+def rigid_chain(robot: Robot) -> tuple[Robot, Array] | None:
+    """Return (robot in mDH frames without drives, T) with phi_rigid = T phi, or None where it is not an open chain."""
+    if robot.loops or any(joint.follows is not None for joint in robot.joints):
+        return None
+    changed, T = to_mdh(robot)
+    if not is_serial(mdh_rows(changed)):
+        return None
+    inertial = [k for k, column in enumerate(changed.layout.columns) if column.is_inertial]
+    joints = tuple(replace(joint, drive=Drive()) for joint in changed.joints)
+    rigid = replace(changed, joints=joints, values=changed.values[inertial], loops=())
+    return rigid, T[inertial]
+
+
+def generic_chain(robot: Robot) -> Robot:
+    """Return a serial robot with the same joints and general geometry, so that nothing folds away."""
+    check_open(robot, "operation counts")
+    rows = generic_rows(mdh_rows(to_mdh(robot)[0]))
+    return _robot_of_rows(robot, tuple(rows))
+
+
+@lru_cache(maxsize=64)
+def _carrier(fingerprint: str, robot: _Rigid, for_: str, moments: bool) -> Carrier:
+    base = mlc_base(robot.robot, "1999", for_)
+    rows = mdh_rows(robot.robot)
+    matrix = base.matrix
+    chosen: list[tuple[int, int]] = []
+    columns: list[Array] = []
+    left = np.array(matrix)
+    for link, row in sorted(enumerate(rows), key=lambda item: -item[0]):
+        for place in _FIRST[row.turning, moments]:
+            if len(chosen) == base.rank:
+                break
+            column = matrix[:, 10 * link : 10 * link + 10] @ _direction(place, moments)
+            rest = left[:, 10 * link : 10 * link + 10] @ _direction(place, moments)
+            size = float(np.linalg.norm(rest))
+            if size <= _DEPENDENT * max(float(np.linalg.norm(column)), 1e-300):
+                continue
+            chosen.append((link, place))
+            columns.append(column)
+            left = left - np.outer(rest, rest @ left) / size**2
+    if len(chosen) < base.rank:
+        raise MinidynError(f"robot {robot.robot.name!r}: its minimal set cannot be carried by virtual links")
+    order = sorted(range(len(chosen)), key=lambda k: chosen[k])
+    inverse = np.linalg.inv(np.stack([columns[k] for k in order], axis=1)) if order else np.zeros((0, 0))
+    virtual = VirtualLinks(rows, tuple(chosen[k] for k in order), _base_acceleration(robot.robot, rows), moments)
+    return Carrier(virtual, base, inverse)
+
+
+@dataclass(frozen=True)
+class _Rigid:
+    """A robot that is equal to others with the same structure, for the cache."""
+
+    robot: Robot
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Rigid) and other.robot.structure_fingerprint == self.robot.structure_fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.robot.structure_fingerprint)
+
+
+def carrier_of(rigid: Robot, for_: str = "torque", moments: bool = True) -> Carrier:
+    """Return virtual links that carry the closed-form minimal set of a rigid chain in mDH frames.
+
+    Args:
+        rigid: The chain, as `rigid_chain` gives it.
+        for_: What they must determine: "torque" or "inertia" (where fewer may do).
+        moments: Whether by second moments or by inertia tensors.
+    """
+    return _carrier(rigid.structure_fingerprint, _Rigid(rigid), for_, moments)
+
+
+def _direction(place: int, moments: bool) -> Array:
+    """What one unit at a place changes in XX XY XZ YY YZ ZZ MX MY MZ M."""
+    change = np.zeros(10)
+    if not moments or place > 5:
+        change[place] = 1.0
+    elif place in (1, 2, 4):
+        change[place] = -1.0
+    else:
+        change[[k for k in (0, 3, 5) if k != place]] = 1.0
+    return change
+
+
+def _base_acceleration(robot: Robot, rows: tuple[MdhRow, ...]) -> tuple[float, float, float]:
+    """Minus gravity in the frame before the first joint's x steps."""
+    from minidyn.dynamics.tree import REAL, constant_placement
+    from minidyn.dynamics.vectors import to_child
+    from minidyn.model.geometry import Step
+
+    turns, _ = constant_placement(robot.base, REAL)
+    first, _ = constant_placement((Step("rz", rows[0].gamma),) if rows[0].gamma else (), REAL)
+    x, y, z = to_child((*turns, *first), [-float(component) for component in robot.gravity])
+    return float(x) + 0.0, float(y) + 0.0, float(z) + 0.0
+
+
+def _robot_of_rows(robot: Robot, rows: tuple[MdhRow, ...]) -> Robot:
+    joints = tuple(
+        replace(
+            joint,
+            parent=row.parent,
+            before=mdh_steps(
+                joint.kind, {"alpha": row.alpha, "a": row.a, "theta": row.theta, "d": row.d}, f"joint {joint.name!r}"
+            ),
+            after=(),
+            motion="rz" if row.turning else "tz",
+            direction=1,
+            drive=Drive(),
+        )
+        for joint, row in zip(to_mdh(robot)[0].joints, rows)
+    )
+    size = len(Layout.of(joint.drive for joint in joints))
+    return Robot(
+        robot.name, joints, tuple(f"link{k + 1}" for k in range(len(joints))), robot.gravity, np.full(size, np.nan)
+    )
