@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 
+# small matrices, several test processes: threads inside them only wait for each other
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 LONG = os.environ.get("MINIDYN_TEST_LONG", "") not in ("", "0")
 
 

@@ -27,6 +27,7 @@ METHODS = ("qr", "svd")
 SCALINGS = ("columns", "paper")
 CLEAR_GAP = 1e3  # a smaller ratio of smallest kept to largest dropped value is worth a notice
 _EPS = float(np.finfo(float).eps)
+_SUSPECT = 1e-4  # kept values this small are looked at again: some robots have them, and so has bad arithmetic
 _ZERO = 1e-12  # columns shorter than this, against the longest and in the robot's own units, are zero
 # a column much shorter than the others is a difference of larger terms and carries their rounding: making it longer
 # than this share of the longest would only make noise loud
@@ -88,6 +89,12 @@ def numeric_base(
             f"the number of base parameters, {found.rank}, is not clear: the smallest value that was kept is only "
             f'{found.gap:.1f} times the largest that was dropped; use method="exact", which needs no tolerance'
         )
+    elif found.largest_fall > found.gap:
+        notices.append(
+            f"the number of base parameters, {found.rank}, is not clear: among the values that were kept there is a "
+            f"larger fall (by {found.largest_fall:.0e}) than from them to rounding (by {found.gap:.0e}); use "
+            'method="exact", which needs no tolerance'
+        )
     kept, clear = _choose(found, question.asked)
     if not clear:
         notices.append(
@@ -120,6 +127,7 @@ class Rank:
     Attributes:
         rank: b.
         gap: Smallest kept over largest dropped value, columns taken as zero included.
+        largest_fall: Largest ratio of one kept value to the next that is suspiciously small.
         values: Diagonal of the pivoted triangle, or singular values (c,), largest first.
         columns: Places of the c columns that are not zero, in storage order.
         scales: (c,) what each column was divided by.
@@ -130,6 +138,7 @@ class Rank:
 
     rank: int
     gap: float
+    largest_fall: float
     values: Array
     columns: tuple[int, ...]
     scales: Array
@@ -151,7 +160,7 @@ def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equ
     zero = max(_ZERO, _ZERO * longest)
     columns = np.flatnonzero(norms > zero)
     if not columns.size:
-        return Rank(0, np.inf, np.zeros(0), (), np.zeros(0), np.zeros((0, 0)), None, 0.0)
+        return Rank(0, np.inf, 1.0, np.zeros(0), (), np.zeros(0), np.zeros((0, 0)), None, 0.0)
     dropped = float(norms[norms <= zero].max(initial=0.0))
     gap = float(norms[columns].min()) / max(dropped, _EPS * longest)
     scales = np.maximum(norms[columns], _SHORTEST * longest) if equal_columns else np.full(len(columns), longest)
@@ -165,9 +174,12 @@ def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equ
     rank = int(np.count_nonzero(values > threshold))
     if method == "svd":
         null = Vt[rank:].T
-    largest = float(values[rank]) if rank < len(values) else 0.0
-    gap = min(gap, float(values[rank - 1]) / max(largest, _EPS * float(values[0])))
-    return Rank(rank, gap, values, tuple(map(int, columns)), scales, triangle, null, threshold)
+    # where nothing was dropped, what would have been is the measure
+    largest = max(float(values[rank]), _EPS * float(values[0])) if rank < len(values) else threshold
+    gap = min(gap, float(values[rank - 1]) / largest)
+    falls = values[: rank - 1] / values[1:rank]
+    fall = float(falls[values[1:rank] < _SUSPECT * values[0]].max(initial=1.0))
+    return Rank(rank, gap, fall, values, tuple(map(int, columns)), scales, triangle, null, threshold)
 
 
 def _choose(found: Rank, wanted: Sequence[int]) -> tuple[list[int], bool]:

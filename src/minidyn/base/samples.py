@@ -116,7 +116,7 @@ def _in_reach(robot: Robot, q: Array) -> Array:
     joints = [robot.joints[k] for k in robot.independent]
     centre = np.array([home.get(j.name, min(max(0.0, j.limits.lower), j.limits.upper)) for j in joints])
     for share in (1.0, 0.5, 0.2, 0.1, 0.05):
-        near = centre + share * (q - centre)
+        near: Array = centre + share * (q - centre)
         try:
             if np.all(np.isfinite(solve_loops(robot, near))):
                 return near
@@ -150,8 +150,8 @@ def model_rows(robot: Robot, model: str, states: States, numbers: Numbers = REAL
         from minidyn.dynamics import functions
 
         if model == "energy":
-            return functions.energy_regressor(robot, states.q, dq)
-        Y = functions.regressor(robot, states.q, dq, states.ddq)
+            return np.asarray(functions.energy_regressor(robot, states.q, dq))
+        Y = np.asarray(functions.regressor(robot, states.q, dq, states.ddq))
         if model == "static":
             Y[..., friction] = 0.0
         return Y
