@@ -234,3 +234,18 @@ def test_gravity_turns_with_the_base(seed: int) -> None:
     q, dq, ddq = states(robot, seed)
     expected = record_and_run(level, "inverse_dynamics", q, dq, ddq)
     assert relative_error(record_and_run(tilted, "inverse_dynamics", q, dq, ddq), expected) < PRECISE
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_parameter_without_a_column_may_be_unknown(seed: int) -> None:
+    robot = robot_at(seed)
+    q, dq, ddq = random_state(robot, np.random.default_rng(seed), 20)
+    Y = compute(robot, "regressor", q, dq, ddq)
+    idle = np.abs(Y).max(axis=(0, 1)) == 0.0
+    unknown = robot.with_parameters(np.where(idle, np.nan, robot.values))
+    for what, arrays in (
+        ("inverse_dynamics", (q, dq, ddq)),
+        ("inertia_matrix", (q,)),
+        ("forward_dynamics", (q, dq, ddq)),
+    ):
+        assert np.isfinite(record_and_run(unknown, what, *arrays)).all()

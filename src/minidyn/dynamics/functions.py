@@ -6,7 +6,7 @@ q, dq, ddq and tau have shape (..., n) in the order of `robot.joint_names`: rad 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from minidyn.dynamics.implicit import implicit_call
 from minidyn.dynamics.kernel import BaseColumns, check_parameters, function_of
-from minidyn.dynamics.record import unknown_parameters, used_parameters
+from minidyn.dynamics.needed import without_unknowns
+from minidyn.dynamics.wanted import Chosen, regressor_form
 from minidyn.errors import ShapeError
 from minidyn.graph.function import Function
 from minidyn.model.robot import Robot
@@ -104,12 +105,36 @@ def forward_dynamics(
     return result
 
 
-def regressor(robot: Robot, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *, out: Array | None = None) -> Array:
+def regressor(
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    ddq: ArrayLike,
+    *,
+    parametrization: str = "standard",
+    form: str = "newton_euler",
+    columns: Sequence[str] | None = None,
+    out: Array | None = None,
+) -> Array:
     """Return Y (..., n, p) with inverse_dynamics = Y @ parameters: ten columns a link, rotors, friction.
 
-    Implements: Gautier1991 eq. (8).
+    Args:
+        robot: The robot.
+        q: Positions (..., n).
+        dq: Speeds (..., n).
+        ddq: Accelerations (..., n).
+        parametrization: "standard", or "lumeng16" for sixteen parameters a link (mass, centre of mass and inertia about
+            it); `minidyn.lumeng16` has their names and values.
+        form: "newton_euler" (recursive, quick) or "lagrange" (closed form); both give the same numbers.
+        columns: Names of the columns that are wanted, in this order; None: all.
+        out: Array to write into.
+
+    Implements: Gautier1991 eq. (8); LuMeng1993 eq. (66)-(85) and (27)-(48).
     """
-    result: Array = _call(robot, "regressor", (q, dq, ddq), None, out)
+    what = "regressor"
+    if parametrization != "standard" or form != "newton_euler":
+        what = regressor_form(parametrization, form)
+    result: Array = _call(robot, what, (q, dq, ddq), None, out, None if columns is None else Chosen(tuple(columns)))
     return result
 
 
@@ -185,14 +210,8 @@ def _call(
         return implicit_call(robot, what, arrays, parameters, out, base, link)
     if parameters is None:
         return _run(function_of(robot, what, base=base, link=link), arrays, out, robot if base is None else None, link)
-    values = check_parameters(robot, parameters)
-    function = function_of(robot, what, parameters="argument")
-    if np.isnan(values).any():
-        missing = [n for n in used_parameters(robot, function) if np.isnan(values[robot.layout.index(n)])]
-        if missing:
-            raise unknown_parameters(robot, what, missing)
-        values = np.nan_to_num(values)
-    return _run(function, (*arrays, values), out)
+    values = without_unknowns(robot, what, check_parameters(robot, parameters))
+    return _run(function_of(robot, what, parameters="argument"), (*arrays, values), out)
 
 
 def _run(

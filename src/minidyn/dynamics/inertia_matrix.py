@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minidyn.dynamics.tree import Move, Tree
-from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, scale, tensor_product, turn_tensor
+from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, scale, shift_tensor, tensor_product, turn_tensor
 
 __all__ = ["composite_inertia_matrix"]
 
@@ -57,23 +57,6 @@ def _seen_from_parent(move: Move, ten: Sequence[Scalar]) -> list[Scalar]:
     """Return the ten parameters of a body about the parent's origin, in the parent's frame."""
     J, h, mass = list(ten[:6]), list(ten[6:9]), ten[9]
     if move.lever is not None:
-        J, h = _shifted(J, h, mass, move.lever)
-    return [*_join(_shifted(turn_tensor(move.turns, J), move.vector_to_parent(h), mass, move.shift)), mass]
-
-
-def _join(parts: tuple[list[Scalar], Vector]) -> list[Scalar]:
-    return [*parts[0], *parts[1]]
-
-
-def _shifted(J: list[Scalar], h: Vector, mass: Scalar, p: Vector) -> tuple[list[Scalar], Vector]:
-    """Move the reference point by -p: J + (p·(h + h'))1 - p hᵀ - h' pᵀ with h' = h + m p."""
-    moved = add(h, scale(mass, p))
-    x, y, z = (p[i] * (h[i] + moved[i]) for i in range(3))
-    return [
-        J[0] + (y + z),
-        J[1] - (p[0] * h[1] + moved[0] * p[1]),
-        J[2] - (p[0] * h[2] + moved[0] * p[2]),
-        J[3] + (x + z),
-        J[4] - (p[1] * h[2] + moved[1] * p[2]),
-        J[5] + (x + y),
-    ], moved
+        J, h = shift_tensor(J, h, mass, move.lever)
+    J, h = shift_tensor(turn_tensor(move.turns, J), move.vector_to_parent(h), mass, move.shift)
+    return [*J, *h, mass]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.dynamics.record import WHAT, record
+from minidyn.dynamics.sixteen import sixteen_layout
 from minidyn.errors import MinidynError, ShapeError, UnknownName, Unsupported
 from minidyn.graph.function import Function
 from minidyn.model.robot import Robot
@@ -17,11 +18,15 @@ __all__ = ["BaseColumns", "Kernel", "check_parameters", "compile_kernel", "funct
 
 
 class BaseColumns(Protocol):
-    """What a base regressor needs of a base-parameter map: the names of the kept standard parameters."""
+    """What a base regressor needs of a base-parameter map: which standard columns it keeps, and how it mixes them."""
 
     @property
     def kept(self) -> tuple[str, ...]:
         """Names such as "ZZ1"."""
+
+    @property
+    def unmixing(self) -> NDArray[np.float64] | None:
+        """Matrix (b, b) from base parameters to kept ones, where the map mixes them; None: they are the same."""
 
 
 class Kernel:
@@ -97,7 +102,8 @@ def check_parameters(robot: Robot, parameters: ArrayLike) -> NDArray[np.float64]
     return values.astype(float)
 
 
-_FUNCTIONS: dict[tuple[object, ...], Function] = {}
+_FUNCTIONS: dict[tuple[object, ...], Function] = {}  # oldest first
+_REMEMBERED = 512
 
 
 def function_of(
@@ -126,10 +132,12 @@ def function_of(
         values = check_parameters(robot, parameters)
     wanted = WHAT.get(what) if isinstance(what, str) else None
     columns: Sequence[int] | None = None
-    if wanted is not None and wanted.columns:
+    combine: NDArray[np.float64] | None = None
+    if wanted is not None and (wanted.columns or (wanted.subset and base is not None)):
         if base is None:
             raise MinidynError(f"{what} needs base=: the result of md.base_parameters(robot)")
-        columns = robot.layout.indices(base.kept)
+        columns = (sixteen_layout(robot) if wanted.sixteen else robot.layout).indices(base.kept)
+        combine = base.unmixing
     reads = wanted is None or wanted.parameters
     frame = robot.find_frame(link) if wanted is not None and wanted.link else None
     key = (
@@ -137,11 +145,14 @@ def function_of(
         what if isinstance(what, str) else repr(what),
         (values if isinstance(values, str) else values.tobytes()) if reads else None,
         None if columns is None else tuple(columns),
+        None if combine is None else combine.tobytes(),
         frame,
     )
     function = _FUNCTIONS.get(key)
     if function is None:
-        function = record(robot, what, parameters=values, columns=columns, link=link)
+        function = record(robot, what, parameters=values, columns=columns, combine=combine, link=link)
+        while len(_FUNCTIONS) >= _REMEMBERED:  # a study over thousands of robots must not fill the memory
+            _FUNCTIONS.pop(next(iter(_FUNCTIONS)), None)
         _FUNCTIONS[key] = function
     return function
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from minidyn.dynamics.columns import Block, all_columns, chosen_columns, drifting
 from minidyn.dynamics.coordinates import Coordinates, coordinates
 from minidyn.dynamics.coriolis import christoffel_matrix
 from minidyn.dynamics.drives import drive_columns, rotor_inertia_matrix
@@ -15,16 +17,21 @@ from minidyn.dynamics.energy import kinetic_columns, potential_columns
 from minidyn.dynamics.forward import solve_symmetric
 from minidyn.dynamics.inertia_matrix import composite_inertia_matrix
 from minidyn.dynamics.kinematics import link_jacobian, link_placement
+from minidyn.dynamics.lagrangian import lagrange_regressor, link_lagrangians
+from minidyn.dynamics.needed import without_unknowns
 from minidyn.dynamics.newton_euler import joint_torques
-from minidyn.dynamics.regressor import rigid_regressor
+from minidyn.dynamics.regressor import regressor_blocks, rigid_regressor
+from minidyn.dynamics.regroup import regrouped
+from minidyn.dynamics.sixteen import sixteen_regressor, standard_entries
+from minidyn.dynamics.slotine_li import reference_motions
 from minidyn.dynamics.tree import REAL, Tree, constant_placement, place
 from minidyn.dynamics.vectors import Scalar
-from minidyn.errors import UnknownName, UnknownParameters
+from minidyn.errors import UnknownName
 from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph
 from minidyn.model.robot import Robot
 
-__all__ = ["WHAT", "record", "used_parameters"]
+__all__ = ["WHAT", "build", "record"]
 
 Array = NDArray[np.float64]
 
@@ -38,6 +45,7 @@ class _Recording:
     phi: Sequence[Scalar]
     link: str | int | None
     columns: Sequence[int] | None
+    combine: Array | None
 
     def state(self, dq: bool = True, ddq: bool = True) -> tuple[Tree, Coordinates]:
         """Geometry and coordinates; speeds or accelerations zero where they are not wanted."""
@@ -45,6 +53,17 @@ class _Recording:
         moving = self.inputs["dq"] if dq else still
         c = coordinates(self.robot, self.inputs["q"], moving, self.inputs["ddq"] if ddq else still)
         return place(self.robot, c.q, REAL), c
+
+    def motion(self, dq: bool = True, ddq: bool = True) -> tuple[Tree, Coordinates, list[list[Scalar]]]:
+        """As `state`, with ten parameters of each link: fewer and other ones that give the same torques."""
+        robot, ten = regrouped(self.robot, self.ten)
+        _, c = self.state(dq, ddq)
+        return place(robot, c.q, REAL), c, ten
+
+    def columns_of(self, c: Coordinates, blocks: Sequence[Block], sixteen: bool = False) -> list[list[Scalar]]:
+        """Return the wanted columns of a regressor given by its blocks, drives included."""
+        every = all_columns(self.robot, blocks, drive_columns(self.robot, c.dq, c.ddq), sixteen)
+        return chosen_columns(c, every, self.columns, self.combine)
 
     @property
     def ten(self) -> list[Sequence[Scalar]]:
@@ -56,8 +75,8 @@ Results = dict[str, object]
 
 
 def _inverse_dynamics(r: _Recording, ddq: bool = True) -> list[Scalar]:
-    tree, c = r.state(ddq=ddq)
-    tau = joint_torques(tree, c.dq, c.ddq, r.ten)
+    tree, c, ten = r.motion(ddq=ddq)
+    tau = joint_torques(tree, c.dq, c.ddq, ten)
     for column in drive_columns(r.robot, c.dq, c.ddq):
         for joint, ratio in column.ratios.items():
             tau[joint] = tau[joint] + ratio * (r.phi[column.index] * column.value)
@@ -65,13 +84,13 @@ def _inverse_dynamics(r: _Recording, ddq: bool = True) -> list[Scalar]:
 
 
 def _gravity_torque(r: _Recording) -> list[Scalar]:
-    tree, c = r.state(dq=False, ddq=False)
-    return c.project(joint_torques(tree, c.dq, c.ddq, r.ten))
+    tree, c, ten = r.motion(dq=False, ddq=False)
+    return c.project(joint_torques(tree, c.dq, c.ddq, ten))
 
 
 def _inertia_matrix(r: _Recording) -> list[list[Scalar]]:
-    tree, c = r.state(dq=False, ddq=False)
-    M = composite_inertia_matrix(tree, r.ten)
+    tree, c, ten = r.motion(dq=False, ddq=False)
+    M = composite_inertia_matrix(tree, ten)
     rotors = rotor_inertia_matrix(r.robot, r.phi)
     return c.project_matrix([[a + b for a, b in zip(row, extra)] for row, extra in zip(M, rotors)])
 
@@ -87,17 +106,52 @@ def _forward_dynamics(r: _Recording) -> list[Scalar]:
 
 def _regressor(r: _Recording) -> list[list[Scalar]]:
     tree, c = r.state()
-    size, width = len(r.robot.joints), len(r.robot.layout)
-    every: list[list[Scalar]] = [[0.0] * width for _ in range(size)]
-    for part, block in zip(r.robot.layout.links, rigid_regressor(tree, c.dq, c.ddq)):
-        for joint, ten in block.items():
-            every[joint][part] = ten
-    for column in drive_columns(r.robot, c.dq, c.ddq):
-        for joint, ratio in column.ratios.items():
-            every[joint][column.index] = ratio * column.value
-    chosen = range(width) if r.columns is None else r.columns
-    projected = [c.project([row[k] for row in every]) for k in chosen]
-    return [[column[row] for column in projected] for row in range(r.robot.n)]
+    return r.columns_of(c, rigid_regressor(tree, c.dq, c.ddq))
+
+
+def _lagrange_regressor(r: _Recording) -> list[list[Scalar]]:
+    tree, c = r.state()
+    return r.columns_of(c, [_standard(block) for block in lagrange_regressor(tree, c.dq, c.ddq)])
+
+
+def _lumeng16_regressor(r: _Recording) -> list[list[Scalar]]:
+    tree, c = r.state()
+    return r.columns_of(c, sixteen_regressor(tree, c.dq, c.ddq), sixteen=True)
+
+
+def _lumeng16_lagrange_regressor(r: _Recording) -> list[list[Scalar]]:
+    tree, c = r.state()
+    return r.columns_of(c, lagrange_regressor(tree, c.dq, c.ddq), sixteen=True)
+
+
+def _slotine_li_regressor(r: _Recording) -> list[list[Scalar]]:
+    q, dq, dqr, ddqr = (r.inputs[name] for name in ("q", "dq", "dqr", "ddqr"))
+    c = coordinates(r.robot, q, dq, [0.0] * r.robot.n)
+    reference = coordinates(r.robot, q, dqr, ddqr, along=dq)
+    tree = place(r.robot, c.q, REAL)
+    # friction at the reference speed: what it differs by from the true one only dissipates
+    return r.columns_of(
+        reference, regressor_blocks(tree, reference_motions(tree, c.dq, reference.dq, reference.ddq))
+    )
+
+
+def _momentum_regressor(r: _Recording) -> Results:
+    tree, c = r.state(ddq=False)
+    links = link_lagrangians(tree, c.dq)
+    drives = drive_columns(r.robot, c.dq, c.dq)  # with speeds for accelerations Ia's column is the speed
+    rotors, friction = ([d for d in drives if (d.symbol == "Ia") is kind] for kind in (True, False))
+    W_all = all_columns(r.robot, [_standard(link.momentum) for link in links], rotors)
+    rest_all = all_columns(r.robot, [_standard(link.rest) for link in links], friction)
+    rest = chosen_columns(c, rest_all, r.columns, r.combine)
+    drift = drifting(c, r.inputs["q"], r.inputs["dq"])
+    if drift is not None:
+        lost = chosen_columns(drift, W_all, r.columns, r.combine)
+        rest = [[a - b for a, b in zip(row, other)] for row, other in zip(rest, lost)]
+    return {"W": chosen_columns(c, W_all, r.columns, r.combine), "rest": rest}
+
+
+def _standard(block: Block) -> Block:
+    return {joint: standard_entries(entries) for joint, entries in block.items()}
 
 
 def _energy_parts(r: _Recording) -> tuple[list[Scalar], list[Scalar]]:
@@ -146,13 +200,26 @@ def _jacobian(r: _Recording) -> list[list[Scalar]]:
 
 @dataclass(frozen=True)
 class What:
-    """One function a robot offers: its arguments, its result, how it is recorded, what it depends on."""
+    """One function a robot offers.
+
+    Attributes:
+        arguments: What it takes, each (..., n).
+        result: Name of what it returns.
+        build: How it is recorded.
+        parameters: Whether it reads parameter values.
+        columns: Whether it needs a base map, whose kept columns it returns.
+        subset: Whether it takes a base map and returns all columns without one.
+        sixteen: Whether its columns are those of sixteen parameters a link.
+        link: Whether it needs a link.
+    """
 
     arguments: tuple[str, ...]
     result: str
     build: Callable[[_Recording], object]
     parameters: bool = True
     columns: bool = False
+    subset: bool = False
+    sixteen: bool = False
     link: bool = False
 
 
@@ -162,8 +229,17 @@ WHAT: dict[str, What] = {
     "coriolis_matrix": What(("q", "dq"), "C", _coriolis_matrix),
     "inertia_matrix": What(("q",), "M", _inertia_matrix),
     "forward_dynamics": What(("q", "dq", "tau"), "ddq", _forward_dynamics),
-    "regressor": What(("q", "dq", "ddq"), "Y", _regressor, parameters=False),
+    "regressor": What(("q", "dq", "ddq"), "Y", _regressor, parameters=False, subset=True),
     "base_regressor": What(("q", "dq", "ddq"), "Y", _regressor, parameters=False, columns=True),
+    "lagrange_regressor": What(("q", "dq", "ddq"), "Y", _lagrange_regressor, parameters=False, subset=True),
+    "lumeng16_regressor": What(
+        ("q", "dq", "ddq"), "Y", _lumeng16_regressor, parameters=False, subset=True, sixteen=True
+    ),
+    "lumeng16_lagrange_regressor": What(
+        ("q", "dq", "ddq"), "Y", _lumeng16_lagrange_regressor, parameters=False, subset=True, sixteen=True
+    ),
+    "slotine_li_regressor": What(("q", "dq", "dqr", "ddqr"), "Y", _slotine_li_regressor, parameters=False, subset=True),
+    "momentum_regressor": What(("q", "dq"), "W", _momentum_regressor, parameters=False, subset=True),
     "energy": What(("q", "dq"), "energy", _energy),
     "energy_regressor": What(("q", "dq"), "h", _energy_regressor, parameters=False),
     "forward_kinematics": What(("q",), "T", _forward_kinematics, parameters=False, link=True),
@@ -172,12 +248,37 @@ WHAT: dict[str, What] = {
 """All functions of a robot, by name."""
 
 
+def build(
+    robot: Robot,
+    what: str,
+    inputs: Mapping[str, Sequence[Scalar]],
+    phi: Sequence[Scalar] = (),
+    columns: Sequence[int] | None = None,
+    combine: Array | None = None,
+) -> Any:
+    """Record one of the robot's functions into a graph of the caller's own: a part of something larger.
+
+    Args:
+        robot: The robot.
+        what: A name of WHAT.
+        inputs: Scalars for each of its arguments.
+        phi: Standard parameters, where it reads them.
+        columns: For regressors, the standard columns that are kept.
+        combine: For regressors, combinations of these columns.
+
+    Returns:
+        Nested lists of scalars.
+    """
+    return WHAT[what].build(_Recording(robot, {k: list(v) for k, v in inputs.items()}, phi, None, columns, combine))
+
+
 def record(
     robot: Robot,
     what: str,
     *,
     parameters: Array | str | None = None,
     columns: Sequence[int] | None = None,
+    combine: Array | None = None,
     link: str | int | None = None,
 ) -> Function:
     """Return one of the robot's functions as a recorded program.
@@ -187,7 +288,8 @@ def record(
         what: A name of WHAT.
         parameters: None bakes the robot's values in, an array (p,) bakes that in, "argument" makes the vector the
             function's last argument.
-        columns: For "base_regressor", the standard columns that are kept.
+        columns: For regressors, the standard columns that are kept.
+        combine: For regressors, combinations (kept, b) of these columns that are wanted instead.
         link: For kinematics, the link or frame.
 
     Raises:
@@ -200,45 +302,11 @@ def record(
         raise UnknownName("function", what, WHAT) from None
     graph = Graph()
     inputs = {name: list(graph.inputs(name, robot.n)) for name in wanted.arguments}
-    unknown: list[int] = []
     phi: list[Scalar] = []
-    if not wanted.parameters:
-        pass
-    elif isinstance(parameters, str):
+    if wanted.parameters and isinstance(parameters, str):
         phi = list(graph.inputs("parameters", len(robot.layout), uniform=True))
-    else:
+    elif wanted.parameters:
         values = robot.values if parameters is None else parameters
-        unknown = [int(k) for k in np.flatnonzero(np.isnan(values))]
-        # an unknown value becomes an input; it does no harm where the result turns out not to read it
-        places = dict(zip(unknown, graph.inputs("unknown", len(unknown)))) if unknown else {}
-        phi = [places.get(k, float(values[k])) for k in range(len(values))]
-    result = wanted.build(_Recording(robot, inputs, phi, link, columns))
-    function = graph.function(what, result if isinstance(result, dict) else {wanted.result: result})
-    if not unknown:
-        return function
-    missing = [robot.layout.names[unknown[k]] for k in _used(function, len(function.arguments) - 1)]
-    if missing:
-        raise unknown_parameters(robot, what, missing)
-    return replace(function, arguments=function.arguments[:-1])
-
-
-def used_parameters(robot: Robot, function: Function) -> list[str]:
-    """Return the names of the parameters a function recorded with parameters="argument" reads."""
-    return [robot.layout.names[k] for k in _used(function, len(function.arguments) - 1)]
-
-
-def unknown_parameters(robot: Robot, what: str, missing: Sequence[str]) -> UnknownParameters:
-    """Return the error for parameters whose values are needed and not known."""
-    shown = ", ".join(missing[:8]) + (f", ... ({len(missing)} in all)" if len(missing) > 8 else "")
-    return UnknownParameters(
-        f"{what} of robot {robot.name!r} needs parameters that are unknown (NaN): {shown}; give values with "
-        "parameters=..., or robot.with_parameters(...)"
-    )
-
-
-def _used(function: Function, argument: int) -> list[int]:
-    return sorted(
-        step.value[1]
-        for step in function.tape
-        if step.op == "input" and isinstance(step.value, tuple) and step.value[0] == argument
-    )
+        phi = without_unknowns(robot, what, np.asarray(values)).tolist()
+    result = wanted.build(_Recording(robot, inputs, phi, link, columns, combine))
+    return graph.function(what, result if isinstance(result, dict) else {wanted.result: result})

@@ -17,6 +17,7 @@ __all__ = [
     "cross",
     "dot",
     "scale",
+    "shift_tensor",
     "subtract",
     "tensor_product",
     "to_child",
@@ -86,15 +87,26 @@ def to_child(turns: Sequence[Turn], v: Vector) -> Vector:
 
 
 def turn_tensor(turns: Sequence[Turn], J: Sequence[Scalar]) -> list[Scalar]:
-    """R J Rᵀ: a symmetric tensor given in the child's frame, in the parent's; 12 multiplications a turn."""
+    """R J Rᵀ: a symmetric tensor given in the child's frame, in the parent's; 8 multiplications a turn."""
     tensor = list(J)
     for k, c, s in reversed(turns):
         ii, ij, jj, ki, kj = _PLANE[k]
-        a = c * tensor[ii] - s * tensor[ij]
-        b = c * tensor[ij] - s * tensor[jj]
-        turned = c * a - s * b
-        tensor[jj] = tensor[ii] + tensor[jj] - turned
-        tensor[ii] = turned
-        tensor[ij] = s * a + c * b
+        t = s * (tensor[ii] - tensor[jj]) + (c + c) * tensor[ij]
+        st = s * t
+        tensor[ii], tensor[jj], tensor[ij] = tensor[ii] - st, tensor[jj] + st, c * t - tensor[ij]
         tensor[ki], tensor[kj] = c * tensor[ki] - s * tensor[kj], s * tensor[ki] + c * tensor[kj]
     return tensor
+
+
+def shift_tensor(J: Sequence[Scalar], h: Vector, mass: Scalar, p: Vector) -> tuple[list[Scalar], Vector]:
+    """Return inertia and first moments of a body about a point -p: J + (p·(h + h'))1 - p hᵀ - h' pᵀ, h' = h + m p."""
+    moved = add(h, scale(mass, p))
+    x, y, z = (p[i] * (h[i] + moved[i]) for i in range(3))
+    return [
+        J[0] + (y + z),
+        J[1] - (p[0] * h[1] + moved[0] * p[1]),
+        J[2] - (p[0] * h[2] + moved[0] * p[2]),
+        J[3] + (x + z),
+        J[4] - (p[1] * h[2] + moved[1] * p[2]),
+        J[5] + (x + y),
+    ], moved
