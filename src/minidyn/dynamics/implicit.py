@@ -17,7 +17,13 @@ from minidyn.model.robot import Robot
 if TYPE_CHECKING:
     from minidyn.dynamics.kernel import BaseColumns
 
-__all__ = ["implicit_call"]
+__all__ = ["REGRESSORS", "implicit_call"]
+
+REGRESSORS = (
+    *("regressor", "base_regressor"),
+    *("lagrange_regressor", "lumeng16_regressor", "lumeng16_lagrange_regressor"),
+)
+"""Functions that return Y(q, dq, ddq)."""
 
 
 def implicit_call(
@@ -47,6 +53,9 @@ def implicit_call(
     def project(tau_all: Any) -> Any:
         return np.einsum("...ij,...i->...j", G, tau_all)
 
+    def project_columns(matrix: Any, Y_all: Any) -> Any:
+        return np.einsum("...ki,...kp->...ip", matrix, Y_all)
+
     own = robot.values if parameters is None else parameters
     result: Any
     if what == "inverse_dynamics":
@@ -62,12 +71,19 @@ def implicit_call(
         M = np.einsum("...ki,...kl,...lj->...ij", G, M_all, G)
         bias = project(tree_functions.inverse_dynamics(tree, q_all, dq_all, drift, own))
         result = np.linalg.solve(M, (states[2] - bias)[..., None])[..., 0]
-    elif what in ("regressor", "base_regressor"):
+    elif what == "momentum_regressor":
+        W_all, rest_all = tree_functions._call(tree, what, (q_all, dq_all), None, None, base)
+        rates = np.stack([_drift_along(robot, q, dq, axis) for axis in np.eye(robot.n)], axis=-1)  # dG/dt
+        rest = project_columns(G, rest_all) - project_columns(rates, W_all)
+        result = project_columns(G, W_all), rest
+    elif what == "slotine_li_regressor":
+        dqr_all = np.einsum("...ij,...j->...i", G, states[2])
+        ddqr_all = np.einsum("...ij,...j->...i", G, states[3]) + _drift_along(robot, q, dq, states[2])
+        Y_all = tree_functions._call(tree, what, (q_all, dq_all, dqr_all, ddqr_all), None, None, base)
+        result = project_columns(G, Y_all)
+    elif what in REGRESSORS:
         ddq_all = np.einsum("...ij,...j->...i", G, states[2]) + drift
-        Y_all = tree_functions.regressor(tree, q_all, dq_all, ddq_all)
-        if base is not None:
-            Y_all = Y_all[..., list(robot.layout.indices(base.kept))]
-        result = np.einsum("...ki,...kp->...ip", G, Y_all)
+        result = project_columns(G, tree_functions._call(tree, what, (q_all, dq_all, ddq_all), None, None, base))
     elif what == "energy":
         result = tree_functions.energy(tree, q_all, dq_all, own)
     elif what == "energy_regressor":
@@ -88,3 +104,11 @@ def implicit_call(
             raise ShapeError(f"{what}: out has shape {target.shape}, expected {np.shape(value)}")
         target[...] = value
     return out
+
+
+def _drift_along(robot: Robot, q: Any, dq: Any, other: Any) -> Any:
+    """Return dG/dt times `other` for speeds dq: the polar form of the drift dG/dt dq, which is quadratic in dq."""
+    from minidyn.model.loops import loop_motion
+
+    other = np.broadcast_to(other, np.shape(dq))
+    return 0.25 * (loop_motion(robot, q, dq + other)[2] - loop_motion(robot, q, dq - other)[2])

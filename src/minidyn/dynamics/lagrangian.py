@@ -1,4 +1,4 @@
-"""The regressor in closed form, from each link's Lagrangian: no recursion along the chain, no accelerations but in dW/dt.
+"""The regressor in closed form, from each link's Lagrangian; accelerations enter through dW/dt alone.
 
 For one link, with J its Jacobians and R its rotation in the base frame, kinetic and potential energy are linear in
 sixteen parameters, and Lagrange's equation splits into

@@ -92,7 +92,7 @@ def sixteen_regressor(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar]) -
     """Return for each link {joint: sixteen entries} by the iterative algorithm.
 
     Columns of unit-parameter wrenches start at each link, are carried inward joint by joint and give, at every joint
-    they pass, an entry of its row: the moment about the axis of a rotational joint, the force along a translational one.
+    they pass, an entry of its row: the moment about a rotational joint's axis, the force along a translational one's.
 
     Implements: LuMeng1993 eq. (66)-(85), (100)-(116), corrected as in ERRATA F ((71), (104), (111)).
     Differs: trees, frames away from their joints and any axis; the columns of each link are carried by themselves,
