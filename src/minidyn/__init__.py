@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from minidyn.dynamics.functions import regressor as regressor
     from minidyn.dynamics.kernel import Kernel as Kernel
     from minidyn.dynamics.kernel import compile_kernel as compile  # noqa: F401
+    from minidyn.dynamics.regressor_forms import Lumeng16 as Lumeng16
+    from minidyn.dynamics.regressor_forms import lumeng16 as lumeng16
+    from minidyn.dynamics.regressor_forms import slotine_li_regressor as slotine_li_regressor
+    from minidyn.dynamics.regressor_forms import split_regressor as split_regressor
     from minidyn.errors import MinidynError as MinidynError
     from minidyn.model.load import load as load
     from minidyn.model.load import robots as robots
@@ -57,6 +61,10 @@ _WHERE = {
     "forward_dynamics": "dynamics.functions:forward_dynamics",
     "regressor": "dynamics.functions:regressor",
     "base_regressor": "dynamics.functions:base_regressor",
+    "slotine_li_regressor": "dynamics.regressor_forms:slotine_li_regressor",
+    "split_regressor": "dynamics.regressor_forms:split_regressor",
+    "lumeng16": "dynamics.regressor_forms:lumeng16",
+    "Lumeng16": "dynamics.regressor_forms:Lumeng16",
     "energy": "dynamics.functions:energy",
     "energy_regressor": "dynamics.functions:energy_regressor",
     "forward_kinematics": "dynamics.functions:forward_kinematics",
