@@ -49,7 +49,7 @@ def _in_terms_of(wanted: BaseMap, given: BaseMap) -> Array:
     """
     T: Array = wanted.matrix[:, list(given.robot.layout.indices(given.kept))]
     if given.mixing is not None:
-        T = np.linalg.solve(given.mixing.T, T.T).T
+        T = np.asarray(np.linalg.solve(given.mixing.T, T.T).T, dtype=float)
     return np.ascontiguousarray(T)
 
 
@@ -57,7 +57,7 @@ def _require_determined(wanted: BaseMap, given: BaseMap, one: str, other: str) -
     """Raise where some base parameter of `wanted` is no combination of those of `given`."""
     units = units_of(wanted.robot).parameters
     left = wanted.matrix - _in_terms_of(wanted, given) @ given.matrix
-    largest = (np.abs(wanted.matrix) * units).max(axis=1, keepdims=True, initial=0.0)
+    largest: Array = (np.abs(wanted.matrix) * units).max(axis=1, keepdims=True, initial=0.0)
     foreign = np.abs(left) * units > TOLERANCE * largest
     rows = np.flatnonzero(foreign.any(axis=1))
     if len(rows) == 0:

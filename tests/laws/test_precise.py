@@ -1,0 +1,145 @@
+"""Base parameters in sixty digits: the same as exact arithmetic where both can be had, and right for solved loops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from base_robots import special_robot
+from random_robots import looped_robot
+
+import minidyn as md
+from conftest import count
+from minidyn.base.digits import PI, Digits, cos_sin, formula_operations, sixty_digits
+from minidyn.base.precise import METHOD, precise_base
+from minidyn.base.question import Question
+from minidyn.errors import LoopError
+from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
+from minidyn.model.geometry import Step
+from minidyn.model.inertia import from_body
+from minidyn.model.robot import Robot
+
+MODELS = ("torque", "static", "energy")
+
+
+def require_same(a: md.BaseMap, b: md.BaseMap, where: object = "") -> None:
+    assert a.kept == b.kept, where
+    assert a.eliminated == b.eliminated, where
+    np.testing.assert_allclose(a.K, b.K, rtol=1e-9, atol=1e-10, err_msg=str(where))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_sixty_digits_and_exact_arithmetic_agree(model: str) -> None:
+    for seed in range(count(12, 300)):
+        robot = special_robot(seed)
+        require_same(precise_base(Question.of(robot, model)), md.base_parameters(robot, model=model), seed)
+    robot = md.load("hpr")
+    require_same(precise_base(Question.of(robot, model)), md.base_parameters(robot, model=model))
+
+
+def implicit_hpr() -> Robot:
+    """The hpr with its parallelogram to be solved for instead of given by functions."""
+    robot = md.load("hpr")
+    joints = tuple(
+        replace(joint, follows=None) if joint.follows and joint.follows.passive else joint for joint in robot.joints
+    )
+    q3, q4 = 0.5, 1.4  # where the parallelogram is not folded
+    loop = replace(robot.loops[0], start=(q3 - q4, np.pi - q4), home=(("joint3", q3), ("joint4", q4)))
+    return replace(robot, joints=joints, loops=(loop,))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_solved_parallelogram_is_the_given_one(model: str) -> None:
+    """Solved or given, the closed hpr has the same 35 base parameters (in order and factors)."""
+    base = md.base_parameters(implicit_hpr(), model=model)
+    assert base.method == METHOD
+    assert base.rank == 35
+    assert base.gap > 1e25
+    assert len(base.notices) == 1
+    require_same(base, md.base_parameters(md.load("hpr"), model=model))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_four_bar_linkage_and_a_formula(model: str) -> None:
+    robot = looped_robot().with_gravity((1.0, -9.0, 2.0))
+    base = md.base_parameters(robot, model=model)
+    assert base.gap > 1e25
+    for method in ("qr", "svd"):
+        assert md.base_parameters(robot, method, model=model).kept == base.kept
+    q = np.random.default_rng(1).uniform(-0.3, 0.3, (6, 1))
+    dq, ddq = np.random.default_rng(2).normal(size=(2, 6, 1))
+    phi = np.random.default_rng(3).normal(size=len(robot.layout))
+    Y = md.regressor(robot, q, dq, ddq)
+    kept = Y[..., list(robot.layout.indices(base.kept))]
+    np.testing.assert_allclose(kept @ base.values(phi), Y @ phi, atol=1e-8 * np.abs(Y @ phi).max())
+
+
+def slider_crank(kind: str, formula: bool) -> Robot:
+    """A crank, a rod and a block that slides: the rod's angle and the block's travel follow the crank."""
+    links = [LooseLink(name, "test", from_body(1.0, (0.1, 0.02, 0), 0.01 * np.eye(3))) for name in "abcd"]
+    r, length = 0.3, 0.9
+    rod = travel = ""
+    if formula:
+        rod = f"asin(-{r}*sin(crank)/{length}) - crank"
+        travel = f"{r}*cos(crank) + sqrt({length}*{length} - {r}*{r}*sin(crank)*sin(crank))"
+    joints = [
+        LooseJoint("crank", "test", "revolute", "a", "b"),
+        LooseJoint("rod", "test", "revolute", "b", "c", (Step("tx", r),), passive=True, formula=rod if formula else ""),
+        LooseJoint(
+            "block", "test", "prismatic", "a", "d", motion="tx", passive=True, formula=travel if formula else ""
+        ),
+    ]
+    steps = (Step("tx", length),)
+    loop = LooseLoop("slide", "test", "c", steps, "d", (), kind, ("rod", "block"), (0.0, 1.2))
+    return assemble("slider-crank", links, joints, gravity=(0.5, -9.0, 0.3), loops=[loop])
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_slider_crank_by_formula_and_solved(model: str) -> None:
+    given, solved = slider_crank("point", True), slider_crank("point", False)
+    a, b = (md.base_parameters(robot, model=model) for robot in (given, solved))
+    require_same(a, b)
+    assert min(a.gap, b.gap) > 1e25
+    assert 0 < a.rank < len(given.layout)
+
+
+def test_a_loop_of_frames() -> None:
+    """Three turning joints that carry a frame back to itself about one axis: all turn together."""
+    links = [LooseLink(name, "test", from_body(1.0, (0.1, 0.02, 0.05), 0.01 * np.eye(3))) for name in "abc"]
+    joints = [
+        LooseJoint("one", "test", "revolute", "a", "b", (Step("rx", 0.4),)),
+        LooseJoint("two", "test", "revolute", "a", "c", (Step("rx", 0.4),), passive=True),
+    ]
+    loop = LooseLoop("glued", "test", "b", (), "c", (), "frame", ("two",), (0.1,))
+    robot = assemble("glued", links, joints, gravity=(0.5, -9.0, 0.3), loops=[loop])
+    base = md.base_parameters(robot)
+    assert base.kept == ("ZZ1", "MX1", "MY1")
+    assert {"ZZ2", "MX2", "MY2"} == set(base.regrouped)
+    np.testing.assert_array_equal(base.K, np.eye(3))
+
+
+def test_a_loop_that_does_not_close_is_an_error_before_any_rank() -> None:
+    robot = md.load("hpr")
+    loop = replace(robot.loops[0], steps_b=(Step("tx", 0.6),))
+    for method in ("exact", "qr", "svd"):
+        with pytest.raises(LoopError, match=r"m and .* rad"):
+            md.base_parameters(replace(robot, loops=(loop,)), method)
+
+
+def test_decimals() -> None:
+    with sixty_digits():
+        x = Digits.of([0.3, -2.0])
+        c, s = cos_sin(x)
+        for one, value in zip((c * c + s * s).value, (0.3, -2.0)):
+            assert abs(one - 1) < Decimal("1e-57")
+            assert isinstance(value, float)
+        np.testing.assert_allclose(c.floats(2), np.cos([0.3, -2.0]), rtol=1e-15)
+        atan2 = formula_operations()["atan2"]
+        back = atan2(s, c) - x
+        assert max(abs(value) for value in back.value) < Decimal("1e-57")
+        half = formula_operations()["mul"](0.5, np.pi)
+        assert abs(half.value[0] - PI / 2) < Decimal("1e-57")
+        assert (1 - x * 0).__class__ is int
+        assert (2 / x).value[1] == -1
