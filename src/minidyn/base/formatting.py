@@ -65,9 +65,10 @@ class Alphabet:
         """A power of a geometry symbol: D3²."""
         if self.name == "latex":
             return self._indexed(name, r"\mathit") + (f"^{{{power}}}" if power > 1 else "")
+        shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
         if power == 1:
-            return name
-        return f"{name}²" if self.name == "unicode" and power == 2 else f"{name}^{power}"
+            return shown
+        return f"{shown}²" if self.name == "unicode" and power == 2 else f"{shown}^{power}"
 
     def number(self, value: float) -> str:
         """A number of ten digits, without its sign."""

@@ -32,7 +32,7 @@ Monomial = tuple[str, ...]
 """Symbols of a product, repeated for powers: ("D3", "D3") is D3²."""
 
 _SPARE = 6  # points beyond those that determine a polynomial
-_MOST = 8  # symbols in one entry; more are left as numbers
+_MOST = 20  # symbols in one entry; formulas of more are no use to anybody and are left as numbers
 _AGREE = 1e-9  # against the largest term of the entry
 _MEMORY = 48e6  # bytes of rows at a time
 
@@ -86,15 +86,14 @@ def symbolic_entries(base: BaseMap, seed: int = 0) -> dict[tuple[int, int], Poly
     probes[np.arange(len(symbols)), np.arange(len(symbols))] *= -1.7
     K, sound = entries(probes)
     moved = np.abs(K[:-1] - K[-1]) > 1e-8 * (1.0 + np.abs(K[-1]))  # (symbols, b, d)
-    sound = sound & (moved.sum(axis=0).max(axis=0) <= _MOST)
-    most = int((moved.sum(axis=0) * sound).max())
+    number = moved.sum(axis=0) * sound
+    most = int(np.where(number <= _MOST, number, 0).max())
     if not most:
         return {}
     points = _points(rng, (most + 1) * (most + 2) // 2 + _SPARE, len(symbols))
-    K, sound_there = entries(points)
-    sound &= sound_there
+    K, sound = entries(points)
     groups: dict[tuple[int, ...], list[tuple[int, int]]] = {}
-    for row, column in np.argwhere(moved.any(axis=0) & sound):
+    for row, column in np.argwhere((number > 0) & (number <= most) & sound):
         which = tuple(int(k) for k in np.flatnonzero(moved[:, row, column]))
         groups.setdefault(which, []).append((int(row), int(column)))
     values = dict(base.robot.symbols)

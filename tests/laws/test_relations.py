@@ -1,0 +1,244 @@
+"""Laws of the printed relations: polynomials hold for other lengths, texts are exact, names do no harm."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from base_robots import special_robot
+from hostile_names import HOSTILE
+
+import minidyn as md
+from conftest import count
+from minidyn.base.base_map import BaseMap
+from minidyn.base.formatting import UNICODE, Weighted, coefficient_text, escape_latex, sum_text
+from minidyn.base.numeric import numeric_base
+from minidyn.base.relations import explain, relations, relations_json
+from minidyn.base.symbols import Polynomial, symbolic_entries
+from minidyn.model.geometry import Step
+from minidyn.model.robot import Robot
+
+
+def named(robot: Robot, share: float = 1.0) -> Robot:
+    """Return the robot with names for (a share of) its lengths."""
+    symbols: list[tuple[str, float]] = []
+
+    def name(step: Step) -> Step:
+        if step.is_turn or step.value == 0.0 or len(symbols) % 10 >= 10 * share:
+            return step
+        symbols.append((f"L{len(symbols) + 1}", step.value))
+        return replace(step, symbol=symbols[-1][0], factor=1.0)
+
+    joints = tuple(replace(joint, before=tuple(map(name, joint.before))) for joint in robot.joints)
+    return replace(robot, joints=joints, symbols=tuple(symbols))
+
+
+def with_lengths(robot: Robot, values: dict[str, float]) -> Robot:
+    """Return the robot with other values of its symbols."""
+
+    def change(step: Step) -> Step:
+        return replace(step, value=step.factor * values[step.symbol]) if step.symbol in values else step
+
+    joints = tuple(
+        replace(joint, before=tuple(map(change, joint.before)), after=tuple(map(change, joint.after)))
+        for joint in robot.joints
+    )
+    return replace(robot, joints=joints, symbols=tuple(values.items()))
+
+
+def check_polynomials(base: BaseMap, rng: np.random.Generator) -> int:
+    """Check every polynomial against K of the robot with other lengths; return how many there are."""
+    found = symbolic_entries(base)
+    values = {name: float(value * rng.uniform(0.5, 2.0)) for name, value in base.robot.symbols}
+    other = numeric_base(with_lengths(base.robot, values), "qr", base.model)
+    assert other.kept == base.kept
+    for (row, column), polynomial in found.items():
+        expected = other.K[row, column]
+        assert polynomial.value(values) == pytest.approx(expected, rel=1e-8, abs=1e-9), (
+            base.names[row],
+            base.regrouped[column],
+        )
+    return len(found)
+
+
+@pytest.mark.parametrize("name", ["puma560", "rx90", "two_link"])
+def test_polynomials_hold_for_other_lengths(name: str) -> None:
+    for model in ("torque", "static", "energy"):
+        base = numeric_base(md.load(name), "qr", model)
+        assert check_polynomials(base, np.random.default_rng(1)) > 1
+
+
+@pytest.mark.parametrize("seed", range(count(30, 400)))
+def test_random_chains_and_trees_are_polynomial_in_their_lengths(seed: int) -> None:
+    robot = named(special_robot(seed))
+    base = numeric_base(robot)
+    number = check_polynomials(base, np.random.default_rng(seed))
+    # what changes with a length is a polynomial of it: nothing that depends on lengths is left as a number
+    other = numeric_base(with_lengths(robot, {name: 1.3 * value for name, value in robot.symbols}))
+    changed = np.abs(other.K - base.K) > 1e-9 * (1.0 + np.abs(base.K))
+    assert number >= np.count_nonzero(changed)
+
+
+def test_unnamed_lengths_stay_numbers() -> None:
+    puma = md.load("puma560")
+    steps = tuple(replace(step, symbol="") if step.symbol == "R3" else step for step in puma.joints[2].before)
+    joints = (*puma.joints[:2], replace(puma.joints[2], before=steps), *puma.joints[3:])
+    partly = replace(puma, joints=joints, symbols=tuple(s for s in puma.symbols if s[0] != "R3"))
+    first, _, _, third, *_ = relations(numeric_base(partly))
+    assert str(first) == "ZZR1 = ZZ1 + Ia1 + YY2 + YY3 + 0.4 MZ3 + (D3² + 0.04) M3 + (D3² + D4² + 0.04)(M4 + M5 + M6)"
+    assert str(third) == "XZR2 = XZ2 - D3 MZ3 - 0.2 D3 (M3 + M4 + M5 + M6)"
+
+
+def test_factors_and_negative_lengths() -> None:
+    robot = md.load("two_link")
+
+    def double(step: Step) -> Step:
+        return replace(step, value=-2.0 * step.value, factor=-2.0) if step.symbol == "l1" else step
+
+    joints = tuple(replace(joint, before=tuple(map(double, joint.before))) for joint in robot.joints)
+    texts = [str(relation) for relation in relations(numeric_base(replace(robot, joints=joints)))]
+    assert "ZZR1 = ZZ1 + 4 l1² M2" in texts
+    assert "MXR1 = MX1 - 2 l1 M2" in texts
+
+
+def test_lengths_that_coincide_keep_their_numbers() -> None:
+    # with both lengths equal the last axis meets the first; a formula in their names would be wrong for others
+    robot = Robot.from_mdh("RRR", alpha=[0, 0, math.pi / 2], a=[0, 0.5, 0.5], gravity=(0, 0, 0))
+    robot = replace(named(robot), symbols=(("L1", 0.5), ("L2", 0.5)))
+    base = numeric_base(robot)
+    found = symbolic_entries(base)
+    for (row, column), polynomial in found.items():
+        assert polynomial.value(dict(robot.symbols)) == pytest.approx(base.K[row, column])
+
+
+def test_loops_and_held_joints_keep_numbers() -> None:
+    assert symbolic_entries(numeric_base(md.load("hpr"))) == {}
+    assert symbolic_entries(numeric_base(md.load("puma560"), joints=("joint2", "joint3"))) == {}
+    assert symbolic_entries(numeric_base(md.load("ur10e"))) == {}
+
+
+def test_relations_are_the_map() -> None:
+    for name in ("puma560", "panda", "hpr", "stanford"):
+        base = md.base_parameters(md.load(name))
+        layout = base.robot.layout
+        for row, relation in zip(base.matrix, relations(base)):
+            values = np.zeros(len(layout))
+            for term in relation.terms:
+                values[layout.index(term.parameter)] = term.value
+            np.testing.assert_array_equal(values, row)
+        data = json.loads(json.dumps(relations_json(base)))
+        assert [entry["name"] for entry in data] == list(base.names)
+
+
+def test_relations_of_the_closed_form_rule() -> None:
+    base = md.base_parameters(md.load("puma560"), "mlc")
+    texts = {relation.name: relation.formula() for relation in relations(base)}
+    assert texts["U33_1"] == "ZZ1 + Ia1 + YY2 + YY3 + 2 R3 MZ3 + (D3² + R3²) M3 + (D3² + D4² + R3²)(M4 + M5 + M6)"
+    assert texts["U11_22_3"] == "XX3 - YY3 + YY4 + 2 R4 MZ4 + (R4² - D4²)(M4 + M5 + M6)"
+    for row, relation in zip(base.matrix, relations(base)):
+        assert sum(term.value for term in relation.terms) == pytest.approx(row.sum())
+
+
+def test_numbers_are_clean() -> None:
+    D = Polynomial(((-1.0, ("D", "D")), (-2.0, ("D",))))
+    both = Polynomial(((1.0, ()), (-0.5, ("A", "B"))))
+    terms = [
+        Weighted("A1", 1.0),
+        Weighted("B1", -1.0),
+        Weighted("C1", 0.9999999999999999),
+        Weighted("D1", -0.25),
+        Weighted("E1", 0.25),
+        Weighted("F1", -3.0, D),
+        Weighted("G1", 3.0, Polynomial(((1.0, ("D", "D")), (2.0, ("D",))))),
+        Weighted("H1", 1e-7),
+        Weighted("I1", 0.1, both),
+    ]
+    assert sum_text(terms) == ("A1 - B1 + C1 - 0.25 (D1 - E1) - (D² + 2 D)(F1 - G1) + 1e-07 H1 + (1 - 0.5 A B) I1")
+    assert [coefficient_text(term) for term in terms[:4]] == ["1", "-1", "1", "-0.25"]
+    assert coefficient_text(terms[5]) == "-(D² + 2 D)"
+    assert coefficient_text(Weighted("X", -1.0, Polynomial(((-1.0, ("D",)),)))) == "-D"
+    assert sum_text([]) == "0"
+    assert UNICODE.symbol("D3", 2) == "D3²"
+
+
+def test_ascii() -> None:
+    text = relations(numeric_base(md.load("puma560")))[0].ascii()
+    assert text.isascii()
+    assert "(D3^2 + R3^2) M3" in text
+
+
+def balanced(text: str) -> bool:
+    """Return whether unescaped braces match and every environment ends."""
+    depth = 0
+    for token in re.findall(r"\\.|[{}]", text, flags=re.DOTALL):
+        depth += {"{": 1, "}": -1}.get(token, 0)
+        if depth < 0:
+            return False
+    left, right = text.count(r"\left("), text.count(r"\right)")
+    return depth == 0 and left == right and text.count(r"\begin{") == text.count(r"\end{")
+
+
+def test_latex() -> None:
+    text = numeric_base(md.load("puma560")).to_latex()
+    assert balanced(text)
+    assert text.isascii()
+    assert (
+        r"\mathrm{XXR}_{3} &= \mathrm{XX}_{3} - \mathrm{YY}_{3} + \mathrm{YY}_{4} + 2\,R_{4}\,\mathrm{MZ}_{4} + "
+        r"\left(R_{4}^{2} - D_{4}^{2}\right)\left(M_{4} + M_{5} + M_{6}\right) \\" in text
+    )
+    assert text.count("&=") == 40
+    nothing = numeric_base(md.load("two_link"), columns=("XX1",)).to_latex()
+    assert "align" not in nothing  # an empty environment does not compile
+
+
+def test_markdown() -> None:
+    lines = numeric_base(md.load("puma560")).to_markdown().splitlines()
+    rows = [line for line in lines if line.startswith("| ")]
+    assert len(rows) == 41
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 4 for row in rows)
+    assert "| 2 | XXR2 | XX2 - YY2 - D3² (M3 + M4 + M5 + M6) |" in lines
+    assert lines[2].startswith("66 standard parameters = 40 base + 15 regrouped + 11 without effect")
+
+
+@pytest.mark.parametrize("name", [*HOSTILE, "|", "$x$ \\input{/etc/passwd} % & # ^ ~", "<script>", "\x1b[2J", "[a](b)"])
+def test_hostile_names(name: str) -> None:
+    robot = md.load("two_link")
+
+    def rename(step: Step) -> Step:
+        return replace(step, symbol=name) if step.symbol == "l1" else step
+
+    joints = tuple(replace(joint, before=tuple(map(rename, joint.before))) for joint in robot.joints)
+    symbols = tuple((name if symbol == "l1" else symbol, value) for symbol, value in robot.symbols)
+    base = numeric_base(replace(robot, name=name, joints=joints, symbols=symbols))
+    latex = base.to_latex()
+    assert balanced(latex)
+    assert latex.isascii()
+    assert not re.search(
+        r"(?<!\\)[#$&%](?!=)", latex.split("\n", 1)[1].replace("$M_", "").replace(r"}$", "").replace(r"$\mathrm", "")
+    ), latex
+    assert r"\input{" not in latex
+    markdown = base.to_markdown()
+    rows = [line for line in markdown.splitlines() if line.startswith("| ")]
+    assert len(rows) == 1 + base.rank
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 4 for row in rows)
+    assert "<script" not in markdown
+    assert "\x1b" not in markdown + latex + explain(base)
+
+
+def test_escape_latex() -> None:
+    assert escape_latex(r"a_b\c{d}") == r"a\_b\textbackslash{}c\{d\}"
+    assert escape_latex("é 関") == "e U+95A2"
+
+
+def test_explain() -> None:
+    text = explain(numeric_base(md.load("puma560")))
+    assert "Separately identifiable (23): XY2, YZ2, MY2" in text
+    assert "Only in these combinations (17):" in text
+    assert "Without effect (11):" in text
+    assert "  M1: the origin of link 'link1' does not move" in text
+    tilted = explain(numeric_base(md.load("puma560").with_gravity((9.81, 0, 0)), model="energy"))
+    assert "Without effect (8):" in tilted
