@@ -9,17 +9,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minidyn.dynamics.vectors import Scalar
+from minidyn.errors import NotRealizable
 
 __all__ = ["solve_symmetric"]
 
 
-def solve_symmetric(M: Sequence[Sequence[Scalar]], b: Sequence[Scalar]) -> list[Scalar]:
-    """Return x with M x = b for a symmetric positive definite M, without square roots."""
+def solve_symmetric(
+    M: Sequence[Sequence[Scalar]], b: Sequence[Scalar], names: Sequence[str] | None = None
+) -> list[Scalar]:
+    """Return x with M x = b for a symmetric positive definite M, without square roots.
+
+    Args:
+        M: Rows of the matrix.
+        b: Right-hand side.
+        names: What its rows belong to, for the message if M turns out to be singular in every configuration.
+    """
     n = len(b)
     H = [list(row) for row in M]
     x = list(b)
     inverse: list[Scalar] = [0.0] * n
     for k in reversed(range(n)):
+        if _is_zero(H[k][k]):
+            row = f"joint {names[k]!r}" if names else f"row {k + 1}"
+            raise NotRealizable(
+                f"{row} moves nothing that has inertia: the inertia matrix is singular; check the masses, centres and "
+                "inertias of what it carries, or give its drive a rotor inertia"
+            )
         inverse[k] = 1.0 / H[k][k]
         for i in reversed(range(k)):
             if _is_zero(H[k][i]):

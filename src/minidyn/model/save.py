@@ -12,7 +12,7 @@ __all__ = ["save"]
 
 
 def save(robot: Robot, path: str | os.PathLike[str]) -> None:
-    """Write a robot to a .toml file, which keeps everything, or to a .urdf file, which keeps what URDF can say.
+    """Write a robot to a .toml or .urdf file; both keep everything (URDF in one element of our own where it has none).
 
     The file is either the old one or the whole new one: it is written under another name and then put in place.
 

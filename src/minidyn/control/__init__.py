@@ -1,0 +1,19 @@
+"""Controllers as pure step functions: (state, measurement, reference) -> (state, torque, telemetry)."""
+
+from __future__ import annotations
+
+from minidyn.control.adaptive import craig, modified_slotine_li, slotine_li
+from minidyn.control.controller import Controller, Measurement
+from minidyn.control.model_based import computed_torque, pd_gravity
+from minidyn.control.unknowns import point_mass
+
+__all__ = [
+    "Controller",
+    "Measurement",
+    "computed_torque",
+    "craig",
+    "modified_slotine_li",
+    "pd_gravity",
+    "point_mass",
+    "slotine_li",
+]

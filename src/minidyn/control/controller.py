@@ -1,0 +1,140 @@
+"""What a controller is: a law for the torque, a law for the estimate, and the step that applies both.
+
+Laws are pure functions of arrays with leading batch axes, so that one robot or a thousand of them run the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from minidyn.errors import MinidynError, ShapeError, Unsupported
+from minidyn.graph.function import Function
+from minidyn.model.robot import Robot
+
+__all__ = ["Controller", "Measurement", "Signals", "gain_vector", "positive"]
+
+Array = NDArray[np.float64]
+Signals = Mapping[str, Array]
+Reference = tuple[Array, Array, Array]
+
+
+class Measurement(NamedTuple):
+    """What the controller sees: time (s), positions and speeds (..., n), and accelerations where a law needs them."""
+
+    t: float
+    q: Array
+    dq: Array
+    ddq: Array | None = None
+
+
+TorqueLaw = Callable[[Array, Array, Array, Reference], tuple[Array, Signals]]
+RateLaw = Callable[[Array, Array, Array, Array | None, Reference, Signals], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Controller:
+    """A control law for one robot.
+
+    Call it as a step: ``state, torque, telemetry = controller(state, measurement, reference)``. The state is the vector
+    of estimated parameters (empty for laws that do not adapt); begin with `start`.
+
+    Attributes:
+        name: Of the law.
+        robot: The model the controller believes in.
+        torque: (estimate, q, dq, (q_d, dq_d, ddq_d)) -> (torque, signals).
+        rate: (estimate, q, dq, ddq, reference, signals) -> time derivative of the estimate.
+        start: Initial estimate (k,).
+        estimated: Names of the estimated parameters.
+        lower: Bounds of the estimate (k,).
+        upper: Bounds of the estimate (k,).
+        period: Sampling period of the step, s.
+        needs_acceleration: Whether the law reads measured accelerations.
+        settings: What the factory was given, for records.
+        stability: (robot, q, dq) -> smallest eigenvalue that must be positive for the law's proof; None: no condition.
+        lyapunov: (true robot's values, estimate, q, dq, reference) -> value of the Lyapunov function; None: none known.
+        program: Makes the recorded program of one step; None: the law has none.
+    """
+
+    name: str
+    robot: Robot
+    torque: TorqueLaw
+    rate: RateLaw | None = None
+    start: Array = field(default_factory=lambda: np.zeros(0))
+    estimated: tuple[str, ...] = ()
+    lower: Array = field(default_factory=lambda: np.zeros(0))
+    upper: Array = field(default_factory=lambda: np.zeros(0))
+    period: float = 1e-3
+    needs_acceleration: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    stability: Callable[[Robot, Array, Array], Array] | None = None
+    lyapunov: Callable[[Robot, Array, Array, Array, Reference], Array] | None = None
+    program: Callable[[], Function] | None = None
+
+    def __call__(
+        self, state: ArrayLike, measurement: Measurement, reference: Reference
+    ) -> tuple[Array, Array, dict[str, Array]]:
+        """Return (next state, torque to hold for one period, telemetry)."""
+        estimate = np.asarray(state, dtype=float)
+        q, dq = np.asarray(measurement.q, dtype=float), np.asarray(measurement.dq, dtype=float)
+        if q.shape[-1:] != (self.robot.n,) or dq.shape != q.shape:
+            raise ShapeError(
+                f"{self.name}: expected q and dq of shape (..., {self.robot.n}), got {q.shape}, {dq.shape}"
+            )
+        torque, signals = self.torque(estimate, q, dq, reference)
+        if self.rate is None:
+            return estimate, torque, {"error": q - reference[0]}
+        if self.needs_acceleration and measurement.ddq is None:
+            raise MinidynError(f"{self.name} reads accelerations: give Measurement(t, q, dq, ddq)")
+        rate = self.rate(estimate, q, dq, measurement.ddq, reference, signals)
+        return self.bounded(estimate + self.period * rate), torque, {"error": q - reference[0], "estimate": estimate}
+
+    @cached_property
+    def _has_bounds(self) -> bool:
+        return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
+
+    def bounded(self, estimate: Array) -> Array:
+        """Return the estimate within its bounds."""
+        return np.clip(estimate, self.lower, self.upper) if self._has_bounds else estimate
+
+    def source(self, target: str = "c") -> str:
+        """Return one control step as self-contained code: (estimate, q, dq, q_d, ...) -> (tau, next_estimate).
+
+        Args:
+            target: "c", "h", "python" or "jax".
+        """
+        if self.program is None:
+            raise Unsupported(f"{self.name}: generated code is offered for adaptive laws")
+        from minidyn.dynamics.sources import function_source
+
+        return function_source(self.robot, self.program(), target)
+
+    def rate_within(self, estimate: Array, rate: Array) -> Array:
+        """Return the rate with what would lead further out of the bounds put to zero, for continuous time."""
+        outward = ((estimate <= self.lower) & (rate < 0)) | ((estimate >= self.upper) & (rate > 0))
+        return np.where(outward, 0.0, rate)
+
+    def __repr__(self) -> str:
+        adapting = f", estimates {', '.join(self.estimated[:4])}" if self.estimated else ""
+        more = f" ... ({len(self.estimated)})" if len(self.estimated) > 4 else ""
+        return f"Controller({self.name} of {self.robot.name!r}{adapting}{more})"
+
+
+def positive(name: str, value: float) -> float:
+    """Return a positive finite number or say what is wrong."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < np.inf:
+        raise MinidynError(f"{name}: expected a positive number, got {value!r}")
+    return float(value)
+
+
+def gain_vector(name: str, value: ArrayLike, size: int) -> Array:
+    """Return a gain (size,) from a positive number or a vector of them."""
+    gain = np.asarray(value, dtype=float)
+    if gain.shape not in ((), (size,)) or not np.all(np.isfinite(gain)) or not np.all(gain > 0):
+        raise MinidynError(f"{name}: expected a positive number or {size} of them, got {value!r}")
+    return np.broadcast_to(gain, (size,)).copy()

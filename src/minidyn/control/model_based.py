@@ -1,0 +1,55 @@
+"""Controllers that trust their model: computed torque, and PD with gravity compensation."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from minidyn.control.controller import Controller, Reference, Signals, gain_vector, positive
+from minidyn.dynamics.kernel import compile_kernel
+from minidyn.model.robot import Robot
+
+__all__ = ["computed_torque", "pd_gravity"]
+
+Array = NDArray[np.float64]
+
+
+def computed_torque(robot: Robot, *, rate: float, period: float = 1e-3) -> Controller:
+    """Return computed-torque control: errors decay as a double pole at `rate` if the model is right.
+
+    Args:
+        robot: The model.
+        rate: λ, 1/s: Kp = λ², Kv = 2λ.
+        period: Sampling period, s.
+    """
+    pole = positive("rate", rate)
+    inverse = compile_kernel(robot, "inverse_dynamics")
+
+    def torque(estimate: Array, q: Array, dq: Array, reference: Reference) -> tuple[Array, Signals]:
+        q_d, dq_d, ddq_d = reference
+        demanded = ddq_d - 2 * pole * (dq - dq_d) - pole**2 * (q - q_d)
+        return inverse(q, dq, demanded), {}
+
+    settings = {"rate": pole}
+    return Controller("computed torque", robot, torque, period=positive("period", period), settings=settings)
+
+
+def pd_gravity(robot: Robot, *, gain: ArrayLike, rate: float, period: float = 1e-3) -> Controller:
+    """Return PD control with gravity compensation: tau = g(q) - gain (e + de / rate).
+
+    Args:
+        robot: The model; only its gravity torque is used.
+        gain: Stiffness, N m/rad or N/m: a number or one for each joint.
+        rate: 1/s: damping is gain / rate.
+        period: Sampling period, s.
+    """
+    stiffness = gain_vector("gain", gain, robot.n)
+    damping = stiffness / positive("rate", rate)
+    gravity = compile_kernel(robot, "gravity_torque")
+
+    def torque(estimate: Array, q: Array, dq: Array, reference: Reference) -> tuple[Array, Signals]:
+        q_d, dq_d, _ = reference
+        return gravity(q) - stiffness * (q - q_d) - damping * (dq - dq_d), {}
+
+    settings = {"gain": stiffness.tolist(), "rate": rate}
+    return Controller("PD with gravity", robot, torque, period=positive("period", period), settings=settings)

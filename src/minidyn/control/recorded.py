@@ -1,0 +1,153 @@
+"""Adaptive laws as recorded programs: torque and rate of the estimate in one straight line of arithmetic.
+
+So a step costs one call of machine code from Python, batches run side by side in vector registers, and the same program
+is printed as C for the robot's own controller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.base.base_map import BaseMap
+from minidyn.control.natural import NaturalLinks
+from minidyn.control.unknowns import Unknowns
+from minidyn.dynamics.forward import solve_symmetric
+from minidyn.dynamics.record import build
+from minidyn.dynamics.vectors import Scalar
+from minidyn.graph.function import Function
+from minidyn.graph.scalar import Graph, sign
+from minidyn.model.robot import Robot
+
+__all__ = ["AdaptiveLaw"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class AdaptiveLaw:
+    """An adaptive law with its settings; its methods record it.
+
+    Attributes:
+        kind: "slotine_li", "modified" or "craig".
+        robot: The model.
+        unknowns: What is estimated.
+        base: Where base parameters are estimated, their map.
+        rate: λ.
+        gain: K (n,); None for K = λ M̂ and for Craig's law.
+        adaptation: Γ (k,).
+        natural: Links whose estimate moves along the natural metric.
+    """
+
+    kind: str
+    robot: Robot
+    unknowns: Unknowns
+    base: BaseMap | None
+    rate: float
+    gain: Array | None
+    adaptation: Array
+    natural: NaturalLinks | None = None
+
+    def flow(self) -> Function:
+        """Return (estimate, q, dq, q_d, dq_d, ddq_d) -> (tau, rate); Craig's also takes ddq, before q_d."""
+        graph = Graph()
+        inputs = self._inputs(graph)
+        return graph.function("flow", dict(zip(("tau", "rate"), self._laws(inputs))))
+
+    def step(self, period: float, lower: Array, upper: Array) -> Function:
+        """Return the same arguments -> (tau, next estimate): one sampled step, bounds included."""
+        graph = Graph()
+        inputs = self._inputs(graph)
+        tau, rate = self._laws(inputs)
+        moved = []
+        for value, change, low, high in zip(inputs["estimate"], rate, lower, upper):
+            new = value + period * change
+            if np.isfinite(low):
+                new = low + 0.5 * ((new - low) + (new - low) * sign(new - low))
+            if np.isfinite(high):
+                new = high - 0.5 * ((high - new) + (high - new) * sign(high - new))
+            moved.append(new)
+        return graph.function("control_step", {"tau": tau, "next_estimate": moved})
+
+    def torque(self) -> Function:
+        """Return the arguments of `flow` without ddq -> tau alone."""
+        graph = Graph()
+        inputs = self._inputs(graph, with_acceleration=False)
+        Y, _ = self._regressor(inputs)
+        return graph.function("torque", {"tau": self._torque(inputs, Y)})
+
+    def _inputs(self, graph: Graph, with_acceleration: bool = True) -> dict[str, list[Scalar]]:
+        names = ["q", "dq", *(("ddq",) if self.kind == "craig" and with_acceleration else ()), "q_d", "dq_d", "ddq_d"]
+        inputs: dict[str, list[Scalar]] = {"estimate": list(graph.inputs("estimate", len(self.unknowns.names)))}
+        inputs |= {name: list(graph.inputs(name, self.robot.n)) for name in names}
+        return inputs
+
+    def _laws(self, inputs: dict[str, list[Scalar]]) -> tuple[list[Scalar], list[Scalar]]:
+        Y, s = self._regressor(inputs)
+        tau = self._torque(inputs, Y)
+        if self.kind == "craig":
+            measured = self._columns("regressor", {name: inputs[name] for name in ("q", "dq", "ddq")})
+            phi = self._full(inputs["estimate"])
+            M = build(self.robot, "inertia_matrix", {"q": inputs["q"]}, phi)
+            Y, s = measured, solve_symmetric(M, s)
+        power = [_sum([s[i] * Y[i][k] for i in range(self.robot.n)]) for k in range(len(Y[0]))]
+        gradient = [_weighted(self.unknowns.directions[:, k], power) for k in range(len(self.unknowns.names))]
+        rate = [-(float(gamma) * value) for gamma, value in zip(self.adaptation, gradient)]
+        if self.natural is not None:
+            rate = self.natural.turned(inputs["estimate"], gradient, rate, self.adaptation)
+        return tau, rate
+
+    def _regressor(self, inputs: dict[str, list[Scalar]]) -> tuple[list[list[Scalar]], list[Scalar]]:
+        """Return the law's regressor and s = dq - dq_r."""
+        q, dq, q_d, dq_d, ddq_d = (inputs[name] for name in ("q", "dq", "q_d", "dq_d", "ddq_d"))
+        dq_r = [v - self.rate * (x - y) for v, x, y in zip(dq_d, q, q_d)]
+        ddq_r = [a - self.rate * (x - y) for a, x, y in zip(ddq_d, dq, dq_d)]
+        s = [x - y for x, y in zip(dq, dq_r)]
+        if self.kind == "slotine_li":
+            states = {"q": q, "dq": dq, "dqr": dq_r, "ddqr": ddq_r}
+            return self._columns("slotine_li_regressor", states), s
+        demanded = ddq_r if self.gain is not None else [a - self.rate * x for a, x in zip(ddq_r, s)]
+        return self._columns("regressor", {"q": q, "dq": dq, "ddq": demanded}), s
+
+    def _columns(self, what: str, states: dict[str, list[Scalar]]) -> list[list[Scalar]]:
+        base = self.base
+        columns = None if base is None else self.robot.layout.indices(base.kept)
+        combine = None if base is None else base.unmixing
+        Y: list[list[Scalar]] = build(self.robot, what, states, columns=columns, combine=combine)
+        return Y
+
+    def _torque(self, inputs: dict[str, list[Scalar]], Y: list[list[Scalar]]) -> list[Scalar]:
+        vector = self._vector(inputs["estimate"])
+        tau = [_sum([entry * value for entry, value in zip(row, vector)]) for row in Y]
+        if self.gain is None:
+            return tau
+        s = [
+            (v - w) + self.rate * (x - y)
+            for v, w, x, y in zip(inputs["dq"], inputs["dq_d"], inputs["q"], inputs["q_d"])
+        ]
+        return [value - float(k) * x for value, k, x in zip(tau, self.gain, s)]
+
+    def _vector(self, estimate: list[Scalar]) -> list[Scalar]:
+        known, directions = self.unknowns.known, self.unknowns.directions
+        return [float(constant) + _weighted(row, estimate) for constant, row in zip(known, directions)]
+
+    def _full(self, estimate: list[Scalar]) -> list[Scalar]:
+        """Standard parameters that give the same torques as the estimate."""
+        vector = self._vector(estimate)
+        if self.base is None:
+            return vector
+        columns = [self.base.lift(unit) for unit in np.eye(len(vector))]
+        return [_weighted(row, vector) for row in np.stack(columns, axis=1)]
+
+
+def _sum(terms: list[Scalar]) -> Scalar:
+    total: Scalar = 0.0
+    for term in terms:
+        total = total + term
+    return total
+
+
+def _weighted(weights: Array, values: list[Scalar]) -> Scalar:
+    return _sum([float(weight) * value for weight, value in zip(weights, values) if weight != 0.0])

@@ -1,0 +1,207 @@
+"""Controllers: every law on several robots, their promises, and what they refuse."""
+
+import ctypes
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import minidyn as md
+from minidyn import control
+from minidyn.errors import NotRealizable, UnknownName
+from minidyn.experiment.simulate import Payload, simulate
+from minidyn.experiment.trajectory import fourier, hold
+from minidyn.model.inertia import from_body, realizability
+
+ROBOTS = ("puma4", "two_link", "stanford", "panda")
+
+
+def slow(robot):
+    return fourier(robot, seed=3, period=8.0, speed=1.0)
+
+
+def scaled_gain(robot):
+    """A gain that suits each joint: some multiple of its own inertia."""
+    q, _, _ = slow(robot)(np.linspace(0, 8, 50))
+    return 20 * np.diagonal(md.inertia_matrix(robot, q), axis1=-2, axis2=-1).mean(axis=0)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_laws_with_a_right_model_keep_to_the_trajectory(name) -> None:
+    robot = md.load(name)
+    gain = scaled_gain(robot)
+    laws = [
+        control.computed_torque(robot, rate=20),
+        control.slotine_li(robot, rate=10, gain=gain, adaptation=1e-6),
+        control.modified_slotine_li(robot, rate=20, adaptation=1e-6),
+        control.modified_slotine_li(robot, rate=10, gain=gain, adaptation=1e-6),
+        control.slotine_li(robot, rate=10, gain=gain, adaptation=1e-6, base=md.base_parameters(robot)),
+    ]
+    for law in laws:
+        recording = simulate(robot, law, slow(robot), 1.0)
+        assert np.abs(recording.telemetry["error"]).max() < 5e-3, law
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_wrong_models_are_corrected_by_adaptation(name) -> None:
+    """In continuous time, from a model 30 % too light, the error at the end is far below that of a fixed model."""
+    robot = md.load(name)
+    wrong = robot.with_parameters(0.7 * robot.values)
+    gain = scaled_gain(robot)
+    trajectory = slow(robot)
+
+    def last_error(law) -> float:
+        recording = simulate(robot, law, trajectory, 3.0, dt=2e-3, control="continuous", check=True)
+        if "lyapunov" in recording.telemetry:
+            value = recording.telemetry["lyapunov"]
+            assert np.all(np.diff(value) <= 1e-6 * value[0])
+        return float(np.abs(recording.telemetry["error"][-300:]).max())
+
+    adaptation = np.maximum(np.abs(robot.values), 1e-3)
+    fixed = last_error(control.slotine_li(wrong, rate=10, gain=gain, adaptation=1e-9))
+    adaptive = last_error(control.slotine_li(wrong, rate=10, gain=gain, adaptation=adaptation))
+    assert adaptive < 0.5 * fixed
+
+
+def test_pd_with_gravity_holds_a_robot_still() -> None:
+    robot = md.load("panda")
+    start = np.full(7, 0.4)
+    law = control.pd_gravity(robot, gain=50 * np.array([4, 4, 3, 3, 1, 1, 0.2]), rate=20)
+    recording = simulate(robot, law, hold(start), 2.0, q0=start + 0.05)
+    assert np.abs(recording.telemetry["error"][-1]).max() < 1e-2 < np.abs(recording.telemetry["error"][0]).max()
+
+
+def test_slotine_li_law_is_the_formula() -> None:
+    robot = md.load("stanford")
+    rng = np.random.default_rng(0)
+    q, dq, q_d, dq_d, ddq_d = rng.normal(size=(5, robot.n))
+    theta = rng.normal(size=len(robot.parameter_names))
+    K = np.arange(1.0, 7.0)
+    law = control.slotine_li(robot, rate=3.0, gain=K, adaptation=0.2, initial=theta)
+    state, torque, telemetry = law(law.start, control.Measurement(0.0, q, dq), (q_d, dq_d, ddq_d))
+    dq_r, ddq_r = dq_d - 3 * (q - q_d), ddq_d - 3 * (dq - dq_d)
+    s = dq - dq_r
+    M, C = md.inertia_matrix(robot, q, theta), md.coriolis_matrix(robot, q, dq, theta)
+    np.testing.assert_allclose(torque, M @ ddq_r + C @ dq_r + md.gravity_torque(robot, q, theta) - K * s, rtol=1e-9)
+    unit = np.eye(len(theta))
+    columns = np.stack(
+        [
+            md.inertia_matrix(robot, q, e) @ ddq_r
+            + md.coriolis_matrix(robot, q, dq, e) @ dq_r
+            + md.gravity_torque(robot, q, e)
+            for e in unit
+        ],
+        axis=1,
+    )
+    np.testing.assert_allclose(state, theta - law.period * 0.2 * columns.T @ s, atol=1e-10)
+    np.testing.assert_allclose(telemetry["error"], q - q_d)
+
+
+def test_craig_law_is_the_formula() -> None:
+    robot = md.load("two_link")
+    rng = np.random.default_rng(1)
+    q, dq, ddq, q_d, dq_d, ddq_d = rng.normal(size=(6, robot.n))
+    unknown = ["ZZ1", "MX2", "ZZ2"]
+    law = control.craig(robot, rate=4.0, adaptation=0.5, unknown=unknown)
+    state, torque, _ = law(law.start, control.Measurement(0.0, q, dq, ddq), (q_d, dq_d, ddq_d))
+    demanded = ddq_d - 8 * (dq - dq_d) - 16 * (q - q_d)
+    np.testing.assert_allclose(torque, md.inverse_dynamics(robot, q, dq, demanded), rtol=1e-9)
+    Y = md.regressor(robot, q, dq, ddq)[:, [robot.parameter_names.index(name) for name in unknown]]
+    filtered = np.linalg.solve(md.inertia_matrix(robot, q), (dq - dq_d) + 4 * (q - q_d))
+    np.testing.assert_allclose(state, law.start - law.period * 0.5 * Y.T @ filtered, rtol=1e-9)
+
+
+def test_natural_adaptation_keeps_links_realizable() -> None:
+    """With the same large gain the plain gradient leaves the realizable set and the natural one does not."""
+    robot = md.load("ur10e")
+    wrong = robot.with_parameters(0.5 * robot.values)
+    gain = scaled_gain(robot)
+
+    def smallest(consistent: bool, adaptation: float) -> float:
+        law = control.slotine_li(wrong, rate=10, gain=gain, adaptation=adaptation, consistent=consistent)
+        recording = simulate(robot, law, slow(robot), 1.0, dt=1e-3, control="continuous")
+        estimates = recording.telemetry["estimate"][::20].reshape(-1, robot.n, 10)
+        assert np.abs(estimates[-1] - estimates[0]).max() > 1e-3
+        return min(realizability(ten).smallest_eigenvalue for estimate in estimates for ten in estimate)
+
+    assert smallest(True, 0.05) > 0
+    assert smallest(False, 1.0) < 0
+
+
+def test_unknown_load_is_found() -> None:
+    """The mass of a load with a known centre, on a robot that carries it as a body of its own."""
+    robot = md.load("panda")
+    com = [0.0, 0.02, 0.1]
+    model = robot.with_load(parameters=np.zeros(10))
+    truth = robot.with_load(parameters={"mass": 1.5, "com": com})
+    unknown = {"load": control.point_mass(model, com, "load")}
+    law = control.modified_slotine_li(model, rate=30, adaptation=5.0, unknown=unknown, initial=0.3)
+    assert law.estimated == ("load",)
+    recording = simulate(truth, law, slow(robot), 4.0, dt=2e-3, control="continuous", check=True)
+    assert recording.telemetry["estimate"][-1, 0] == pytest.approx(1.5, abs=0.01)
+    assert recording.notices == ()
+
+
+def test_a_payload_picked_up_during_a_run_disturbs_a_fixed_model() -> None:
+    robot = md.load("puma4")
+    law = control.computed_torque(robot, rate=20)
+    load = from_body(0.5, [0.2, 0, 0], np.zeros((3, 3)))
+    recording = simulate(robot, law, slow(robot), 2.0, payload=Payload(1.0, load))
+    error = np.abs(recording.telemetry["error"]).max(axis=1)
+    assert error[:990].max() < 1e-3
+    assert error[1100:].max() > 5e-3
+    assert Payload(1.0, load).on(robot).links[-1].mass == pytest.approx(robot.links[-1].mass + 0.5)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_generated_step_is_the_step(tmp_path) -> None:
+    robot = md.load("two_link")
+    law = control.modified_slotine_li(
+        robot, rate=5, adaptation=2.0, unknown=["ZZ1", "MX2"], initial=[0.4, 0.2], lower=[0.39, -1], upper=[1, 0.21]
+    )
+    (tmp_path / "step.c").write_text(law.source("c"))
+    library = tmp_path / "step.so"
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC"]
+    subprocess.run(["gcc", *flags, str(tmp_path / "step.c"), "-o", str(library), "-lm"], check=True)
+    step = ctypes.CDLL(str(library)).two_link_control_step
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(50):
+        q, dq, q_d, dq_d, ddq_d = 8 * rng.normal(size=(5, 2))
+        state, torque, _ = law(law.start, control.Measurement(0.0, q, dq), (q_d, dq_d, ddq_d))
+        tau, moved = np.zeros(2), np.zeros(2)
+        arrays = [law.start, q, dq, q_d, dq_d, ddq_d, tau, moved]
+        step(*[np.ascontiguousarray(a).ctypes.data_as(ctypes.c_void_p) for a in arrays[:6]],
+             *[a.ctypes.data_as(ctypes.c_void_p) for a in arrays[6:]])  # fmt: skip
+        np.testing.assert_allclose(tau, torque, rtol=1e-10)
+        np.testing.assert_allclose(moved, state, rtol=1e-10)
+        hits += int(state[0] == 0.39 or state[1] == 0.21)
+    assert hits > 5
+
+
+def test_refusals() -> None:
+    robot = md.load("puma4")
+    with pytest.raises(md.MinidynError, match="rate: expected a positive number, got -1"):
+        control.computed_torque(robot, rate=-1)
+    with pytest.raises(md.MinidynError, match="gain"):
+        control.slotine_li(robot, rate=1, gain=[1, 2], adaptation=1)
+    with pytest.raises(UnknownName, match="did you mean 'M4'"):
+        control.modified_slotine_li(robot, rate=1, adaptation=1, unknown=["m4"])
+    law = control.craig(robot, rate=1, adaptation=1, unknown=["M4"])
+    with pytest.raises(md.MinidynError, match="reads accelerations"):
+        law(law.start, control.Measurement(0.0, np.zeros(4), np.zeros(4)), (np.zeros(4),) * 3)
+    with pytest.raises(NotRealizable, match="link"):
+        control.slotine_li(robot, rate=1, gain=1, adaptation=1, consistent=True)
+    with pytest.raises(md.MinidynError, match="unknown"):
+        control.computed_torque(md.load("rx90"), rate=1)
+
+
+def test_singular_inertia_is_named() -> None:
+    """With its mass on joint 4's axis the inertia matrix of puma4 is singular: the run says so instead of NaN."""
+    robot = md.load("puma4")
+    values = robot.values.copy()
+    values[robot.layout.links[-1]] = from_body(1.0, [0, 0, 0], np.zeros((3, 3)))
+    singular = robot.with_parameters(values)
+    with pytest.raises(md.MinidynError, match=r"joint4.*inertia matrix is singular"):
+        simulate(singular, control.computed_torque(robot, rate=10), slow(robot), 0.1)
