@@ -1,23 +1,30 @@
 """Dynamics of robots with loops that are not given as functions: passive joints are solved for outside the kernel.
 
 The tree's own kernels run on all joints; G and Ġ of the solved loop carry the results to the active joints:
-dq_all = G dq, ddq_all = G ddq + Ġ dq, tau = Gᵀ tau_all, Y = Gᵀ Y_all, M = Gᵀ M_all G (Gautier1991, closed loops).
+dq_all = G dq, ddq_all = G ddq + Ġ dq, tau = Gᵀ tau_all, Y = Gᵀ Y_all, M = Gᵀ M_all G (Gautier1991, closed loops), and
+C = Gᵀ C_all G + Gᵀ M_all Ġ, which are the Christoffel symbols of M again: Ṁ - 2C stays skew-symmetric.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from minidyn.errors import ShapeError, Unsupported
+from minidyn.model.loops import loop_jacobian, solve_loops
 from minidyn.model.robot import Robot
 
 if TYPE_CHECKING:
     from minidyn.dynamics.kernel import BaseColumns
 
 __all__ = ["REGRESSORS", "implicit_call"]
+
+Array = NDArray[np.float64]
 
 REGRESSORS = (
     *("regressor", "base_regressor"),
@@ -35,80 +42,168 @@ def implicit_call(
     base: BaseColumns | None,
     link: str | int | None,
 ) -> Any:
-    """Compute a function of a robot with implicit loops; same shapes as without them."""
-    from minidyn.dynamics import functions as tree_functions
-    from minidyn.model.loops import loop_motion
+    """Compute a function of a robot with implicit loops; same shapes as without them.
 
-    tree = robot.open_loops()
-    states = [np.asarray(array, dtype=float) for array in arrays]
-    for array in states:
-        if array.ndim == 0 or array.shape[-1] != robot.n:
-            raise ShapeError(f"{what}: got shape {array.shape}, expected (..., {robot.n})")
-    states = [np.ascontiguousarray(array) for array in np.broadcast_arrays(*states)]
-    q = states[0]
-    dq = states[1] if len(states) > 1 else np.zeros_like(q)
-    q_all, G, drift = loop_motion(robot, q, dq)
-    dq_all = np.einsum("...ij,...j->...i", G, dq)
-
-    def project(tau_all: Any) -> Any:
-        return np.einsum("...ij,...i->...j", G, tau_all)
-
-    def project_columns(matrix: Any, Y_all: Any) -> Any:
-        return np.einsum("...ki,...kp->...ip", matrix, Y_all)
-
-    own = robot.values if parameters is None else parameters
-    result: Any
-    if what == "inverse_dynamics":
-        ddq_all = np.einsum("...ij,...j->...i", G, states[2]) + drift
-        result = project(tree_functions.inverse_dynamics(tree, q_all, dq_all, ddq_all, own))
-    elif what == "gravity_torque":
-        result = project(tree_functions.gravity_torque(tree, q_all, own))
-    elif what == "inertia_matrix":
-        M_all = tree_functions.inertia_matrix(tree, q_all, own)
-        result = np.einsum("...ki,...kl,...lj->...ij", G, M_all, G)
-    elif what == "forward_dynamics":
-        M_all = tree_functions.inertia_matrix(tree, q_all, own)
-        M = np.einsum("...ki,...kl,...lj->...ij", G, M_all, G)
-        bias = project(tree_functions.inverse_dynamics(tree, q_all, dq_all, drift, own))
-        result = np.linalg.solve(M, (states[2] - bias)[..., None])[..., 0]
-    elif what == "momentum_regressor":
-        W_all, rest_all = tree_functions._call(tree, what, (q_all, dq_all), None, None, base)
-        rates = np.stack([_drift_along(robot, q, dq, axis) for axis in np.eye(robot.n)], axis=-1)  # dG/dt
-        rest = project_columns(G, rest_all) - project_columns(rates, W_all)
-        result = project_columns(G, W_all), rest
-    elif what == "slotine_li_regressor":
-        dqr_all = np.einsum("...ij,...j->...i", G, states[2])
-        ddqr_all = np.einsum("...ij,...j->...i", G, states[3]) + _drift_along(robot, q, dq, states[2])
-        Y_all = tree_functions._call(tree, what, (q_all, dq_all, dqr_all, ddqr_all), None, None, base)
-        result = project_columns(G, Y_all)
-    elif what in REGRESSORS:
-        ddq_all = np.einsum("...ij,...j->...i", G, states[2]) + drift
-        result = project_columns(G, tree_functions._call(tree, what, (q_all, dq_all, ddq_all), None, None, base))
-    elif what == "energy":
-        result = tree_functions.energy(tree, q_all, dq_all, own)
-    elif what == "energy_regressor":
-        result = tree_functions.energy_regressor(tree, q_all, dq_all)
-    elif what == "forward_kinematics":
-        result = tree_functions.forward_kinematics(tree, q_all, link)
-    elif what == "jacobian":
-        result = tree_functions.jacobian(tree, q_all, link) @ G
-    else:
+    A sample whose positions are not finite gives NaN; one at which a loop cannot be closed raises LoopError.
+    """
+    compute = _Closed.functions().get(what)
+    if compute is None:
         raise Unsupported(
             f"{what} of robot {robot.name!r}: its loops are solved numerically; give the passive joints as functions "
             "of the active ones in the robot's file"
         )
-    if out is None:
-        return result
-    for target, value in zip(out, result) if isinstance(result, tuple) else ((out, result),):
-        if target.shape != np.shape(value):
-            raise ShapeError(f"{what}: out has shape {target.shape}, expected {np.shape(value)}")
-        target[...] = value
-    return out
+    states, batch = _rows(robot, what, arrays)
+    known = np.asarray(np.isfinite(states[0]).all(axis=-1))
+    closed = _Closed.solve(robot, [part[known] for part in states], parameters, base, link)
+    found = compute(closed)
+    results = []
+    for part in found if isinstance(found, tuple) else (found,):
+        full = np.full((len(known), *part.shape[1:]), np.nan)
+        full[known] = part
+        results.append(full.reshape(*batch, *part.shape[1:]))
+    if out is not None:
+        for target, value in zip(out if isinstance(out, tuple | list) else (out,), results):
+            if np.shape(target) != value.shape:
+                raise ShapeError(f"{what}: out has shape {np.shape(target)}, expected {value.shape}")
+            target[...] = value
+        return out
+    return tuple(results) if isinstance(found, tuple) else results[0]
 
 
-def _drift_along(robot: Robot, q: Any, dq: Any, other: Any) -> Any:
-    """Return dG/dt times `other` for speeds dq: the polar form of the drift dG/dt dq, which is quadratic in dq."""
-    from minidyn.model.loops import loop_motion
+def _rows(robot: Robot, what: str, arrays: tuple[ArrayLike, ...]) -> tuple[list[Array], tuple[int, ...]]:
+    """Return the arrays as rows (N, n), and the leading shape they had together."""
+    states = [np.asarray(array) for array in arrays]
+    for array in states:
+        if array.dtype.kind not in "fiub":
+            raise ShapeError(f"{what}: dtype {array.dtype}, expected real numbers")
+        if array.ndim == 0 or array.shape[-1] != robot.n:
+            raise ShapeError(f"{what}: got shape {array.shape}, expected (..., {robot.n})")
+    try:
+        batch = np.broadcast_shapes(*(array.shape[:-1] for array in states))
+    except ValueError:
+        shapes = ", ".join(str(array.shape) for array in states)
+        raise ShapeError(f"{what}: leading axes do not broadcast: {shapes}") from None
+    return [np.broadcast_to(a, (*batch, robot.n)).reshape(-1, robot.n).astype(float) for a in states], batch
 
-    other = np.broadcast_to(other, np.shape(dq))
-    return 0.25 * (loop_motion(robot, q, dq + other)[2] - loop_motion(robot, q, dq - other)[2])
+
+@lru_cache(maxsize=32)
+def _tree(robot: Robot) -> Robot:
+    return robot.open_loops()
+
+
+@dataclass(frozen=True)
+class _Closed:
+    """A batch of states with the loops closed; `..._all` are of all joints of the opened tree."""
+
+    robot: Robot
+    tree: Robot
+    states: list[Array]
+    positions: Array  # of every joint, for the loops
+    q_all: Array
+    G: Array
+    drift: Array
+    parameters: ArrayLike
+    base: BaseColumns | None
+    link: str | int | None
+
+    @staticmethod
+    def solve(
+        robot: Robot,
+        states: list[Array],
+        parameters: ArrayLike | None,
+        base: BaseColumns | None,
+        link: str | int | None,
+    ) -> _Closed:
+        tree = _tree(robot)
+        own = list(tree.independent)
+        positions = solve_loops(robot, states[0])
+        G, drift = loop_jacobian(robot, positions, states[1] if len(states) > 1 else None)
+        values = robot.values if parameters is None else parameters
+        return _Closed(robot, tree, states, positions, positions[:, own], G[:, own], drift[:, own], values, base, link)
+
+    @staticmethod
+    def functions() -> dict[str, Callable[[_Closed], Any]]:
+        return {
+            "inverse_dynamics": _Closed.inverse_dynamics,
+            "gravity_torque": lambda s: s.project(s.run("gravity_torque", s.q_all)),
+            "inertia_matrix": _Closed.inertia_matrix,
+            "coriolis_matrix": _Closed.coriolis_matrix,
+            "forward_dynamics": _Closed.forward_dynamics,
+            "momentum_regressor": _Closed.momentum_regressor,
+            "slotine_li_regressor": _Closed.slotine_li_regressor,
+            "energy": lambda s: s.run("energy", s.q_all, s.dq_all),
+            "energy_regressor": lambda s: s.run("energy_regressor", s.q_all, s.dq_all),
+            "forward_kinematics": lambda s: s.run("forward_kinematics", s.q_all),
+            "jacobian": lambda s: s.run("jacobian", s.q_all) @ s.G,
+            **{what: _regressor(what) for what in REGRESSORS},
+        }
+
+    # ------------------------------------------------------------ carrying over
+
+    def run(self, what: str, *arrays: Array) -> Any:
+        """Compute a function of the opened tree."""
+        from minidyn.dynamics.functions import _call
+        from minidyn.dynamics.record import WHAT
+
+        values = self.parameters if WHAT[what].parameters else None
+        return _call(self.tree, what, arrays, values, None, self.base, self.link)
+
+    def spread(self, rates: Array) -> Array:
+        """G times rates of the independent joints."""
+        return np.asarray(np.einsum("nij,nj->ni", self.G, rates))
+
+    def project(self, columns: Array) -> Array:
+        """Gᵀ times torques (N, m) or columns (N, m, p) of all joints."""
+        return np.asarray(np.einsum("nij,ni...->nj...", self.G, columns))
+
+    @property
+    def dq_all(self) -> Array:
+        return self.spread(self.states[1])
+
+    def drift_along(self, other: Array) -> Array:
+        """Return Ġ times `other`: the polar form of Ġ dq, which is quadratic in dq."""
+        dq = self.states[1]
+        ahead, behind = (loop_jacobian(self.robot, self.positions, dq + way * other)[1] for way in (1.0, -1.0))
+        return np.asarray(0.25 * (ahead - behind)[:, list(self.tree.independent)])
+
+    @property
+    def G_rate(self) -> Array:
+        """Ġ (N, m, n)."""
+        unit = np.eye(self.robot.n)
+        return np.stack([self.drift_along(np.broadcast_to(axis, self.states[1].shape)) for axis in unit], axis=-1)
+
+    # ------------------------------------------------------------ functions
+
+    def inverse_dynamics(self) -> Array:
+        ddq_all = self.spread(self.states[2]) + self.drift
+        return self.project(self.run("inverse_dynamics", self.q_all, self.dq_all, ddq_all))
+
+    def inertia_matrix(self) -> Array:
+        M = self.project(self.run("inertia_matrix", self.q_all) @ self.G)
+        return np.asarray(0.5 * (M + np.swapaxes(M, -1, -2)))  # symmetric to the last digit
+
+    def coriolis_matrix(self) -> Array:
+        C_all = self.run("coriolis_matrix", self.q_all, self.dq_all)
+        M_all = self.run("inertia_matrix", self.q_all)
+        return self.project(C_all @ self.G + M_all @ self.G_rate)
+
+    def forward_dynamics(self) -> Array:
+        bias = self.project(self.run("inverse_dynamics", self.q_all, self.dq_all, self.drift))
+        found = np.linalg.solve(self.inertia_matrix(), (self.states[2] - bias)[..., None])
+        return np.asarray(found[..., 0], dtype=float)
+
+    def momentum_regressor(self) -> tuple[Array, Array]:
+        W_all, rest_all = self.run("momentum_regressor", self.q_all, self.dq_all)
+        return self.project(W_all), self.project(rest_all) - np.einsum("nij,nip->njp", self.G_rate, W_all)
+
+    def slotine_li_regressor(self) -> Array:
+        dqr, ddqr = self.states[2], self.states[3]
+        ddqr_all = self.spread(ddqr) + self.drift_along(dqr)
+        return self.project(self.run("slotine_li_regressor", self.q_all, self.dq_all, self.spread(dqr), ddqr_all))
+
+
+def _regressor(what: str) -> Callable[[_Closed], Array]:
+    def compute(s: _Closed) -> Array:
+        return s.project(s.run(what, s.q_all, s.dq_all, s.spread(s.states[2]) + s.drift))
+
+    return compute

@@ -127,7 +127,7 @@ def solve_loops(robot: Robot, q: ArrayLike, start: ArrayLike | None = None) -> A
             f": {left[worst]:.3g} (m, rad) remain; the position is out of reach, or give a start nearer to it"
         )
     q_all = np.asarray(evaluate(coordinates.position, np.concatenate([flat, solution], axis=-1)))
-    return q_all.reshape(*positions.shape[:-1], -1)
+    return q_all.reshape(*positions.shape[:-1], len(robot.joints))
 
 
 def _reference(robot: Robot) -> Array:

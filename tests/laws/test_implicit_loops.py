@@ -1,0 +1,268 @@
+"""Loops: solved numerically, given as linear functions, or given as formulas, they are the same robot.
+
+Passive joints by solving and by formula go different ways through the library, so that each checks the other; a
+Lagrangian built from point masses with finite differences checks both.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+
+import minidyn as md
+from minidyn.dynamics.record import record
+from minidyn.errors import LoopError, ShapeError
+from minidyn.graph.derivative import jvp
+from minidyn.graph.evaluate import evaluate
+from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
+from minidyn.model.geometry import Step, Steps
+from minidyn.model.loops import check_loops
+from minidyn.model.robot import Robot
+from robot_cases import random_body, relative_error
+
+RIGHT = math.pi / 2
+PRECISE = 1e-10  # what Newton's method leaves of a loop, seen in torques
+
+
+def built(name: str, joints: list[LooseJoint], loop: LooseLoop, solved: bool, base: Steps = ()) -> Robot:
+    """Return the robot with its passive joints given as functions, or left to be solved for."""
+    rng = np.random.default_rng(31)
+    names = ["base", *(joint.child for joint in joints)]
+    links = [LooseLink(link, "test", None if link == "base" else random_body(rng)) for link in names]
+    made = []
+    for joint in joints:
+        drive = {symbol: float(rng.uniform(0.1, 1.0)) for symbol in ("Ia", "Fv", "Fc")}
+        function = {"leaders": None, "formula": "", "offset": 0.0} if solved and joint.passive else {}
+        made.append(LooseJoint(**{**joint.__dict__, "drive_values": drive, **function}))
+    return assemble(name, links, made, loops=[loop], gravity=(0.3, -1.0, -9.81), base=base)
+
+
+def parallelogram(solved: bool) -> Robot:
+    """Two cranks and a coupler on a turning base, with an arm behind: linear functions."""
+    joints = [
+        LooseJoint("swing", "test", "revolute", "base", "column"),
+        LooseJoint("crank", "test", "revolute", "column", "left", (Step("rx", RIGHT), Step("rz", 0.9))),
+        LooseJoint(
+            "rod", "test", "revolute", "left", "bar", (Step("tx", 0.4), Step("rz", -0.9)), passive=True,
+            leaders={"crank": -1.0},
+        ),
+        LooseJoint(
+            "rear", "test", "revolute", "column", "right", (Step("rx", RIGHT), Step("tx", 0.7), Step("rz", 0.9)),
+            passive=True, leaders={"crank": 1.0},
+        ),
+        LooseJoint("elbow", "test", "revolute", "bar", "arm", (Step("tx", 0.7), Step("rx", 0.5)), motion="ry"),
+    ]  # fmt: skip
+    loop = LooseLoop(
+        "bars", "test", "bar", (Step("tx", 0.7),), "right", (Step("tx", 0.4),), "point", ("rod", "rear"), (0.0, 0.0)
+    )
+    return built("parallelogram", joints, loop, solved)
+
+
+def slider_crank(solved: bool) -> Robot:
+    """A crank r, a rod l and a slider: formulas with atan2 and sqrt; the loop drifts (Ġ is not zero)."""
+    r, length = 0.3, 0.8
+    height = f"sqrt({length**2} - {r**2}*sin(crank)*sin(crank))"
+    joints = [
+        LooseJoint("turn", "test", "revolute", "base", "frame", (Step("ry", 0.3),)),
+        LooseJoint("crank", "test", "revolute", "frame", "wheel", (Step("rx", RIGHT),)),
+        LooseJoint(
+            "rod", "test", "revolute", "wheel", "stick", (Step("tx", r),), passive=True,
+            formula=f"-crank - atan2({r}*sin(crank), {height})",
+        ),
+        LooseJoint(
+            "slide", "test", "prismatic", "frame", "block", (Step("rx", RIGHT),), "tx", passive=True,
+            formula=f"{r}*cos(crank) + {height}",
+        ),
+    ]  # fmt: skip
+    loop = LooseLoop(
+        "pin", "test", "stick", (Step("tx", length),), "block", (), "point", ("rod", "slide"), (0.0, r + length)
+    )
+    return built("slider-crank", joints, loop, solved, base=(Step("rz", 0.4), Step("tx", 0.2)))
+
+
+def parallel_arm(solved: bool) -> Robot:
+    """Two parallelograms in a row out of the plane, closed frame on frame: a loop in space."""
+    joints = [
+        LooseJoint("lift", "test", "prismatic", "base", "carriage", motion="tz"),
+        LooseJoint("tilt", "test", "revolute", "carriage", "upper", (Step("ry", 0.4), Step("rx", 0.7))),
+        LooseJoint("level", "test", "revolute", "upper", "plate", (Step("tx", 0.5),), passive=True, formula="-tilt"),
+        LooseJoint(
+            "second", "test", "revolute", "carriage", "lower",
+            (Step("ry", 0.4), Step("rx", 0.7), Step("ty", -0.2)), passive=True, formula="tilt",
+        ),
+        LooseJoint("low", "test", "revolute", "lower", "foot", (Step("tx", 0.5),), passive=True, formula="-tilt"),
+    ]  # fmt: skip
+    loop = LooseLoop(
+        "plate", "test", "plate", (Step("ty", -0.2),), "foot", (), "frame", ("level", "second", "low"), (0.0,) * 3
+    )
+    return built("parallel arm", joints, loop, solved)
+
+
+MAKERS = {"parallelogram": parallelogram, "slider-crank": slider_crank, "parallel arm": parallel_arm}
+
+
+@cache
+def pair(name: str) -> tuple[Robot, Robot]:
+    """The same robot given by functions and left to be solved."""
+    return MAKERS[name](False), MAKERS[name](True)
+
+
+def states(robot: Robot, *batch: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(32)
+    return [0.6 * rng.uniform(-1, 1, (*batch, robot.n)), *rng.normal(size=(2, *batch, robot.n))]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_robots_are_what_they_should_be(name: str) -> None:
+    explicit, solved = pair(name)
+    assert not explicit.implicit_loops
+    assert solved.implicit_loops
+    assert explicit.n == solved.n
+    check_loops(explicit)
+    check_loops(solved)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize(
+    ("what", "number"),
+    [
+        ("inverse_dynamics", 3),
+        ("gravity_torque", 1),
+        ("inertia_matrix", 1),
+        ("coriolis_matrix", 2),
+        ("forward_dynamics", 3),
+        ("regressor", 3),
+        ("energy", 2),
+        ("energy_regressor", 2),
+        ("forward_kinematics", 1),
+        ("jacobian", 1),
+    ],
+)
+def test_solved_loops_equal_functions(name: str, what: str, number: int) -> None:
+    explicit, solved = pair(name)
+    arrays = states(explicit, 2, 4)[:number]
+    ours, theirs = (getattr(md, what)(robot, *arrays) for robot in (solved, explicit))
+    assert relative_error(np.stack(ours), np.stack(theirs)) < PRECISE
+    if what in ("inverse_dynamics", "inertia_matrix", "forward_dynamics", "energy"):
+        values = 1.1 * explicit.values
+        ours, theirs = (getattr(md, what)(robot, *arrays, parameters=values) for robot in (solved, explicit))
+        assert relative_error(np.stack(ours), np.stack(theirs)) < PRECISE
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("solved", [False, True])
+def test_laws_hold_for_loops(name: str, solved: bool) -> None:
+    robot = pair(name)[solved]
+    q, dq, ddq = states(robot, 5)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    assert relative_error(md.regressor(robot, q, dq, ddq) @ robot.values, tau) < 1e-12
+    total = sum(md.energy(robot, q, dq))
+    assert relative_error(md.energy_regressor(robot, q, dq) @ robot.values, total) < 1e-12
+    assert relative_error(md.forward_dynamics(robot, q, dq, tau), ddq) < 1e-9
+    bare = robot.with_drives(friction=())
+    M, C = md.inertia_matrix(bare, q), md.coriolis_matrix(bare, q, dq)
+    assert np.array_equal(M, np.swapaxes(M, -1, -2))
+    parts = (M @ ddq[..., None] + C @ dq[..., None])[..., 0] + md.gravity_torque(bare, q)
+    assert relative_error(parts, md.inverse_dynamics(bare, q, dq, ddq)) < PRECISE
+    step = 1e-5  # central differences: errors of 1e-10
+    rate = (md.inertia_matrix(bare, q + step * dq) - md.inertia_matrix(bare, q - step * dq)) / (2 * step)
+    assert relative_error(rate, C + np.swapaxes(C, -1, -2), scale=float(np.abs(M).max())) < 1e-8
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("solved", [False, True])
+def test_energy_grows_by_the_power_of_the_torques(name: str, solved: bool) -> None:
+    robot = pair(name)[solved].with_drives(friction=())
+    q, dq, ddq = states(robot, 5)
+    step = 1e-5
+    ahead, behind = (sum(md.energy(robot, q + h * dq, dq + h * ddq)) for h in (step, -step))
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    assert relative_error((ahead - behind) / (2 * step), (tau * dq).sum(axis=-1)) < 1e-7
+
+
+def test_lagrange_equations_of_the_slider_crank() -> None:
+    """d/dt dL/ddq - dL/dq by central differences of the energies alone."""
+    robot = slider_crank(False).with_drives(friction=())
+    q, dq, ddq = (part[0] for part in states(robot, 1))
+
+    def momentum(t: float) -> np.ndarray:
+        at, speed = q + t * dq + 0.5 * t * t * ddq, dq + t * ddq
+        return (
+            np.array([md.energy(robot, at, speed + e)[0] - md.energy(robot, at, speed - e)[0] for e in np.eye(robot.n)])
+            / 2.0
+        )
+
+    def lagrangian(at: np.ndarray) -> float:
+        kinetic, potential = md.energy(robot, at, dq)
+        return float(kinetic - potential)
+
+    step = 1e-5
+    slope = np.array([lagrangian(q + step * e) - lagrangian(q - step * e) for e in np.eye(robot.n)]) / (2 * step)
+    tau = (momentum(step) - momentum(-step)) / (2 * step) - slope
+    assert relative_error(md.inverse_dynamics(robot, q, dq, ddq), tau) < 1e-7
+
+
+def test_rates_of_a_formula_are_its_derivatives() -> None:
+    robot = slider_crank(False)
+    q, dq, ddq = states(robot, 6)
+    for link in ("stick", "block"):
+        function = record(robot, "forward_kinematics", link=link)
+        rate = evaluate(jvp(function, ["q"]), q, dq)
+        speed = np.einsum("...ij,...j->...i", md.jacobian(robot, q, link), dq)
+        assert relative_error(speed[:, 3:], rate[:, :3, 3]) < 1e-12
+    # a block of unit mass alone feels its own acceleration: Ġ is in it
+    values = np.zeros(len(robot.layout))
+    values[robot.layout.links[3].start + 9] = 1.0
+    light = robot.with_parameters(values).with_gravity((0, 0, 0))
+    J = md.jacobian(robot, q, "block")[:, 3:]
+    step = 1e-5
+    ahead, behind = (md.jacobian(robot, q + h * dq, "block")[:, 3:] for h in (step, -step))
+    acceleration = np.einsum("nij,nj->ni", J, ddq) + np.einsum("nij,nj->ni", (ahead - behind) / (2 * step), dq)
+    expected = np.einsum("nij,ni->nj", J, acceleration)
+    assert relative_error(md.inverse_dynamics(light, q, dq, ddq), expected) < 1e-8
+
+
+# ---------------------------------------------------------------- edges
+
+
+def test_shapes_nan_and_out() -> None:
+    robot = slider_crank(True)
+    q, dq, ddq = states(robot, 6)
+    clean = md.inverse_dynamics(robot, q, dq, ddq)
+    spoilt = q.copy()
+    spoilt[2, 0] = np.nan
+    result = md.inverse_dynamics(robot, spoilt, dq, ddq)
+    assert np.isnan(result[2]).all()
+    assert relative_error(np.delete(result, 2, axis=0), np.delete(clean, 2, axis=0)) < 1e-9
+    assert np.isnan(md.inertia_matrix(robot, np.full((3, 2), np.nan))).all()
+    assert md.inertia_matrix(robot, np.zeros((0, 2))).shape == (0, 2, 2)
+    assert md.energy(robot, q[0], dq)[0].shape == (6,)
+    assert md.inverse_dynamics(robot, q[0], dq[0], ddq[0]).shape == (2,)
+    out = np.zeros((6, 2))
+    assert md.inverse_dynamics(robot, q, dq, ddq, out=out) is out
+    assert relative_error(out, clean) < 1e-12
+    with pytest.raises(ShapeError, match="out"):
+        md.inverse_dynamics(robot, q, dq, ddq, out=np.zeros((5, 2)))
+    with pytest.raises(ShapeError, match=r"\.\.\., 2\)"):
+        md.inverse_dynamics(robot, np.zeros((6, 3)), dq, ddq)
+    with pytest.raises(ShapeError, match="broadcast"):
+        md.inverse_dynamics(robot, q, dq[:4], ddq)
+    with pytest.raises(ShapeError, match="real"):
+        md.gravity_torque(robot, q + 0j)
+
+
+def test_out_of_reach_is_told() -> None:
+    links = [LooseLink(name, "test", random_body(np.random.default_rng(1))) for name in "abcd"]
+    joints = [
+        LooseJoint("crank", "test", "revolute", "a", "b"),
+        LooseJoint("rod", "test", "revolute", "b", "c", (Step("tx", 0.8),), passive=True),
+        LooseJoint("rocker", "test", "revolute", "a", "d", (Step("tx", 0.9),), passive=True),
+    ]
+    ends = (Step("tx", 0.4),), (Step("tx", 0.4),)
+    loop = LooseLoop("bar", "test", "c", ends[0], "d", ends[1], "point", ("rod", "rocker"), (-0.5, 2.0))
+    robot = assemble("short", links, joints, loops=[loop])
+    with pytest.raises(LoopError, match="bar"):
+        md.gravity_torque(robot, np.array([3.0]))
