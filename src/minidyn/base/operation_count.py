@@ -16,7 +16,7 @@ from minidyn.graph.function import Function
 from minidyn.graph.passes import cheapest, optimise
 from minidyn.model.robot import Robot
 
-__all__ = ["COUNTINGS", "minimal_function", "operation_count"]
+__all__ = ["COUNTINGS", "check_formulation", "minimal_function", "operation_count"]
 
 COUNTINGS = ("executed", "paper")
 
@@ -63,14 +63,24 @@ def _check(what: str, formulation: int | None, counting: str) -> None:
         raise UnknownName("counting", counting, COUNTINGS)
     if what not in MINIMAL_WHAT:
         raise UnknownName("function", what, MINIMAL_WHAT)
+    check_formulation(formulation)
     if formulation is None:
         return
-    if isinstance(formulation, bool) or formulation not in (*FORMULATIONS, MEETING):
-        raise UnknownName("formulation", str(formulation), [str(k) for k in (*FORMULATIONS, MEETING)])
     if what != "inertia_matrix":
         raise MinidynError(f"formulation={formulation}: formulations are of the inertia matrix, not of {what}")
     if counting == "paper" and formulation == MEETING:
         raise Unsupported(f'counting "paper": formulation {MEETING} is not in LinFang1999; give 1 to 5')
+
+
+def check_formulation(formulation: int | None) -> None:
+    """Refuse a formulation that does not exist; None is the cheapest.
+
+    Raises:
+        UnknownName: There is no such formulation.
+    """
+    known = (*FORMULATIONS, MEETING)
+    if formulation is not None and (isinstance(formulation, bool) or formulation not in known):
+        raise UnknownName("formulation", str(formulation), [str(k) for k in known])
 
 
 def _counted(robot: Robot, what: str, formulation: int | None) -> Function:

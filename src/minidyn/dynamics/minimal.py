@@ -34,6 +34,8 @@ MINIMAL_WHAT = ("inertia_matrix", "inverse_dynamics", "gravity_torque", "corioli
 
 Levels: TypeAlias = tuple[int, ...]
 
+_SHORT = 7  # chains up to this length try three starts, longer ones a single one
+
 
 @dataclass(frozen=True)
 class VirtualLinks:
@@ -114,7 +116,7 @@ def _inertia_matrix(
 def cheapest_inertia_matrix(virtual: VirtualLinks, polish: bool = True) -> tuple[Function, Levels]:
     """Return the inertia matrix by formulation 6 with the levels that make it cheapest, and those levels.
 
-    Levels are found by descent from three starts, one column at a time: the result is the same on every machine.
+    Levels are found by descent, one column at a time, from up to three starts: the same on every machine.
 
     Args:
         virtual: The virtual links, by second moments.
@@ -127,15 +129,16 @@ def cheapest_inertia_matrix(virtual: VirtualLinks, polish: bool = True) -> tuple
             found[levels] = record_minimal(virtual, "inertia_matrix", MEETING, levels)
         return found[levels]
 
-    n = len(virtual.rows)
-    for start in _starts(n):
-        best = start
-        improved = True
-        while improved:
-            improved = False
-            for trial in _neighbours(best):
-                if cost(made(trial)) < cost(made(best)):
-                    best, improved = trial, True
+    def descended(levels: Levels) -> None:
+        made(levels)
+        before: Levels | None = None
+        while levels != before:
+            before = levels
+            for column in range(1, len(levels)):
+                levels = min(_column_choices(levels, column), key=lambda choice: (cost(made(choice)), choice))
+
+    for start in _starts(len(virtual.rows)):
+        descended(start)
     ranked = sorted(found, key=lambda levels: (cost(found[levels]), levels))
     if not polish:
         return found[ranked[0]], ranked[0]
@@ -145,13 +148,12 @@ def cheapest_inertia_matrix(virtual: VirtualLinks, polish: bool = True) -> tuple
 
 
 def _starts(n: int) -> Iterator[Levels]:
-    yield (0,) * n
-    yield tuple(max(0, 2 * i - 1) for i in range(n))
     yield tuple(range(n))
+    if n <= _SHORT:
+        yield (0,) * n
+        yield tuple(max(0, 2 * i - 1) for i in range(n))
 
 
-def _neighbours(levels: Levels) -> Iterator[Levels]:
-    for i in range(1, len(levels)):
-        for level in range(2 * i + 1):
-            if level != levels[i]:
-                yield (*levels[:i], level, *levels[i + 1 :])
+def _column_choices(levels: Levels, column: int) -> Iterator[Levels]:
+    for level in range(2 * column + 1):
+        yield (*levels[:column], level, *levels[column + 1 :])

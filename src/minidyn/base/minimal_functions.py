@@ -1,0 +1,239 @@
+"""Dynamics as plain functions of arrays, from standard parameters or from base parameters alone.
+
+The public names `inertia_matrix`, `inverse_dynamics`, `gravity_torque` and `coriolis_matrix` live here because they
+take any base map. Without one they are the functions of :mod:`minidyn.dynamics.functions`. With one, base parameters
+are all that is known: parameters outside the set are never needed, and a serial chain runs the cheapest recursion found
+for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from minidyn.base.base_map import BaseMap
+from minidyn.base.base_parameters import base_parameters
+from minidyn.base.mlc import mlc_base
+from minidyn.base.operation_count import check_formulation, minimal_function
+from minidyn.base.samples import units_of
+from minidyn.base.virtual_links import Carrier, carrier_of, rigid_chain
+from minidyn.dynamics import functions
+from minidyn.dynamics.drives import drive_columns, rotor_inertia_matrix
+from minidyn.dynamics.minimal import MEETING
+from minidyn.errors import MinidynError, NotEquivalent, ShapeError, Unsupported
+from minidyn.graph.function import Function
+from minidyn.graph.native import compile_function
+from minidyn.model.robot import Robot
+
+__all__ = ["coriolis_matrix", "gravity_torque", "inertia_matrix", "inverse_dynamics"]
+
+Array = NDArray[np.float64]
+
+_FOREIGN = 1e-7  # share of a combination that a map may miss by rounding, in the robot's own units
+
+
+def inertia_matrix(
+    robot: Robot,
+    q: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    base: BaseMap | None = None,
+    beta: ArrayLike | None = None,
+    formulation: int | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Return the inertia matrix M (..., n, n), rotors included.
+
+    Args:
+        robot: The robot.
+        q: Positions (..., n).
+        parameters: Standard parameters (p,); None: the robot's own.
+        base: A base map of the robot; M is then computed from base parameters alone.
+        beta: Their values (b,); None: those that `parameters` give.
+        formulation: 1 to 5 as in LinFang1999, 6 meets half-way; None: the cheapest. For serial chains.
+        out: Array (..., n, n) to write into.
+
+    Raises:
+        NotEquivalent: The map does not determine the inertia matrix.
+        Unsupported: A formulation for a robot that is not a serial chain.
+
+    Implements: LinFang1999 Tables I-V.
+    """
+    if base is None and formulation is None and beta is None:
+        return functions.inertia_matrix(robot, q, parameters, out=out)
+    request = _Request(robot, "inertia_matrix", base, beta, parameters, formulation)
+    M: Array = request((q,), functions.inertia_matrix, out)
+    if request.chain is not None and robot.layout.drives:
+        rotors = np.array(rotor_inertia_matrix(robot, list(request.phi)), dtype=float)
+        M += rotors[np.ix_(robot.independent, robot.independent)]
+    return M
+
+
+def inverse_dynamics(
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    ddq: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    base: BaseMap | None = None,
+    beta: ArrayLike | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Return the joint torques (..., n) of a motion: links, rotors and friction.
+
+    Args:
+        robot: The robot.
+        q: Positions (..., n).
+        dq: Speeds (..., n).
+        ddq: Accelerations (..., n).
+        parameters: Standard parameters (p,); None: the robot's own.
+        base: A base map of the robot; torques are then computed from base parameters alone.
+        beta: Their values (b,); None: those that `parameters` give.
+        out: Array (..., n) to write into.
+
+    Raises:
+        NotEquivalent: The map does not determine the torques.
+
+    Implements: LuMeng1993 eq. (66)-(71).
+    """
+    if base is None and beta is None:
+        return functions.inverse_dynamics(robot, q, dq, ddq, parameters, out=out)
+    request = _Request(robot, "inverse_dynamics", base, beta, parameters)
+    tau: Array = request((q, dq, ddq), functions.inverse_dynamics, out)
+    if request.chain is not None:
+        _add_drives(robot, request.phi, tau, np.asarray(dq, dtype=float), np.asarray(ddq, dtype=float))
+    return tau
+
+
+def gravity_torque(
+    robot: Robot,
+    q: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    base: BaseMap | None = None,
+    beta: ArrayLike | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Return the torques (..., n) that hold the robot still against gravity, without friction.
+
+    Arguments are those of `inverse_dynamics`.
+    """
+    if base is None and beta is None:
+        return functions.gravity_torque(robot, q, parameters, out=out)
+    result: Array = _Request(robot, "gravity_torque", base, beta, parameters)((q,), functions.gravity_torque, out)
+    return result
+
+
+def coriolis_matrix(
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    base: BaseMap | None = None,
+    beta: ArrayLike | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Return C (..., n, n) from Christoffel symbols: C dq are the velocity torques and Ṁ - 2C is skew-symmetric.
+
+    Arguments are those of `inverse_dynamics`.
+    """
+    if base is None and beta is None:
+        return functions.coriolis_matrix(robot, q, dq, parameters, out=out)
+    request = _Request(robot, "coriolis_matrix", base, beta, parameters)
+    result: Array = request((q, dq), functions.coriolis_matrix, out)
+    return result
+
+
+_NEEDS = {"inertia_matrix": "inertia", "coriolis_matrix": "inertia", "gravity_torque": "gravity"}
+
+
+class _Request:
+    """One call from base parameters: the full vector that stands for them, and the chain if there is one."""
+
+    def __init__(
+        self,
+        robot: Robot,
+        what: str,
+        base: BaseMap | None,
+        beta: ArrayLike | None,
+        parameters: ArrayLike | None,
+        formulation: int | None = None,
+    ) -> None:
+        if base is None:
+            if beta is not None:
+                raise MinidynError(f"{what}: beta= needs base=, the map whose parameters they are")
+            base = mlc_base(robot, "1999", "inertia")
+        if not isinstance(base, BaseMap):
+            raise MinidynError(f"{what}: base: expected a result of md.base_parameters, got {base!r}")
+        if base.robot.structure_fingerprint != robot.structure_fingerprint:
+            raise MinidynError(f"{what}: base is of robot {base.robot.name!r}, which is not built like {robot.name!r}")
+        if beta is not None and parameters is not None:
+            raise MinidynError(f"{what}: give beta= or parameters=, not both")
+        values = base.values(parameters) if beta is None else np.asarray(beta, dtype=float)
+        if values.shape != (base.rank,):
+            raise ShapeError(f"beta: expected shape ({base.rank},), got {values.shape}")
+        check_formulation(formulation)
+        _require(robot, what, base)
+        self.robot, self.what, self.formulation = robot, what, formulation
+        self.phi: Array = base.lift(values)
+        self.chain = rigid_chain(robot)
+        if self.chain is None and formulation is not None:
+            raise Unsupported(f"formulation={formulation}: robot {robot.name!r} is not an open serial chain")
+
+    def __call__(self, arrays: tuple[ArrayLike, ...], standard: Callable[..., Any], out: Array | None) -> Any:
+        """Run the chain's own recursion, or the standard one on the full vector."""
+        if self.chain is None:
+            return standard(self.robot, *arrays, self.phi, out=out)
+        rigid, T = self.chain
+        carrier, function = _prepared(rigid, self.what, self.formulation)
+        values = carrier.matrix @ (carrier.base.matrix @ (T @ self.phi))
+        return compile_function(function)(*arrays, values, out=out)
+
+
+def _prepared(rigid: Robot, what: str, formulation: int | None) -> tuple[Carrier, Function]:
+    for_ = "inertia" if what in ("inertia_matrix", "coriolis_matrix") else "torque"
+    carrier = carrier_of(rigid, for_, moments=formulation in (None, MEETING))
+    return carrier, minimal_function(rigid, what, formulation)
+
+
+@lru_cache(maxsize=64)
+def _determined(structure: str, what: str, base: BaseMap) -> str:
+    """Return "" where a map determines a function, else the combination that it misses."""
+    robot = base.robot
+    try:
+        wanted = mlc_base(robot, "1999", _NEEDS.get(what, "torque"))
+    except Unsupported:
+        wanted = base_parameters(robot)
+    lift = base.lift(np.eye(base.rank)).T if base.rank else np.zeros((len(robot.layout), 0))
+    left = wanted.matrix - (wanted.matrix @ lift) @ base.matrix
+    units = units_of(robot).parameters
+    largest = (np.abs(wanted.matrix) * units).max(axis=1, keepdims=True, initial=0.0)
+    foreign = (np.abs(left) * units > _FOREIGN * largest).any(axis=1)
+    return "" if not foreign.any() else wanted.names[int(np.argmax(foreign))]
+
+
+def _require(robot: Robot, what: str, base: BaseMap) -> None:
+    missing = _determined(robot.structure_fingerprint, what, base)
+    if missing:
+        raise NotEquivalent(
+            f"{what} of robot {robot.name!r}: the base map ({base.model} model, {base.rank} parameters) does not "
+            f"determine {missing}, which it needs; use md.base_parameters(robot)"
+        )
+
+
+def _add_drives(robot: Robot, phi: Array, tau: Array, dq: Array, ddq: Array) -> None:
+    size = len(robot.joints)
+    speeds: list[Any] = [0.0] * size
+    accelerations: list[Any] = [0.0] * size
+    for place, joint in enumerate(robot.independent):
+        speeds[joint], accelerations[joint] = dq[..., place], ddq[..., place]
+    for column in drive_columns(robot, speeds, accelerations):
+        for joint, ratio in column.ratios.items():
+            if joint in robot.independent:
+                tau[..., robot.independent.index(joint)] += ratio * (phi[column.index] * column.value)
