@@ -1,0 +1,251 @@
+"""Recorded functions as formulas: every scalar expanded to a polynomial in its inputs and their sines and cosines.
+
+With s² replaced by 1 - c² the polynomial is unique: two recordings of one quantity give the same one, whatever route
+they took. Made for small robots, to read and to compare; long functions are better read as source text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from minidyn.errors import Unsupported
+from minidyn.graph.evaluate import run_tape
+from minidyn.graph.function import Function
+
+__all__ = ["Atom", "Polynomial", "expand"]
+
+_MOST = 4000  # terms of one polynomial
+_ROUNDING = 1e-13  # of the largest coefficient that was added
+_GROUP = 1000  # ranks of one argument
+_LAST = 1_000_000
+_DIGITS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Atom:
+    """A factor that is not expanded further.
+
+    Attributes:
+        rank: Where it stands in a product.
+        kind: "" for an input, "c" and "s" for a cosine and a sine.
+        name: Name of the input; of an angle, what follows c or s ("1", "12").
+    """
+
+    rank: int
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return self.kind + self.name
+
+
+Monomial = tuple[tuple[Atom, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Polynomial:
+    """A sum of number times product of atoms.
+
+    Attributes:
+        terms: {product: number}, products as sorted pairs of atom and power.
+    """
+
+    terms: Mapping[Monomial, float]
+
+    @classmethod
+    def of(cls, value: Polynomial | float) -> Polynomial:
+        """Return the polynomial of a number; a polynomial is its own."""
+        return value if isinstance(value, Polynomial) else cls({(): float(value)} if value else {})
+
+    @classmethod
+    def atom(cls, atom: Atom) -> Polynomial:
+        """Return the polynomial of one atom."""
+        return cls({((atom, 1),): 1.0})
+
+    def __add__(self, other: Polynomial | float) -> Polynomial:
+        return _sum([*self.terms.items(), *Polynomial.of(other).terms.items()])
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Polynomial:
+        return Polynomial({product: -number for product, number in self.terms.items()})
+
+    def __sub__(self, other: Polynomial | float) -> Polynomial:
+        return self + -Polynomial.of(other)
+
+    def __rsub__(self, other: Polynomial | float) -> Polynomial:
+        return -self + other
+
+    def __mul__(self, other: Polynomial | float) -> Polynomial:
+        pairs = []
+        for a, x in self.terms.items():
+            for b, y in Polynomial.of(other).terms.items():
+                pairs += [(product, x * y * sign) for product, sign in _product(a, b)]
+        return _sum(pairs)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Polynomial | float) -> Polynomial:
+        number = Polynomial.of(other).number
+        return self * _opaque(f"1/({other})") if number is None else self * (1.0 / number)
+
+    def __rtruediv__(self, other: float) -> Polynomial:
+        return Polynomial.of(other) / self
+
+    @property
+    def number(self) -> float | None:
+        """The number it is; None where it depends on an atom."""
+        return self.terms.get((), 0.0) if set(self.terms) <= {()} else None
+
+    def value(self, values: Mapping[str, float]) -> float:
+        """Return its value for values of the atoms, by their text."""
+        return sum(x * math.prod(values[str(a)] ** power for a, power in p) for p, x in self.terms.items())
+
+    def equals(self, other: Polynomial | float) -> bool:
+        """Whether the difference vanishes but for rounding."""
+        one, two = self, Polynomial.of(other)
+        size = max((abs(x) for x in (*one.terms.values(), *two.terms.values())), default=0.0)
+        return all(abs(x) <= 1e-11 * size for x in (one - two).terms.values())
+
+    def __str__(self) -> str:
+        """Write it with angles gathered: c1 c2 - s1 s2 is c12."""
+        text = ""
+        for product, number in sorted(_gather(dict(self.terms)).items(), key=_order):
+            factors = [str(a) if power == 1 else f"{a}{str(power).translate(_DIGITS)}" for a, power in product]
+            size = f"{abs(number):.6g}"
+            part = " ".join(factors if size == "1" and factors else [size, *factors])
+            sign = "-" if number < 0 else "+"
+            text = f"{text} {sign} {part}" if text else (part if number > 0 else f"-{part}")
+        return text or "0"
+
+
+def expand(function: Function, symbols: Mapping[str, Sequence[str]]) -> list[list[Polynomial]]:
+    """Return for each result of a function its scalars as polynomials.
+
+    Args:
+        function: The recorded function.
+        symbols: For each argument the names of its scalars, in the order in which they shall stand in products. The
+            sine of a scalar whose name is a letter and a number ("q1") is s and the number ("s1").
+
+    Raises:
+        Unsupported: Where a polynomial grows beyond all reading.
+    """
+    ranks = {name: _GROUP * place for place, name in enumerate(symbols)}
+    columns = [
+        [Polynomial.atom(Atom(ranks[argument.name] + k, "", name)) for k, name in enumerate(symbols[argument.name])]
+        for argument in function.arguments
+    ]
+    results = run_tape(function, columns, _TABLE)
+    return [[Polynomial.of(value) for value in values] for values in results]
+
+
+def _call(name: str) -> Callable[..., Any]:
+    def call(*operands: Polynomial | float) -> Polynomial:
+        return _opaque(f"{name}({', '.join(map(str, operands))})")
+
+    return call
+
+
+def _trigonometric(kind: str, name: str) -> Callable[..., Any]:
+    def call(angle: Polynomial) -> Polynomial:
+        products = list(angle.terms.items())
+        if len(products) == 1 and products[0][1] == 1.0 and len(products[0][0]) == 1:
+            atom, power = products[0][0][0]
+            if power == 1 and atom.kind == "" and atom.name[1:].isdigit():
+                return Polynomial.atom(Atom(atom.rank, kind, atom.name[1:]))
+        return _opaque(f"{name}({angle})")
+
+    return call
+
+
+_TABLE: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "neg": lambda a: -a,
+    "sqrt": _call("sqrt"),
+    "sign": _call("sign"),
+    "atan2": _call("atan2"),
+    "sin": _trigonometric("s", "sin"),
+    "cos": _trigonometric("c", "cos"),
+}
+
+
+def _opaque(text: str) -> Polynomial:
+    return Polynomial.atom(Atom(_LAST, "", text))
+
+
+def _product(a: Monomial, b: Monomial) -> list[tuple[Monomial, float]]:
+    """Return the product of two products; even powers of a sine become those of its cosine."""
+    powers = dict(a)
+    for atom, power in b:
+        powers[atom] = powers.get(atom, 0) + power
+    found = [(powers, 1.0)]
+    for atom, power in powers.items():
+        if atom.kind == "s" and power > 1:
+            cosine = Atom(atom.rank, "c", atom.name)
+            for _ in range(power // 2):
+                found = [
+                    (_times(term, {atom: -2} | ({cosine: 2} if sign < 0 else {})), sign * number)
+                    for term, number in found
+                    for sign in (1.0, -1.0)
+                ]
+    return [(_sorted(term), number) for term, number in found]
+
+
+def _times(a: Mapping[Atom, int], b: Mapping[Atom, int]) -> dict[Atom, int]:
+    powers = dict(a)
+    for atom, power in b.items():
+        powers[atom] = powers.get(atom, 0) + power
+    return powers
+
+
+def _sorted(powers: Mapping[Atom, int]) -> Monomial:
+    return tuple(sorted((atom, power) for atom, power in powers.items() if power))
+
+
+def _sum(pairs: Sequence[tuple[Monomial, float]]) -> Polynomial:
+    total: dict[Monomial, float] = {}
+    size: dict[Monomial, float] = {}
+    for product, number in pairs:
+        total[product] = total.get(product, 0.0) + number
+        size[product] = max(size.get(product, 0.0), abs(number))
+    kept = {product: x for product, x in total.items() if abs(x) > _ROUNDING * size[product]}
+    if len(kept) > _MOST:
+        raise Unsupported(f"a formula of more than {_MOST} terms is not for reading; print the kernel's source instead")
+    return Polynomial(kept)
+
+
+def _order(item: tuple[Monomial, float]) -> tuple[Any, ...]:
+    """Accelerations before speeds before what is left, each by number."""
+    ranks = [atom.rank for atom, power in reversed(item[0]) for _ in range(power)]
+    return -(ranks[0] // _GROUP) if ranks else 1, ranks
+
+
+def _gather(terms: dict[Monomial, float]) -> dict[Monomial, float]:
+    """Write k (c1 c2 - s1 s2) as k c12 and k (s1 c2 + c1 s2) as k s12, as long as there is anything to gather."""
+    for product, number in terms.items():
+        angles = [(atom, power) for atom, power in product if atom.kind]
+        for i, (a, _) in enumerate(angles):
+            for b, _ in angles[i + 1 :]:
+                if a.rank == b.rank or a.kind != "c":
+                    continue
+                # c1 c2 with -s1 s2, or c1 s2 with s1 c2
+                other = _times(dict(product), {a: -1, b: -1, _turned(a): 1, _turned(b): 1})
+                partner = _sorted(other)
+                wanted = -number if b.kind == "c" else number
+                if partner in terms and abs(terms[partner] - wanted) <= 1e-12 * abs(number):
+                    joint = Atom(a.rank, b.kind, a.name + b.name)
+                    joined = _sorted(_times(dict(product), {a: -1, b: -1, joint: 1}))
+                    rest = {p: x for p, x in terms.items() if p not in (product, partner)}
+                    rest[joined] = rest.get(joined, 0.0) + number
+                    return _gather(rest)
+    return terms
+
+
+def _turned(atom: Atom) -> Atom:
+    return Atom(atom.rank, "s" if atom.kind == "c" else "c", atom.name)
