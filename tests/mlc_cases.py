@@ -6,13 +6,15 @@ Seeded: the same seed gives the same robot on every machine.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.model.robot import Robot
+from robot_cases import random_robot
 
-__all__ = ["chain_of_seed", "tree_of_seed"]
+__all__ = ["any_frames", "chain_of_seed", "tree_of_seed"]
 
 Array = NDArray[np.float64]
 
@@ -27,6 +29,21 @@ def tree_of_seed(seed: int, drives: bool = False) -> Robot:
     """Return a tree of 2 to 9 joints from an mDH table with gamma and b."""
     rng = np.random.default_rng([seed, 2])
     return _robot(rng, int(rng.integers(2, 10)), tree=True, drives=drives, name=f"tree {seed}")
+
+
+def any_frames(seed: int) -> Robot:
+    """Return a tree with any axes, placements, loads, base and single drives."""
+    rng = np.random.default_rng([seed, 3])
+    robot = random_robot(
+        rng,
+        joints=int(rng.integers(1, 8)),
+        special=bool(rng.random() < 0.7),
+        branches=bool(rng.random() < 0.5),
+        loads=int(rng.integers(0, 3)),
+        gravity=str(rng.choice(["down", "across", "oblique", "zero", "up"])),
+        name=f"any frames {seed}",
+    )
+    return replace(robot, joints=tuple(replace(j, drive=replace(j.drive, coupling=())) for j in robot.joints))
 
 
 def _robot(rng: np.random.Generator, n: int, tree: bool, drives: bool, name: str) -> Robot:

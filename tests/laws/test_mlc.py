@@ -30,8 +30,8 @@ from minidyn.errors import UnknownName, Unsupported
 from minidyn.model.geometry import Step
 from minidyn.model.placements import tree_pose
 from minidyn.model.robot import Robot
-from mlc_cases import chain_of_seed, tree_of_seed
-from robot_cases import random_robot, random_state
+from mlc_cases import any_frames, chain_of_seed, tree_of_seed
+from robot_cases import random_state
 
 Array = NDArray[np.float64]
 VERSIONS = ("1992", "1999")
@@ -45,21 +45,6 @@ def blocks(sample: int, full: int) -> pytest.MarkDecorator:
 
 def seeds(block: int) -> range:
     return range(block * BLOCK, (block + 1) * BLOCK)
-
-
-def any_frames(seed: int) -> Robot:
-    """Return a tree with any axes, placements, loads, base and single drives."""
-    rng = np.random.default_rng([seed, 3])
-    robot = random_robot(
-        rng,
-        joints=int(rng.integers(1, 8)),
-        special=bool(rng.random() < 0.7),
-        branches=bool(rng.random() < 0.5),
-        loads=int(rng.integers(0, 3)),
-        gravity=str(rng.choice(["down", "across", "oblique", "zero", "up"])),
-        name=f"any frames {seed}",
-    )
-    return replace(robot, joints=tuple(replace(j, drive=replace(j.drive, coupling=())) for j in robot.joints))
 
 
 def require_same(robot: Robot, by_rule: BaseMap, other: BaseMap) -> None:
