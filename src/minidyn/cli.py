@@ -83,3 +83,39 @@ def base(
     from minidyn.cli_base import show_base
 
     show_base(robot, method, model, seed, "json" if as_json else form, joints, gravity, scaling)
+
+
+_PARAMETERS = click.option(
+    "--parameters",
+    type=click.Choice(["own", "argument"]),
+    default="own",
+    show_default=True,
+    help="own: the robot's values baked in; argument: the vector is the function's last argument.",
+)
+
+
+@main.command()
+@click.argument("robot")
+@click.argument("what")
+@click.option("--target", type=click.Choice(["c", "python", "jax", "llvm"]), default="c", show_default=True)
+@click.option("--output", default=".", show_default=True, help="Folder to write into.")
+@_PARAMETERS
+@click.option("--link", help="For forward_kinematics and jacobian: a link or frame. Default: the last link.")
+def generate(robot: str, what: str, target: str, output: str, parameters: str, link: str | None) -> None:
+    """Write a function of a ROBOT as source code: WHAT is inverse_dynamics, inertia_matrix, regressor, ..."""
+    from minidyn.cli_generate import generate_code
+
+    generate_code(robot, what, target, output, parameters, link)
+
+
+@main.command()
+@click.argument("robot")
+@click.argument("what", required=False)
+@_PARAMETERS
+@click.option("--link", help="For forward_kinematics and jacobian: a link or frame. Default: the last link.")
+@click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
+def count(robot: str, what: str | None, parameters: str, link: str | None, as_json: bool) -> None:
+    """Count the operations of a function of a ROBOT, or of all its functions."""
+    from minidyn.cli_generate import show_counts
+
+    show_counts(robot, what, parameters, link, as_json)

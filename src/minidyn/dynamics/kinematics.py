@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from minidyn.dynamics.regressor import twists_on_path
 from minidyn.dynamics.tree import Tree
-from minidyn.dynamics.vectors import Scalar, Turn, Vector, add, cross, to_parent
+from minidyn.dynamics.vectors import Scalar, Turn, Vector, add, cross, dot, subtract, to_parent, turn_columns
 
 __all__ = ["link_jacobian", "link_placement"]
 
@@ -45,14 +44,26 @@ def link_jacobian(tree: Tree, link: int, shift: Vector | None = None) -> list[li
         shift: The point, in the link's frame; None: its origin.
     """
     J: list[list[Scalar]] = [[tree.zero] * len(tree.moves) for _ in range(6)]
-    if link < 0:
-        return J
-    chain = [tree.moves[index] for index in tree.path(link)]
-    for joint, (u, v) in twists_on_path(tree)[link].items():
-        angular, linear = u, v if shift is None else add(v, cross(u, shift))
-        for move in chain:
-            angular, linear = move.vector_to_parent(angular), move.vector_to_parent(linear)
-        world = [*to_parent(tree.base_turns, angular), *to_parent(tree.base_turns, linear)]
-        for row, value in enumerate(world):
-            J[row][joint] = value
+    columns = [[tree.one if i == k else tree.zero for i in range(3)] for k in range(3)]
+    columns = [to_parent(tree.base_turns, column) for column in columns]  # of the frame reached, world axes
+    origin = tree.base_shift
+    passed: list[tuple[int, Vector, Vector]] = []  # joint, direction of its axis, a point on it
+    for index in reversed(tree.path(link)):
+        move = tree.moves[index]
+        point = add(origin, _combined(columns, move.shift))
+        columns = turn_columns(move.turns, columns)
+        origin = point if move.lever is None else add(point, _combined(columns, move.lever))
+        if not move.fixed:
+            passed.append((index, _combined(columns, move.axis), point))
+    end = origin if shift is None else add(origin, _combined(columns, shift))
+    for index, axis, point in passed:
+        turning = tree.moves[index].turning
+        column = [*axis, *cross(axis, subtract(end, point))] if turning else [*tree.zeros, *axis]
+        for row, value in enumerate(column):
+            J[row][index] = value
     return J
+
+
+def _combined(columns: list[Vector], v: Vector) -> Vector:
+    """The vector whose coordinates along the columns are v."""
+    return [dot([column[row] for column in columns], v) for row in range(3)]

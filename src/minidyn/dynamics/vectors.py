@@ -22,6 +22,7 @@ __all__ = [
     "tensor_product",
     "to_child",
     "to_parent",
+    "turn_columns",
     "turn_tensor",
 ]
 
@@ -84,6 +85,17 @@ def to_child(turns: Sequence[Turn], v: Vector) -> Vector:
         i, j = _NEXT[k]
         v[i], v[j] = c * v[i] + s * v[j], c * v[j] - s * v[i]
     return v
+
+
+def turn_columns(turns: Sequence[Turn], columns: Sequence[Vector]) -> list[Vector]:
+    """Columns of A R, for the columns of a matrix A: the axes of a frame turned in itself."""
+    turned = [list(column) for column in columns]
+    for k, c, s in turns:
+        i, j = _NEXT[k]
+        first, second = turned[i], turned[j]
+        turned[i] = [c * a + s * b for a, b in zip(first, second)]
+        turned[j] = [c * b - s * a for a, b in zip(first, second)]
+    return turned
 
 
 def turn_tensor(turns: Sequence[Turn], J: Sequence[Scalar]) -> list[Scalar]:

@@ -1,0 +1,114 @@
+"""What `minidyn generate` writes and `minidyn count` prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from minidyn.cli_text import plain, print_table, safe, table
+from minidyn.dynamics.kernel import BaseColumns, function_of
+from minidyn.dynamics.record import WHAT
+from minidyn.dynamics.sources import c_files, function_source, portable_llvm, source_name
+from minidyn.errors import DescriptionError, UnknownName, UnknownParameters, Unsupported
+from minidyn.graph.function import Function
+from minidyn.graph.names import safe_identifier
+from minidyn.model.load import load
+from minidyn.model.load.text_file import write_atomically
+from minidyn.model.robot import Robot
+
+__all__ = ["generate_code", "show_counts"]
+
+_COUNTED = ("mul", "add", "div", "sincos", "sqrt", "other")
+_SUFFIX = {"python": ".py", "jax": "_jax.py", "llvm": ".ll"}
+
+
+def generate_code(source: str, what: str, target: str, output: str, parameters: str, link: str | None) -> None:
+    """Write a robot's function as source code and print the paths.
+
+    Args:
+        source: Built-in robot or file.
+        what: Name of the function.
+        target: "c", "python", "jax" or "llvm".
+        output: Folder; made where it does not exist.
+        parameters: "own" bakes the robot's values in, "argument" makes them the function's last argument.
+        link: For kinematics, a link or frame.
+    """
+    robot = load(source)
+    function = _function(robot, what, parameters, link)
+    folder = Path(output)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DescriptionError(f"{folder}: the folder cannot be made ({error.strerror or error})") from None
+    for name, text in _files(robot, function, target).items():
+        path = folder / name  # made of letters, digits and underscores alone
+        write_atomically(path, text.encode())
+        click.echo(str(path))
+    counts = ", ".join(f"{number} {kind}" for kind, number in function.counts.items() if number)
+    click.echo(plain(f"{what} of {robot.name}: {counts or 'no operations'}"), err=True)
+
+
+def show_counts(source: str, what: str | None, parameters: str, link: str | None, as_json: bool) -> None:
+    """Print the operations for one sample of one function, or of all.
+
+    Args:
+        source: Built-in robot or file.
+        what: Name of the function; None: all.
+        parameters: "own" or "argument".
+        link: For kinematics, a link or frame.
+        as_json: Print JSON.
+    """
+    robot = load(source)
+    counts: dict[str, Mapping[str, int] | None] = {}
+    if what is not None:
+        counts[what] = _function(robot, what, parameters, link).counts
+    else:
+        for name, wanted in WHAT.items():
+            try:
+                counts[name] = _function(robot, name, parameters, link if wanted.link else None).counts
+            except UnknownParameters as error:
+                counts[name] = None
+                click.echo(f"{plain(str(error))}; or count with --parameters argument", err=True)
+    if as_json:
+        click.echo(json.dumps(counts, indent=2))
+        return
+    used = [kind for kind in _COUNTED if kind in _COUNTED[:4] or any(row and row[kind] for row in counts.values())]
+    made = table(f"{safe(robot.name)}: operations for one sample", "function", *used, right=tuple(range(1, 7)))
+    for name, row in counts.items():
+        made.add_row(name, *(("-" if row is None else str(row[kind])) for kind in used))
+    print_table(made)
+
+
+def _function(robot: Robot, what: str, parameters: str, link: str | None) -> Function:
+    wanted = WHAT.get(what)
+    if wanted is None:
+        raise UnknownName("function", what, WHAT)
+    if link is not None and not wanted.link:
+        kinematic = " and ".join(name for name, other in WHAT.items() if other.link)
+        raise Unsupported(f"--link is for {kinematic}; {what} is of the whole robot")
+    base: BaseColumns | None = None
+    if wanted.columns:
+        from minidyn.base.base_parameters import base_parameters
+
+        base = base_parameters(robot)
+    at_call = "argument" if parameters == "argument" and wanted.parameters else None
+    function = function_of(robot, what, parameters=at_call, base=base, link=link)
+    if link is None:
+        return function
+    return replace(function, name=safe_identifier(f"{what}_{link}"))  # several links may stand side by side
+
+
+def _files(robot: Robot, function: Function, target: str) -> dict[str, str]:
+    """Return {file name: text}."""
+    if target == "c":
+        return c_files(robot, function)
+    name = source_name(robot, function) + _SUFFIX[target]
+    if target == "llvm":
+        from minidyn.graph.native import compile_function
+
+        return {name: portable_llvm(compile_function(function).llvm_ir)}
+    return {name: function_source(robot, function, target)}
