@@ -105,6 +105,14 @@ def test_factors_and_negative_lengths() -> None:
     assert "MXR1 = MX1 - 2 l1 M2" in texts
 
 
+def test_a_coefficient_that_happens_to_be_zero_is_still_there() -> None:
+    equal = with_lengths(md.load("puma560"), {"D3": 0.5, "R3": 0.2, "D4": 0.3, "R4": 0.3})
+    base = numeric_base(equal)
+    found = {relation.name: relation for relation in relations(base)}
+    assert found["XXR3"].formula() == "XX3 - YY3 + YY4 + 2 R4 MZ4 + (R4² - D4²)(M4 + M5 + M6)"
+    assert [term.value for term in found["XXR3"].terms[-3:]] == [0.0, 0.0, 0.0]
+
+
 def test_lengths_that_coincide_keep_their_numbers() -> None:
     # with both lengths equal the last axis meets the first; a formula in their names would be wrong for others
     robot = Robot.from_mdh("RRR", alpha=[0, 0, math.pi / 2], a=[0, 0.5, 0.5], gravity=(0, 0, 0))

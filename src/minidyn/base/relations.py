@@ -75,9 +75,10 @@ def relations(base: BaseMap) -> tuple[Relation, ...]:
     layout = base.robot.layout
     found = []
     for row, (name, kept) in enumerate(zip(base.names, base.kept)):
+        # a polynomial that happens to be zero for these lengths belongs to the formula all the same
+        shown = {int(column) for column in np.flatnonzero(base.K[row])} | {k for r, k in symbolic if r == row}
         terms = [
-            Term(base.regrouped[column], float(base.K[row, column]), symbolic.get((row, int(column))))
-            for column in np.flatnonzero(base.K[row])
+            Term(base.regrouped[column], float(base.K[row, column]), symbolic.get((row, column))) for column in shown
         ]
         # the leading parameter stays in front of those that join it
         rest = sorted(terms, key=lambda term: layout.index(term.parameter))
