@@ -10,20 +10,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from minidyn import control as control
     from minidyn.base.base_map import BaseMap as BaseMap
     from minidyn.base.base_parameters import base_parameters as base_parameters
     from minidyn.base.equivalence import equivalence as equivalence
+    from minidyn.base.minimal_functions import coriolis_matrix as coriolis_matrix
+    from minidyn.base.minimal_functions import gravity_torque as gravity_torque
+    from minidyn.base.minimal_functions import inertia_matrix as inertia_matrix
+    from minidyn.base.minimal_functions import inverse_dynamics as inverse_dynamics
     from minidyn.base.mlc import InertiaConstants as InertiaConstants
     from minidyn.base.mlc import inertia_constants as inertia_constants
+    from minidyn.base.operation_count import operation_count as operation_count
     from minidyn.dynamics.functions import base_regressor as base_regressor
-    from minidyn.dynamics.functions import coriolis_matrix as coriolis_matrix
     from minidyn.dynamics.functions import energy as energy
     from minidyn.dynamics.functions import energy_regressor as energy_regressor
     from minidyn.dynamics.functions import forward_dynamics as forward_dynamics
     from minidyn.dynamics.functions import forward_kinematics as forward_kinematics
-    from minidyn.dynamics.functions import gravity_torque as gravity_torque
-    from minidyn.dynamics.functions import inertia_matrix as inertia_matrix
-    from minidyn.dynamics.functions import inverse_dynamics as inverse_dynamics
     from minidyn.dynamics.functions import jacobian as jacobian
     from minidyn.dynamics.functions import regressor as regressor
     from minidyn.dynamics.kernel import Kernel as Kernel
@@ -33,6 +35,12 @@ if TYPE_CHECKING:
     from minidyn.dynamics.regressor_forms import slotine_li_regressor as slotine_li_regressor
     from minidyn.dynamics.regressor_forms import split_regressor as split_regressor
     from minidyn.errors import MinidynError as MinidynError
+    from minidyn.experiment import trajectory as trajectory
+    from minidyn.experiment.recording import Recording as Recording
+    from minidyn.experiment.recording import concatenate as concatenate
+    from minidyn.experiment.simulate import Payload as Payload
+    from minidyn.experiment.simulate import simulate as simulate
+    from minidyn.experiment.simulate import simulate_batch as simulate_batch
     from minidyn.model.load import load as load
     from minidyn.model.load import robots as robots
     from minidyn.model.robot import Robot as Robot
@@ -53,11 +61,17 @@ _WHERE = {
     "equivalence": "base.equivalence:equivalence",
     "inertia_constants": "base.mlc:inertia_constants",
     "InertiaConstants": "base.mlc:InertiaConstants",
+    # experiment and control
+    "Recording": "experiment.recording:Recording",
+    "concatenate": "experiment.recording:concatenate",
+    "simulate": "experiment.simulate:simulate",
+    "simulate_batch": "experiment.simulate:simulate_batch",
+    "Payload": "experiment.simulate:Payload",
     # compute
-    "inverse_dynamics": "dynamics.functions:inverse_dynamics",
-    "gravity_torque": "dynamics.functions:gravity_torque",
-    "coriolis_matrix": "dynamics.functions:coriolis_matrix",
-    "inertia_matrix": "dynamics.functions:inertia_matrix",
+    "inverse_dynamics": "base.minimal_functions:inverse_dynamics",
+    "gravity_torque": "base.minimal_functions:gravity_torque",
+    "coriolis_matrix": "base.minimal_functions:coriolis_matrix",
+    "inertia_matrix": "base.minimal_functions:inertia_matrix",
     "forward_dynamics": "dynamics.functions:forward_dynamics",
     "regressor": "dynamics.functions:regressor",
     "base_regressor": "dynamics.functions:base_regressor",
@@ -71,13 +85,20 @@ _WHERE = {
     "jacobian": "dynamics.functions:jacobian",
     "compile": "dynamics.kernel:compile_kernel",
     "Kernel": "dynamics.kernel:Kernel",
+    "operation_count": "base.operation_count:operation_count",
 }
 """Where each public name lives: module and attribute."""
 
 __all__ = list(_WHERE)
 
 
+_MODULES = {"control": "minidyn.control", "trajectory": "minidyn.experiment.trajectory"}
+"""Modules that are part of the public face: md.control.slotine_li, md.trajectory.fourier."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     if name not in _WHERE:
         raise AttributeError(f"module 'minidyn' has no attribute {name!r}")
     module, attribute = _WHERE[name].split(":")
@@ -87,4 +108,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_WHERE})
+    return sorted({*globals(), *_WHERE, *_MODULES})

@@ -8,32 +8,20 @@ for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from minidyn.base.base_map import BaseMap
-from minidyn.base.base_parameters import base_parameters
-from minidyn.base.mlc import mlc_base
-from minidyn.base.operation_count import check_formulation, minimal_function
-from minidyn.base.samples import units_of
-from minidyn.base.virtual_links import Carrier, carrier_of, rigid_chain
 from minidyn.dynamics import functions
-from minidyn.dynamics.drives import drive_columns, rotor_inertia_matrix
-from minidyn.dynamics.minimal import MEETING
-from minidyn.errors import MinidynError, NotEquivalent, ShapeError, Unsupported
-from minidyn.graph.function import Function
-from minidyn.graph.native import compile_function
 from minidyn.model.robot import Robot
+
+if TYPE_CHECKING:
+    from minidyn.base.base_map import BaseMap
 
 __all__ = ["coriolis_matrix", "gravity_torque", "inertia_matrix", "inverse_dynamics"]
 
 Array = NDArray[np.float64]
-
-_FOREIGN = 1e-7  # share of a combination that a map may miss by rounding, in the robot's own units
 
 
 def inertia_matrix(
@@ -65,12 +53,8 @@ def inertia_matrix(
     """
     if base is None and formulation is None and beta is None:
         return functions.inertia_matrix(robot, q, parameters, out=out)
-    request = _Request(robot, "inertia_matrix", base, beta, parameters, formulation)
-    M: Array = request((q,), functions.inertia_matrix, out)
-    if request.chain is not None and robot.layout.drives:
-        rotors = np.array(rotor_inertia_matrix(robot, list(request.phi)), dtype=float)
-        M += rotors[np.ix_(robot.independent, robot.independent)]
-    return M
+    result: Array = _from_base(robot, "inertia_matrix", (q,), base, beta, parameters, out, formulation)
+    return result
 
 
 def inverse_dynamics(
@@ -103,11 +87,8 @@ def inverse_dynamics(
     """
     if base is None and beta is None:
         return functions.inverse_dynamics(robot, q, dq, ddq, parameters, out=out)
-    request = _Request(robot, "inverse_dynamics", base, beta, parameters)
-    tau: Array = request((q, dq, ddq), functions.inverse_dynamics, out)
-    if request.chain is not None:
-        _add_drives(robot, request.phi, tau, np.asarray(dq, dtype=float), np.asarray(ddq, dtype=float))
-    return tau
+    result: Array = _from_base(robot, "inverse_dynamics", (q, dq, ddq), base, beta, parameters, out)
+    return result
 
 
 def gravity_torque(
@@ -125,7 +106,7 @@ def gravity_torque(
     """
     if base is None and beta is None:
         return functions.gravity_torque(robot, q, parameters, out=out)
-    result: Array = _Request(robot, "gravity_torque", base, beta, parameters)((q,), functions.gravity_torque, out)
+    result: Array = _from_base(robot, "gravity_torque", (q,), base, beta, parameters, out)
     return result
 
 
@@ -145,95 +126,20 @@ def coriolis_matrix(
     """
     if base is None and beta is None:
         return functions.coriolis_matrix(robot, q, dq, parameters, out=out)
-    request = _Request(robot, "coriolis_matrix", base, beta, parameters)
-    result: Array = request((q, dq), functions.coriolis_matrix, out)
+    result: Array = _from_base(robot, "coriolis_matrix", (q, dq), base, beta, parameters, out)
     return result
 
 
-_NEEDS = {"inertia_matrix": "inertia", "coriolis_matrix": "inertia", "gravity_torque": "gravity"}
+def _from_base(
+    robot: Robot,
+    what: str,
+    arrays: tuple[ArrayLike, ...],
+    base: BaseMap | None,
+    beta: ArrayLike | None,
+    parameters: ArrayLike | None,
+    out: Array | None,
+    formulation: int | None = None,
+) -> Any:
+    from minidyn.base.minimal_request import MinimalRequest  # fetched only by those who give a base map
 
-
-class _Request:
-    """One call from base parameters: the full vector that stands for them, and the chain if there is one."""
-
-    def __init__(
-        self,
-        robot: Robot,
-        what: str,
-        base: BaseMap | None,
-        beta: ArrayLike | None,
-        parameters: ArrayLike | None,
-        formulation: int | None = None,
-    ) -> None:
-        if base is None:
-            if beta is not None:
-                raise MinidynError(f"{what}: beta= needs base=, the map whose parameters they are")
-            base = mlc_base(robot, "1999", "inertia")
-        if not isinstance(base, BaseMap):
-            raise MinidynError(f"{what}: base: expected a result of md.base_parameters, got {base!r}")
-        if base.robot.structure_fingerprint != robot.structure_fingerprint:
-            raise MinidynError(f"{what}: base is of robot {base.robot.name!r}, which is not built like {robot.name!r}")
-        if beta is not None and parameters is not None:
-            raise MinidynError(f"{what}: give beta= or parameters=, not both")
-        values = base.values(parameters) if beta is None else np.asarray(beta, dtype=float)
-        if values.shape != (base.rank,):
-            raise ShapeError(f"beta: expected shape ({base.rank},), got {values.shape}")
-        check_formulation(formulation)
-        _require(robot, what, base)
-        self.robot, self.what, self.formulation = robot, what, formulation
-        self.phi: Array = base.lift(values)
-        self.chain = rigid_chain(robot)
-        if self.chain is None and formulation is not None:
-            raise Unsupported(f"formulation={formulation}: robot {robot.name!r} is not an open serial chain")
-
-    def __call__(self, arrays: tuple[ArrayLike, ...], standard: Callable[..., Any], out: Array | None) -> Any:
-        """Run the chain's own recursion, or the standard one on the full vector."""
-        if self.chain is None:
-            return standard(self.robot, *arrays, self.phi, out=out)
-        rigid, T = self.chain
-        carrier, function = _prepared(rigid, self.what, self.formulation)
-        values = carrier.matrix @ (carrier.base.matrix @ (T @ self.phi))
-        return compile_function(function)(*arrays, values, out=out)
-
-
-def _prepared(rigid: Robot, what: str, formulation: int | None) -> tuple[Carrier, Function]:
-    for_ = "inertia" if what in ("inertia_matrix", "coriolis_matrix") else "torque"
-    carrier = carrier_of(rigid, for_, moments=formulation in (None, MEETING))
-    return carrier, minimal_function(rigid, what, formulation)
-
-
-@lru_cache(maxsize=64)
-def _determined(structure: str, what: str, base: BaseMap) -> str:
-    """Return "" where a map determines a function, else the combination that it misses."""
-    robot = base.robot
-    try:
-        wanted = mlc_base(robot, "1999", _NEEDS.get(what, "torque"))
-    except Unsupported:
-        wanted = base_parameters(robot)
-    lift = base.lift(np.eye(base.rank)).T if base.rank else np.zeros((len(robot.layout), 0))
-    left = wanted.matrix - (wanted.matrix @ lift) @ base.matrix
-    units = units_of(robot).parameters
-    largest = (np.abs(wanted.matrix) * units).max(axis=1, keepdims=True, initial=0.0)
-    foreign = (np.abs(left) * units > _FOREIGN * largest).any(axis=1)
-    return "" if not foreign.any() else wanted.names[int(np.argmax(foreign))]
-
-
-def _require(robot: Robot, what: str, base: BaseMap) -> None:
-    missing = _determined(robot.structure_fingerprint, what, base)
-    if missing:
-        raise NotEquivalent(
-            f"{what} of robot {robot.name!r}: the base map ({base.model} model, {base.rank} parameters) does not "
-            f"determine {missing}, which it needs; use md.base_parameters(robot)"
-        )
-
-
-def _add_drives(robot: Robot, phi: Array, tau: Array, dq: Array, ddq: Array) -> None:
-    size = len(robot.joints)
-    speeds: list[Any] = [0.0] * size
-    accelerations: list[Any] = [0.0] * size
-    for place, joint in enumerate(robot.independent):
-        speeds[joint], accelerations[joint] = dq[..., place], ddq[..., place]
-    for column in drive_columns(robot, speeds, accelerations):
-        for joint, ratio in column.ratios.items():
-            if joint in robot.independent:
-                tau[..., robot.independent.index(joint)] += ratio * (phi[column.index] * column.value)
+    return MinimalRequest(robot, what, base, beta, parameters, formulation)(arrays, out)
