@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from minidyn.model.geometry import Step
+from minidyn.model.load import load
 from minidyn.model.robot import Robot
 
 _ANGLES = (0.0, 0.0, math.pi / 2, -math.pi / 2, math.pi, math.pi / 4, math.pi / 3, 2 * math.pi / 3)
@@ -47,6 +48,37 @@ def special_robot(seed: int, size: int | None = None) -> Robot:
         name=f"special {seed}",
     )
     return robot.with_parameters(rng.normal(size=len(robot.layout)))
+
+
+def looped_arm(seed: int, solved: bool = False) -> Robot:
+    """Return an arm with a parallelogram of random lengths: the topology of the built-in `hpr`.
+
+    Args:
+        seed: Which one.
+        solved: Leave the passive joints to be solved for, instead of giving them as functions.
+    """
+    rng = np.random.default_rng((seed, 5))
+    robot = load("hpr")
+    first, second, wrist = (float(x) for x in rng.uniform(0.1, 0.8, 3).round(3))
+    lean = Step("rx", float(rng.choice([math.pi / 2, math.pi / 2, 0.0, 0.7])))
+    before = {
+        1: (lean,),
+        2: (lean,),
+        3: (Step("tx", first),),
+        4: (Step("tx", second),),
+        5: (Step("rx", float(rng.choice(_ANGLES))), Step("tx", wrist), Step("tz", float(rng.choice([0.0, 0.2])))),
+        6: (Step("rx", float(rng.choice(_ANGLES))), Step("tx", float(rng.choice([0.0, 0.3])))),
+    }
+    joints = tuple(replace(joint, before=before.get(k, joint.before)) for k, joint in enumerate(robot.joints))
+    (loop,) = robot.loops
+    loop = replace(loop, steps_a=(Step("tx", second),), steps_b=(Step("tx", -first),), start=(-1.0, 2.0))
+    if solved:
+        joints = tuple(replace(j, follows=None) if j.follows and j.follows.passive else j for j in joints)
+        loop = replace(loop, home=(("joint3", 0.0), ("joint4", 1.0)), start=(-1.0, 3 * math.pi - 1.0))
+    gravity = np.array(_GRAVITIES[int(rng.integers(len(_GRAVITIES)))], dtype=float)
+    robot = replace(robot, joints=joints, loops=(loop,), gravity=gravity)
+    drives = [joint.name for joint in robot.joints if rng.random() < 0.7]
+    return robot.with_drives(rotor_inertia=drives, friction="viscous" if rng.random() < 0.3 else ())
 
 
 def rescaled(robot: Robot, length: float) -> Robot:

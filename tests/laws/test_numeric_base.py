@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from base_robots import rescaled, special_robot
+from base_robots import looped_arm, rescaled, special_robot
 from random_robots import looped_robot, rich_robot
 
 import minidyn as md
@@ -126,6 +126,21 @@ def test_loops_that_are_solved(method: str) -> None:
     assert max(torque_error(base, 1) for base in found) < 1e-10
     tree = numeric_base(robot.open_loops(), method)
     assert tree.rank > 5
+
+
+@pytest.mark.parametrize("seed", range(count(8, 150)))
+def test_random_loops(seed: int) -> None:
+    robot = looped_arm(seed)
+    for model in MODELS:
+        exact = md.base_parameters(robot, "exact", model)
+        assert exact.rank < md.base_parameters(robot.open_loops(), "exact", model).rank
+        for method in ("qr", "svd"):
+            base = numeric_base(robot, method, model)
+            assert base.kept == exact.kept
+            np.testing.assert_allclose(base.K, exact.K, rtol=1e-9, atol=1e-10)
+            assert torque_error(base, seed) < 1e-11
+    solved = numeric_base(looped_arm(seed, solved=True))
+    assert solved.kept == md.base_parameters(robot).kept
 
 
 def test_a_loop_that_cannot_close_is_an_error() -> None:
