@@ -119,3 +119,50 @@ def count(robot: str, what: str | None, parameters: str, link: str | None, as_js
     from minidyn.cli_generate import show_counts
 
     show_counts(robot, what, parameters, link, as_json)
+
+
+@main.command()
+@click.argument("robot")
+@click.option(
+    "--controller",
+    default="computed_torque",
+    show_default=True,
+    help="computed_torque, pd_gravity, slotine_li, modified_slotine_li or craig.",
+)
+@click.option("--output", default="run.parquet", show_default=True, help="Recording to write: .parquet, .npz or .csv.")
+@click.option("--duration", default=5.0, show_default=True, help="Seconds.")
+@click.option("--dt", default=1e-3, show_default=True, help="Step of integration and control, s.")
+@click.option("--rate", default=10.0, show_default=True, help="Bandwidth of the controller, 1/s.")
+@click.option("--gain", type=float, help="Gain over each joint's own inertia, 1/s. Default: twice the rate.")
+@click.option("--adaptation", default=0.01, show_default=True, help="Speed of adaptation, relative to the values.")
+@click.option("--unknown", multiple=True, help="A parameter that is estimated, such as M4; repeat. Default: all.")
+@click.option("--model-error", default=0.0, show_default=True, help="How wrong the controller's model is: 0.2 is 20 %.")
+@click.option("--noise", default=0.0, show_default=True, help="Standard deviation of measured positions.")
+@click.option("--torque-noise", default=0.0, show_default=True, help="Standard deviation of measured torques.")
+@click.option("--delay", default=0.0, show_default=True, help="Age of measurements, s.")
+@click.option("--plant", type=click.Choice(["minidyn", "mujoco"]), default="minidyn", show_default=True)
+@click.option("--seed", default=0, show_default=True, help="Of the trajectory and the noise.")
+@click.option("--plot", is_flag=True, help="Also write a picture beside the recording.")
+@click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
+def simulate(robot: str, controller: str, output: str, **options: Any) -> None:
+    """Simulate a ROBOT on a random trajectory within its limits, under a controller.
+
+    Example: minidyn simulate panda --controller slotine_li --model-error 0.2 --output run.parquet --plot
+    """
+    from minidyn.cli_simulate import run_simulation
+
+    run_simulation(robot, controller, output, **options)
+
+
+@main.command()
+@click.argument("name")
+@click.option("--output", default="minidyn-out/casestudy", show_default=True, help="Folder to write into.")
+@click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
+def casestudy(name: str, output: str, as_json: bool) -> None:
+    """Run a published case study: lu-meng (adaptive control with an unknown load).
+
+    Example: minidyn casestudy lu-meng --output out
+    """
+    from minidyn.cli_simulate import run_case_study
+
+    run_case_study(name, output, as_json)

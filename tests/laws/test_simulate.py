@@ -6,7 +6,8 @@ import pytest
 import minidyn as md
 from minidyn import control
 from minidyn.experiment.recording import Recording, concatenate
-from minidyn.experiment.simulate import simulate
+from minidyn.experiment.recording_files import read_own_recording
+from minidyn.experiment.simulate import simulate, simulate_batch
 from minidyn.experiment.trajectory import fourier, hold, quintic, sampled
 
 
@@ -117,3 +118,50 @@ def test_refusals() -> None:
     ):
         with pytest.raises(md.MinidynError, match=words):
             simulate(robot, law, None, 0.1, **options)
+
+
+@pytest.mark.parametrize("ending", ["npz", "parquet", "csv"])
+def test_recordings_survive_files(tmp_path, ending) -> None:
+    robot = md.load("two_link")
+    law = control.modified_slotine_li(robot, rate=5, adaptation=1.0, unknown=["ZZ2"])
+    run = simulate(robot, law, fourier(robot, seed=1), 0.05)
+    both = concatenate([run, run[:7]])
+    path = tmp_path / f"run.{ending}"
+    both.save(path)
+    back = read_own_recording(path)
+    assert back.joint_names == both.joint_names
+    assert back.starts == both.starts
+    for name in ("t", "q", "dq", "ddq", "tau"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(both, name))
+    for name, array in both.telemetry.items():
+        np.testing.assert_array_equal(back.telemetry[name], array)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
+    if ending != "csv":
+        with pytest.raises(md.MinidynError, match=r"run\."):
+            read_own_recording(path)
+    with pytest.raises(md.MinidynError, match="saved as"):
+        both.save(tmp_path / "run.txt")
+
+
+def test_a_batch_is_its_runs_and_mujoco_agrees() -> None:
+    robot = md.load("two_arm")
+    law = control.slotine_li(robot, rate=5, gain=0.5, adaptation=0.01)
+    trajectory = fourier(robot, seed=4, speed=1.0)
+    starts = trajectory(0.0)[0] + 0.05 * np.random.default_rng(0).normal(size=(3, robot.n))
+    batch = simulate_batch(robot, law, trajectory, 0.1, q0=starts, estimates=True)
+    for start, run in zip(starts, batch):
+        alone = simulate(robot, law, trajectory, 0.1, q0=start)
+        np.testing.assert_allclose(run.q, alone.q, atol=1e-11)
+        np.testing.assert_allclose(run.telemetry["estimate"], alone.telemetry["estimate"], atol=1e-11)
+    other = simulate(robot, law, trajectory, 0.1, q0=starts[0], plant="mujoco")
+    np.testing.assert_allclose(other.q, batch[0].q, atol=1e-9)
+
+
+def test_mujoco_plant_has_drives_and_refuses_what_it_lacks() -> None:
+    robot = md.load("puma560").with_drives(friction=("viscous",))
+    robot = robot.with_parameters(np.nan_to_num(md.load("ur10e").with_drives(True, "viscous").values, nan=0.4))
+    q0 = np.full(6, 0.3)
+    ours, theirs = (simulate(robot, None, None, 0.2, q0=q0, plant=plant) for plant in ("minidyn", "mujoco"))
+    np.testing.assert_allclose(ours.q, theirs.q, atol=1e-8)
+    with pytest.raises(md.MinidynError, match="leader"):
+        simulate(md.load("hpr").with_parameters(np.ones(77)), None, None, 0.1, plant="mujoco")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -143,19 +142,13 @@ class Recording:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write a NumPy archive (.npz) with the keys t, q, tau, dq, ddq, joint_names, starts, notices.
+        """Write the recording; the ending chooses the format: .npz, .parquet or .csv.
 
-        Telemetry stands under its own names with "telemetry." before them.
+        See :mod:`minidyn.experiment.recording_files` for keys and columns.
         """
-        from minidyn.model.load.text_file import write_atomically
+        from minidyn.experiment.recording_files import write_recording
 
-        content: dict[str, Any] = {"t": self.t, "joint_names": np.array(self.joint_names), "starts": self.starts}
-        content |= {name: getattr(self, name) for name in _SIGNALS if getattr(self, name) is not None}
-        content |= {f"telemetry.{name}": array for name, array in self.telemetry.items()}
-        content["notices"] = np.array(self.notices, dtype=str)
-        archive = io.BytesIO()
-        np.savez(archive, **content)
-        write_atomically(Path(path), archive.getvalue())
+        write_recording(self, Path(path))
 
     def __repr__(self) -> str:
         present = " ".join(name for name in _SIGNALS if getattr(self, name) is not None)

@@ -19,7 +19,7 @@ from minidyn.model.robot import Robot
 if TYPE_CHECKING:
     from minidyn.control.controller import Controller
 
-__all__ = ["Payload", "simulate"]
+__all__ = ["Payload", "simulate", "simulate_batch"]
 
 Array = NDArray[np.float64]
 
@@ -64,6 +64,7 @@ def simulate(
     torque_noise: float = 0.0,
     torque_limit: ArrayLike | None = None,
     payload: Payload | None = None,
+    plant: str = "minidyn",
     check: bool = False,
     seed: int = 0,
 ) -> Recording:
@@ -87,6 +88,7 @@ def simulate(
         torque_noise: Standard deviation of measured torques.
         torque_limit: Largest torque (n,) or a number; None: no limit.
         payload: A load picked up during the run.
+        plant: Who computes the robot's accelerations: "minidyn" or, independently, "mujoco".
         check: Also record the Lyapunov function and the stability margin; a violated condition is a notice.
         seed: Of the noise.
 
@@ -97,7 +99,10 @@ def simulate(
     setup = _Setup.of(robot, controller, trajectory, duration, dt, q0, dq0, control, solver, delay)
     rng = np.random.default_rng(seed)
     limit = np.inf if torque_limit is None else np.asarray(torque_limit, dtype=float)
-    log = _run(setup, rng, resolution, noise, velocity_noise, limit, payload)
+    forward = _plants(robot, plant, payload)
+    log = _run(
+        setup, rng, resolution, noise, velocity_noise, limit, forward, np.inf if payload is None else payload.time
+    )
     measured_q = _quantised(log["q_true"] + noise * rng.normal(size=log["q_true"].shape), resolution)
     measured_dq = log["dq_true"] + velocity_noise * rng.normal(size=log["dq_true"].shape)
     measured_tau = log["tau"] + torque_noise * rng.normal(size=log["tau"].shape)
@@ -121,6 +126,55 @@ def simulate(
     )
 
 
+def simulate_batch(
+    robot: Robot,
+    controller: Controller | None,
+    trajectory: Trajectory | None,
+    duration: float,
+    *,
+    q0: ArrayLike,
+    dq0: ArrayLike | None = None,
+    dt: float = 1e-3,
+    control: str = "sampled",
+    noise: float = 0.0,
+    velocity_noise: float = 0.0,
+    torque_noise: float = 0.0,
+    torque_limit: ArrayLike | None = None,
+    estimates: bool = False,
+    seed: int = 0,
+    threads: int = 1,
+) -> tuple[Recording, ...]:
+    """Simulate many runs at once, side by side in vector registers: one for each row of q0 (B, n).
+
+    Options are those of :func:`simulate`; noise is drawn for each run of its own. With `estimates` the telemetry holds
+    the estimate of adaptive laws at every sample, which is large: runs times samples times parameters.
+    """
+    setup = _Setup.of(robot, controller, trajectory, duration, dt, q0, dq0, control, "rk4", 0.0, True, estimates)
+    rng = np.random.default_rng(seed)
+    limit = np.inf if torque_limit is None else np.asarray(torque_limit, dtype=float)
+    forward = _plants(robot, "minidyn", None, threads)
+    log = _run(setup, rng, 0.0, noise, velocity_noise, limit, forward, np.inf)
+    q_d, dq_d, _ = setup.trajectory(log["t"])
+    recordings = []
+    for run in range(len(setup.q0)):
+        q, dq, tau = (log[name][:, run] for name in ("q_true", "dq_true", "tau"))
+        telemetry = {"q_true": q, "dq_true": dq, "q_d": q_d, "dq_d": dq_d, "error": q - q_d}
+        if controller is not None and controller.estimated and estimates:
+            telemetry["estimate"] = log["estimate"][:, run]
+        recordings.append(
+            Recording(
+                log["t"],
+                q + noise * rng.normal(size=q.shape),
+                tau + torque_noise * rng.normal(size=q.shape),
+                dq=dq + velocity_noise * rng.normal(size=q.shape),
+                ddq=log["ddq"][:, run],
+                joint_names=robot.joint_names,
+                telemetry=telemetry,
+            )
+        )
+    return tuple(recordings)
+
+
 @dataclass(frozen=True)
 class _Setup:
     """A checked request."""
@@ -136,6 +190,7 @@ class _Setup:
     adaptive: bool
     every: int
     lag: int
+    log_estimates: bool = True
 
     @classmethod
     def of(
@@ -150,6 +205,8 @@ class _Setup:
         control: str,
         solver: str,
         delay: float,
+        batches: bool = False,
+        log_estimates: bool = True,
     ) -> _Setup:
         if control not in ("sampled", "continuous"):
             raise UnknownName("control", control, ("sampled", "continuous"))
@@ -165,9 +222,12 @@ class _Setup:
         q_d, dq_d, _ = trajectory(0.0)
         start = np.array(q_d if q0 is None else q0, dtype=float)
         speed = np.array(dq_d if dq0 is None else dq0, dtype=float)
+        if batches:
+            start, speed = (part.copy() for part in np.broadcast_arrays(np.atleast_2d(start), np.atleast_2d(speed)))
         for name, given in (("q0", start), ("dq0", speed)):
-            if given.shape != (robot.n,):
-                raise ShapeError(f"{name}: expected shape ({robot.n},), got {given.shape}")
+            if given.shape != start.shape or given.shape[-1:] != (robot.n,) or given.ndim > 1 + batches:
+                expected = f"(runs, {robot.n})" if batches else f"({robot.n},)"
+                raise ShapeError(f"{name}: expected shape {expected}, got {given.shape}")
         every = 1 if controller is None else round(controller.period / dt)
         if controller is not None and control == "sampled" and abs(every * dt - controller.period) > 1e-9 * dt:
             raise MinidynError(
@@ -188,6 +248,7 @@ class _Setup:
             solver == "adaptive",
             max(1, every),
             lag,
+            log_estimates,
         )
 
 
@@ -198,25 +259,30 @@ def _run(
     noise: float,
     velocity_noise: float,
     limit: Any,
-    payload: Payload | None,
+    forward: tuple[Plant, Plant],
+    pick_up: float,
 ) -> dict[str, Array]:
-    robot, controller, dt, n = setup.robot, setup.controller, setup.dt, setup.robot.n
-    plant = compile_kernel(robot, "forward_dynamics")
-    picked = None if payload is None else compile_kernel(payload.on(robot), "forward_dynamics")
+    """Run the loop; initial positions (n,) give signals (N, n), a batch (B, n) gives (N, B, n)."""
+    controller, dt = setup.controller, setup.dt
+    q, dq = setup.q0, setup.dq0
+    shape, batch = q.shape, q.shape[:-1]
+    plant, loaded = forward
     count = setup.steps + 1
-    estimate = np.zeros(0) if controller is None else controller.start.copy()
-    log: dict[str, Array] = {name: np.empty((count, n)) for name in ("q_true", "dq_true", "ddq", "tau")}
-    log["estimate"] = np.empty((count, len(estimate)))
+    start = np.zeros(0) if controller is None else controller.start
+    estimate = np.broadcast_to(start, (*batch, len(start))).copy()
+    log: dict[str, Array] = {name: np.empty((count, *shape)) for name in ("q_true", "dq_true", "ddq", "tau")}
+    log["estimate"] = np.empty((count if setup.log_estimates else 1, *estimate.shape))
     times = np.asarray(dt * np.arange(count), dtype=float)
     log["t"] = times
     references = tuple(np.asarray(part) for part in setup.trajectory(times))
-    q, dq, tau = setup.q0, setup.dq0, np.zeros(n)
-    ddq = np.zeros(n)
+    tau, ddq = np.zeros(shape), np.zeros(shape)
     for k in range(count):
         t = float(times[k])
-        if payload is not None and picked is not None and t >= payload.time:
-            plant, picked = picked, None
-        log["q_true"][k], log["dq_true"][k], log["estimate"][k] = q, dq, estimate
+        if t >= pick_up:
+            plant = loaded
+        log["q_true"][k], log["dq_true"][k] = q, dq
+        if setup.log_estimates:
+            log["estimate"][k] = estimate
         if setup.continuous and controller is not None:
             flow = _continuous_flow(setup, plant, limit)
             ddq, tau, rate = flow(t, q, dq, estimate)
@@ -226,11 +292,15 @@ def _run(
             past = max(0, k - setup.lag)
             seen = Measurement(
                 t,
-                _quantised(log["q_true"][past] + noise * rng.normal(size=n), resolution),
-                log["dq_true"][past] + velocity_noise * rng.normal(size=n),
-                log["ddq"][past - 1] if past else np.zeros(n),
+                _quantised(log["q_true"][past] + noise * rng.normal(size=shape), resolution),
+                log["dq_true"][past] + velocity_noise * rng.normal(size=shape),
+                log["ddq"][past - 1] if past else np.zeros(shape),
             )
-            now = (references[0][k], references[1][k], references[2][k])
+            now = (
+                np.broadcast_to(references[0][k], shape),
+                np.broadcast_to(references[1][k], shape),
+                np.broadcast_to(references[2][k], shape),
+            )
             estimate, tau, _ = controller(estimate, seen, now)
             tau = np.clip(tau, -limit, limit)
             ddq = plant(q, dq, tau)
@@ -253,6 +323,22 @@ def _run(
     return log
 
 
+Plant = Callable[[Array, Array, Array], Array]
+
+
+def _plants(robot: Robot, plant: str, payload: Payload | None, threads: int = 1) -> tuple[Plant, Plant]:
+    """Return the accelerations of the robot as it is, and with its payload."""
+    if plant not in ("minidyn", "mujoco"):
+        raise UnknownName("plant", plant, ("minidyn", "mujoco"))
+    loaded = robot if payload is None else payload.on(robot)
+    if plant == "mujoco":
+        from minidyn.experiment.mujoco_plant import mujoco_plant
+
+        return mujoco_plant(robot), mujoco_plant(loaded)
+    bare = compile_kernel(robot, "forward_dynamics", threads=threads)
+    return bare, bare if payload is None else compile_kernel(loaded, "forward_dynamics", threads=threads)
+
+
 Flow = Callable[[float, Array, Array, Array], tuple[Array, Array, Array]]
 
 
@@ -262,9 +348,10 @@ def _continuous_flow(setup: _Setup, plant: Any, limit: Any) -> Flow:
     def flow(t: float, q: Array, dq: Array, estimate: Array) -> tuple[Array, Array, Array]:
         """Return (acceleration, torque, rate of the estimate)."""
         if controller is None:
-            tau = np.zeros(len(q))
+            tau = np.zeros(q.shape)
             return plant(q, dq, tau), tau, estimate
-        reference = setup.trajectory(t)
+        q_d, dq_d, ddq_d = setup.trajectory(t)
+        reference = (np.broadcast_to(q_d, q.shape), np.broadcast_to(dq_d, q.shape), np.broadcast_to(ddq_d, q.shape))
         tau, signals = controller.torque(estimate, q, dq, reference)
         tau = np.clip(tau, -limit, limit)
         ddq = plant(q, dq, tau)

@@ -1,0 +1,189 @@
+"""What `minidyn simulate` and `minidyn casestudy` do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from minidyn.cli_text import plain, print_table, safe, table
+from minidyn.errors import MinidynError, UnknownName
+from minidyn.model.load import load
+
+if TYPE_CHECKING:
+    from minidyn.control import Controller
+    from minidyn.model.robot import Robot
+
+__all__ = ["LAWS", "run_case_study", "run_simulation"]
+
+LAWS = ("computed_torque", "pd_gravity", "slotine_li", "modified_slotine_li", "craig")
+
+
+def run_simulation(
+    source: str,
+    controller: str,
+    output: str,
+    *,
+    duration: float,
+    dt: float,
+    rate: float,
+    gain: float | None,
+    adaptation: float,
+    unknown: tuple[str, ...],
+    model_error: float,
+    noise: float,
+    torque_noise: float,
+    delay: float,
+    plant: str,
+    seed: int,
+    plot: bool,
+    as_json: bool,
+) -> None:
+    """Simulate a robot on a random trajectory under a controller, write the recording, print a summary."""
+    from minidyn.experiment.simulate import simulate
+    from minidyn.experiment.trajectory import fourier
+
+    robot = load(source)
+    law = _law(robot, controller, rate, gain, adaptation, unknown, model_error, dt)
+    target = Path(output)
+    if target.suffix.lower() not in (".npz", ".parquet", ".csv"):
+        raise MinidynError(f"--output {plain(output)}: expected a name ending with .npz, .parquet or .csv")
+    click.echo(f"simulating {duration:g} s of {plain(robot.name)} under {law.name} ...", err=True)
+    recording = simulate(
+        robot,
+        law,
+        fourier(robot, seed=seed),
+        duration,
+        dt=dt,
+        noise=noise,
+        torque_noise=torque_noise,
+        delay=delay,
+        plant=plant,
+        check=True,
+        seed=seed,
+    )
+    recording.save(target)
+    files = [str(target)]
+    if plot:
+        from minidyn.experiment.plots import plot_run, save_figure
+
+        picture = target.with_suffix(".png")
+        save_figure(plot_run(recording, f"{robot.name}, {law.name}", law.estimated), picture)
+        files.append(str(picture))
+    error = recording.telemetry["error"]
+    summary: dict[str, Any] = {
+        "samples": len(recording),
+        "largest_error": np.abs(error).max(axis=0).tolist(),
+        "last_error": np.abs(error[-1]).tolist(),
+        "largest_torque": np.abs(np.asarray(recording.tau)).max(axis=0).tolist(),
+        "notices": list(recording.notices),
+        "files": files,
+    }
+    if as_json:
+        click.echo(json.dumps(summary, indent=1))
+        return
+    rows = table(f"{safe(robot.name)} under {law.name}", "joint", "largest error", "last error", "largest torque")
+    for index, name in enumerate(robot.joint_names):
+        rows.add_row(
+            safe(name),
+            f"{summary['largest_error'][index]:.3g}",
+            f"{summary['last_error'][index]:.3g}",
+            f"{summary['largest_torque'][index]:.4g}",
+        )
+    print_table(rows)
+    for notice in recording.notices:
+        click.echo(f"note: {plain(notice)}")
+    click.echo("written: " + ", ".join(plain(name) for name in files))
+
+
+def run_case_study(name: str, output: str, as_json: bool) -> None:
+    """Run a published case study and write its recordings and pictures."""
+    if name != "lu-meng":
+        raise UnknownName("case study", name, ("lu-meng",))
+    from minidyn.experiment.case_study import lu_meng_case
+    from minidyn.experiment.plots import plot_run, save_figure
+
+    folder = Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    click.echo("running the modified Slotine-Li and Craig laws on puma4 ...", err=True)
+    study = lu_meng_case()
+    results: dict[str, Any] = {}
+    for key, title in (
+        ("slotine_li", "modified Slotine-Li (LuMeng1993 Fig. 4)"),
+        ("craig", "Craig (LuMeng1993 Fig. 5)"),
+    ):
+        recording = getattr(study, key)
+        recording.save(folder / f"{key}.parquet")
+        save_figure(plot_run(recording, title, ["m4"], [1.0]), folder / f"{key}.png")
+        error = np.abs(recording.telemetry["error"]).max(axis=1)
+        mass = recording.telemetry["estimate"][:, 0]
+        results[key] = {
+            "t5": _settled(recording.t, error <= 0.05 * error[0]),
+            "tm5": _settled(recording.t, np.abs(mass - 1.0) <= 0.025),
+            "mass": float(mass[-1]),
+        }
+    if as_json:
+        click.echo(json.dumps(results, indent=1))
+        return
+    rows = table(
+        "LuMeng1993, robot puma4, unknown load",
+        "law",
+        "error below 5 % after",
+        "mass within 5 % after",
+        "mass at the end",
+    )
+    for key, values in results.items():
+        rows.add_row(key, f"{values['t5']:.4g} s", f"{values['tm5']:.4g} s", f"{values['mass']:.5g} kg")
+    print_table(rows)
+    click.echo(f"written: recordings and pictures in {plain(str(folder))}")
+
+
+def _settled(t: Any, inside: Any) -> float:
+    """Return the time after which a condition holds to the end."""
+    outside = np.flatnonzero(~inside)
+    return float(t[0] if not len(outside) else t[min(outside[-1] + 1, len(t) - 1)])
+
+
+def _law(
+    robot: Robot,
+    name: str,
+    rate: float,
+    gain: float | None,
+    adaptation: float,
+    unknown: tuple[str, ...],
+    model_error: float,
+    period: float,
+) -> Controller:
+    from minidyn import control
+    from minidyn.dynamics.functions import inertia_matrix
+    from minidyn.experiment.trajectory import fourier
+
+    if name not in LAWS:
+        raise UnknownName("controller", name, LAWS)
+    model = robot.with_parameters((1.0 + model_error) * robot.values)
+    if name == "computed_torque":
+        return control.computed_torque(model, rate=rate, period=period)
+    # gains in proportion to each joint's own inertia suit every robot
+    q, _, _ = fourier(robot)(np.linspace(0, 10, 50))
+    inertia = np.diagonal(inertia_matrix(robot, q), axis1=-2, axis2=-1).mean(axis=0)
+    stiffness = (2 * rate if gain is None else gain) * inertia
+    if name == "pd_gravity":
+        return control.pd_gravity(model, gain=rate * stiffness, rate=rate, period=period)
+    chosen = list(unknown) or None
+    scale = adaptation * np.maximum(np.abs(_values_of(robot, chosen)), 1e-3)
+    if name == "slotine_li":
+        return control.slotine_li(model, rate=rate, gain=stiffness, adaptation=scale, unknown=chosen, period=period)
+    if name == "modified_slotine_li":
+        return control.modified_slotine_li(model, rate=rate, adaptation=scale, unknown=chosen, period=period)
+    own = _values_of(model, chosen)
+    spread = 0.9 * np.abs(own) + 1e-6
+    return control.craig(
+        model, rate=rate, adaptation=scale, unknown=chosen, lower=own - spread, upper=own + 4 * spread, period=period
+    )
+
+
+def _values_of(robot: Robot, names: list[str] | None) -> Any:
+    return robot.values if names is None else robot.values[list(robot.layout.indices(names))]

@@ -1,0 +1,81 @@
+"""MuJoCo as the plant: the same controller against an independent simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.errors import Unsupported
+from minidyn.model.geometry import matrix_of
+from minidyn.model.inertia import to_body
+from minidyn.model.robot import Robot
+
+__all__ = ["mujoco_plant"]
+
+Array = NDArray[np.float64]
+
+
+def mujoco_plant(robot: Robot) -> Callable[[Array, Array, Array], Array]:
+    """Return (q, dq, tau) -> ddq computed by MuJoCo's forward dynamics, damping and dry friction by its own solver.
+
+    Raises:
+        Unsupported: The robot has followers, loops, couplings or torque offsets, which this plant does not model.
+    """
+    import mujoco
+
+    for joint in robot.joints:
+        if joint.follows is not None or joint.drive.coupling or "offset" in joint.drive.friction:
+            raise Unsupported(f'plant="mujoco": joint {joint.name!r} has a leader, a coupling or a torque offset')
+    if robot.loops:
+        raise Unsupported('plant="mujoco": loops are not modelled')
+    spec = mujoco.MjSpec()
+    spec.option.gravity = robot.gravity
+    spec.compiler.autolimits = False
+    root = spec.worldbody.add_body(pos=robot.base_placement[:3, 3], quat=_quaternion(robot.base_placement))
+    bodies: list[Any] = []
+    for index, (joint, link, columns) in enumerate(zip(robot.joints, robot.links, robot.layout.drives)):
+        parent = root if joint.parent < 0 else bodies[joint.parent]
+        placement = joint.placement
+        body = parent.add_body(pos=placement[:3, 3], quat=_quaternion(placement))
+        mass, com, inertia = to_body(link.parameters)
+        moments, axes = np.linalg.eigh(inertia)
+        axes = axes * np.linalg.det(axes)
+        frame = np.eye(4)
+        frame[:3, :3] = axes
+        body.mass, body.ipos, body.inertia, body.iquat = mass, com, moments, _quaternion(frame)
+        body.explicitinertial = True
+        if joint.kind != "fixed":
+            drive = {column.symbol: float(robot.values[column.index]) for column in columns}
+            anchor = np.linalg.inv(matrix_of(joint.after))[:3, 3]
+            body.add_joint(
+                name=f"joint{index}",
+                type=mujoco.mjtJoint.mjJNT_HINGE if joint.turns else mujoco.mjtJoint.mjJNT_SLIDE,
+                pos=anchor,
+                axis=joint.axis,
+                armature=drive.get("Ia", 0.0),
+                damping=drive.get("Fv", 0.0),
+                frictionloss=drive.get("Fc", 0.0),
+            )
+        bodies.append(body)
+    model = spec.compile()
+    data = mujoco.MjData(model)
+    # MuJoCo numbers joints branch by branch, we in the order of the description
+    places = [int(model.joint(f"joint{index}").dofadr[0]) for index in robot.independent]
+
+    def accelerations(q: Array, dq: Array, tau: Array) -> Array:
+        data.qpos[places], data.qvel[places], data.qfrc_applied[places] = q, dq, tau
+        mujoco.mj_forward(model, data)
+        return np.array(data.qacc[places])
+
+    return accelerations
+
+
+def _quaternion(placement: Array) -> Array:
+    import mujoco
+
+    quaternion = np.empty(4)
+    mujoco.mju_mat2Quat(quaternion, np.ascontiguousarray(placement[:3, :3]).ravel())
+    return quaternion
