@@ -13,7 +13,7 @@ __all__ = ["equivalence"]
 
 Array = NDArray[np.float64]
 
-TOLERANCE = 1e-8  # in the robot's own units, against the largest coefficient of a combination
+TOLERANCE = 1e-9  # in the robot's own units, against the largest term that a coefficient is made of
 
 
 def equivalence(base_a: BaseMap, base_b: BaseMap) -> Array:
@@ -56,8 +56,10 @@ def _in_terms_of(wanted: BaseMap, given: BaseMap) -> Array:
 def _require_determined(wanted: BaseMap, given: BaseMap, one: str, other: str) -> None:
     """Raise where some base parameter of `wanted` is no combination of those of `given`."""
     units = units_of(wanted.robot).parameters
-    left = wanted.matrix - _in_terms_of(wanted, given) @ given.matrix
-    largest: Array = (np.abs(wanted.matrix) * units).max(axis=1, keepdims=True, initial=0.0)
+    T = _in_terms_of(wanted, given)
+    left = wanted.matrix - T @ given.matrix
+    sizes = np.abs(wanted.matrix) + np.abs(T) @ np.abs(given.matrix)
+    largest: Array = (sizes * units).max(axis=1, keepdims=True, initial=0.0)
     foreign = np.abs(left) * units > TOLERANCE * largest
     rows = np.flatnonzero(foreign.any(axis=1))
     if len(rows) == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -19,7 +20,7 @@ from minidyn.base.samples import random_states, units_of
 from minidyn.errors import MinidynError
 from minidyn.model.robot import Robot
 
-__all__ = ["METHOD", "precise_base"]
+__all__ = ["METHOD", "precise_base", "precise_rows", "solve_precisely"]
 
 METHOD = "exact (high precision)"
 DEPENDENT = Decimal("1e-20")
@@ -48,7 +49,7 @@ def precise_base(question: Question, seed: int = 0) -> BaseMap:
     rng = np.random.default_rng((seed, 2))
     with sixty_digits():
         for _ in range(_TRIES):
-            W = _rows(question, samples + _SPARE, rng)
+            W = precise_rows(question, samples + _SPARE, rng)
             per = len(W) // (samples + _SPARE - (question.model == "energy"))
             used = [k for k in range(W.shape[1]) if any(W[:, k])]
             scale = np.array([max(abs(value) for value in W[:, k]) for k in used], dtype=object)
@@ -92,8 +93,8 @@ def precise_base(question: Question, seed: int = 0) -> BaseMap:
     )
 
 
-def _rows(question: Question, samples: int, rng: np.random.Generator) -> Objects:
-    """Return rows of the model (rows, asked columns) as decimals, sample by sample."""
+def precise_rows(question: Question, samples: int, rng: np.random.Generator) -> Objects:
+    """Return rows of the model (rows, asked columns) as decimals, sample by sample; inside `sixty_digits` only."""
     robot = with_right_angles(question.robot)
     units = units_of(robot)
     states = random_states(robot, units, samples, rng, question.moving)
@@ -140,6 +141,39 @@ def _without_noise(W: Objects) -> Objects:
         if np.abs(W[:, k]).max() <= DEPENDENT * largest:
             W[:, k] = Decimal(0)
     return W
+
+
+def solve_precisely(
+    question: Question, kept: Sequence[int], targets: Mapping[int, NDArray[np.intp]], seed: int = 0
+) -> dict[int, NDArray[np.float64]]:
+    """Return for each target column what it is made of, correct to the last digit of a double.
+
+    Args:
+        question: What was asked.
+        kept: Places of the kept columns.
+        targets: {place of a column: which of `kept` it depends on, and on all of those}.
+        seed: Of the random states.
+    """
+    from scipy.linalg import qr
+
+    friction = {column.index for column in question.robot.layout.columns if column.is_friction}
+    if friction.isdisjoint({*targets, *(kept[k] for support in targets.values() for k in support)}):
+        question = replace(question, model="static")  # the same relations (Gautier1991 eq. (8)), quicker
+    place = {column: k for k, column in enumerate(question.asked)}
+    most = max(len(support) for support in targets.values())
+    per_sample = 1 if question.model == "energy" else max(len(question.moving), 1)
+    found = {}
+    with sixty_digits():
+        W = precise_rows(question, math.ceil((2 * most + 10) / per_sample) + 12, np.random.default_rng((seed, 3)))
+        for target, support in targets.items():
+            system = W[:, [*(place[kept[k]] for k in support), place[target]]]
+            scale = np.array([max(map(abs, column)) for column in system.T], dtype=object)
+            system = system / scale
+            # the rows that tell these columns apart best; the others follow from them
+            _, _, order = qr(system[:, :-1].astype(float).T, mode="economic", pivoting=True)
+            solved = _eliminate(system[order[: len(support)]])
+            found[target] = (solved.K[:, 0] * scale[-1] / scale[:-1]).astype(float)
+    return found
 
 
 class _Elimination:

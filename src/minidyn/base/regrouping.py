@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from minidyn.base.precise import solve_precisely
 from minidyn.base.question import Question
 from minidyn.base.rank import chinese_remainder, rational
 from minidyn.base.samples import model_rows, random_states, units_of
@@ -17,6 +18,9 @@ __all__ = ["regrouping_matrix"]
 
 RESIDUAL = 1e-9
 """Relations must hold to this, relative to the size of the columns, at random states in floating point."""
+
+CONDITION = 1e5
+"""Columns that are harder to tell apart than this are solved for in sixty digits."""
 
 _TURNS = 10.0
 
@@ -35,7 +39,8 @@ def regrouping_matrix(
 
     An entry that is zero modulo every prime is zero. One that is the same simple fraction modulo all of them, such as
     29/100, is that fraction. The others depend on constant angles and are solved for in floating point, column by
-    column on the few kept columns that the structure leaves, and everything is tested at random states.
+    column on the few kept columns that the structure leaves (in sixty digits where those are hard to tell apart), and
+    everything is tested at random states.
 
     Args:
         question: What was asked.
@@ -55,17 +60,24 @@ def regrouping_matrix(
     units, W = _observe(question, seed)
     one, two = W[:, kept], W[:, regrouped]
     scale = units[list(kept)][:, None] / units[list(regrouped)]  # K in SI over K of the matrix W
-    size = np.linalg.norm(two, axis=0) + np.finfo(float).tiny
-    with np.errstate(over="ignore", invalid="ignore"):
-        apart = np.linalg.norm(two - one @ (K / scale), axis=0) / size
-    notices: list[str] = []
+    apart = np.linalg.norm(two - one @ (K / scale), axis=0) / _sizes(one, two, K / scale)
+    doubtful = {}
     for k in np.flatnonzero(~((apart < RESIDUAL) & known.all(axis=0))):
         free = np.flatnonzero(nonzero[:, k] & ~known[:, k])
-        solved, left = _solve(one, two[:, k], K[:, k] / scale[:, k], free)
-        if left > RESIDUAL * size[k]:  # a fraction that was an accident: solve for all entries
-            solved, left = _solve(one, two[:, k], K[:, k] / scale[:, k], np.flatnonzero(nonzero[:, k]))
+        solved, condition = _solve(one, two[:, k], K[:, k] / scale[:, k], free)
+        left = np.linalg.norm(two[:, k] - one @ solved) / _sizes(one, two[:, k], solved)
+        if left > RESIDUAL:  # a fraction that was an accident: solve for all entries
+            solved, condition = _solve(one, two[:, k], solved, np.flatnonzero(nonzero[:, k]))
+            left = np.linalg.norm(two[:, k] - one @ solved) / _sizes(one, two[:, k], solved)
         K[:, k] = solved * scale[:, k]
-        apart[k] = left / size[k]
+        apart[k] = left
+        if condition > CONDITION:
+            doubtful[int(k)] = np.flatnonzero(nonzero[:, k])
+    if doubtful and apart.max() < RESIDUAL:
+        better = solve_precisely(question, kept, {regrouped[k]: rows for k, rows in doubtful.items()}, seed)
+        for column, support in doubtful.items():
+            K[support, column] = better[regrouped[column]]
+    notices: list[str] = []
     if apart.max() > RESIDUAL:
         worst = question.robot.layout.names[regrouped[int(np.argmax(apart))]]
         notices.append(
@@ -112,11 +124,24 @@ def _observe(question: Question, seed: int) -> tuple[Array, Array]:
     return units.parameters, (W * units.parameters).reshape(-1, W.shape[-1])
 
 
+def _sizes(one: Array, two: Array, K: Array) -> Array:
+    """Length of each column and of the terms it is the sum of: what a difference must be compared with."""
+    sizes: Array = np.linalg.norm(np.abs(two) + np.abs(one) @ np.abs(K), axis=0) + np.finfo(float).tiny
+    return sizes
+
+
 def _solve(one: Array, target: Array, start: Array, free: NDArray[np.intp]) -> tuple[Array, float]:
-    """Solve one x = target for the entries `free` of x, the others as in `start`; also return what is left over."""
+    """Solve one x = target for the entries `free` of x, the others as in `start`; also return their condition."""
     x = start.copy()
     x[free] = 0.0
-    length = np.linalg.norm(one[:, free], axis=0)
+    A = one[:, free]
+    length = np.linalg.norm(A, axis=0)
+    rest = target - one @ x
+    condition = 1.0
     for _ in range(2):  # the second pass solves for what rounding left of the first
-        x[free] += np.linalg.lstsq(one[:, free] / length, target - one @ x, rcond=None)[0] / length
-    return x, float(np.linalg.norm(target - one @ x))
+        change, _, _, sigma = np.linalg.lstsq(A / length, rest, rcond=None)
+        change /= length
+        x[free] += change
+        rest -= A @ change
+        condition = float(sigma[0] / max(sigma[-1], np.finfo(float).tiny)) if len(sigma) else 1.0
+    return x, condition
