@@ -19,6 +19,7 @@ from minidyn.model.robot import Robot
 
 __all__ = [
     "all_joint_map",
+    "formula_robot",
     "random_body",
     "random_chain",
     "random_placement",
@@ -128,6 +129,20 @@ def random_chain(seed: int, joints: str = "RRRRRR", **options: object) -> Robot:
     for part in robot.layout.links:
         values[part] = random_body(rng)
     return robot.with_parameters(values)
+
+
+def formula_robot() -> Robot:
+    """Return a robot whose third joint follows the first two by a formula with every function a formula may have."""
+    rng = np.random.default_rng(7)
+    formula = "0.5*sin(one) + sqrt(1.5 + two*two)*cos(two) - atan2(one, 2 + two*two) + 0.1*acos(sin(one)/2)"
+    links = [LooseLink("base", "test"), *(LooseLink(name, "test", random_body(rng)) for name in ("a", "b", "c", "d"))]
+    joints = [
+        LooseJoint("one", "test", "revolute", "base", "a", (Step("rx", 0.4),)),
+        LooseJoint("two", "test", "prismatic", "a", "b", (Step("ry", 0.7), Step("tx", 0.2)), "ty"),
+        LooseJoint("three", "test", "revolute", "b", "c", (Step("rz", 0.3), Step("tz", 0.5)), "rx", formula=formula),
+        LooseJoint("four", "test", "revolute", "c", "d", (Step("tx", 0.3),), drive_values={"Ia": 0.2, "Fc": 0.3}),
+    ]
+    return assemble("formula", links, joints)
 
 
 def random_body(rng: np.random.Generator) -> Array:

@@ -16,7 +16,7 @@ from minidyn.graph.function import Function
 from minidyn.model.geometry import Step, Steps, inverse_steps, matrix_of
 from minidyn.model.inertia import transform
 from minidyn.model.robot import Robot
-from robot_cases import random_body, random_placement, random_state, relative_error, robot_of_seed
+from robot_cases import formula_robot, random_body, random_placement, random_state, relative_error, robot_of_seed
 
 SEEDS = range(2000, 2000 + count(30, 300))
 PRECISE = 1e-12
@@ -24,7 +24,7 @@ PRECISE = 1e-12
 
 @cache
 def robot_at(seed: int) -> Robot:
-    return robot_of_seed(seed)
+    return formula_robot() if seed == SEEDS[0] else robot_of_seed(seed)
 
 
 @cache

@@ -20,7 +20,7 @@ from minidyn.dynamics.sources import TARGETS, c_files, source_name
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters, Unsupported
 from minidyn.graph.evaluate import evaluate
 from minidyn.model.robot import Robot
-from robot_cases import random_chain, random_robot, relative_error
+from robot_cases import formula_robot, random_chain, random_robot, relative_error
 
 STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
@@ -54,6 +54,7 @@ def robots() -> dict[str, Robot]:
         "tree": random_robot(np.random.default_rng(21), 5, followers=True, loads=1, name="tree"),
         "chain": random_chain(22, "RRPR", rotor_inertia=True, friction=("viscous", "coulomb")),
         "one": random_chain(23, "P"),
+        "formula": formula_robot(),
     }
 
 
@@ -72,7 +73,7 @@ def flat(result: object, at: int | None = None) -> np.ndarray:
     return np.concatenate([np.ravel(part if at is None else part[at]) for part in parts])
 
 
-CASES = [(name, what) for name in ("tree", "chain", "one") for what in WHAT]
+CASES = [(name, what) for name in ("tree", "chain", "one", "formula") for what in WHAT]
 
 
 @pytest.mark.parametrize(("name", "what"), CASES)
@@ -90,7 +91,7 @@ def test_machine_code_equals_the_reference(name: str, what: str, parameters: str
 
 
 @needs_gcc
-@pytest.mark.parametrize("name", ["tree", "chain", "one"])
+@pytest.mark.parametrize("name", ["tree", "chain", "one", "formula"])
 @pytest.mark.parametrize("parameters", [None, "argument"])
 def test_c_compiles_without_a_warning_and_equals_the_reference(
     name: str, parameters: str | None, tmp_path: Path
@@ -269,6 +270,13 @@ def test_what_is_wrong_is_told() -> None:
         md.compile(robot, "inertia_matrix")()
     with pytest.raises(ShapeError, match="q"):
         md.compile(robot, "inertia_matrix")(np.zeros(5))
+
+
+def test_threads_give_the_same_result() -> None:
+    robot = robots()["chain"]
+    batch = state(robot, "regressor", 20_000)
+    one = md.compile(robot, "regressor")(*batch)
+    assert np.array_equal(md.compile(robot, "regressor", threads=2)(*batch), one)
 
 
 def test_kernels_of_frames() -> None:
