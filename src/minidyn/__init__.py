@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from minidyn.base.mlc import InertiaConstants as InertiaConstants
     from minidyn.base.mlc import inertia_constants as inertia_constants
     from minidyn.base.operation_count import operation_count as operation_count
+    from minidyn.dynamics.formulas import regressor_formulas as regressor_formulas
     from minidyn.dynamics.functions import base_regressor as base_regressor
     from minidyn.dynamics.functions import energy as energy
     from minidyn.dynamics.functions import energy_regressor as energy_regressor
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from minidyn.dynamics.regressor_forms import split_regressor as split_regressor
     from minidyn.errors import MinidynError as MinidynError
     from minidyn.experiment import trajectory as trajectory
+    from minidyn.experiment.filtered import filtered_regressor as filtered_regressor
     from minidyn.experiment.recording import Recording as Recording
     from minidyn.experiment.recording import concatenate as concatenate
     from minidyn.experiment.simulate import Payload as Payload
@@ -64,6 +66,7 @@ _WHERE = {
     # experiment and control
     "Recording": "experiment.recording:Recording",
     "concatenate": "experiment.recording:concatenate",
+    "filtered_regressor": "experiment.filtered:filtered_regressor",
     "simulate": "experiment.simulate:simulate",
     "simulate_batch": "experiment.simulate:simulate_batch",
     "Payload": "experiment.simulate:Payload",
@@ -77,6 +80,7 @@ _WHERE = {
     "base_regressor": "dynamics.functions:base_regressor",
     "slotine_li_regressor": "dynamics.regressor_forms:slotine_li_regressor",
     "split_regressor": "dynamics.regressor_forms:split_regressor",
+    "regressor_formulas": "dynamics.formulas:regressor_formulas",
     "lumeng16": "dynamics.regressor_forms:lumeng16",
     "Lumeng16": "dynamics.regressor_forms:Lumeng16",
     "energy": "dynamics.functions:energy",

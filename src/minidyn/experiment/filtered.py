@@ -43,9 +43,10 @@ def filtered_regressor(
 ) -> tuple[Array, Array]:
     """Return (Y_f, tau_f) of a recording with Y_f @ parameters = tau_f, without accelerations.
 
-    The signals between samples are taken for cubics, so that the error is of fourth order in the sampling step; it is
-    of first order in the columns of Coulomb friction, which jump where a joint reverses. Runs are kept apart: each
-    starts its own filter, and no window reaches over their ends.
+    The signals between samples are taken for cubics, so that the error of that relation is of fourth order in the
+    sampling step. Coulomb friction, which jumps where a joint reverses, does not spoil it: its column and the torque
+    pass through the same operation. Runs are kept apart: each starts its own filter, and no window reaches over their
+    ends.
 
     Args:
         robot: The robot.

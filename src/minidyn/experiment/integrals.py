@@ -35,8 +35,7 @@ def low_pass(t: Array, u: Array, rate: float, start: Array | float = 0.0) -> Arr
     z = rate * np.diff(t)
     steps = _weighted(u, *_weights(t, _filter_moments(z)))
     for k, decay in enumerate(np.exp(-z)):
-        np.multiply(x[k], decay, out=x[k + 1])
-        x[k + 1] += steps[k]
+        x[k + 1] = decay * x[k] + steps[k]
     return x
 
 

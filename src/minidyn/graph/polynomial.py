@@ -17,7 +17,7 @@ from minidyn.graph.function import Function
 
 __all__ = ["Atom", "Polynomial", "expand"]
 
-_MOST = 4000  # terms of one polynomial
+_MOST = 1000  # terms of one polynomial
 _ROUNDING = 1e-13  # of the largest coefficient that was added
 _GROUP = 1000  # ranks of one argument
 _LAST = 1_000_000
@@ -149,14 +149,26 @@ def _call(name: str) -> Callable[..., Any]:
     return call
 
 
-def _trigonometric(kind: str, name: str) -> Callable[..., Any]:
-    def call(angle: Polynomial) -> Polynomial:
-        products = list(angle.terms.items())
-        if len(products) == 1 and products[0][1] == 1.0 and len(products[0][0]) == 1:
-            atom, power = products[0][0][0]
-            if power == 1 and atom.kind == "" and atom.name[1:].isdigit():
-                return Polynomial.atom(Atom(atom.rank, kind, atom.name[1:]))
-        return _opaque(f"{name}({angle})")
+def _cos_sin(angle: Polynomial) -> tuple[Polynomial | float, Polynomial | float] | None:
+    """Return cosine and sine of a sum of angles and a constant, by the addition theorem; None for other sums."""
+    c: Polynomial | float = math.cos(angle.terms.get((), 0.0))
+    s: Polynomial | float = math.sin(angle.terms.get((), 0.0))
+    for product, number in angle.terms.items():
+        if not product:
+            continue
+        ((atom, power), *more) = product
+        if more or power != 1 or abs(number) != 1.0 or atom.kind or not atom.name[1:].isdigit():
+            return None
+        cosine = Polynomial.atom(Atom(atom.rank, "c", atom.name[1:]))
+        sine = number * Polynomial.atom(Atom(atom.rank, "s", atom.name[1:]))
+        c, s = c * cosine - s * sine, s * cosine + c * sine
+    return c, s
+
+
+def _trigonometric(name: str) -> Callable[..., Any]:
+    def call(angle: Polynomial | float) -> Polynomial | float:
+        found = _cos_sin(Polynomial.of(angle))
+        return _opaque(f"{name}({angle})") if found is None else found[name == "sin"]
 
     return call
 
@@ -170,8 +182,8 @@ _TABLE: dict[str, Callable[..., Any]] = {
     "sqrt": _call("sqrt"),
     "sign": _call("sign"),
     "atan2": _call("atan2"),
-    "sin": _trigonometric("s", "sin"),
-    "cos": _trigonometric("c", "cos"),
+    "sin": _trigonometric("sin"),
+    "cos": _trigonometric("cos"),
 }
 
 
