@@ -25,6 +25,7 @@ __all__ = ["Observation", "States", "Units", "model_rows", "observe", "random_st
 Array = NDArray[np.float64]
 
 _FIRST = ("MX", "MY", "MZ")
+_NEAR = 0.5  # rad or m: how far from home joints go that move a loop which must be solved for
 
 
 @dataclass(frozen=True)
@@ -107,22 +108,33 @@ def random_states(
 
 
 def _in_reach(robot: Robot, q: Array) -> Array:
-    """Draw positions (e, n) together towards where the loops are known to close, until they close everywhere."""
+    """Draw positions (e, n) towards where the loops are known to close, and until they close everywhere.
+
+    Only joints that move a loop are drawn in. Far from home a loop that is solved for may have passed a position where
+    its branches meet and be on another one, which is another mechanism.
+    """
     if not robot.implicit_loops and not robot.formulas:
         return q
-    from minidyn.model.loops import solve_loops
+    from minidyn.model.loops import loop_jacobian, solve_loops
 
     home = {name: value for loop in robot.loops for name, value in loop.home}
     joints = [robot.joints[k] for k in robot.independent]
     centre = np.array([home.get(j.name, min(max(0.0, j.limits.lower), j.limits.upper)) for j in joints])
-    for share in (1.0, 0.5, 0.2, 0.1, 0.05):
-        near: Array = centre + share * (q - centre)
+    tied = np.ones(robot.n, dtype=bool)
+    first = 1.0
+    if robot.implicit_loops:
+        passive = [robot.joint_index(name) for loop in robot.implicit_loops for name in loop.passive]
+        G, _ = loop_jacobian(robot, solve_loops(robot, centre + 0.01 * (q[:4] - centre)))
+        tied = np.any(np.abs(G[:, passive]) > 1e-9, axis=(0, 1))
+        first = _NEAR / max(float(np.abs(q - centre)[:, tied].max(initial=0.0)), _NEAR)
+    for share in (first, first / 2, first / 5, first / 10, first / 20):
+        near: Array = np.where(tied, centre + share * (q - centre), q)
         try:
             if np.all(np.isfinite(solve_loops(robot, near))):
                 return near
         except LoopError:
             continue
-    near = centre + 0.02 * (q - centre)
+    near = np.where(tied, centre + first / 50 * (q - centre), q)
     solve_loops(robot, near)  # says what does not close, and by how much
     return near
 
