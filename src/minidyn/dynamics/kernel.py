@@ -171,10 +171,12 @@ def compile_kernel(
     Args:
         robot: The robot.
         what: "inverse_dynamics", "gravity_torque", "coriolis_matrix", "inertia_matrix", "forward_dynamics",
-            "regressor", "base_regressor", "energy", "energy_regressor", "forward_kinematics", "jacobian".
+            "regressor", "base_regressor", "lagrange_regressor", "lumeng16_regressor", "lumeng16_lagrange_regressor",
+            "slotine_li_regressor", "momentum_regressor", "energy", "energy_regressor", "forward_kinematics",
+            "jacobian".
         parameters: None bakes in the robot's values, an array (p,) bakes that in, "argument" makes the parameter
             vector the kernel's last argument.
-        base: For "base_regressor", the base-parameter map.
+        base: For regressors, the base-parameter map; "base_regressor" needs it.
         threads: Threads that large batches are split over.
         link: For kinematics, the link or frame; None: the last link.
 
