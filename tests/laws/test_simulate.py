@@ -84,6 +84,17 @@ def test_trajectories_differentiate_themselves_and_keep_limits() -> None:
     assert np.all(np.abs(dq) < [limit.velocity for limit in limits])
 
 
+@pytest.mark.parametrize("name", md.robots())
+def test_random_trajectories_move_every_joint_within_its_limits(name) -> None:
+    robot = md.load(name)
+    q, dq, _ = fourier(robot, seed=1)(np.linspace(0, 10, 2000))
+    limits = [robot.joints[index].limits for index in robot.independent]
+    assert np.all(np.ptp(q, axis=0) > 0.1)
+    assert np.all(q >= [limit.lower for limit in limits])
+    assert np.all(q <= [limit.upper for limit in limits])
+    assert np.all(np.abs(dq) <= 2.0)
+
+
 def test_recordings_slice_join_and_refuse() -> None:
     t = np.arange(10.0)
     one = Recording(t, np.zeros((10, 2)), np.ones((10, 2)))

@@ -104,13 +104,10 @@ def fourier(
     reach = np.array([np.pi if joint.turns else 0.5 for joint in joints])
     lower = np.array([joint.limits.lower for joint in joints])
     upper = np.array([joint.limits.upper for joint in joints])
-    lower, upper = (
-        np.maximum(lower, np.where(np.isfinite(upper), upper, 0) - 2 * reach),
-        np.minimum(upper, np.where(np.isfinite(lower), lower, 0) + 2 * reach),
-    )
-    free = ~np.isfinite([joint.limits.lower for joint in joints]) & ~np.isfinite([j.limits.upper for j in joints])
-    lower, upper = np.where(free, -reach, lower), np.where(free, reach, upper)
-    centre = (lower + upper) / 2
+    bottom = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper - 2 * reach, -reach))
+    top = np.where(np.isfinite(upper), upper, np.where(np.isfinite(lower), lower + 2 * reach, reach))
+    centre = (bottom + top) / 2
+    swing = np.minimum((top - bottom) / 2, reach)
     fastest = np.array([min(joint.limits.velocity, speed) for joint in joints])
     rng = np.random.default_rng(seed)
     weight = 1.0 / np.arange(1, harmonics + 1)[:, None]  # slow parts larger: range and speed are both used
@@ -123,7 +120,7 @@ def fourier(
     q, dq, _ = shape(np.linspace(0, period, 200 * harmonics))
     middle = (q.max(axis=0) + q.min(axis=0)) / 2
     half = (q.max(axis=0) - q.min(axis=0)) / 2
-    scale = use * np.minimum((upper - lower) / 2 / half, fastest / np.abs(dq).max(axis=0))
+    scale = use * np.minimum(swing / half, fastest / np.abs(dq).max(axis=0))
     return Fourier(centre - scale * middle, scale * shape.sine, scale * shape.cosine, period)
 
 
