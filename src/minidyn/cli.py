@@ -58,7 +58,7 @@ def show(robot: str, as_json: bool) -> None:
 
 @main.command()
 @click.argument("robot")
-@click.option("--method", default="exact", show_default=True, help="exact (no tolerance), qr or svd.")
+@click.option("--method", default="exact", show_default=True, help="exact (no tolerance), qr, svd or mlc (by rule).")
 @click.option("--model", default="torque", show_default=True, help="torque, static (zero speed) or energy.")
 @click.option("--joint", "joints", multiple=True, help="A joint that moves, the others held; repeat. Default: all.")
 @click.option("--gravity", nargs=3, type=float, help="Another gravity, m/s²: x y z.")
