@@ -129,7 +129,9 @@ def _formula(
     value = formula.evaluate({variable: q[column] for variable, column in zip(formula.variables, columns)})
     first = {q[column]: dq[column] for column in columns}
     speed = tangents([value], first)[0]
-    second = {q[column]: along[column] for column in columns} | {dq[column]: ddq[column] for column in columns if isinstance(dq[column], Node)}
+    second = {q[column]: along[column] for column in columns} | {
+        dq[column]: ddq[column] for column in columns if isinstance(dq[column], Node)
+    }
     acceleration = tangents([speed], second)[0]
     rates = derivatives([value], [q[column] for column in columns])[0]
     row: Row = {}
