@@ -113,9 +113,29 @@ def generate(robot: str, what: str, target: str, output: str, parameters: str, l
 @click.argument("what", required=False)
 @_PARAMETERS
 @click.option("--link", help="For forward_kinematics and jacobian: a link or frame. Default: the last link.")
+@click.option("--base", is_flag=True, help="On base parameters with general values; implied by the options below.")
+@click.option("--formulation", type=int, help="Of the inertia matrix: 1 to 5 (LinFang1999), 6. Default: the cheapest.")
+@click.option("--counting", type=click.Choice(["executed", "paper"]), help="paper: as LinFang1999's tables count.")
+@click.option("--generic", is_flag=True, help="General geometry with the robot's joints instead of its own.")
 @click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
-def count(robot: str, what: str | None, parameters: str, link: str | None, as_json: bool) -> None:
+def count(
+    robot: str,
+    what: str | None,
+    parameters: str,
+    link: str | None,
+    base: bool,
+    formulation: int | None,
+    counting: str | None,
+    generic: bool,
+    as_json: bool,
+) -> None:
     """Count the operations of a function of a ROBOT, or of all its functions."""
+    if base or generic or formulation is not None or counting is not None:
+        from minidyn.cli_count import check_alone, show_minimal_counts
+
+        check_alone(parameters, link)
+        show_minimal_counts(robot, what, formulation, counting or "executed", generic, as_json)
+        return
     from minidyn.cli_generate import show_counts
 
     show_counts(robot, what, parameters, link, as_json)

@@ -170,3 +170,16 @@ def test_misuse_is_explained() -> None:
         operation_count(robot, "inverse_dynamics", counting="paper")
     with pytest.raises(Unsupported, match="not in LinFang1999"):
         operation_count(robot, formulation=6, counting="paper")
+
+
+def test_the_command_prints_them() -> None:
+    from click.testing import CliRunner
+
+    from minidyn.cli import main
+
+    printed = CliRunner().invoke(main, ["count", "rx90", "inverse_dynamics", "--base", "--json"])
+    mul, add = operation_count(md.load("rx90"), "inverse_dynamics")
+    assert json.loads(printed.output) == {"inverse_dynamics": {"mul": mul, "add": add}}
+    printed = CliRunner().invoke(main, ["count", "stanford", "--counting", "paper", "--formulation", "1", "--json"])
+    assert json.loads(printed.output) == {"inertia_matrix": {"mul": 399, "add": 295}}
+    assert CliRunner().invoke(main, ["count", "rx90", "--generic", "--link", "link2"]).exit_code == 2

@@ -6,6 +6,7 @@ Addition is taken to be associative: results agree to rounding, not bit by bit.
 from __future__ import annotations
 
 from collections import defaultdict
+from heapq import heappop, heappush
 from typing import TypeAlias
 
 from minidyn.graph.function import Function
@@ -113,6 +114,12 @@ def _number(total: Scalar) -> float:
 def _share(sums: dict[int, dict[_Key, int]], terms: _Terms) -> dict[_Key, _Pair]:
     """Replace in `sums` the pair of terms that most sums have, again and again; return the pairs."""
     where: dict[_Pair, set[int]] = defaultdict(set)
+    waiting: list[tuple[int, int, int, int, _Pair]] = []  # a heap; entries whose number of sums has changed are stale
+
+    def note(pair: _Pair) -> None:
+        if len(where[pair]) > 1:
+            a, b, sign = pair
+            heappush(waiting, (-len(where[pair]), terms.rank[a], terms.rank[b], -sign, pair))
 
     def pairs_of(root: int) -> list[_Pair]:
         items = sorted(sums[root].items(), key=terms.order)
@@ -121,22 +128,24 @@ def _share(sums: dict[int, dict[_Key, int]], terms: _Terms) -> dict[_Key, _Pair]
     for root in sums:
         for pair in pairs_of(root):
             where[pair].add(root)
+    for pair in where:
+        note(pair)
     made: dict[_Key, _Pair] = {}
-    while where:
-        best = max(where, key=lambda p: (len(where[p]), -terms.rank[p[0]], -terms.rank[p[1]], p[2]))
-        if len(where[best]) < 2:
-            break
+    while waiting:
+        size, *_, best = heappop(waiting)
+        if len(where[best]) != -size:
+            continue
         a, b, _ = best
         key = terms.register(("pair", len(made), 1))
         made[key] = best
         for root in sorted(where[best]):
             for pair in pairs_of(root):
                 where[pair].discard(root)
-                if not where[pair]:
-                    del where[pair]
+                note(pair)
             sign = sums[root].pop(a)
             del sums[root][b]
             sums[root][key] = sign
             for pair in pairs_of(root):
                 where[pair].add(root)
+                note(pair)
     return made

@@ -1,0 +1,192 @@
+"""Write the tables of docs/operation-counts.md and the growth figure; run it with the repository's Python.
+
+Everything between the markers `<!-- counts -->` and `<!-- /counts -->` of the page is made here. A number in the page
+that is not made here is a reference, with its source.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from minidyn.base.operation_count import operation_count
+from minidyn.base.paper_counts import PRINTED, formulation_lines, moment_lines, paper_count, total
+from minidyn.model.load import load
+from minidyn.model.robot import Robot
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "operation-counts.md"
+RIGHT = math.pi / 2
+SIZES = range(2, 13)
+COLOURS = {1: "#0072b2", 2: "#d55e00", 3: "#cc79a7", 4: "#009e73", 5: "#56b4e9"}
+
+
+def geometries() -> dict[str, Robot]:
+    """The geometries of the references."""
+    k = [0.1 * i for i in range(6)]
+    return {
+        "generic 6R": Robot.from_mdh("RRRRRR", [0.5 + x for x in k], [0.3 + x for x in k], [0.2 + x for x in k]),
+        "PUMA 560": Robot.from_mdh(
+            "RRRRRR",
+            [0, -RIGHT, 0, -RIGHT, RIGHT, -RIGHT],
+            [0, 0, 0.4318, 0.0203, 0, 0],
+            [0, 0, 0.15005, 0.4318, 0, 0],
+        ),
+        "Stanford arm": load("stanford"),
+        "RX-90": load("rx90"),
+    }
+
+
+REFERENCES = {
+    ("generic 6R", "inertia_matrix"): ("330 M 260 A, straightforward; printed 407 M 301 A", "LinFang1999, ERRATA C"),
+    ("PUMA 560", "inertia_matrix"): ("139 M 125 A", "ERRATA C"),
+    ("Stanford arm", "inertia_matrix"): ("95 M 94 A", "ERRATA C"),
+    ("RX-90", "inertia_matrix"): ("195 M 133 A", "SYMORO"),
+    ("RX-90", "inverse_dynamics"): ("253 M 238 A", "SYMORO"),
+}
+
+
+def table(head: list[str], rows: list[list[object]]) -> list[str]:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return [*lines, *("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows)]
+
+
+def text(counts: tuple[float, float]) -> str:
+    """Counts as text."""
+    return f"{counts[0]:g} M {counts[1]:g} A"
+
+
+def customised() -> list[str]:
+    """Counts against references."""
+    rows: list[list[object]] = []
+    for (name, what), (reference, source) in REFERENCES.items():
+        counts = operation_count(geometries()[name], what)
+        rows.append([name, what, f"**{text(counts)}**", reference, source])
+    return table(["robot", "function", "executed", "reference", "source of the reference"], rows)
+
+
+def every_function() -> list[str]:
+    """All functions of all geometries."""
+    whats = ("inertia_matrix", "inverse_dynamics", "gravity_torque", "velocity_torque")
+    rows = [[name, *(text(operation_count(robot, what)) for what in whats)] for name, robot in geometries().items()]
+    return table(["robot", *whats], rows)
+
+
+def by_formulation() -> list[str]:
+    """The formulations on the geometries."""
+    numbers = (1, 2, 3, 4, 5, 6)
+    rows = [
+        [name, *(text(operation_count(robot, formulation=number)) for number in numbers)]
+        for name, robot in geometries().items()
+    ]
+    return table(["robot", *(f"{number}" for number in numbers)], rows)
+
+
+def paper_tables() -> list[str]:
+    """Sums of lines next to printed totals."""
+    rows: list[list[object]] = []
+    for entry in PRINTED:
+        for n in (6, 8):
+            joints = "R" * n if entry.joints == "1" else "RRP" + "R" * (n - 3)
+            if entry.row.startswith("Kawasaki"):
+                counted = "not counted"
+            elif entry.table == "VI":
+                counted = text(total(formulation_lines(int(entry.row), joints)))
+            elif entry.table == "VII":
+                counted = text(total(moment_lines(joints)))
+            else:
+                counted = text(paper_count(joints, int(entry.row)))
+            rows.append([entry.table, entry.row, entry.joints, n, counted, text(entry.at(n)), entry.erratum])
+    return table(["table", "formulation", "type", "n", "sum of lines", "printed polynomial", "erratum"], rows)
+
+
+def growth() -> tuple[list[str], dict[int, list[int]]]:
+    """Counts over n for general geometry: the table, and totals for the figure."""
+    totals: dict[int, list[int]] = {number: [] for number in COLOURS}
+    rows: list[list[object]] = []
+    for n in SIZES:
+        robot = Robot.from_mdh("R" * n)
+        row: list[object] = [n]
+        for number in COLOURS:
+            counts = operation_count(robot, formulation=number, customised=False)
+            totals[number].append(sum(counts))
+            row.append(text(counts))
+        row.append(text(paper_count("R" * n, 1)))
+        rows.append(row)
+    head = ["n", *(f"formulation {number}" for number in COLOURS), "formulation 1 as the paper counts"]
+    return table(head, rows), totals
+
+
+def figure(totals: dict[int, list[int]]) -> str:
+    """The growth plot as SVG."""
+    width, height, left, bottom, top, right = 640, 400, 70, 50, 20, 130
+    most = 500 * math.ceil(max(max(row) for row in totals.values()) / 500)
+
+    def x(n: float) -> float:
+        return left + (n - SIZES[0]) / (SIZES[-1] - SIZES[0]) * (width - left - right)
+
+    def y(count: float) -> float:
+        return height - bottom - count / most * (height - bottom - top)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
+        'font-size="12">',
+        "<title>Operations of the inertia matrix of n rotational joints in general geometry</title>",
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+    ]
+    for tick in range(0, most + 1, 500):
+        parts.append(f'<line x1="{left}" x2="{width - right}" y1="{y(tick):.1f}" y2="{y(tick):.1f}" stroke="#ddd"/>')
+        parts.append(f'<text x="{left - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick}</text>')
+    for n in SIZES:
+        parts.append(f'<text x="{x(n):.1f}" y="{height - bottom + 18}" text-anchor="middle">{n}</text>')
+    last = sorted(totals, key=lambda number: -totals[number][-1])
+    place = y(totals[last[0]][-1]) - 4
+    for number in last:
+        points = " ".join(f"{x(n):.1f},{y(count):.1f}" for n, count in zip(SIZES, totals[number]))
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[number]}" stroke-width="2"/>')
+        place = max(place, y(totals[number][-1]) + 4)
+        parts.append(
+            f'<text x="{width - right + 8}" y="{place:.1f}" fill="{COLOURS[number]}">formulation {number}</text>'
+        )
+        place += 15
+    middle = (left + width - right) / 2
+    parts.append(f'<text x="{middle}" y="{height - 10}" text-anchor="middle">joints n</text>')
+    turned = f'<text transform="translate(18,{height / 2}) rotate(-90)" text-anchor="middle">'
+    parts.append(f"{turned}multiplications + additions</text>")
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def main() -> None:
+    """Write the page's tables and the figure."""
+    grown, totals = growth()
+    made = [
+        "### Against references",
+        "",
+        *customised(),
+        "",
+        "### All functions",
+        "",
+        *every_function(),
+        "",
+        "### Formulations 1 to 6 of the inertia matrix",
+        "",
+        *by_formulation(),
+        "",
+        "### Growth with the number of joints, general geometry, rotational joints",
+        "",
+        *grown,
+        "",
+        "### LinFang1999, line by line",
+        "",
+        *paper_tables(),
+        "",
+    ]
+    before, rest = PAGE.read_text().split("<!-- counts -->\n")
+    _, after = rest.split("<!-- /counts -->")
+    PAGE.write_text(before + "<!-- counts -->\n" + "\n".join(made) + "<!-- /counts -->" + after)
+    (HERE / "operation-growth.svg").write_text(figure(totals))
+
+
+if __name__ == "__main__":
+    main()
