@@ -103,8 +103,10 @@ def _energy_balance(robot: Robot, q: Array, dq: Array, tau: Array, base: BaseCol
 
 def _filter(t: Array, parts: Parts, rate: float) -> tuple[Array, Array]:
     stored, rest, right = parts
-    Y = rate * (stored - low_pass(t, stored, rate, stored[0]))
-    Y += low_pass(t, rest, rate)
+    # one filter serves both: rest_f - a stored_f is the filtered rest - a stored, from -a stored(0) on
+    scaled = rate * stored
+    Y = low_pass(t, rest - scaled, rate, -scaled[0])
+    Y += scaled
     return Y, low_pass(t, right, rate)
 
 
