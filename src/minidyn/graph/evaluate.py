@@ -55,9 +55,7 @@ def operations(numpy: Any) -> dict[str, Callable[..., Any]]:
     }
 
 
-def run_tape(
-    function: Function, columns: list[list[Any]], table: Mapping[str, Callable[..., Any]]
-) -> list[list[Any]]:
+def run_tape(function: Function, columns: list[list[Any]], table: Mapping[str, Callable[..., Any]]) -> list[list[Any]]:
     """Return the scalars of each result, from the scalars of each argument and one callable per operation.
 
     Scalars may be anything the callables take: arrays, traced values, nodes.
@@ -78,14 +76,10 @@ def batch_shape(function: Function, shapes: list[tuple[int, ...]]) -> tuple[int,
     """Return the common leading shape of inputs; raise ShapeError where one does not fit."""
     if len(shapes) != len(function.arguments):
         names = ", ".join(argument.name for argument in function.arguments)
-        raise ShapeError(
-            f"{function.name} takes {len(function.arguments)} arrays ({names}), got {len(shapes)}"
-        )
+        raise ShapeError(f"{function.name} takes {len(function.arguments)} arrays ({names}), got {len(shapes)}")
     for argument, shape in zip(function.arguments, shapes):
         if not shape or shape[-1] != argument.size:
-            raise ShapeError(
-                f"{function.name}: {argument.name} has shape {shape}, expected (..., {argument.size})"
-            )
+            raise ShapeError(f"{function.name}: {argument.name} has shape {shape}, expected (..., {argument.size})")
     try:
         return np.broadcast_shapes(*[shape[:-1] for shape in shapes])
     except ValueError:

@@ -25,9 +25,7 @@ def python_source(function: Function, *, comments: Iterable[object] = ()) -> str
     return module_source(function, comments, "numpy", "np", "{0} = np.asarray({0}, dtype=float)")
 
 
-def module_source(
-    function: Function, comments: Iterable[object], library: str, short: str, convert: str
-) -> str:
+def module_source(function: Function, comments: Iterable[object], library: str, short: str, convert: str) -> str:
     """Return a module for NumPy or for a library that speaks like it.
 
     Args:

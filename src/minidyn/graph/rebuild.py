@@ -56,8 +56,7 @@ def open_graph(
     """Return a fresh graph with the function in it: the scalars of its arguments and of its results."""
     graph = Graph()
     columns: list[list[Scalar]] = [
-        list(graph.inputs(argument.name, argument.size, uniform=argument.uniform))
-        for argument in function.arguments
+        list(graph.inputs(argument.name, argument.size, uniform=argument.uniform)) for argument in function.arguments
     ]
     table = _PLAIN if rewrite is None else {op: _rewritten(op, rewrite) for op in _PLAIN}
     return graph, columns, run_tape(function, columns, table)

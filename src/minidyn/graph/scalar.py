@@ -24,9 +24,7 @@ __all__ = ["Graph", "Node", "Scalar", "atan2", "cos", "cos_sin", "sign", "sin", 
 Scalar: TypeAlias = Any
 """What a recursion computes with: a float, a NumPy array with one value per sample, or a Node."""
 
-Key: TypeAlias = tuple[
-    str, int, float
-]  # operation, first operand, second operand (scale and shift: a number)
+Key: TypeAlias = tuple[str, int, float]  # operation, first operand, second operand (scale and shift: a number)
 
 
 class Graph:

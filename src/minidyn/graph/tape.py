@@ -162,8 +162,4 @@ class _Writer:
         """Write number + sign * a."""
         if sign < 0:
             return self.put("sub", self.number(number), a)
-        return (
-            self.put("add", a, self.number(number))
-            if number > 0
-            else self.put("sub", a, self.number(-number))
-        )
+        return self.put("add", a, self.number(number)) if number > 0 else self.put("sub", a, self.number(-number))
