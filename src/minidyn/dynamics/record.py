@@ -101,7 +101,7 @@ def _coriolis_matrix(r: _Recording) -> list[list[Scalar]]:
 
 def _forward_dynamics(r: _Recording) -> list[Scalar]:
     bias = _inverse_dynamics(r, ddq=False)
-    return solve_symmetric(_inertia_matrix(r), [t - b for t, b in zip(r.inputs["tau"], bias)])
+    return solve_symmetric(_inertia_matrix(r), [t - b for t, b in zip(r.inputs["tau"], bias)], r.robot.joint_names)
 
 
 def _regressor(r: _Recording) -> list[list[Scalar]]:
@@ -130,9 +130,7 @@ def _slotine_li_regressor(r: _Recording) -> list[list[Scalar]]:
     reference = coordinates(r.robot, q, dqr, ddqr, along=dq)
     tree = place(r.robot, c.q, REAL)
     # friction at the reference speed: what it differs by from the true one only dissipates
-    return r.columns_of(
-        reference, regressor_blocks(tree, reference_motions(tree, c.dq, reference.dq, reference.ddq))
-    )
+    return r.columns_of(reference, regressor_blocks(tree, reference_motions(tree, c.dq, reference.dq, reference.ddq)))
 
 
 def _momentum_regressor(r: _Recording) -> Results:
