@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from minidyn.errors import MinidynError as MinidynError
     from minidyn.experiment import trajectory as trajectory
     from minidyn.experiment.filtered import filtered_regressor as filtered_regressor
+    from minidyn.experiment.read import read_recording as read_recording
     from minidyn.experiment.recording import Recording as Recording
     from minidyn.experiment.recording import concatenate as concatenate
     from minidyn.experiment.simulate import Payload as Payload
@@ -66,6 +67,7 @@ _WHERE = {
     # experiment and control
     "Recording": "experiment.recording:Recording",
     "concatenate": "experiment.recording:concatenate",
+    "read_recording": "experiment.read:read_recording",
     "filtered_regressor": "experiment.filtered:filtered_regressor",
     "simulate": "experiment.simulate:simulate",
     "simulate_batch": "experiment.simulate:simulate_batch",
