@@ -1,0 +1,138 @@
+"""The consistent fit without a semidefinite solver: Levenberg-Marquardt on log-Cholesky parameters.
+
+A pseudo-inertia is U Uᵀ with U = e^α [[e^d1, s12, s13, t1], [0, e^d2, s23, t2], [0, 0, e^d3, t3], [0, 0, 0, 1]]: any
+ten numbers α, d, s, t are a possible body, so nothing has to be constrained. The entropy of U Uᵀ is a sum of squares in
+these numbers, which makes the whole problem one of least squares. Rotor inertias and friction terms are exponentials.
+
+Implements: Rucker and Wensing 2022, "Smooth parameterization of rigid-body inertia", eq. (12)-(14).
+Differs: parameters are taken in the frame in which the believed body is the identity.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.identify.whitened import BASIS, Whitened, objective, symmetric
+
+__all__ = ["from_log_cholesky", "solve_log_cholesky", "to_log_cholesky"]
+
+Array = NDArray[np.float64]
+
+_S = ((0, 1), (1, 2), (0, 2))  # places of s12, s23, s13
+_OFF = np.array([(0, 1), (1, 2), (0, 2), (0, 3), (1, 3), (2, 3)])
+_FARTHEST = 12.0  # logarithms stay within this: beyond it a body is a point or a planet
+
+
+def from_log_cholesky(theta: Array) -> tuple[Array, Array]:
+    """Return U (..., 4, 4) and its derivatives (..., 10, 4, 4) at theta = α d1 d2 d3 s12 s23 s13 t1 t2 t3."""
+    size = np.exp(theta[..., 0])
+    U = np.zeros((*theta.shape[:-1], 4, 4))
+    dU = np.zeros((*theta.shape[:-1], 10, 4, 4))
+    for k in range(3):
+        U[..., k, k] = dU[..., 1 + k, k, k] = size * np.exp(theta[..., 1 + k])
+        U[..., k, 3] = size * theta[..., 7 + k]
+        dU[..., 7 + k, k, 3] = size
+    for k, (i, j) in enumerate(_S):
+        U[..., i, j] = size * theta[..., 4 + k]
+        dU[..., 4 + k, i, j] = size
+    U[..., 3, 3] = size
+    dU[..., 0, :, :] = U
+    return U, dU
+
+
+def to_log_cholesky(P: Array) -> Array:
+    """Return theta (..., 10) of positive definite matrices (..., 4, 4)."""
+    U = np.linalg.cholesky(P[..., ::-1, ::-1])[..., ::-1, ::-1]
+    size = U[..., 3, 3]
+    theta = np.empty((*P.shape[:-2], 10))
+    theta[..., 0] = np.log(size)
+    for k in range(3):
+        theta[..., 1 + k] = np.log(U[..., k, k] / size)
+        theta[..., 7 + k] = U[..., k, 3] / size
+    for k, (i, j) in enumerate(_S):
+        theta[..., 4 + k] = U[..., i, j] / size
+    return theta
+
+
+def solve_log_cholesky(problem: Whitened, x: Array | None = None, limit: int = 300) -> tuple[Array, int]:
+    """Return (x, iterations) of the whitened problem by Levenberg-Marquardt from x, or from the belief."""
+    start = problem.start if x is None else x
+    v = start.copy()
+    v[: 10 * problem.links] = to_log_cholesky(symmetric(problem, start)).ravel()
+    v[problem.positive] = np.log(start[problem.positive])
+    residual, J, point = _linearised(problem, v)
+    value = float(residual @ residual)
+    damping, quiet = 1e-2, 0
+    iteration = 0
+    bounded = np.zeros(len(v), dtype=bool)
+    bounded[: 10 * problem.links] = np.tile(np.arange(10) < 4, problem.links)
+    bounded[problem.positive] = True
+    for iteration in range(1, limit + 1):
+        scale = np.maximum(np.linalg.norm(J, axis=0), 1e-9)
+        q, r = np.linalg.qr(np.vstack([J, np.diag(np.sqrt(damping) * scale)]))
+        dv = -np.linalg.solve(r, q[: len(J)].T @ residual)
+        trial = v + np.where(bounded, np.clip(dv, -3.0, 3.0), dv)  # one step never changes a scale by more than e³
+        trial[bounded] = np.clip(trial[bounded], -_FARTHEST, _FARTHEST)
+        new_residual, new_J, new_point = _linearised(problem, trial)
+        found = float(new_residual @ new_residual)
+        if not found < value:
+            damping *= 4.0
+            if damping > 1e12:
+                break
+            continue
+        quiet = quiet + 1 if value - found < 1e-9 * max(1.0, 1e-3 * value) else 0
+        v, residual, J, point, value = trial, new_residual, new_J, new_point, found
+        damping = max(damping / 5.0, 1e-12)
+        if quiet == 3:
+            break
+    if not np.isfinite(objective(problem, point)):
+        point = start
+    return point, iteration
+
+
+def _linearised(problem: Whitened, v: Array) -> tuple[Array, Array, Array]:
+    """Return residuals, their Jacobian, and x at log-Cholesky parameters v; the sum of squares is the objective."""
+    links, p = problem.links, len(v)
+    U, dU = from_log_cholesky(v[: 10 * links].reshape(-1, 10))
+    dY = dU @ np.swapaxes(U, -1, -2)[:, None]
+    dY = dY + np.swapaxes(dY, -1, -2)
+    x, slope = v.copy(), np.eye(p)
+    x[: 10 * links] = ((U @ np.swapaxes(U, -1, -2)).reshape(-1, 16) @ BASIS).ravel()
+    for index in range(links):
+        own = slice(10 * index, 10 * index + 10)
+        slope[own, own] = (dY[index].reshape(10, 16) @ BASIS).T
+    x[problem.positive] = np.exp(v[problem.positive])
+    slope[problem.positive, problem.positive] = x[problem.positive]
+    residual = [problem.A @ x - problem.b]
+    J = [problem.A @ slope]
+    for index in range(links):
+        root = np.sqrt(problem.kappa[index])
+        block = np.zeros((10, p))
+        own = slice(10 * index, 10 * index + 10)
+        alpha, d = v[10 * index], v[10 * index + 1 : 10 * index + 4]
+        logs = np.append(alpha + d, alpha)
+        value, derivative = _root_of_entropy(2.0 * logs)
+        block[:4, 10 * index] = 2.0 * root * derivative
+        block[np.arange(3), 10 * index + 1 + np.arange(3)] = 2.0 * root * derivative[:3]
+        block[4:, own] = root * dU[index][:, _OFF[:, 0], _OFF[:, 1]].T
+        residual.append(root * np.concatenate([value, U[index][_OFF[:, 0], _OFF[:, 1]]]))
+        J.append(block)
+    value, derivative = _root_of_entropy(v[problem.positive])
+    root = np.sqrt(problem.kappa_positive)
+    block = np.zeros((len(root), p))
+    block[np.arange(len(root)), problem.positive] = root * derivative
+    return np.concatenate([*residual, root * value]), np.vstack([*J, block]), x
+
+
+def _root_of_entropy(u: Array) -> tuple[Array, Array]:
+    """Return sign(u) sqrt(e^u - u - 1) and its derivative: smooth, rising, and the square is the entropy."""
+    near = np.abs(u) < 1e-3
+    safe = np.where(near, 1.0, u)
+    value = np.sign(safe) * np.sqrt(np.expm1(safe) - safe)
+    derivative = 0.5 * np.expm1(safe) / value
+    root = np.sqrt(0.5)
+    return (
+        np.where(near, root * u * (1.0 + u / 6.0 + u * u / 36.0), value),
+        np.where(near, root * (1.0 + u / 3.0 + u * u / 12.0), derivative),
+    )

@@ -1,0 +1,194 @@
+"""What is believed before any data: a body for every link, and how far another body is from it.
+
+Where data are silent something must still be chosen: a link's mass that no torque depends on, or the share of a rotor
+in the inertia about the first axis. The choice is the body nearest to a believed one: the given prior, or, without one, a
+body drawn from the geometry (between the joints it carries) whose mass follows from the data as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from minidyn.base.samples import units_of
+from minidyn.errors import ShapeError
+from minidyn.model.drives import ROTOR
+from minidyn.model.inertia import from_pseudo_inertia, realizability, to_pseudo_inertia
+from minidyn.model.robot import Robot
+
+__all__ = ["Centre", "centre_of", "default_bodies", "entropic_distance", "euclidean_distance", "upper_factor"]
+
+Array = NDArray[np.float64]
+
+_TAPER = 0.75  # arms become lighter towards the tip: the mass of a link against the one that carries it
+_THICKNESS = 0.5  # radius of a default body over the robot's length scale
+_DENSITY = 2000.0  # kg/m³, where neither data nor prior say anything about mass
+_SMALLEST = 1e-3  # eigenvalues of a prior body, in the metric of the default one, are raised to this
+
+
+@dataclass(frozen=True)
+class Centre:
+    """The believed parameters and the scales in which distances from them are measured.
+
+    Attributes:
+        phi: Believed standard parameters (p,): every link strictly realizable; 0 for drive terms without a prior.
+        factors: Upper triangular U (links, 4, 4) with U Uᵀ the believed pseudo-inertia of each link.
+        scales: Size (p,) of one unit of each drive term; of no meaning for inertial columns.
+        known_links: Which links have a prior that was given (links,).
+        known_drives: Which drive terms have a positive prior that was given (p,).
+        notices: What was changed or left out.
+    """
+
+    phi: Array
+    factors: Array
+    scales: Array
+    known_links: NDArray[np.bool_]
+    known_drives: NDArray[np.bool_]
+    notices: tuple[str, ...]
+
+
+def entropic_distance(phi: ArrayLike, prior: ArrayLike) -> Array:
+    """Return the log-det Bregman divergence tr(P₀⁻¹P) - log det(P₀⁻¹P) - 4 of bodies (..., 10) from prior ones.
+
+    It does not depend on frames or units, is convex in phi, and is infinite for bodies that are not strictly possible:
+    relative entropy of the Gaussian mass distributions, up to a factor.
+    """
+    Y = _whitened(phi, prior)
+    sign, logdet = np.linalg.slogdet(Y)
+    possible = (sign > 0) & (np.linalg.eigvalsh(Y)[..., 0] > 0)
+    return np.where(possible, np.trace(Y, axis1=-2, axis2=-1) - logdet - 4.0, np.inf)
+
+
+def euclidean_distance(phi: ArrayLike, prior: ArrayLike) -> Array:
+    """Return ½ ‖P₀^-½ P P₀^-½ - 1‖² of bodies (..., 10) from prior ones: the entropic one to second order.
+
+    The metric is the prior body's own, so that a gram of a finger counts like a kilogram of a shoulder.
+    """
+    return np.asarray(0.5 * ((_whitened(phi, prior) - np.eye(4)) ** 2).sum(axis=(-2, -1)))
+
+
+def upper_factor(P: Array) -> Array:
+    """Return upper triangular U (..., 4, 4) with U Uᵀ = P: with it the mass is P₄₄ = U₄₄² alone."""
+    return np.ascontiguousarray(np.linalg.cholesky(P[..., ::-1, ::-1])[..., ::-1, ::-1])
+
+
+def default_bodies(robot: Robot) -> Array:
+    """Return ten parameters of each link (links, 10) from geometry alone, for a total mass of 1.
+
+    A body is a thick rod through its joint's origin and the origins of what it carries; it is fat on purpose, since
+    motors and housings are, and since a body inside it is reached without strain.
+    """
+    L = units_of(robot).length
+    radius = _THICKNESS * L
+    points: list[list[Array]] = [[np.zeros(3)] for _ in robot.joints]
+    depth: list[int] = []
+    for joint in robot.joints:
+        depth.append(0 if joint.parent < 0 else depth[joint.parent] + (joint.kind != "fixed"))
+        if joint.parent >= 0:
+            points[joint.parent].append(joint.placement[:3, 3])
+    for frame in robot.frames:
+        if frame.link >= 0:
+            points[frame.link].append(frame.placement[:3, 3])
+    P = np.empty((len(robot.joints), 4, 4))
+    for index, own in enumerate(points):
+        cloud = np.array(own)
+        com = cloud.mean(axis=0)
+        spread = (cloud - com).T @ (cloud - com) / len(cloud) + radius**2 / 5 * np.eye(3)
+        reach = float(np.linalg.norm(cloud - cloud[0], axis=1).max())
+        mass = _TAPER ** depth[index] * (reach + 2 * radius)
+        P[index, :3, :3] = mass * (spread + np.outer(com, com))
+        P[index, :3, 3] = P[index, 3, :3] = mass * com
+        P[index, 3, 3] = mass
+    return from_pseudo_inertia(P / P[:, 3, 3].sum())
+
+
+def centre_of(robot: Robot, A: Array, z: Array, prior: ArrayLike | None = None, mass: float | None = None) -> Centre:
+    """Return the believed parameters of a robot: the prior where it is known, a body of like density elsewhere.
+
+    Args:
+        robot: The robot; its own parameter values are not read.
+        A: (b, p) with A @ phi the weighted data.
+        z: Weighted data (b,): they set the mass of the default bodies where nothing else does.
+        prior: Standard parameters (p,), NaN where unknown.
+        mass: Total mass of the moving links, kg, where it is known.
+    """
+    layout = robot.layout
+    given = np.full(len(layout), np.nan) if prior is None else np.array(prior, dtype=float)
+    if given.shape != (len(layout),):
+        raise ShapeError(f"prior: expected shape ({len(layout)},), got {given.shape}")
+    shapes = default_bodies(robot)
+    masses = np.array([given[part][9] for part in layout.links])
+    known = np.array([bool(np.isfinite(given[part]).all() and np.any(given[part])) for part in layout.links])
+    heavy = np.isfinite(masses) & (masses > 0)
+    L = units_of(robot).length
+    if heavy.any():
+        total = masses[heavy].sum() / shapes[heavy, 9].sum()
+    elif mass is not None:
+        total = mass
+    else:
+        total = _mass_in_data(robot, A, z, shapes) or _DENSITY * len(shapes) * L**3
+    if mass is not None and not heavy.all():
+        rest = mass - masses[heavy].sum()
+        total = rest / shapes[~heavy, 9].sum() if rest > 0.05 * mass else total
+    phi = np.zeros(len(layout))
+    notices = []
+    for index, part in enumerate(layout.links):
+        body = shapes[index] * (masses[index] / shapes[index, 9] if heavy[index] else total)
+        if known[index]:
+            body, changed = _possible(given[part], body)
+            if changed:
+                notices.append(
+                    f"prior of link {robot.link_names[index]!r} {changed}; the nearest possible body is used"
+                )
+        phi[part] = body
+    sum_of_masses = float(sum(phi[part][9] for part in layout.links))
+    scales = units_of(robot).parameters * sum_of_masses
+    known_drives = np.zeros(len(layout), dtype=bool)
+    for column in (column for columns in layout.drives for column in columns):
+        value = given[column.index]
+        if np.isfinite(value) and (value > 0 or column.symbol == "Fo"):
+            phi[column.index] = value
+            if column.symbol == ROTOR:  # friction is no matter of design: it is left to the data
+                scales[column.index] = value
+                known_drives[column.index] = True
+    factors = upper_factor(to_pseudo_inertia(np.array([phi[part] for part in layout.links])))
+    return Centre(phi, factors, scales, known, known_drives, tuple(notices))
+
+
+def _whitened(phi: ArrayLike, prior: ArrayLike) -> Array:
+    inverse = np.linalg.inv(upper_factor(to_pseudo_inertia(prior)))
+    return np.asarray(inverse @ to_pseudo_inertia(phi) @ np.swapaxes(inverse, -1, -2))
+
+
+def _possible(given: Array, body: Array) -> tuple[Array, str]:
+    """Return the nearest strictly possible body to a given one in the metric of `body`, and what was wrong."""
+    U = upper_factor(to_pseudo_inertia(body))
+    inverse = np.linalg.inv(U)
+    values, vectors = np.linalg.eigh(inverse @ to_pseudo_inertia(given) @ inverse.T)
+    report = realizability(given)
+    if values[0] >= _SMALLEST and report.realizable:
+        return given, ""
+    changed = "" if report.realizable else f"is impossible: {report.reason}"
+    raised = (vectors * np.maximum(values, _SMALLEST)) @ vectors.T
+    return from_pseudo_inertia(U @ raised @ U.T), changed
+
+
+def _mass_in_data(robot: Robot, A: Array, z: Array, shapes: Array) -> float | None:
+    """Return the total mass with which the default bodies, and drive terms as they like, fit the data best."""
+    from scipy.optimize import lsq_linear
+
+    bodies = np.zeros(len(robot.layout))
+    for part, shape in zip(robot.layout.links, shapes):
+        bodies[part] = shape
+    drives = [column for columns in robot.layout.drives for column in columns]
+    columns = np.column_stack([A @ bodies, A[:, [column.index for column in drives]]])
+    sizes = np.linalg.norm(columns, axis=0)
+    use = sizes > 0
+    if not use[0] or not np.any(z):
+        return None
+    lower = np.array([0.0] + [-np.inf if column.symbol == "Fo" else 0.0 for column in drives])[use]
+    fit = lsq_linear(columns[:, use] / sizes[use], z / np.linalg.norm(z), (lower, np.inf), method="bvls", tol=1e-12)
+    found = float(fit.x[0] / sizes[0] * np.linalg.norm(z))
+    return found if np.isfinite(found) and fit.x[0] > 1e-6 else None
