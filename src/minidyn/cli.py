@@ -58,11 +58,18 @@ def show(robot: str, as_json: bool) -> None:
 
 @main.command()
 @click.argument("robot")
-@click.option("--method", default="exact", show_default=True, help="exact (no tolerance), qr, svd or mlc (by rule).")
+@click.option(
+    "--method",
+    default="exact",
+    show_default=True,
+    help="exact (no tolerance), qr, svd, mlc (closed-form rule) or rules+qr (the rule first, qr on what it leaves).",
+)
 @click.option("--model", default="torque", show_default=True, help="torque, static (zero speed) or energy.")
 @click.option("--joint", "joints", multiple=True, help="A joint that moves, the others held; repeat. Default: all.")
 @click.option("--gravity", nargs=3, type=float, help="Another gravity, m/s²: x y z.")
-@click.option("--scaling", help="For qr and svd: columns, or paper for the row-wise search of states.")
+@click.option("--scaling", help="For qr, svd and rules+qr: columns, or paper for the row-wise search of states.")
+@click.option("--version", help="For mlc: 1999 or 1992, of the inertia constants. Default: 1999.")
+@click.option("--for", "for_", help="For mlc: torque, gravity or inertia, what the set must determine.")
 @click.option("--seed", default=0, show_default=True, help="Of the random states.")
 @click.option(
     "--format", "form", type=click.Choice(["table", "markdown", "latex", "json"]), default="table", show_default=True
@@ -75,14 +82,21 @@ def base(
     joints: tuple[str, ...],
     gravity: tuple[float, float, float] | None,
     scaling: str | None,
+    version: str | None,
+    for_: str | None,
     seed: int,
     form: str,
     as_json: bool,
 ) -> None:
-    """Find the base parameters of a ROBOT and print each as a formula of standard ones."""
+    """Find the base parameters of a ROBOT and print each as a formula of standard ones.
+
+    Example: minidyn base puma560 --method mlc --version 1992 --for gravity
+    """
     from minidyn.cli_base import show_base
 
-    show_base(robot, method, model, seed, "json" if as_json else form, joints, gravity, scaling)
+    given = {"scaling": scaling, "version": version, "for_": for_}
+    options = {name: value for name, value in given.items() if value is not None}
+    show_base(robot, method, model, seed, "json" if as_json else form, joints, gravity, **options)
 
 
 _PARAMETERS = click.option(

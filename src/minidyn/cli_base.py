@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
@@ -26,24 +25,23 @@ def show_base(
     form: str,
     joints: Sequence[str] = (),
     gravity: Sequence[float] | None = None,
-    scaling: str | None = None,
+    **options: str,
 ) -> None:
     """Print the base parameters of one robot.
 
     Args:
         source: Built-in robot or file.
-        method: "exact", "qr", "svd" or "mlc".
+        method: "exact", "qr", "svd", "mlc" or "rules+qr".
         model: "torque", "static" or "energy".
         seed: Of the random states.
         form: "table", "markdown", "latex" or "json".
         joints: Names of the joints that move; none: all.
         gravity: Other gravity (3,), m/s²; None: the robot's.
-        scaling: "paper" for the row-wise search of the paper.
+        options: Of the method, see :func:`minidyn.base.base_parameters.base_parameters`.
     """
     robot = load(source)
     if gravity is not None:
         robot = robot.with_gravity(gravity)
-    options: dict[str, Any] = {} if scaling is None else {"scaling": scaling}
     base = base_parameters(robot, method, model, seed, joints=tuple(joints) or None, **options)
     if form == "json":
         data = base.to_json() | {"relations": relations_json(base), "values": _values(base)}

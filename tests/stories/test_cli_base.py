@@ -26,7 +26,7 @@ def test_table() -> None:
     assert "no effect: M1 (the origin of link 'link1' does not move)" in result.output
 
 
-@pytest.mark.parametrize("method", ["exact", "qr", "svd"])
+@pytest.mark.parametrize("method", ["exact", "qr", "svd", "rules+qr"])
 @pytest.mark.parametrize("model", ["torque", "static", "energy"])
 def test_json(method: str, model: str) -> None:
     result = run("puma560", "--method", method, "--model", model, "--json")
@@ -56,6 +56,13 @@ def test_questions_of_structure() -> None:
     assert "row-wise scaling" in searched["notices"][0]
 
 
+def test_the_rule_and_its_options() -> None:
+    found = json.loads(run("puma560", "--method", "mlc", "--version", "1992", "--for", "gravity", "--json").output)
+    assert (found["model"], found["structure"]["version"]) == ("gravity", "1992")
+    assert "k2x" in found["names"]
+    assert all(name in run("--help").output for name in ("exact", "qr", "svd", "mlc", "rules+qr"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -63,6 +70,9 @@ def test_questions_of_structure() -> None:
         (("puma560", "--model", "power"), "unknown model 'power'"),
         (("puma560", "--joint", "joint9"), "did you mean"),
         (("puma560", "--method", "qr", "--scaling", "rows"), "unknown scaling 'rows'"),
+        (("puma560", "--version", "1999"), "takes no option 'version'"),
+        (("puma560", "--method", "qr", "--for", "gravity"), "method 'qr' takes no option 'for_'"),
+        (("puma560", "--method", "mlc", "--for", "weight"), "unknown for_ 'weight'"),
         (("no such robot",), "no such robot"),
     ],
 )

@@ -12,7 +12,14 @@ from minidyn.model.robot import Robot
 
 __all__ = ["METHODS", "base_parameters"]
 
-METHODS = ("exact", "qr", "svd", "mlc")
+_OPTIONS = {
+    "exact": (),
+    "qr": ("scaling",),
+    "svd": ("scaling",),
+    "mlc": ("version", "for_"),
+    "rules+qr": ("scaling",),
+}
+METHODS = tuple(_OPTIONS)
 
 
 def base_parameters(
@@ -30,8 +37,9 @@ def base_parameters(
 
     Args:
         robot: The robot; trees, mimic joints, loads and closed loops included.
-        method: "exact" (arithmetic modulo primes: no tolerance), "qr" or "svd" (the paper's, in floating point), or
-            "mlc" (closed-form rule for chains and trees: minimal linear combinations).
+        method: "exact" (arithmetic modulo primes: no tolerance), "qr" or "svd" (the paper's, in floating point),
+            "mlc" (closed-form rule for chains and trees: minimal linear combinations), or "rules+qr" (that rule first,
+            "qr" on what loops, followers and coupled drives leave open).
         model: "torque", "static" (zero speed) or "energy" (differences of energy).
         seed: Of the random states.
         joints: Names of the independent joints that move; None: all. The others are held in one general position, as
@@ -39,8 +47,8 @@ def base_parameters(
         columns: Names of the parameters asked about, the others being known; None: all.
         order: Which parameters to keep where there is a choice: names, the most wanted first, or a sort key of
             columns; None: parameters of far links join those of links nearer the base.
-        options: Of the method: scaling="paper" for "qr" and "svd"; version="1999" or "1992" and for_="torque",
-            "gravity" or "inertia" for "mlc".
+        options: Of the method: scaling="paper" for "qr", "svd" and "rules+qr"; version="1999" or "1992" and
+            for_="torque", "gravity" or "inertia" for "mlc".
 
     Raises:
         UnknownName: A method, model, joint or parameter that does not exist, with near names.
@@ -52,6 +60,10 @@ def base_parameters(
     question = Question.of(robot, model, joints, columns, order)
     if method not in METHODS:
         raise UnknownName("method", method, METHODS)
+    for name in options:
+        if name not in _OPTIONS[method]:
+            has = ", ".join(_OPTIONS[method]) or "none"
+            raise MinidynError(f"method {method!r} takes no option {name!r}; its options: {has}")
     if robot.loops:
         from minidyn.model.loops import check_loops
 
@@ -59,8 +71,6 @@ def base_parameters(
     if method == "mlc":
         return _by_rule(question, **options)
     if method == "exact":
-        if options:
-            raise MinidynError(f"method 'exact' takes no option {next(iter(options))!r}; only 'qr' and 'svd' scale")
         if robot.formulas or robot.implicit_loops:
             from minidyn.base.precise import precise_base
 
@@ -68,6 +78,10 @@ def base_parameters(
         from minidyn.base.exact import exact_base
 
         return exact_base(question, seed)
+    if method == "rules+qr":
+        from minidyn.base.rules_qr import rules_qr_base
+
+        return rules_qr_base(question, seed, **options)
     from minidyn.base.numeric import numeric_base
 
     return numeric_base(
@@ -78,9 +92,6 @@ def base_parameters(
 def _by_rule(question: Question, **options: Any) -> BaseMap:
     from minidyn.base.mlc import mlc_base
 
-    for name in options:
-        if name not in ("version", "for_"):
-            raise UnknownName("option of method 'mlc':", name, ("version", "for_"))
     asked = (question.joints, question.columns, question.order)
     if question.model != "torque" or any(part is not None for part in asked):
         raise Unsupported(

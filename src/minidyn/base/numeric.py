@@ -19,7 +19,7 @@ from minidyn.base.samples import Observation, observe
 from minidyn.errors import UnknownName
 from minidyn.model.robot import Robot
 
-__all__ = ["METHODS", "Rank", "numeric_base", "rank_of"]
+__all__ = ["METHODS", "Rank", "independent_columns", "numeric_base", "rank_of"]
 
 Array = NDArray[np.float64]
 
@@ -197,18 +197,18 @@ def _choose(found: Rank, wanted: Sequence[int]) -> tuple[list[int], bool]:
     place = {column: k for k, column in enumerate(found.columns)}
     order = np.array([place[column] for column in wanted if column in place], dtype=int)
     if found.null is None:
-        chosen, clear = _independent(found.triangle[:, order], found.rank, found.threshold)
+        chosen, clear = independent_columns(found.triangle[:, order], found.rank, found.threshold)
         kept = order[chosen]
     else:
         order = order[::-1]
         # rows of V2 are known to about eps over the smallest singular value that was kept
         noise = found.threshold / max(float(found.values[found.rank - 1]), _EPS) if found.rank else 0.0
-        chosen, clear = _independent(found.null[order].T, len(found.columns) - found.rank, noise)
+        chosen, clear = independent_columns(found.null[order].T, len(found.columns) - found.rank, noise)
         kept = np.setdiff1d(np.arange(len(found.columns)), order[chosen])
     return [found.columns[k] for k in np.sort(kept)], clear
 
 
-def _independent(A: Array, count: int, threshold: float) -> tuple[list[int], bool]:
+def independent_columns(A: Array, count: int, threshold: float) -> tuple[list[int], bool]:
     """Return `count` columns of A, each independent of those chosen before it, first come first served.
 
     A column is judged by what is left of it after the chosen ones are taken out (twice, so that rounding does not
