@@ -38,12 +38,18 @@ if TYPE_CHECKING:
     from minidyn.errors import MinidynError as MinidynError
     from minidyn.experiment import trajectory as trajectory
     from minidyn.experiment.filtered import filtered_regressor as filtered_regressor
+    from minidyn.experiment.prepare import prepare as prepare
     from minidyn.experiment.read import read_recording as read_recording
     from minidyn.experiment.recording import Recording as Recording
     from minidyn.experiment.recording import concatenate as concatenate
     from minidyn.experiment.simulate import Payload as Payload
     from minidyn.experiment.simulate import simulate as simulate
     from minidyn.experiment.simulate import simulate_batch as simulate_batch
+    from minidyn.identify.estimate import Estimate as Estimate
+    from minidyn.identify.estimate import load_estimate as load_estimate
+    from minidyn.identify.identify import identify as identify
+    from minidyn.identify.validate import Validation as Validation
+    from minidyn.identify.validate import validate as validate
     from minidyn.model.load import load as load
     from minidyn.model.load import robots as robots
     from minidyn.model.robot import Robot as Robot
@@ -68,10 +74,17 @@ _WHERE = {
     "Recording": "experiment.recording:Recording",
     "concatenate": "experiment.recording:concatenate",
     "read_recording": "experiment.read:read_recording",
+    "prepare": "experiment.prepare:prepare",
     "filtered_regressor": "experiment.filtered:filtered_regressor",
     "simulate": "experiment.simulate:simulate",
     "simulate_batch": "experiment.simulate:simulate_batch",
     "Payload": "experiment.simulate:Payload",
+    # identify
+    "identify": "identify.identify:identify",
+    "Estimate": "identify.estimate:Estimate",
+    "load_estimate": "identify.estimate:load_estimate",
+    "validate": "identify.validate:validate",
+    "Validation": "identify.validate:Validation",
     # compute
     "inverse_dynamics": "base.minimal_functions:inverse_dynamics",
     "gravity_torque": "base.minimal_functions:gravity_torque",

@@ -33,6 +33,7 @@ class Recording:
         starts: Index of the first sample of each run; the first is 0.
         telemetry: Further signals by name, each (N, ...): references, estimates, errors.
         notices: What a reader should know about how it was made or read.
+        info: How it was prepared, as numbers: cut-off, rate, ...; empty for a raw recording. Not written to files.
     """
 
     t: Array
@@ -44,6 +45,7 @@ class Recording:
     starts: tuple[int, ...]
     telemetry: Mapping[str, Array] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    info: Mapping[str, object] = field(default_factory=dict)
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class Recording:
         starts: Sequence[int] = (0,),
         telemetry: Mapping[str, ArrayLike] | None = None,
         notices: Sequence[str] = (),
+        info: Mapping[str, object] | None = None,
     ) -> None:
         times = _frozen("t", t)
         if times.ndim != 1:
@@ -88,6 +91,7 @@ class Recording:
             ("starts", first if len(times) else ()),
             ("telemetry", MappingProxyType(extra)),
             ("notices", tuple(notices)),
+            ("info", MappingProxyType(dict(info or {}))),
         ):
             object.__setattr__(self, attribute, value)
         self._check_times()
@@ -139,6 +143,7 @@ class Recording:
             starts=starts or (0,),
             telemetry={name: array[part] for name, array in self.telemetry.items()},
             notices=self.notices,
+            info=self.info,
         )
 
     def save(self, path: str | Path) -> None:
@@ -182,7 +187,8 @@ def concatenate(recordings: Sequence[Recording]) -> Recording:
     telemetry = {name: np.concatenate([part.telemetry[name] for part in parts]) for name in sorted(shared)}
     notices = tuple(dict.fromkeys(notice for part in parts for notice in part.notices))
     times = np.concatenate([part.t for part in parts])
-    return Recording(times, **whole, joint_names=names, starts=starts, telemetry=telemetry, notices=notices)
+    info = parts[0].info if all(dict(part.info) == dict(parts[0].info) for part in parts) else None
+    return Recording(times, **whole, joint_names=names, starts=starts, telemetry=telemetry, notices=notices, info=info)
 
 
 def _numbered(count: int) -> tuple[str, ...]:

@@ -1,0 +1,145 @@
+"""Preparation of recordings that stay on disk: windows overlap by what the filter needs and are cropped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from minidyn.errors import DescriptionError, Unsupported
+from minidyn.experiment.lazy import LazyRecording, RunOnDisk
+from minidyn.experiment.prepare import Settings, process, settled
+from minidyn.experiment.recording import Recording, concatenate
+from minidyn.experiment.segments import segments
+
+__all__ = ["prepare_on_disk"]
+
+_LOOK = 1 << 18  # samples of each run that settle rate and cut-off
+_SHORTEST = 20
+
+
+def prepare_on_disk(recording: LazyRecording, wish: Settings) -> LazyRecording:
+    """Return the recording prepared as it is read; the beginning of each run settles rate and cut-off.
+
+    Raises:
+        Unsupported: Period averaging and resampling, which need whole runs.
+    """
+    if wish.period is not None or wish.resample is not None:
+        raise Unsupported("period= and resample= need the whole recording: prepare(robot, recording.load(), ...)")
+    notices: list[str] = []
+    heads = []
+    for run in recording.runs:
+        head = next(run.tiles(_LOOK), None)
+        if head is not None:
+            heads += [part for part in segments(head, wish, notices) if len(part.q) >= _SHORTEST]
+    if not heads:
+        raise DescriptionError(f"no run has {_SHORTEST} samples in a row; {len(recording)} samples in all")
+    settings, _ = settled(heads, wish, notices)
+    rate = max(part.rate for part in heads)
+    settings = replace(settings, decimate=settings.every(rate))
+    parts = tuple(_prepared_parts(recording, settings, rate))
+    if not parts:
+        raise DescriptionError(f"no run is longer than the ends that a filter of {settings.cutoff:.4g} Hz spoils")
+    kept = sum(end - begin for _, begin, end in parts)
+    notices.append(f"prepared as it is read: {kept} of {len(recording)} samples, standstill and all")
+    signals = tuple(name for name in ("q", "dq", "ddq", "tau") if name != "tau" or "tau" in recording.signals)
+    return LazyRecording(recording.joint_names, signals, (*recording.notices, *dict.fromkeys(notices)), parts)
+
+
+def _prepared_parts(
+    recording: LazyRecording, settings: Settings, rate: float
+) -> Iterator[tuple[PreparedRun, int, int]]:
+    margin = settings.margin(rate) if settings.trim else 0
+    every = settings.decimate or 1
+    for run, begin, end in recording.parts:
+        length = max(0, math.ceil((end - begin - 2 * margin) / every))
+        if end - begin - 2 * margin >= _SHORTEST:
+            yield PreparedRun(run, begin, end, settings, rate, margin, length), 0, length
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run on disk, prepared when it is read.
+
+    Attributes:
+        run: The raw run.
+        begin: First raw sample.
+        end: Last raw sample, exclusive.
+        settings: Cut-off and the rest, settled.
+        rate: Samples per second of the raw run.
+        margin: Raw samples left out at either end.
+        length: Samples once prepared; fewer come where the run has gaps.
+    """
+
+    run: RunOnDisk
+    begin: int
+    end: int
+    settings: Settings
+    rate: float
+    margin: int
+    length: int
+
+    def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
+        """Yield the prepared samples from `begin` to `end`, at most `samples` at a time."""
+        every = self.settings.decimate or 1
+        low = self.begin + self.margin + begin * every
+        high = min(self.begin + self.margin + end * every, self.end - self.margin)
+        overlap = math.ceil(4 * self.rate / self.settings.cutoff) + 8
+        reach = (max(low - overlap, self.begin), min(high + overlap, self.end))
+        raw = self.run.tiles(samples * every, *reach)
+        held: Recording | None = None
+        row = reach[0]  # raw sample at which `held` begins
+        middle = low  # first raw sample that is not handed out yet
+        for piece in raw:
+            held = piece if held is None else _glued(held, piece)
+            while row + len(held) >= middle + samples * every + overlap and middle < high:
+                stop = min(middle + samples * every, high)
+                yield from self._middle(held, row, middle, stop)
+                middle = stop
+                drop = max(0, middle - overlap - row)
+                held, row = held[drop:], row + drop
+        while held is not None and middle < high:
+            stop = min(middle + samples * every, high)
+            yield from self._middle(held, row, middle, stop)
+            middle = stop
+
+    def _middle(self, window: Recording, row: int, begin: int, end: int) -> Iterator[Recording]:
+        every = self.settings.decimate or 1
+        for part in segments(window, self.settings, []):
+            if len(part.q) < _SHORTEST:
+                continue
+            first = row + int(np.searchsorted(window.t, part.t[0]))
+            spoiled = self.settings.margin(self.rate) if self.settings.trim else 0
+            inside_low = first + (spoiled if first > row else 0)
+            inside_high = first + len(part.q) - (spoiled if first + len(part.q) < row + len(window) else 0)
+            low, high = max(begin, inside_low), min(end, inside_high)
+            low += -(low - begin) % every  # keep step with the tiles before
+            if low >= high:
+                continue
+            keep = slice(low - first, high - first, every)
+            arrays = {name: values[keep] for name, values in process(part, self.settings).items()}
+            yield Recording(
+                arrays.pop("t"),
+                arrays.pop("q"),
+                arrays.pop("tau", None),
+                dq=arrays.pop("dq"),
+                ddq=arrays.pop("ddq"),
+                joint_names=window.joint_names,
+                telemetry=arrays,
+            )
+
+
+def _glued(first: Recording, second: Recording) -> Recording:
+    """Return two pieces of one run as one."""
+    both = concatenate([first, second])
+    return Recording(
+        both.t,
+        both.q,
+        both.tau,
+        dq=both.dq,
+        ddq=both.ddq,
+        joint_names=both.joint_names,
+        telemetry=both.telemetry,
+    )
