@@ -200,3 +200,51 @@ def casestudy(name: str, output: str, as_json: bool) -> None:
     from minidyn.cli_simulate import run_case_study
 
     run_case_study(name, output, as_json)
+
+
+@main.command()
+@click.argument("robot")
+@click.argument("logs", nargs=-1, required=True)
+@click.option("--output", default="minidyn-out/identified", show_default=True, help="Folder to write into.")
+@click.option("--validate", "held_out", multiple=True, help="A log that is not fitted, to test the model on; repeat.")
+@click.option(
+    "--method", default="wls", show_default=True, help="ols, wls (joints weighted by noise) or irls (robust)."
+)
+@click.option(
+    "--friction",
+    default="viscous,coulomb,offset",
+    show_default=True,
+    help="Friction terms to identify, none, or own (what the robot's file has).",
+)
+@click.option("--rotor-inertia/--no-rotor-inertia", default=True, show_default=True, help="Identify rotor inertias.")
+@click.option("--prior", help="Robot whose values are believed; default: the ROBOT's own, with a weight from the data.")
+@click.option(
+    "--consistent/--no-consistent", default=True, show_default=True, help="Make the model physically possible."
+)
+@click.option("--mapping", help="TOML file that says which column is what.")
+@click.option("--rate", type=float, help="Samples per second, for logs without a time column.")
+@click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
+def identify(robot: str, logs: tuple[str, ...], output: str, **options: Any) -> None:
+    """Identify a ROBOT from LOGS (CSV, Parquet, NPZ, ROS bags) and write the model.
+
+    Example: minidyn identify ur10.urdf run.db3 --validate other.db3 --output out
+    """
+    from minidyn.cli_identify import run_identification
+
+    run_identification(robot, logs, output, **options)
+
+
+@main.command()
+@click.argument("estimate")
+@click.argument("logs", nargs=-1, required=True)
+@click.option("--mapping", help="TOML file that says which column is what.")
+@click.option("--rate", type=float, help="Samples per second, for logs without a time column.")
+@click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
+def validate(estimate: str, logs: tuple[str, ...], mapping: str | None, rate: float | None, as_json: bool) -> None:
+    """Test a saved ESTIMATE (estimate.json) on LOGS it was not fitted to.
+
+    Example: minidyn validate out/estimate.json other.db3
+    """
+    from minidyn.cli_identify import run_validation
+
+    run_validation(estimate, logs, mapping, rate, as_json)

@@ -1,0 +1,1 @@
+"""Identification: from recordings to a model with honest errors."""

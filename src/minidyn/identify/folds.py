@@ -1,0 +1,43 @@
+"""Cross-validation over time blocks: what is held out is a stretch of motion, not scattered samples."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.experiment.recording import Recording
+from minidyn.identify.least_squares import Fit
+from minidyn.identify.problem import assemble
+
+__all__ = ["Fold", "time_folds"]
+
+Array = NDArray[np.float64]
+Fold = tuple[Array, Array, Array, Array, float]
+"""R and z of the training part, R, z and the rest of the held-out part, all weighted by the noise."""
+
+
+def time_folds(found: Fit, recording: Recording, memory: float, count: int = 5) -> list[Fold]:
+    """Return training and validation problems for `count` stretches of equal length.
+
+    Args:
+        found: The fit whose noise weights the joints.
+        recording: What was fitted.
+        memory: Samples that repeat each other; squares are divided by it.
+        count: Number of stretches.
+    """
+    robot, base = found.problem.robot, found.problem.base
+    edges = np.linspace(0, len(recording), count + 1).astype(int)
+    pieces = []
+    for begin, end in pairwise(edges):
+        problem = assemble(robot, base, recording[int(begin) : int(end)])
+        pieces.append(problem.weighted(found.sigma * np.sqrt(memory)))
+    folds: list[Fold] = []
+    for held in range(count):
+        stacked = np.concatenate([np.column_stack([R, z]) for number, (R, z, _) in enumerate(pieces) if number != held])
+        factor = np.asarray(np.linalg.qr(stacked, mode="r"), dtype=float)
+        size = base.rank
+        R, z, rest = pieces[held]
+        folds.append((factor[:size, :size], factor[:size, size], R, z, rest))
+    return folds

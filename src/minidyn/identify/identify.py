@@ -1,0 +1,197 @@
+"""From a recording to a trusted model, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from minidyn.base.base_map import BaseMap
+from minidyn.base.base_parameters import base_parameters
+from minidyn.errors import MinidynError, UnknownName
+from minidyn.experiment.recording import Recording
+from minidyn.identify.estimate import Estimate
+from minidyn.identify.least_squares import METHODS, Fit, block_covariance, condition_of, fit
+from minidyn.model.robot import Robot
+
+__all__ = ["identify"]
+
+Array = NDArray[np.float64]
+_WEAK = 0.3  # a relative standard deviation beyond which a parameter is called weak
+_POOR = 200.0  # a condition number beyond which excitation is called poor
+
+
+def identify(
+    robot: Robot,
+    recording: Recording,
+    method: str = "wls",
+    base: BaseMap | None = None,
+    friction: Iterable[str] | str | None = None,
+    prior: ArrayLike | bool | None = None,
+    consistent: bool = True,
+    *,
+    rotor_inertia: bool | None = None,
+    threads: int = 1,
+    progress: Callable[[int], None] | None = None,
+) -> Estimate:
+    """Identify a robot's base parameters from a recording, and a physically possible model that has them.
+
+    Args:
+        robot: The robot; its own values, where known, are the prior.
+        recording: Raw (q and tau; it is prepared) or prepared (with dq and ddq).
+        method: "ols", "wls" (each joint weighted by its own noise) or "irls" (outliers count less).
+        base: Base parameters to estimate; None: found exactly.
+        friction: Friction terms to identify; None: the robot's own.
+        prior: Standard parameters (p,) that the physical model stays near; None: the robot's own, with a weight chosen
+            by cross-validation over time blocks, zero allowed; False: none.
+        consistent: Whether to make the model physically possible.
+        rotor_inertia: Whether rotor inertias are identified; None: as the robot has them.
+        threads: For the reduction of large recordings.
+        progress: Called with the number of samples reduced.
+
+    Returns:
+        The estimate; its notices say what is weak and what was chosen.
+    """
+    if method not in METHODS:
+        raise UnknownName("method", method, METHODS)
+    model = robot if friction is None and rotor_inertia is None else robot.with_drives(rotor_inertia, friction)
+    notices: list[str] = []
+    ready = _prepared(model, recording, notices)
+    chosen = base_parameters(model) if base is None else base
+    rows = len(ready) * model.n
+    if rows < 2 * chosen.rank:
+        raise MinidynError(
+            f"{len(ready)} samples of {model.n} joints are too few for {chosen.rank} base parameters; record at least "
+            f"{2 * chosen.rank // model.n + 1}, better a hundred times as many"
+        )
+    found = fit(model, chosen, ready, method, threads, progress)
+    covariance, seconds = block_covariance(found, ready)
+    condition = condition_of(found.R)
+    notices += _excitation(chosen, found, covariance, condition)
+    settings: dict[str, Any] = {"method": method, "block_seconds": seconds, "samples": len(ready)}
+    beta, parameters = found.beta, _lifted(chosen, found.beta, model)
+    if consistent:
+        beta, parameters = _consistent(model, chosen, found, ready, prior, notices, settings)
+    return Estimate(
+        replace(model.with_parameters(parameters), notices=()),
+        chosen,
+        beta,
+        covariance,
+        found.sigma,
+        method,
+        consistent,
+        condition,
+        len(ready),
+        tuple(notices),
+        settings,
+    )
+
+
+def _prepared(robot: Robot, recording: Recording, notices: list[str]) -> Recording:
+    ready = in_joint_order(robot, recording)
+    if ready.tau is None:
+        raise MinidynError("identification needs measured torques; the recording has none")
+    if ready.dq is None or ready.ddq is None:
+        from minidyn.experiment.prepare import prepare
+
+        ready = prepare(robot, ready)
+        notices.append("the recording was prepared with default settings; see its own notices")
+    notices += list(ready.notices)
+    return ready
+
+
+def in_joint_order(robot: Robot, recording: Recording) -> Recording:
+    """Return the recording with its columns in the robot's order, where its names allow."""
+    names = recording.joint_names
+    if names == robot.joint_names:
+        return recording
+    if recording.n != robot.n:
+        raise MinidynError(
+            f"the recording has {recording.n} joints ({', '.join(names[:8])}), robot {robot.name!r} has {robot.n} "
+            f"({', '.join(robot.joint_names[:8])})"
+        )
+    if set(names) != set(robot.joint_names):
+        for name in robot.joint_names:
+            if name in names:  # some names fit, so the others are mistakes
+                wrong = next(other for other in names if other not in robot.joint_names)
+                raise UnknownName(f"joint of robot {robot.name!r} in the recording:", wrong, robot.joint_names)
+        return recording  # names of another kind: taken by position
+    order = [names.index(name) for name in robot.joint_names]
+    signals: dict[str, Any] = {}
+    for name in ("q", "tau", "dq", "ddq"):
+        array = getattr(recording, name)
+        signals[name] = None if array is None else array[:, order]
+    return Recording(
+        recording.t,
+        **signals,
+        joint_names=robot.joint_names,
+        starts=recording.starts,
+        telemetry={k: v[:, order] if v.shape[1:] == (robot.n,) else v for k, v in recording.telemetry.items()},
+        notices=recording.notices,
+    )
+
+
+def _excitation(base: BaseMap, found: Fit, covariance: Array, condition: float) -> list[str]:
+    notices = []
+    if condition > _POOR:
+        _, _, V = np.linalg.svd(found.R / np.linalg.norm(found.R, axis=0))
+        names = ", ".join(base.names[k] for k in np.argsort(-np.abs(V[-1]))[:3])
+        notices.append(
+            f"excitation is poor: condition number {condition:.3g} (good: below {_POOR:g}); the motion hardly "
+            f"separates {names}: record one in which these joints move against each other, faster and further"
+        )
+    with np.errstate(divide="ignore"):
+        relative = np.sqrt(np.diag(covariance)) / np.abs(found.beta)
+    weak = [base.names[k] for k in np.argsort(-relative) if relative[k] > _WEAK]
+    if weak:
+        shown = ", ".join(weak[:6]) + (f" and {len(weak) - 6} more" if len(weak) > 6 else "")
+        notices.append(f"weakly determined (standard deviation above {100 * _WEAK:g} % of the value): {shown}")
+    return notices
+
+
+def _lifted(base: BaseMap, beta: Array, robot: Robot) -> Array:
+    """Return standard parameters with these base values, the regrouped ones as the robot knows them."""
+    regrouped = robot.values[list(robot.layout.indices(base.regrouped))]
+    return np.asarray(base.lift(beta, np.nan_to_num(regrouped)), dtype=float)
+
+
+def _consistent(
+    robot: Robot,
+    base: BaseMap,
+    found: Fit,
+    recording: Recording,
+    prior: ArrayLike | bool | None,
+    notices: list[str],
+    settings: dict[str, Any],
+) -> tuple[Array, Array]:
+    from minidyn.identify.consistency import make_consistent
+    from minidyn.identify.folds import time_folds
+    from minidyn.identify.weight import choose_weight
+
+    # weights below assume residuals of unit variance and independent rows: divide by the memory of the residuals
+    R, z, _ = found.problem.weighted(found.sigma)
+    memory = max(1.0, settings["block_seconds"] / 10 / _step(recording)) if _step(recording) > 0 else 1.0
+    R, z = R / np.sqrt(memory), z / np.sqrt(memory)
+    known: Array | None = None
+    weight = 0.0
+    if prior is not False:
+        own = robot.values if prior is None or prior is True else np.asarray(prior, dtype=float)
+        if own.shape != robot.values.shape:
+            raise MinidynError(f"prior: expected {len(robot.values)} parameters, got shape {own.shape}")
+        known = None if np.isnan(own).all() else own
+    if known is not None:
+        folds = time_folds(found, recording, memory)
+        weight, curve = choose_weight(robot, base, folds, known)
+        settings["prior_weight"] = weight
+        settings["prior_curve"] = [[float(a), float(b)] for a, b in curve]
+    result = make_consistent(robot, base, R, z, prior=known, weight=weight)
+    notices += list(result.notices)
+    settings["misfit_increase"] = float(result.misfit - result.misfit_before)
+    return np.asarray(base.matrix @ result.phi, dtype=float), np.asarray(result.phi, dtype=float)
+
+
+def _step(recording: Recording) -> float:
+    return float(np.median(np.diff(recording.t))) if len(recording) > 1 else 0.0

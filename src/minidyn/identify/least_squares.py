@@ -1,0 +1,223 @@
+"""Least squares on the reduced problem: ordinary, weighted by joint, robust; covariances that believe the data.
+
+Residuals of a real robot are not white: friction and vibration correlate neighbouring samples, and the textbook
+covariance is too small by the number of samples that repeat each other. Here scores are summed over blocks longer than
+that memory, and the spread of the block sums gives the covariance (a cluster-robust, or batch-means, estimate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from minidyn.base.base_map import BaseMap
+from minidyn.errors import MinidynError
+from minidyn.identify.problem import Problem, Tile, assemble, tiles_of
+from minidyn.model.robot import Robot
+
+__all__ = ["METHODS", "Fit", "block_covariance", "condition_of", "fit", "solve"]
+
+Array = NDArray[np.float64]
+METHODS = ("ols", "wls", "irls")
+_HUBER = 1.345  # standard deviations beyond which a residual counts linearly: 95 % efficient for normal noise
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A solution of the reduced problem.
+
+    Attributes:
+        problem: The (re)weighted problem it solves.
+        beta: Base parameters (b,).
+        sigma: Noise of each joint's torque (n,), as standard deviation.
+        scale: What each joint's rows were divided by (n,): the noise, or ones for ordinary least squares.
+        R: Triangular factor (b, b) of the weighted problem.
+        z: Right-hand side (b,).
+        weight: The robust weighting of rows, None where there is none.
+    """
+
+    problem: Problem
+    beta: Array
+    sigma: Array
+    scale: Array
+    R: Array
+    z: Array
+    weight: Callable[[Tile], Array] | None = None
+
+
+def fit(robot: Robot, base: BaseMap, recording: Any, method: str, threads: int, progress: Any = None) -> Fit:
+    """Fit base parameters by one of METHODS."""
+    problem = assemble(robot, base, recording, threads=threads, progress=progress)
+    ones = np.ones(robot.n)
+    R, z, _ = problem.weighted(ones)
+    beta = solve(R, z, base)
+    found = Fit(problem, beta, _noise(problem, beta), ones, R, z)
+    if method == "ols":
+        return found
+    for _ in range(10):
+        sigma = _noise(problem, found.beta)
+        R, z, _ = problem.weighted(sigma)
+        beta = solve(R, z, base)
+        moved = np.abs(R @ (beta - found.beta)).max() if len(beta) else 0.0
+        found = Fit(problem, beta, sigma, sigma, R, z)
+        if moved < 1e-3:  # a thousandth of a standard deviation
+            break
+    return _reweighted(found, recording, threads) if method == "irls" else found
+
+
+def solve(R: Array, z: Array, base: BaseMap) -> Array:
+    """Solve R beta = z, or name the parameters that the motion does not show."""
+    if not len(z):
+        return np.zeros(0)
+    scale = np.linalg.norm(R, axis=0)
+    if np.any(scale == 0):
+        silent = [name for name, value in zip(base.names, scale) if value == 0]
+        raise MinidynError(f"the recording does not excite {', '.join(silent[:6])}: every joint must move")
+    singular = np.linalg.svd(R / scale, compute_uv=False)
+    if singular[-1] < 1e-12 * singular[0]:
+        _, _, V = np.linalg.svd(R / scale)
+        worst = np.argsort(-np.abs(V[-1]))[:4]
+        names = ", ".join(base.names[k] for k in worst)
+        raise MinidynError(
+            f"the recording does not determine all {base.rank} base parameters: a combination of {names} stays open; "
+            "record a motion in which more joints move, faster and further"
+        )
+    return np.asarray(solve_triangular(R, z), dtype=float)
+
+
+def condition_of(R: Array) -> float:
+    """Condition number of the problem with columns scaled to unit length."""
+    scale = np.linalg.norm(R, axis=0)
+    if not len(scale) or np.any(scale == 0):
+        return float("inf") if len(scale) else 1.0
+    singular = np.linalg.svd(R / scale, compute_uv=False)
+    return float(singular[0] / singular[-1]) if singular[-1] > 0 else float("inf")
+
+
+def block_covariance(found: Fit, recording: Any) -> tuple[Array, float]:
+    """Return (covariance of beta (b, b), seconds that a block lasts).
+
+    A second pass over the recording: residual scores are summed over blocks whose length is several times the memory
+    of the residuals. Blocks end with their run.
+    """
+    robot, base = found.problem.robot, found.problem.base
+    length, seconds = _block_length(found, recording)
+    sums: list[Array] = []
+    current, filled = np.zeros(base.rank), 0
+    pull, slope = 0.0, 0.0  # sums of the robust weights and of the slopes of the robust residual
+    for tile in tiles_of(robot, base, recording):
+        if found.weight is not None:
+            squared = found.weight(tile) ** 2
+            pull, slope = pull + float(np.sum(squared)), slope + float(np.sum(squared >= 1.0))
+        if tile.first and filled:
+            sums.append(current)
+            current, filled = np.zeros(base.rank), 0
+        scores = _scores(found, tile)
+        begin = 0
+        while begin < len(scores):
+            take = min(length - filled, len(scores) - begin)
+            current = current + scores[begin : begin + take].sum(axis=0)
+            filled += take
+            begin += take
+            if filled == length:
+                sums.append(current)
+                current, filled = np.zeros(base.rank), 0
+    if filled > length // 2 or not sums:
+        sums.append(current)
+    G = np.stack(sums)
+    count, size = len(G), base.rank
+    inverse = np.asarray(solve_triangular(found.R, np.eye(size)), dtype=float)
+    spread = inverse @ (inverse.T @ G.T)  # one column for each block: its pull on beta
+    # few blocks understate the spread of what was fitted to them
+    rows = found.problem.samples * robot.n
+    correction = count / max(1, count - 1) * rows / max(1, rows - size)
+    if found.weight is not None:
+        # a residual beyond the bend keeps its weight but adds nothing to the slope of the scores
+        correction *= (pull / max(slope, 1.0)) ** 2
+    clustered = correction * spread @ spread.T
+    white = inverse @ inverse.T * _white_variance(found)
+    # never less than the textbook value: blocks cannot show more information than there are samples
+    excess = np.maximum(np.diag(white) / np.maximum(np.diag(clustered), 1e-300), 1.0)
+    factor = np.sqrt(excess)
+    return clustered * np.outer(factor, factor), seconds
+
+
+def _noise(problem: Problem, beta: Array) -> Array:
+    """Standard deviation of each joint's residual, with the parameters it shows taken off its samples."""
+    free = np.array([max(1, problem.samples - len(own)) for own in problem.columns])
+    noise = np.sqrt(problem.residual_squares(beta) / free)
+    floor = 1e-9 * np.sqrt(problem.torque_squares / max(1, problem.samples)) + 1e-300
+    return np.maximum(noise, floor)
+
+
+def _white_variance(found: Fit) -> float:
+    """Variance that the scaled residuals have left; 1 where they were divided by their noise."""
+    squares = found.problem.residual_squares(found.beta)
+    free = max(1, found.problem.samples * len(squares) - len(found.beta))
+    return float(np.sum(squares / found.scale**2) / free)
+
+
+def _scores(found: Fit, tile: Tile) -> Array:
+    residual = tile.residual(found.beta) / found.scale**2
+    if found.weight is not None:
+        residual = residual * found.weight(tile) ** 2
+    return tile.scores(residual, len(found.beta))
+
+
+def _reweighted(found: Fit, recording: Any, threads: int) -> Fit:
+    """Iterate Huber weights: rows whose residual is far beyond the noise count less."""
+    robot, base = found.problem.robot, found.problem.base
+    for _ in range(20):
+        sigma, beta = found.sigma, found.beta
+
+        def weight(tile: Tile, sigma: Array = sigma, beta: Array = beta) -> Array:
+            size = np.abs(tile.residual(beta)) / sigma
+            return np.sqrt(_HUBER / np.maximum(size, _HUBER))
+
+        problem = assemble(robot, base, recording, weight=weight, threads=threads)
+        sigma = np.minimum(sigma, _noise(problem, beta))
+        R, z, _ = problem.weighted(sigma)
+        moved = solve(R, z, base)
+        change = np.abs(R @ (moved - beta)).max()
+        found = Fit(problem, moved, sigma, sigma, R, z, weight)
+        if change < 1e-2:
+            break
+    return found
+
+
+def _block_length(found: Fit, recording: Any) -> tuple[int, float]:
+    """Return (samples, seconds) of a block: ten times the memory of the residuals, at least twenty samples."""
+    robot, base = found.problem.robot, found.problem.base
+    tile = max(_first_tiles(robot, base, recording), key=lambda tile: len(tile.tau))
+    residual = tile.residual(found.beta)
+    memory = 1.0
+    for series in residual.T:
+        centred = series - series.mean()
+        power = float(centred @ centred)
+        if power <= 0:
+            continue
+        lags = min(len(series) - 1, len(series) // 4)
+        spectrum = np.abs(np.fft.rfft(centred, 2 * len(centred))) ** 2
+        correlation = np.fft.irfft(spectrum)[: lags + 1] / power
+        below = np.flatnonzero(correlation < 0.05)
+        until = int(below[0]) if len(below) else lags
+        memory = max(memory, 1.0 + 2.0 * float(np.sum(correlation[1 : until + 1])))
+    step = float(np.median(np.diff(tile.t))) if len(tile.t) > 1 else 0.0
+    length = int(max(20, np.ceil(10 * memory)))
+    # at least thirty blocks, or the spread of their sums says little
+    length = max(1, min(length, found.problem.samples // 30))
+    return length, length * step
+
+
+def _first_tiles(robot: Robot, base: BaseMap, recording: Any) -> list[Tile]:
+    found = []
+    for tile in tiles_of(robot, base, recording):
+        found.append(tile)
+        if len(found) == 3:
+            break
+    return found
