@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.base.base_map import BaseMap
+from minidyn.blas import single_thread
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.identify.certificate import Certificate, certify
 from minidyn.identify.prior import Centre, centre_of
 from minidyn.identify.weight import choose_weight
-from minidyn.identify.whitened import Whitened, newton, objective, path, whiten
+from minidyn.identify.whitened import Whitened, newton, objective, whiten
 from minidyn.model.robot import Robot
 
 __all__ = ["PRIOR_KINDS", "SOLVERS", "ConsistentFit", "choose_weight", "make_consistent"]
@@ -27,8 +28,10 @@ Array = NDArray[np.float64]
 
 PRIOR_KINDS = ("entropic", "euclidean")
 SOLVERS = ("auto", "lmi", "log_cholesky")
-_COSTLY = 0.01  # share of the data's square that may be lost before a notice asks why
+_COSTLY = 0.05  # torque error, relative to the torque, that consistency may add before a notice asks why
 _COSTLY_RESIDUAL = 0.1  # growth of the residual's root mean square, likewise
+_ATTEMPTS = 3
+_ENOUGH = 1e6  # misfit, in noise variances, beyond which the noise is not what keeps data and bodies apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,12 +122,23 @@ def make_consistent(
         raise MinidynError(f"mass: expected a positive number of kilograms, got {mass!r}")
     centre = centre_of(robot, R @ base.matrix, z, prior, mass)
     concerned = np.ones_like(centre.known_links) if prior is None else centre.known_links
-    problem = whiten(robot, base, R, z, centre, prior_kind, weight, concerned, mass)
-    notices = list(centre.notices)
-    x, used, iterations = _solve(problem, solver, notices)
-    phi = problem.phi(_snapped(problem, x))
-    beta = base.matrix @ phi
-    misfit = float(np.sum((R @ beta - z) ** 2))
+    factor, iterations = 1.0, 0
+    for _ in range(_ATTEMPTS):
+        root = math.sqrt(factor)
+        problem = whiten(robot, base, R / root, z / root, centre, prior_kind, weight / factor, concerned, mass)
+        notices = list(centre.notices)
+        with single_thread():
+            x, used, steps, converged = _solve(problem, solver, notices)
+        iterations += steps
+        phi = problem.phi(_snapped(problem, x))
+        beta = base.matrix @ phi
+        misfit = float(np.sum((R @ beta - z) ** 2))
+        if misfit < _ENOUGH * factor or (converged and not len(problem.exact[1])):
+            break
+        # (nearly) exact data that no body can have: as noisy data they give the same answer, with digits to spare
+        factor = misfit / (1e-2 * _ENOUGH)
+    if not converged:
+        notices.append("the consistent fit did not converge fully: the result is possible but may not be the nearest")
     best, *_ = np.linalg.lstsq(R, z, rcond=None)
     before = min(float(np.sum((R @ best - z) ** 2)), misfit)
     certificate = certify(robot, phi)
@@ -152,8 +166,8 @@ def _checked(robot: Robot, base: BaseMap, R: ArrayLike, z: ArrayLike) -> tuple[A
     return triangle, right
 
 
-def _solve(problem: Whitened, solver: str, notices: list[str]) -> tuple[Array, str, int]:
-    """Return (x, solver, iterations): a solver for the way there, Newton's steps for the last digits."""
+def _solve(problem: Whitened, solver: str, notices: list[str]) -> tuple[Array, str, int, bool]:
+    """Return (x, solver, iterations, converged): a solver for the way there, Newton's steps for the last digits."""
     from minidyn.identify.log_cholesky import solve_log_cholesky
 
     if solver != "log_cholesky":
@@ -163,20 +177,14 @@ def _solve(problem: Whitened, solver: str, notices: list[str]) -> tuple[Array, s
             x, iterations = solve_lmi(problem)
             x, steps, converged = newton(problem, x)
             if converged:
-                return x, "lmi", iterations + steps
+                return x, "lmi", iterations + steps, True
             notices.append("the semidefinite solver stopped early; log-Cholesky descent was used instead")
         except (MinidynError, ImportError) as error:
             notices.append(f"the semidefinite solver failed ({error}); log-Cholesky descent was used instead")
     x, iterations = solve_log_cholesky(problem)
-    refined, steps, converged = newton(problem, x)
-    if not converged:
-        other, more, converged = path(problem)
-        steps += more
-        if objective(problem, other) < objective(problem, refined):
-            refined = other
-    if not converged:
-        notices.append("the consistent fit did not converge fully: the result is possible but may not be the nearest")
-    return refined, "log_cholesky", iterations + steps
+    x, steps, converged = newton(problem, x)
+    iterations += steps
+    return x, "log_cholesky", iterations, converged
 
 
 def _snapped(problem: Whitened, x: Array) -> Array:
@@ -204,9 +212,9 @@ def _cost(increase: float, size: float, rss: float | None, rank: int) -> list[st
         costly = share > _COSTLY_RESIDUAL
         text = f"{100 * share:.3g} % more residual"
     else:
-        share = increase / size if size > 0 else 0.0
+        share = math.sqrt(increase / size) if size > 0 else 0.0
         costly = share > _COSTLY and increase > 4 * rank
-        text = f"{100 * share:.3g} % of fit"
+        text = f"{100 * share:.3g} % of fit (torque error that it adds, relative to the torque)"
     if not costly:
         return []
     return [f"consistency costs {text}: the model structure, signs or units may be wrong, or the prior weighs too much"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.identify.whitened import BASIS, Whitened, objective, symmetric
+from minidyn.identify.whitened import BASIS, Whitened, fading, objective, symmetric
 
 __all__ = ["from_log_cholesky", "solve_log_cholesky", "to_log_cholesky"]
 
@@ -55,44 +55,52 @@ def to_log_cholesky(P: Array) -> Array:
     return theta
 
 
-def solve_log_cholesky(problem: Whitened, x: Array | None = None, limit: int = 300) -> tuple[Array, int]:
-    """Return (x, iterations) of the whitened problem by Levenberg-Marquardt from x, or from the belief."""
-    start = problem.start if x is None else x
+def solve_log_cholesky(problem: Whitened, limit: int = 400) -> tuple[Array, int]:
+    """Return (x, iterations) of the whitened problem, from the belief, with entropies that fade to its own.
+
+    At the boundary, where U loses rank, a body depends on U by its square and Gauss-Newton steps crawl: there the
+    data's pull outwards, the multiplier of a constraint nobody has to write down, is added as the curvature it is.
+    """
+    start = problem.start
     v = start.copy()
     v[: 10 * problem.links] = to_log_cholesky(symmetric(problem, start)).ravel()
     v[problem.positive] = np.log(start[problem.positive])
-    residual, J, point = _linearised(problem, v)
-    value = float(residual @ residual)
-    damping, quiet = 1e-2, 0
-    iteration = 0
+    steps = 0
+    for eased in fading(problem):
+        v, count = _descend(eased, v, 10 if eased is not problem else limit - steps)
+        steps += count
+    point = _linearised(problem, v)[2]
+    return (point if np.isfinite(objective(problem, point)) else start), steps
+
+
+def _descend(problem: Whitened, v: Array, limit: int) -> tuple[Array, int]:
+    """Return log-Cholesky parameters after at most `limit` Levenberg-Marquardt steps, and their number."""
     bounded = np.zeros(len(v), dtype=bool)
     bounded[: 10 * problem.links] = np.tile(np.arange(10) < 4, problem.links)
     bounded[problem.positive] = True
-    for iteration in range(1, limit + 1):
-        scale = np.maximum(np.linalg.norm(J, axis=0), 1e-9)
-        q, r = np.linalg.qr(np.vstack([J, np.diag(np.sqrt(damping) * scale)]))
+    residual, J, _, curvature = _linearised(problem, v)
+    value = float(residual @ residual)
+    damping, quiet, count = 1e-3, 0, 0
+    while count < limit and quiet < 3 and damping < 1e12:
+        count += 1
+        scale = np.maximum(np.linalg.norm(J, axis=0), 1e-6)
+        q, r = np.linalg.qr(np.vstack([J, curvature, np.diag(np.sqrt(damping) * scale)]))
         dv = -np.linalg.solve(r, q[: len(J)].T @ residual)
-        trial = v + np.where(bounded, np.clip(dv, -3.0, 3.0), dv)  # one step never changes a scale by more than e³
+        trial = v + np.where(bounded, np.clip(dv, -3.0, 3.0), dv)  # one step changes no scale by more than e³
         trial[bounded] = np.clip(trial[bounded], -_FARTHEST, _FARTHEST)
-        new_residual, new_J, new_point = _linearised(problem, trial)
-        found = float(new_residual @ new_residual)
-        if not found < value:
+        new = _linearised(problem, trial)
+        found = float(new[0] @ new[0])
+        if found < value:
+            quiet = quiet + 1 if value - found < 1e-8 * max(1.0, 1e-3 * value) else 0
+            v, (residual, J, _, curvature), value = trial, new, found
+            damping = max(damping / 5.0, 1e-12)
+        else:
             damping *= 4.0
-            if damping > 1e12:
-                break
-            continue
-        quiet = quiet + 1 if value - found < 1e-9 * max(1.0, 1e-3 * value) else 0
-        v, residual, J, point, value = trial, new_residual, new_J, new_point, found
-        damping = max(damping / 5.0, 1e-12)
-        if quiet == 3:
-            break
-    if not np.isfinite(objective(problem, point)):
-        point = start
-    return point, iteration
+    return v, count
 
 
-def _linearised(problem: Whitened, v: Array) -> tuple[Array, Array, Array]:
-    """Return residuals, their Jacobian, and x at log-Cholesky parameters v; the sum of squares is the objective."""
+def _linearised(problem: Whitened, v: Array) -> tuple[Array, Array, Array, Array]:
+    """Return residuals, their Jacobian, x, and rows of curvature; the residuals' sum of squares is the objective."""
     links, p = problem.links, len(v)
     U, dU = from_log_cholesky(v[: 10 * links].reshape(-1, 10))
     dY = dU @ np.swapaxes(U, -1, -2)[:, None]
@@ -105,6 +113,10 @@ def _linearised(problem: Whitened, v: Array) -> tuple[Array, Array, Array]:
     x[problem.positive] = np.exp(v[problem.positive])
     slope[problem.positive, problem.positive] = x[problem.positive]
     residual = [problem.A @ x - problem.b]
+    pull = 2.0 * problem.A.T @ residual[0]
+    pulls, directions = np.linalg.eigh((pull[: 10 * links].reshape(-1, 10) @ BASIS.T).reshape(-1, 4, 4))
+    roots = np.sqrt(np.maximum(pulls, 0.0))[..., None] * np.swapaxes(directions, -1, -2)
+    curvature = np.zeros((16 * links + len(problem.positive), p))
     J = [problem.A @ slope]
     for index in range(links):
         root = np.sqrt(problem.kappa[index])
@@ -118,11 +130,14 @@ def _linearised(problem: Whitened, v: Array) -> tuple[Array, Array, Array]:
         block[4:, own] = root * dU[index][:, _OFF[:, 0], _OFF[:, 1]].T
         residual.append(root * np.concatenate([value, U[index][_OFF[:, 0], _OFF[:, 1]]]))
         J.append(block)
+        curvature[16 * index : 16 * index + 16, own] = (roots[index] @ dU[index]).reshape(10, 16).T
+    outward = np.maximum(0.5 * pull[problem.positive] * x[problem.positive], 0.0)
+    curvature[16 * links + np.arange(len(outward)), problem.positive] = np.sqrt(outward)
     value, derivative = _root_of_entropy(v[problem.positive])
     root = np.sqrt(problem.kappa_positive)
     block = np.zeros((len(root), p))
     block[np.arange(len(root)), problem.positive] = root * derivative
-    return np.concatenate([*residual, root * value]), np.vstack([*J, block]), x
+    return np.concatenate([*residual, root * value]), np.vstack([*J, block]), x, curvature
 
 
 def _root_of_entropy(u: Array) -> tuple[Array, Array]:

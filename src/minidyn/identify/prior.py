@@ -1,8 +1,8 @@
 """What is believed before any data: a body for every link, and how far another body is from it.
 
 Where data are silent something must still be chosen: a link's mass that no torque depends on, or the share of a rotor
-in the inertia about the first axis. The choice is the body nearest to a believed one: the given prior, or, without one, a
-body drawn from the geometry (between the joints it carries) whose mass follows from the data as a whole.
+in the inertia about the first axis. The choice is the body nearest to a believed one: the given prior, or, without one,
+a body drawn from the geometry (between the joints it carries) whose mass follows from the data as a whole.
 """
 
 from __future__ import annotations

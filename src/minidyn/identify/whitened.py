@@ -2,12 +2,13 @@
 
 Each link is its believed body's ε-th part plus a body U Y Uᵀ(1 - ε), with U Uᵀ the believed pseudo-inertia: Y = 1 is
 the belief, Y positive means possible, and neither frames nor units of the robot enter. Everything quadratic (data,
-faint beliefs, Euclidean distance) is a row of A x = b; the rest are entropies κ (tr Y - log det Y - 4), which also keep Y
-positive, and the same for the drive terms that cannot be negative.
+faint beliefs, Euclidean distance) is a row of A x = b; the rest are entropies κ (tr Y - log det Y - 4), which also keep
+Y positive, and the same for the drive terms that cannot be negative.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from minidyn.identify.prior import Centre
 from minidyn.model.inertia import from_pseudo_inertia
 from minidyn.model.robot import Robot
 
-__all__ = ["MARGIN", "Whitened", "newton", "objective", "path", "symmetric", "whiten"]
+__all__ = ["MARGIN", "Whitened", "fading", "newton", "objective", "path", "symmetric", "whiten"]
 
 Array = NDArray[np.float64]
 
@@ -221,23 +222,28 @@ def newton(problem: Whitened, x: Array, limit: int = 100, tolerance: float = 1e-
     return x, limit, False
 
 
-def path(problem: Whitened, x: Array | None = None) -> tuple[Array, int, bool]:
-    """Return (x, steps, converged) by following the entropies down from strong ones to the problem's own."""
-    point = problem.start if x is None else x
-    steps = 0
-    strength = 1e6
-    smallest = min([*problem.kappa, *problem.kappa_positive])
-    while strength > smallest:
-        eased = replace(
+def fading(problem: Whitened) -> Iterator[Whitened]:
+    """Yield the problem with entropies from those that hold the belief against all data down to its own, by decades."""
+    residual = problem.A @ problem.start - problem.b
+    strength = max(float(residual @ residual), 1.0)
+    while strength > _BARRIER:
+        yield replace(
             problem,
             kappa=np.maximum(problem.kappa, strength),
-            kappa_positive=np.maximum(problem.kappa_positive, strength * 1e-2),
+            kappa_positive=np.maximum(problem.kappa_positive, 1e-2 * strength),
         )
-        point, count, _ = newton(eased, point, limit=30, tolerance=1e-3 * strength)
-        steps += count
         strength *= 0.1
-    point, count, converged = newton(problem, point)
-    return point, steps + count, converged
+    yield problem
+
+
+def path(problem: Whitened) -> tuple[Array, int, bool]:
+    """Return (x, steps, converged) by Newton steps along the fading entropies, from the belief."""
+    x, steps, converged = problem.start, 0, False
+    for eased in fading(problem):
+        tolerance = 1e-10 if eased is problem else 1e-3 * float(eased.kappa.min())
+        x, count, converged = newton(eased, x, 100 if eased is problem else 30, tolerance)
+        steps += count
+    return x, steps, converged
 
 
 def _entropy_rows(problem: Whitened, x: Array) -> tuple[Array, Array]:
