@@ -26,7 +26,7 @@ $(VENV)/.installed-bench: pyproject.toml $(VENV)/.installed-test
 	@touch $@
 
 demo: $(VENV)/.installed
-	$(BIN)/minidyn show puma560
+	$(BIN)/minidyn base puma560
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2

@@ -1,0 +1,170 @@
+"""The documentation says what the program does: code and commands run, numbers are true, links lead somewhere.
+
+In every page the blocks marked `python` run in order in one namespace; ones marked `python no-run` do not. Where a
+statement is followed by a comment that begins with a Python value, such as `# 33` or `# (4, 40): tau = ...`, the
+statement has that value, or that shape. Where the next block is marked `text`, it is what the block prints. Blocks
+marked `pycon` are doctests. Lines that begin with four spaces and `minidyn` run in a folder of the page's own.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import doctest
+import io
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pytest
+from click.testing import CliRunner
+
+import minidyn as md
+from minidyn.cli import main
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"]
+
+_BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(r"^    (minidyn (?:.*\\\n)*.*)$", re.MULTILINE)
+_LINK = re.compile(r"\]\(([^()\s]+)\)")
+_CLAIM = re.compile(r"\S\s+# (.*)$")
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+pages = pytest.mark.parametrize("page", PAGES, ids=name_of)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: what it is marked as, its text, and what the next block must hold if it is output."""
+
+    kind: str
+    text: str
+    output: str | None
+
+
+def blocks(text: str) -> list[Block]:
+    found = [(match.group(1).strip(), match.group(2)) for match in _BLOCK.finditer(text)]
+    after = [*found[1:], ("", "")]
+    return [Block(kind, body, then[1] if then[0] == "text" else None) for (kind, body), then in zip(found, after)]
+
+
+def claimed(line: str) -> tuple[bool, Any]:
+    """Return whether a line ends with a comment that begins with a value, and the value."""
+    match = _CLAIM.search(line)
+    for text in (match.group(1), match.group(1).partition(":")[0]) if match else ():
+        with contextlib.suppress(ValueError, SyntaxError):
+            return True, ast.literal_eval(text)
+    return False, None
+
+
+def run(block: Block, scope: dict[str, Any], where: str) -> int:
+    """Run a block; return how many values it claims, all of them true."""
+    claims = 0
+    printed = io.StringIO()
+    lines = block.text.splitlines()
+    with contextlib.redirect_stdout(printed):
+        for statement in ast.parse(block.text, where).body:
+            value: Any = None
+            if isinstance(statement, ast.Expr):
+                value = eval(compile(ast.Expression(statement.value), where, "eval"), scope)  # noqa: S307
+            else:
+                exec(compile(ast.Module([statement], []), where, "exec"), scope)  # noqa: S102
+            if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+                value = scope[statement.targets[0].id]
+            told, expected = claimed(lines[(statement.end_lineno or 1) - 1])
+            if told and value is not None:
+                claims += 1
+                found = value.shape if isinstance(expected, tuple) and hasattr(value, "shape") else value
+                assert found == expected, f"{where}: {ast.unparse(statement)}"
+    if block.output is not None:
+        assert printed.getvalue() == block.output, where
+    return claims
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pages
+def test_code_runs_and_tells_the_truth(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    mpl.use("Agg")
+    text = page.read_text(encoding="utf-8")
+    scope: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks(text):
+        if block.kind.split()[:1] == ["python"]:
+            assert block.kind in ("python", "python no-run"), f"unknown mark {block.kind!r}"
+            if block.kind == "python":
+                run(block, scope, name_of(page))
+    if ">>> " in text:
+        failed, tried = doctest.testfile(str(page), module_relative=False)
+        assert tried > 0
+        assert failed == 0
+
+
+@pages
+def test_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in _COMMAND.findall(page.read_text(encoding="utf-8")):
+        arguments = shlex.split(command.replace("\\\n", " "), comments=True)[1:]
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, f"{command}\n{result.output}\n{result.exception!r}"
+
+
+@pytest.mark.parametrize("page", LINKED, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
+    for target in _LINK.findall(text):
+        place, _, anchor = target.partition("#")
+        if re.match(r"\w+:", place):
+            continue
+        goal = (page.parent / place).resolve() if place else page
+        assert goal.exists(), f"{name_of(page)}: no file {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", goal.read_text(encoding="utf-8"), re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}, target
+
+
+def test_the_pages_are_seen() -> None:
+    """What this file looks for is there: otherwise it could not fail."""
+    text = {name_of(page): page.read_text(encoding="utf-8") for page in PAGES}
+    assert sum(len([b for b in blocks(body) if b.kind == "python"]) for body in text.values()) > 15
+    assert len(_COMMAND.findall(text["README.md"])) >= 5
+    assert sum(len(_LINK.findall(body)) for body in text.values()) > 100
+    assert text["docs/base-parameters.md"].count(">>> ") > 15
+    scope: dict[str, Any] = {}
+    claims = [run(block, scope, "") for block in blocks(text["docs/regressors.md"]) if block.kind == "python"]
+    assert sum(claims) >= 10
+    assert any(block.output for block in blocks(text["docs/regressors.md"]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python\n1 + 1  # 3\n```\n",
+        "```python\nimport numpy as np\na = np.zeros((2, 3))  # (3, 2): wrong\n```\n",
+        '```python\nprint("a")\n```\n\n```text\nb\n```\n',
+    ],
+)
+def test_untruths_are_found(text: str) -> None:
+    with pytest.raises(AssertionError):
+        run(blocks(text)[0], {}, "page")
+
+
+def test_cost_along_a_reference() -> None:
+    page = (ROOT / "docs" / "regressors.md").read_text(encoding="utf-8")
+    robot = md.load("ur10e")
+    plain, along = (md.compile(robot, what).counts["mul"] for what in ("regressor", "slotine_li_regressor"))
+    assert f"{along} multiplications against {plain}" in page
+
+
+@pages
+def test_every_call_named_exists(page: Path) -> None:
+    for name in re.findall(r"`md\.(\w+)", page.read_text(encoding="utf-8")):
+        assert getattr(md, name) is not None, name
