@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from base_robots import looped_arm, rescaled, special_robot
 from random_robots import looped_robot, rich_robot
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import minidyn as md
 from conftest import count
 from minidyn.base import numeric
 from minidyn.base.base_map import BaseMap
-from minidyn.base.numeric import numeric_base
+from minidyn.base.numeric import numeric_base, rank_of
 from minidyn.base.samples import Observation, model_rows, observe, random_states, units_of
 from minidyn.errors import LoopError, UnknownName
 from minidyn.model.geometry import Step
@@ -240,6 +242,26 @@ def test_paper_scaling_gives_the_same_parameters() -> None:
             searched = numeric_base(robot, "qr", model, scaling="paper")
             assert searched.kept == numeric_base(robot, "qr", model, scaling="columns").kept
             assert "row-wise scaling search" in searched.notices[-1]
+
+
+def test_small_factorisations_run_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def watched(*arguments: Any, **options: Any) -> Any:
+        seen.extend(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+        return rank_of(*arguments, **options)
+
+    monkeypatch.setattr(numeric, "rank_of", watched)
+    with threadpool_limits(limits=2, user_api="blas"):
+        md.base_parameters(md.load("two_link"), "qr")
+    assert seen
+    assert set(seen) == {1}
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, "a", None, True])
+def test_a_seed_is_a_whole_number(seed: object) -> None:
+    with pytest.raises(md.MinidynError, match="seed: expected a whole number"):
+        md.base_parameters(md.load("two_link"), seed=seed)  # type: ignore[arg-type]
 
 
 def test_wrong_requests_name_what_is_near() -> None:

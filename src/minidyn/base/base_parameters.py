@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from minidyn.base.base_map import BaseMap
 from minidyn.base.question import Order, Question
+from minidyn.blas import single_thread
 from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.model.robot import Robot
 
@@ -58,6 +61,8 @@ def base_parameters(
     Implements: Gautier1991, base parameters of the three models.
     """
     question = Question.of(robot, model, joints, columns, order)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise MinidynError(f"seed: expected a whole number from 0 on, got {seed!r}")
     if method not in METHODS:
         raise UnknownName("method", method, METHODS)
     for name in options:
@@ -70,6 +75,14 @@ def base_parameters(
         check_loops(robot)
     if method == "mlc":
         return _by_rule(question, **options)
+    if method != "exact":
+        import scipy.linalg  # noqa: F401  (brings a BLAS of its own, which must be there to be limited)
+    with single_thread():
+        return _by_arithmetic(question, method, seed, **options)
+
+
+def _by_arithmetic(question: Question, method: str, seed: int, **options: Any) -> BaseMap:
+    robot = question.robot
     if method == "exact":
         if robot.formulas or robot.implicit_loops:
             from minidyn.base.precise import precise_base
@@ -85,7 +98,14 @@ def base_parameters(
     from minidyn.base.numeric import numeric_base
 
     return numeric_base(
-        robot, method, model, seed, order=order, joints=question.joints, columns=question.columns, **options
+        robot,
+        method,
+        question.model,
+        seed,
+        order=question.order,
+        joints=question.joints,
+        columns=question.columns,
+        **options,
     )
 
 

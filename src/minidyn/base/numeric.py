@@ -262,6 +262,7 @@ def _regrouping(found: Rank, kept: Sequence[int], regrouped: Sequence[int], obse
     K: Array = linalg.solve_triangular(R1, Q1.T @ W2)
     if found.null is not None:
         K = -linalg.solve(found.null[two].T, found.null[one].T).T
+    K += linalg.solve_triangular(R1, Q1.T @ (W2 - W1 @ K))  # an ill-conditioned V22 or R1 must not pass for noise
     noise = np.linalg.norm(W2 - W1 @ K, axis=0).max() + 4 * _EPS
     error = 4.0 * noise * np.linalg.norm(inverse, axis=1)[:, None] * (1.0 + np.abs(K).sum(axis=0))
     K[np.abs(K) <= error] = 0.0

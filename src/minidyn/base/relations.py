@@ -10,6 +10,7 @@ import numpy as np
 
 from minidyn.base.formatting import ASCII, LATEX, UNICODE, Alphabet, Weighted, coefficient_text, escape_latex, sum_text
 from minidyn.base.symbols import Polynomial, rule_entries, symbolic_entries
+from minidyn.blas import single_thread
 
 if TYPE_CHECKING:
     from minidyn.base.base_map import BaseMap
@@ -71,7 +72,8 @@ def relations(base: BaseMap) -> tuple[Relation, ...]:
     """
     if base.rows is not None:
         return _relations_of_rule(base)
-    symbolic = symbolic_entries(base)
+    with single_thread():
+        symbolic = symbolic_entries(base)
     layout = base.robot.layout
     found = []
     for row, (name, kept) in enumerate(zip(base.names, base.kept)):
