@@ -3,7 +3,8 @@
     python benchmarks/run.py [--quick] [--only NAME ...] [--json FILE] [--readme]
 
 Each benchmark is a module here with `measure(quick)`, which returns plain numbers, and `tables(measured)`, which
-returns them as Markdown.
+returns them as Markdown. Each runs in a fresh process: a process that one benchmark has made large hands its peak of
+memory down to every process that the next one starts.
 """
 
 from __future__ import annotations
@@ -11,12 +12,21 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-BENCHMARKS = ("dynamics",)
+BENCHMARKS = ("dynamics", "base")
 README = Path(__file__).with_name("README.md")
+
+
+def measured(name: str, quick: bool) -> tuple[Any, str]:
+    """Run one benchmark; return its numbers and its tables."""
+    module = import_module(name)
+    found = module.measure(quick=quick)
+    return found, module.tables(found)
 
 
 def into_readme(name: str, text: str) -> None:
@@ -39,9 +49,8 @@ def main() -> None:
     options = parser.parse_args()
     every: dict[str, Any] = {}
     for name in options.only or BENCHMARKS:
-        module = import_module(name)
-        every[name] = module.measure(quick=options.quick)
-        text = module.tables(every[name])
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+            every[name], text = fresh.submit(measured, name, options.quick).result()
         print(f"# {name}\n\n{text}\n", flush=True)
         if options.readme:
             into_readme(name, text)
