@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from minidyn.base.mlc import InertiaConstants as InertiaConstants
     from minidyn.base.mlc import inertia_constants as inertia_constants
     from minidyn.base.operation_count import operation_count as operation_count
+    from minidyn.dynamics.by_regressor import forward_dynamics_by_regressor as forward_dynamics_by_regressor
+    from minidyn.dynamics.by_regressor import inertia_matrix_by_regressor as inertia_matrix_by_regressor
     from minidyn.dynamics.formulas import regressor_formulas as regressor_formulas
     from minidyn.dynamics.functions import base_regressor as base_regressor
     from minidyn.dynamics.functions import energy as energy
@@ -91,6 +93,8 @@ _WHERE = {
     "coriolis_matrix": "base.minimal_functions:coriolis_matrix",
     "inertia_matrix": "base.minimal_functions:inertia_matrix",
     "forward_dynamics": "dynamics.functions:forward_dynamics",
+    "forward_dynamics_by_regressor": "dynamics.by_regressor:forward_dynamics_by_regressor",
+    "inertia_matrix_by_regressor": "dynamics.by_regressor:inertia_matrix_by_regressor",
     "regressor": "dynamics.functions:regressor",
     "base_regressor": "dynamics.functions:base_regressor",
     "slotine_li_regressor": "dynamics.regressor_forms:slotine_li_regressor",

@@ -174,7 +174,7 @@ def count(
 @click.option("--noise", default=0.0, show_default=True, help="Standard deviation of measured positions.")
 @click.option("--torque-noise", default=0.0, show_default=True, help="Standard deviation of measured torques.")
 @click.option("--delay", default=0.0, show_default=True, help="Age of measurements, s.")
-@click.option("--plant", type=click.Choice(["minidyn", "mujoco"]), default="minidyn", show_default=True)
+@click.option("--plant", type=click.Choice(["minidyn", "regressor", "mujoco"]), default="minidyn", show_default=True)
 @click.option("--seed", default=0, show_default=True, help="Of the trajectory and the noise.")
 @click.option("--plot", is_flag=True, help="Also write a picture beside the recording.")
 @click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")

@@ -218,3 +218,12 @@ def test_misuse_is_explained() -> None:
     with pytest.raises(Unsupported, match="serial"):
         operation_count(tree, formulation=2)
     assert all(x > 0 for x in operation_count(tree))
+
+
+def test_the_chain_is_made_once_for_a_structure() -> None:
+    robot = md.load("ur10e")
+    heavier = robot.with_parameters(2.0 * robot.values)
+    assert rigid_chain(robot) is rigid_chain(heavier)
+    base, q = md.base_parameters(robot), np.linspace(-1.0, 1.0, robot.n)
+    single, double = (md.inertia_matrix(one, q, base=base) for one in (robot, heavier))
+    np.testing.assert_allclose(double, 2.0 * single, rtol=1e-12)

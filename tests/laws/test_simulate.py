@@ -176,3 +176,15 @@ def test_mujoco_plant_has_drives_and_refuses_what_it_lacks() -> None:
     np.testing.assert_allclose(ours.q, theirs.q, atol=1e-8)
     with pytest.raises(md.MinidynError, match="leader"):
         simulate(md.load("hpr").with_parameters(np.ones(77)), None, None, 0.1, plant="mujoco")
+
+
+def test_the_regressor_is_a_plant_of_its_own() -> None:
+    robot = md.load("puma4")
+    law = control.computed_torque(robot, rate=5)
+    motion = md.trajectory.fourier(robot, seed=2)
+    runs = [
+        simulate(robot, law, motion, 0.1, q0=motion(0.0)[0] + 0.1, plant=plant) for plant in ("minidyn", "regressor")
+    ]
+    np.testing.assert_allclose(runs[1].q, runs[0].q, atol=1e-11)
+    with pytest.raises(md.MinidynError, match="did you mean 'regressor'"):
+        simulate(robot, law, motion, 0.1, plant="regresor")

@@ -56,7 +56,16 @@ class Carrier:
 
 
 def rigid_chain(robot: Robot) -> tuple[Robot, Array] | None:
-    """Return (robot in mDH frames without drives, T) with phi_rigid = T phi, or None where it is not an open chain."""
+    """Return (robot in mDH frames without drives, T) with phi_rigid = T phi, or None where it is not an open chain.
+
+    The answer is remembered by the robot's structure; values of the returned robot are not to be read.
+    """
+    return _rigid_chain(_Rigid(robot))
+
+
+@lru_cache(maxsize=64)
+def _rigid_chain(key: _Rigid) -> tuple[Robot, Array] | None:
+    robot = key.robot
     if robot.loops or any(joint.follows is not None for joint in robot.joints):
         return None
     changed, T = to_mdh(robot)
@@ -65,7 +74,9 @@ def rigid_chain(robot: Robot) -> tuple[Robot, Array] | None:
     inertial = [k for k, column in enumerate(changed.layout.columns) if column.is_inertial]
     joints = tuple(replace(joint, drive=Drive()) for joint in changed.joints)
     rigid = replace(changed, joints=joints, values=changed.values[inertial], loops=())
-    return rigid, T[inertial]
+    rows = T[inertial]
+    rows.setflags(write=False)
+    return rigid, rows
 
 
 def generic_chain(robot: Robot) -> Robot:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["Payload", "simulate", "simulate_batch"]
 
 Array = NDArray[np.float64]
+
+PLANTS = ("minidyn", "regressor", "mujoco")
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,8 @@ def simulate(
         torque_noise: Standard deviation of measured torques.
         torque_limit: Largest torque (n,) or a number; None: no limit.
         payload: A load picked up during the run.
-        plant: Who computes the robot's accelerations: "minidyn" or, independently, "mujoco".
+        plant: Who computes the robot's accelerations: "minidyn", "regressor" (slower, from the regressor alone) or,
+            independently, "mujoco".
         check: Also record the Lyapunov function and the stability margin; a violated condition is a notice.
         seed: Of the noise.
 
@@ -328,13 +332,17 @@ Plant = Callable[[Array, Array, Array], Array]
 
 def _plants(robot: Robot, plant: str, payload: Payload | None, threads: int = 1) -> tuple[Plant, Plant]:
     """Return the accelerations of the robot as it is, and with its payload."""
-    if plant not in ("minidyn", "mujoco"):
-        raise UnknownName("plant", plant, ("minidyn", "mujoco"))
+    if plant not in PLANTS:
+        raise UnknownName("plant", plant, PLANTS)
     loaded = robot if payload is None else payload.on(robot)
     if plant == "mujoco":
         from minidyn.experiment.mujoco_plant import mujoco_plant
 
         return mujoco_plant(robot), mujoco_plant(loaded)
+    if plant == "regressor":
+        from minidyn.dynamics.by_regressor import forward_dynamics_by_regressor
+
+        return partial(forward_dynamics_by_regressor, robot), partial(forward_dynamics_by_regressor, loaded)
     bare = compile_kernel(robot, "forward_dynamics", threads=threads)
     return bare, bare if payload is None else compile_kernel(loaded, "forward_dynamics", threads=threads)
 
