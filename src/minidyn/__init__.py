@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from minidyn.errors import MinidynError as MinidynError
     from minidyn.experiment import trajectory as trajectory
     from minidyn.experiment.filtered import filtered_regressor as filtered_regressor
+    from minidyn.experiment.one_joint_plan import one_joint_plan as one_joint_plan
     from minidyn.experiment.prepare import prepare as prepare
     from minidyn.experiment.read import read_recording as read_recording
     from minidyn.experiment.recording import Recording as Recording
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from minidyn.identify.estimate import Estimate as Estimate
     from minidyn.identify.estimate import load_estimate as load_estimate
     from minidyn.identify.identify import identify as identify
+    from minidyn.identify.one_joint import identify_one_joint as identify_one_joint
     from minidyn.identify.validate import Validation as Validation
     from minidyn.identify.validate import validate as validate
     from minidyn.model.load import load as load
@@ -78,11 +80,13 @@ _WHERE = {
     "read_recording": "experiment.read:read_recording",
     "prepare": "experiment.prepare:prepare",
     "filtered_regressor": "experiment.filtered:filtered_regressor",
+    "one_joint_plan": "experiment.one_joint_plan:one_joint_plan",
     "simulate": "experiment.simulate:simulate",
     "simulate_batch": "experiment.simulate:simulate_batch",
     "Payload": "experiment.simulate:Payload",
     # identify
     "identify": "identify.identify:identify",
+    "identify_one_joint": "identify.one_joint:identify_one_joint",
     "Estimate": "identify.estimate:Estimate",
     "load_estimate": "identify.estimate:load_estimate",
     "validate": "identify.validate:validate",

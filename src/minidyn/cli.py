@@ -248,3 +248,16 @@ def validate(estimate: str, logs: tuple[str, ...], mapping: str | None, rate: fl
     from minidyn.cli_identify import run_validation
 
     run_validation(estimate, logs, mapping, rate, as_json)
+
+
+@main.command()
+@click.argument("robot")
+@click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
+def plan(robot: str, as_json: bool) -> None:
+    """Plan experiments that identify a ROBOT (a serial chain) by moving one joint at a time.
+
+    Example: minidyn plan stanford
+    """
+    from minidyn.cli_plan import show_plan
+
+    show_plan(robot, as_json)
