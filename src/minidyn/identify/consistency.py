@@ -18,8 +18,9 @@ from minidyn.blas import single_thread
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.identify.certificate import Certificate, certify
 from minidyn.identify.prior import Centre, centre_of
+from minidyn.identify.solve import SOLVERS, solve
 from minidyn.identify.weight import choose_weight
-from minidyn.identify.whitened import Whitened, newton, objective, whiten
+from minidyn.identify.whitened import Whitened, objective, whiten
 from minidyn.model.robot import Robot
 
 __all__ = ["PRIOR_KINDS", "SOLVERS", "ConsistentFit", "choose_weight", "make_consistent"]
@@ -27,7 +28,6 @@ __all__ = ["PRIOR_KINDS", "SOLVERS", "ConsistentFit", "choose_weight", "make_con
 Array = NDArray[np.float64]
 
 PRIOR_KINDS = ("entropic", "euclidean")
-SOLVERS = ("auto", "lmi", "log_cholesky")
 _COSTLY = 0.05  # torque error, relative to the torque, that consistency may add before a notice asks why
 _COSTLY_RESIDUAL = 0.1  # growth of the residual's root mean square, likewise
 _ATTEMPTS = 3
@@ -120,7 +120,7 @@ def make_consistent(
         raise MinidynError(f"weight: expected a number that is not negative, got {weight!r}")
     if mass is not None and not (math.isfinite(mass) and mass > 0):
         raise MinidynError(f"mass: expected a positive number of kilograms, got {mass!r}")
-    centre = centre_of(robot, R @ base.matrix, z, prior, mass)
+    centre = centre_of(robot, base, R, z, prior, mass)
     concerned = np.ones_like(centre.known_links) if prior is None else centre.known_links
     factor, iterations = 1.0, 0
     for _ in range(_ATTEMPTS):
@@ -128,7 +128,7 @@ def make_consistent(
         problem = whiten(robot, base, R / root, z / root, centre, prior_kind, weight / factor, concerned, mass)
         notices = list(centre.notices)
         with single_thread():
-            x, used, steps, converged = _solve(problem, solver, notices)
+            x, used, steps, converged = solve(problem, solver, notices)
         iterations += steps
         phi = problem.phi(_snapped(problem, x))
         beta = base.matrix @ phi
@@ -164,27 +164,6 @@ def _checked(robot: Robot, base: BaseMap, R: ArrayLike, z: ArrayLike) -> tuple[A
     if not (np.isfinite(triangle).all() and np.isfinite(right).all()):
         raise MinidynError("R and z must be finite: the recording has NaN or infinite samples")
     return triangle, right
-
-
-def _solve(problem: Whitened, solver: str, notices: list[str]) -> tuple[Array, str, int, bool]:
-    """Return (x, solver, iterations, converged): a solver for the way there, Newton's steps for the last digits."""
-    from minidyn.identify.log_cholesky import solve_log_cholesky
-
-    if solver != "log_cholesky":
-        try:
-            from minidyn.identify.lmi import solve_lmi
-
-            x, iterations = solve_lmi(problem)
-            x, steps, converged = newton(problem, x)
-            if converged:
-                return x, "lmi", iterations + steps, True
-            notices.append("the semidefinite solver stopped early; log-Cholesky descent was used instead")
-        except (MinidynError, ImportError) as error:
-            notices.append(f"the semidefinite solver failed ({error}); log-Cholesky descent was used instead")
-    x, iterations = solve_log_cholesky(problem)
-    x, steps, converged = newton(problem, x)
-    iterations += steps
-    return x, "log_cholesky", iterations, converged
 
 
 def _snapped(problem: Whitened, x: Array) -> Array:

@@ -37,7 +37,8 @@ def solve_lmi(problem: Whitened) -> tuple[Array, int]:
         y = x[10 * index : 10 * index + 10]
         Y = cp.reshape(BASIS @ y, (4, 4), order="C")
         kappa = float(problem.kappa[index])
-        cost = cost + kappa * (cp.trace(Y) - cp.log_det(Y))
+        S = problem.tilt[index].T @ problem.tilt[index]
+        cost = cost + kappa * ((BASIS.T @ S.ravel()) @ y - cp.log_det(Y))
     if len(problem.positive):
         u = x[problem.positive]
         cost = cost + problem.kappa_positive @ u - problem.kappa_positive @ cp.log(u)

@@ -4,8 +4,8 @@ A pseudo-inertia is U Uᵀ with U = e^α [[e^d1, s12, s13, t1], [0, e^d2, s23, t
 ten numbers α, d, s, t are a possible body, so nothing has to be constrained. The entropy of U Uᵀ is a sum of squares in
 these numbers, which makes the whole problem one of least squares. Rotor inertias and friction terms are exponentials.
 
-Implements: Rucker and Wensing 2022, "Smooth parameterization of rigid-body inertia", eq. (12)-(14).
-Differs: parameters are taken in the frame in which the believed body is the identity.
+The parametrisation is that of Rucker and Wensing (2022), "Smooth parameterization of rigid-body inertia", with one
+difference: it is taken in the coordinates in which the believed body is the identity.
 """
 
 from __future__ import annotations
@@ -123,12 +123,13 @@ def _linearised(problem: Whitened, v: Array) -> tuple[Array, Array, Array, Array
         block = np.zeros((10, p))
         own = slice(10 * index, 10 * index + 10)
         alpha, d = v[10 * index], v[10 * index + 1 : 10 * index + 4]
-        logs = np.append(alpha + d, alpha)
+        W = problem.tilt[index]
+        logs = np.append(alpha + d, alpha) + np.log(np.diag(W))
         value, derivative = _root_of_entropy(2.0 * logs)
         block[:4, 10 * index] = 2.0 * root * derivative
         block[np.arange(3), 10 * index + 1 + np.arange(3)] = 2.0 * root * derivative[:3]
-        block[4:, own] = root * dU[index][:, _OFF[:, 0], _OFF[:, 1]].T
-        residual.append(root * np.concatenate([value, U[index][_OFF[:, 0], _OFF[:, 1]]]))
+        block[4:, own] = root * (W @ dU[index])[:, _OFF[:, 0], _OFF[:, 1]].T
+        residual.append(root * np.concatenate([value, (W @ U[index])[_OFF[:, 0], _OFF[:, 1]]]))
         J.append(block)
         curvature[16 * index : 16 * index + 16, own] = (roots[index] @ dU[index]).reshape(10, 16).T
     outward = np.maximum(0.5 * pull[problem.positive] * x[problem.positive], 0.0)

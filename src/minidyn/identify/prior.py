@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from minidyn.base.base_map import BaseMap
 from minidyn.base.samples import units_of
 from minidyn.errors import ShapeError
 from minidyn.model.drives import ROTOR
@@ -24,7 +25,8 @@ Array = NDArray[np.float64]
 
 _TAPER = 0.75  # arms become lighter towards the tip: the mass of a link against the one that carries it
 _THICKNESS = 0.5  # radius of a default body over the robot's length scale
-_DENSITY = 2000.0  # kg/m³, where neither data nor prior say anything about mass
+_DENSITY = 150.0  # kg/m³ of cubes of the length scale: light and heavy arms lie within a factor of two
+_SEEN = 3.0  # standard deviations above which a link is seen in the data
 _SMALLEST = 1e-3  # eigenvalues of a prior body, in the metric of the default one, are raised to this
 
 
@@ -34,7 +36,8 @@ class Centre:
 
     Attributes:
         phi: Believed standard parameters (p,): every link strictly realizable; 0 for drive terms without a prior.
-        factors: Upper triangular U (links, 4, 4) with U Uᵀ the believed pseudo-inertia of each link.
+        factors: Upper triangular U (links, 4, 4) with U Uᵀ the pseudo-inertia of a stout body of the same mass and
+            centre as the believed one, in whose metric faint beliefs are held: a slim prior, if wrong, must not bite.
         scales: Size (p,) of one unit of each drive term; of no meaning for inertial columns.
         known_links: Which links have a prior that was given (links,).
         known_drives: Which drive terms have a positive prior that was given (p,).
@@ -104,12 +107,15 @@ def default_bodies(robot: Robot) -> Array:
     return from_pseudo_inertia(P / P[:, 3, 3].sum())
 
 
-def centre_of(robot: Robot, A: Array, z: Array, prior: ArrayLike | None = None, mass: float | None = None) -> Centre:
+def centre_of(
+    robot: Robot, base: BaseMap, R: Array, z: Array, prior: ArrayLike | None = None, mass: float | None = None
+) -> Centre:
     """Return the believed parameters of a robot: the prior where it is known, a body of like density elsewhere.
 
     Args:
         robot: The robot; its own parameter values are not read.
-        A: (b, p) with A @ phi the weighted data.
+        base: Its base parameters.
+        R: (b, b) data in units of their noise.
         z: Weighted data (b,): they set the mass of the default bodies where nothing else does.
         prior: Standard parameters (p,), NaN where unknown.
         mass: Total mass of the moving links, kg, where it is known.
@@ -128,7 +134,7 @@ def centre_of(robot: Robot, A: Array, z: Array, prior: ArrayLike | None = None, 
     elif mass is not None:
         total = mass
     else:
-        total = _mass_in_data(robot, A, z, shapes) or _DENSITY * len(shapes) * L**3
+        total = _mass_in_data(robot, base, R, z, shapes, _DENSITY * len(shapes) * L**3)
     if mass is not None and not heavy.all():
         rest = mass - masses[heavy].sum()
         total = rest / shapes[~heavy, 9].sum() if rest > 0.05 * mass else total
@@ -153,7 +159,9 @@ def centre_of(robot: Robot, A: Array, z: Array, prior: ArrayLike | None = None, 
             if column.symbol == ROTOR:  # friction is no matter of design: it is left to the data
                 scales[column.index] = value
                 known_drives[column.index] = True
-    factors = upper_factor(to_pseudo_inertia(np.array([phi[part] for part in layout.links])))
+    stout = to_pseudo_inertia(np.array([phi[part] for part in layout.links]))
+    stout[known, :3, :3] += stout[known, 3, 3, None, None] * (_THICKNESS * L) ** 2 / 5 * np.eye(3)
+    factors = upper_factor(stout)
     return Centre(phi, factors, scales, known, known_drives, tuple(notices))
 
 
@@ -175,20 +183,42 @@ def _possible(given: Array, body: Array) -> tuple[Array, str]:
     return from_pseudo_inertia(U @ raised @ U.T), changed
 
 
-def _mass_in_data(robot: Robot, A: Array, z: Array, shapes: Array) -> float | None:
-    """Return the total mass with which the default bodies, and drive terms as they like, fit the data best."""
+def _mass_in_data(robot: Robot, base: BaseMap, R: Array, z: Array, shapes: Array, guess: float) -> float:
+    """Return the total mass with which the default bodies, and drive terms as they like, fit the data best.
+
+    As far as links are not seen in the data (by share of mass, of those that motion can show), the guess stands in, in
+    logarithms: one finger that moves does not tell the mass of an arm.
+    """
     from scipy.optimize import lsq_linear
 
-    bodies = np.zeros(len(robot.layout))
-    for part, shape in zip(robot.layout.links, shapes):
-        bodies[part] = shape
     drives = [column for columns in robot.layout.drives for column in columns]
-    columns = np.column_stack([A @ bodies, A[:, [column.index for column in drives]]])
+    bodies = np.zeros((len(robot.layout), len(shapes)))
+    for index, part in enumerate(robot.layout.links):
+        bodies[part, index] = shapes[index]
+    of_drives = base.matrix[:, [column.index for column in drives]]
+    links = R @ base.matrix @ bodies
+    columns = np.column_stack([links.sum(axis=1), R @ of_drives])
     sizes = np.linalg.norm(columns, axis=0)
     use = sizes > 0
     if not use[0] or not np.any(z):
-        return None
+        return guess
     lower = np.array([0.0] + [-np.inf if column.symbol == "Fo" else 0.0 for column in drives])[use]
     fit = lsq_linear(columns[:, use] / sizes[use], z / np.linalg.norm(z), (lower, np.inf), method="bvls", tol=1e-12)
     found = float(fit.x[0] / sizes[0] * np.linalg.norm(z))
-    return found if np.isfinite(found) and fit.x[0] > 1e-6 else None
+    if not (np.isfinite(found) and fit.x[0] > 1e-6):
+        return guess
+    seen = np.linalg.norm(_beside(links, R @ of_drives), axis=0) * found > _SEEN
+    could = base.matrix @ bodies
+    visible = np.linalg.norm(_beside(could, of_drives), axis=0) > 1e-9 * np.linalg.norm(could, axis=0)
+    share = float(shapes[seen & visible, 9].sum() / max(shapes[visible, 9].sum(), 1e-300))
+    return float(np.exp(share * np.log(found) + (1.0 - share) * np.log(guess)))
+
+
+def _beside(columns: Array, others: Array) -> Array:
+    """Return the part of columns that no combination of others explains."""
+    sizes = np.linalg.norm(others, axis=0)
+    if not np.any(sizes > 0):
+        return columns
+    U, s, _ = np.linalg.svd(others[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
+    U = U[:, s > 1e-10 * s[0]]
+    return np.asarray(columns - U @ (U.T @ columns))

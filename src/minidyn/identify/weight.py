@@ -11,7 +11,8 @@ from minidyn.base.base_map import BaseMap
 from minidyn.blas import single_thread
 from minidyn.errors import MinidynError
 from minidyn.identify.prior import centre_of
-from minidyn.identify.whitened import newton, path, whiten
+from minidyn.identify.solve import solve
+from minidyn.identify.whitened import newton, whiten
 from minidyn.model.robot import Robot
 
 __all__ = ["Fold", "choose_weight"]
@@ -77,15 +78,15 @@ def _held_out(
     misfits = dict.fromkeys(weights, 0.0)
     with single_thread():
         for R, z, R_valid, z_valid, rest in folds:
-            centre = centre_of(robot, R @ base.matrix, z, prior, mass)
+            centre = centre_of(robot, base, R, z, prior, mass)
             concerned = np.ones_like(centre.known_links) if prior is None else centre.known_links
             found: Array | None = None
             for weight in weights:
                 problem = whiten(robot, base, R, z, centre, prior_kind, weight, concerned, mass)
                 start = problem.start if found is None else found
-                x, _, converged = newton(problem, start, limit=30, tolerance=1e-6)
+                x, _, converged = newton(problem, start, limit=12, tolerance=1e-6)
                 if not converged:
-                    x, _, _ = path(problem)
+                    x, *_ = solve(problem, "auto", [])
                 found = x
                 beta = base.matrix @ problem.phi(x)
                 misfits[weight] += float(np.sum((R_valid @ beta - z_valid) ** 2)) + float(rest)

@@ -1,9 +1,9 @@
 """The lifting of base parameters to bodies as one smooth convex problem without units, and Newton's method for it.
 
-Each link is its believed body's ε-th part plus a body U Y Uᵀ(1 - ε), with U Uᵀ the believed pseudo-inertia: Y = 1 is
-the belief, Y positive means possible, and neither frames nor units of the robot enter. Everything quadratic (data,
-faint beliefs, Euclidean distance) is a row of A x = b; the rest are entropies κ (tr Y - log det Y - 4), which also keep
-Y positive, and the same for the drive terms that cannot be negative.
+Each link is its believed body's ε-th part plus a body U Y Uᵀ(1 - ε), with U Uᵀ a stout body around the believed one:
+Y is of order one, Y positive means possible, and neither frames nor units of the robot enter. Everything quadratic
+(data, faint beliefs, Euclidean distance) is a row of A x = b; the rest are entropies κ (tr S Y - log det S Y - 4),
+which also keep Y positive, and the same for the drive terms that cannot be negative.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.base.base_map import BaseMap
-from minidyn.identify.prior import Centre
-from minidyn.model.inertia import from_pseudo_inertia
+from minidyn.identify.prior import Centre, upper_factor
+from minidyn.model.inertia import from_pseudo_inertia, to_pseudo_inertia
 from minidyn.model.robot import Robot
 
 __all__ = ["MARGIN", "Whitened", "fading", "newton", "objective", "path", "symmetric", "whiten"]
@@ -24,13 +24,13 @@ __all__ = ["MARGIN", "Whitened", "fading", "newton", "objective", "path", "symme
 Array = NDArray[np.float64]
 
 MARGIN = 1e-4  # the part of the believed body that every link keeps: what makes exported links strictly possible
-_BARRIER = 1e-3  # entropy (units: noise variances) that always keeps a link possible
+_BARRIER = 1e-4  # entropy (units: noise variances) that always keeps a link possible
 _FAINT = 0.02  # pull of every link to its believed body: a deviation of ten bodies costs one noise variance
 _MASS = 0.5  # pull of every mass to its believed value: a factor of three costs one noise variance
 _DRIVE_BARRIER = 1e-6
 _DRIVE_FAINT = 0.02
 _TOTAL = 0.02  # relative standard deviation of a total mass that is given
-_STEEPEST = 1e7  # data more precise than this (relative) are as good as exact: beyond it lies rounding
+_STEEPEST = 1e6  # data more precise than this (relative) are as good as exact: beyond it lies rounding
 
 _PAIRS = [(i, j) for i in range(4) for j in range(i, 4)]
 # symmetric 4x4 matrices as ten numbers with the same norm: vec(Y) = BASIS @ y
@@ -38,13 +38,12 @@ BASIS = np.zeros((16, 10))
 for _k, (_i, _j) in enumerate(_PAIRS):
     BASIS[4 * _i + _j, _k] = BASIS[4 * _j + _i, _k] = 1.0 if _i == _j else np.sqrt(0.5)
 BASIS.setflags(write=False)
-IDENTITY = BASIS.T @ np.eye(4).ravel()
 _MASS_PLACE = _PAIRS.index((3, 3))
 
 
 @dataclass(frozen=True)
 class Whitened:
-    """Minimise ‖A x - b‖² + Σ κ_i (tr Y_i - log det Y_i - 4) + Σ κ_j (u_j - log u_j - 1).
+    """Minimise ‖A x - b‖² + Σ κ_i (tr S_i Y_i - log det S_i Y_i - 4) + Σ κ_j (u_j - log u_j - 1).
 
     Attributes:
         A: Rows (r, p) of everything quadratic.
@@ -52,6 +51,7 @@ class Whitened:
         data: The first rows of A are the data; this many.
         links: Number of links: Y_i is x[10 i : 10 i + 10].
         kappa: Entropy weight of each link (links,).
+        tilt: Upper triangular W (links, 4, 4) with S = Wᵀ W: the entropies are least at Y = S⁻¹.
         positive: Places in x of the scalars u_j that must be positive.
         kappa_positive: Entropy weight of each (len(positive),).
         offset: phi = offset + matrix @ x (p,).
@@ -65,6 +65,7 @@ class Whitened:
     data: int
     links: int
     kappa: Array
+    tilt: Array
     positive: NDArray[np.intp]
     kappa_positive: Array
     offset: Array
@@ -109,13 +110,16 @@ def whiten(
     layout = robot.layout
     p, n = len(layout), len(layout.links)
     matrix, offset, start = np.zeros((p, p)), np.zeros(p), np.zeros(p)
+    believed_bodies = np.empty((n, 4, 4))
     for index, part in enumerate(layout.links):
         U = centre.factors[index]
         bodies = from_pseudo_inertia(U @ BASIS.T.reshape(10, 4, 4) @ U.T)
         own = slice(10 * index, 10 * index + 10)
         matrix[part, own] = (1.0 - MARGIN) * bodies.T
         offset[part] = MARGIN * centre.phi[part]
-        start[own] = IDENTITY
+        turn = np.linalg.inv(U) @ upper_factor(to_pseudo_inertia(centre.phi[part]))
+        believed_bodies[index] = turn @ turn.T
+        start[own] = BASIS.T @ believed_bodies[index].ravel()
     rows: list[Array] = []
     right: list[float] = []
     positive, kappa_positive = [], []
@@ -136,16 +140,27 @@ def whiten(
         rows.append(np.sqrt(0.5 * euclidean) * np.eye(p)[place])
         right.append(float(np.sqrt(0.5 * euclidean) * believed))
         place += 1
-    kappa = np.full(n, _BARRIER)
+    kappa, tilt = np.full(n, _BARRIER), np.tile(np.eye(4), (n, 1, 1))
+    pull = np.full(10, _FAINT)
+    pull[_MASS_PLACE] += _MASS
     for index in range(n):
-        pulled = weight if weighted[index] else 0.0
-        kappa[index] += pulled if prior_kind == "entropic" else 0.0
-        pull = np.full(10, _FAINT + (pulled if prior_kind == "euclidean" else 0.0))
-        pull[_MASS_PLACE] += _MASS
+        own = slice(10 * index, 10 * index + 10)
         block = np.zeros((10, p))
-        block[:, 10 * index : 10 * index + 10] = np.diag(np.sqrt(0.5 * pull))
+        block[:, own] = np.diag(np.sqrt(0.5 * pull))
         rows.extend(block)
-        right.extend(np.sqrt(0.5 * pull) * IDENTITY)
+        right.extend(block[:, own] @ start[own])
+        if not weighted[index] or weight == 0:
+            continue
+        inverse = np.linalg.inv(believed_bodies[index])
+        if prior_kind == "entropic":  # two entropies with different minima are one with a minimum between
+            S = (_BARRIER * np.eye(4) + weight * inverse) / (_BARRIER + weight)
+            kappa[index], tilt[index] = _BARRIER + weight, np.linalg.cholesky(S).T
+        else:
+            W = np.linalg.cholesky(inverse).T
+            block = np.zeros((10, p))
+            block[:, own] = np.sqrt(0.5 * weight) * (BASIS.T @ np.kron(W, W) @ BASIS)
+            rows.extend(block)
+            right.extend(block[:, own] @ start[own])
     if mass is not None:
         of_mass = np.zeros(p)
         of_mass[[part.start + 9 for part in layout.links]] = 1.0 / (_TOTAL * mass)
@@ -158,6 +173,7 @@ def whiten(
         len(data),
         n,
         kappa,
+        tilt,
         np.array(positive, dtype=np.intp),
         np.array(kappa_positive),
         offset,
@@ -189,7 +205,8 @@ def objective(problem: Whitened, x: Array) -> float:
     except np.linalg.LinAlgError:
         return np.inf
     diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
-    entropy = (factor**2).sum(axis=(-2, -1)) - 2.0 * np.log(diagonal).sum(axis=-1) - 4.0
+    size = np.diagonal(problem.tilt, axis1=-2, axis2=-1)
+    entropy = ((problem.tilt @ factor) ** 2).sum(axis=(-2, -1)) - 2.0 * np.log(diagonal * size).sum(axis=-1) - 4.0
     return total + float(problem.kappa @ entropy + problem.kappa_positive @ (u - np.log(u) - 1.0))
 
 
@@ -254,7 +271,8 @@ def _entropy_rows(problem: Whitened, x: Array) -> tuple[Array, Array]:
     links, p = problem.links, len(x)
     turned = inverse[:, None] @ BASIS.T.reshape(1, 10, 4, 4) @ np.swapaxes(inverse, -1, -2)[:, None]
     blocks = np.swapaxes(turned.reshape(links, 10, 16) @ BASIS, -1, -2)
-    right = (np.swapaxes(L, -1, -2) @ L - np.eye(4)).reshape(links, 16) @ BASIS
+    WL = problem.tilt @ L
+    right = (np.swapaxes(WL, -1, -2) @ WL - np.eye(4)).reshape(links, 16) @ BASIS
     root = np.sqrt(0.5 * problem.kappa)
     count = len(problem.positive)
     C, c = np.zeros((10 * links + count, p)), np.zeros(10 * links + count)

@@ -1,0 +1,41 @@
+"""Which solver takes the way to the minimum; Newton's steps give the last digits."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.errors import MinidynError
+from minidyn.identify.whitened import Whitened, newton, objective, path
+
+__all__ = ["SOLVERS", "solve"]
+
+Array = NDArray[np.float64]
+
+SOLVERS = ("auto", "lmi", "log_cholesky")
+
+
+def solve(problem: Whitened, solver: str, notices: list[str]) -> tuple[Array, str, int, bool]:
+    """Return (x, solver that was used, iterations, converged); what went wrong on the way is added to `notices`."""
+    from minidyn.identify.log_cholesky import solve_log_cholesky
+
+    if solver != "log_cholesky":
+        try:
+            from minidyn.identify.lmi import solve_lmi
+
+            x, iterations = solve_lmi(problem)
+            x, steps, converged = newton(problem, x)
+            if converged:
+                return x, "lmi", iterations + steps, True
+            notices.append("the semidefinite solver stopped early; log-Cholesky descent was used instead")
+        except (MinidynError, ImportError) as error:
+            notices.append(f"the semidefinite solver failed ({error}); log-Cholesky descent was used instead")
+    x, iterations = solve_log_cholesky(problem)
+    x, steps, converged = newton(problem, x)
+    iterations += steps
+    if not converged:
+        other, steps, converged = path(problem)
+        iterations += steps
+        if objective(problem, other) < objective(problem, x):
+            x = other
+    return x, "log_cholesky", iterations, converged

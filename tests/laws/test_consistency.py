@@ -1,0 +1,513 @@
+"""Whatever the data say, the lifted model is possible; where a possible model fits them, nothing is lost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from random_robots import looped_robot, random_body, random_tree
+
+import minidyn as md
+from minidyn.base.base_map import BaseMap
+from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
+from minidyn.identify import lmi
+from minidyn.identify.certificate import certify, is_consistent
+from minidyn.identify.consistency import choose_weight, make_consistent
+from minidyn.identify.log_cholesky import _linearised, from_log_cholesky, solve_log_cholesky, to_log_cholesky
+from minidyn.identify.prior import centre_of, default_bodies, entropic_distance, euclidean_distance, upper_factor
+from minidyn.identify.whitened import Whitened, newton, objective, path, symmetric, whiten
+from minidyn.model.inertia import from_pseudo_inertia, realizability, to_pseudo_inertia, transform
+from minidyn.model.robot import Robot
+
+Array = NDArray[np.float64]
+FRICTION = ("viscous", "coulomb", "offset")
+DRIVES = {"Ia": 0.3, "Fv": 2.0, "Fc": 3.0, "Fo": 0.5}
+
+
+def truth(name: str, seed: int = 0) -> Robot:
+    """Return a robot with rotors and friction, every link a random real body."""
+    rng = np.random.default_rng(seed)
+    robot = md.load(name).with_drives(True, FRICTION)
+    values = robot.values.copy()
+    for index, part in enumerate(robot.layout.links):
+        values[part] = random_body(rng) * 0.7**index
+    for columns in robot.layout.drives:
+        for column in columns:
+            values[column.index] = DRIVES[column.symbol] * rng.uniform(0.5, 1.5)
+    return robot.with_parameters(values)
+
+
+def data(
+    robot: Robot, base: BaseMap, samples: int = 200, noise: float = 0.05, seed: int = 1, still: tuple[int, ...] = ()
+) -> tuple[Array, Array, float]:
+    """Return R, z and the unexplained rest of a random motion, in units of the noise."""
+    rng = np.random.default_rng(seed)
+    q, dq, ddq = rng.uniform(-1.5, 1.5, size=(3, samples, robot.n))
+    for joint in still:
+        q[:, joint], dq[:, joint], ddq[:, joint] = 0.3, 0.0, 0.0
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    sigma = noise * np.maximum(tau.std(axis=0), 1e-3 * tau.std())
+    W = (md.base_regressor(robot, base, q, dq, ddq) / sigma[:, None]).reshape(-1, base.rank)
+    y = ((tau + sigma * rng.normal(size=tau.shape)) / sigma).ravel()
+    Q, R = np.linalg.qr(W)
+    z = Q.T @ y
+    return R, z, float(y @ y - z @ z)
+
+
+def whitened(robot: Robot, base: BaseMap, R: Array, z: Array, weight: float = 0.0, kind: str = "entropic") -> Whitened:
+    centre = centre_of(robot, base, R, z)
+    return whiten(robot, base, R, z, centre, kind, weight, np.ones(len(robot.links), dtype=bool), None)
+
+
+def masses(robot: Robot, phi: Array) -> Array:
+    return np.array([phi[part][9] for part in robot.layout.links])
+
+
+def drives(robot: Robot, phi: Array) -> dict[str, float]:
+    return {c.name: float(phi[c.index]) for columns in robot.layout.drives for c in columns}
+
+
+def assert_possible(robot: Robot, phi: Array) -> None:
+    for part in robot.layout.links:
+        assert np.linalg.eigvalsh(to_pseudo_inertia(phi[part]))[0] > 0
+    assert all(value >= 0 for name, value in drives(robot, phi).items() if not name.startswith("Fo"))
+
+
+# -------------------------------------------------------------------- exact and noisy data
+
+
+@pytest.mark.parametrize("solver", ["lmi", "log_cholesky"])
+@pytest.mark.parametrize("name", ["panda", "ur10e", "puma560"])
+def test_exact_data_of_a_possible_robot_are_met_exactly(name: str, solver: str) -> None:
+    robot = truth(name)
+    base = md.base_parameters(robot)
+    R, z, _ = data(robot, base, noise=1e-9)
+    fit = make_consistent(robot, base, R, z, solver=solver)
+    assert fit.solver == solver
+    true = base.values()
+    assert np.linalg.norm(fit.beta - true) < 1e-7 * np.linalg.norm(true)
+    assert np.allclose(fit.beta, base.matrix @ fit.phi, rtol=0, atol=1e-12)
+    assert fit.increase < 1.0
+    assert_possible(robot, fit.phi)
+    assert not fit.notices
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", ["panda", "ur10e"])
+def test_noisy_data_cost_less_than_the_noise(name: str, seed: int) -> None:
+    robot = truth(name, seed)
+    base = md.base_parameters(robot)
+    R, z, rest = data(robot, base, samples=80, noise=0.3, seed=seed)
+    unconstrained = base.lift(np.linalg.solve(R, z))
+    assert not all(realizability(unconstrained[part]).realizable for part in robot.layout.links)
+    fit = make_consistent(robot, base, R, z, rss=rest)
+    assert_possible(robot, fit.phi)
+    assert fit.certificate.consistent
+    assert fit.misfit_before < 1e-12 * (z @ z)
+    # the truth is possible and has a misfit of about the rank: the best possible one is not farther off
+    assert 0 < fit.increase < np.sum((R @ base.values() - z) ** 2) + 5.0
+    assert not fit.notices
+
+
+def test_bias_is_far_below_the_noise() -> None:
+    """Where bodies are well inside and the data good, consistency changes nothing that matters."""
+    robot = truth("ur10e")
+    base = md.base_parameters(robot)
+    R, z, _ = data(robot, base, samples=3000, noise=0.01)
+    fit = make_consistent(robot, base, R, z)
+    deviations = (fit.beta - np.linalg.solve(R, z)) / np.sqrt(np.diag(np.linalg.inv(R.T @ R)))
+    assert np.abs(deviations).max() < 1.5
+    assert np.median(np.abs(deviations)) < 0.2
+
+
+# -------------------------------------------------------------------- impossible and silent data
+
+
+def test_impossible_data_are_projected_and_reported() -> None:
+    robot = truth("ur10e")
+    base = md.base_parameters(robot)
+    R, z, _ = data(robot, base)
+    found = []
+    for solver in ("lmi", "log_cholesky"):
+        fit = make_consistent(robot, base, R, -z, solver=solver)  # negative masses and frictions throughout
+        found.append(fit.misfit)
+        assert_possible(robot, fit.phi)
+        assert any("consistency costs" in notice for notice in fit.notices)
+        assert 0.2 * (z @ z) < fit.misfit < z @ z  # centres of mass may change sides, inertia and friction may not
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+def test_exact_impossible_data_end_near_the_noisy_ones() -> None:
+    robot = truth("ur10e")
+    base = md.base_parameters(robot)
+    values = robot.values.copy()
+    values[robot.layout.index("ZZ3")] *= -3.0
+    wrong = robot.with_parameters(values)
+    found = []
+    for noise in (1e-9, 1e-3):
+        R, z, _ = data(wrong, base, noise=noise)
+        fit = make_consistent(robot, base, R, z)
+        assert_possible(robot, fit.phi)
+        found.append(np.sqrt(fit.misfit / (z @ z)))
+    assert found[0] == pytest.approx(found[1], rel=0.05)
+
+
+def test_friction_and_rotors_are_not_negative() -> None:
+    robot = truth("panda")
+    values = robot.values.copy()
+    for name in ("Fv2", "Fc3", "Ia4"):
+        values[robot.layout.index(name)] *= -1.0
+    values[robot.layout.index("Fo5")] = -0.7
+    base = md.base_parameters(robot)
+    R, z, _ = data(robot.with_parameters(values), base, noise=0.01)
+    fit = make_consistent(robot, base, R, z)
+    found = drives(robot, fit.phi)
+    for name in ("Fv2", "Fc3", "Ia4"):
+        assert 0 <= found[name] < 0.02
+    assert found["Fo5"] == pytest.approx(-0.7, abs=0.1)  # the one that may be
+
+
+def test_masses_stay_sane_where_links_do_not_move() -> None:
+    robot = truth("ur10e", seed=3)
+    base = md.base_parameters(robot)
+    total = masses(robot, robot.values).sum()
+    for still in ((3, 4, 5), (0, 1, 2, 3, 4)):
+        R, z, _ = data(robot, base, samples=60, noise=0.3, still=still)
+        fit = make_consistent(robot, base, R, z)
+        assert_possible(robot, fit.phi)
+        assert masses(robot, fit.phi).sum() < 5 * total
+        assert masses(robot, fit.phi).max() < 5 * total
+
+
+def test_no_data_at_all_give_the_belief() -> None:
+    robot = truth("ur10e")
+    base = md.base_parameters(robot)
+    prior = robot.values
+    fit = make_consistent(robot, base, np.zeros((base.rank, base.rank)), np.zeros(base.rank), prior=prior)
+    for part in robot.layout.links:
+        assert np.allclose(fit.phi[part], prior[part], rtol=0.02, atol=1e-3)
+    bare = make_consistent(robot, base, np.zeros((base.rank, base.rank)), np.zeros(base.rank), mass=30.0)
+    assert masses(robot, bare.phi).sum() == pytest.approx(30.0, rel=1e-6)
+
+
+def test_a_known_total_mass_is_kept() -> None:
+    robot = truth("ur10e")
+    base = md.base_parameters(robot)
+    R, z, _ = data(robot, base)
+    for mass in (20.0, 40.0):
+        fit = make_consistent(robot, base, R, z, mass=mass)
+        assert masses(robot, fit.phi).sum() == pytest.approx(mass, rel=0.05)
+
+
+# -------------------------------------------------------------------- priors
+
+
+@pytest.mark.parametrize("kind", ["entropic", "euclidean"])
+def test_weight_leads_from_data_to_prior(kind: str) -> None:
+    robot = truth("ur10e")
+    base = md.base_parameters(robot)
+    prior = truth("ur10e", seed=9).values
+    R, z, _ = data(robot, base, noise=0.1)
+    fits = [make_consistent(robot, base, R, z, prior=prior, prior_kind=kind, weight=w) for w in (0.0, 1e1, 1e4, 1e8)]
+    assert all(a.misfit < b.misfit and a.prior_distance > b.prior_distance for a, b in pairwise(fits))
+    for part in robot.layout.links:
+        assert np.allclose(fits[-1].phi[part], prior[part], rtol=0.02, atol=1e-3)
+    assert any("costs" in notice for notice in fits[-1].notices)
+
+
+def test_unidentifiable_parts_follow_the_prior_without_weight() -> None:
+    robot = truth("ur10e")
+    base = md.base_parameters(robot)
+    R, z, _ = data(robot, base, noise=1e-3, samples=2000)
+    fit = make_consistent(robot, base, R, z, prior=robot.values)
+    assert np.allclose(masses(robot, fit.phi), masses(robot, robot.values), rtol=0.05)
+    bare = make_consistent(robot, base, R, z)
+    assert not np.allclose(masses(robot, bare.phi), masses(robot, robot.values), rtol=0.05)
+
+
+def test_prior_may_be_unknown_in_part_or_impossible() -> None:
+    robot = truth("ur10e")
+    base = md.base_parameters(robot)
+    R, z, _ = data(robot, base)
+    prior = robot.values.copy()
+    prior[robot.layout.links[1]] = np.nan
+    prior[robot.layout.index("XY3")] = np.nan
+    prior[robot.layout.index("ZZ4")] = 50.0  # no body: triangle inequality
+    prior[robot.layout.links[4]] = 0.0  # says nothing
+    centre = centre_of(robot, base, R, z, prior)
+    assert centre.known_links.tolist() == [True, False, False, True, False, True]
+    assert centre.phi[robot.layout.index("M3")] == pytest.approx(prior[robot.layout.index("M3")])
+    fit = make_consistent(robot, base, R, z, prior=prior, weight=10.0)
+    assert_possible(robot, fit.phi)
+    assert np.isfinite(fit.phi).all()
+    named = [notice for notice in fit.notices if "impossible" in notice]
+    assert len(named) == 1
+    assert robot.link_names[3] in named[0]
+    everything = make_consistent(robot, base, R, z, prior=np.full(len(robot.layout), np.nan), weight=10.0)
+    none = make_consistent(robot, base, R, z)
+    assert np.allclose(everything.phi, none.phi, rtol=1e-5, atol=1e-7)
+
+
+def test_distances_are_those_of_the_definition() -> None:
+    rng = np.random.default_rng(4)
+    a, b = random_body(rng), random_body(rng)
+    A, B = to_pseudo_inertia(a), to_pseudo_inertia(b)
+    expected = np.trace(np.linalg.solve(B, A)) - np.log(np.linalg.det(A) / np.linalg.det(B)) - 4
+    assert entropic_distance(a, b) == pytest.approx(expected)
+    assert expected > 0
+    assert entropic_distance(b, b) == pytest.approx(0, abs=1e-12)
+    assert np.isinf(entropic_distance(-a, b))
+    T = np.eye(4)
+    T[:3, :3] = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    T[:3, 3] = rng.normal(size=3)
+    for distance in (entropic_distance, euclidean_distance):  # frames do not matter
+        assert distance(transform(a, T), transform(b, T)) == pytest.approx(float(distance(a, b)), rel=1e-8)
+    near = b + 1e-4 * a
+    assert euclidean_distance(near, b) == pytest.approx(float(entropic_distance(near, b)), rel=1e-2)
+    U = upper_factor(B)
+    assert np.allclose(U @ U.T, B)
+    assert np.allclose(U, np.triu(U))
+
+
+def test_default_bodies_are_real_and_weigh_one_together() -> None:
+    for name in ("panda", "ur10e", "stanford", "two_arm"):
+        bodies = default_bodies(md.load(name))
+        assert bodies[:, 9].sum() == pytest.approx(1.0)
+        assert all(np.linalg.eigvalsh(to_pseudo_inertia(body))[0] > 0 for body in bodies)
+
+
+# -------------------------------------------------------------------- solvers
+
+
+@pytest.mark.parametrize(("kind", "weight"), [("entropic", 0.0), ("entropic", 30.0), ("euclidean", 30.0)])
+def test_solvers_agree(kind: str, weight: float) -> None:
+    for name, noise in (("panda", 0.3), ("ur10e", 0.02)):
+        robot = truth(name, seed=2)
+        base = md.base_parameters(robot)
+        R, z, _ = data(robot, base, samples=80, noise=noise)
+        problem = whitened(robot, base, R, z, weight, kind)
+        by_lmi, _ = lmi.solve_lmi(problem)
+        by_descent, _ = solve_log_cholesky(problem)
+        by_path, _, converged = path(problem)
+        assert converged
+        best = objective(problem, by_path)
+        assert objective(problem, by_lmi) == pytest.approx(best, rel=1e-3, abs=1e-4)
+        assert objective(problem, by_descent) == pytest.approx(best, rel=1e-3, abs=1e-2)
+        for start in (by_lmi, by_descent):
+            refined, _, converged = newton(problem, start)
+            assert converged
+            assert np.allclose(refined, by_path, rtol=1e-3, atol=1e-3)
+            assert objective(problem, refined) == pytest.approx(best, rel=1e-8)
+
+
+def test_the_minimum_is_one() -> None:
+    """No small step in any direction, that stays possible, makes the objective smaller."""
+    robot = truth("ur10e")
+    base = md.base_parameters(robot)
+    R, z, _ = data(robot, base, samples=80, noise=0.3)
+    problem = whitened(robot, base, R, z, 5.0)
+    x, _, _ = path(problem)
+    best = objective(problem, x)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        assert objective(problem, x + 1e-4 * rng.normal(size=len(x))) >= best - 1e-9
+
+
+def test_log_cholesky_parameters_and_derivatives() -> None:
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(3, 10))
+    U, dU = from_log_cholesky(theta)
+    assert np.allclose(to_log_cholesky(U @ np.swapaxes(U, -1, -2)), theta)
+    assert all(realizability(from_pseudo_inertia(P)).realizable for P in U @ np.swapaxes(U, -1, -2))
+    for k in range(10):
+        step = 1e-6 * np.eye(10)[k]
+        numeric = (from_log_cholesky(theta + step)[0] - from_log_cholesky(theta - step)[0]) / 2e-6
+        assert np.allclose(dU[:, k], numeric, atol=1e-8 * np.abs(U).max() + 1e-8)
+    robot = truth("two_link")
+    base = md.base_parameters(robot)
+    problem = whitened(robot, base, *data(robot, base)[:2], 3.0)
+    v = rng.normal(size=len(problem.start))
+    residual, J, x, _ = _linearised(problem, v)
+    assert residual @ residual == pytest.approx(objective(problem, x))
+    for k in range(len(v)):
+        step = 1e-6 * np.eye(len(v))[k]
+        numeric = (_linearised(problem, v + step)[0] - _linearised(problem, v - step)[0]) / 2e-6
+        assert np.allclose(J[:, k], numeric, rtol=1e-5, atol=1e-4 * (1 + np.abs(J[:, k]).max()))
+    assert np.all(np.linalg.eigvalsh(symmetric(problem, x)) > 0)
+
+
+def test_a_failing_solver_is_replaced_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = truth("ur10e")
+    base = md.base_parameters(robot)
+    R, z, _ = data(robot, base)
+    expected = make_consistent(robot, base, R, z)
+
+    def fail(problem: Whitened) -> tuple[Array, int]:
+        raise MinidynError("out of luck")
+
+    monkeypatch.setattr(lmi, "solve_lmi", fail)
+    fit = make_consistent(robot, base, R, z)
+    assert fit.solver == "log_cholesky"
+    assert any("out of luck" in notice for notice in fit.notices)
+    assert np.allclose(fit.beta, expected.beta, rtol=1e-5, atol=1e-6)
+
+
+# -------------------------------------------------------------------- units, robots of all kinds
+
+
+def test_units_do_not_matter() -> None:
+    """Millimetres and grams give the same robot: only scales change."""
+    table = {"alpha": [0, -np.pi / 2, 0, np.pi / 2], "a": [0, 0.1, 0.4, 0.05], "d": [0.2, 0.1, 0, 0.3]}
+    bodies = np.array([random_body(np.random.default_rng(k)) for k in range(4)])
+    length, weight = 1000.0, 1000.0
+    found = []
+    for unit, heavy in ((1.0, 1.0), (length, weight)):
+        scaled = dict(table, a=np.array(table["a"]) * unit, d=np.array(table["d"]) * unit)
+        robot = Robot.from_mdh("RRRR", **scaled, gravity=(0, 0, -9.81 * unit), friction=FRICTION, rotor_inertia=True)
+        sizes = heavy * np.array([unit**2] * 6 + [unit] * 3 + [1.0])
+        values = np.zeros(len(robot.layout))
+        for part, body in zip(robot.layout.links, bodies):
+            values[part] = body * sizes
+        for columns in robot.layout.drives:
+            for column in columns:
+                values[column.index] = DRIVES[column.symbol] * heavy * unit**2
+        robot = robot.with_parameters(values)
+        base = md.base_parameters(robot)
+        R, z, _ = data(robot, base, samples=60, noise=0.3)
+        fit = make_consistent(robot, base, R, z)
+        for part in robot.layout.links:
+            fit_part = fit.phi[part] / sizes
+            found.append(fit_part)
+        found.append(np.array(list(drives(robot, fit.phi).values())) / (heavy * unit**2))
+        assert 0 < fit.increase < 100
+    half = len(found) // 2
+    for si, other in zip(found[:half], found[half:]):
+        assert np.allclose(si, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_trees_loads_followers_and_loops(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    robots = [random_tree(rng, joints=4).with_load(None, random_body(rng))]
+    if seed == 0:
+        robots.append(looped_robot())
+    for robot in robots:
+        assert certify(robot).smallest > -1e-12  # real bodies
+        base = md.base_parameters(robot)
+        R = np.diag(rng.uniform(1.0, 100.0, size=base.rank))
+        beta = base.values()
+        fit = make_consistent(robot, base, R, R @ beta)
+        assert_possible(robot, fit.phi)
+        assert fit.certificate.inertia_matrix > 0
+        assert fit.increase < 5.0
+
+
+# -------------------------------------------------------------------- certificate
+
+
+def test_certificate_sees_each_kind_of_impossibility() -> None:
+    robot = truth("ur10e")
+    assert is_consistent(robot)
+    good = certify(robot)
+    assert good.consistent
+    assert not good.reasons()
+    assert np.all(good.eigenvalues <= 1 / 3 + 1e-12)
+    for name, word in (("M2", "link"), ("ZZ3", "link"), ("Fv1", "Fv1"), ("Fc6", "Fc6"), ("Ia4", "Ia4")):
+        values = robot.values.copy()
+        values[robot.layout.index(name)] *= -1.0
+        report = certify(robot, values)
+        assert not report.consistent
+        assert any(word in reason for reason in report.reasons())
+    values = robot.values.copy()
+    values[robot.layout.index("Fo2")] = -5.0
+    assert certify(robot, values).consistent
+    values[robot.layout.index("Ia6")] = -198.0
+    assert certify(robot, values).inertia_matrix < 0
+    values[robot.layout.index("M1")] = np.nan
+    assert not is_consistent(robot.with_parameters(values))
+    with pytest.raises(UnknownParameters, match="M1"):
+        certify(robot, values)
+
+
+def test_a_ball_scores_one_third_in_any_frame() -> None:
+    robot = Robot.from_mdh("R")
+    ball = np.array([0.4, 0, 0, 0.4, 0, 0.4, 0, 0, 0, 5.0])
+    T = np.eye(4)
+    T[:3, 3] = (3.0, -2.0, 1.0)
+    for body in (ball, transform(ball, T), 1e-6 * ball):
+        assert certify(robot.with_parameters(body)).smallest == pytest.approx(1 / 3)
+
+
+# -------------------------------------------------------------------- weight by cross-validation
+
+
+def folds(robot: Robot, base: BaseMap, samples: int, noise: float) -> list[tuple[Array, Array, Array, Array, float]]:
+    found = []
+    for k in range(4):
+        R, z, _ = data(robot, base, samples, noise, seed=10 + k)
+        found.append((R, z, *data(robot, base, samples, noise, seed=50 + k)))
+    return found
+
+
+def test_weight_trusts_good_priors_and_drops_bad_ones() -> None:
+    robot = truth("ur10e")
+    base = md.base_parameters(robot)
+    poor = folds(robot, base, 30, 0.5)
+    good, curve = choose_weight(robot, base, poor, robot.values)
+    assert good >= 100
+    assert curve[0, 0] == 0.0
+    assert np.all(np.diff(curve[:, 0]) > 0)
+    assert curve[:, 1].min() < 0.97 * curve[0, 1]
+    chosen = curve[curve[:, 0] == good, 1]
+    assert chosen == curve[:, 1].min()
+    rich = folds(robot, base, 2000, 0.01)
+    wrong = truth("ur10e", seed=8).values
+    bad, curve = choose_weight(robot, base, rich, wrong)
+    assert bad < 10
+    assert curve[-1, 1] > 2 * curve[:, 1].min()
+
+
+def test_held_out_misfit_is_that_of_the_consistent_fit() -> None:
+    robot = truth("ur10e")
+    base = md.base_parameters(robot)
+    every = folds(robot, base, 60, 0.2)
+    prior = truth("ur10e", seed=8).values
+    _, curve = choose_weight(robot, base, every, prior, weights=(100.0,))
+    for weight, misfit in curve:
+        total = 0.0
+        for R, z, R_valid, z_valid, rest in every:
+            fit = make_consistent(robot, base, R, z, prior=prior, weight=weight)
+            total += np.sum((R_valid @ fit.beta - z_valid) ** 2) + rest
+        assert misfit == pytest.approx(total, rel=1e-6)
+
+
+# -------------------------------------------------------------------- misuse
+
+
+def test_misuse_is_named() -> None:
+    robot = truth("two_link")
+    base = md.base_parameters(robot)
+    R, z, _ = data(robot, base)
+    with pytest.raises(ShapeError, match="R"):
+        make_consistent(robot, base, R[:, :-1], z)
+    with pytest.raises(ShapeError, match="z"):
+        make_consistent(robot, base, R, z[:-1])
+    with pytest.raises(ShapeError, match="prior"):
+        make_consistent(robot, base, R, z, prior=np.zeros(3))
+    with pytest.raises(ShapeError, match="base"):
+        make_consistent(replace(robot.with_drives(False, ())), base, R, z)
+    with pytest.raises(MinidynError, match="finite"):
+        make_consistent(robot, base, R, z * np.nan)
+    with pytest.raises(MinidynError, match="weight"):
+        make_consistent(robot, base, R, z, weight=-1.0)
+    with pytest.raises(MinidynError, match="mass"):
+        make_consistent(robot, base, R, z, mass=0.0)
+    with pytest.raises(UnknownName, match="solver"):
+        make_consistent(robot, base, R, z, solver="sdp")
+    with pytest.raises(UnknownName, match="entropic"):
+        make_consistent(robot, base, R, z, prior_kind="entropy")
+    with pytest.raises(MinidynError, match="fold"):
+        choose_weight(robot, base, [], None)
