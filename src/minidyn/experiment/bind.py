@@ -207,7 +207,8 @@ def _explicit_keys(listed: Sequence[str], given: SignalMap, known: Sequence[str]
             return list(names)
     read = [read_name(name, known) or read_name(f"q:{name}", known) for name in listed]
     keys: list[Key] = [item.joint for item in read if item is not None]
-    if len(set(keys)) == len(listed) and (not known or any(isinstance(key, str) for key in keys)):
+    named = all(key in known if known else not str(key).startswith("column") for key in keys)
+    if named and len(set(keys)) == len(listed):
         return keys
     return list(range(1, len(listed) + 1))
 

@@ -76,7 +76,7 @@ def read_name(column: str, joints: Sequence[str] = ()) -> ColumnName | None:
     file, _, name = column.rpartition(":")
     rest, joint = name, _known_joint(name, joints)
     if joint is not None:
-        rest = _pattern(joint).sub(" ", name, count=1)
+        rest = next(pattern for pattern in _patterns(joint) if pattern.search(name)).sub(" ", name, count=1)
     words = [match.group().lower() for match in _TOKEN.finditer(rest)]
     outside = [match.group().lower() for match in _TOKEN.finditer(file)]
     if _OTHER.intersection(words) or name.startswith("telemetry."):
@@ -143,14 +143,21 @@ def _signal(words: Sequence[str]) -> tuple[str, set[str]]:
 
 
 def _known_joint(name: str, joints: Sequence[str]) -> str | None:
-    found = [joint for joint in joints if _pattern(joint).search(name)]
-    return max(found, key=len) if found else None
+    for strictness in range(2):
+        found = [
+            joint for joint in joints if any(p.search(name) for p in _patterns(joint)[strictness : strictness + 1])
+        ]
+        if found:
+            return max(found, key=len)
+    return None
 
 
-def _pattern(joint: str) -> re.Pattern[str]:
+def _patterns(joint: str) -> list[re.Pattern[str]]:
+    """Return what finds a joint in a name: as a word of its own, and, where it is long enough, within one."""
     parts = re.findall(r"[A-Za-z]+|\d+", joint)
     body = r"[^A-Za-z0-9]*".join(parts) if parts else re.escape(joint)
-    return re.compile(rf"(?<!\d){body}(?!\d)" if parts and parts[0].isdigit() else rf"{body}(?!\d)", re.IGNORECASE)
+    strict = re.compile(rf"(?<![A-Za-z0-9]){body}(?![A-Za-z0-9])", re.IGNORECASE)
+    return [strict, re.compile(rf"{body}(?!\d)", re.IGNORECASE)] if len(joint) >= 4 else [strict]
 
 
 def _joint_left(rest: str, words: Sequence[str], used: set[str]) -> str | int | None:

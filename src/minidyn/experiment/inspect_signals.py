@@ -152,7 +152,8 @@ def _ranges(recording: Recording, robot: Robot | None, index: int) -> list[str]:
     unit = "millimetres" if joint.slides else "degrees"
     if largest > 1.5 * reach:
         fits = largest <= 1.1 * reach * _RATIOS[unit]
-        guess = f"{unit}? units={'mm' if joint.slides else 'deg'!r}" if fits else "motor side? gear_ratio"
+        word = "mm" if joint.slides else "deg"
+        guess = f"{unit} (units={word!r}) or motor side (gear_ratio)?" if fits else "motor side (gear_ratio)?"
         found.append(
             f"positions reach {largest:.4g}, the limit is {reach:.4g} {'m' if joint.slides else 'rad'}: {guess}"
         )

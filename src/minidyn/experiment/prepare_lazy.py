@@ -86,7 +86,7 @@ class PreparedRun:
         every = self.settings.decimate or 1
         low = self.begin + self.margin + begin * every
         high = min(self.begin + self.margin + end * every, self.end - self.margin)
-        overlap = math.ceil(4 * self.rate / self.settings.cutoff) + 8
+        overlap = math.ceil(6 * self.rate / self.settings.cutoff) + 8
         reach = (max(low - overlap, self.begin), min(high + overlap, self.end))
         raw = self.run.tiles(samples * every, *reach)
         held: Recording | None = None

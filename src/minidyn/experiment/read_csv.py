@@ -43,7 +43,8 @@ class CsvTable:
             delimiter = max(_DELIMITERS, key=lambda mark: counts[mark])
             if not counts[delimiter]:
                 delimiter = next((mark for mark in _DELIMITERS if mark in lines[0]), " ")
-            if delimiter == "," and all(re.search(r"\d,\d", line) and line.strip().count(" ") for line in lines[1:]):
+            spaced = delimiter == "," and len(lines) > 1
+            if spaced and all(re.search(r"\d,\d", line) and line.strip().count(" ") for line in lines[1:]):
                 delimiter = " "  # decimal commas between spaces
         self._delimiter = delimiter
         self._spaces = delimiter == " "

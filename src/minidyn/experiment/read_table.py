@@ -138,7 +138,7 @@ class NpzTable:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 small = {key: archive[key] for key in ("joint_names", "notices", "starts") if key in archive.files}
             self._arrays = {key: array for key, array in _members(path).items() if key not in small}
         except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError, TypeError) as error:

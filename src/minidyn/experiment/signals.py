@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal
+from scipy import ndimage, signal
 
 __all__ = ["Band", "choose_cutoff", "derivatives", "lowpass", "moving_part", "spikes"]
 
@@ -145,7 +145,8 @@ def spikes(values: Array, threshold: float) -> NDArray[np.bool_]:
     least = 1e-4 * np.ptp(values, axis=0)
     deviation = np.minimum(np.abs(cubic), np.abs(values - median))
     found[:] = deviation > threshold * np.maximum(scale, least)
-    return found
+    largest = ndimage.maximum_filter1d(np.abs(cubic), 5, axis=0)  # a spike bends the cubics of its neighbours, too
+    return found & (np.abs(cubic) >= 0.999 * largest)
 
 
 def moving_part(dq: Array, rate: float) -> tuple[int, int]:

@@ -1,0 +1,477 @@
+"""Reading logs: every format gives the same recording; names, units and drives are mapped; faults are named."""
+
+from __future__ import annotations
+
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import minidyn as md
+from minidyn.errors import DescriptionError, MissingFile, ShapeError, UnknownName
+from minidyn.experiment.guess import read_name, time_columns
+from minidyn.experiment.lazy import LazyRecording
+
+sys.path.insert(0, str(Path(__file__).parent))
+from bags import messages, write_bag
+
+ROBOT = md.load("ur10e")
+NAMES = ROBOT.joint_names
+T = np.arange(200) / 125
+TRUE = md.trajectory.fourier(ROBOT, seed=3, period=1.6, speed=1.0)
+Q, DQ, _ = TRUE(T)
+TAU = np.random.default_rng(0).normal(size=Q.shape)
+
+
+def table(columns: dict[str, np.ndarray], path: Path, **options) -> Path:
+    """Write a CSV with the given columns."""
+    delimiter, decimal = options.get("delimiter", ","), options.get("decimal", ".")
+    lines = [delimiter.join(columns)] if options.get("header", True) else []
+    for row in zip(*columns.values()):
+        lines.append(delimiter.join(repr(float(value)).replace(".", decimal) for value in row))
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def columns(pattern: str = "{}{}", words=("q", "dq", "tau"), names=range(1, 7), time="t") -> dict[str, np.ndarray]:
+    made = {time: T} if time else {}
+    for word, values in zip(words, (Q, DQ, TAU)):
+        made |= {pattern.format(word, name): values[:, k] for k, name in enumerate(names)}
+    return made
+
+
+def check(recording: md.Recording) -> None:
+    np.testing.assert_allclose(recording.t, T, atol=2e-6)
+    np.testing.assert_allclose(recording.q, Q, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(recording.dq, DQ, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(recording.tau, TAU, rtol=0, atol=1e-12)
+    assert recording.joint_names == NAMES
+
+
+# ------------------------------------------------------------------ formats
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "npz"])
+def test_own_files_come_back_with_runs_and_telemetry(ending, tmp_path) -> None:
+    extra = np.arange(400.0).reshape(200, 2)
+    run = md.Recording(T, Q, TAU, dq=DQ, joint_names=NAMES, starts=(0, 70), telemetry={"x": extra}, notices=["kept"])
+    run.save(tmp_path / f"own.{ending}")
+    again = md.read_recording(tmp_path / f"own.{ending}", ROBOT)
+    check(again)
+    assert again.starts == (0, 70)
+    np.testing.assert_array_equal(again.telemetry["x"], extra)
+    assert again.ddq is None
+    assert again.notices == (("kept",) if ending != "csv" else ())
+
+
+@pytest.mark.parametrize("kind", ["db3", "mcap", "bag"])
+@pytest.mark.parametrize("bare", [False, True])
+def test_bags(kind, bare, tmp_path) -> None:
+    order = [3, 1, 0, 5, 4, 2]
+    rows = messages(T + 1.7e9, [NAMES[k] for k in order], Q[:, order], DQ[:, order], TAU[:, order])
+    path = write_bag(tmp_path / f"log{'.bag' if kind == 'bag' else ''}", kind, {"/joint_states": rows})
+    if bare and kind != "bag":
+        inside = next(path.glob(f"*.{kind}"))
+        path = inside.rename(tmp_path / f"bare.{kind}")
+    check(md.read_recording(path, ROBOT))
+    lazy = md.read_recording(path, ROBOT, lazy=True)
+    assert [len(tile) for tile in lazy.tiles(150)] == [150, 50]
+    check(lazy.load())
+
+
+def test_bag_with_a_gripper_and_dropped_joints(tmp_path) -> None:
+    rows = messages(T, NAMES, Q, DQ, TAU)
+    rows[20] = (float(T[20]), NAMES[:5], Q[20, :5], DQ[20, :5], TAU[20, :5])
+    gripper = messages(T, ["finger"], Q[:, :1], DQ[:, :1], TAU[:, :1])
+    path = write_bag(tmp_path / "log", "db3", {"/gripper": gripper, "/joint_states": rows})
+    recording = md.read_recording(path, ROBOT)
+    assert len(recording) == 199
+    text = "\n".join(recording.notices)
+    assert f"1 of 200 messages lack {NAMES[5]}" in text
+    assert "topic /joint_states is read; also there: /gripper" in text
+    assert "gaps" not in text
+    assert md.read_recording(path, topic="/gripper").joint_names == ("finger",)
+    with pytest.raises(UnknownName, match="did you mean '/joint_states'"):
+        md.read_recording(path, topic="/joint_state")
+    with pytest.raises(DescriptionError, match="no columns for joint"):
+        md.read_recording(path, ROBOT, topic="/gripper")
+
+
+@pytest.mark.parametrize("kind", ["db3", "mcap", "bag"])
+def test_truncated_bags_are_named(kind, tmp_path) -> None:
+    path = write_bag(tmp_path / ("log.bag" if kind == "bag" else "log"), kind, {"/js": messages(T, NAMES, Q, DQ, TAU)})
+    file = path if path.is_file() else next(path.glob(f"*.{kind}"))
+    data = file.read_bytes()
+    for share in (0.3, 0.6, 0.9):
+        cut = tmp_path / f"cut.{kind}"
+        cut.write_bytes(data[: int(share * len(data))])
+        with pytest.raises(DescriptionError, match=f"cut.{kind}: "):
+            md.read_recording(cut, ROBOT)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words", "names", "time"),
+    [
+        ("{}{}", ("q", "dq", "tau"), range(1, 7), "t"),
+        ("{}_{}", ("pos", "vel", "torque"), range(6), "time"),
+        ("{}[{}]", ("position", "velocity", "effort"), range(6), "timestamp"),
+        ("joint_{1}_{0}", ("pos", "vel", "trq"), range(1, 7), "Time (s)"),
+        ("actual_{}_{}", ("q", "qd", "current"), range(6), "timestamp"),
+        ("{1}/{0}", ("position", "velocity", "effort"), NAMES, "stamp"),
+        ("{}.{}", ("q", "dq", "tau"), [name.upper() for name in NAMES], "t"),
+        ("Joint{1}{0}", ("Pos", "Vel", "Torque"), range(1, 7), "time_s"),
+        ("{}_J_{}", ("q", "dq", "tau"), range(1, 7), "t"),
+    ],
+)
+def test_names_are_guessed_and_shown(pattern, words, names, time, tmp_path) -> None:
+    path = table(columns(pattern, words, names, time), tmp_path / "log.csv")
+    recording = md.read_recording(path, ROBOT)
+    check(recording)
+    if "{}.{}" not in pattern:
+        first = pattern.format(words[0], next(iter(names)))
+        assert f"q = {first}" in "\n".join(recording.notices)
+        assert any("time = " + time in notice for notice in recording.notices)
+    assert any("currents" in notice for notice in recording.notices) == ("current" in words)
+
+
+def test_measured_is_preferred_to_desired(tmp_path) -> None:
+    made = columns("{}_{}", ("q_d", "dq_d", "tau_J_d"))
+    made = {name: values + (name != "t") for name, values in made.items()}
+    made |= columns("{}_{}", ("q", "dq", "tau_J"))
+    check(md.read_recording(table(made, tmp_path / "log.csv"), ROBOT))
+
+
+def test_words_of_names() -> None:
+    def read(name, joints=()):
+        found = read_name(name, joints)
+        return None if found is None else (found.signal, found.joint)
+
+    assert read("joint_10_pos", ["joint_1", "joint_10"]) == ("q", "joint_10")
+    assert read("wrist_1_joint_velocity") == ("dq", "wrist_1_joint")
+    assert read("qDot3") == ("dq", 3)
+    assert read("pos_read_data:Joint_2") == ("q", 2)
+    assert read("curr_data:Joint_2") == ("tau", 2)
+    assert read("tcp_pos_1") is None
+    assert read("q_error_1") is None
+    assert read("temperature_3") is None
+    assert read("position") is None
+    assert time_columns(["header.stamp.sec", "header.stamp.nanosec", "q1"])[0] == (
+        "header.stamp.sec",
+        "header.stamp.nanosec",
+    )
+    assert time_columns(["q1", "time_ms"]) == (("time_ms",), "ms")
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor", "start"), [("s", 1, 0), ("ms", 1e3, 0), ("us", 1e6, 0), ("ns", 1e9, 0), ("ns", 1e9, 1.7e9)]
+)
+def test_unit_of_time_from_its_spacing(unit, factor, start, tmp_path) -> None:
+    made = columns()
+    made["t"] = np.round((T + start) * factor, 6)
+    recording = md.read_recording(table(made, tmp_path / "log.csv"), ROBOT)
+    np.testing.assert_allclose(recording.t, T, atol=1e-6)
+    assert any(f"taken as {unit}" in notice for notice in recording.notices)
+    slow = md.read_recording(tmp_path / "log.csv", ROBOT, time_unit="s")
+    np.testing.assert_allclose(np.diff(slow.t), np.diff(T) * factor, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "decimal"), [(",", "."), (";", "."), (";", ","), ("\t", "."), (" ", "."), ("\t", ",")]
+)
+def test_dialects_of_csv(delimiter, decimal, tmp_path) -> None:
+    check(md.read_recording(table(columns(), tmp_path / "log.csv", delimiter=delimiter, decimal=decimal), ROBOT))
+
+
+def test_comments_and_no_header(tmp_path) -> None:
+    path = table(columns(), tmp_path / "log.csv", header=False)
+    plain = path.read_text()
+    recording = md.read_recording(path, ROBOT, time=0, q="1:7", dq=range(7, 13), tau=list(range(13, 19)))
+    check(recording)
+    path.write_text("# made by a logger\n# " + ",".join(columns()) + "\n" + plain)
+    check(md.read_recording(path, ROBOT))
+    unnamed = table(columns(), tmp_path / "log2.csv", header=False)
+    with pytest.raises(DescriptionError, match=r"log2.csv: no columns of positions found; q names them"):
+        md.read_recording(unnamed, ROBOT)
+
+
+def test_parquet_lists_and_archives_of_matrices(tmp_path) -> None:
+    lists = {"time": T, "position": list(Q), "velocity": list(DQ), "effort": list(TAU)}
+    parquet.write_table(pa.table(lists), tmp_path / "lists.parquet")
+    check(md.read_recording(tmp_path / "lists.parquet", ROBOT))
+    np.savez(tmp_path / "m.npz", time=T, positions=Q, velocities=DQ, torques=TAU, comment=np.array("x"))
+    check(md.read_recording(tmp_path / "m.npz", ROBOT))
+    np.savez_compressed(tmp_path / "c.npz", time=T, a=Q, b=DQ, c=TAU)
+    check(md.read_recording(tmp_path / "c.npz", ROBOT, q="a", dq="b", tau="c"))
+
+
+# ------------------------------------------------------------------ mapping
+
+
+def test_drives_coupling_units_signs_and_offsets(tmp_path) -> None:
+    rng = np.random.default_rng(5)
+    ratio, gain = rng.uniform(20, 120, 6) * [1, 1, -1, 1, 1, 1], rng.uniform(0.1, 2, 6)
+    coupling = np.eye(6)
+    coupling[5, 4] = 0.7
+    sign, offset = np.array([1, -1, 1, 1, -1, 1]), rng.normal(size=6)
+    Rq = np.diag(ratio) @ coupling
+    motor_q = np.rad2deg(((Q - offset) * sign) @ Rq.T)
+    motor_dq = np.rad2deg((DQ * sign) @ Rq.T)
+    current = 1000 * ((TAU * sign) @ np.linalg.inv(Rq)) / gain  # tau_joint = Rqᵀ tau_motor
+    made = {"t": T}
+    for word, values in (("pos", motor_q), ("vel", motor_dq), ("current", current)):
+        made |= {f"{word}_{k}": values[:, k] for k in range(6)}
+    path = table(made, tmp_path / "motor.csv")
+    options = {
+        "gear_ratio": ratio.tolist(),
+        "coupling": coupling.tolist(),
+        "sign": sign.tolist(),
+        "offset": offset.tolist(),
+        "drive_gain": gain.tolist(),
+        "units": {"q": "deg", "dq": "deg/s", "tau": "mA"},
+    }
+    recording = md.read_recording(path, ROBOT, **options)
+    np.testing.assert_allclose(recording.q, Q, atol=1e-9)
+    np.testing.assert_allclose(recording.dq, DQ, atol=1e-9)
+    np.testing.assert_allclose(recording.tau, TAU, atol=1e-9)
+    power = np.sum(recording.tau * recording.dq, axis=1)  # the same on both sides
+    np.testing.assert_allclose(power, np.sum(current * gain / 1000 * np.deg2rad(motor_dq), axis=1), atol=1e-9)
+    toml = tmp_path / "map.toml"
+    toml.write_text(
+        "\n".join(f"{key} = {value}" for key, value in options.items() if key != "units")
+        + '\n[units]\nq = "deg"\ndq = "deg/s"\ntau = "mA"\n'
+    )
+    np.testing.assert_array_equal(md.read_recording(path, ROBOT, mapping=toml).tau, recording.tau)
+    full = {**options, "coupling": Rq.tolist(), "torque_coupling": Rq.T.tolist()}
+    del full["gear_ratio"]
+    np.testing.assert_allclose(md.read_recording(path, ROBOT, **full).tau, TAU, atol=1e-9)
+    toml.write_text("gear_ratios = [1]\n")
+    with pytest.raises(UnknownName, match=r"mapping key in map.toml 'gear_ratios'; did you mean 'gear_ratio'"):
+        md.read_recording(path, ROBOT, mapping=toml)
+
+
+def test_motor_side_of_the_torque_alone(tmp_path) -> None:
+    path = table(columns(), tmp_path / "log.csv")
+    recording = md.read_recording(path, ROBOT, gear_ratio=100, motor_side=["tau"])
+    np.testing.assert_allclose(recording.q, Q, atol=1e-12)
+    np.testing.assert_allclose(recording.tau, 100 * TAU)
+
+
+def test_joints_are_renamed_reordered_and_left_out(tmp_path) -> None:
+    theirs = ["f", "e", "d", "c", "b", "a"]
+    made = columns("{}_{}", ("pos", "vel", "tau"), theirs)
+    made |= {"pos_gripper": T, "vel_gripper": T, "tau_gripper": T}
+    path = table(made, tmp_path / "log.csv")
+    recording = md.read_recording(path, ROBOT, joints=dict(zip(NAMES, theirs)))
+    check(recording)
+    with pytest.raises(DescriptionError, match=rf"log.csv: no columns for joint '{NAMES[0]}'"):
+        md.read_recording(path, ROBOT)
+    named = table(columns("{}_{}", names=NAMES), tmp_path / "named.csv")
+    text = named.read_text().replace("\n", ",q_gripper,dq_gripper,tau_gripper\n", 1).splitlines()
+    named.write_text("\n".join([text[0], *(line + ",0,0,0" for line in text[1:])]))
+    extra = md.read_recording(named, ROBOT)
+    check(extra)
+    assert any("gripper" in notice and "left out" in notice for notice in extra.notices)
+    wrong = table(columns("{}_{}", names=["shoulder_pan_jont", *NAMES[1:]]), tmp_path / "wrong.csv")
+    with pytest.raises(
+        DescriptionError, match=r"no columns for joint 'shoulder_pan_joint'; did you mean 'shoulder_pan_jont'"
+    ):
+        md.read_recording(wrong, ROBOT)
+
+
+def test_several_files(tmp_path) -> None:
+    first, second = table(columns(), tmp_path / "a.csv"), table(columns(), tmp_path / "b.csv")
+    runs = md.read_recording([first, second], ROBOT)
+    assert runs.starts == (0, 200)
+    check(runs.runs[1])
+    plain = {f"Joint_{k + 1}": Q[:, k] for k in range(6)}
+    torques = {f"Joint_{k + 1}": TAU[:, k] for k in range(6)}
+    q, tau = table(plain, tmp_path / "pos.csv"), table(torques, tmp_path / "torque.csv")
+    for together in (None, True):
+        spread = md.read_recording([q, tau], ROBOT, rate=125, together=together)
+        np.testing.assert_allclose(spread.t, T)
+        np.testing.assert_allclose(spread.q, Q)
+        np.testing.assert_allclose(spread.tau, TAU)
+    assert any("one run" in notice for notice in spread.notices)
+    renamed = [q.rename(tmp_path / "a1.csv"), tau.rename(tmp_path / "a2.csv")]
+    given = md.read_recording(renamed, ROBOT, rate=125, together=True, q="a1:Joint_*", tau="a2:Joint_*")
+    np.testing.assert_allclose(given.tau, TAU)
+    lazy = md.read_recording(renamed, ROBOT, lazy=True, rate=125, together=True, q="a1:Joint_*", tau="a2:Joint_*")
+    np.testing.assert_allclose(np.concatenate([tile.tau for tile in lazy.tiles(33)]), TAU)
+    table({name: values[:150] for name, values in torques.items()}, renamed[1])
+    with pytest.raises(DescriptionError, match=r"a1.csv 200, a2.csv 150"):
+        md.read_recording(renamed, ROBOT, rate=125, together=True, q="a1:Joint_*", tau="a2:Joint_*")
+
+
+# ------------------------------------------------------------------ what is odd is reported
+
+
+def notices(change, tmp_path, **options) -> str:
+    made = columns()
+    change(made)
+    return "\n".join(md.read_recording(table(made, tmp_path / "log.csv"), ROBOT, **options).notices)
+
+
+def test_a_plain_log_has_nothing_odd(tmp_path) -> None:
+    text = notices(lambda made: None, tmp_path)
+    assert len(text.splitlines()) == 2, text  # columns and time
+
+
+def test_times_are_inspected(tmp_path) -> None:
+    def repeat(made):
+        made["t"] = np.where(np.arange(200) == 50, T[49], T)
+
+    def gap(made):
+        made["t"] = T + 0.4 * (T > 0.8)
+
+    def jitter(made):
+        made["t"] = T + np.random.default_rng(0).uniform(0, 0.004, 200)
+
+    def anew(made):
+        made["t"] = np.where(T < 0.8, T, T - 0.8)
+
+    def swap(made):
+        made["t"] = made["t"].copy()
+        made["t"][[60, 61]] = made["t"][[61, 60]]
+
+    assert "1 of 199 samples repeat the time" in notices(repeat, tmp_path)
+    assert "1 gaps in time, the longest 0.408 s after t = 0.8 s" in notices(gap, tmp_path)
+    assert "time steps vary by" in notices(jitter, tmp_path)
+    assert "time begins anew 1 times" in notices(anew, tmp_path)
+    assert md.read_recording(tmp_path / "log.csv", ROBOT).starts == (0, 100)
+    assert md.read_recording(tmp_path / "log.csv", ROBOT, lazy=True).starts == (0, 100)
+    assert "time runs backwards 1 times; these samples are sorted" in notices(swap, tmp_path)
+    with pytest.raises(DescriptionError, match=r"line 63: time runs backwards"):
+        md.read_recording(tmp_path / "log.csv", ROBOT, lazy=True)
+
+
+def test_values_are_inspected_and_kept(tmp_path) -> None:
+    def degrees(made):
+        made |= {name: np.rad2deg(values) for name, values in made.items() if name.startswith("q")}
+
+    def broken(made):
+        made["tau2"] = np.where((T > 0.5) & (T < 0.55), np.nan, made["tau2"])
+
+    def still(made):
+        made["q3"], made["dq3"] = np.full(200, 0.5), np.zeros(200)
+
+    def backwards(made):
+        made["dq4"] = -made["dq4"]
+
+    def held(made):
+        made |= {name: np.repeat(values[::2], 2) for name, values in made.items() if name.startswith("q")}
+
+    text = notices(degrees, tmp_path)
+    assert "degrees (units='deg') or motor side" in text
+    assert "positions in degrees?" in text
+    recording = md.read_recording(tmp_path / "log.csv", ROBOT)
+    np.testing.assert_allclose(recording.q, np.rad2deg(Q))  # never converted silently
+    np.testing.assert_allclose(md.read_recording(tmp_path / "log.csv", ROBOT, units={"q": "deg"}).q, Q)
+    text = notices(broken, tmp_path)
+    row = int(np.argmax(T > 0.5))
+    assert f"values of tau are not numbers, the first at line {row + 2}, joint {NAMES[1]}" in text
+    assert np.isnan(md.read_recording(tmp_path / "log.csv", ROBOT).tau).sum() == np.sum((T > 0.5) & (T < 0.55))
+    assert f"never moving: {NAMES[2]}" in notices(still, tmp_path)
+    assert f"joint {NAMES[3]}: measured speeds have the opposite sign" in notices(backwards, tmp_path)
+    assert "logged faster than measured" in notices(held, tmp_path)
+
+
+# ------------------------------------------------------------------ faults
+
+
+def test_faults_name_file_and_line(tmp_path) -> None:
+    path = table(columns(), tmp_path / "log.csv")
+    good = path.read_text().splitlines()
+    with pytest.raises(MissingFile, match=r"nothing.csv: no such file"):
+        md.read_recording(tmp_path / "nothing.csv")
+    (tmp_path / "a.xyz").write_text("x")
+    with pytest.raises(DescriptionError, match=r"ends with '.xyz'"):
+        md.read_recording(tmp_path / "a.xyz")
+    path.write_text("")
+    with pytest.raises(DescriptionError, match=r"log.csv: no samples; the file is empty"):
+        md.read_recording(path)
+    path.write_text(good[0] + "\n")
+    with pytest.raises(DescriptionError, match=r"log.csv: no samples"):
+        md.read_recording(path)
+    broken = good.copy()
+    broken[90] = broken[90].replace(broken[90].split(",")[3], "oops")
+    path.write_text("\n".join(broken))
+    fault = r"log.csv: line 91, column 'q3': expected a number, found 'oops'"
+    with pytest.raises(DescriptionError, match=fault):
+        md.read_recording(path, ROBOT)
+    lazy = md.read_recording(path, ROBOT, lazy=True)
+    with pytest.raises(DescriptionError, match=fault):
+        list(lazy.tiles())
+    path.write_text("\n".join(good)[:-40])
+    with pytest.raises(
+        DescriptionError, match=r"log.csv: line 201 has \d+ cells, expected 19; the file may be cut off"
+    ):
+        md.read_recording(path, ROBOT)
+    with pytest.raises(
+        DescriptionError, match=r"no time column among q1, .*; time=COLUMN names it, rate=HZ replaces it"
+    ):
+        md.read_recording(table(columns(time=""), tmp_path / "untimed.csv"), ROBOT)
+    with pytest.raises(DescriptionError, match="no column 'q_1' for q"):
+        md.read_recording(table(columns(), tmp_path / "ok.csv"), ROBOT, q=["q_1"])
+    with pytest.raises(UnknownName, match="mapping option 'gearratio'; did you mean 'gear_ratio'"):
+        md.read_recording(tmp_path / "ok.csv", ROBOT, gearratio=3)
+    with pytest.raises(ShapeError, match=r"sign: expected \+1 or -1"):
+        md.read_recording(tmp_path / "ok.csv", ROBOT, sign=2)
+    with pytest.raises(ShapeError, match="coupling: expected a finite matrix of shape"):
+        md.read_recording(tmp_path / "ok.csv", ROBOT, coupling=np.eye(5))
+    with pytest.raises(UnknownName, match="unit 'furlong'"):
+        md.read_recording(tmp_path / "ok.csv", ROBOT, units="furlong")
+    with pytest.raises(DescriptionError, match="positions of 6 joints, but panda has 7"):
+        md.read_recording(tmp_path / "ok.csv", md.load("panda"))
+
+
+@pytest.mark.parametrize("ending", ["npz", "parquet"])
+def test_cut_off_files_are_named(ending, tmp_path) -> None:
+    path = tmp_path / f"cut.{ending}"
+    md.Recording(T, Q, TAU, joint_names=NAMES).save(path)
+    data = path.read_bytes()
+    for share in (0.0, 0.02, 0.5, 0.98):
+        path.write_bytes(data[: int(share * len(data))])
+        with pytest.raises(DescriptionError, match=f"cut.{ending}: "):
+            md.read_recording(path, ROBOT)
+
+
+# ------------------------------------------------------------------ lazy
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "npz"])
+def test_lazy_is_the_same_recording(ending, tmp_path) -> None:
+    path = tmp_path / f"log.{ending}"
+    md.Recording(T, Q, TAU, dq=DQ, joint_names=NAMES, starts=(0, 70)).save(path)
+    whole, lazy = md.read_recording(path, ROBOT), md.read_recording(path, ROBOT, lazy=True)
+    assert isinstance(lazy, LazyRecording)
+    assert (len(lazy), lazy.n, lazy.starts, lazy.joint_names) == (200, 6, (0, 70), NAMES)
+    assert lazy.signals == ("q", "dq", "tau")
+    sizes = [len(tile) for tile in lazy.tiles(64)]
+    assert max(sizes) <= 64
+    assert sum(sizes[:2]) == 70  # no tile spans two runs
+    assert sum(sizes) == 200
+    check(lazy.load())
+    assert lazy.load().starts == whole.starts
+    part = lazy[50:90]
+    assert part.starts == (0, 20)
+    np.testing.assert_array_equal(np.concatenate([tile.tau for tile in part.tiles(7)]), TAU[50:90])
+    np.testing.assert_array_equal(lazy.runs[1].load().q, Q[70:])
+
+
+@pytest.mark.parametrize("ending", ["parquet", "npz"])
+def test_lazy_memory_is_flat(ending, tmp_path) -> None:
+    path = tmp_path / f"long.{ending}"
+    rows = 300_000
+    q = np.cumsum(np.random.default_rng(0).normal(size=(rows, 6)), axis=0) * 1e-4
+    md.Recording(np.arange(rows) / 1000, q, q, joint_names=NAMES).save(path)
+    lazy = md.read_recording(path, lazy=True)
+    tracemalloc.start()
+    total = sum(float(tile.tau.sum()) for tile in lazy.tiles(4096))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.isclose(total, q.sum())
+    assert peak < 6e6, peak  # the whole would be 29 MB
