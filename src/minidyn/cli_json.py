@@ -76,6 +76,7 @@ def _joint(robot: Robot, index: int, joint: Joint) -> dict[str, Any]:
         "drive": {
             "terms": {column.symbol: _plain(robot.values[column.index]) for column in robot.layout.drives[index]},
             "gear_ratio": joint.drive.gear_ratio,
+            "sign_width": joint.drive.sign_width,
             "coupling": {name: _plain(value) for name, value in joint.drive.coupling},
         },
     }

@@ -281,3 +281,14 @@ def test_a_drive_without_terms_changes_nothing() -> None:
     geared = replace(arm, joints=tuple(replace(joint, drive=Drive(gear_ratio=50.0)) for joint in arm.joints))
     state = random_state(arm, np.random.default_rng(15))
     assert np.array_equal(md.inverse_dynamics(geared, *state), md.inverse_dynamics(arm, *state))
+
+
+def test_coulomb_friction_turns_round_over_its_width() -> None:
+    robot = md.load("two_link").with_drives(friction="coulomb", sign_width=0.2)
+    q, dq = np.zeros((3, 2)), np.array([[0.2, 0.0], [-0.2, 50.0], [0.0, -1e-3]])
+    Y = md.regressor(robot, q, dq, np.zeros((3, 2)))
+    columns = [robot.parameter_names.index(name) for name in ("Fc1", "Fc2")]
+    expected = dq / np.sqrt(dq**2 + 0.04)
+    np.testing.assert_allclose(Y[:, [0, 1], columns], expected, rtol=1e-14)
+    with pytest.raises(md.MinidynError, match="sign_width"):
+        robot.with_drives(sign_width=-1.0)

@@ -196,3 +196,19 @@ def test_consistent_models_are_possible_and_predict() -> None:
     np.testing.assert_allclose(
         md.inverse_dynamics(estimate.robot, other.q, other.dq, other.ddq), estimate.predict(other)
     )
+
+
+def test_friction_that_turns_round_slowly_is_found() -> None:
+    """Coulomb friction over a width of speeds: the width is chosen from the data, and a hard sign fits worse."""
+    robot = truth("puma4").with_drives(sign_width=0.15)
+    recording = with_noise(motion(robot), 0.05 * np.random.default_rng(0).normal(size=(3000, 4)))
+    hard = robot.with_drives(sign_width=0.0)
+    chosen = identify(hard, recording, consistent=False)
+    width = np.array(chosen.settings["sign_width"])
+    assert np.all((width > 0.02) & (width < 0.6))
+    other = motion(robot, seed=4)
+    stiff = identify(hard, recording, consistent=False, sign_width=0.0)
+    assert validate(chosen, other).rmse < 0.7 * validate(stiff, other).rmse
+    kept = identify(robot, recording, consistent=False)
+    assert "sign_width" not in kept.settings
+    assert validate(kept, other).rmse < validate(chosen, other).rmse

@@ -56,11 +56,16 @@ def drive_columns(
             elif column.symbol == "Fv":
                 value = speed
             elif column.symbol == "Fc":
-                value = scalar.sign(speed) if signs is None else signs[joint]
+                value = _sign(speed, robot.joints[joint].drive.sign_width) if signs is None else signs[joint]
             else:
                 value = 1.0
             found.append(DriveColumn(column.index, column.symbol, value, ratios))
     return found
+
+
+def _sign(speed: Scalar, width: float) -> Scalar:
+    """sign(speed), turned round over a width of speeds."""
+    return scalar.sign(speed) if width == 0.0 else speed / scalar.sqrt(speed * speed + width * width)
 
 
 def drive_ratios(robot: Robot, joint: int) -> dict[int, float]:

@@ -27,8 +27,11 @@ def mujoco_plant(robot: Robot) -> Callable[[Array, Array, Array], Array]:
     import mujoco
 
     for joint in robot.joints:
-        if joint.follows is not None or joint.drive.coupling or "offset" in joint.drive.friction:
-            raise Unsupported(f'plant="mujoco": joint {joint.name!r} has a leader, a coupling or a torque offset')
+        drive = joint.drive
+        if joint.follows is not None or drive.coupling or drive.sign_width or "offset" in drive.friction:
+            raise Unsupported(
+                f'plant="mujoco": joint {joint.name!r} has a leader, a coupling, an offset or a sign width'
+            )
     if robot.loops:
         raise Unsupported('plant="mujoco": loops are not modelled')
     spec = mujoco.MjSpec()
@@ -48,16 +51,16 @@ def mujoco_plant(robot: Robot) -> Callable[[Array, Array, Array], Array]:
         body.mass, body.ipos, body.inertia, body.iquat = mass, com, moments, _quaternion(frame)
         body.explicitinertial = True
         if joint.kind != "fixed":
-            drive = {column.symbol: float(robot.values[column.index]) for column in columns}
+            terms = {column.symbol: float(robot.values[column.index]) for column in columns}
             anchor = np.linalg.inv(matrix_of(joint.after))[:3, 3]
             body.add_joint(
                 name=f"joint{index}",
                 type=mujoco.mjtJoint.mjJNT_HINGE if joint.turns else mujoco.mjtJoint.mjJNT_SLIDE,
                 pos=anchor,
                 axis=joint.axis,
-                armature=drive.get("Ia", 0.0),
-                damping=drive.get("Fv", 0.0),
-                frictionloss=drive.get("Fc", 0.0),
+                armature=terms.get("Ia", 0.0),
+                damping=terms.get("Fv", 0.0),
+                frictionloss=terms.get("Fc", 0.0),
             )
         bodies.append(body)
     model = spec.compile()

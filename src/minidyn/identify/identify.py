@@ -14,6 +14,7 @@ from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.experiment.recording import Recording
 from minidyn.identify.estimate import Estimate
+from minidyn.identify.friction import with_best_sign_width
 from minidyn.identify.least_squares import METHODS, Fit, block_covariance, condition_of, fit
 from minidyn.model.robot import Robot
 
@@ -34,6 +35,7 @@ def identify(
     consistent: bool = True,
     *,
     rotor_inertia: bool | None = None,
+    sign_width: ArrayLike | None = None,
     threads: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Estimate:
@@ -49,6 +51,8 @@ def identify(
             by cross-validation over time blocks, zero allowed; False: none.
         consistent: Whether to make the model physically possible.
         rotor_inertia: Whether rotor inertias are identified; None: as the robot has them.
+        sign_width: Speed over which Coulomb friction turns round, one for all joints or one for each; None: chosen by
+            cross-validation over time blocks, zero allowed.
         threads: For the reduction of large recordings.
         progress: Called with the number of samples reduced.
 
@@ -67,11 +71,16 @@ def identify(
             f"{len(ready)} samples of {model.n} joints are too few for {chosen.rank} base parameters; record at least "
             f"{2 * chosen.rank // model.n + 1}, better a hundred times as many"
         )
+    settings: dict[str, Any] = {"method": method, "samples": len(ready)}
+    if sign_width is not None:
+        model = model.with_drives(sign_width=sign_width)
+    elif isinstance(ready, Recording):
+        model = with_best_sign_width(model, chosen, ready, settings)
     found = fit(model, chosen, ready, method, threads, progress)
     covariance, seconds = block_covariance(found, ready)
     condition = condition_of(found.R)
     notices += _excitation(chosen, found, covariance, condition)
-    settings: dict[str, Any] = {"method": method, "block_seconds": seconds, "samples": len(ready)}
+    settings["block_seconds"] = seconds
     beta, parameters = found.beta, _lifted(chosen, found.beta, model)
     if consistent:
         beta, parameters = _consistent(model, chosen, found, ready, prior, notices, settings)

@@ -151,8 +151,8 @@ def _noise(problem: Problem, beta: Array) -> Array:
     """Standard deviation of each joint's residual, with the parameters it shows taken off its samples."""
     free = np.array([max(1, problem.samples - len(own)) for own in problem.columns])
     noise = np.sqrt(problem.residual_squares(beta) / free)
-    floor = 1e-9 * np.sqrt(problem.torque_squares / max(1, problem.samples)) + 1e-300
-    return np.maximum(noise, floor)
+    floor = 1e-9 * np.sqrt(problem.torque_squares / max(1, problem.samples))
+    return np.where(np.maximum(noise, floor) > 0, np.maximum(noise, floor), 1.0)
 
 
 def _white_variance(found: Fit) -> float:

@@ -74,6 +74,7 @@ class LooseJoint:
         drive_values: {"Ia": 0.3, "Fv": 1.2, ...}: which drive terms exist, and their values (NaN: unknown).
         gear_ratio: Motor turns per joint turn.
         coupling: {joint name: coefficient}: other joints that turn this drive.
+        sign_width: Speed over which Coulomb friction turns round.
     """
 
     name: str
@@ -93,6 +94,7 @@ class LooseJoint:
     drive_values: Mapping[str, float] = field(default_factory=dict)
     gear_ratio: float = 1.0
     coupling: Mapping[str, float] = field(default_factory=dict)
+    sign_width: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -310,6 +312,7 @@ def _drive(joint: LooseJoint, order: Mapping[str, int]) -> Drive:
         friction=tuple(term for term, symbol in FRICTION.items() if symbol in joint.drive_values),
         gear_ratio=joint.gear_ratio,
         coupling=tuple(sorted(joint.coupling.items(), key=lambda pair: order[pair[0]])),
+        sign_width=joint.sign_width,
     )
 
 

@@ -36,12 +36,15 @@ class Drive:
         friction: Names of the friction terms, in the order of FRICTION.
         gear_ratio: Motor turns per joint turn (for reading motor-side logs; Ia is joint-side already).
         coupling: (joint name, coefficient) pairs: how much other joints turn this drive, joint side.
+        sign_width: Speed (rad/s or m/s) over which Coulomb friction turns round: v / sqrt(v² + sign_width²) stands for
+            sign(v). Zero: at once.
     """
 
     rotor_inertia: bool = False
     friction: tuple[str, ...] = ()
     gear_ratio: float = 1.0
     coupling: tuple[tuple[str, float], ...] = ()
+    sign_width: float = 0.0
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -284,13 +284,17 @@ class Robot:
         return replace(self, gravity=np.asarray(gravity, dtype=float))
 
     def with_drives(
-        self, rotor_inertia: bool | Iterable[str] | None = None, friction: Iterable[str] | str | None = None
+        self,
+        rotor_inertia: bool | Iterable[str] | None = None,
+        friction: Iterable[str] | str | None = None,
+        sign_width: ArrayLike | None = None,
     ) -> Robot:
         """Return the robot with other drive terms switched on; None keeps what it has.
 
         Args:
             rotor_inertia: All joints (True), none (False), or the named ones.
             friction: Terms for all joints; () for none.
+            sign_width: Speed over which Coulomb friction turns round, one for all joints or one for each of `joints`.
         """
         every = {joint.name for joint in self.joints}
         with_rotor: set[str] | None = None
@@ -302,14 +306,27 @@ class Robot:
                 for joint_name in with_rotor - every:
                     raise UnknownName("joint", joint_name, every)
         terms = None if friction is None else friction_symbols(friction)
+        widths = None if sign_width is None else self._widths(sign_width)
 
         def change(joint: Joint) -> Drive:
             if joint.kind == "fixed":
                 return joint.drive
-            rotor = joint.drive.rotor_inertia if with_rotor is None else joint.name in with_rotor
-            return replace(joint.drive, rotor_inertia=rotor, friction=joint.drive.friction if terms is None else terms)
+            return replace(
+                joint.drive,
+                rotor_inertia=joint.drive.rotor_inertia if with_rotor is None else joint.name in with_rotor,
+                friction=joint.drive.friction if terms is None else terms,
+                sign_width=joint.drive.sign_width if widths is None else widths[joint.name],
+            )
 
         return self._with_joints(lambda joint: replace(joint, drive=change(joint)))
+
+    def _widths(self, sign_width: ArrayLike) -> dict[str, float]:
+        values = np.asarray(sign_width, dtype=float)
+        if values.shape not in ((), (len(self.joints),)) or not np.all((values >= 0) & np.isfinite(values)):
+            raise ShapeError(
+                f"sign_width: expected a speed, or one for each of {len(self.joints)} joints, got {sign_width!r}"
+            )
+        return dict(zip((joint.name for joint in self.joints), np.broadcast_to(values, len(self.joints)).tolist()))
 
     def open_loops(self) -> Robot:
         """Return the tree without its loops: every passive joint becomes an independent one."""
@@ -390,6 +407,7 @@ class Robot:
                         _numeric(joint.after),
                         follows and ([(order[n], r) for n, r in follows.terms], follows.offset, follows.formula),
                         joint.drive.columns,
+                        joint.drive.sign_width,
                         [(order[n], c) for n, c in joint.drive.coupling],
                     )
                 )

@@ -30,7 +30,7 @@ _STEPPED = ("before", "motion", "after")
 _JOINT = ("name", "type", "parent", "child", "limits", "mimic", "drive", *MDH, "xyz", "rpy", "axis", *_STEPPED)
 _LIMITS = ("lower", "upper", "velocity", "effort")
 _MIMIC = ("leader", "ratio", "offset", "leaders", "formula")
-_DRIVE = ("rotor_inertia", "motor_inertia", "gear_ratio", "coupling", *FRICTION)
+_DRIVE = ("rotor_inertia", "motor_inertia", "gear_ratio", "coupling", "sign_width", *FRICTION)
 _BODY = ("mass", "com", "inertia")
 _INERTIAL = (*_BODY, "parameters", *STANDARD)
 _LOOP = ("name", "kind", "a", "b", "passive", "start", "functions")
@@ -67,7 +67,7 @@ class _Reader:
             before, motion, direction, after = joint_placement(table, kind, self.symbols, self.notices)
             name = table.text("name", f"joint{index + 1}")
             leaders, offset, formula = self.follow(table)
-            values, ratio, coupling = self.drive(table)
+            values, ratio, coupling, width = self.drive(table)
             if name in passive:
                 if leaders is not None or formula:
                     raise table.error("mimic", "a loop gives this joint as a function already")
@@ -91,6 +91,7 @@ class _Reader:
                     drive_values=values,
                     gear_ratio=ratio,
                     coupling=coupling,
+                    sign_width=width,
                 )
             )
         names = [joint.name for joint in made]
@@ -156,11 +157,11 @@ class _Reader:
         several = inner.table("leaders")
         return {key: several.number(key) for key in several.data} if several else {}, offset, ""
 
-    def drive(self, table: Table) -> tuple[dict[str, float], float, dict[str, float]]:
-        """Return ({column: value}, gear ratio, {coupled joint: coefficient})."""
+    def drive(self, table: Table) -> tuple[dict[str, float], float, dict[str, float], float]:
+        """Return ({column: value}, gear ratio, {coupled joint: coefficient}, width of the sign of the speed)."""
         inner = table.table("drive")
         if inner is None:
-            return {}, 1.0, {}
+            return {}, 1.0, {}, 0.0
         inner.finish(_DRIVE)
         ratio = inner.number("gear_ratio", 1.0)
         values: dict[str, float] = {}
@@ -175,7 +176,10 @@ class _Reader:
                 values[symbol] = inner.number(term, unknown=True)
         coupling = inner.table("coupling")
         found = {key: coupling.number(key) for key in coupling.data} if coupling else {}
-        return values, ratio, found
+        width = inner.number("sign_width", 0.0)
+        if width < 0:
+            raise inner.error("sign_width", "is negative; expected a speed, 0 for a sign that changes at once")
+        return values, ratio, found, width
 
     # ---------------------------------------------------------------- bodies
 

@@ -107,6 +107,8 @@ def _drive(index: int, joint: Joint, robot: Robot) -> list[tuple[str, str]]:
     pairs = [(words[column.symbol], _number(robot.values[column.index])) for column in robot.layout.drives[index]]
     if joint.drive.gear_ratio != 1.0:
         pairs.append(("gear_ratio", _number(joint.drive.gear_ratio)))
+    if joint.drive.sign_width:
+        pairs.append(("sign_width", _number(joint.drive.sign_width)))
     if joint.drive.coupling:
         pairs.append(("coupling", _table((name, _number(value)) for name, value in joint.drive.coupling)))
     return pairs

@@ -292,6 +292,7 @@ def _overlaid(
             friction=tuple(term for term, symbol in FRICTION.items() if symbol in terms),
             gear_ratio=joint.drive.gear_ratio,
             coupling=tuple((str(name), _finite(value)) for name, value in entry.get("coupling", ())),
+            sign_width=_finite(entry.get("sign_width", 0.0)),
         )
         joint = replace(
             joint,

@@ -301,6 +301,8 @@ def _differences(robot: Robot, index: int, plain: LooseJoint, element: Element) 
             entry[symbol] = terms.pop(symbol)
     if terms != plain.drive_values:
         entry["friction"] = [digest(element, ("dynamics",)), terms]
+    if joint.drive.sign_width:
+        entry["sign_width"] = joint.drive.sign_width
     if joint.drive.coupling:
         entry["coupling"] = [list(pair) for pair in joint.drive.coupling]
     return entry
