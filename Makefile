@@ -40,6 +40,7 @@ check: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 format: $(VENV)/.installed-dev
+	$(BIN)/python docs/make_equations.py
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

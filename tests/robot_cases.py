@@ -18,6 +18,7 @@ from minidyn.model.inertia import from_body
 from minidyn.model.robot import Robot
 
 __all__ = [
+    "FOUR_BAR",
     "all_joint_map",
     "formula_robot",
     "random_body",
@@ -31,6 +32,32 @@ __all__ = [
 
 Array = NDArray[np.float64]
 GRAVITIES = ("down", "across", "oblique", "zero", "up")
+
+FOUR_BAR = """
+[[joint]]
+name = "crank"
+alpha = 0.4
+[[joint]]
+name = "coupler"
+a = 0.3
+[[joint]]
+name = "rocker"
+parent = 0
+alpha = 0.4
+a = 0.8
+[[joint]]
+name = "wrist"
+parent = "link2"
+alpha = "90 deg"
+a = 0.7
+[[loop]]
+kind = "point"
+a = { link = "link2", xyz = [0.7, 0, 0] }
+b = { link = "link3", xyz = [0.5, 0, 0] }
+passive = ["coupler", "rocker"]
+start = { crank = 1.0, coupler = -0.5, rocker = 2.0 }
+"""
+"""A linkage whose loop must be solved for, as a robot file; its wrist is outside the loop."""
 
 
 def robot_of_seed(seed: int) -> Robot:
@@ -145,10 +172,16 @@ def formula_robot() -> Robot:
     return assemble("formula", links, joints)
 
 
-def random_body(rng: np.random.Generator) -> Array:
-    """Return the ten parameters of a real body: a handful of point masses."""
-    points = rng.normal(size=(5, 3)) * 0.2 + rng.normal(size=3) * 0.2
-    masses = rng.uniform(0.1, 1.5, size=5)
+def random_body(rng: np.random.Generator, away: float = 0.2, heaviest: float = 1.5) -> Array:
+    """Return the ten parameters of a real body: a handful of point masses.
+
+    Args:
+        rng: Where chance comes from.
+        away: How far from the origin its middle is, m.
+        heaviest: Largest mass of a point, kg.
+    """
+    points = rng.normal(size=(5, 3)) * 0.2 + rng.normal(size=3) * away
+    masses = rng.uniform(0.1, heaviest, size=5)
     com = masses @ points / masses.sum()
     arms = points - com
     inertia = sum(m * (r @ r * np.eye(3) - np.outer(r, r)) for m, r in zip(masses, arms))

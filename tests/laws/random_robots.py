@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+import robot_cases
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble, motion_along
 from minidyn.model.geometry import Step, Steps, matrix_of
 from minidyn.model.inertia import from_body
@@ -29,13 +30,8 @@ def random_steps(rng: np.random.Generator) -> Steps:
 
 
 def random_body(rng: np.random.Generator) -> Array:
-    """Return the ten parameters of a real body: a few point masses."""
-    points = rng.normal(size=(5, 3)) * 0.2 + rng.normal(size=3) * 0.1
-    masses = rng.uniform(0.1, 2.0, size=5)
-    com = masses @ points / masses.sum()
-    arms = points - com
-    inertia = sum(m * (r @ r * np.eye(3) - np.outer(r, r)) for m, r in zip(masses, arms))
-    return from_body(float(masses.sum()), com, inertia)
+    """Return the ten parameters of a real body."""
+    return robot_cases.random_body(rng, away=0.1, heaviest=2.0)
 
 
 def random_tree(rng: np.random.Generator, joints: int = 6, fixed: int = 2) -> Robot:

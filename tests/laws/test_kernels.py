@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 
 import minidyn as md
+from c_compiler import STRICT, needs_gcc
 from minidyn.dynamics.record import WHAT
 from minidyn.dynamics.sources import TARGETS, c_files, source_name
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters, Unsupported
@@ -22,8 +22,6 @@ from minidyn.graph.evaluate import evaluate
 from minidyn.model.robot import Robot
 from robot_cases import formula_robot, random_chain, random_robot, relative_error
 
-STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]
-needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 HOSTILE = [
     '*/ int injected; /* "; system("x") //',
     "line\nint injected;\r\nbreak",

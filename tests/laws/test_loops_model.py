@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import minidyn as md
+import robot_cases
 from minidyn.errors import DescriptionError, LoopError, ShapeError
 from minidyn.model.loops import (
     check_loops,
@@ -20,33 +21,11 @@ from minidyn.model.loops import (
     solve_loops,
 )
 
-FOUR_BAR = """
+FOUR_BAR = f"""
 [base]
 xyz = [0.1, 0.2, 0.3]
 rpy = [0.3, -0.2, 0.5]
-[[joint]]
-name = "crank"
-alpha = 0.4
-[[joint]]
-name = "coupler"
-a = 0.3
-[[joint]]
-name = "rocker"
-parent = 0
-alpha = 0.4
-a = 0.8
-[[joint]]
-name = "wrist"
-parent = "link2"
-alpha = "90 deg"
-a = 0.7
-[[loop]]
-kind = "point"
-a = { link = "link2", xyz = [0.7, 0, 0] }
-b = { link = "link3", xyz = [0.5, 0, 0] }
-passive = ["coupler", "rocker"]
-start = { crank = 1.0, coupler = -0.5, rocker = 2.0 }
-"""
+{robot_cases.FOUR_BAR}"""
 
 SPATIAL = """
 [[joint]]

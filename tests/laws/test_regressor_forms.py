@@ -23,7 +23,7 @@ from minidyn.graph.derivative import jvp
 from minidyn.graph.evaluate import evaluate
 from minidyn.model.inertia import to_lumeng16
 from minidyn.model.robot import Robot
-from robot_cases import random_body, random_chain, random_state, relative_error, robot_of_seed
+from robot_cases import FOUR_BAR, random_body, random_chain, random_state, relative_error, robot_of_seed
 
 PRECISE = 1e-12
 FORMS = list(itertools.product(("standard", "lumeng16"), ("newton_euler", "lagrange")))
@@ -42,30 +42,6 @@ a = 0.7
 name = "bent"
 a = 0.3
 mimic = { formula = "atan2(sin(crank), 2 + cos(crank)) + 0.1*wrist" }
-"""
-SOLVED = """
-[[joint]]
-name = "crank"
-alpha = 0.4
-[[joint]]
-name = "coupler"
-a = 0.3
-[[joint]]
-name = "rocker"
-parent = 0
-alpha = 0.4
-a = 0.8
-[[joint]]
-name = "wrist"
-parent = "link2"
-alpha = "90 deg"
-a = 0.7
-[[loop]]
-kind = "point"
-a = { link = "link2", xyz = [0.7, 0, 0] }
-b = { link = "link3", xyz = [0.5, 0, 0] }
-passive = ["coupler", "rocker"]
-start = { crank = 1.0, coupler = -0.5, rocker = 2.0 }
 """
 
 
@@ -150,7 +126,7 @@ def test_load_is_one_more_link() -> None:
 
 
 def test_loops_that_are_solved_for_take_part(tmp_path: Path) -> None:
-    robot = following(SOLVED, tmp_path)
+    robot = following(FOUR_BAR, tmp_path)
     state = random_state(robot, np.random.default_rng(5), 4)
     Y = md.regressor(robot, *state)
     assert relative_error(Y @ robot.values, md.inverse_dynamics(robot, *state)) < PRECISE
@@ -288,7 +264,7 @@ def test_slotine_li_regressor_has_the_skew_property(seed: int) -> None:
     assert relative_error(mixed, 0.0 * mixed, scale=max(np.abs(rate).max(), 1e-3)) < PRECISE
 
 
-@pytest.mark.parametrize("text", [FORMULA, SOLVED])
+@pytest.mark.parametrize("text", [FORMULA, FOUR_BAR])
 def test_slotine_li_regressor_where_joints_follow_others(text: str, tmp_path: Path) -> None:
     robot = following(text, tmp_path).with_drives(friction=())
     rng = np.random.default_rng(0)
@@ -339,7 +315,7 @@ def test_momentum_where_joints_follow_formulas(tmp_path: Path) -> None:
 
 
 def test_momentum_of_loops_that_are_solved_for(tmp_path: Path) -> None:
-    robot = following(SOLVED, tmp_path)
+    robot = following(FOUR_BAR, tmp_path)
     q, dq, ddq = random_state(robot, np.random.default_rng(0), 3)
     step = 1e-4
 
@@ -380,4 +356,4 @@ def test_formulas_too_long_to_read_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="1000 terms"):
         regressor_formulas(random_chain(2, "RRRRRRR"), columns=["M7"])
     with pytest.raises(Unsupported, match="loops"):
-        regressor_formulas(following(SOLVED, tmp_path))
+        regressor_formulas(following(FOUR_BAR, tmp_path))

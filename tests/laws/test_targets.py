@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from random_programs import Program, close, samples
 
+from c_compiler import STRICT, needs_gcc
 from minidyn.errors import ShapeError, Unsupported
 from minidyn.graph.c_source import c_name, c_source
 from minidyn.graph.evaluate import evaluate
@@ -22,9 +23,6 @@ from minidyn.graph.jax_function import jax_function, jax_source
 from minidyn.graph.names import fresh_prefix, safe_comment, safe_identifier
 from minidyn.graph.python_source import python_source
 from minidyn.graph.scalar import Graph, atan2, cos, sign, sin, sqrt
-
-STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1"]
-needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
 HOSTILE = [
     "*/ int injected(void) { return 1; } /*",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +14,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import minidyn as md
+from c_compiler import STRICT, needs_gcc
 from minidyn.cli import main
 from minidyn.dynamics.record import WHAT
-
-needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
-STRICT = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-O1"]
 
 
 def run(*arguments: object) -> Result:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from minidyn.dynamics.tree import Tree
 from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, scale
 
-__all__ = ["LinkMotion", "joint_torques", "link_motions", "link_wrench"]
+__all__ = ["LinkMotion", "joint_torques", "link_motions", "link_wrench", "matrix_product", "motion_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def link_motions(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar], gravit
     found: list[LinkMotion] = []
     for move, speed, acceleration in zip(tree.moves, dq, ddq):
         parent = base if move.parent < 0 else found[move.parent]
-        at_joint = add(parent.a, _product(parent.A, move.shift))
+        at_joint = add(parent.a, matrix_product(parent.A, move.shift))
         w, dw, a = (move.vector_to_child(v) for v in (parent.w, parent.dw, at_joint))
         if move.turning:
             own = scale(speed, move.axis)
@@ -59,7 +59,7 @@ def link_motions(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar], gravit
             a = add(add(a, scale(acceleration, move.axis)), scale(2, cross(w, own)))
         motion = _motion(w, dw, a)
         if move.lever is not None:
-            motion = _motion(w, dw, add(a, _product(motion.A, move.lever)))
+            motion = _motion(w, dw, add(a, matrix_product(motion.A, move.lever)))
         found.append(motion)
     return found
 
@@ -72,7 +72,7 @@ def link_wrench(motion: LinkMotion, phi: Sequence[Scalar]) -> tuple[Vector, Vect
     XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M = phi
     A, a, dw, ww = motion.A, motion.a, motion.dw, motion.ww
     h = [MX, MY, MZ]
-    force = add(scale(M, a), _product(A, h))
+    force = add(scale(M, a), matrix_product(A, h))
     moment = [
         XX * dw[0] + (ZZ - YY) * ww[0] - XY * A[2][0] + XZ * A[1][0] + YZ * (A[1][1] - A[2][2]),
         YY * dw[1] + (XX - ZZ) * ww[1] - YZ * A[0][1] + XY * A[2][1] + XZ * (A[2][2] - A[0][0]),
@@ -113,15 +113,30 @@ def joint_torques(
 
 
 def _motion(w: Vector, dw: Vector, a: Vector) -> LinkMotion:
-    yz, zx, xy = w[1] * w[2], w[2] * w[0], w[0] * w[1]
-    xx, yy, zz = w[0] * w[0], w[1] * w[1], w[2] * w[2]
+    squares = [w[0] * w[0], w[1] * w[1], w[2] * w[2]]
+    return motion_of(w, dw, a, [w[1] * w[2], w[2] * w[0], w[0] * w[1]], squares)
+
+
+def motion_of(w: Vector, dw: Vector, a: Vector, products: Vector, squares: Vector) -> LinkMotion:
+    """Return the motion of a link with the matrix A of dw × and w × (w ×).
+
+    Args:
+        w: Angular velocity.
+        dw: Angular acceleration.
+        a: Acceleration of the origin.
+        products: wy wz, wz wx, wx wy.
+        squares: wx², wy², wz².
+    """
+    yz, zx, xy = products
+    xx, yy, zz = squares
     A = [
         [-(yy + zz), xy - dw[2], zx + dw[1]],
         [xy + dw[2], -(xx + zz), yz - dw[0]],
         [zx - dw[1], yz + dw[0], -(xx + yy)],
     ]
-    return LinkMotion(w, dw, A, a, [yz, zx, xy])
+    return LinkMotion(w, dw, A, a, products)
 
 
-def _product(A: list[Vector], v: Vector) -> Vector:
+def matrix_product(A: list[Vector], v: Vector) -> Vector:
+    """Return A v."""
     return [dot(A[0], v), dot(A[1], v), dot(A[2], v)]

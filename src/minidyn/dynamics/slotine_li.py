@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minidyn.dynamics.newton_euler import LinkMotion
+from minidyn.dynamics.newton_euler import LinkMotion, matrix_product, motion_of
 from minidyn.dynamics.tree import Tree
-from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, scale
+from minidyn.dynamics.vectors import Scalar, Vector, add, cross, scale
 
 __all__ = ["reference_motions"]
 
@@ -37,7 +37,7 @@ def reference_motions(
         parent = base if move.parent < 0 else found[move.parent]
         w, w_r = (move.vector_to_child(v) for v in (still if move.parent < 0 else speeds[move.parent]))
         dw = move.vector_to_child(parent.dw)
-        a = move.vector_to_child(add(parent.a, _product(parent.A, move.shift)))
+        a = move.vector_to_child(add(parent.a, matrix_product(parent.A, move.shift)))
         if not move.fixed:
             own, own_r, gain = (scale(rate, move.axis) for rate in (speed, reference, acceleration))
             turning = add(cross(w, own_r), cross(w_r, own))
@@ -48,7 +48,7 @@ def reference_motions(
                 a = add(add(a, gain), turning)
         motion = _mixed((w, w_r), dw, a)
         if move.lever is not None:
-            motion = _mixed((w, w_r), dw, add(a, _product(motion.A, move.lever)))
+            motion = _mixed((w, w_r), dw, add(a, matrix_product(motion.A, move.lever)))
         found.append(motion)
         speeds.append((w, w_r))
     return found
@@ -59,14 +59,4 @@ def _mixed(speeds: tuple[Vector, Vector], dw: Vector, a: Vector) -> LinkMotion:
     yz = 0.5 * (w[1] * v[2] + v[1] * w[2])
     zx = 0.5 * (w[2] * v[0] + v[2] * w[0])
     xy = 0.5 * (w[0] * v[1] + v[0] * w[1])
-    xx, yy, zz = w[0] * v[0], w[1] * v[1], w[2] * v[2]
-    A = [
-        [-(yy + zz), xy - dw[2], zx + dw[1]],
-        [xy + dw[2], -(xx + zz), yz - dw[0]],
-        [zx - dw[1], yz + dw[0], -(xx + yy)],
-    ]
-    return LinkMotion(w, dw, A, a, [yz, zx, xy])
-
-
-def _product(A: list[Vector], v: Vector) -> Vector:
-    return [dot(A[0], v), dot(A[1], v), dot(A[2], v)]
+    return motion_of(w, dw, a, [yz, zx, xy], [w[0] * v[0], w[1] * v[1], w[2] * v[2]])
