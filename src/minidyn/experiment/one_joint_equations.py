@@ -19,6 +19,7 @@ from minidyn.base.mlc import mlc_base
 from minidyn.base.mlc_combinations import combinations
 from minidyn.base.mlc_structure import Structure
 from minidyn.dynamics.composite import Constants, Stand, varying_parts
+from minidyn.dynamics.drives import drive_columns
 from minidyn.dynamics.mdh_chain import poses, stands
 from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.errors import Unsupported
@@ -250,12 +251,12 @@ class Equations:
     def _extra(self, mover: int, joint: int, symbols: tuple[str, ...], dq: Array, ddq: Array) -> Array:
         """What drives add to the coefficients of a joint's own combinations (N, p)."""
         extra = np.zeros((len(dq), len(symbols)))
-        moves = mover == joint
-        for k, symbol in enumerate(symbols):
-            if symbol == "Fo":
-                extra[:, k] = 1.0
-            elif symbol and moves:
-                extra[:, k] = {ROTOR: ddq, "Fv": dq, "Fc": np.sign(dq)}[symbol]
+        still = np.zeros_like(dq)
+        speeds, changes = [still] * self.n, [still] * self.n
+        speeds[mover], changes[mover] = dq, ddq
+        for column in drive_columns(self.chain, speeds, changes):
+            if joint in column.ratios and column.symbol in symbols:
+                extra[:, symbols.index(column.symbol)] = column.value
         role = self.structure.roles[joint]
         rotor = any(column.symbol == ROTOR for column in self.chain.layout.drives[joint])
         if rotor and not role.turning and role.pull != 0.0 and ROTOR not in symbols:

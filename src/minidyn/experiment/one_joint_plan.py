@@ -17,7 +17,8 @@ from minidyn.model.robot import Robot
 __all__ = ["Plan", "Step", "System", "one_joint_plan"]
 
 Array = NDArray[np.float64]
-_POOR = 100.0  # conditions above this are worth a word
+_POOR = 100.0  # scaled conditions above this are worth a word
+_WEAK = 1000.0  # conditions in SI units above this, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +233,11 @@ def one_joint_plan(robot: Robot) -> Plan:
         name = robot.joint_names[joint]
         systems.append(System(name, equations.names(joint), numbers, raw[joint], scaled[joint]))
         if scaled[joint] > _POOR:
-            notices.append(f"the constants of joint {name!r} are hard to tell apart within its range of motion")
+            notices.append(
+                f"the constants of joint {name!r} are hard to tell apart within the joints' ranges of motion"
+            )
+        elif raw[joint] > _WEAK:
+            notices.append(f"some constants of joint {name!r} show weakly within the joints' ranges and speeds")
     return Plan(robot, equations.base, tuple(steps), tuple(systems), tuple(notices))
 
 

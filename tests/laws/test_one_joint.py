@@ -1,0 +1,321 @@
+"""Laws of identification one joint at a time: plans show everything, runs give it back, errors are what they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from chain_cases import special_chain
+from click.testing import CliRunner
+from numpy.typing import NDArray
+from random_robots import looped_robot
+
+import minidyn as md
+from conftest import count
+from minidyn.cli import main
+from minidyn.errors import ShapeError, Unsupported
+from minidyn.experiment.one_joint_equations import Equations
+from minidyn.experiment.one_joint_plan import Plan, Step
+from minidyn.model.robot import Robot
+from mlc_cases import any_frames, chain_of_seed
+
+Array = NDArray[np.float64]
+Noise = Callable[[tuple[int, ...]], Array]
+SERIAL = ("stanford", "panda", "puma560", "puma4", "rx90", "scara", "ur10e", "two_link")
+
+
+def chain(seed: int) -> Robot:
+    """A chain of 1 to 7 joints; every third has rotors and friction, some stand in no gravity."""
+    robot = special_chain(seed // 2, 7) if seed % 2 else chain_of_seed(seed // 2, drives=seed % 3 == 0)
+    return robot if robot.n <= 7 else chain(seed + 100_000)
+
+
+def record(robot: Robot, step: Step, samples: int = 40, noise: Noise | None = None) -> md.Recording:
+    t = step.trajectory.period * (np.arange(samples) + 0.3) / samples
+    q, dq, ddq = step.trajectory(t)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    tau = tau if noise is None else tau + noise(tau.shape)
+    return md.Recording(t, q, tau, dq=dq, ddq=ddq, joint_names=robot.joint_names)
+
+
+def wrist_arm(seed: int = 0) -> Robot:
+    """Four joints, one of them sliding."""
+    robot = Robot.from_mdh(
+        "RRPR", [0.0, 1.2, 0.7, -1.1], [0.1, 0.3, 0.1, 0.2], [0.0, 0.2, 0.4, 0.1], gravity=(0.0, 0.0, -9.81)
+    )
+    return robot.with_parameters(np.random.default_rng(seed).normal(size=len(robot.layout)))
+
+
+# -------------------------------------------------------------------- equations
+
+
+def test_equations_are_rows_of_the_base_regressor() -> None:
+    """Algorithm 1 and (56)-(61) against the recursion of Newton and Euler, any frames and drives."""
+    rows = 0
+    for seed in range(count(8, 300)):
+        for robot in (chain_of_seed(seed, drives=seed % 2 == 0), any_frames(seed)):
+            try:
+                equations = Equations.of(robot, "test")
+            except Unsupported:
+                continue
+            rng = np.random.default_rng(seed)
+            for mover in range(equations.n):
+                q = np.tile(rng.normal(size=equations.n), (3, 1))
+                dq, ddq = np.zeros_like(q), np.zeros_like(q)
+                place = q[0].copy()
+                q[:, mover], dq[:, mover], ddq[:, mover] = rng.normal(size=(3, 3))
+                Y = md.base_regressor(robot, equations.base, q, dq, ddq)
+                motion = q[:, mover], dq[:, mover], ddq[:, mover]
+                for joint in range(mover, equations.n):
+                    A = equations.rows(mover, joint, place, *motion)
+                    np.testing.assert_allclose(A, Y[:, joint], atol=1e-10)
+                    own = equations.own_rows(mover, joint, place[None], *motion)[0]
+                    np.testing.assert_allclose(own, Y[:, joint][:, list(equations.own[joint])], atol=1e-10)
+                    rows += 1
+    assert rows > 50
+
+
+# -------------------------------------------------------------------- plan and recovery
+
+
+def test_plans_show_everything_and_runs_give_it_back() -> None:
+    turning = sliding = 0
+    for seed in range(count(25, 1500)):
+        robot = chain(seed)
+        plan = md.one_joint_plan(robot)
+        assert {name for step in plan.steps for name in step.yields} == set(plan.base.names)
+        assert max((system.scaled_condition for system in plan.systems), default=1.0) < 200, robot
+        found = md.identify_one_joint(robot.with_parameters(None), [record(robot, step) for step in plan.steps])
+        true = plan.base.values()
+        np.testing.assert_allclose(found.beta, true, atol=1e-8 * max(1.0, np.abs(true).max()), err_msg=robot.name)
+        systems = {system.joint: system for system in plan.systems}
+        for body in found.bodies:  # what the plan promises is what the runs have
+            assert body.condition == pytest.approx(systems[body.joint].condition, rel=0.2)
+        turning += any(joint.turns for joint in robot.joints)
+        sliding += any(joint.slides for joint in robot.joints)
+    assert min(turning, sliding) > 10
+
+
+@pytest.mark.parametrize("name", SERIAL)
+def test_plans_of_known_robots(name: str) -> None:
+    """Conditions under 50, all motions within limits, every joint but one still, the same plan every time."""
+    robot = md.load(name)
+    plan = md.one_joint_plan(robot)
+    assert plan.condition < 50
+    for step in plan.steps:
+        q, dq, _ = step.trajectory(np.linspace(0, step.trajectory.period, 500))
+        for k, joint in enumerate(robot.joints[index] for index in robot.independent):
+            assert joint.limits.lower <= q[:, k].min() <= q[:, k].max() <= joint.limits.upper
+            assert np.abs(dq[:, k]).max() <= joint.limits.velocity
+            assert (np.ptp(q[:, k]) > 0) == (k == step.index)
+            assert k == step.index or step.locked[f"q{k + 1}"] == q[0, k]
+        assert step.span == pytest.approx((q[:, step.index].min(), q[:, step.index].max()), abs=1e-3)
+    again = md.one_joint_plan(robot.with_parameters(None))
+    assert json.dumps(again.to_json()) == json.dumps(plan.to_json())
+
+
+def test_narrow_limits_are_kept_and_told() -> None:
+    robot = md.load("stanford")
+    assert md.one_joint_plan(robot).notices == ()
+    for upper, word in ((0.2, "joint 'joint6' show weakly"), (0.105, "joint 'joint4' are hard to tell apart")):
+        limits = [replace(joint.limits, lower=0.1, upper=upper, velocity=0.3) for joint in robot.joints]
+        joints = tuple(replace(joint, limits=limit) for joint, limit in zip(robot.joints, limits))
+        plan = md.one_joint_plan(replace(robot, joints=joints))
+        for step in plan.steps:
+            q, dq, _ = step.trajectory(np.linspace(0, step.trajectory.period, 200))
+            assert 0.1 <= q.min() <= q.max() <= upper
+            assert np.abs(dq).max() <= 0.3
+        assert any(word in notice for notice in plan.notices)
+        assert str(plan).endswith(plan.notices[-1])
+
+
+def test_order_grouping_and_joint_order_do_not_matter() -> None:
+    robot = wrist_arm()
+    plan = md.one_joint_plan(robot)
+    runs = [record(robot, step, noise=_white(0.1, 3)) for step in plan.steps]
+    one = md.identify_one_joint(robot, runs)
+    order = [2, 0, 3, 1]
+    shuffled = [
+        md.Recording(
+            run.t,
+            run.q[:, order],
+            run.tau[:, order],  # type: ignore[index]
+            dq=run.dq[:, order],  # type: ignore[index]
+            ddq=run.ddq[:, order],  # type: ignore[index]
+            joint_names=[robot.joint_names[k] for k in order],
+        )
+        for run in reversed(runs)
+    ]
+    other = md.identify_one_joint(robot, md.concatenate(shuffled))
+    np.testing.assert_allclose(other.beta, one.beta, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(other.std, one.std, rtol=1e-6)
+
+
+def test_what_was_found_speaks_in_every_base() -> None:
+    robot = wrist_arm()
+    plan = md.one_joint_plan(robot)
+    found = md.identify_one_joint(robot, [record(robot, step, noise=_white(0.01, 1)) for step in plan.steps])
+    assert found.names == md.base_parameters(robot, method="mlc").names
+    exact = md.base_parameters(robot)
+    beta, covariance = found.in_base(exact)
+    std = np.sqrt(np.diag(covariance))
+    assert np.all(np.abs(beta - exact.values()) < 5 * std)
+    assert np.all(std < 0.1)
+    rng = np.random.default_rng(5)
+    q, dq, ddq = rng.normal(size=(3, 6, robot.n))
+    motion = md.Recording(np.arange(6.0), q, None, dq=dq, ddq=ddq, joint_names=robot.joint_names)
+    Y = md.base_regressor(robot, exact, q, dq, ddq)
+    np.testing.assert_allclose(found.predict(motion), Y @ beta, atol=1e-9)  # all joints move
+    assert found.table().count("\n") == 1 + len(found.names)
+    assert {body.joint: body.values for body in found.bodies}["joint3"].keys() == {"m3", "k3x", "k3y", "k3z"}
+
+
+# -------------------------------------------------------------------- errors
+
+
+def _white(size: float, seed: int) -> Noise:
+    rng = np.random.default_rng(seed)
+    return lambda shape: size * rng.normal(size=shape)
+
+
+def _scores(robot: Robot, noise: Noise, draws: int, samples: int, plan: Plan | None = None) -> Array:
+    """(found - true) / std (draws, b)."""
+    plan = plan or md.one_joint_plan(robot)
+    quiet = [record(robot, step, samples) for step in plan.steps]
+    scores = []
+    for _ in range(draws):
+        runs = []
+        for run in quiet:
+            tau = run.tau + noise(run.q.shape)
+            runs.append(md.Recording(run.t, run.q, tau, dq=run.dq, ddq=run.ddq, joint_names=run.joint_names))
+        found = md.identify_one_joint(robot, runs)
+        scores.append((found.beta - found.base.values()) / found.std)
+    return np.array(scores)
+
+
+def test_standard_deviations_are_calibrated() -> None:
+    scores = np.concatenate([_scores(chain(seed), _white(0.2, seed), 4, 120).ravel() for seed in range(count(8, 200))])
+    assert 0.9 < scores.std() < 1.12
+    assert 0.63 < np.mean(np.abs(scores) < 1) < 0.74
+    assert 0.93 < np.mean(np.abs(scores) < 2) < 0.98
+
+
+def test_errors_are_carried_on() -> None:
+    """Noise in the torque of the last joint alone: the errors of all others come from there, and are told."""
+    robot = wrist_arm()
+    rng = np.random.default_rng(11)
+
+    def last(shape: tuple[int, ...]) -> Array:
+        noise = np.zeros(shape)
+        noise[:, -1] = 0.3 * rng.normal(size=shape[0])
+        return noise
+
+    scores = _scores(robot, last, 60, 60)
+    names = md.one_joint_plan(robot).base.names
+    before = [k for k, name in enumerate(names) if "4" not in name]
+    spread = np.sqrt(np.mean(scores[:, before] ** 2))
+    assert 0.8 < spread < 1.2
+
+
+def test_correlated_noise_is_believed() -> None:
+    """Neighbouring samples that repeat each other do not make a result look three times as good."""
+    robot = wrist_arm()
+    rng = np.random.default_rng(4)
+
+    def slow(shape: tuple[int, ...]) -> Array:
+        noise = 0.1 * rng.normal(size=shape)
+        for k in range(1, len(noise)):
+            noise[k] += 0.8 * noise[k - 1]
+        return noise
+
+    scores = _scores(robot, slow, 25, 400)
+    assert 0.7 < np.sqrt(np.mean(scores**2)) < 1.3
+
+
+def test_no_sample_over_means_no_error_figure() -> None:
+    robot = Robot.from_mdh("R", gravity=(9.81, 0.0, 0.0)).with_parameters(np.arange(1.0, 11.0))
+    q, dq, ddq = np.array([[0.0], [0.5], [1.5]]), np.ones((3, 1)), np.array([[1.0], [-2.0], [0.5]])
+    run = md.Recording([0.0, 1.0, 2.0], q, md.inverse_dynamics(robot, q, dq, ddq), dq=dq, ddq=ddq)
+    found = md.identify_one_joint(robot, run)
+    assert found.values == pytest.approx({"U33_1": 6.0, "k1x": 7.0, "k1y": 8.0})
+    assert np.all(np.isnan(found.std))
+    with pytest.raises(md.MinidynError, match="do not show U33_1, k1x, k1y"):
+        md.identify_one_joint(robot, run[:2])
+    with pytest.raises(md.MinidynError, match="no joint moves"):
+        md.identify_one_joint(robot, run[:1])
+
+
+# -------------------------------------------------------------------- refusals
+
+
+def _coupled() -> Robot:
+    robot = md.load("puma560")
+    first, *rest = robot.joints
+    drive = replace(first.drive, coupling=((robot.joint_names[1], 0.1),))
+    return replace(robot, joints=(replace(first, drive=drive), *rest))
+
+
+@pytest.mark.parametrize("make", [lambda: md.load("two_arm"), lambda: md.load("hpr"), looped_robot, _coupled])
+def test_other_robots_are_sent_to_identify(make: Callable[[], Robot]) -> None:
+    with pytest.raises(Unsupported, match=r"^one_joint_plan: .*use md\.identify"):
+        md.one_joint_plan(make())
+    with pytest.raises(Unsupported, match=r"^identify_one_joint: .*use md\.identify"):
+        md.identify_one_joint(make(), [])
+
+
+def test_bad_runs_are_refused_with_their_reason() -> None:
+    robot = wrist_arm()
+    plan = md.one_joint_plan(robot)
+    runs = [record(robot, step) for step in plan.steps]
+    good = runs[0]
+    arrays = {"dq": good.dq, "ddq": good.ddq, "joint_names": good.joint_names}
+    moving = good.q.copy()
+    moving[:, 1] = np.sin(good.t)
+    broken = np.array(good.tau)
+    broken[3, 2] = np.nan
+    for run, message in (
+        (md.Recording(good.t, moving, good.tau, **arrays), "recording 2: joints 'joint1' and 'joint2' both move"),
+        (md.Recording(good.t, good.q, broken, **arrays), "recording 2: values that are not finite"),
+        (md.Recording(good.t, good.q, None, **arrays), "recording 2: tau missing"),
+        (md.Recording(good.t, good.q, good.tau), "recording 2: dq, ddq missing; md.prepare"),
+    ):
+        with pytest.raises(md.MinidynError, match=message):
+            md.identify_one_joint(robot, [good, run])
+    with pytest.raises(ShapeError, match=r"recording 1: expected 4 joints of robot .*, got 1"):
+        md.identify_one_joint(robot, md.Recording(good.t, good.q[:, :1], good.tau[:, :1]))  # type: ignore[index]
+    with pytest.raises(md.MinidynError, match=r"do not show .* of joint 'joint4'; md.one_joint_plan"):
+        md.identify_one_joint(robot, [])
+    only_slides = [run for run, step in zip(runs, plan.steps) if step.joint == "joint3"]
+    with pytest.raises(md.MinidynError, match="do not show U33_4, U11_22_4, U12_4, U13_4, U23_4 of joint 'joint4'"):
+        md.identify_one_joint(robot, only_slides)
+
+
+# -------------------------------------------------------------------- text
+
+
+def test_plan_is_readable() -> None:
+    plan = md.one_joint_plan(md.load("stanford"))
+    text = str(plan)
+    assert text.startswith("stanford: 4 steps show 33 constants")
+    assert "as step 1" in text
+    assert "U33_2" in text
+    assert len([line for line in text.splitlines() if line[:2] in ("1 ", "2 ", "3 ", "4 ")]) == 4
+    assert repr(plan).startswith("Plan('stanford': 4 steps, 33 constants, worst condition")
+
+
+def test_command() -> None:
+    runner = CliRunner()
+    shown = runner.invoke(main, ["plan", "stanford"])
+    assert shown.exit_code == 0, shown.output
+    assert "4 steps show 33 constants" in shown.output
+    assert "all of joint4" in shown.output
+    content = json.loads(runner.invoke(main, ["plan", "stanford", "--json"]).output)
+    assert content == json.loads(json.dumps(md.one_joint_plan(md.load("stanford")).to_json()))
+    assert content["condition"] < 50
+    assert [step["number"] for step in content["steps"]] == [1, 2, 3, 4]
+    refused = runner.invoke(main, ["plan", "two_arm"])
+    assert refused.exit_code == 2
+    assert "use md.identify" in refused.output
