@@ -205,3 +205,61 @@ def test_singular_inertia_is_named() -> None:
     singular = robot.with_parameters(values)
     with pytest.raises(md.MinidynError, match=r"joint4.*inertia matrix is singular"):
         simulate(singular, control.computed_torque(robot, rate=10), slow(robot), 0.1)
+
+
+def test_natural_adaptation_stays_realizable_in_steps_of_any_length() -> None:
+    robot = md.load("ur10e")
+    settings = {"rate": 10, "gain": 1.0, "adaptation": 50.0, "consistent": True, "period": 0.05}
+    law = control.slotine_li(robot, **settings)
+    q, dq, q_d, dq_d, ddq_d = np.random.default_rng(3).normal(size=(5, robot.n))
+    _, signals = law.torque(law.start, q, dq, (q_d, dq_d, ddq_d))
+    straight = (law.start + law.period * signals["rate"]).reshape(-1, 10)
+    assert min(realizability(ten).smallest_eigenvalue for ten in straight) < -1.0
+    state, _, _ = law(law.start, control.Measurement(0.0, q, dq), (q_d, dq_d, ddq_d))
+    for ten in state.reshape(-1, 10):
+        report = realizability(ten)
+        assert report.smallest_eigenvalue > -1e-12 * np.abs(ten).max()
+    # and for short ones it is the same step, to first order
+    short = control.slotine_li(robot, **{**settings, "period": 1e-9})
+    state, _, _ = short(law.start, control.Measurement(0.0, q, dq), (q_d, dq_d, ddq_d))
+    np.testing.assert_allclose((state - law.start) / 1e-9, signals["rate"], rtol=1e-3, atol=1e-3)
+    uneven = np.ones(60)
+    uneven[3] = 2.0
+    with pytest.raises(md.MinidynError, match="one and the same adaptation"):
+        control.slotine_li(robot, rate=10, gain=1.0, adaptation=uneven, consistent=True)
+
+
+def test_lyapunov_function_of_natural_adaptation_falls_to_zero_at_the_truth() -> None:
+    robot = md.load("ur10e")
+    wrong = robot.with_parameters(0.7 * robot.values)
+    law = control.slotine_li(wrong, rate=10, gain=scaled_gain(robot), adaptation=0.05, consistent=True)
+    recording = simulate(robot, law, slow(robot), 0.5, control="continuous", check=True)
+    value = recording.telemetry["lyapunov"]
+    assert recording.notices == ()
+    assert np.all(np.diff(value) < 1e-9 * value[0])
+    assert 0 < value[-1] < value[0]
+    assert law.lyapunov is not None
+    q, dq, ddq = slow(robot)(0.3)
+    assert abs(law.lyapunov(robot, robot.values, q, dq, (q, dq, ddq))) < 1e-9 * value[0]
+
+
+def test_conditions_are_checked_with_the_payload_that_is_there() -> None:
+    robot = md.load("puma4")
+    load = Payload(0.3, from_body(0.5, [0.2, 0, 0], np.zeros((3, 3))))
+    law = control.modified_slotine_li(robot, rate=20, adaptation=1.0, unknown=["M4"])
+    recording = simulate(robot, law, slow(robot), 0.5, control="continuous", payload=load, check=True)
+    before = recording.t < 0.3
+    q, dq = recording.telemetry["q_true"], recording.telemetry["dq_true"]
+    assert law.stability is not None
+    np.testing.assert_allclose(recording.telemetry["margin"][before], law.stability(robot, q, dq)[before])
+    np.testing.assert_allclose(recording.telemetry["margin"][~before], law.stability(load.on(robot), q, dq)[~before])
+    assert len(recording.telemetry["lyapunov"]) == len(recording.t)
+
+
+def test_gains_too_strong_for_the_period_name_the_joint() -> None:
+    robot = md.load("ur10e")
+    law = control.slotine_li(robot, rate=10, gain=20.0, adaptation=1e-6)
+    start = slow(robot)(0.0)[0] + 0.02
+    with pytest.raises(md.MinidynError, match="damps joint 'wrist_3_joint' too strongly for its period"):
+        simulate(robot, law, slow(robot), 0.2, q0=start)
+    assert simulate(robot, law, slow(robot), 0.005, q0=start, control="continuous", dt=1e-5).notices == ()

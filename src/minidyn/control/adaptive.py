@@ -7,6 +7,7 @@ parameter error decrease (Craig's: of a filtered error), so that s and with it e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -160,7 +161,7 @@ def _law(
     gamma = gain_vector("adaptation", adaptation, len(unknowns.names))
     if consistent and base is not None:
         raise MinidynError("consistent=True needs standard parameters: base parameters have no links to check")
-    natural = natural_links(robot, unknowns) if consistent else None
+    natural = natural_links(robot, unknowns, gamma) if consistent else None
     return AdaptiveLaw(kind, robot, unknowns, base, pole, gain, gamma, natural)
 
 
@@ -173,32 +174,47 @@ def _controller(
     if np.any(low > high) or np.any(law.unknowns.start < low) or np.any(law.unknowns.start > high):
         raise MinidynError(f"{name}: the initial estimate must lie between lower and upper")
     reads_acceleration = law.kind == "craig"
-    flow = compile_function(law.flow())
-    torque_alone = compile_function(law.torque()) if reads_acceleration else None
+    length = positive("period", period)
+    # sampled and continuous runs need different programs: each is compiled by the first who asks
+    flow = cache(lambda: compile_function(law.flow()))
+    torque_alone = cache(lambda: compile_function(law.torque()))
+    sampled = cache(lambda: compile_function(law.step(length, low, high)))
+
+    def step(estimate: Array, q: Array, dq: Array, ddq: Array | None, reference: Reference) -> tuple[Array, Array]:
+        if reads_acceleration:
+            tau, moved = sampled()(estimate, q, dq, ddq, *reference)
+        else:
+            tau, moved = sampled()(estimate, q, dq, *reference)
+        return tau, moved
 
     def torque(estimate: Array, q: Array, dq: Array, reference: Reference) -> tuple[Array, Signals]:
-        if torque_alone is not None:
-            return torque_alone(estimate, q, dq, *reference), {}
-        tau, rate = flow(estimate, q, dq, *reference)
+        if reads_acceleration:
+            return torque_alone()(estimate, q, dq, *reference), {}
+        tau, rate = flow()(estimate, q, dq, *reference)
         return tau, {"rate": rate}
 
     def rate(estimate: Array, q: Array, dq: Array, ddq: Array | None, reference: Reference, signals: Signals) -> Array:
         if "rate" in signals:
             return signals["rate"]
-        _, change = flow(estimate, q, dq, ddq, *reference)
+        _, change = flow()(estimate, q, dq, ddq, *reference)
         return np.asarray(change, dtype=float)
 
     def lyapunov(true: Robot, estimate: Array, q: Array, dq: Array, reference: Reference) -> Array:
-        """½ sᵀ M s + ½ θ̃ᵀ Γ⁻¹ θ̃, with the true robot's parameters."""
+        """½ sᵀ M s + ½ θ̃ᵀ Γ⁻¹ θ̃, with the true robot's parameters; the divergence for natural links."""
         s = dq - reference[1] + law.rate * (q - reference[0])
         own = true.values if law.base is None else law.base.values(true.values)
         touched = np.any(law.unknowns.directions != 0, axis=1)
-        goal = np.linalg.lstsq(law.unknowns.directions, np.where(touched, own, 0.0), rcond=None)[0]
+        goal = np.asarray(
+            np.linalg.lstsq(law.unknowns.directions, np.where(touched, own, 0.0), rcond=None)[0], dtype=float
+        )
         value: Array = 0.5 * np.einsum("...i,...ij,...j->...", s, inertia_matrix(true, q), s)
-        value += 0.5 * np.sum((estimate - goal) ** 2 / law.adaptation, axis=-1)
+        plain = np.ones(count, dtype=bool)
+        if law.natural is not None:
+            plain[[place for places in law.natural.places for place in places]] = False
+            value += law.natural.divergence(estimate, goal)
+        value += 0.5 * np.sum(((estimate - goal) ** 2 / law.adaptation)[..., plain], axis=-1)
         return value
 
-    length = positive("period", period)
     gain = "none" if law.gain is None else law.gain.tolist()
     return Controller(
         name,
@@ -213,6 +229,7 @@ def _controller(
         needs_acceleration=reads_acceleration,
         settings={"rate": law.rate, "gain": gain, "adaptation": law.adaptation.tolist(), "base": law.base is not None},
         stability=stability,
-        lyapunov=None if reads_acceleration or law.natural is not None else lyapunov,
+        lyapunov=None if reads_acceleration else lyapunov,
+        step=step,
         program=lambda: law.step(length, low, high),
     )

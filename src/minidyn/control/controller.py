@@ -59,6 +59,8 @@ class Controller:
         stability: (robot, q, dq) -> smallest eigenvalue that must be positive for the law's proof; None: no condition.
         lyapunov: (true robot's values, estimate, q, dq, reference) -> value of the Lyapunov function; None: none known.
         program: Makes the recorded program of one step; None: the law has none.
+        step: (estimate, q, dq, ddq, reference) -> (torque, next estimate), both laws and the bounds at once; None: the
+            estimate moves by period * rate.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Controller:
     stability: Callable[[Robot, Array, Array], Array] | None = None
     lyapunov: Callable[[Robot, Array, Array, Array, Reference], Array] | None = None
     program: Callable[[], Function] | None = None
+    step: Callable[[Array, Array, Array, Array | None, Reference], tuple[Array, Array]] | None = None
 
     def __call__(
         self, state: ArrayLike, measurement: Measurement, reference: Reference
@@ -86,13 +89,17 @@ class Controller:
             raise ShapeError(
                 f"{self.name}: expected q and dq of shape (..., {self.robot.n}), got {q.shape}, {dq.shape}"
             )
-        torque, signals = self.torque(estimate, q, dq, reference)
-        if self.rate is None:
-            return estimate, torque, {"error": q - reference[0]}
+        error = q - reference[0]
         if self.needs_acceleration and measurement.ddq is None:
             raise MinidynError(f"{self.name} reads accelerations: give Measurement(t, q, dq, ddq)")
+        if self.step is not None:
+            torque, moved = self.step(estimate, q, dq, measurement.ddq, reference)
+            return moved, torque, {"error": error, "estimate": estimate}
+        torque, signals = self.torque(estimate, q, dq, reference)
+        if self.rate is None:
+            return estimate, torque, {"error": error}
         rate = self.rate(estimate, q, dq, measurement.ddq, reference, signals)
-        return self.bounded(estimate + self.period * rate), torque, {"error": q - reference[0], "estimate": estimate}
+        return self.bounded(estimate + self.period * rate), torque, {"error": error, "estimate": estimate}
 
     @cached_property
     def _has_bounds(self) -> bool:

@@ -54,16 +54,22 @@ class AdaptiveLaw:
         """Return (estimate, q, dq, q_d, dq_d, ddq_d) -> (tau, rate); Craig's also takes ddq, before q_d."""
         graph = Graph()
         inputs = self._inputs(graph)
-        return graph.function("flow", dict(zip(("tau", "rate"), self._laws(inputs))))
+        tau, gradient = self._laws(inputs)
+        rate = self._plain_rate(gradient)
+        if self.natural is not None:
+            rate = self.natural.turned(inputs["estimate"], gradient, rate)
+        return graph.function("flow", {"tau": tau, "rate": rate})
 
     def step(self, period: float, lower: Array, upper: Array) -> Function:
         """Return the same arguments -> (tau, next estimate): one sampled step, bounds included."""
         graph = Graph()
         inputs = self._inputs(graph)
-        tau, rate = self._laws(inputs)
+        tau, gradient = self._laws(inputs)
+        stepped = [value + period * change for value, change in zip(inputs["estimate"], self._plain_rate(gradient))]
+        if self.natural is not None:
+            stepped = self.natural.stepped(inputs["estimate"], gradient, stepped, period)
         moved = []
-        for value, change, low, high in zip(inputs["estimate"], rate, lower, upper):
-            new = value + period * change
+        for new, low, high in zip(stepped, lower, upper):
             if np.isfinite(low):
                 new = low + 0.5 * ((new - low) + (new - low) * sign(new - low))
             if np.isfinite(high):
@@ -85,6 +91,7 @@ class AdaptiveLaw:
         return inputs
 
     def _laws(self, inputs: dict[str, list[Scalar]]) -> tuple[list[Scalar], list[Scalar]]:
+        """Return the torque and the gradient that the estimate descends: Yᵤᵀ s, or Craig's."""
         Y, s = self._regressor(inputs)
         tau = self._torque(inputs, Y)
         if self.kind == "craig":
@@ -94,10 +101,10 @@ class AdaptiveLaw:
             Y, s = measured, solve_symmetric(M, s)
         power = [_sum([s[i] * Y[i][k] for i in range(self.robot.n)]) for k in range(len(Y[0]))]
         gradient = [_weighted(self.unknowns.directions[:, k], power) for k in range(len(self.unknowns.names))]
-        rate = [-(float(gamma) * value) for gamma, value in zip(self.adaptation, gradient)]
-        if self.natural is not None:
-            rate = self.natural.turned(inputs["estimate"], gradient, rate, self.adaptation)
-        return tau, rate
+        return tau, gradient
+
+    def _plain_rate(self, gradient: list[Scalar]) -> list[Scalar]:
+        return [-(float(gamma) * value) for gamma, value in zip(self.adaptation, gradient)]
 
     def _regressor(self, inputs: dict[str, list[Scalar]]) -> tuple[list[list[Scalar]], list[Scalar]]:
         """Return the law's regressor and s = dq - dq_r."""

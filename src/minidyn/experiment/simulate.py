@@ -312,10 +312,7 @@ def _run(
             ddq = plant(q, dq, tau)
         log["ddq"][k], log["tau"][k] = ddq, tau
         if not np.all(np.isfinite(ddq)):
-            raise MinidynError(
-                f"simulate: accelerations became infinite at t = {t:.4g} s; the loop is unstable or the inertia matrix "
-                "singular: try a smaller dt or lower gains, and check the robot's parameters"
-            )
+            raise MinidynError(f"simulate: accelerations became infinite at t = {t:.4g} s; {_likely_cause(setup)}")
         if k == count - 1:
             break
         if setup.continuous and controller is not None:
@@ -325,6 +322,42 @@ def _run(
         else:
             q, dq = _rk4(plant, q, dq, tau, dt, ddq)
     return log
+
+
+def _likely_cause(setup: _Setup) -> str:
+    """Say what most likely made a run diverge: damping that is too strong for its sampling period, or something else.
+
+    A torque that is held for T and answers a speed v with -D v leaves (1 - T M⁻¹ D) v after one period, which grows
+    where an eigenvalue of T M⁻¹ D is above 2.
+    """
+    controller = setup.controller
+    general = (
+        "the loop is unstable or the inertia matrix singular: try a smaller dt or lower gains, and check the robot's "
+        "parameters"
+    )
+    if controller is None or setup.continuous:
+        return general
+    from minidyn.dynamics.functions import inertia_matrix
+
+    q, dq = (np.atleast_2d(part)[0] for part in (setup.q0, setup.dq0))
+    reference = tuple(np.broadcast_to(np.asarray(part, dtype=float), q.shape) for part in setup.trajectory(0.0))
+    step, n = 1e-4, len(q)
+    speeds = np.concatenate([dq[None], dq + step * np.eye(n)])
+    held = [np.asarray(controller.torque(controller.start, q, speed, reference)[0]) for speed in speeds]  # type: ignore[arg-type]
+    damping = np.stack([(held[0] - torque) / step for torque in held[1:]], axis=1)
+    M = inertia_matrix(setup.robot, q)
+    if not np.all(np.isfinite(damping)) or np.linalg.matrix_rank(M) < n:
+        return general
+    values, directions = np.linalg.eig(controller.period * np.linalg.solve(M, damping))
+    worst = int(np.argmax(np.abs(values)))
+    if abs(values[worst]) <= 2.0:
+        return general
+    joint = setup.robot.joint_names[int(np.argmax(np.abs(directions[:, worst])))]
+    return (
+        f"the controller damps joint {joint!r} too strongly for its period of {controller.period:g} s: it takes away "
+        f"{abs(values[worst]):.3g} times the speed in one period, and more than 2 times grows without end. Give gains "
+        "in proportion to each joint's inertia (md.inertia_matrix), or a shorter period"
+    )
 
 
 Plant = Callable[[Array, Array, Array], Array]
@@ -422,25 +455,37 @@ def _quantised(values: Array, resolution: float) -> Array:
 def _check(setup: _Setup, log: dict[str, Array], telemetry: dict[str, Array], payload: Payload | None) -> list[str]:
     controller, robot = setup.controller, setup.robot
     notices: list[str] = []
-    if controller is None or payload is not None:
+    if controller is None:
         return notices
+    times, estimate, q, dq = (log[name] for name in ("t", "estimate", "q_true", "dq_true"))
+    parts = [(robot, times < np.inf if payload is None else times < payload.time)]
+    if payload is not None:
+        parts.append((payload.on(robot), times >= payload.time))
     if controller.lyapunov is not None:
-        reference = setup.trajectory(log["t"])
-        value = controller.lyapunov(robot, log["estimate"], log["q_true"], log["dq_true"], reference)
+        reference = setup.trajectory(times)
+        value, rises = np.empty(len(times)), np.zeros(0, dtype=int)
+        for true, part in parts:
+            there = tuple(np.broadcast_to(signal, q.shape)[part] for signal in reference)
+            value[part] = controller.lyapunov(true, estimate[part], q[part], dq[part], there)  # type: ignore[arg-type]
+        scale = float(np.abs(value).max())
+        for _, part in parts:  # a load that is picked up makes a step, which is no rise
+            own = np.flatnonzero(part)
+            rises = np.append(rises, own[:-1][np.diff(value[part]) > 1e-9 * scale])
         telemetry["lyapunov"] = value
-        rise = np.flatnonzero(np.diff(value) > 1e-9 * value.max())
-        if len(rise):
+        if len(rises):
             notices.append(
-                f"{controller.name}: the Lyapunov function rises at t = {log['t'][rise[0]]:.4g} s "
-                f"and at {len(rise)} of {len(value)} samples"
+                f"{controller.name}: the Lyapunov function rises at t = {times[rises[0]]:.4g} s "
+                f"and at {len(rises)} of {len(value)} samples"
             )
     if controller.stability is not None:
-        margin = controller.stability(robot, log["q_true"], log["dq_true"])
+        margin = np.empty(len(times))
+        for true, part in parts:
+            margin[part] = controller.stability(true, q[part], dq[part])
         telemetry["margin"] = margin
         below = np.flatnonzero(margin <= 0)
         if len(below):
             notices.append(
-                f"{controller.name}: the stability condition is violated at t = {log['t'][below[0]]:.4g} s and at "
+                f"{controller.name}: the stability condition is violated at t = {times[below[0]]:.4g} s and at "
                 f"{len(below)} of {len(margin)} samples (smallest eigenvalue {margin.min():.3g}); raise rate or gain"
             )
     return notices
