@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -484,6 +485,18 @@ def test_held_out_misfit_is_that_of_the_consistent_fit() -> None:
         assert misfit == pytest.approx(total, rel=1e-6)
 
 
+# -------------------------------------------------------------------- the page
+
+
+def test_snippets_of_the_page_run() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "consistency.md").read_text(encoding="utf-8")
+    snippets = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(snippets) > 3
+    scope: dict[str, object] = {}
+    for snippet in snippets:
+        exec(compile(snippet, "docs/consistency.md", "exec"), scope)  # noqa: S102
+
+
 # -------------------------------------------------------------------- misuse
 
 
@@ -498,7 +511,7 @@ def test_misuse_is_named() -> None:
     with pytest.raises(ShapeError, match="prior"):
         make_consistent(robot, base, R, z, prior=np.zeros(3))
     with pytest.raises(ShapeError, match="base"):
-        make_consistent(replace(robot.with_drives(False, ())), base, R, z)
+        make_consistent(robot.with_drives(False, ()), base, R, z)
     with pytest.raises(MinidynError, match="finite"):
         make_consistent(robot, base, R, z * np.nan)
     with pytest.raises(MinidynError, match="weight"):

@@ -22,7 +22,7 @@ _SAMPLES = 100
 _SIGNED = "Fo"  # the one drive term that may have either sign
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Certificate:
     """What shows that a model can exist; all figures are free of units.
 
@@ -33,7 +33,7 @@ class Certificate:
         drives: Names of the rotor inertias and friction terms that cannot be negative.
         drive_values: Their values, SI units.
         inertia_matrix: Smallest eigenvalue of the inertia matrix with rotors, scaled to a unit diagonal, over sampled
-            positions in the joint range; NaN where a joint moves no mass.
+            positions in the joint range; 0 where a joint moves no mass.
     """
 
     links: tuple[str, ...]
@@ -85,12 +85,14 @@ def certify(robot: Robot, phi: ArrayLike | None = None, samples: int = _SAMPLES)
         raise UnknownParameters(f"no certificate for robot {robot.name!r}: unknown parameters {shown}")
     eigenvalues = np.array([_smallest(values[part]) for part in layout.links])
     drives = [column for columns in layout.drives for column in columns if column.symbol != _SIGNED]
-    eigenvalues.setflags(write=False)
+    drive_values = values[[column.index for column in drives]]
+    for array in (eigenvalues, drive_values):
+        array.setflags(write=False)
     return Certificate(
         robot.link_names,
         eigenvalues,
         tuple(column.name for column in drives),
-        values[[column.index for column in drives]],
+        drive_values,
         _inertia_matrix(robot, values, samples),
     )
 

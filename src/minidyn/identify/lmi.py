@@ -47,8 +47,8 @@ def solve_lmi(problem: Whitened) -> tuple[Array, int]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "may be inaccurate": judged below, and refined by the caller
             program.solve(solver=cp.CLARABEL, max_iter=200)
-    except cp.error.SolverError as error:
-        raise MinidynError(f"Clarabel ended without a solution: {error}") from None
+    except cp.error.SolverError:
+        raise MinidynError("Clarabel ended without a solution") from None
     if x.value is None or program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
         raise MinidynError(f"Clarabel ended with status {program.status!r}")
     iterations = program.solver_stats.num_iters if program.solver_stats is not None else 0
