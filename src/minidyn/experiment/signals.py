@@ -19,6 +19,7 @@ _SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 
 _TIMES_BAND = 6.0  # the cut-off is so many times the band of the motion: nothing of the motion is bent (1e-6)
 _SHARE = 0.999  # the band holds this share of the power of the speeds
 _LEAST = 10.0  # Hz: friction that turns makes torques faster than a slow motion
+_LEAST_NOISY = 5.0  # Hz: the same, where noise asks for less
 _HIGHEST = 0.35  # of the sample rate: above, the derivative's stencils are no longer exact
 
 
@@ -84,8 +85,8 @@ def choose_cutoff(runs: Sequence[Array], rates: Sequence[float]) -> Band:
 
     Six times the band of the motion, and at least 10 Hz, leaves the motion as it is. Where the positions sink into
     their noise before that, the cut-off is there: that frequency makes the error of the acceleration least, since below
-    it motion outweighs noise and above it noise outweighs motion. It is never under twice the band, nor over 0.35 of
-    the sample rate.
+    it motion outweighs noise and above it noise outweighs motion. It is never under twice the band or 5 Hz, nor over
+    0.35 of the sample rate.
     """
     motion, sinking, floors, slowest = 0.0, [math.inf], [], math.inf
     for q, rate in zip(runs, rates):
@@ -112,8 +113,9 @@ def choose_cutoff(runs: Sequence[Array], rates: Sequence[float]) -> Band:
         wish, reason = _LEAST, "the least for slow motions"
     if noise < wish:
         wish, reason = noise, "where positions sink into noise"
-    if wish < 2 * motion:
-        wish, reason = 2 * motion, "twice the band of the motion"
+    if wish < max(2 * motion, _LEAST_NOISY):
+        wish = max(2 * motion, _LEAST_NOISY)
+        reason = "twice the band of the motion" if wish > _LEAST_NOISY else "the least where positions are noisy"
     if wish > highest:
         wish, reason = highest, "0.35 of the sample rate"
     return Band(wish, motion, noise, floor_all, reason)

@@ -1,0 +1,50 @@
+"""The page on recordings says what the library does: its snippets are run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import minidyn as md
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "recordings.md").read_text(encoding="utf-8")
+
+
+def run(kind: str, scope: dict[str, object]) -> None:
+    snippets = re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
+    assert len(snippets) > 1
+    for snippet in snippets:
+        exec(compile(snippet, "docs/recordings.md", "exec"), scope)  # noqa: S102
+
+
+def test_snippets_run(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, object] = {}
+    run("python", scope)
+    printed = capsys.readouterr().out.splitlines()
+    shown = [line[4:] for line in PAGE.splitlines() if re.match(r"    (Recording|log\.csv)", line)]
+    assert printed[: len(shown)] == shown
+    np.testing.assert_allclose(scope["recording"].q, scope["q"], atol=1e-12)
+    np.testing.assert_allclose(scope["recording"].tau, scope["tau"], atol=1e-9)
+
+
+@pytest.mark.skipif(not (ROOT.parent / "shared" / "data").is_dir(), reason="../shared/data is absent")
+def test_calls_for_real_logs_run(monkeypatch) -> None:
+    monkeypatch.chdir(ROOT)
+    scope: dict[str, object] = {"np": np, "md": md}
+    run("py", scope)
+    assert len(scope["tx40_log"]) == 45000
+    assert len(scope["ur10_log"]) == 3441
+
+
+def test_every_option_is_on_the_page() -> None:
+    from dataclasses import fields
+
+    from minidyn.experiment.mapping import SignalMap
+
+    for field in fields(SignalMap):
+        assert f"`{field.name}`" in PAGE, field.name
