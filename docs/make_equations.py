@@ -28,7 +28,6 @@ PAPERS = {
     "minimal linear combinations of inertia parameters*",
 }
 _KEY = re.compile(r"\b(" + "|".join(PAPERS) + r")\b")
-_SHOWN = 3  # test files named for a function
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class Tests:
                 self._callers.setdefault(module, set()).add(own)
 
     def of(self, entry: Entry) -> list[str]:
-        """Test files that use a function, else its module, else a module that imports it: three at most.
+        """Test files that use a function, else its module, else a module that imports it.
 
         Files named after the module come first, then the papers' tables.
         """
@@ -120,7 +119,7 @@ class Tests:
         stem = Path(entry.module).stem
         found += [where for where in self._used if Path(where).stem == f"test_{stem}" and where not in found]
         found.sort(key=lambda where: (stem not in where, not where.startswith("golden/"), where))
-        return found[:_SHOWN]
+        return found
 
 
 def _module(path: str) -> str:
@@ -142,8 +141,8 @@ def _used(path: Path, public: dict[str, str]) -> tuple[set[str], set[str]]:
     return names, modules
 
 
-def page() -> str:
-    """The text of docs/equations.md."""
+def page(most: int = 3) -> str:
+    """The text of docs/equations.md, with so many tests a function at the most."""
     tests, every = Tests(), entries()
     lines = [
         "# Equations",
@@ -154,7 +153,7 @@ def page() -> str:
     rows: dict[str, list[tuple[tuple[object, ...], str]]] = {key: [] for key in (*PAPERS, "")}
     for entry in every:
         for paper, equations in parts(entry.implements):
-            rows[paper].append((_order(equations, entry), _row(equations, entry, tests)))
+            rows[paper].append((_order(equations, entry), _row(equations, entry, tests.of(entry)[:most])))
     for paper, found in rows.items():
         if not found:
             continue
@@ -168,8 +167,8 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(equations: str, entry: Entry, tests: Tests) -> str:
-    shown = ", ".join(f"[{Path(where).stem}](../tests/{where})" for where in tests.of(entry))
+def _row(equations: str, entry: Entry, tests: list[str]) -> str:
+    shown = ", ".join(f"[{Path(where).stem}](../tests/{where})" for where in tests)
     return f"| {_cell(equations)} | {_link(entry)} | {shown or 'none'} |"
 
 
