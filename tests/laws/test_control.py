@@ -263,3 +263,14 @@ def test_gains_too_strong_for_the_period_name_the_joint() -> None:
     with pytest.raises(md.MinidynError, match="damps joint 'wrist_3_joint' too strongly for its period"):
         simulate(robot, law, slow(robot), 0.2, q0=start)
     assert simulate(robot, law, slow(robot), 0.005, q0=start, control="continuous", dt=1e-5).notices == ()
+
+
+@pytest.mark.parametrize("name", ["panda", "stanford"])
+def test_generated_steps_of_laws_that_do_not_adapt(name) -> None:
+    robot = md.load(name)
+    q, dq, q_d, dq_d, ddq_d = np.random.default_rng(1).normal(size=(5, robot.n))
+    for law in (control.computed_torque(robot, rate=7), control.pd_gravity(robot, gain=scaled_gain(robot), rate=3)):
+        scope: dict = {}
+        exec(law.source("python"), scope)  # noqa: S102
+        tau = scope["control_step"](q, dq, q_d, dq_d, ddq_d)
+        np.testing.assert_allclose(tau, law(law.start, control.Measurement(0, q, dq), (q_d, dq_d, ddq_d))[1], rtol=1e-9)

@@ -112,11 +112,13 @@ class Controller:
     def source(self, target: str = "c") -> str:
         """Return one control step as self-contained code: (estimate, q, dq, q_d, ...) -> (tau, next_estimate).
 
+        Laws that do not adapt take and give no estimate; Craig's takes ddq after dq.
+
         Args:
             target: "c", "h", "python" or "jax".
         """
         if self.program is None:
-            raise Unsupported(f"{self.name}: generated code is offered for adaptive laws")
+            raise Unsupported(f"{self.name}: this controller has no recorded program to print")
         from minidyn.dynamics.sources import function_source
 
         return function_source(self.robot, self.program(), target)

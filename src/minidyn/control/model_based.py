@@ -7,6 +7,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from minidyn.control.controller import Controller, Reference, Signals, gain_vector, positive
 from minidyn.dynamics.kernel import compile_kernel
+from minidyn.dynamics.needed import without_unknowns
+from minidyn.dynamics.record import build
+from minidyn.dynamics.vectors import Scalar
+from minidyn.graph.function import Function
+from minidyn.graph.scalar import Graph
 from minidyn.model.robot import Robot
 
 __all__ = ["computed_torque", "pd_gravity"]
@@ -30,8 +35,18 @@ def computed_torque(robot: Robot, *, rate: float, period: float = 1e-3) -> Contr
         demanded = ddq_d - 2 * pole * (dq - dq_d) - pole**2 * (q - q_d)
         return inverse(q, dq, demanded), {}
 
-    settings = {"rate": pole}
-    return Controller("computed torque", robot, torque, period=positive("period", period), settings=settings)
+    def program() -> Function:
+        graph = Graph()
+        q, dq, q_d, dq_d, ddq_d = _inputs(graph, robot)
+        errors = zip(q, dq, q_d, dq_d, ddq_d)
+        demanded = [a - 2 * pole * (v - w) - pole**2 * (x - y) for x, v, y, w, a in errors]
+        values = [float(value) for value in without_unknowns(robot, "inverse_dynamics", robot.values)]
+        tau = build(robot, "inverse_dynamics", {"q": q, "dq": dq, "ddq": demanded}, values)
+        return graph.function("control_step", {"tau": tau})
+
+    return Controller(
+        "computed torque", robot, torque, period=positive("period", period), settings={"rate": pole}, program=program
+    )
 
 
 def pd_gravity(robot: Robot, *, gain: ArrayLike, rate: float, period: float = 1e-3) -> Controller:
@@ -51,5 +66,21 @@ def pd_gravity(robot: Robot, *, gain: ArrayLike, rate: float, period: float = 1e
         q_d, dq_d, _ = reference
         return gravity(q) - stiffness * (q - q_d) - damping * (dq - dq_d), {}
 
+    def program() -> Function:
+        graph = Graph()
+        q, dq, q_d, dq_d, _ = _inputs(graph, robot)
+        values = [float(value) for value in without_unknowns(robot, "gravity_torque", robot.values)]
+        hold = build(robot, "gravity_torque", {"q": q}, values)
+        errors = zip(hold, q, dq, q_d, dq_d, stiffness.tolist(), damping.tolist())
+        tau = [g - k * (x - y) - b * (v - w) for g, x, v, y, w, k, b in errors]
+        return graph.function("control_step", {"tau": tau})
+
     settings = {"gain": stiffness.tolist(), "rate": rate}
-    return Controller("PD with gravity", robot, torque, period=positive("period", period), settings=settings)
+    return Controller(
+        "PD with gravity", robot, torque, period=positive("period", period), settings=settings, program=program
+    )
+
+
+def _inputs(graph: Graph, robot: Robot) -> list[list[Scalar]]:
+    """Return q, dq and the reference as inputs of a recorded step."""
+    return [list(graph.inputs(name, robot.n)) for name in ("q", "dq", "q_d", "dq_d", "ddq_d")]
