@@ -430,3 +430,15 @@ def test_realizability_is_the_pseudo_inertia() -> None:
         assert report.realizable == (smallest >= 0)
         assert report.smallest_eigenvalue == pytest.approx(smallest)
         assert bool(report.reason) == (smallest < 0)
+
+
+def test_drives_are_coupled_by_name() -> None:
+    robot = md.load("puma4").with_drives(rotor_inertia=True, coupling={"joint4": {"joint3": 0.5}})
+    assert robot.joints[3].drive.coupling == (("joint3", 0.5),)
+    assert robot.joints[2].drive.coupling == ()
+    Y = md.regressor(robot, np.zeros(4), np.zeros(4), np.array([0.0, 0.0, 2.0, 3.0]))
+    np.testing.assert_allclose(Y[:, robot.parameter_names.index("Ia4")], [0, 0, 0.5 * (3 + 1), 3 + 1])
+    with pytest.raises(md.MinidynError, match="did you mean 'joint4'"):
+        robot.with_drives(coupling={"jiont4": {"joint3": 1.0}})
+    with pytest.raises(md.MinidynError, match="coupling of joint 'joint4'"):
+        robot.with_drives(coupling={"joint4": {"jiont3": 1.0}})

@@ -181,7 +181,7 @@ def _consistent(
     from minidyn.identify.weight import choose_weight
 
     # weights below assume residuals of unit variance and independent rows: divide by the memory of the residuals
-    R, z, _ = found.problem.weighted(found.sigma)
+    R, z, rest = found.problem.weighted(found.sigma)
     memory = max(1.0, settings["block_seconds"] / 10 / _step(recording)) if _step(recording) > 0 else 1.0
     R, z = R / np.sqrt(memory), z / np.sqrt(memory)
     known: Array | None = None
@@ -196,7 +196,7 @@ def _consistent(
         weight, curve = choose_weight(robot, base, folds, known)
         settings["prior_weight"] = weight
         settings["prior_curve"] = [[float(a), float(b)] for a, b in curve]
-    result = make_consistent(robot, base, R, z, prior=known, weight=weight)
+    result = make_consistent(robot, base, R, z, prior=known, weight=weight, rss=rest / memory)
     notices += list(result.notices)
     settings["misfit_increase"] = float(result.misfit - result.misfit_before)
     return np.asarray(base.matrix @ result.phi, dtype=float), np.asarray(result.phi, dtype=float)

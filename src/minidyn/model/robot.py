@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,62 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.errors import DescriptionError, ShapeError, UnknownName
-from minidyn.model import inertia as _inertia
-from minidyn.model.drives import Drive, friction_symbols
 from minidyn.model.formula import Formula
-from minidyn.model.geometry import Steps, matrix_of, steps_from_matrix
-from minidyn.model.inertia import Realizability
+from minidyn.model.geometry import Steps, matrix_of
 from minidyn.model.joint import Frame, Joint, Loop
+from minidyn.model.link import Link
 from minidyn.model.parameters import Layout
 
 __all__ = ["Link", "Robot", "formula_names"]
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Link:
-    """A moving body: its name and ten inertial parameters (NaN where unknown).
-
-    Attributes:
-        name: Link name.
-        joint: Name of the joint that carries it.
-        frames: Names of the links that fixed joints merged into it.
-        parameters: XX XY XZ YY YZ ZZ MX MY MZ M (10,), in the link's frame, inertia about its origin.
-    """
-
-    name: str
-    joint: str
-    frames: tuple[str, ...]
-    parameters: Array
-
-    @property
-    def mass(self) -> float:
-        """Mass, kg."""
-        return float(self.parameters[9])
-
-    @property
-    def com(self) -> Array:
-        """Centre of mass in the link's frame (3,), m."""
-        return _inertia.to_body(self.parameters)[1]
-
-    @property
-    def inertia(self) -> Array:
-        """Inertia about the centre of mass, axes parallel to the link's frame (3, 3), kg m²."""
-        return _inertia.to_body(self.parameters)[2]
-
-    @property
-    def pseudo_inertia(self) -> Array:
-        """Pseudo-inertia (4, 4): positive semidefinite exactly where some body has these parameters."""
-        return _inertia.to_pseudo_inertia(self.parameters)
-
-    @property
-    def realizability(self) -> Realizability:
-        """Whether some rigid body can have these parameters, and why not."""
-        return _inertia.realizability(self.parameters)
-
-    def __repr__(self) -> str:
-        return f"Link({self.name!r}, mass={self.mass:.6g})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,6 +240,7 @@ class Robot:
         rotor_inertia: bool | Iterable[str] | None = None,
         friction: Iterable[str] | str | None = None,
         sign_width: ArrayLike | None = None,
+        coupling: Mapping[str, Mapping[str, float]] | None = None,
     ) -> Robot:
         """Return the robot with other drive terms switched on; None keeps what it has.
 
@@ -295,38 +248,12 @@ class Robot:
             rotor_inertia: All joints (True), none (False), or the named ones.
             friction: Terms for all joints; () for none.
             sign_width: Speed over which Coulomb friction turns round, one for all joints or one for each of `joints`.
+            coupling: {joint: {other joint: coefficient}}: drives that other joints turn, too, as in a wrist whose last
+                motor also feels the joint before; drives that are not named keep theirs.
         """
-        every = {joint.name for joint in self.joints}
-        with_rotor: set[str] | None = None
-        if rotor_inertia is not None:
-            if isinstance(rotor_inertia, bool):
-                with_rotor = every if rotor_inertia else set()
-            else:
-                with_rotor = set([rotor_inertia] if isinstance(rotor_inertia, str) else rotor_inertia)
-                for joint_name in with_rotor - every:
-                    raise UnknownName("joint", joint_name, every)
-        terms = None if friction is None else friction_symbols(friction)
-        widths = None if sign_width is None else self._widths(sign_width)
+        from minidyn.model.variations import with_drives
 
-        def change(joint: Joint) -> Drive:
-            if joint.kind == "fixed":
-                return joint.drive
-            return replace(
-                joint.drive,
-                rotor_inertia=joint.drive.rotor_inertia if with_rotor is None else joint.name in with_rotor,
-                friction=joint.drive.friction if terms is None else terms,
-                sign_width=joint.drive.sign_width if widths is None else widths[joint.name],
-            )
-
-        return self._with_joints(lambda joint: replace(joint, drive=change(joint)))
-
-    def _widths(self, sign_width: ArrayLike) -> dict[str, float]:
-        values = np.asarray(sign_width, dtype=float)
-        if values.shape not in ((), (len(self.joints),)) or not np.all((values >= 0) & np.isfinite(values)):
-            raise ShapeError(
-                f"sign_width: expected a speed, or one for each of {len(self.joints)} joints, got {sign_width!r}"
-            )
-        return dict(zip((joint.name for joint in self.joints), np.broadcast_to(values, len(self.joints)).tolist()))
+        return with_drives(self, rotor_inertia, friction, sign_width, coupling)
 
     def open_loops(self) -> Robot:
         """Return the tree without its loops: every passive joint becomes an independent one."""
@@ -352,40 +279,14 @@ class Robot:
             link: Link or frame that carries the load; None: the last link.
             name: Name of the load.
         """
-        index, steps = self.find_frame(link)
-        if index < 0:
-            raise DescriptionError(f"a load on the base {link!r} does not move; name a moving link")
-        if placement is not None:
-            steps = (*steps, *steps_from_matrix(placement, f"placement of {name!r}"))
-        if parameters is None:
-            ten = np.full(10, np.nan)
-        elif isinstance(parameters, Mapping):
-            from minidyn.model.mdh import body_parameters
+        from minidyn.model.variations import with_load
 
-            ten = body_parameters(parameters, f"load {name!r}")
-        else:
-            ten = np.asarray(parameters, dtype=float)
-            if ten.shape != (10,):
-                raise ShapeError(f"load {name!r}: expected 10 parameters XX ... M, got shape {ten.shape}")
-        taken = {joint.name for joint in self.joints} | {*self.link_names, self.base_name}
-        taken |= {frame.name for frame in self.frames}
-        unique = name
-        while unique in taken:
-            unique += "_"
-        return replace(
-            self,
-            joints=(*self.joints, Joint(unique, "fixed", index, steps)),
-            link_names=(*self.link_names, unique),
-            values=np.concatenate([self.values, ten]),
-        )
+        return with_load(self, placement, parameters, link, name)
 
     def _with_joints(self, change: Callable[[Joint], Joint]) -> Robot:
-        """Change each joint, carrying over the values of the columns that remain; new ones are unknown."""
-        joints = tuple(change(joint) for joint in self.joints)
-        layout = Layout.of(joint.drive for joint in joints)
-        old = self.layout
-        values = [self.values[old.index(name)] if name in old else math.nan for name in layout.names]
-        return replace(self, joints=joints, values=np.array(values))
+        from minidyn.model.variations import with_joints
+
+        return with_joints(self, change)
 
     # ---------------------------------------------------------------- identity
 
