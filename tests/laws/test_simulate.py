@@ -188,3 +188,24 @@ def test_the_regressor_is_a_plant_of_its_own() -> None:
     np.testing.assert_allclose(runs[1].q, runs[0].q, atol=1e-11)
     with pytest.raises(md.MinidynError, match="did you mean 'regressor'"):
         simulate(robot, law, motion, 0.1, plant="regresor")
+
+
+def test_any_callable_is_a_trajectory() -> None:
+    robot = md.load("two_link")
+    law = control.computed_torque(robot, rate=10)
+
+    def plain(t):
+        if t < 0.05:
+            return [0.1, 0.2], [0.0, 0.0], [0.0, 0.0]
+        return np.array([0.1 * np.cos(t - 0.05), 0.2]), np.array([-0.1 * np.sin(t - 0.05), 0]), np.zeros(2)
+
+    def transposed(t):  # rows of joints where times are given, as a formula written for one time makes them
+        return np.array([0.1 * np.cos(t), 0.2 + 0 * t]), np.array([-0.1 * np.sin(t), 0 * t]), np.array([0 * t, 0 * t])
+
+    for trajectory in (plain, transposed):
+        for duration in (0.001, 0.1):  # two samples of two joints fit either way
+            run = simulate(robot, law, trajectory, duration, check=True)
+            expected = [trajectory(float(t))[0] for t in run.t]
+            np.testing.assert_allclose(run.telemetry["q_d"], expected)
+    with pytest.raises(md.MinidynError, match="each of shape"):
+        simulate(robot, law, lambda t: (np.zeros(2), np.zeros(2), np.zeros(3)), 0.1, q0=[0, 0], dq0=[0, 0])

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.dynamics.kernel import compile_kernel
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.experiment.recording import Recording
-from minidyn.experiment.trajectory import Trajectory, hold
+from minidyn.experiment.trajectory import Trajectory, along, hold
 from minidyn.model.inertia import transform
 from minidyn.model.robot import Robot
 
@@ -110,7 +110,7 @@ def simulate(
     measured_q = _quantised(log["q_true"] + noise * rng.normal(size=log["q_true"].shape), resolution)
     measured_dq = log["dq_true"] + velocity_noise * rng.normal(size=log["dq_true"].shape)
     measured_tau = log["tau"] + torque_noise * rng.normal(size=log["tau"].shape)
-    q_d, dq_d, _ = setup.trajectory(log["t"])
+    q_d, dq_d, _ = along(setup.trajectory, log["t"], robot.n)
     telemetry = {"q_true": log["q_true"], "dq_true": log["dq_true"], "q_d": q_d, "dq_d": dq_d}
     telemetry["error"] = log["q_true"] - q_d
     notices: list[str] = []
@@ -158,7 +158,7 @@ def simulate_batch(
     limit = np.inf if torque_limit is None else np.asarray(torque_limit, dtype=float)
     forward = _plants(robot, "minidyn", None, threads)
     log = _run(setup, rng, 0.0, noise, velocity_noise, limit, forward, np.inf)
-    q_d, dq_d, _ = setup.trajectory(log["t"])
+    q_d, dq_d, _ = along(setup.trajectory, log["t"], robot.n)
     recordings = []
     for run in range(len(setup.q0)):
         q, dq, tau = (log[name][:, run] for name in ("q_true", "dq_true", "tau"))
@@ -278,7 +278,11 @@ def _run(
     log["estimate"] = np.empty((count if setup.log_estimates else 1, *estimate.shape))
     times = np.asarray(dt * np.arange(count), dtype=float)
     log["t"] = times
-    references = tuple(np.asarray(part) for part in setup.trajectory(times))
+    between = (count, *(1,) * len(batch), shape[-1])  # every run of a batch follows the same reference
+    q_d, dq_d, ddq_d = (
+        np.broadcast_to(part.reshape(between), (count, *shape)) for part in along(setup.trajectory, times, shape[-1])
+    )
+    limited = bool(np.any(np.isfinite(limit)))
     tau, ddq = np.zeros(shape), np.zeros(shape)
     for k in range(count):
         t = float(times[k])
@@ -296,22 +300,18 @@ def _run(
             past = max(0, k - setup.lag)
             seen = Measurement(
                 t,
-                _quantised(log["q_true"][past] + noise * rng.normal(size=shape), resolution),
-                log["dq_true"][past] + velocity_noise * rng.normal(size=shape),
+                _quantised(_blurred(log["q_true"][past], noise, rng), resolution),
+                _blurred(log["dq_true"][past], velocity_noise, rng),
                 log["ddq"][past - 1] if past else np.zeros(shape),
             )
-            now = (
-                np.broadcast_to(references[0][k], shape),
-                np.broadcast_to(references[1][k], shape),
-                np.broadcast_to(references[2][k], shape),
-            )
-            estimate, tau, _ = controller(estimate, seen, now)
-            tau = np.clip(tau, -limit, limit)
+            estimate, tau, _ = controller(estimate, seen, (q_d[k], dq_d[k], ddq_d[k]))
+            if limited:
+                tau = np.clip(tau, -limit, limit)
             ddq = plant(q, dq, tau)
         else:
             ddq = plant(q, dq, tau)
         log["ddq"][k], log["tau"][k] = ddq, tau
-        if not np.all(np.isfinite(ddq)):
+        if not np.isfinite(ddq).all():
             raise MinidynError(f"simulate: accelerations became infinite at t = {t:.4g} s; {_likely_cause(setup)}")
         if k == count - 1:
             break
@@ -448,6 +448,10 @@ def _adaptive_step(plant: Any, q: Array, dq: Array, tau: Array, dt: float) -> tu
     return end[:n].copy(), end[n:].copy()
 
 
+def _blurred(values: Array, deviation: float, rng: np.random.Generator) -> Array:
+    return values if deviation == 0 else values + deviation * rng.normal(size=values.shape)
+
+
 def _quantised(values: Array, resolution: float) -> Array:
     return values if resolution == 0 else np.round(values / resolution) * resolution
 
@@ -462,7 +466,7 @@ def _check(setup: _Setup, log: dict[str, Array], telemetry: dict[str, Array], pa
     if payload is not None:
         parts.append((payload.on(robot), times >= payload.time))
     if controller.lyapunov is not None:
-        reference = setup.trajectory(times)
+        reference = along(setup.trajectory, times, robot.n)
         value, rises = np.empty(len(times)), np.zeros(0, dtype=int)
         for true, part in parts:
             there = tuple(np.broadcast_to(signal, q.shape)[part] for signal in reference)

@@ -1,6 +1,7 @@
 """Trajectories: callables t -> (q, dq, ddq). Built in: hold, quintic, Fourier series, sampled.
 
-Anything that takes a time, or an array of times (N,), and returns three arrays (..., n) is a trajectory.
+Anything that takes a time and returns three arrays (n,) is a trajectory; one that also takes an array of times (N,) and
+returns arrays (N, n) is a quick one.
 """
 
 from __future__ import annotations
@@ -14,11 +15,42 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.errors import MinidynError, ShapeError
 from minidyn.model.robot import Robot
 
-__all__ = ["Fourier", "Trajectory", "fourier", "hold", "quintic", "sampled"]
+__all__ = ["Fourier", "Trajectory", "along", "fourier", "hold", "quintic", "sampled"]
 
 Array = NDArray[np.float64]
 State = tuple[Array, Array, Array]
 Trajectory = Callable[[ArrayLike], State]
+
+
+def along(trajectory: Trajectory, t: ArrayLike, n: int) -> State:
+    """Return a trajectory at times (N,) as three arrays (N, n), whether it takes arrays of times or single ones only.
+
+    Raises:
+        ShapeError: It does not return three arrays (n,) at a time.
+    """
+    times = np.asarray(t, dtype=float)
+    looked_at = sorted({0, len(times) // 2, len(times) - 1})
+    single = {k: _at(trajectory, float(times[k]), n) for k in looked_at}
+    try:
+        position, speed, acceleration = (np.asarray(part, dtype=float) for part in trajectory(times))
+    except (TypeError, ValueError, IndexError):
+        pass  # it takes one time only: `if t < 1`, or rows of unlike lengths
+    else:
+        parts = (position, speed, acceleration)
+        if all(part.shape == (len(times), n) for part in parts) and all(
+            np.allclose(part[k], one, rtol=1e-9, atol=1e-12) for k in looked_at for part, one in zip(parts, single[k])
+        ):
+            return parts
+    states = [_at(trajectory, float(time), n) for time in times]
+    return np.array([x for x, _, _ in states]), np.array([v for _, v, _ in states]), np.array([a for _, _, a in states])
+
+
+def _at(trajectory: Trajectory, t: float, n: int) -> State:
+    found = tuple(np.asarray(part, dtype=float) for part in trajectory(t))
+    if len(found) != 3 or any(part.shape != (n,) for part in found):
+        shapes = ", ".join(str(part.shape) for part in found)
+        raise ShapeError(f"trajectory: expected (q, dq, ddq), each of shape ({n},), at t = {t:g}; got {shapes}")
+    return found[0], found[1], found[2]
 
 
 def hold(q: ArrayLike) -> Trajectory:
