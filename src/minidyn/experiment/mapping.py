@@ -140,12 +140,14 @@ class Conversion:
 
     def apply(self, signal: str, raw: Array) -> Array:
         """Return a signal (N, n) in SI on the joint side."""
-        values = raw * self.scale[signal]
+        plain = np.all(self.scale[signal] == 1)
+        values = raw if plain else raw * self.scale[signal]
         matrix = self.torque if signal == "tau" else self.motion
         if matrix is not None and signal in self.on_motor:
             values = values @ matrix.T
-        values = values * self.sign
-        return values + self.offset if signal == "q" else values
+        if np.any(self.sign != 1):
+            values = values * self.sign
+        return values + self.offset if signal == "q" and np.any(self.offset) else values
 
 
 def conversion(given: SignalMap, joints: Sequence[str], robot: Robot | None) -> Conversion:

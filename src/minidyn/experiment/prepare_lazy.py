@@ -16,7 +16,7 @@ from minidyn.experiment.segments import segments
 
 __all__ = ["prepare_on_disk"]
 
-_LOOK = 1 << 18  # samples of each run that settle rate and cut-off
+_LOOK = 1 << 16  # samples of each run that settle rate and cut-off
 _SHORTEST = 20
 
 

@@ -65,7 +65,7 @@ class ParquetTable:
 
         self.path = path
         try:
-            with parquet.ParquetFile(path) as file:
+            with parquet.ParquetFile(path, pre_buffer=False) as file:
                 schema, self._rows = file.schema_arrow, file.metadata.num_rows
                 lists = [field.name for field in schema if _is_list(field.type)]
                 first = next(file.iter_batches(1, columns=lists), None) if lists and self._rows else None
@@ -101,7 +101,7 @@ class ParquetTable:
         stop = self.count() if end is None else min(end, self.count())
         wanted = list(dict.fromkeys(self._source[name][0] for name in names))
         try:
-            with parquet.ParquetFile(self.path) as file:
+            with parquet.ParquetFile(self.path, pre_buffer=False) as file:
                 groups, row, skipped = [], 0, 0
                 for group in range(file.num_row_groups):
                     rows = file.metadata.row_group(group).num_rows

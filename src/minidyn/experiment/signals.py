@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage, signal
+from scipy import signal
 
 __all__ = ["Band", "choose_cutoff", "derivatives", "lowpass", "moving_part", "spikes"]
 
@@ -139,16 +139,15 @@ def spikes(values: Array, threshold: float) -> NDArray[np.bool_]:
     found = np.zeros(values.shape, dtype=bool)
     if len(values) < 9:
         return found
-    around = np.pad(values, ((3, 3), (0, 0)), mode="edge")
-    median = np.median(np.lib.stride_tricks.sliding_window_view(around, 7, axis=0), axis=-1)
     cubic = np.zeros_like(values)
-    cubic[2:-2] = values[2:-2] - (4 * (values[1:-3] + values[3:-1]) - values[:-4] - values[4:]) / 6
-    scale = 1.4826 * np.median(np.abs(cubic), axis=0)
-    least = 1e-4 * np.ptp(values, axis=0)
-    deviation = np.minimum(np.abs(cubic), np.abs(values - median))
-    found[:] = deviation > threshold * np.maximum(scale, least)
-    largest = ndimage.maximum_filter1d(np.abs(cubic), 5, axis=0)  # a spike bends the cubics of its neighbours, too
-    return found & (np.abs(cubic) >= 0.999 * largest)
+    cubic[2:-2] = np.abs(values[2:-2] - (4 * (values[1:-3] + values[3:-1]) - values[:-4] - values[4:]) / 6)
+    limit = threshold * np.maximum(1.4826 * np.median(cubic, axis=0), 1e-4 * np.ptp(values, axis=0))
+    for row, joint in np.argwhere(cubic > limit):  # few: the median is only taken there
+        around = values[max(row - 3, 0) : row + 4, joint]
+        largest = cubic[max(row - 2, 0) : row + 3, joint].max()  # a spike bends the cubics of its neighbours, too
+        apart = abs(values[row, joint] - np.median(around)) > limit[joint]
+        found[row, joint] = apart and cubic[row, joint] >= 0.999 * largest
+    return found
 
 
 def moving_part(dq: Array, rate: float) -> tuple[int, int]:
