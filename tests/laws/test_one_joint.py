@@ -55,8 +55,12 @@ def wrist_arm(seed: int = 0) -> Robot:
 def test_equations_are_rows_of_the_base_regressor() -> None:
     """Algorithm 1 and (56)-(61) against the recursion of Newton and Euler, any frames and drives."""
     rows = 0
+    lift = Robot.from_mdh(
+        "PR", friction=["offset"], rotor_inertia=True
+    )  # the rotor joins the mass, its weight the offset
+    assert md.base_parameters(lift, method="mlc").names[:2] == ("m1", "Fo1")
     for seed in range(count(8, 300)):
-        for robot in (chain_of_seed(seed, drives=seed % 2 == 0), any_frames(seed)):
+        for robot in (chain_of_seed(seed, drives=seed % 2 == 0), any_frames(seed), lift):
             try:
                 equations = Equations.of(robot, "test")
             except Unsupported:
@@ -115,6 +119,13 @@ def test_plans_of_known_robots(name: str) -> None:
         assert step.span == pytest.approx((q[:, step.index].min(), q[:, step.index].max()), abs=1e-3)
     again = md.one_joint_plan(robot.with_parameters(None))
     assert json.dumps(again.to_json()) == json.dumps(plan.to_json())
+
+
+def test_the_first_rotational_joint_shows_most() -> None:
+    """A joint that slides before it would show first moments too, but is asked for its mass alone."""
+    robot = Robot.from_mdh("PRRR", [0.3, 0.4, 0.9, -0.8], [0.1, 0.2, 0.3, 0.1], [0.0, 0.1, 0.2, 0.3])
+    plan = md.one_joint_plan(robot)
+    assert {step.joint: step.yields for step in plan.steps} == {"joint1": ("m1",), "joint2": plan.base.names[1:]}
 
 
 def test_narrow_limits_are_kept_and_told() -> None:
@@ -213,11 +224,37 @@ def test_errors_are_carried_on() -> None:
         noise[:, -1] = 0.3 * rng.normal(size=shape[0])
         return noise
 
-    scores = _scores(robot, last, 60, 60)
-    names = md.one_joint_plan(robot).base.names
+    plan = md.one_joint_plan(robot)
+    found = md.identify_one_joint(robot, [record(robot, step, 60, last) for step in plan.steps])
+    sigmas = [body.sigma for body in found.bodies]
+    assert max(sigmas[:-1]) < 1e-9  # their own torques are quiet
+    assert sigmas[-1] == pytest.approx(0.3, rel=0.2)
+    scores = _scores(robot, last, 60, 60, plan)
+    names = plan.base.names
     before = [k for k, name in enumerate(names) if "4" not in name]
     spread = np.sqrt(np.mean(scores[:, before] ** 2))
     assert 0.8 < spread < 1.2
+
+
+def test_covariance_holds_between_joints_too() -> None:
+    """Errors of a joint make up for those behind it: torques are known better than constants one by one."""
+    robot = wrist_arm()
+    steps = md.one_joint_plan(robot).steps
+    scores = []
+    for seed in range(30):
+        white = _white(0.2, seed)
+
+        def noise(shape: tuple[int, ...], white: Noise = white) -> Array:
+            return white(shape) * np.array([0.1, 0.1, 0.1, 1.0])  # so that what is carried on is large
+
+        runs = [record(robot, step, 100, noise) for step in steps]
+        found = md.identify_one_joint(robot, runs)
+        Y = md.base_regressor(robot, found.base, runs[0].q, runs[0].dq, runs[0].ddq)[:, :-1].reshape(
+            -1, found.base.rank
+        )
+        std = np.sqrt(np.einsum("ka,ab,kb->k", Y, found.covariance, Y))
+        scores.append(Y @ (found.beta - found.base.values()) / std)
+    assert 0.8 < np.sqrt(np.mean(np.square(scores))) < 1.2
 
 
 def test_correlated_noise_is_believed() -> None:

@@ -162,8 +162,8 @@ def identify_one_joint(robot: Robot, runs: Recording | Sequence[Recording]) -> O
         residual = tau - A @ beta[own] - B @ beta[behind]
         carried = -inverse @ B
         known = P[np.ix_(behind, behind)]
-        variance = _variance(residual, len(own), B + A @ carried, known)
-        memory = _memory(residual, [len(run.q) for run in used])
+        variance, noise = _noise(residual, rows, len(own))
+        memory = _memory(noise, [len(run.q) for run in used])
         P[np.ix_(own, own)] = carried @ known @ carried.T + memory * variance * inverse @ inverse.T
         P[np.ix_(own, behind)] = carried @ known
         P[np.ix_(behind, own)] = P[np.ix_(own, behind)].T
@@ -260,21 +260,26 @@ def _missing(label: str, names: Sequence[str]) -> str:
     )
 
 
-def _variance(residual: Array, unknowns: int, felt: Array, known: Array) -> float:
-    """Variance of a torque's noise, without what errors of the joints behind leave in the residual.
+def _noise(residual: Array, rows: Array, unknowns: int) -> tuple[float, Array]:
+    """Return (variance of a torque's noise, the part of the residual (N,) that is noise alone).
+
+    Errors of the joints behind are in the residual too, but only in directions that their columns span; what lies
+    outside is noise. Few samples may leave nothing outside: then the whole residual counts, which is too much.
 
     Args:
         residual: (N,).
-        unknowns: Number of constants fitted to it.
-        felt: How an error of the known constants shows in the residual (N, k).
-        known: Their covariance (k, k).
+        rows: Coefficients (N, b) of all constants.
+        unknowns: Number of constants fitted.
     """
-    left = len(residual) - unknowns
-    if left < 1:
-        return float("nan")
-    total = float(residual @ residual)
-    behind = float(np.einsum("nk,kl,nl->", felt, known, felt)) if felt.size else 0.0
-    return max(total - behind, 0.1 * total) / left if np.isfinite(behind) else float("nan")
+    scale = np.linalg.norm(rows, axis=0)
+    full = rows[:, scale > 0] / scale[scale > 0]
+    explained, _, rank, _ = np.linalg.lstsq(full, residual, rcond=1e-10)
+    over = len(residual) - int(rank)
+    if over > 0:
+        alone = residual - full @ explained
+        return float(alone @ alone) / over, alone
+    over = len(residual) - unknowns
+    return (float(residual @ residual) / over if over > 0 else float("nan")), residual
 
 
 def _memory(residual: Array, lengths: Sequence[int]) -> float:
