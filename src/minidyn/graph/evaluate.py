@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -11,7 +12,9 @@ from numpy.typing import ArrayLike
 from minidyn.errors import ShapeError
 from minidyn.graph.function import Function
 
-__all__ = ["batch_shape", "evaluate", "operations", "run_tape"]
+__all__ = ["batch_shape", "evaluate", "evaluate_in_blocks", "operations", "run_tape"]
+
+_BLOCK = 16_000_000  # values of all steps and samples that are kept at a time: 128 MB
 
 
 def evaluate(function: Function, *inputs: ArrayLike) -> Any:
@@ -37,6 +40,28 @@ def evaluate(function: Function, *inputs: ArrayLike) -> Any:
             array[..., k] = value
         results.append(array.reshape(batch + result.shape))
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def evaluate_in_blocks(function: Function, *inputs: ArrayLike) -> Any:
+    """As `evaluate`, a block of samples at a time: values between the steps of a large function fill memory."""
+    arrays = [np.asarray(array, dtype=np.float64) for array in inputs]
+    batch = batch_shape(function, [array.shape for array in arrays])
+    count = math.prod(batch)
+    block = max(1, _BLOCK // max(1, len(function.tape)))
+    if count <= block:
+        return evaluate(function, *arrays)
+    rows = [
+        array if argument.uniform else np.broadcast_to(array, (*batch, argument.size)).reshape(count, argument.size)
+        for argument, array in zip(function.arguments, arrays)
+    ]
+    results = [np.empty((count, *result.shape)) for result in function.results]
+    for begin in range(0, count, block):
+        part = slice(begin, begin + block)
+        found = evaluate(function, *(a if arg.uniform else a[part] for arg, a in zip(function.arguments, rows)))
+        for result, values in zip(results, found if isinstance(found, tuple) else (found,)):
+            result[part] = values
+    shaped = tuple(r.reshape(batch + described.shape) for r, described in zip(results, function.results))
+    return shaped[0] if len(shaped) == 1 else shaped
 
 
 def operations(numpy: Any) -> dict[str, Callable[..., Any]]:

@@ -9,6 +9,6 @@ batch), `single` (one sample), `dispatch` and `builtin` (calls without Python in
 from __future__ import annotations
 
 from minidyn.graph.native.builtin import called_by
-from minidyn.graph.native.kernel import NativeFunction, compile_function
+from minidyn.graph.native.kernel import NativeFunction, compile_function, is_compiled
 
-__all__ = ["NativeFunction", "called_by", "compile_function"]
+__all__ = ["NativeFunction", "called_by", "compile_function", "is_compiled"]

@@ -56,7 +56,9 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-_KEPT: list[_MethodDef] = []  # must outlive their builtins, whose end cannot be observed
+@cache  # must outlive its builtins, whose end cannot be observed; functions have few different names
+def _method(name: str) -> _MethodDef:
+    return _MethodDef(name.encode(), _dispatcher().addresses["dispatch"], _FASTCALL_KEYWORDS, None)
 
 
 def make_builtin(
@@ -88,12 +90,10 @@ def make_builtin(
         record[at + 1 : at + 1 + len(result.shape)] = result.shape
         at += 1 + len(result.shape)
     record[:head] = words
-    method = _MethodDef(function.name.encode(), _dispatcher().addresses["dispatch"], _FASTCALL_KEYWORDS, None)
-    _KEPT.append(method)
     new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
         ("PyCFunction_NewEx", ctypes.pythonapi)
     )
-    builtin: Callable[..., Any] = new(ctypes.addressof(method), (general, record), None)
+    builtin: Callable[..., Any] = new(ctypes.addressof(_method(function.name)), (general, record), None)
     return builtin, record
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -20,9 +21,13 @@ from minidyn.graph.native.single import single_text
 from minidyn.graph.native.text import FOOTER
 from minidyn.graph.native.threads import run_split
 
-__all__ = ["NativeFunction", "compile_function"]
+__all__ = ["NativeFunction", "compile_function", "is_compiled"]
 
-_CACHE: dict[tuple[str, int], NativeFunction] = {}
+_CACHE: dict[tuple[str, int], NativeFunction] = {}  # the one used longest ago first
+_REMEMBERED = (
+    128  # machine code takes one to a few MB a function: a study over thousands of robots must not fill memory
+)
+_LOCK = threading.Lock()
 _WORTH_SPLITTING = 2_000_000  # tape steps times samples a piece must have: about 0.1 ms of work
 
 _ROWS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 3)
@@ -31,7 +36,7 @@ _SINGLE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 def compile_function(function: Function, *, width: int | None = None) -> NativeFunction:
-    """Return the function compiled for this machine; the same function is compiled once per process.
+    """Return the function compiled for this machine; the same function is compiled once while it is in use.
 
     Args:
         function: What to compile.
@@ -42,10 +47,20 @@ def compile_function(function: Function, *, width: int | None = None) -> NativeF
     if lanes not in (1, 2, 4, 8):
         raise ValueError(f"width is {width!r}, expected 1, 2, 4, 8 or None")
     key = function.fingerprint, lanes
-    native = _CACHE.get(key)
-    if native is None:
-        native = _CACHE.setdefault(key, NativeFunction(function, lanes))
+    with _LOCK:
+        native = _CACHE.pop(key, None)
+        if native is None:
+            native = NativeFunction(function, lanes)
+            while len(_CACHE) >= _REMEMBERED:  # who still holds one keeps it
+                del _CACHE[next(iter(_CACHE))]
+        _CACHE[key] = native
     return native
+
+
+def is_compiled(function: Function) -> bool:
+    """Whether machine code for the function is in memory: calling it costs no compilation."""
+    native = _CACHE.get((function.fingerprint, host().width))
+    return native is not None and not {"code", "single_code"}.isdisjoint(vars(native))
 
 
 class NativeFunction:
