@@ -252,6 +252,18 @@ def test_shapes_nan_and_out() -> None:
         md.inverse_dynamics(robot, q, dq[:4], ddq)
     with pytest.raises(ShapeError, match="real"):
         md.gravity_torque(robot, q + 0j)
+    with pytest.raises(ShapeError, match="not an array"):
+        md.gravity_torque(robot, [[1.0, 2.0], [3.0]])
+    for wrong in (np.zeros((6, 2), dtype=np.float32), np.zeros((6, 2)).tolist(), "out"):
+        with pytest.raises(ShapeError, match="out"):
+            md.inverse_dynamics(robot, q, dq, ddq, out=wrong)  # type: ignore[arg-type]
+    out.setflags(write=False)
+    with pytest.raises(ShapeError, match="read-only"):
+        md.inverse_dynamics(robot, q, dq, ddq, out=out)
+    assert [part.shape for part in md.energy(robot, q[0], dq[0])] == [(), ()]
+    rates = dq.copy()
+    rates[1, 0] = np.inf  # no warning: NaN passes through as in kernels
+    assert np.isnan(md.coriolis_matrix(robot, q, rates)[1]).any()
 
 
 def test_out_of_reach_is_told() -> None:

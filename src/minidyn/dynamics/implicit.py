@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from minidyn.dynamics.record import WHAT
 from minidyn.errors import ShapeError, Unsupported
+from minidyn.graph.function import Argument, Result
+from minidyn.graph.native.arrays import check_out, take_argument
 from minidyn.model.loops import loop_jacobian, solve_loops
 from minidyn.model.robot import Robot
 
@@ -54,30 +57,26 @@ def implicit_call(
         )
     states, batch = _rows(robot, what, arrays)
     known = np.asarray(np.isfinite(states[0]).all(axis=-1))
-    closed = _Closed.solve(robot, [part[known] for part in states], parameters, base, link)
-    found = compute(closed)
+    with np.errstate(all="ignore"):  # NaN and infinity in speeds pass through, as in kernels
+        closed = _Closed.solve(robot, [part[known] for part in states], parameters, base, link)
+        found = compute(closed)
     results = []
     for part in found if isinstance(found, tuple) else (found,):
         full = np.full((len(known), *part.shape[1:]), np.nan)
         full[known] = part
-        results.append(full.reshape(*batch, *part.shape[1:]))
-    if out is not None:
-        for target, value in zip(out if isinstance(out, tuple | list) else (out,), results):
-            if np.shape(target) != value.shape:
-                raise ShapeError(f"{what}: out has shape {np.shape(target)}, expected {value.shape}")
-            target[...] = value
-        return out
-    return tuple(results) if isinstance(found, tuple) else results[0]
+        results.append(full.reshape((*batch, *part.shape[1:])))
+    if out is None:
+        return tuple(results) if isinstance(found, tuple) else results[0]
+    described = tuple(Result("result", value.shape[len(batch) :]) for value in results)
+    for target, value in zip(check_out(out, described, batch, what), results):
+        target[...] = value
+    return out
 
 
 def _rows(robot: Robot, what: str, arrays: tuple[ArrayLike, ...]) -> tuple[list[Array], tuple[int, ...]]:
     """Return the arrays as rows (N, n), and the leading shape they had together."""
-    states = [np.asarray(array) for array in arrays]
-    for array in states:
-        if array.dtype.kind not in "fiub":
-            raise ShapeError(f"{what}: dtype {array.dtype}, expected real numbers")
-        if array.ndim == 0 or array.shape[-1] != robot.n:
-            raise ShapeError(f"{what}: got shape {array.shape}, expected (..., {robot.n})")
+    names = WHAT[what].arguments
+    states = [take_argument(array, Argument(name, robot.n), what) for name, array in zip(names, arrays)]
     try:
         batch = np.broadcast_shapes(*(array.shape[:-1] for array in states))
     except ValueError:
@@ -143,7 +142,6 @@ class _Closed:
     def run(self, what: str, *arrays: Array) -> Any:
         """Compute a function of the opened tree."""
         from minidyn.dynamics.functions import _call
-        from minidyn.dynamics.record import WHAT
 
         values = self.parameters if WHAT[what].parameters else None
         return _call(self.tree, what, arrays, values, None, self.base, self.link)
