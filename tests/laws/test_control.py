@@ -274,3 +274,26 @@ def test_generated_steps_of_laws_that_do_not_adapt(name) -> None:
         exec(law.source("python"), scope)  # noqa: S102
         tau = scope["control_step"](q, dq, q_d, dq_d, ddq_d)
         np.testing.assert_allclose(tau, law(law.start, control.Measurement(0, q, dq), (q_d, dq_d, ddq_d))[1], rtol=1e-9)
+
+
+def test_maps_of_other_robots_and_names_given_twice_are_refused() -> None:
+    robot = md.load("ur10e")
+    common = {"rate": 1, "gain": 1, "adaptation": 1}
+    q, dq, ddq = np.ones((3, 6))
+    for other in (md.base_parameters(md.load("rx90")), md.base_parameters(robot.with_gravity((0, 0, 0)))):
+        for call in (
+            lambda base: md.base_regressor(robot, base, q, dq, ddq),
+            lambda base: md.slotine_li_regressor(robot, q, dq, dq, ddq, base),
+            lambda base: md.compile(robot, "base_regressor", base=base),
+            lambda base: control.slotine_li(robot, base=base, **common),
+        ):
+            with pytest.raises(md.MinidynError, match="is not built like 'ur10e'"):
+                call(other)
+    own = md.base_parameters(robot.with_parameters(2 * robot.values))
+    assert md.base_regressor(robot, own, q, dq, ddq).shape == (6, 36)
+    with pytest.raises(md.MinidynError, match="'M6' is named twice"):
+        control.slotine_li(robot, unknown=["M6", "M6"], **common)
+    with pytest.raises(md.MinidynError, match="lower: expected a number or 1 of them"):
+        control.slotine_li(robot, unknown=["M6"], lower=[0, 1], **common)
+    with pytest.raises(md.MinidynError, match="gain: expected a positive number or 6 of them"):
+        control.slotine_li(robot, rate=1, gain="strong", adaptation=1)

@@ -209,3 +209,23 @@ def test_any_callable_is_a_trajectory() -> None:
             np.testing.assert_allclose(run.telemetry["q_d"], expected)
     with pytest.raises(md.MinidynError, match="each of shape"):
         simulate(robot, law, lambda t: (np.zeros(2), np.zeros(2), np.zeros(3)), 0.1, q0=[0, 0], dq0=[0, 0])
+
+
+def test_what_cannot_be_meant_is_refused() -> None:
+    robot = md.load("puma4")
+    law, motion = control.computed_torque(robot, rate=5), hold(np.zeros(4))
+    for wrong, told in (
+        ({"noise": -1.0}, "noise: expected a number from 0 on"),
+        ({"resolution": np.nan}, "resolution: expected"),
+        ({"torque_limit": -1.0}, "torque_limit: expected a positive number"),
+        ({"torque_limit": [1.0, 2.0]}, "torque_limit: expected a positive number or 4 of them"),
+        ({"payload": md.Payload(0.0, [1.0, 2.0])}, "load"),
+    ):
+        with pytest.raises(md.MinidynError, match=told):
+            simulate(robot, law, motion, 0.01, **wrong)
+    for arguments in (("puma4", law, motion), (robot, "computed_torque", motion), (robot, law, "hold")):
+        with pytest.raises(md.MinidynError, match="simulate: expected a"):
+            simulate(*arguments, 0.01)
+    body = {"mass": 0.5, "com": [0.2, 0, 0]}
+    ten = md.Payload(0.0, [0, 0, 0, 0.02, 0, 0.02, 0.1, 0, 0, 0.5]).on(robot)
+    np.testing.assert_allclose(md.Payload(0.0, body).on(robot).values, ten.values, atol=1e-15)

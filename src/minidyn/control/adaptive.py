@@ -165,12 +165,19 @@ def _law(
     return AdaptiveLaw(kind, robot, unknowns, base, pole, gain, gamma, natural)
 
 
+def _bound(name: str, given: ArrayLike, count: int) -> Array:
+    bound = np.asarray(given, dtype=float)
+    if bound.shape not in ((), (count,)) or np.any(np.isnan(bound)):
+        raise MinidynError(f"{name}: expected a number or {count} of them, got {given!r}")
+    return np.broadcast_to(bound, (count,)).copy()
+
+
 def _controller(
     name: str, law: AdaptiveLaw, period: float, lower: ArrayLike | None, upper: ArrayLike | None, stability: Any = None
 ) -> Controller:
     count = len(law.unknowns.names)
-    low = np.broadcast_to(np.asarray(-np.inf if lower is None else lower, dtype=float), (count,)).copy()
-    high = np.broadcast_to(np.asarray(np.inf if upper is None else upper, dtype=float), (count,)).copy()
+    low = _bound("lower", -np.inf if lower is None else lower, count)
+    high = _bound("upper", np.inf if upper is None else upper, count)
     if np.any(low > high) or np.any(law.unknowns.start < low) or np.any(law.unknowns.start > high):
         raise MinidynError(f"{name}: the initial estimate must lie between lower and upper")
     reads_acceleration = law.kind == "craig"

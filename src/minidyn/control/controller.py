@@ -143,7 +143,10 @@ def positive(name: str, value: float) -> float:
 
 def gain_vector(name: str, value: ArrayLike, size: int) -> Array:
     """Return a gain (size,) from a positive number or a vector of them."""
-    gain = np.asarray(value, dtype=float)
+    try:
+        gain = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        gain = np.full(1, np.nan)
     if gain.shape not in ((), (size,)) or not np.all(np.isfinite(gain)) or not np.all(gain > 0):
         raise MinidynError(f"{name}: expected a positive number or {size} of them, got {value!r}")
     return np.broadcast_to(gain, (size,)).copy()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.base.base_map import BaseMap
+from minidyn.dynamics.kernel import require_own
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
 from minidyn.model.inertia import from_body
 from minidyn.model.robot import Robot
@@ -78,6 +79,7 @@ def unknowns_of(
         initial: Values to begin with (k,); None: the robot's own.
         base: Estimate base parameters of this map instead of standard ones.
     """
+    require_own(robot, base, "base")
     every = robot.layout.names if base is None else base.names
     if unknown is None:
         names, directions = tuple(every), np.eye(len(every))
@@ -90,9 +92,11 @@ def unknowns_of(
         directions = np.stack(columns, axis=1) if columns else np.zeros((len(every), 0))
     else:
         names = (unknown,) if isinstance(unknown, str) else tuple(unknown)
-        for name in names:
+        for place, name in enumerate(names):
             if name not in every:
                 raise UnknownName("parameter", name, every)
+            if name in names[:place]:
+                raise MinidynError(f"unknown: {name!r} is named twice")
         directions = np.zeros((len(every), len(names)))
         directions[[every.index(name) for name in names], range(len(names))] = 1.0
     if not names:

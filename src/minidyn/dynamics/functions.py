@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.dynamics.implicit import implicit_call
-from minidyn.dynamics.kernel import BaseColumns, check_parameters, function_of
+from minidyn.dynamics.kernel import BaseColumns, check_parameters, function_of, require_own
 from minidyn.dynamics.needed import without_unknowns
 from minidyn.dynamics.wanted import Chosen, regressor_form
 from minidyn.errors import ShapeError
@@ -142,6 +142,7 @@ def base_regressor(
     robot: Robot, base: BaseColumns, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *, out: Array | None = None
 ) -> Array:
     """Return the regressor (..., n, b) of the base parameters of a map: inverse_dynamics = Y @ beta."""
+    require_own(robot, base, "base_regressor")
     result: Array = _call(robot, "base_regressor", (q, dq, ddq), None, out, base=base)
     return result
 

@@ -14,7 +14,7 @@ from minidyn.errors import MinidynError, ShapeError, UnknownName, Unsupported
 from minidyn.graph.function import Function
 from minidyn.model.robot import Robot
 
-__all__ = ["BaseColumns", "Kernel", "check_parameters", "compile_kernel", "function_of"]
+__all__ = ["BaseColumns", "Kernel", "check_parameters", "compile_kernel", "function_of", "require_own"]
 
 
 class BaseColumns(Protocol):
@@ -102,6 +102,16 @@ def check_parameters(robot: Robot, parameters: ArrayLike) -> NDArray[np.float64]
     return values.astype(float)
 
 
+def require_own(robot: Robot, base: BaseColumns | None, what: str) -> None:
+    """Raise where a base map belongs to a robot that is built otherwise: its columns would be wrong."""
+    owner = getattr(base, "robot", None)
+    if isinstance(owner, Robot) and owner is not robot and owner.structure_fingerprint != robot.structure_fingerprint:
+        raise MinidynError(
+            f"{what}: base is of robot {owner.name!r}, which is not built like {robot.name!r} (geometry, gravity, "
+            "joints or drives differ); find it anew with md.base_parameters"
+        )
+
+
 _FUNCTIONS: dict[tuple[object, ...], Function] = {}  # oldest first
 _REMEMBERED = 512
 
@@ -185,4 +195,5 @@ def compile_kernel(
     """
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise MinidynError(f"threads: expected a whole number from 1, got {threads!r}")
+    require_own(robot, base, what)
     return Kernel(robot, what, function_of(robot, what, parameters=parameters, base=base, link=link), threads)

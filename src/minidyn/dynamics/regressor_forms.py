@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.dynamics.functions import _call
-from minidyn.dynamics.kernel import BaseColumns, function_of
+from minidyn.dynamics.kernel import BaseColumns, function_of, require_own
 from minidyn.dynamics.sixteen import sixteen_layout, sixteen_map, sixteen_parameters
 from minidyn.dynamics.wanted import PARAMETRIZATIONS
 from minidyn.errors import MinidynError, ShapeError, UnknownName
@@ -59,6 +59,7 @@ def slotine_li_regressor(
     Implements: LuMeng1993 eq. (87).
     Differs: the paper's (87) has C dq, which is this function's with dqr for the acceleration only.
     """
+    require_own(robot, base, "slotine_li_regressor")
     result: Array = _call(robot, "slotine_li_regressor", (q, dq, dqr, ddqr), None, out, base)
     return result
 

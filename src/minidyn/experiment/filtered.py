@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.dynamics.functions import _call, energy_regressor
-from minidyn.dynamics.kernel import BaseColumns
+from minidyn.dynamics.kernel import BaseColumns, require_own
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.experiment.integrals import integral, low_pass
 from minidyn.experiment.recording import Recording
@@ -67,6 +67,9 @@ def filtered_regressor(
         raise UnknownName("form of the filtered regressor", form, FORMS)
     if not (isinstance(cutoff, int | float | np.floating) and 0 < cutoff < math.inf):
         raise MinidynError(f"filtered_regressor: cutoff must be a positive number of Hz, got {cutoff!r}")
+    if not isinstance(recording, Recording):
+        raise MinidynError(f"filtered_regressor: expected a Recording, got {type(recording).__name__}")
+    require_own(robot, base, "filtered_regressor")
     rate = 2 * math.pi * float(cutoff)
     q, dq, tau = _signals(robot, recording)
     balance = _momentum_balance if form in ("filtered", "momentum") else _energy_balance

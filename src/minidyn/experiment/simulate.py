@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -33,19 +33,20 @@ class Payload:
 
     Attributes:
         time: When, s.
-        parameters: Ten values XX ... M in the load's frame.
+        parameters: Ten values XX ... M in the load's frame, or a dict mass, com, inertia as for `robot.with_load`.
         placement: The load's frame on the last link (4, 4); None: the link's own.
     """
 
     time: float
-    parameters: ArrayLike
+    parameters: ArrayLike | Mapping[str, Any]
     placement: ArrayLike | None = None
 
     def on(self, robot: Robot) -> Robot:
         """Return the robot with the load on its last link."""
+        load = robot.with_load(self.placement, self.parameters)  # which checks and reads every way to give a body
         placement = np.eye(4) if self.placement is None else np.asarray(self.placement, dtype=float)
         values = robot.values.copy()
-        values[robot.layout.links[-1]] += transform(self.parameters, placement)
+        values[robot.layout.links[-1]] += transform(load.links[-1].parameters, placement)
         return robot.with_parameters(values)
 
 
@@ -102,7 +103,8 @@ def simulate(
     """
     setup = _Setup.of(robot, controller, trajectory, duration, dt, q0, dq0, control, solver, delay)
     rng = np.random.default_rng(seed)
-    limit = np.inf if torque_limit is None else np.asarray(torque_limit, dtype=float)
+    limit = _limit(torque_limit, robot.n)
+    _not_negative(resolution=resolution, noise=noise, velocity_noise=velocity_noise, torque_noise=torque_noise)
     forward = _plants(robot, plant, payload)
     log = _run(
         setup, rng, resolution, noise, velocity_noise, limit, forward, np.inf if payload is None else payload.time
@@ -155,7 +157,8 @@ def simulate_batch(
     """
     setup = _Setup.of(robot, controller, trajectory, duration, dt, q0, dq0, control, "rk4", 0.0, True, estimates)
     rng = np.random.default_rng(seed)
-    limit = np.inf if torque_limit is None else np.asarray(torque_limit, dtype=float)
+    limit = _limit(torque_limit, robot.n)
+    _not_negative(noise=noise, velocity_noise=velocity_noise, torque_noise=torque_noise)
     forward = _plants(robot, "minidyn", None, threads)
     log = _run(setup, rng, 0.0, noise, velocity_noise, limit, forward, np.inf)
     q_d, dq_d, _ = along(setup.trajectory, log["t"], robot.n)
@@ -219,6 +222,12 @@ class _Setup:
         for name, value in (("duration", duration), ("dt", dt)):
             if not 0 < value < np.inf:
                 raise MinidynError(f"simulate: {name} must be positive, got {value!r}")
+        if not isinstance(robot, Robot):
+            raise MinidynError(f"simulate: expected a Robot first, got {robot!r}; load one with md.load(...)")
+        if controller is not None and not hasattr(controller, "torque"):
+            raise MinidynError(f"simulate: expected a controller of md.control, got {controller!r}")
+        if trajectory is not None and not callable(trajectory):
+            raise MinidynError(f"simulate: expected a trajectory t -> (q, dq, ddq), got {trajectory!r}")
         if controller is not None and controller.robot.n != robot.n:
             raise MinidynError(f"simulate: the controller is for {controller.robot.n} joints, the robot has {robot.n}")
         if trajectory is None:
@@ -446,6 +455,19 @@ def _adaptive_step(plant: Any, q: Array, dq: Array, tau: Array, dt: float) -> tu
     )
     end = result.y[:, -1]
     return end[:n].copy(), end[n:].copy()
+
+
+def _limit(given: ArrayLike | None, n: int) -> Array:
+    limit = np.asarray(np.inf if given is None else given, dtype=float)
+    if limit.shape not in ((), (n,)) or not np.all(limit > 0):
+        raise MinidynError(f"simulate: torque_limit: expected a positive number or {n} of them, got {given!r}")
+    return limit
+
+
+def _not_negative(**given: float) -> None:
+    for name, value in given.items():
+        if not 0 <= value < np.inf:
+            raise MinidynError(f"simulate: {name}: expected a number from 0 on, got {value!r}")
 
 
 def _blurred(values: Array, deviation: float, rng: np.random.Generator) -> Array:
