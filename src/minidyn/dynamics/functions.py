@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.dynamics.implicit import implicit_call
-from minidyn.dynamics.kernel import BaseColumns, check_parameters, function_of, require_own
+from minidyn.dynamics.kernel import BaseColumns, check_parameters, function_of, require_own, require_robot
 from minidyn.dynamics.needed import without_unknowns
 from minidyn.dynamics.wanted import Chosen, regressor_form
-from minidyn.errors import ShapeError
 from minidyn.graph.function import Function
 from minidyn.model.robot import Robot
 
@@ -189,9 +188,14 @@ def jacobian(robot: Robot, q: ArrayLike, link: str | int | None = None, *, out: 
 
 
 _EAGER_SAMPLES = 200  # run this many samples of a function on NumPy before machine code pays
-_SEEN: dict[str, int] = {}
+_LARGE = 8_000  # steps of a function from which compiling takes half a second and more
+_CALL = 170  # samples that would take NumPy as long as starting its operations for one call
+_SEEN: dict[str, int] = {}  # samples run on NumPy, by function
 _READY: dict[int, dict[tuple[str, str | int | None], Callable[..., Any]]] = {}  # by the identity of living robots
 _NOTHING: dict[tuple[str, str | int | None], Callable[..., Any]] = {}
+_ENDS: dict[int, weakref.finalize[..., Robot]] = {}
+_REMEMBERED = 256  # robots whose machine code is kept at hand
+_COUNTED = 10_000  # functions whose samples are counted
 
 
 def _call(
@@ -207,6 +211,7 @@ def _call(
         ready = _READY.get(id(robot), _NOTHING).get((what, link))
         if ready is not None:
             return ready(*arrays, out=out)
+    require_robot(robot, what)
     if robot.implicit_loops:
         return implicit_call(robot, what, arrays, parameters, out, base, link)
     if parameters is None:
@@ -226,31 +231,57 @@ def _run(
 
     Given the robot, the machine code is remembered for it, so that later calls find it at once.
     """
+    from minidyn.graph.native import compile_function, is_compiled
+    from minidyn.graph.native.arrays import take_argument
+
+    large = len(function.tape) >= _LARGE
+    patience = _patience(function) if large else _EAGER_SAMPLES
     seen = _SEEN.get(function.fingerprint, 0)
-    if seen < _EAGER_SAMPLES and out is None:
-        from minidyn.graph.evaluate import evaluate
-
-        first = arrays[0]
-        count = max(1, np.size(first) // max(1, np.shape(first)[-1] if np.ndim(first) else 1))
-        _SEEN[function.fingerprint] = seen + max(count, _EAGER_SAMPLES // 10)
-        if count < _EAGER_SAMPLES:
-            return evaluate(function, *_real(function, arrays))
-    from minidyn.graph.native import compile_function
-
+    if seen < patience and (not is_compiled(function) if large else out is None):
+        real = [take_argument(value, argument, function.name) for value, argument in zip(arrays, function.arguments)]
+        count = max(1, real[0].size // real[0].shape[-1])
+        while len(_SEEN) >= _COUNTED:
+            _SEEN.pop(next(iter(_SEEN)), None)
+        _SEEN[function.fingerprint] = seen + (count + _CALL if large else max(count, _EAGER_SAMPLES // 10))
+        if count < patience:
+            return _on_numpy(function, real, out)
     native = compile_function(function)
     if robot is not None:
         if id(robot) not in _READY:
+            while len(_READY) >= _REMEMBERED:
+                _forget(next(iter(_READY)))
             _READY[id(robot)] = {}
-            weakref.finalize(robot, _READY.pop, id(robot), None)
+            _ENDS[id(robot)] = weakref.finalize(robot, _forget, id(robot))
         _READY[id(robot)][function.name, link] = native.fast
     return native(*arrays, out=out)
 
 
-def _real(function: Function, arrays: tuple[ArrayLike, ...]) -> list[Array]:
-    found = []
-    for argument, value in zip(function.arguments, arrays):
-        array = np.asarray(value)
-        if array.dtype.kind not in "fiub":
-            raise ShapeError(f"{function.name}: {argument.name} has dtype {array.dtype}, expected real numbers")
-        found.append(array.astype(float, copy=False))
-    return found
+def _forget(robot: int) -> None:
+    _READY.pop(robot, None)
+    end = _ENDS.pop(robot, None)
+    if end is not None:
+        end.detach()
+
+
+def _patience(function: Function) -> int:
+    """Return how many samples of a large function go through NumPy before it is compiled.
+
+    A step costs about 6 ns a sample on NumPy and 75 µs to compile, more in larger functions: machine code pays when as
+    much time has gone into NumPy as compiling takes.
+    """
+    return int(12_500 * (1.0 + len(function.tape) / 40_000))
+
+
+def _on_numpy(function: Function, arrays: list[Array], out: Any) -> Any:
+    from minidyn.graph.evaluate import evaluate_in_blocks
+    from minidyn.graph.native.arrays import check_out
+
+    found = evaluate_in_blocks(function, *arrays)
+    if out is None:
+        return found
+    parts = found if isinstance(found, tuple) else (found,)
+    batch = parts[0].shape[: parts[0].ndim - len(function.results[0].shape)]
+    targets = check_out(out, function.results, batch, function.name)
+    for target, part in zip(targets, parts):
+        target[...] = part
+    return tuple(targets) if isinstance(out, list | tuple) or len(targets) != 1 else targets[0]

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from minidyn.dynamics.record import WHAT, record
 from minidyn.dynamics.sixteen import sixteen_layout
-from minidyn.errors import MinidynError, ShapeError, UnknownName, Unsupported
+from minidyn.errors import DescriptionError, MinidynError, ShapeError, UnknownName, Unsupported
 from minidyn.graph.function import Function
 from minidyn.model.robot import Robot
 
-__all__ = ["BaseColumns", "Kernel", "check_parameters", "compile_kernel", "function_of", "require_own"]
+__all__ = ["BaseColumns", "Kernel", "check_parameters", "compile_kernel", "function_of", "require_own", "require_robot"]
 
 
 class BaseColumns(Protocol):
@@ -81,6 +81,10 @@ class Kernel:
             return portable_llvm(self._native.llvm_ir)
         return function_source(self.robot, self.function, target)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and other processes compile the recorded program again, or find it compiled."""
+        return Kernel, (self.robot, self.what, self.function, self.threads)
+
     def __repr__(self) -> str:
         counts = self.counts
         return f"Kernel({self.what} of {self.robot.name!r}: {counts['mul']} mul, {counts['add']} add)"
@@ -100,6 +104,13 @@ def check_parameters(robot: Robot, parameters: ArrayLike) -> NDArray[np.float64]
         name = robot.layout.names[int(np.argmax(np.isinf(values)))]
         raise MinidynError(f"parameter {name} is infinite; give a number, or NaN where it is unknown")
     return values.astype(float)
+
+
+def require_robot(robot: object, what: str) -> None:
+    """Raise where something else stands in a robot's place."""
+    if not isinstance(robot, Robot):
+        hint = f"; write md.load({robot!r})" if isinstance(robot, str) else ""
+        raise DescriptionError(f"{what}: expected a Robot first, got {type(robot).__name__}{hint}")
 
 
 def require_own(robot: Robot, base: BaseColumns | None, what: str) -> None:
@@ -125,6 +136,7 @@ def function_of(
     link: str | int | None = None,
 ) -> Function:
     """Return the recorded program of a robot's function; recorded once per process for equal robots."""
+    require_robot(robot, str(what))
     if robot.implicit_loops:
         raise Unsupported(
             f"robot {robot.name!r}: the passive joints of loop {robot.implicit_loops[0].name!r} must be solved for; "
@@ -146,9 +158,15 @@ def function_of(
     if wanted is not None and (wanted.columns or (wanted.subset and base is not None)):
         if base is None:
             raise MinidynError(f"{what} needs base=: the result of md.base_parameters(robot)")
+        if not hasattr(base, "kept"):
+            raise MinidynError(
+                f"{what}: base is {type(base).__name__}; expected the result of md.base_parameters(robot)"
+            )
         columns = (sixteen_layout(robot) if wanted.sixteen else robot.layout).indices(base.kept)
         combine = base.unmixing
     reads = wanted is None or wanted.parameters
+    if link is not None and wanted is not None and not wanted.link:
+        raise MinidynError(f"{what} is of the whole robot; it takes no link, got {link!r}")
     frame = robot.find_frame(link) if wanted is not None and wanted.link else None
     key = (
         robot.structure_fingerprint,

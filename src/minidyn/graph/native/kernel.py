@@ -24,9 +24,7 @@ from minidyn.graph.native.threads import run_split
 __all__ = ["NativeFunction", "compile_function", "is_compiled"]
 
 _CACHE: dict[tuple[str, int], NativeFunction] = {}  # the one used longest ago first
-_REMEMBERED = (
-    128  # machine code takes one to a few MB a function: a study over thousands of robots must not fill memory
-)
+_REMEMBERED = 256  # functions; each takes one to a few MB: a study over thousands of robots must not fill memory
 _LOCK = threading.Lock()
 _WORTH_SPLITTING = 2_000_000  # tape steps times samples a piece must have: about 0.1 ms of work
 
