@@ -183,6 +183,7 @@ def assemble(
         for child in children[joint.child]:
             heapq.heappush(ready, (rank[child.name], child, link, steps))
     _require_tree(by_name, reached, joints)
+    left_out = [f"{by_name[k].where}: no joint holds link {k!r}; it is left out" for k in by_name if k not in reached]
     if not made:
         raise DescriptionError(f"{_prefix(source)}no moving joint; expected at least one that turns or slides")
 
@@ -221,7 +222,7 @@ def assemble(
         base=tidy_steps(base),
         frames=tuple(frames),
         symbols=tuple(symbols),
-        notices=tuple(notices),
+        notices=(*notices, *left_out),
         source=source,
     )
     if not loops:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.errors import DescriptionError
+from minidyn.model.numbers import real_array
 
 __all__ = [
     "AXES",
@@ -169,7 +170,7 @@ def steps_from_matrix(T: ArrayLike, where: str, notices: list[str] | None = None
     Raises:
         DescriptionError: The matrix is not a rigid placement.
     """
-    matrix = np.asarray(T, dtype=float)
+    matrix = real_array(T, where)
     if matrix.shape != (4, 4):
         raise DescriptionError(f"{where}: a placement is a 4x4 matrix, got shape {matrix.shape}")
     if not np.all(np.isfinite(matrix)):

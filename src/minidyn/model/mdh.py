@@ -17,6 +17,7 @@ from minidyn.model.drives import FRICTION, ROTOR, Drive, friction_symbols
 from minidyn.model.geometry import Step, Steps, snap_angle, snap_length, tidy_steps
 from minidyn.model.inertia import from_body
 from minidyn.model.joint import Joint
+from minidyn.model.numbers import real_array
 from minidyn.model.parameters import Layout
 
 if TYPE_CHECKING:
@@ -100,6 +101,12 @@ def robot_from_mdh(
     """
     from minidyn.model.robot import Robot
 
+    if not isinstance(joints, Sequence):
+        raise DescriptionError(f'joints: expected one letter a joint such as "RRPRRR", got {joints!r}')
+    if not isinstance(rotor_inertia, bool | np.bool_):
+        raise DescriptionError(f"rotor_inertia: expected True or False, got {rotor_inertia!r}")
+    if parent is not None and (isinstance(parent, str) or not isinstance(parent, Iterable)):
+        raise DescriptionError(f"parent: expected one number for each joint, got {parent!r}")
     kinds = [_kind(letter, index) for index, letter in enumerate(joints)]
     count = len(kinds)
     if count == 0:
@@ -126,7 +133,7 @@ def robot_from_mdh(
                     kind, {key: column[index] for key, column in table.items()}, f"joint {index + 1}", notices
                 ),
                 motion="tz" if kind == "prismatic" else "rz",
-                drive=Drive(rotor_inertia=rotor_inertia or ROTOR in extra, friction=own),
+                drive=Drive(rotor_inertia=bool(rotor_inertia) or ROTOR in extra, friction=own),
             )
         )
     layout = Layout.of(joint.drive for joint in made)
@@ -134,7 +141,7 @@ def robot_from_mdh(
         name=name or "robot",
         joints=tuple(made),
         link_names=tuple(f"link{index + 1}" for index in range(count)),
-        gravity=np.asarray(gravity, dtype=float),
+        gravity=real_array(gravity, "gravity"),
         values=_values(parameters, bodies, layout),
         notices=tuple(notices),
     )
@@ -224,10 +231,7 @@ def _values(parameters: Any, bodies: list[Mapping[str, Any]], layout: Layout) ->
 
 
 def _array(values: Any, shape: tuple[int, ...], where: str, finite: bool = True) -> NDArray[np.float64]:
-    try:
-        array = np.asarray(values, dtype=float)
-    except (TypeError, ValueError):
-        raise DescriptionError(f"{where}: expected numbers, got {values!r}") from None
+    array = real_array(values, where)
     if array.shape != shape:
         raise DescriptionError(f"{where}: expected shape {shape}, got {array.shape}")
     if finite and not np.all(np.isfinite(array)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from minidyn.model.formula import Formula
 from minidyn.model.geometry import Steps, matrix_of
 from minidyn.model.joint import Frame, Joint, Loop
 from minidyn.model.link import Link
+from minidyn.model.numbers import real_array
 from minidyn.model.parameters import Layout
 
 __all__ = ["Link", "Robot", "formula_names"]
@@ -58,7 +59,10 @@ class Robot:
     source: str = ""
 
     def __post_init__(self) -> None:
-        gravity = _frozen(self.gravity)
+        for what, text in (("name", self.name), ("base name", self.base_name)):
+            if not isinstance(text, str):
+                raise DescriptionError(f"{what} of a robot: expected a text, got {text!r}")
+        gravity = _frozen(self.gravity, "gravity")
         if gravity.shape != (3,) or not np.all(np.isfinite(gravity)):
             raise DescriptionError(f"gravity: expected 3 finite numbers (m/s²), got {self.gravity!r}")
         object.__setattr__(self, "gravity", gravity)
@@ -66,12 +70,14 @@ class Robot:
             raise DescriptionError(f"robot {self.name!r} has no moving joint; at least one is needed")
         for kind, names in (("joint", [j.name for j in self.joints]), ("link", list(self.link_names))):
             for index, name in enumerate(names):
+                if not isinstance(name, str):
+                    raise DescriptionError(f"robot {self.name!r}: a {kind} is called {name!r}; expected a text")
                 if name in names[:index]:
                     raise DescriptionError(f"robot {self.name!r}: two {kind}s are called {name!r}; names must differ")
         for index, joint in enumerate(self.joints):
             if not -1 <= joint.parent < index:
                 raise DescriptionError(f"joint {joint.name!r}: its parent must come before it")
-        values = _frozen(self.values)
+        values = _frozen(self.values, "parameters")
         if values.shape != (len(self.layout),):
             raise DescriptionError(
                 f"parameters: expected {len(self.layout)} values ({self.layout.names[0]} ... "
@@ -84,8 +90,8 @@ class Robot:
         self._check_followers()
 
     def _check_followers(self) -> None:
-        independent = set(self.joint_names)
-        every = {joint.name for joint in self.joints}
+        independent = self.joint_names
+        every = [joint.name for joint in self.joints]
         for joint in self.joints:
             for name, _ in joint.drive.coupling:
                 if name not in every:
@@ -135,7 +141,7 @@ class Robot:
             if frame.link >= 0:
                 merged[frame.link].append(frame.name)
         return tuple(
-            Link(name, joint.name, tuple(frames), _frozen(self.values[part]))
+            Link(name, joint.name, tuple(frames), _frozen(self.values[part], name))
             for name, joint, frames, part in zip(self.link_names, self.joints, merged, self.layout.links)
         )
 
@@ -226,14 +232,14 @@ class Robot:
         """Return the robot with other standard parameters (p,); None: all unknown."""
         if parameters is None:
             return replace(self, values=np.full(len(self.layout), np.nan))
-        values = np.asarray(parameters, dtype=float)
+        values = real_array(parameters, "parameters")
         if values.shape != (len(self.layout),):
             raise ShapeError(f"parameters: expected shape ({len(self.layout)},), got {values.shape}")
         return replace(self, values=values)
 
     def with_gravity(self, gravity: ArrayLike) -> Robot:
         """Return the robot in another gravity (3,), m/s², world frame."""
-        return replace(self, gravity=np.asarray(gravity, dtype=float))
+        return replace(self, gravity=real_array(gravity, "gravity"))
 
     def with_drives(
         self,
@@ -336,6 +342,10 @@ class Robot:
     def __hash__(self) -> int:
         return hash(self.fingerprint)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and robots from other processes are frozen again, their arrays read-only."""
+        return Robot, tuple(getattr(self, field.name) for field in fields(self))
+
     def __repr__(self) -> str:
         letters = "".join("P" if joint.slides else "F" if joint.kind == "fixed" else "R" for joint in self.joints)
         loops = f", {len(self.loops)} loops" if self.loops else ""
@@ -360,7 +370,7 @@ def _numeric(steps: Steps) -> list[tuple[str, float]]:
     return [(step.kind, step.value) for step in steps]
 
 
-def _frozen(values: ArrayLike) -> Array:
-    array = np.array(values, dtype=float)
+def _frozen(values: ArrayLike, where: str) -> Array:
+    array = real_array(values, where).copy()
     array.setflags(write=False)
     return array

@@ -14,6 +14,7 @@ from minidyn.model.drives import Drive, friction_symbols
 from minidyn.model.geometry import steps_from_matrix
 from minidyn.model.joint import Joint
 from minidyn.model.mdh import body_parameters
+from minidyn.model.numbers import real_array
 from minidyn.model.parameters import Layout
 from minidyn.model.robot import Robot
 
@@ -72,6 +73,8 @@ def with_load(
     name: str,
 ) -> Robot:
     """See :meth:`minidyn.model.robot.Robot.with_load`."""
+    if not isinstance(name, str):
+        raise DescriptionError(f"name of a load: expected a text, got {name!r}")
     index, steps = robot.find_frame(link)
     if index < 0:
         raise DescriptionError(f"a load on the base {link!r} does not move; name a moving link")
@@ -82,7 +85,7 @@ def with_load(
     elif isinstance(parameters, Mapping):
         ten = body_parameters(parameters, f"load {name!r}")
     else:
-        ten = np.asarray(parameters, dtype=float)
+        ten = real_array(parameters, f"load {name!r}, parameters")
         if ten.shape != (10,):
             raise ShapeError(f"load {name!r}: expected 10 parameters XX ... M, got shape {ten.shape}")
     taken = {joint.name for joint in robot.joints} | {*robot.link_names, robot.base_name}
@@ -103,14 +106,16 @@ def _rotors(wanted: bool | Iterable[str] | None, every: list[str]) -> set[str] |
         return None
     if isinstance(wanted, bool):
         return set(every) if wanted else set()
+    if not isinstance(wanted, Iterable):
+        raise DescriptionError(f"rotor_inertia: expected True, False or names of joints, got {wanted!r}")
     names = {wanted} if isinstance(wanted, str) else set(wanted)
-    for name in sorted(names - set(every)):
+    for name in sorted(names - set(every), key=str):
         raise UnknownName("joint", name, every)
     return names
 
 
 def _widths(sign_width: ArrayLike, every: list[str]) -> dict[str, float]:
-    values = np.asarray(sign_width, dtype=float)
+    values = real_array(sign_width, "sign_width")
     if values.shape not in ((), (len(every),)) or not np.all((values >= 0) & np.isfinite(values)):
         raise ShapeError(f"sign_width: expected a speed, or one for each of {len(every)} joints, got {sign_width!r}")
     return dict(zip(every, np.broadcast_to(values, len(every)).tolist()))

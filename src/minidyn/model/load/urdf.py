@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from minidyn.errors import DescriptionError, near_names
 from minidyn.model.assemble import LooseJoint, LooseLink, motion_along
 from minidyn.model.geometry import Steps, matrix_of, steps_from_rpy
-from minidyn.model.inertia import from_body, transform
+from minidyn.model.inertia import from_body
 from minidyn.model.joint import Limits
 from minidyn.model.load.urdf_annex import Parts, restore
 from minidyn.model.load.xml_file import Element, read_xml
@@ -80,14 +80,12 @@ def _inertial(element: Element, link: str, notices: list[str]) -> NDArray[np.flo
         raise DescriptionError(f"{element.where}: the <inertial> of link {link!r} has no <{lacking}>; both are needed")
     xx, xy, xz, yy, yz, zz = (inertia.number(entry) for entry in _ENTRIES)
     tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    own = from_body(mass.number("value"), _ZERO, tensor)
     origin = element.child("origin")
     if origin is None:
-        return own
+        return from_body(mass.number("value"), _ZERO, tensor)
     place = f"{origin.where}: inertial frame of link {link!r}"
-    return transform(
-        own, matrix_of(steps_from_rpy(origin.vector("xyz", _ZERO), origin.vector("rpy", _ZERO), place, notices))
-    )
+    T = matrix_of(steps_from_rpy(origin.vector("xyz", _ZERO), origin.vector("rpy", _ZERO), place, notices))
+    return from_body(mass.number("value"), T[:3, 3], T[:3, :3] @ tensor @ T[:3, :3].T)
 
 
 def _joint(element: Element, ratios: Mapping[str, float], notices: list[str]) -> LooseJoint:
