@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 __all__ = ["console", "number", "plain", "print_table", "safe", "table"]
 
 
+_WIDEST = 400  # columns a table may take where its numbers need them
+
+
 def plain(text: str) -> str:
     """Return the text with control characters (but line ends and tabs) shown, not acted upon."""
     return "".join(
@@ -60,15 +63,21 @@ def table(title: str, *columns: str, right: tuple[int, ...] = ()) -> Table:
     from rich import box
     from rich.table import Table
 
-    made = Table(title=title, box=box.SIMPLE_HEAD, header_style="bold")
+    made = Table(title=title, box=box.SIMPLE_HEAD, header_style="bold", collapse_padding=True)
     for index, name in enumerate(columns):
-        made.add_column(name, justify="right" if index in right else "left", overflow="fold")
+        numeric = index in right  # a number broken over two lines would read as two
+        made.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=numeric)
     return made
 
 
 def print_table(made: Table) -> None:
-    """Print a table below its title, which may be wider than the table."""
+    """Print a table below its title, which may be wider than the table; numbers may make it wider than the console."""
+    from rich.measure import Measurement
+
     out, title = console(), made.title
     made.title = None
     out.print(f"[bold]{title}[/bold]")
-    out.print(made)
+    needed = Measurement.get(out, out.options.update(max_width=_WIDEST), made).minimum
+    if needed > out.width:
+        made.width = needed
+    out.print(made, crop=False, soft_wrap=True)

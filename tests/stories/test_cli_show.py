@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import minidyn as md
@@ -39,7 +41,7 @@ def test_every_robot_is_shown(name: str) -> None:
     for word in (name, *robot.link_names, *(joint.name for joint in robot.joints)):
         assert word in done.stdout
     assert "\x1b" not in done.stdout  # colours only on terminals
-    assert max(map(len, done.stdout.splitlines())) <= 120
+    assert max(map(len, done.stdout.splitlines())) <= 124  # ten numbers and a name, none broken
 
 
 def test_show_tells_what_matters() -> None:
@@ -113,3 +115,16 @@ def test_foreign_text_plays_no_tricks(tmp_path: Path) -> None:
     done = run("show", str(path))
     assert done.returncode == 2
     assert not {"\x1b", "\x07"} & set(done.stderr)
+
+
+def test_numbers_are_not_broken_over_lines(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    bodies = 1e-3 * rng.normal(size=(3, 10))
+    robot = md.Robot.from_mdh("RRR", parameters=bodies.ravel(), name="tiny")
+    robot = dataclasses.replace(robot, link_names=tuple(f"a_link_with_a_long_name_{k}" for k in range(3)))
+    path = tmp_path / "tiny.toml"
+    md.save(robot, path)
+    shown = run("show", str(path)).stdout
+    for value, name in zip(bodies, robot.link_names):
+        row = next(line for line in shown.splitlines() if line.split()[1:2] == [name] and "." in line)
+        assert row.split()[2:] == [f"{number:.4g}" for number in value]
