@@ -499,9 +499,11 @@ def _check(setup: _Setup, log: dict[str, Array], telemetry: dict[str, Array], pa
             rises = np.append(rises, own[:-1][np.diff(value[part]) > 1e-9 * scale])
         telemetry["lyapunov"] = value
         if len(rises):
+            most = float(np.diff(value).max()) / scale
+            sampled = "" if setup.continuous else "; it must fall in continuous time, and this run is sampled"
             notices.append(
-                f"{controller.name}: the Lyapunov function rises at t = {times[rises[0]]:.4g} s "
-                f"and at {len(rises)} of {len(value)} samples"
+                f"{controller.name}: the Lyapunov function rises at t = {times[rises[0]]:.4g} s and at {len(rises)} of "
+                f"{len(value)} samples, at most by {most:.1e} of its largest value{sampled}"
             )
     if controller.stability is not None:
         margin = np.empty(len(times))
