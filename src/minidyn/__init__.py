@@ -6,7 +6,9 @@ it lives when it is first used, so that importing is quick and heavy libraries l
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -132,6 +134,17 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(f"minidyn.{module}"), attribute)
     globals()[name] = value
     return value
+
+
+class _Package(ModuleType):
+    """This package: a subpackage does not take the place of the function of the same name (md.identify)."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _WHERE and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:
