@@ -6,9 +6,7 @@ it lives when it is first used, so that importing is quick and heavy libraries l
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -50,12 +48,12 @@ if TYPE_CHECKING:
     from minidyn.experiment.simulate import Payload as Payload
     from minidyn.experiment.simulate import simulate as simulate
     from minidyn.experiment.simulate import simulate_batch as simulate_batch
-    from minidyn.identify.estimate import Estimate as Estimate
-    from minidyn.identify.estimate import load_estimate as load_estimate
-    from minidyn.identify.identify import identify as identify
-    from minidyn.identify.one_joint import identify_one_joint as identify_one_joint
-    from minidyn.identify.validate import Validation as Validation
-    from minidyn.identify.validate import validate as validate
+    from minidyn.identification.estimate import Estimate as Estimate
+    from minidyn.identification.estimate import load_estimate as load_estimate
+    from minidyn.identification.identify import identify as identify
+    from minidyn.identification.one_joint import identify_one_joint as identify_one_joint
+    from minidyn.identification.validate import Validation as Validation
+    from minidyn.identification.validate import validate as validate
     from minidyn.model.load import load as load
     from minidyn.model.load import robots as robots
     from minidyn.model.robot import Robot as Robot
@@ -87,12 +85,12 @@ _WHERE = {
     "simulate_batch": "experiment.simulate:simulate_batch",
     "Payload": "experiment.simulate:Payload",
     # identify
-    "identify": "identify.identify:identify",
-    "identify_one_joint": "identify.one_joint:identify_one_joint",
-    "Estimate": "identify.estimate:Estimate",
-    "load_estimate": "identify.estimate:load_estimate",
-    "validate": "identify.validate:validate",
-    "Validation": "identify.validate:Validation",
+    "identify": "identification.identify:identify",
+    "identify_one_joint": "identification.one_joint:identify_one_joint",
+    "Estimate": "identification.estimate:Estimate",
+    "load_estimate": "identification.estimate:load_estimate",
+    "validate": "identification.validate:validate",
+    "Validation": "identification.validate:Validation",
     # compute
     "inverse_dynamics": "base.minimal_functions:inverse_dynamics",
     "gravity_torque": "base.minimal_functions:gravity_torque",
@@ -134,17 +132,6 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(f"minidyn.{module}"), attribute)
     globals()[name] = value
     return value
-
-
-class _Package(ModuleType):
-    """This package: a subpackage does not take the place of the function of the same name (md.identify)."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _WHERE and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

@@ -15,8 +15,8 @@ from minidyn.errors import MinidynError
 from minidyn.model.load import load
 
 if TYPE_CHECKING:
-    from minidyn.identify.estimate import Estimate
-    from minidyn.identify.validate import Validation
+    from minidyn.identification.estimate import Estimate
+    from minidyn.identification.validate import Validation
 
 __all__ = ["run_identification", "run_validation"]
 
@@ -38,8 +38,8 @@ def run_identification(
 ) -> None:
     """Identify a robot from logs and write estimate, robot and pictures into a folder, whole or not at all."""
     from minidyn.experiment.read import read_recording
-    from minidyn.identify.identify import identify
-    from minidyn.identify.validate import validate
+    from minidyn.identification.identify import identify
+    from minidyn.identification.validate import validate
     from minidyn.model.save import save
 
     robot = load(source, rotor_inertia=rotor_inertia, friction=_terms(friction))
@@ -79,8 +79,8 @@ def run_validation(
 ) -> None:
     """Print the errors of a saved estimate on logs."""
     from minidyn.experiment.read import read_recording
-    from minidyn.identify.estimate import load_estimate
-    from minidyn.identify.validate import validate
+    from minidyn.identification.estimate import load_estimate
+    from minidyn.identification.validate import validate
 
     estimate = load_estimate(estimate_file)
     options: dict[str, Any] = {} if rate is None else {"rate": rate}

@@ -61,9 +61,7 @@ class Program:
         """Return the recorded program with results y (3, 3), z (2,) and e ()."""
         graph = Graph()
         inputs = [
-            node
-            for label, size in ARGUMENTS.items()
-            for node in graph.inputs(label, size, uniform=label == "phi")
+            node for label, size in ARGUMENTS.items() for node in graph.inputs(label, size, uniform=label == "phi")
         ]
         out = self(inputs)
         return graph.function(name, {"y": [out[:3], out[3:6], out[6:9]], "z": out[9:11], "e": out[11]})

@@ -14,12 +14,12 @@ from random_robots import looped_robot, random_body, random_tree
 import minidyn as md
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
-from minidyn.identify import lmi
-from minidyn.identify.certificate import certify, is_consistent
-from minidyn.identify.consistency import choose_weight, make_consistent
-from minidyn.identify.log_cholesky import _linearised, from_log_cholesky, solve_log_cholesky, to_log_cholesky
-from minidyn.identify.prior import centre_of, default_bodies, entropic_distance, euclidean_distance, upper_factor
-from minidyn.identify.whitened import Whitened, newton, objective, path, symmetric, whiten
+from minidyn.identification import lmi
+from minidyn.identification.certificate import certify, is_consistent
+from minidyn.identification.consistency import choose_weight, make_consistent
+from minidyn.identification.log_cholesky import _linearised, from_log_cholesky, solve_log_cholesky, to_log_cholesky
+from minidyn.identification.prior import centre_of, default_bodies, entropic_distance, euclidean_distance, upper_factor
+from minidyn.identification.whitened import Whitened, newton, objective, path, symmetric, whiten
 from minidyn.model.inertia import from_pseudo_inertia, realizability, to_pseudo_inertia, transform
 from minidyn.model.robot import Robot
 

@@ -5,11 +5,11 @@ import pytest
 from scipy.signal import lfilter
 
 import minidyn as md
-from minidyn.identify.estimate import load_estimate
-from minidyn.identify.identify import identify
-from minidyn.identify.least_squares import METHODS
-from minidyn.identify.problem import assemble
-from minidyn.identify.validate import validate
+from minidyn.identification.estimate import load_estimate
+from minidyn.identification.identify import identify
+from minidyn.identification.least_squares import METHODS
+from minidyn.identification.problem import assemble
+from minidyn.identification.validate import validate
 
 
 def truth(name: str, seed: int = 0) -> md.Robot:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import minidyn
 
-ORDER = ["errors", "graph", "model", "dynamics", "base", "control", "experiment", "identify", "cli"]
+ORDER = ["errors", "graph", "model", "dynamics", "base", "control", "experiment", "identification", "cli"]
 
 
 def stage_of(module: str) -> str | None:

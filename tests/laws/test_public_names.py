@@ -21,8 +21,8 @@ def test_names(name: str) -> None:
 @pytest.mark.parametrize(
     "before",
     [
-        "import minidyn.identify.estimate",
-        "from minidyn.identify.identify import identify",
+        "import minidyn.identification.estimate",
+        "from minidyn.identification.identify import identify",
         "md.Estimate",
         "md.identify",
     ],

@@ -120,7 +120,7 @@ class Design:
             before = [i for i in range(joint) if joints[i].turns] + [i for i in range(joint) if joints[i].slides]
             shown: set[str] = set()
             gram = np.zeros((len(names), len(names)))
-            scale = np.sqrt(sum(np.einsum("mkk->k", self.gram(i, joint)) for i in range(joint + 1)))
+            scale = self._sizes[joint]
             for mover in dict.fromkeys((*must, *first, *(i for i in found if i <= joint), joint, *before)):
                 if len(shown) == len(names):
                     break
@@ -145,12 +145,24 @@ class Design:
         """Return AᵀA (M, p, p) of a joint's own combinations for a run of the mover at every candidate place."""
         key = mover, joint
         if key not in self._grams:
-            trajectory = self.trajectory(Run(mover, 0))
-            t = trajectory.period * np.arange(24) / 24 + trajectory.period / 48
-            q, dq, ddq = (signal[:, mover] for signal in trajectory(t))
-            A = self.equations.own_rows(mover, joint, self.candidates, q, dq, ddq)
+            A = self._rows(mover, joint, self.candidates)
             self._grams[key] = np.swapaxes(A, -1, -2) @ A
         return self._grams[key]
+
+    def _rows(self, mover: int, joint: int, places: Array) -> Array:
+        """A joint's equations (..., 24, p) over one period of the mover's motion, at places (..., n)."""
+        trajectory = self.trajectory(Run(mover, 0))
+        t = trajectory.period * (np.arange(24) + 0.5) / 24
+        q, dq, ddq = (signal[:, mover] for signal in trajectory(t))
+        return self.equations.own_rows(mover, joint, places, q, dq, ddq)
+
+    @cached_property
+    def _sizes(self) -> list[Array]:
+        """The usual size of every column of every joint's equations: over all places and movers."""
+        return [
+            np.sqrt(sum(np.einsum("mkk->k", self.gram(i, joint)) for i in range(joint + 1)))
+            for joint in range(self.equations.n)
+        ]
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
@@ -185,10 +197,13 @@ class Design:
         """
         found = []
         for joint in range(self.equations.n):
-            G = self._sum(runs, joint)
-            size = np.sqrt(np.diag(G)) if scaled else np.ones(len(G))
-            G = G / np.outer(size, size) if np.all(size > 0) else G
-            found.append(float(np.exp(self._log_condition(G))))
+            parts = [self._rows(run.mover, joint, self.candidates[run.candidate]) for run in runs if run.mover <= joint]
+            if not parts or not self.equations.own[joint]:
+                found.append(1.0)
+                continue
+            A = np.concatenate(parts)
+            size = np.linalg.norm(A, axis=0) if scaled else np.ones(A.shape[1])
+            found.append(float(np.linalg.cond(A / size)) if np.all(size > 0) else np.inf)
         return found
 
     def _exchanged(self, runs: list[Run]) -> tuple[list[Run], float]:
@@ -226,20 +241,23 @@ class Design:
 
     def _score(self, sums: list[Array]) -> Array:
         """The worst logarithmic condition, and a little of all of them, so that every joint is looked after."""
-        logs = np.stack(np.broadcast_arrays(*[self._log_condition(G) for G in sums]))
+        logs = np.stack(np.broadcast_arrays(*[self._log_condition(G, size) for G, size in zip(sums, self._sizes)]))
         return np.asarray(logs.max(axis=0) + logs.mean(axis=0))
 
     @staticmethod
-    def _log_condition(G: Array) -> Array:
-        """Half the logarithm of λmax/λmin; what is still open counts by how many directions are."""
+    def _log_condition(G: Array, size: Array) -> Array:
+        """Logarithmic condition number of equations with this Gram matrix, and a fine for what they leave open.
+
+        What is open is judged without units: a column may be small, as where two axes are nearly parallel.
+        """
         if not G.shape[-1]:
             return np.zeros(G.shape[:-2])
         values = np.linalg.eigvalsh(G)
-        floor = 1e-13 * values[..., -1:] + 1e-300
-        open_ = (values <= floor).sum(axis=-1)
-        top = np.log(np.maximum(values[..., -1], 1e-300))
-        least = np.log(np.maximum(values, floor)[..., 0])
-        return np.asarray((top - least) / 2 + 20.0 * open_)
+        top = values[..., -1]
+        least = np.maximum(values[..., 0], 1e-13 * top)
+        shape = np.linalg.eigvalsh(G / np.outer(size, size))
+        open_ = (shape <= 1e-3 * _OPEN * shape[..., -1:]).sum(axis=-1)
+        return np.asarray(np.log(np.maximum(top, 1e-300) / np.maximum(least, 1e-300)) / 2 + 20.0 * open_)
 
 
 def _rank(gram: Array) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.errors import MinidynError
-from minidyn.identify.whitened import BASIS, Whitened, symmetric
+from minidyn.identification.whitened import BASIS, Whitened, symmetric
 
 __all__ = ["solve_lmi"]
 

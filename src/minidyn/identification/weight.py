@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.base.base_map import BaseMap
 from minidyn.blas import single_thread
 from minidyn.errors import MinidynError
-from minidyn.identify.prior import centre_of
-from minidyn.identify.solve import solve
-from minidyn.identify.whitened import newton, whiten
+from minidyn.identification.prior import centre_of
+from minidyn.identification.solve import solve
+from minidyn.identification.whitened import newton, whiten
 from minidyn.model.robot import Robot
 
 __all__ = ["Fold", "choose_weight"]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.base.base_map import BaseMap
-from minidyn.identify.prior import Centre, upper_factor
+from minidyn.identification.prior import Centre, upper_factor
 from minidyn.model.inertia import from_pseudo_inertia, to_pseudo_inertia
 from minidyn.model.robot import Robot
 

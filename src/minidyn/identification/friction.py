@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
 from minidyn.experiment.recording import Recording
-from minidyn.identify.least_squares import solve
-from minidyn.identify.problem import Problem, assemble
+from minidyn.identification.least_squares import solve
+from minidyn.identification.problem import Problem, assemble
 from minidyn.model.robot import Robot
 
 __all__ = ["with_best_sign_width"]

@@ -17,7 +17,7 @@ from scipy.linalg import solve_triangular
 
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
-from minidyn.identify.problem import Problem, Tile, assemble, tiles_of
+from minidyn.identification.problem import Problem, Tile, assemble, tiles_of
 from minidyn.model.robot import Robot
 
 __all__ = ["METHODS", "Fit", "block_covariance", "condition_of", "fit", "solve"]

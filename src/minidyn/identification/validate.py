@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from minidyn.errors import MinidynError
 from minidyn.experiment.recording import Recording
-from minidyn.identify.estimate import Estimate
+from minidyn.identification.estimate import Estimate
 
 __all__ = ["Validation", "validate"]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.errors import MinidynError
-from minidyn.identify.whitened import Whitened, newton, objective, path
+from minidyn.identification.whitened import Whitened, newton, objective, path
 
 __all__ = ["SOLVERS", "solve"]
 
@@ -17,11 +17,11 @@ SOLVERS = ("auto", "lmi", "log_cholesky")
 
 def solve(problem: Whitened, solver: str, notices: list[str]) -> tuple[Array, str, int, bool]:
     """Return (x, solver that was used, iterations, converged); what went wrong on the way is added to `notices`."""
-    from minidyn.identify.log_cholesky import solve_log_cholesky
+    from minidyn.identification.log_cholesky import solve_log_cholesky
 
     if solver != "log_cholesky":
         try:
-            from minidyn.identify.lmi import solve_lmi
+            from minidyn.identification.lmi import solve_lmi
 
             x, iterations = solve_lmi(problem)
             x, steps, converged = newton(problem, x)

@@ -13,9 +13,9 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.experiment.recording import Recording
-from minidyn.identify.estimate import Estimate
-from minidyn.identify.friction import with_best_sign_width
-from minidyn.identify.least_squares import METHODS, Fit, block_covariance, condition_of, fit
+from minidyn.identification.estimate import Estimate
+from minidyn.identification.friction import with_best_sign_width
+from minidyn.identification.least_squares import METHODS, Fit, block_covariance, condition_of, fit
 from minidyn.model.robot import Robot
 
 __all__ = ["identify"]
@@ -76,6 +76,7 @@ def identify(
         model = model.with_drives(sign_width=sign_width)
     elif isinstance(ready, Recording):
         model = with_best_sign_width(model, chosen, ready, settings)
+    chosen = replace(chosen, robot=model)  # how sharply friction turns round does not change what can be identified
     found = fit(model, chosen, ready, method, threads, progress)
     covariance, seconds = block_covariance(found, ready)
     condition = condition_of(found.R)
@@ -176,9 +177,9 @@ def _consistent(
     notices: list[str],
     settings: dict[str, Any],
 ) -> tuple[Array, Array]:
-    from minidyn.identify.consistency import make_consistent
-    from minidyn.identify.folds import time_folds
-    from minidyn.identify.weight import choose_weight
+    from minidyn.identification.consistency import make_consistent
+    from minidyn.identification.folds import time_folds
+    from minidyn.identification.weight import choose_weight
 
     # weights below assume residuals of unit variance and independent rows: divide by the memory of the residuals
     R, z, rest = found.problem.weighted(found.sigma)

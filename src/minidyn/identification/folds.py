@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.experiment.recording import Recording
-from minidyn.identify.least_squares import Fit
-from minidyn.identify.problem import assemble
+from minidyn.identification.least_squares import Fit
+from minidyn.identification.problem import assemble
 
 __all__ = ["Fold", "time_folds"]
 

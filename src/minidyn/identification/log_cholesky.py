@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.identify.whitened import BASIS, Whitened, fading, objective, symmetric
+from minidyn.identification.whitened import BASIS, Whitened, fading, objective, symmetric
 
 __all__ = ["from_log_cholesky", "solve_log_cholesky", "to_log_cholesky"]
 

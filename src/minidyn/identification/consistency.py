@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.base.base_map import BaseMap
 from minidyn.blas import single_thread
 from minidyn.errors import MinidynError, ShapeError, UnknownName
-from minidyn.identify.certificate import Certificate, certify
-from minidyn.identify.prior import Centre, centre_of
-from minidyn.identify.solve import SOLVERS, solve
-from minidyn.identify.weight import choose_weight
-from minidyn.identify.whitened import Whitened, objective, whiten
+from minidyn.identification.certificate import Certificate, certify
+from minidyn.identification.prior import Centre, centre_of
+from minidyn.identification.solve import SOLVERS, solve
+from minidyn.identification.weight import choose_weight
+from minidyn.identification.whitened import Whitened, objective, whiten
 from minidyn.model.robot import Robot
 
 __all__ = ["PRIOR_KINDS", "SOLVERS", "ConsistentFit", "choose_weight", "make_consistent"]
@@ -176,7 +176,7 @@ def _snapped(problem: Whitened, x: Array) -> Array:
 
 
 def _distance(robot: Robot, phi: Array, centre: Centre, kind: str, concerned: NDArray[np.bool_]) -> float:
-    from minidyn.identify.prior import entropic_distance, euclidean_distance
+    from minidyn.identification.prior import entropic_distance, euclidean_distance
 
     links = [part for part, use in zip(robot.layout.links, concerned) if use]
     if not links:
