@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from minidyn.dynamics.kernel import compile_kernel
 from minidyn.errors import MinidynError, ShapeError, UnknownName
+from minidyn.experiment.integrate import Flow, Plant, adaptive_step, rk4, rk4_with_estimate
+from minidyn.experiment.plants import Payload, plants_of
 from minidyn.experiment.recording import Recording
 from minidyn.experiment.trajectory import Trajectory, along, hold
-from minidyn.model.inertia import transform
 from minidyn.model.robot import Robot
 
 if TYPE_CHECKING:
@@ -23,31 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["Payload", "simulate", "simulate_batch"]
 
 Array = NDArray[np.float64]
-
-PLANTS = ("minidyn", "regressor", "mujoco")
-
-
-@dataclass(frozen=True)
-class Payload:
-    """A load the robot picks up during a run.
-
-    Attributes:
-        time: When, s.
-        parameters: Ten values XX ... M in the load's frame, or a dict mass, com, inertia as for `robot.with_load`.
-        placement: The load's frame on the last link (4, 4); None: the link's own.
-    """
-
-    time: float
-    parameters: ArrayLike | Mapping[str, Any]
-    placement: ArrayLike | None = None
-
-    def on(self, robot: Robot) -> Robot:
-        """Return the robot with the load on its last link."""
-        load = robot.with_load(self.placement, self.parameters)  # which checks and reads every way to give a body
-        placement = np.eye(4) if self.placement is None else np.asarray(self.placement, dtype=float)
-        values = robot.values.copy()
-        values[robot.layout.links[-1]] += transform(load.links[-1].parameters, placement)
-        return robot.with_parameters(values)
 
 
 def simulate(
@@ -105,7 +78,7 @@ def simulate(
     rng = np.random.default_rng(seed)
     limit = _limit(torque_limit, robot.n)
     _not_negative(resolution=resolution, noise=noise, velocity_noise=velocity_noise, torque_noise=torque_noise)
-    forward = _plants(robot, plant, payload)
+    forward = plants_of(robot, plant, payload)
     log = _run(
         setup, rng, resolution, noise, velocity_noise, limit, forward, np.inf if payload is None else payload.time
     )
@@ -159,7 +132,7 @@ def simulate_batch(
     rng = np.random.default_rng(seed)
     limit = _limit(torque_limit, robot.n)
     _not_negative(noise=noise, velocity_noise=velocity_noise, torque_noise=torque_noise)
-    forward = _plants(robot, "minidyn", None, threads)
+    forward = plants_of(robot, "minidyn", None, threads)
     log = _run(setup, rng, 0.0, noise, velocity_noise, limit, forward, np.inf)
     q_d, dq_d, _ = along(setup.trajectory, log["t"], robot.n)
     recordings = []
@@ -325,12 +298,54 @@ def _run(
         if k == count - 1:
             break
         if setup.continuous and controller is not None:
-            q, dq, estimate = _rk4_with_estimate(flow, t, q, dq, estimate, dt, ddq, rate)
+            q, dq, estimate = rk4_with_estimate(flow, t, q, dq, estimate, dt, ddq, rate)
         elif setup.adaptive:
-            q, dq = _adaptive_step(plant, q, dq, tau, dt)
+            q, dq = adaptive_step(plant, q, dq, tau, dt)
         else:
-            q, dq = _rk4(plant, q, dq, tau, dt, ddq)
+            q, dq = rk4(plant, q, dq, tau, dt, ddq)
     return log
+
+
+def _continuous_flow(setup: _Setup, plant: Any, limit: Any) -> Flow:
+    controller = setup.controller
+
+    def flow(t: float, q: Array, dq: Array, estimate: Array) -> tuple[Array, Array, Array]:
+        """Return (acceleration, torque, rate of the estimate)."""
+        if controller is None:
+            tau = np.zeros(q.shape)
+            return plant(q, dq, tau), tau, estimate
+        q_d, dq_d, ddq_d = setup.trajectory(t)
+        reference = (np.broadcast_to(q_d, q.shape), np.broadcast_to(dq_d, q.shape), np.broadcast_to(ddq_d, q.shape))
+        tau, signals = controller.torque(estimate, q, dq, reference)
+        tau = np.clip(tau, -limit, limit)
+        ddq = plant(q, dq, tau)
+        if controller.rate is None:
+            return ddq, tau, np.zeros_like(estimate)
+        rate = controller.rate(estimate, q, dq, ddq, reference, signals)
+        return ddq, tau, controller.rate_within(estimate, rate)
+
+    return flow
+
+
+def _limit(given: ArrayLike | None, n: int) -> Array:
+    limit = np.asarray(np.inf if given is None else given, dtype=float)
+    if limit.shape not in ((), (n,)) or not np.all(limit > 0):
+        raise MinidynError(f"simulate: torque_limit: expected a positive number or {n} of them, got {given!r}")
+    return limit
+
+
+def _not_negative(**given: float) -> None:
+    for name, value in given.items():
+        if not 0 <= value < np.inf:
+            raise MinidynError(f"simulate: {name}: expected a number from 0 on, got {value!r}")
+
+
+def _blurred(values: Array, deviation: float, rng: np.random.Generator) -> Array:
+    return values if deviation == 0 else values + deviation * rng.normal(size=values.shape)
+
+
+def _quantised(values: Array, resolution: float) -> Array:
+    return values if resolution == 0 else np.round(values / resolution) * resolution
 
 
 def _likely_cause(setup: _Setup) -> str:
@@ -367,115 +382,6 @@ def _likely_cause(setup: _Setup) -> str:
         f"{abs(values[worst]):.3g} times the speed in one period, and more than 2 times grows without end. Give gains "
         "in proportion to each joint's inertia (md.inertia_matrix), or a shorter period"
     )
-
-
-Plant = Callable[[Array, Array, Array], Array]
-
-
-def _plants(robot: Robot, plant: str, payload: Payload | None, threads: int = 1) -> tuple[Plant, Plant]:
-    """Return the accelerations of the robot as it is, and with its payload."""
-    if plant not in PLANTS:
-        raise UnknownName("plant", plant, PLANTS)
-    loaded = robot if payload is None else payload.on(robot)
-    if plant == "mujoco":
-        from minidyn.experiment.mujoco_plant import mujoco_plant
-
-        return mujoco_plant(robot), mujoco_plant(loaded)
-    if plant == "regressor":
-        from minidyn.dynamics.by_regressor import forward_dynamics_by_regressor
-
-        return partial(forward_dynamics_by_regressor, robot), partial(forward_dynamics_by_regressor, loaded)
-    bare = compile_kernel(robot, "forward_dynamics", threads=threads)
-    return bare, bare if payload is None else compile_kernel(loaded, "forward_dynamics", threads=threads)
-
-
-Flow = Callable[[float, Array, Array, Array], tuple[Array, Array, Array]]
-
-
-def _continuous_flow(setup: _Setup, plant: Any, limit: Any) -> Flow:
-    controller = setup.controller
-
-    def flow(t: float, q: Array, dq: Array, estimate: Array) -> tuple[Array, Array, Array]:
-        """Return (acceleration, torque, rate of the estimate)."""
-        if controller is None:
-            tau = np.zeros(q.shape)
-            return plant(q, dq, tau), tau, estimate
-        q_d, dq_d, ddq_d = setup.trajectory(t)
-        reference = (np.broadcast_to(q_d, q.shape), np.broadcast_to(dq_d, q.shape), np.broadcast_to(ddq_d, q.shape))
-        tau, signals = controller.torque(estimate, q, dq, reference)
-        tau = np.clip(tau, -limit, limit)
-        ddq = plant(q, dq, tau)
-        if controller.rate is None:
-            return ddq, tau, np.zeros_like(estimate)
-        rate = controller.rate(estimate, q, dq, ddq, reference, signals)
-        return ddq, tau, controller.rate_within(estimate, rate)
-
-    return flow
-
-
-def _rk4(plant: Any, q: Array, dq: Array, tau: Array, dt: float, a1: Array) -> tuple[Array, Array]:
-    half = dt / 2
-    v2 = dq + half * a1
-    a2 = plant(q + half * dq, v2, tau)
-    v3 = dq + half * a2
-    a3 = plant(q + half * v2, v3, tau)
-    v4 = dq + dt * a3
-    a4 = plant(q + dt * v3, v4, tau)
-    return q + dt / 6 * (dq + 2 * (v2 + v3) + v4), dq + dt / 6 * (a1 + 2 * (a2 + a3) + a4)
-
-
-def _rk4_with_estimate(
-    flow: Flow, t: float, q: Array, dq: Array, estimate: Array, dt: float, a1: Array, e1: Array
-) -> tuple[Array, Array, Array]:
-    half = dt / 2
-    v2 = dq + half * a1
-    a2, _, e2 = flow(t + half, q + half * dq, v2, estimate + half * e1)
-    v3 = dq + half * a2
-    a3, _, e3 = flow(t + half, q + half * v2, v3, estimate + half * e2)
-    v4 = dq + dt * a3
-    a4, _, e4 = flow(t + dt, q + dt * v3, v4, estimate + dt * e3)
-    return (
-        q + dt / 6 * (dq + 2 * (v2 + v3) + v4),
-        dq + dt / 6 * (a1 + 2 * (a2 + a3) + a4),
-        estimate + dt / 6 * (e1 + 2 * (e2 + e3) + e4),
-    )
-
-
-def _adaptive_step(plant: Any, q: Array, dq: Array, tau: Array, dt: float) -> tuple[Array, Array]:
-    from scipy.integrate import solve_ivp
-
-    n = len(q)
-    result = solve_ivp(
-        lambda t, x: np.concatenate([x[n:], plant(x[:n].copy(), x[n:].copy(), tau)]),
-        (0.0, dt),
-        np.concatenate([q, dq]),
-        method="DOP853",
-        rtol=1e-10,
-        atol=1e-12,
-    )
-    end = result.y[:, -1]
-    return end[:n].copy(), end[n:].copy()
-
-
-def _limit(given: ArrayLike | None, n: int) -> Array:
-    limit = np.asarray(np.inf if given is None else given, dtype=float)
-    if limit.shape not in ((), (n,)) or not np.all(limit > 0):
-        raise MinidynError(f"simulate: torque_limit: expected a positive number or {n} of them, got {given!r}")
-    return limit
-
-
-def _not_negative(**given: float) -> None:
-    for name, value in given.items():
-        if not 0 <= value < np.inf:
-            raise MinidynError(f"simulate: {name}: expected a number from 0 on, got {value!r}")
-
-
-def _blurred(values: Array, deviation: float, rng: np.random.Generator) -> Array:
-    return values if deviation == 0 else values + deviation * rng.normal(size=values.shape)
-
-
-def _quantised(values: Array, resolution: float) -> Array:
-    return values if resolution == 0 else np.round(values / resolution) * resolution
 
 
 def _check(setup: _Setup, log: dict[str, Array], telemetry: dict[str, Array], payload: Payload | None) -> list[str]:
