@@ -13,6 +13,7 @@ from minidyn.errors import NotRealizable, UnknownName
 from minidyn.experiment.simulate import Payload, simulate
 from minidyn.experiment.trajectory import fourier, hold
 from minidyn.model.inertia import from_body, realizability
+from robot_cases import FOUR_BAR
 
 ROBOTS = ("puma4", "two_link", "stanford", "panda")
 
@@ -297,3 +298,36 @@ def test_maps_of_other_robots_and_names_given_twice_are_refused() -> None:
         control.slotine_li(robot, unknown=["M6"], lower=[0, 1], **common)
     with pytest.raises(md.MinidynError, match="gain: expected a positive number or 6 of them"):
         control.slotine_li(robot, rate=1, gain="strong", adaptation=1)
+
+
+@pytest.fixture
+def four_bar(tmp_path):
+    (tmp_path / "bar.toml").write_text(FOUR_BAR)
+    robot = md.load(tmp_path / "bar.toml")
+    values = np.zeros(len(robot.layout))
+    for part in robot.layout.links:
+        values[part] = from_body(1.0, [0.1, 0, 0], 0.2 * np.eye(3))
+    return robot.with_parameters(values)
+
+
+def test_laws_on_loops_that_are_solved(four_bar) -> None:
+    q, dq, ddq = np.array([1.0, 0.1]), np.array([0.2, -0.1]), np.zeros(2)
+    seen = control.Measurement(0.0, q, dq)
+    law = control.computed_torque(four_bar, rate=20)
+    np.testing.assert_allclose(law([], seen, (q, dq, ddq))[1], md.inverse_dynamics(four_bar, q, dq, ddq))
+    with pytest.raises(md.MinidynError, match="no recorded program"):
+        law.source("c")
+    law = control.pd_gravity(four_bar, gain=100, rate=10)
+    np.testing.assert_allclose(law([], seen, (q, dq, ddq))[1], md.gravity_torque(four_bar, q))
+    with pytest.raises(md.MinidynError, match="must be solved for"):
+        control.slotine_li(four_bar, rate=1, gain=1, adaptation=1)
+
+
+def test_loops_that_are_solved_can_be_simulated(four_bar) -> None:
+    start = np.array([1.0, 0.1])
+    free = simulate(four_bar, None, None, 0.05, q0=start, dq0=[0.5, -0.3])
+    kinetic, potential = md.energy(four_bar, free.q, free.dq)
+    np.testing.assert_allclose(kinetic + potential, kinetic[0] + potential[0], rtol=1e-8)
+    law = control.computed_torque(four_bar, rate=40, period=5e-3)
+    run = simulate(four_bar, law, hold(start), 0.3, dt=5e-3, q0=start + 0.05)
+    assert np.abs(run.telemetry["error"][-1]).max() < 1e-3

@@ -19,7 +19,7 @@ from minidyn.control.natural import natural_links
 from minidyn.control.recorded import AdaptiveLaw
 from minidyn.control.unknowns import unknowns_of
 from minidyn.dynamics.functions import coriolis_matrix, inertia_matrix
-from minidyn.errors import MinidynError
+from minidyn.errors import MinidynError, Unsupported
 from minidyn.graph.native import compile_function
 from minidyn.model.robot import Robot
 
@@ -156,6 +156,11 @@ def _law(
     base: BaseMap | None,
     consistent: bool,
 ) -> AdaptiveLaw:
+    if robot.implicit_loops:
+        raise Unsupported(
+            f"adaptive laws are recorded programs, and the passive joints of loop {robot.implicit_loops[0].name!r} of "
+            f"robot {robot.name!r} must be solved for; give formulas in its file, or use computed_torque or pd_gravity"
+        )
     pole = positive("rate", rate)
     unknowns = unknowns_of(robot, unknown, initial, base)
     gamma = gain_vector("adaptation", adaptation, len(unknowns.names))

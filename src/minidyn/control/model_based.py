@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.control.controller import Controller, Reference, Signals, gain_vector, positive
+from minidyn.dynamics.functions import gravity_torque, inverse_dynamics
 from minidyn.dynamics.kernel import compile_kernel
 from minidyn.dynamics.needed import without_unknowns
 from minidyn.dynamics.record import build
@@ -28,7 +31,8 @@ def computed_torque(robot: Robot, *, rate: float, period: float = 1e-3) -> Contr
         period: Sampling period, s.
     """
     pole = positive("rate", rate)
-    inverse = compile_kernel(robot, "inverse_dynamics")
+    solved = bool(robot.implicit_loops)  # at every state: no kernel and no program, but a function
+    inverse = partial(inverse_dynamics, robot) if solved else compile_kernel(robot, "inverse_dynamics")
 
     def torque(estimate: Array, q: Array, dq: Array, reference: Reference) -> tuple[Array, Signals]:
         q_d, dq_d, ddq_d = reference
@@ -45,7 +49,12 @@ def computed_torque(robot: Robot, *, rate: float, period: float = 1e-3) -> Contr
         return graph.function("control_step", {"tau": tau})
 
     return Controller(
-        "computed torque", robot, torque, period=positive("period", period), settings={"rate": pole}, program=program
+        "computed torque",
+        robot,
+        torque,
+        period=positive("period", period),
+        settings={"rate": pole},
+        program=None if solved else program,
     )
 
 
@@ -60,7 +69,8 @@ def pd_gravity(robot: Robot, *, gain: ArrayLike, rate: float, period: float = 1e
     """
     stiffness = gain_vector("gain", gain, robot.n)
     damping = stiffness / positive("rate", rate)
-    gravity = compile_kernel(robot, "gravity_torque")
+    solved = bool(robot.implicit_loops)
+    gravity = partial(gravity_torque, robot) if solved else compile_kernel(robot, "gravity_torque")
 
     def torque(estimate: Array, q: Array, dq: Array, reference: Reference) -> tuple[Array, Signals]:
         q_d, dq_d, _ = reference
@@ -77,7 +87,12 @@ def pd_gravity(robot: Robot, *, gain: ArrayLike, rate: float, period: float = 1e
 
     settings = {"gain": stiffness.tolist(), "rate": rate}
     return Controller(
-        "PD with gravity", robot, torque, period=positive("period", period), settings=settings, program=program
+        "PD with gravity",
+        robot,
+        torque,
+        period=positive("period", period),
+        settings=settings,
+        program=None if solved else program,
     )
 
 

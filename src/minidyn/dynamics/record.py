@@ -26,7 +26,7 @@ from minidyn.dynamics.sixteen import sixteen_regressor, standard_entries
 from minidyn.dynamics.slotine_li import reference_motions
 from minidyn.dynamics.tree import REAL, Tree, constant_placement, place
 from minidyn.dynamics.vectors import Scalar
-from minidyn.errors import UnknownName
+from minidyn.errors import UnknownName, Unsupported
 from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph
 from minidyn.model.robot import Robot
@@ -266,7 +266,15 @@ def build(
 
     Returns:
         Nested lists of scalars.
+
+    Raises:
+        Unsupported: For a robot with loops that are solved for: its passive joints are no formulas of the inputs.
     """
+    if robot.implicit_loops:
+        raise Unsupported(
+            f"robot {robot.name!r}: the passive joints of loop {robot.implicit_loops[0].name!r} must be solved for; a "
+            "recorded program needs them as functions of the active joints: give formulas in the robot's file"
+        )
     return WHAT[what].build(_Recording(robot, {k: list(v) for k, v in inputs.items()}, phi, None, columns, combine))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from minidyn.dynamics.functions import forward_dynamics
 from minidyn.dynamics.kernel import compile_kernel
 from minidyn.errors import UnknownName
 from minidyn.experiment.integrate import Plant
@@ -58,5 +59,7 @@ def plants_of(robot: Robot, plant: str, payload: Payload | None, threads: int = 
         from minidyn.dynamics.by_regressor import forward_dynamics_by_regressor
 
         return partial(forward_dynamics_by_regressor, robot), partial(forward_dynamics_by_regressor, loaded)
+    if robot.implicit_loops:  # solved at every state: no kernel, but a function
+        return partial(forward_dynamics, robot), partial(forward_dynamics, loaded)
     bare = compile_kernel(robot, "forward_dynamics", threads=threads)
     return bare, bare if payload is None else compile_kernel(loaded, "forward_dynamics", threads=threads)
