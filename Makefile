@@ -27,6 +27,10 @@ $(VENV)/.installed-bench: pyproject.toml $(VENV)/.installed-test
 
 demo: $(VENV)/.installed
 	$(BIN)/minidyn base puma560
+	@mkdir -p minidyn-out
+	@$(BIN)/minidyn base puma560 --format markdown > minidyn-out/puma560-base.md
+	@echo "The result is above and, as Markdown, in minidyn-out/puma560-base.md."
+	@echo "Your own robot: $(BIN)/minidyn base ROBOT.urdf (or .xml, .toml); $(BIN)/minidyn --help shows the other verbs."
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from minidyn.identification.validate import validate as validate
     from minidyn.model.load import load as load
     from minidyn.model.load import robots as robots
+    from minidyn.model.load.urdf_update import update_urdf as update_urdf
     from minidyn.model.robot import Robot as Robot
     from minidyn.model.save import save as save
 
@@ -68,6 +69,7 @@ _WHERE = {
     "load": "model.load:load",
     "robots": "model.load:robots",
     "save": "model.save:save",
+    "update_urdf": "model.load.urdf_update:update_urdf",
     # reduce
     "base_parameters": "base.base_parameters:base_parameters",
     "BaseMap": "base.base_map:BaseMap",
