@@ -331,3 +331,16 @@ def test_loops_that_are_solved_can_be_simulated(four_bar) -> None:
     law = control.computed_torque(four_bar, rate=40, period=5e-3)
     run = simulate(four_bar, law, hold(start), 0.3, dt=5e-3, q0=start + 0.05)
     assert np.abs(run.telemetry["error"][-1]).max() < 1e-3
+
+
+def test_maps_that_do_not_determine_the_torques_are_refused() -> None:
+    robot = md.load("puma560")
+    for options, why in (
+        ({"method": "mlc", "for_": "gravity"}, "for gravity only"),
+        ({"columns": ("ZZ1", "XX2")}, "some parameters only"),
+        ({"joints": ("joint2",)}, "some joints only"),
+    ):
+        with pytest.raises(md.MinidynError, match=why):
+            control.slotine_li(robot, rate=1, gain=1, adaptation=1, base=md.base_parameters(robot, **options))
+    base = md.base_parameters(robot, model="energy")  # no friction here: it tells as much
+    assert len(control.slotine_li(robot, rate=1, gain=1, adaptation=1, base=base).start) == base.rank

@@ -79,7 +79,9 @@ def unknowns_of(
         initial: Values to begin with (k,); None: the robot's own.
         base: Estimate base parameters of this map instead of standard ones.
     """
-    require_own(robot, base, "base")
+    if base is not None:
+        require_own(robot, base, "base")
+        _require_whole(robot, base)
     every = robot.layout.names if base is None else base.names
     if unknown is None:
         names, directions = tuple(every), np.eye(len(every))
@@ -105,6 +107,21 @@ def unknowns_of(
     own = _own_values(robot, base, touched, initial is None, every)
     start = _start(names, directions, own, initial)
     return Unknowns(names, np.where(touched, 0.0, own), directions, start)
+
+
+def _require_whole(robot: Robot, base: BaseMap) -> None:
+    """Raise where a map does not determine the torques of every motion."""
+    reason = ""
+    if base.joints is not None:
+        reason = "it is for some joints only"
+    elif base.columns is not None:
+        reason = "it is for some parameters only"
+    elif base.model in ("gravity", "inertia"):
+        reason = f"it is for {base.model} only"
+    elif base.model != "torque" and any(column.is_friction for column in robot.layout.columns):
+        reason = f"the {base.model} model leaves friction out"
+    if reason:
+        raise MinidynError(f"base: this map does not determine the torques: {reason}; use md.base_parameters(robot)")
 
 
 def _own_values(robot: Robot, base: BaseMap | None, touched: Array, needed: bool, every: Sequence[str]) -> Array:

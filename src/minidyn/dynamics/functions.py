@@ -140,7 +140,11 @@ def regressor(
 def base_regressor(
     robot: Robot, base: BaseColumns, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *, out: Array | None = None
 ) -> Array:
-    """Return the regressor (..., n, b) of the base parameters of a map: inverse_dynamics = Y @ beta."""
+    """Return the regressor (..., n, b) of the base parameters of a map: inverse_dynamics = Y @ beta.
+
+    A map for some joints, some parameters, gravity or inertia alone gives the columns of its own parameters; then
+    Y @ beta is not the whole torque.
+    """
     require_own(robot, base, "base_regressor")
     result: Array = _call(robot, "base_regressor", (q, dq, ddq), None, out, base=base)
     return result
