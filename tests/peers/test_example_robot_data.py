@@ -188,7 +188,8 @@ def test_methods_agree_on_base_parameters(path: Path) -> None:
             assert method == "mlc"
             assert len(robot.joints) > robot.n
             continue
-        assert np.linalg.matrix_rank(md.equivalence(exact, base)) == exact.rank
+        T = md.equivalence(exact, base, tolerance=1e-6 if path.name == ROUNDED else 1e-9)
+        assert np.linalg.matrix_rank(T) == exact.rank
         assert method == "mlc" or (base.kept == exact.kept and not base.notices)
         again = md.inverse_dynamics(robot, q, dq, ddq, base.lift(base.values(phi)))
         assert np.abs(again - tau).max() <= 1e-7 * np.abs(tau).max(), method

@@ -13,17 +13,16 @@ __all__ = ["equivalence"]
 
 Array = NDArray[np.float64]
 
-# in the robot's own units, against the largest term that a coefficient is made of. Files with axes that are parallel to
-# 1e-8 rad only (rounded to single precision once) leave no more than this of the maps' accuracy
-TOLERANCE = 1e-6
 
-
-def equivalence(base_a: BaseMap, base_b: BaseMap) -> Array:
+def equivalence(base_a: BaseMap, base_b: BaseMap, *, tolerance: float = 1e-9) -> Array:
     """Return the nonsingular matrix T (b, b) with beta_b = T beta_a for all standard parameters.
 
     Args:
         base_a: A map.
         base_b: Another map of a robot with the same standard parameters.
+        tolerance: Largest coefficient that counts as none, in the robot's own units, against the largest term it is
+            made of. A file whose axes are parallel to 1e-8 rad only (rounded to single precision once) leaves 1e-6 of the
+            accuracy of its maps and needs that here.
 
     Raises:
         NotEquivalent: One set determines a combination that the other does not; the message names it.
@@ -39,8 +38,8 @@ def equivalence(base_a: BaseMap, base_b: BaseMap) -> Array:
             f"equivalence: the maps have different standard parameters ({len(base_a.robot.layout)} of robot "
             f"{base_a.robot.name!r}, {len(base_b.robot.layout)} of robot {base_b.robot.name!r})"
         )
-    _require_determined(base_b, base_a, "second", "first")
-    _require_determined(base_a, base_b, "first", "second")
+    _require_determined(base_b, base_a, "second", "first", tolerance)
+    _require_determined(base_a, base_b, "first", "second", tolerance)
     return _in_terms_of(base_b, base_a)
 
 
@@ -55,14 +54,14 @@ def _in_terms_of(wanted: BaseMap, given: BaseMap) -> Array:
     return np.ascontiguousarray(T)
 
 
-def _require_determined(wanted: BaseMap, given: BaseMap, one: str, other: str) -> None:
+def _require_determined(wanted: BaseMap, given: BaseMap, one: str, other: str, tolerance: float) -> None:
     """Raise where some base parameter of `wanted` is no combination of those of `given`."""
     units = units_of(wanted.robot).parameters
     T = _in_terms_of(wanted, given)
     left = wanted.matrix - T @ given.matrix
     sizes = np.abs(wanted.matrix) + np.abs(T) @ np.abs(given.matrix)
     largest: Array = (sizes * units).max(axis=1, keepdims=True, initial=0.0)
-    foreign = np.abs(left) * units > TOLERANCE * largest
+    foreign = np.abs(left) * units > tolerance * largest
     rows = np.flatnonzero(foreign.any(axis=1))
     if len(rows) == 0:
         return
