@@ -21,8 +21,8 @@ def equivalence(base_a: BaseMap, base_b: BaseMap, *, tolerance: float = 1e-9) ->
         base_a: A map.
         base_b: Another map of a robot with the same standard parameters.
         tolerance: Largest coefficient that counts as none, in the robot's own units, against the largest term it is
-            made of. A file whose axes are parallel to 1e-8 rad only (rounded to single precision once) leaves 1e-6 of the
-            accuracy of its maps and needs that here.
+            made of. A file whose axes are parallel to 1e-8 rad only (rounded to single precision once) leaves 1e-6 of
+            the accuracy of its maps and needs that here.
 
     Raises:
         NotEquivalent: One set determines a combination that the other does not; the message names it.
