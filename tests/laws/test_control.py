@@ -1,13 +1,13 @@
 """Controllers: every law on several robots, their promises, and what they refuse."""
 
 import ctypes
-import shutil
 import subprocess
 
 import numpy as np
 import pytest
 
 import minidyn as md
+from c_compiler import STRICT, needs_gcc
 from minidyn import control
 from minidyn.errors import NotRealizable, UnknownName
 from minidyn.experiment.simulate import Payload, simulate
@@ -155,7 +155,7 @@ def test_a_payload_picked_up_during_a_run_disturbs_a_fixed_model() -> None:
     assert Payload(1.0, load).on(robot).links[-1].mass == pytest.approx(robot.links[-1].mass + 0.5)
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@needs_gcc
 def test_generated_step_is_the_step(tmp_path) -> None:
     robot = md.load("two_link")
     law = control.modified_slotine_li(
@@ -163,8 +163,9 @@ def test_generated_step_is_the_step(tmp_path) -> None:
     )
     (tmp_path / "step.c").write_text(law.source("c"))
     library = tmp_path / "step.so"
-    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC"]
-    subprocess.run(["gcc", *flags, str(tmp_path / "step.c"), "-o", str(library), "-lm"], check=True)
+    subprocess.run(
+        ["gcc", *STRICT, "-shared", "-fPIC", str(tmp_path / "step.c"), "-o", str(library), "-lm"], check=True
+    )
     step = ctypes.CDLL(str(library)).two_link_control_step
     rng = np.random.default_rng(0)
     hits = 0
