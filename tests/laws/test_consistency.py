@@ -80,7 +80,7 @@ def assert_possible(robot: Robot, phi: Array) -> None:
 # -------------------------------------------------------------------- exact and noisy data
 
 
-@pytest.mark.parametrize("solver", ["lmi", "log_cholesky"])
+@pytest.mark.parametrize("solver", ["newton", "lmi", "log_cholesky"])
 @pytest.mark.parametrize("name", ["panda", "ur10e", "puma560"])
 def test_exact_data_of_a_possible_robot_are_met_exactly(name: str, solver: str) -> None:
     robot = truth(name)
@@ -132,7 +132,7 @@ def test_impossible_data_are_projected_and_reported() -> None:
     base = md.base_parameters(robot)
     R, z, _ = data(robot, base)
     found = []
-    for solver in ("lmi", "log_cholesky"):
+    for solver in ("auto", "lmi", "log_cholesky"):
         fit = make_consistent(robot, base, R, -z, solver=solver)  # negative masses and frictions throughout
         found.append(fit.misfit)
         assert_possible(robot, fit.phi)
@@ -350,7 +350,7 @@ def test_a_failing_solver_is_replaced_and_named(monkeypatch: pytest.MonkeyPatch)
         raise MinidynError("out of luck")
 
     monkeypatch.setattr(lmi, "solve_lmi", fail)
-    fit = make_consistent(robot, base, R, z)
+    fit = make_consistent(robot, base, R, z, solver="lmi")
     assert fit.solver == "log_cholesky"
     assert any("out of luck" in notice for notice in fit.notices)
     assert np.allclose(fit.beta, expected.beta, rtol=1e-5, atol=1e-6)

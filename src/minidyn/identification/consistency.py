@@ -46,7 +46,7 @@ class ConsistentFit:
         prior_distance: Distance from the believed parameters, without its weight.
         weight: Weight of that distance.
         certificate: The numbers that prove the model possible.
-        solver: What found it: "lmi" or "log_cholesky".
+        solver: What found it: "newton", "lmi" or "log_cholesky".
         iterations: Iterations of that solver and of the Newton steps after it.
         notices: What a reader should know.
     """
@@ -102,8 +102,8 @@ def make_consistent(
         prior_kind: "entropic" (log-det divergence) or "euclidean" (in the metric of the prior's inertia).
         weight: Of the prior's distance, in noise variances; 0: only what data leave open follows the prior. Without a
             prior it holds for the bodies drawn from the geometry.
-        solver: "lmi" (cvxpy and Clarabel), "log_cholesky" (no semidefinite solver), "auto": the first, or where it
-            fails the second.
+        solver: "newton" (steps along fading entropies), "lmi" (cvxpy and Clarabel), "log_cholesky" (descent in
+            numbers that need no constraint), "auto": the first that converges.
         mass: Total mass of the moving links, kg, where it is known (to about 2 %).
         rss: Sum of squares that no beta explains, in noise variances; makes the notice on costs more exact.
 

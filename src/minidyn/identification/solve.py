@@ -12,13 +12,21 @@ __all__ = ["SOLVERS", "solve"]
 
 Array = NDArray[np.float64]
 
-SOLVERS = ("auto", "lmi", "log_cholesky")
+SOLVERS = ("auto", "newton", "lmi", "log_cholesky")
 
 
 def solve(problem: Whitened, solver: str, notices: list[str]) -> tuple[Array, str, int, bool]:
-    """Return (x, solver that was used, iterations, converged); what went wrong on the way is added to `notices`."""
+    """Return (x, solver that was used, iterations, converged); what went wrong on the way is added to `notices`.
+
+    "auto" takes Newton's steps along fading entropies, which need no other package and a tenth of the time; where they
+    do not converge the semidefinite solver, and where that fails log-Cholesky descent.
+    """
     from minidyn.identification.log_cholesky import solve_log_cholesky
 
+    if solver in ("auto", "newton"):
+        x, iterations, converged = path(problem)
+        if converged or solver == "newton":
+            return x, "newton", iterations, converged
     if solver != "log_cholesky":
         try:
             from minidyn.identification.lmi import solve_lmi
