@@ -26,7 +26,9 @@ _COUNTED = ("mul", "add", "div", "sincos", "sqrt", "other")
 _SUFFIX = {"python": ".py", "jax": "_jax.py", "llvm": ".ll"}
 
 
-def generate_code(source: str, what: str, target: str, output: str, parameters: str, link: str | None) -> None:
+def generate_code(
+    source: str, what: str, target: str, output: str, parameters: str, link: str | None, as_json: bool = False
+) -> None:
     """Write a robot's function as source code and print the paths.
 
     Args:
@@ -36,6 +38,7 @@ def generate_code(source: str, what: str, target: str, output: str, parameters: 
         output: Folder; made where it does not exist.
         parameters: "own" bakes the robot's values in, "argument" makes them the function's last argument.
         link: For kinematics, a link or frame.
+        as_json: Print paths and operation counts as JSON.
     """
     robot = load(source)
     function = _function(robot, what, parameters, link)
@@ -44,10 +47,17 @@ def generate_code(source: str, what: str, target: str, output: str, parameters: 
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DescriptionError(f"{folder}: the folder cannot be made ({error.strerror or error})") from None
+    paths = []
     for name, text in _files(robot, function, target).items():
         path = folder / name  # made of letters, digits and underscores alone
         write_atomically(path, text.encode())
-        click.echo(str(path))
+        paths.append(str(path))
+    if as_json:
+        data = {"function": what, "robot": robot.name, "target": target, "counts": dict(function.counts)}
+        click.echo(json.dumps(data | {"files": paths}, indent=2))
+        return
+    for written in paths:
+        click.echo(written)
     counts = ", ".join(f"{number} {kind}" for kind, number in function.counts.items() if number)
     click.echo(plain(f"{what} of {robot.name}: {counts or 'no operations'}"), err=True)
 

@@ -1,0 +1,65 @@
+"""Verbs that turn logs into models: identify, validate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from minidyn.cli_options import json_option, log_options, output_option, robot_argument
+
+__all__ = ["identify", "validate"]
+
+
+@click.command()
+@robot_argument
+@click.argument("logs", nargs=-1, required=True, type=click.Path())
+@output_option("minidyn-out/identified")
+@click.option(
+    "--validate",
+    "held_out",
+    multiple=True,
+    type=click.Path(),
+    help="A log that is not fitted, to test the model on; repeat.",
+)
+@click.option(
+    "--method", default="wls", show_default=True, help="ols, wls (joints weighted by noise) or irls (robust)."
+)
+@click.option(
+    "--friction",
+    default="viscous,coulomb,offset",
+    show_default=True,
+    help="Friction terms to identify, none, or own (what the robot's file has).",
+)
+@click.option("--rotor-inertia/--no-rotor-inertia", default=True, show_default=True, help="Identify rotor inertias.")
+@click.option("--prior", help="Robot whose values are believed; default: the ROBOT's own, with a weight from the data.")
+@click.option(
+    "--consistent/--no-consistent", default=True, show_default=True, help="Make the model physically possible."
+)
+@log_options
+@json_option
+def identify(robot: str, logs: tuple[str, ...], output: str, **options: Any) -> None:
+    """Identify a ROBOT from LOGS (CSV, Parquet, NPZ, ROS bags) and write the model.
+
+    Example: minidyn identify ur10.urdf run.db3 --validate other.db3 --output out
+
+    Example: minidyn identify robot.urdf log.csv --mapping columns.toml --rate 500
+    """
+    from minidyn.cli_identify import run_identification
+
+    run_identification(robot, logs, output, **options)
+
+
+@click.command()
+@click.argument("estimate", type=click.Path())
+@click.argument("logs", nargs=-1, required=True, type=click.Path())
+@log_options
+@json_option
+def validate(estimate: str, logs: tuple[str, ...], mapping: str | None, rate: float | None, as_json: bool) -> None:
+    """Test a saved ESTIMATE (estimate.json) on LOGS it was not fitted to.
+
+    Example: minidyn validate out/estimate.json other.db3
+    """
+    from minidyn.cli_identify import run_validation
+
+    run_validation(estimate, logs, mapping, rate, as_json)
