@@ -2,48 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
-
-import numpy as np
-from numpy.typing import ArrayLike
 
 from minidyn.dynamics.functions import forward_dynamics
 from minidyn.dynamics.kernel import compile_kernel
 from minidyn.errors import UnknownName
 from minidyn.experiment.integrate import Plant
-from minidyn.model.inertia import transform
+from minidyn.experiment.payload import Payload
 from minidyn.model.robot import Robot
 
 __all__ = ["PLANTS", "Payload", "plants_of"]
 
 PLANTS = ("minidyn", "regressor", "mujoco")
 """Who may compute the accelerations: our kernel, the paper's route through the regressor, or MuJoCo."""
-
-
-@dataclass(frozen=True)
-class Payload:
-    """A load the robot picks up during a run.
-
-    Attributes:
-        time: When, s.
-        parameters: Ten values XX ... M in the load's frame, or a dict mass, com, inertia as for `robot.with_load`.
-        placement: The load's frame on the last link (4, 4); None: the link's own.
-    """
-
-    time: float
-    parameters: ArrayLike | Mapping[str, Any]
-    placement: ArrayLike | None = None
-
-    def on(self, robot: Robot) -> Robot:
-        """Return the robot with the load on its last link."""
-        load = robot.with_load(self.placement, self.parameters)  # which checks and reads every way to give a body
-        placement = np.eye(4) if self.placement is None else np.asarray(self.placement, dtype=float)
-        values = robot.values.copy()
-        values[robot.layout.links[-1]] += transform(load.links[-1].parameters, placement)
-        return robot.with_parameters(values)
 
 
 def plants_of(robot: Robot, plant: str, payload: Payload | None, threads: int = 1) -> tuple[Plant, Plant]:
