@@ -6,7 +6,7 @@ import json
 
 import click
 
-from minidyn.cli_text import console, print_table, safe, table
+from minidyn.cli_text import console, print_table, progress, safe, table
 from minidyn.experiment.one_joint_plan import one_joint_plan
 from minidyn.model.load import load
 
@@ -20,7 +20,9 @@ def show_plan(source: str, as_json: bool) -> None:
         source: Built-in robot or file.
         as_json: Print JSON.
     """
-    plan = one_joint_plan(load(source))
+    robot = load(source)
+    with progress(f"planning experiments for {robot.name}"):
+        plan = one_joint_plan(robot)
     if as_json:
         click.echo(json.dumps(plan.to_json(), indent=2))
         return

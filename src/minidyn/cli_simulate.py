@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from minidyn.cli_text import plain, print_table, safe, table
+from minidyn.cli_text import plain, print_table, progress, safe, table
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.model.load import load
 
@@ -51,20 +51,20 @@ def run_simulation(
     target = Path(output)
     if target.suffix.lower() not in (".npz", ".parquet", ".csv"):
         raise MinidynError(f"--output {plain(output)}: expected a name ending with .npz, .parquet or .csv")
-    click.echo(f"simulating {duration:g} s of {plain(robot.name)} under {law.name} ...", err=True)
-    recording = simulate(
-        robot,
-        law,
-        fourier(robot, seed=seed),
-        duration,
-        dt=dt,
-        noise=noise,
-        torque_noise=torque_noise,
-        delay=delay,
-        plant=plant,
-        check=True,
-        seed=seed,
-    )
+    with progress(f"simulating {duration:g} s of {robot.name} under {law.name}"):
+        recording = simulate(
+            robot,
+            law,
+            fourier(robot, seed=seed),
+            duration,
+            dt=dt,
+            noise=noise,
+            torque_noise=torque_noise,
+            delay=delay,
+            plant=plant,
+            check=True,
+            seed=seed,
+        )
     recording.save(target)
     files = [str(target)]
     if plot:
@@ -108,8 +108,8 @@ def run_case_study(name: str, output: str, as_json: bool) -> None:
 
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
-    click.echo("running the modified Slotine-Li and Craig laws on puma4 ...", err=True)
-    study = lu_meng_case()
+    with progress("running the modified Slotine-Li and Craig laws on puma4"):
+        study = lu_meng_case()
     results: dict[str, Any] = {}
     for key, title in (
         ("slotine_li", "modified Slotine-Li (LuMeng1993 Fig. 4)"),

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import time
 import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
+
+import click
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["console", "number", "plain", "print_table", "safe", "table"]
+__all__ = ["console", "number", "plain", "print_table", "progress", "safe", "table"]
 
 
 _WIDEST = 400  # columns a table may take where its numbers need them
@@ -81,3 +86,35 @@ def print_table(made: Table) -> None:
     if needed > out.width:
         made.width = needed
     out.print(made, crop=False, soft_wrap=True)
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Tell on stderr what takes time: a bar on a terminal, one line elsewhere, nothing with --quiet.
+
+    Args:
+        what: What is being done; may hold foreign names.
+        total: How many parts there are; None: not known, a moving mark is shown.
+
+    Yields:
+        A function to be called with the number of parts done so far.
+    """
+    context = click.get_current_context(silent=True)
+    if context is not None and context.find_root().params.get("quiet"):
+        yield lambda done: None
+        return
+    from rich.console import Console
+
+    terminal = Console(stderr=True, highlight=False)
+    if not terminal.is_terminal:
+        click.echo(f"{plain(what)} ...", err=True)
+        yield lambda done: None
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    begin = time.monotonic()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=terminal, transient=True) as bar:
+        task = bar.add_task(safe(what), total=total)
+        yield lambda done: bar.update(task, completed=done)
+    terminal.print(f"{safe(what)} [dim]{time.monotonic() - begin:.1f} s[/dim]")

@@ -1,0 +1,228 @@
+"""Every verb keeps the same promises: help with an example that parses, JSON, one-line errors, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+import minidyn as md
+from minidyn.cli import SECTIONS, main
+
+VERBS = sorted(main.commands)
+every_verb = pytest.mark.parametrize("verb", VERBS)
+
+# what a verb needs besides --json to do something quick; {folder} holds the files that `files` writes
+QUICK = {
+    "robots": "",
+    "show": "two_link",
+    "base": "two_link",
+    "count": "two_link inertia_matrix",
+    "generate": "two_link inertia_matrix --output {folder}/code",
+    "plan": "two_link",
+    "simulate": "two_link --duration 0.2 --output {folder}/new.npz",
+    "identify": "{folder}/robot.toml {folder}/log.npz --output {folder}/identified",
+    "validate": "{folder}/estimate.json {folder}/log.npz",
+    "completion": "zsh",
+}
+SLOW = {"casestudy", "demo"}  # their own stories check their JSON
+
+# a wrong robot, file or word in place of each verb's first argument
+WRONG = {
+    "casestudy": "no-such-study",
+    "generate": "no_such_robot inertia_matrix",
+    "identify": "no_such_robot log.csv",
+    "validate": "no_such_estimate.json log.csv",
+}
+WITHOUT_INPUT = {"robots", "completion", "demo"}
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+def examples(command: click.Command) -> list[str]:
+    """Return the command lines that a verb's help shows, without redirections."""
+    text = " ".join(command.help.split()) if command.help else ""
+    return [
+        found.split(" > ")[0].strip() for found in re.findall(r"Example: (minidyn .*?)(?= Example: | Exit |$)", text)
+    ]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a robot, a log of it and an estimate."""
+    made = tmp_path_factory.mktemp("cli")
+    robot = md.load("two_link")
+    md.save(robot, made / "robot.toml")
+    law = md.control.computed_torque(robot, rate=10.0, period=1e-3)
+    md.simulate(robot, law, md.trajectory.fourier(robot, seed=1), 3.0, torque_noise=0.01).save(made / "log.npz")
+    recording = md.read_recording(made / "log.npz", robot)
+    md.identify(robot, recording, consistent=False).save(made / "estimate.json")
+    return made
+
+
+def test_the_list_of_verbs_is_whole() -> None:
+    assert [verb.name for verbs in SECTIONS.values() for verb in verbs] == list(main.commands)
+    assert {"robots", "show", "base", "count", "generate", "plan", "simulate", "casestudy", "identify"} <= set(VERBS)
+    text = run("--help").output
+    assert all(re.search(rf"^  {verb} ", text, re.MULTILINE) for verb in VERBS)
+
+
+@every_verb
+def test_help_has_an_example_that_parses(verb: str) -> None:
+    result = run(verb, "--help")
+    assert result.exit_code == 0
+    command = main.commands[verb]
+    shown = examples(command)
+    assert shown, f"{verb}: no line 'Example: minidyn {verb} ...' in its help"
+    for line in shown:
+        words = shlex.split(line)
+        assert words[:2] == ["minidyn", verb], line
+        command.make_context(verb, words[2:])  # raises where an option does not exist
+
+
+@every_verb
+def test_options_have_a_help_text(verb: str) -> None:
+    for option in main.commands[verb].params:
+        if isinstance(option, click.Option):
+            choices = isinstance(option.type, click.Choice)
+            assert option.help or choices, f"{verb} {option.opts[0]}"
+            assert all(name.islower() and "_" not in name for name in option.opts), option.opts
+
+
+@every_verb
+def test_json_is_json(verb: str, folder: Path) -> None:
+    assert any("--json" in option.opts for option in main.commands[verb].params), f"{verb} has no --json"
+    if verb not in QUICK:
+        assert verb in SLOW or verb in main.commands, verb
+        pytest.skip(f"{verb} is tested in a story of its own")
+    result = run(verb, *shlex.split(QUICK[verb].format(folder=folder)), "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) is not None
+
+
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in WITHOUT_INPUT])
+def test_wrong_input_is_one_line_and_exit_code_two(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(WRONG.get(verb, ""))
+    if not words:
+        needed = [option for option in main.commands[verb].params if isinstance(option, click.Argument)]
+        words = ["no_such_thing" for option in needed if option.required] or ["no_such_thing"]
+    result = run("-q", verb, *words)
+    assert result.exit_code == 2, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@every_verb
+def test_wrong_option_is_exit_code_two(verb: str) -> None:
+    result = run(verb, "--no-such-option")
+    assert result.exit_code == 2
+    assert "no-such-option" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_unknown_verbs_are_answered_with_near_ones() -> None:
+    result = run("identfy")
+    assert result.exit_code == 2
+    assert "did you mean 'identify'?" in result.stderr
+    assert "known: robots" in run("xyzzy").stderr
+
+
+def test_unexpected_errors_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("two\nlines")
+
+    monkeypatch.setattr("minidyn.cli_show.show_robots", fail)
+    result = run("robots")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "error: unexpected ZeroDivisionError: two lines (a fault of minidyn; MINIDYN_DEBUG=1 shows where)\n"
+    )
+    monkeypatch.setenv("MINIDYN_DEBUG", "1")
+    assert isinstance(run("robots").exception, ZeroDivisionError)
+
+
+def test_interrupting_is_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("minidyn.cli_show.show_robots", interrupt)
+    result = run("robots")
+    assert result.exit_code == 130
+    assert "interrupted" in result.stderr
+
+
+def test_files_that_cannot_be_written_are_exit_code_two(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = run("simulate", "two_link", "--duration", "0.01", "--output", str(tmp_path / "file" / "run.npz"))
+    assert result.exit_code == 2
+    assert len([line for line in result.stderr.splitlines() if line.startswith("error: ")]) == 1
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    script = run("completion", shell).output
+    assert f"_MINIDYN_COMPLETE={shell}_complete" in script
+    words = {"COMP_WORDS": "minidyn base p", "COMP_CWORD": "2" if shell != "fish" else "p"}
+    answer = CliRunner().invoke(main, [], env={"_MINIDYN_COMPLETE": f"{shell}_complete", **words}, prog_name="minidyn")
+    assert "puma560" in answer.output
+    assert "ur10e" not in answer.output
+
+
+def test_help_is_quick_and_loads_no_heavy_library() -> None:
+    code = "import sys, minidyn.cli; print([m for m in ('numpy', 'scipy', 'rich', 'mujoco') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def on_terminal(*arguments: str, **environment: str) -> str:
+    """Return what a verb writes where stdout and stderr are a terminal."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "minidyn", *arguments],
+        stdout=theirs,
+        stderr=theirs,
+        env={key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+        | {"TERM": "xterm-256color"}
+        | environment,
+    )
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        text += part
+    os.close(ours)
+    assert process.wait() == 0
+    return text.decode()
+
+
+def test_colours_and_bars_only_on_terminals(tmp_path: Path) -> None:
+    words = ("simulate", "two_link", "--duration", "0.05", "--output", str(tmp_path / "run.npz"))
+    colour = re.compile(r"\x1b\[[0-9;]*3[0-9](;[0-9;]*)?m")
+    shown = on_terminal(*words)
+    assert colour.search(shown)
+    assert "\x1b[?25l" in shown, "no moving bar on a terminal"
+    assert not colour.search(on_terminal(*words, NO_COLOR="1"))
+    elsewhere = run(*words)
+    assert "\x1b" not in elsewhere.output
+    assert "simulating" in elsewhere.stderr
+    assert run("-q", *words).stderr == ""
