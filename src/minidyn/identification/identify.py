@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +15,12 @@ from minidyn.errors import MinidynError, UnknownName
 from minidyn.experiment.recording import Recording
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.friction import with_best_sign_width
-from minidyn.identification.least_squares import METHODS, Fit, block_covariance, condition_of, fit
+from minidyn.identification.methods import ACCELERATION_FREE, METHODS
+from minidyn.identification.solution import Options, Solution
 from minidyn.model.robot import Robot
+
+if TYPE_CHECKING:
+    from minidyn.control.controller import Controller
 
 __all__ = ["identify"]
 
@@ -36,6 +40,7 @@ def identify(
     *,
     rotor_inertia: bool | None = None,
     sign_width: ArrayLike | None = None,
+    controller: Controller | None = None,
     threads: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Estimate:
@@ -53,6 +58,8 @@ def identify(
         rotor_inertia: Whether rotor inertias are identified; None: as the robot has them.
         sign_width: Speed over which Coulomb friction turns round, one for all joints or one for each; None: chosen by
             cross-validation over time blocks, zero allowed.
+        controller: What drove the robot along the reference in the recording's telemetry (q_d), for the methods that
+            simulate it ("iv", "didim"); None: unknown, and the simulation is led along the recorded motion.
         threads: For the reduction of large recordings.
         progress: Called with the number of samples reduced.
 
@@ -60,10 +67,10 @@ def identify(
         The estimate; its notices say what is weak and what was chosen.
     """
     if method not in METHODS:
-        raise UnknownName("method", method, METHODS)
+        raise UnknownName("method", method, tuple(METHODS))
     model = robot if friction is None and rotor_inertia is None else robot.with_drives(rotor_inertia, friction)
     notices: list[str] = []
-    ready = _prepared(model, recording, notices)
+    ready = _prepared(model, recording, notices, needs_ddq=method not in ACCELERATION_FREE)
     chosen = base_parameters(model) if base is None else base
     rows = len(ready) * model.n
     if rows < 2 * chosen.rank:
@@ -77,34 +84,32 @@ def identify(
     elif isinstance(ready, Recording):
         model = with_best_sign_width(model, chosen, ready, settings)
     chosen = replace(chosen, robot=model)  # how sharply friction turns round does not change what can be identified
-    found = fit(model, chosen, ready, method, threads, progress)
-    covariance, seconds = block_covariance(found, ready)
-    condition = condition_of(found.R)
-    notices += _excitation(chosen, found, covariance, condition)
-    settings["block_seconds"] = seconds
+    found = METHODS[method](model, chosen, ready, Options(threads, progress, controller))
+    notices += [*found.notices, *_excitation(chosen, found)]
+    settings |= found.settings
     beta, parameters = found.beta, _lifted(chosen, found.beta, model)
     if consistent:
-        beta, parameters = _consistent(model, chosen, found, ready, prior, notices, settings)
+        beta, parameters = _consistent(model, chosen, found, prior, notices, settings)
     return Estimate(
         replace(model.with_parameters(parameters), notices=()),
         chosen,
         beta,
-        covariance,
+        found.covariance,
         found.sigma,
         method,
         consistent,
-        condition,
+        found.condition,
         len(ready),
         tuple(notices),
         settings,
     )
 
 
-def _prepared(robot: Robot, recording: Recording, notices: list[str]) -> Recording:
+def _prepared(robot: Robot, recording: Recording, notices: list[str], needs_ddq: bool) -> Recording:
     ready = in_joint_order(robot, recording)
     if ready.tau is None:
         raise MinidynError("identification needs measured torques; the recording has none")
-    if ready.dq is None or ready.ddq is None:
+    if ready.dq is None or (ready.ddq is None and needs_ddq):
         from minidyn.experiment.prepare import prepare
 
         ready = prepare(robot, ready)
@@ -144,17 +149,17 @@ def in_joint_order(robot: Robot, recording: Recording) -> Recording:
     )
 
 
-def _excitation(base: BaseMap, found: Fit, covariance: Array, condition: float) -> list[str]:
+def _excitation(base: BaseMap, found: Solution) -> list[str]:
     notices = []
-    if condition > _POOR:
+    if found.condition > _POOR:
         _, _, V = np.linalg.svd(found.R / np.linalg.norm(found.R, axis=0))
         names = ", ".join(base.names[k] for k in np.argsort(-np.abs(V[-1]))[:3])
         notices.append(
-            f"excitation is poor: condition number {condition:.3g} (good: below {_POOR:g}); the motion hardly "
+            f"excitation is poor: condition number {found.condition:.3g} (good: below {_POOR:g}); the motion hardly "
             f"separates {names}: record one in which these joints move against each other, faster and further"
         )
     with np.errstate(divide="ignore"):
-        relative = np.sqrt(np.diag(covariance)) / np.abs(found.beta)
+        relative = np.sqrt(np.diag(found.covariance)) / np.abs(found.beta)
     weak = [base.names[k] for k in np.argsort(-relative) if relative[k] > _WEAK]
     if weak:
         shown = ", ".join(weak[:6]) + (f" and {len(weak) - 6} more" if len(weak) > 6 else "")
@@ -171,20 +176,14 @@ def _lifted(base: BaseMap, beta: Array, robot: Robot) -> Array:
 def _consistent(
     robot: Robot,
     base: BaseMap,
-    found: Fit,
-    recording: Recording,
+    found: Solution,
     prior: ArrayLike | bool | None,
     notices: list[str],
     settings: dict[str, Any],
 ) -> tuple[Array, Array]:
     from minidyn.identification.consistency import make_consistent
-    from minidyn.identification.folds import time_folds
     from minidyn.identification.weight import choose_weight
 
-    # weights below assume residuals of unit variance and independent rows: divide by the memory of the residuals
-    R, z, rest = found.problem.weighted(found.sigma)
-    memory = max(1.0, settings["block_seconds"] / 10 / _step(recording)) if _step(recording) > 0 else 1.0
-    R, z = R / np.sqrt(memory), z / np.sqrt(memory)
     known: Array | None = None
     weight = 0.0
     if prior is not False:
@@ -193,15 +192,10 @@ def _consistent(
             raise MinidynError(f"prior: expected {len(robot.values)} parameters, got shape {own.shape}")
         known = None if np.isnan(own).all() else own
     if known is not None:
-        folds = time_folds(found, recording, memory)
-        weight, curve = choose_weight(robot, base, folds, known)
+        weight, curve = choose_weight(robot, base, found.folds(), known)
         settings["prior_weight"] = weight
         settings["prior_curve"] = [[float(a), float(b)] for a, b in curve]
-    result = make_consistent(robot, base, R, z, prior=known, weight=weight, rss=rest / memory)
+    result = make_consistent(robot, base, found.R, found.z, prior=known, weight=weight, rss=found.rest)
     notices += list(result.notices)
     settings["misfit_increase"] = float(result.misfit - result.misfit_before)
     return np.asarray(base.matrix @ result.phi, dtype=float), np.asarray(result.phi, dtype=float)
-
-
-def _step(recording: Recording) -> float:
-    return float(np.median(np.diff(recording.t))) if len(recording) > 1 else 0.0

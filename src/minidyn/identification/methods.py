@@ -1,0 +1,49 @@
+"""The estimators by name: from a robot, its base parameters and a prepared recording to a Solution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from minidyn.base.base_map import BaseMap
+from minidyn.identification.folds import time_folds
+from minidyn.identification.least_squares import block_covariance, condition_of, fit
+from minidyn.identification.solution import Options, Solution
+from minidyn.model.robot import Robot
+
+__all__ = ["ACCELERATION_FREE", "METHODS", "Estimator"]
+
+Estimator: TypeAlias = Callable[[Robot, BaseMap, Any, Options], Solution]
+
+
+def _least_squares(method: str, robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
+    found = fit(robot, base, recording, method, options.threads, options.progress)
+    covariance, seconds = block_covariance(found, recording)
+    # what follows takes rows for independent: squares are divided by the memory of the residuals, a tenth of a block
+    step = float(np.median(np.diff(recording.t))) if len(recording) > 1 else 0.0
+    memory = max(1.0, seconds / 10 / step) if step > 0 else 1.0
+    R, z, rest = found.problem.weighted(found.sigma * np.sqrt(memory))
+    return Solution(
+        found.beta,
+        covariance,
+        found.sigma,
+        condition_of(found.R),
+        R,
+        z,
+        rest,
+        partial(time_folds, found, recording, memory),
+        settings={"block_seconds": seconds},
+    )
+
+
+METHODS: Mapping[str, Estimator] = MappingProxyType(
+    {name: partial(_least_squares, name) for name in ("ols", "wls", "irls")}
+)
+"""Name of each method and what computes it."""
+
+ACCELERATION_FREE: frozenset[str] = frozenset()
+"""The methods that read q, dq and tau alone."""
