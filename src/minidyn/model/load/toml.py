@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from minidyn.errors import DescriptionError, near_names
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
-from minidyn.model.drives import FRICTION, ROTOR
+from minidyn.model.drives import FRICTION, ROTOR, Drive
 from minidyn.model.geometry import Steps
 from minidyn.model.inertia import STANDARD, from_body
 from minidyn.model.joint import Joint, Limits
@@ -20,7 +20,7 @@ from minidyn.model.load.toml_place import MDH, PLACE, joint_placement, placement
 from minidyn.model.load.toml_table import Table, read_tables
 from minidyn.model.robot import Robot
 
-__all__ = ["read_toml"]
+__all__ = ["read_drive", "read_toml"]
 
 Array = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ class _Reader:
             before, motion, direction, after = joint_placement(table, kind, self.symbols, self.notices)
             name = table.text("name", f"joint{index + 1}")
             leaders, offset, formula = self.follow(table)
-            values, ratio, coupling, width = self.drive(table)
+            values, drive = read_drive(table)
             if name in passive:
                 if leaders is not None or formula:
                     raise table.error("mimic", "a loop gives this joint as a function already")
@@ -89,9 +89,9 @@ class _Reader:
                     formula=formula,
                     passive=name in passive,
                     drive_values=values,
-                    gear_ratio=ratio,
-                    coupling=coupling,
-                    sign_width=width,
+                    gear_ratio=drive.gear_ratio,
+                    coupling=dict(drive.coupling),
+                    sign_width=drive.sign_width,
                 )
             )
         names = [joint.name for joint in made]
@@ -156,30 +156,6 @@ class _Reader:
             raise inner.error("ratio", "with several leaders each has its own ratio: leaders = { joint1 = 0.5 }")
         several = inner.table("leaders")
         return {key: several.number(key) for key in several.data} if several else {}, offset, ""
-
-    def drive(self, table: Table) -> tuple[dict[str, float], float, dict[str, float], float]:
-        """Return ({column: value}, gear ratio, {coupled joint: coefficient}, width of the sign of the speed)."""
-        inner = table.table("drive")
-        if inner is None:
-            return {}, 1.0, {}, 0.0
-        inner.finish(_DRIVE)
-        ratio = inner.number("gear_ratio", 1.0)
-        values: dict[str, float] = {}
-        if "rotor_inertia" in inner:
-            if "motor_inertia" in inner:
-                raise inner.error("motor_inertia", "mixed with 'rotor_inertia' (joint side); give one of the two")
-            values[ROTOR] = inner.number("rotor_inertia", unknown=True)
-        elif "motor_inertia" in inner:
-            values[ROTOR] = inner.number("motor_inertia", unknown=True) * ratio**2
-        for term, symbol in FRICTION.items():
-            if term in inner:
-                values[symbol] = inner.number(term, unknown=True)
-        coupling = inner.table("coupling")
-        found = {key: coupling.number(key) for key in coupling.data} if coupling else {}
-        width = inner.number("sign_width", 0.0)
-        if width < 0:
-            raise inner.error("sign_width", "is negative; expected a speed, 0 for a sign that changes at once")
-        return values, ratio, found, width
 
     # ---------------------------------------------------------------- bodies
 
@@ -306,6 +282,32 @@ class _Reader:
             )
         end.finish(("link", *PLACE))
         return end.text("link"), self.place(end)
+
+
+def read_drive(table: Table) -> tuple[dict[str, float], Drive]:
+    """Return ({column: value} of the table's `drive`, and the drive they make)."""
+    inner = table.table("drive")
+    if inner is None:
+        return {}, Drive()
+    inner.finish(_DRIVE)
+    ratio = inner.number("gear_ratio", 1.0)
+    values: dict[str, float] = {}
+    if "rotor_inertia" in inner:
+        if "motor_inertia" in inner:
+            raise inner.error("motor_inertia", "mixed with 'rotor_inertia' (joint side); give one of the two")
+        values[ROTOR] = inner.number("rotor_inertia", unknown=True)
+    elif "motor_inertia" in inner:
+        values[ROTOR] = inner.number("motor_inertia", unknown=True) * ratio**2
+    for term, symbol in FRICTION.items():
+        if term in inner:
+            values[symbol] = inner.number(term, unknown=True)
+    coupling = inner.table("coupling")
+    found = tuple((key, coupling.number(key)) for key in coupling.data) if coupling else ()
+    width = inner.number("sign_width", 0.0)
+    if width < 0:
+        raise inner.error("sign_width", "is negative; expected a speed, 0 for a sign that changes at once")
+    terms = tuple(term for term, symbol in FRICTION.items() if symbol in values)
+    return values, Drive(ROTOR in values, terms, ratio, found, width)
 
 
 def read_toml(path: Path) -> Robot:

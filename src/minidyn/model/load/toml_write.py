@@ -19,7 +19,7 @@ from minidyn.model.joint import Follow, Joint, Limits, Loop
 from minidyn.model.load.toml_place import mdh_slots
 from minidyn.model.robot import Robot
 
-__all__ = ["linear_text", "toml_text"]
+__all__ = ["drive_text", "linear_text", "listed_numbers", "quoted", "toml_text"]
 
 _RIGHT = math.pi / 2
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
@@ -27,13 +27,13 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 
 def toml_text(robot: Robot) -> str:
     """Return the robot as the text of a TOML file."""
-    lines = [f"name = {_quoted(robot.name)}"]
+    lines = [f"name = {quoted(robot.name)}"]
     if robot.source:
-        lines.append(f"source = {_quoted(robot.source)}")
+        lines.append(f"source = {quoted(robot.source)}")
     if robot.notices:
-        lines.append(f"notices = {_listed(_quoted(notice) for notice in robot.notices)}")
-    lines.append(f"gravity = {_numbers(robot.gravity)}")
-    lines += ["", "[base]", f"name = {_quoted(robot.base_name)}", *_steps("steps", robot.base, robot)]
+        lines.append(f"notices = {_listed(quoted(notice) for notice in robot.notices)}")
+    lines.append(f"gravity = {listed_numbers(robot.gravity)}")
+    lines += ["", "[base]", f"name = {quoted(robot.base_name)}", *_steps("steps", robot.base, robot)]
     if robot.symbols:
         lines += ["", "[symbols]", *(f"{name} = {_number(value)}" for name, value in robot.symbols)]
     moving = [(index, joint) for index, joint in enumerate(robot.joints) if joint.kind != "fixed"]
@@ -42,14 +42,14 @@ def toml_text(robot: Robot) -> str:
     for index, _ in moving:
         ten = robot.links[index].parameters
         if not np.isnan(ten).all():
-            lines += ["", "[[link]]", f"name = {_quoted(robot.link_names[index])}", _ten(ten)]
+            lines += ["", "[[link]]", f"name = {quoted(robot.link_names[index])}", _ten(ten)]
     for frame in robot.frames:
-        link = _quoted(_link(robot, frame.link))
-        lines += ["", "[[frame]]", f"name = {_quoted(frame.name)}", f"link = {link}"]
+        link = quoted(_link(robot, frame.link))
+        lines += ["", "[[frame]]", f"name = {quoted(frame.name)}", f"link = {link}"]
         lines += _steps("steps", frame.steps, robot)
     for index, joint in enumerate(robot.joints):
         if joint.kind == "fixed":
-            lines += ["", "[[load]]", f"name = {_quoted(joint.name)}", f"link = {_quoted(_link(robot, joint.parent))}"]
+            lines += ["", "[[load]]", f"name = {quoted(joint.name)}", f"link = {quoted(_link(robot, joint.parent))}"]
             lines += [*_steps("steps", joint.before, robot), _ten(robot.links[index].parameters)]
     for loop in robot.loops:
         lines += ["", "[[loop]]", *_loop(loop, robot)]
@@ -65,10 +65,10 @@ def toml_text(robot: Robot) -> str:
 
 def _joint(index: int, joint: Joint, robot: Robot) -> list[str]:
     lines = [
-        f"name = {_quoted(joint.name)}",
-        f"type = {_quoted(joint.kind)}",
-        f"parent = {_quoted(_link(robot, joint.parent))}",
-        f"child = {_quoted(robot.link_names[index])}",
+        f"name = {quoted(joint.name)}",
+        f"type = {quoted(joint.kind)}",
+        f"parent = {quoted(_link(robot, joint.parent))}",
+        f"child = {quoted(robot.link_names[index])}",
     ]
     row = mdh_slots(joint)
     if row is not None:
@@ -86,18 +86,23 @@ def _joint(index: int, joint: Joint, robot: Robot) -> list[str]:
         lines.append(f"limits = {_table((key, _number(value)) for key, value in given.items())}")
     if joint.follows is not None and not joint.follows.passive:
         lines.append(f"mimic = {_mimic(joint.follows)}")
-    drive = _drive(index, joint, robot)
-    if drive:
-        lines.append(f"drive = {_table(drive)}")
+    drive = drive_text(robot, index)
+    if drive != "{}":
+        lines.append(f"drive = {drive}")
     return lines
+
+
+def drive_text(robot: Robot, index: int) -> str:
+    """Return a joint's drive as an inline table: its terms with their values, gear, coupling, width of the sign."""
+    return _table(_drive(index, robot.joints[index], robot))
 
 
 def _mimic(follows: Follow) -> str:
     if follows.formula:
-        return _table([("formula", _quoted(follows.formula))])
+        return _table([("formula", quoted(follows.formula))])
     if len(follows.terms) == 1:
         [(leader, ratio)] = follows.terms
-        return _table([("leader", _quoted(leader)), ("ratio", _number(ratio)), ("offset", _number(follows.offset))])
+        return _table([("leader", quoted(leader)), ("ratio", _number(ratio)), ("offset", _number(follows.offset))])
     leaders = _table((name, _number(ratio)) for name, ratio in follows.terms)
     return _table([("leaders", leaders), ("offset", _number(follows.offset))])
 
@@ -115,11 +120,11 @@ def _drive(index: int, joint: Joint, robot: Robot) -> list[tuple[str, str]]:
 
 
 def _loop(loop: Loop, robot: Robot) -> list[str]:
-    lines = [f"name = {_quoted(loop.name)}", f"kind = {_quoted(loop.kind)}"]
+    lines = [f"name = {quoted(loop.name)}", f"kind = {quoted(loop.kind)}"]
     for key, link, steps in (("a", loop.link_a, loop.steps_a), ("b", loop.link_b, loop.steps_b)):
         placed = [("steps", _step_list(steps, robot))] if steps else []
-        lines.append(f"{key} = {_table([('link', _quoted(_link(robot, link))), *placed])}")
-    lines.append(f"passive = {_listed(_quoted(name) for name in loop.passive)}")
+        lines.append(f"{key} = {_table([('link', quoted(_link(robot, link))), *placed])}")
+    lines.append(f"passive = {_listed(quoted(name) for name in loop.passive)}")
     start = [(name, _number(value)) for name, value in (*zip(loop.passive, loop.start), *loop.home)]
     lines.append(f"start = {_table(start)}")
     functions = [joint for joint in robot.joints if joint.follows and joint.name in loop.passive]
@@ -130,7 +135,7 @@ def _loop(loop: Loop, robot: Robot) -> list[str]:
 
 def _functions(joints: Sequence[Joint], robot: Robot) -> str:
     numbers = {joint.name: f"q{index + 1}" for index, joint in enumerate(robot.joints)}
-    pairs = ((joint.name, _quoted(linear_text(joint.follows, numbers))) for joint in joints if joint.follows)
+    pairs = ((joint.name, quoted(linear_text(joint.follows, numbers))) for joint in joints if joint.follows)
     return f"functions = {_table(pairs)}"
 
 
@@ -154,7 +159,7 @@ def _link(robot: Robot, index: int) -> str:
 
 
 def _ten(values: Iterable[float]) -> str:
-    return f"parameters = {_numbers(values)} # {' '.join(STANDARD)}"
+    return f"parameters = {listed_numbers(values)} # {' '.join(STANDARD)}"
 
 
 # ---------------------------------------------------------------- words
@@ -165,7 +170,7 @@ def _steps(key: str, steps: Steps, robot: Robot) -> list[str]:
 
 
 def _step_list(steps: Steps, robot: Robot) -> str:
-    return _listed(_quoted(f"{step.kind} {_quantity(step, robot).strip(chr(34))}") for step in steps)
+    return _listed(quoted(f"{step.kind} {_quantity(step, robot).strip(chr(34))}") for step in steps)
 
 
 def _quantity(step: Step, robot: Robot) -> str:
@@ -185,7 +190,8 @@ def _number(value: float) -> str:
     return "nan" if math.isnan(number) else repr(number)
 
 
-def _numbers(values: Iterable[float]) -> str:
+def listed_numbers(values: Iterable[float]) -> str:
+    """Return a TOML list of numbers with all their digits."""
     return _listed(_number(value) for value in values)
 
 
@@ -194,11 +200,11 @@ def _listed(parts: Iterable[str]) -> str:
 
 
 def _table(pairs: Iterable[tuple[str, str]]) -> str:
-    inner = ", ".join(f"{key if _PLAIN.fullmatch(key) else _quoted(key)} = {value}" for key, value in pairs)
+    inner = ", ".join(f"{key if _PLAIN.fullmatch(key) else quoted(key)} = {value}" for key, value in pairs)
     return f"{{ {inner} }}" if inner else "{}"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     """Return a TOML basic string; control characters are escaped."""
     parts = []
     for character in text:

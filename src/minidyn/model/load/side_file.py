@@ -1,0 +1,188 @@
+"""What a URDF or MJCF file cannot say: kept in a TOML file beside it, which `md.load` finds.
+
+`arm.urdf` has `arm.urdf.minidyn.toml`, `arm.xml` has `arm.xml.minidyn.toml`. It names joints of the description and
+gives their drives whole (rotor inertia, friction terms, coupling, how sharply friction turns round) and their links'
+parameters with all digits. The description comes first: what it says itself counts where it was edited after the side
+file was written, which shows in `holds`, the values it had then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from minidyn.errors import DescriptionError, near_names
+from minidyn.model.drives import FRICTION, ROTOR
+from minidyn.model.inertia import STANDARD
+from minidyn.model.joint import Joint
+from minidyn.model.load.toml import read_drive
+from minidyn.model.load.toml_table import Table, read_tables
+from minidyn.model.load.toml_write import drive_text, listed_numbers, quoted
+from minidyn.model.parameters import Layout
+from minidyn.model.robot import Robot
+
+__all__ = ["SUFFIX", "remove_side_file", "side_path", "side_text", "with_side_file"]
+
+Array = NDArray[np.float64]
+SUFFIX = ".minidyn.toml"
+_SAME = 1e-9  # relative: numbers that went through text and a change of convention
+_JOINT = ("name", "drive", "velocity", "parameters", "holds")
+_TERMS = {ROTOR: "rotor_inertia"} | {symbol: term for term, symbol in FRICTION.items()}
+
+
+def side_path(path: Path) -> Path:
+    """Return where the side file of a description stands."""
+    return path.with_name(path.name + SUFFIX)
+
+
+def remove_side_file(path: Path) -> None:
+    """Remove a side file that a description does not need any more: it would be read with it."""
+    try:
+        side_path(path).unlink(missing_ok=True)
+    except OSError as error:
+        raise DescriptionError(f"{side_path(path)}: cannot be removed ({error.strerror or error})") from None
+
+
+def side_text(robot: Robot, plain: Robot, name: str) -> str:
+    """Return the text of a side file, "" where the description says it all.
+
+    Args:
+        robot: What is to be read back.
+        plain: What the description gives alone, with joints and links of the same names.
+        name: The description's file name.
+    """
+    blocks = []
+    for index, joint in enumerate(robot.joints):
+        there = [other.name for other in plain.joints]
+        if joint.kind == "fixed" or joint.name not in there:
+            continue
+        entry = _entry(robot, index, plain, there.index(joint.name))
+        if entry:
+            blocks.append("\n".join(["", "[[joint]]", f"name = {quoted(joint.name)}", *entry]))
+    if not blocks:
+        return ""
+    head = [
+        "# What the robot description beside this file cannot say. Keep both together: md.load reads both.",
+        "# Rotor inertia, friction and coupling of each drive, joint side, SI units; parameters: the link's ten.",
+        "# holds: what the description itself said when this was written; where it says something else now, it counts.",
+        f"beside = {quoted(name)}",
+    ]
+    return "\n".join([*head, *blocks]) + "\n"
+
+
+def _entry(robot: Robot, index: int, plain: Robot, place: int) -> list[str]:
+    joint, other = robot.joints[index], plain.joints[place]
+    lines, holds = [], []
+    mine, theirs = _terms(robot, index), _terms(plain, place)
+    same = all(_close(theirs.get(symbol, math.nan), value) for symbol, value in mine.items())
+    if not same or set(theirs) - set(mine) or joint.drive != replace(other.drive, gear_ratio=joint.drive.gear_ratio):
+        lines.append(f"drive = {drive_text(robot, index)}")
+        holds += [f"{_TERMS[symbol]} = {value!r}" for symbol, value in theirs.items()]
+    if joint.limits.velocity != other.limits.velocity and math.isfinite(joint.limits.velocity):
+        lines.append(f"velocity = {joint.limits.velocity!r}")
+    ten, held = robot.values[robot.layout.links[index]], plain.values[plain.layout.links[place]]
+    carries = any(load.kind == "fixed" and load.parent == index for load in robot.joints)
+    if not carries and not np.array_equal(ten, held, equal_nan=True):
+        lines.append(f"parameters = {listed_numbers(ten)} # {' '.join(STANDARD)}")
+        holds.append(f"parameters = {listed_numbers(held)}")
+    return [*lines, f"holds = {{ {', '.join(holds)} }}"] if holds else lines
+
+
+def _terms(robot: Robot, index: int) -> dict[str, float]:
+    return {column.symbol: float(robot.values[column.index]) for column in robot.layout.drives[index]}
+
+
+# -------------------------------------------------------------------- reading
+
+
+@dataclass
+class _Merged:
+    """A joint's drive and its link's ten parameters, as they are put together."""
+
+    joint: Joint
+    ten: Array
+    terms: dict[str, float]
+
+
+def with_side_file(robot: Robot, path: Path) -> Robot:
+    """Return the robot of a description with what its side file adds; the same robot where there is none.
+
+    Raises:
+        DescriptionError: The side file is wrong, with file and line.
+    """
+    beside = side_path(path)
+    if not beside.is_file():
+        return robot
+    top = read_tables(beside)
+    top.finish(("beside", "joint"))
+    top.text("beside", path.name)
+    merged = [
+        _Merged(joint, robot.values[robot.layout.links[index]], _terms(robot, index))
+        for index, joint in enumerate(robot.joints)
+    ]
+    names = [joint.name for joint in robot.joints]
+    notices: list[str] = []
+    for table in top.tables("joint", "joint"):
+        table.finish(_JOINT)
+        name = table.text("name")
+        if name not in names:
+            raise table.error("name", f"{path.name} has no joint {name!r}{near_names(name, names)}; remove this table")
+        _merge(table, merged[names.index(name)], names, notices)
+    layout = Layout.of(entry.joint.drive for entry in merged)
+    values = np.empty(len(layout))
+    for entry, part, columns in zip(merged, layout.links, layout.drives):
+        values[part] = entry.ten
+        for column in columns:
+            values[column.index] = entry.terms[column.symbol]
+    joints = tuple(entry.joint for entry in merged)
+    told = [f"{beside.name} adds what {path.name} cannot say (drives, all digits)", *notices]
+    return replace(robot, joints=joints, values=values, notices=(*robot.notices, *told))
+
+
+def _merge(table: Table, entry: _Merged, joints: Iterable[str], notices: list[str]) -> None:
+    joint = entry.joint
+    holds = table.table("holds")
+    if "drive" in table:
+        terms, drive = read_drive(table)
+        for name, _ in drive.coupling:
+            if name not in joints:
+                raise table.error("drive", f"coupled to an unknown joint {name!r}{near_names(name, joints)}")
+        edited = []
+        for symbol in (*_TERMS,):
+            held = holds.number(_TERMS[symbol], 0.0, unknown=True) if holds else 0.0
+            if not _close(entry.terms.get(symbol, 0.0), held):
+                edited.append(_TERMS[symbol])
+                terms[symbol] = entry.terms.get(symbol, 0.0)
+        if edited:
+            notices.append(f"joint {joint.name!r}: {', '.join(edited)} edited since, taken from the description")
+        entry.terms = terms
+        drive = replace(
+            drive,
+            rotor_inertia=ROTOR in terms,
+            friction=tuple(term for term, symbol in FRICTION.items() if symbol in terms),
+            gear_ratio=joint.drive.gear_ratio,
+        )
+        entry.joint = joint = replace(joint, drive=drive)
+    if "velocity" in table and math.isinf(joint.limits.velocity):
+        entry.joint = replace(joint, limits=replace(joint.limits, velocity=table.number("velocity")))
+    if "parameters" in table:
+        exact = table.numbers("parameters", 10, unknown=True)
+        held_ten = holds.numbers("parameters", 10, exact.tolist(), unknown=True) if holds else exact
+        if _close(entry.ten, held_ten):
+            entry.ten = exact
+        else:
+            notices.append(f"link of joint {joint.name!r}: its inertia was edited since, taken from the description")
+
+
+def _close(found: ArrayLike, held: ArrayLike) -> bool:
+    """Whether two values, or two sets of ten, differ by rounding alone."""
+    a, b = np.atleast_1d(np.asarray(found, dtype=float)), np.atleast_1d(np.asarray(held, dtype=float))
+    if np.array_equal(a, b, equal_nan=True):
+        return True
+    gap, size = np.abs(a - b).max(), np.abs(b).max()
+    return bool(np.isfinite(gap) and gap <= _SAME * size)
