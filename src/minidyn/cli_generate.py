@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from minidyn.base.code_files import code_files, function_for
 from minidyn.cli_text import plain, print_table, safe, table
-from minidyn.dynamics.kernel import BaseColumns, function_of
 from minidyn.dynamics.record import WHAT
-from minidyn.dynamics.sources import c_files, function_source, portable_llvm, source_name
-from minidyn.errors import DescriptionError, UnknownName, UnknownParameters, Unsupported
-from minidyn.graph.function import Function
-from minidyn.graph.names import safe_identifier
+from minidyn.errors import DescriptionError, UnknownParameters
 from minidyn.model.load import load
 from minidyn.model.load.text_file import write_atomically
-from minidyn.model.robot import Robot
 
 __all__ = ["generate_code", "show_counts"]
 
 _COUNTED = ("mul", "add", "div", "sincos", "sqrt", "other")
-_SUFFIX = {"python": ".py", "jax": "_jax.py", "llvm": ".ll"}
 
 
 def generate_code(
@@ -41,14 +35,14 @@ def generate_code(
         as_json: Print paths and operation counts as JSON.
     """
     robot = load(source)
-    function = _function(robot, what, parameters, link)
+    function = function_for(robot, what, parameters, link)
     folder = Path(output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DescriptionError(f"{folder}: the folder cannot be made ({error.strerror or error})") from None
     paths = []
-    for name, text in _files(robot, function, target).items():
+    for name, text in code_files(robot, function, target).items():
         path = folder / name  # made of letters, digits and underscores alone
         write_atomically(path, text.encode())
         paths.append(str(path))
@@ -75,11 +69,11 @@ def show_counts(source: str, what: str | None, parameters: str, link: str | None
     robot = load(source)
     counts: dict[str, Mapping[str, int] | None] = {}
     if what is not None:
-        counts[what] = _function(robot, what, parameters, link).counts
+        counts[what] = function_for(robot, what, parameters, link).counts
     else:
         for name, wanted in WHAT.items():
             try:
-                counts[name] = _function(robot, name, parameters, link if wanted.link else None).counts
+                counts[name] = function_for(robot, name, parameters, link if wanted.link else None).counts
             except UnknownParameters as error:
                 counts[name] = None
                 click.echo(f"{plain(str(error))}; or count with --parameters argument", err=True)
@@ -91,34 +85,3 @@ def show_counts(source: str, what: str | None, parameters: str, link: str | None
     for name, row in counts.items():
         made.add_row(name, *(("-" if row is None else str(row[kind])) for kind in used))
     print_table(made)
-
-
-def _function(robot: Robot, what: str, parameters: str, link: str | None) -> Function:
-    wanted = WHAT.get(what)
-    if wanted is None:
-        raise UnknownName("function", what, WHAT)
-    if link is not None and not wanted.link:
-        kinematic = " and ".join(name for name, other in WHAT.items() if other.link)
-        raise Unsupported(f"--link is for {kinematic}; {what} is of the whole robot")
-    base: BaseColumns | None = None
-    if wanted.columns:
-        from minidyn.base.base_parameters import base_parameters
-
-        base = base_parameters(robot)
-    at_call = "argument" if parameters == "argument" and wanted.parameters else None
-    function = function_of(robot, what, parameters=at_call, base=base, link=link)
-    if link is None:
-        return function
-    return replace(function, name=safe_identifier(f"{what}_{link}"))  # several links may stand side by side
-
-
-def _files(robot: Robot, function: Function, target: str) -> dict[str, str]:
-    """Return {file name: text}."""
-    if target == "c":
-        return c_files(robot, function)
-    name = source_name(robot, function) + _SUFFIX[target]
-    if target == "llvm":
-        from minidyn.graph.native import compile_function
-
-        return {name: portable_llvm(compile_function(function).llvm_ir)}
-    return {name: function_source(robot, function, target)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
@@ -13,13 +13,7 @@ from minidyn.cli_text import plain, print_table, progress, safe, table
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.model.load import load
 
-if TYPE_CHECKING:
-    from minidyn.control import Controller
-    from minidyn.model.robot import Robot
-
-__all__ = ["LAWS", "run_case_study", "run_simulation"]
-
-LAWS = ("computed_torque", "pd_gravity", "slotine_li", "modified_slotine_li", "craig")
+__all__ = ["run_case_study", "run_simulation"]
 
 
 def run_simulation(
@@ -43,11 +37,21 @@ def run_simulation(
     as_json: bool,
 ) -> None:
     """Simulate a robot on a random trajectory under a controller, write the recording, print a summary."""
+    from minidyn.experiment.named_laws import named_law
     from minidyn.experiment.simulate import simulate
     from minidyn.experiment.trajectory import fourier
 
     robot = load(source)
-    law = _law(robot, controller, rate, gain, adaptation, unknown, model_error, dt)
+    law = named_law(
+        robot,
+        controller,
+        rate=rate,
+        gain=gain,
+        adaptation=adaptation,
+        unknown=unknown,
+        model_error=model_error,
+        period=dt,
+    )
     target = Path(output)
     if target.suffix.lower() not in (".npz", ".parquet", ".csv"):
         raise MinidynError(f"--output {plain(output)}: expected a name ending with .npz, .parquet or .csv")
@@ -145,45 +149,3 @@ def _settled(t: Any, inside: Any) -> float:
     """Return the time after which a condition holds to the end."""
     outside = np.flatnonzero(~inside)
     return float(t[0] if not len(outside) else t[min(outside[-1] + 1, len(t) - 1)])
-
-
-def _law(
-    robot: Robot,
-    name: str,
-    rate: float,
-    gain: float | None,
-    adaptation: float,
-    unknown: tuple[str, ...],
-    model_error: float,
-    period: float,
-) -> Controller:
-    from minidyn import control
-    from minidyn.dynamics.functions import inertia_matrix
-    from minidyn.experiment.trajectory import fourier
-
-    if name not in LAWS:
-        raise UnknownName("controller", name, LAWS)
-    model = robot.with_parameters((1.0 + model_error) * robot.values)
-    if name == "computed_torque":
-        return control.computed_torque(model, rate=rate, period=period)
-    # gains in proportion to each joint's own inertia suit every robot
-    q, _, _ = fourier(robot)(np.linspace(0, 10, 50))
-    inertia = np.diagonal(inertia_matrix(robot, q), axis1=-2, axis2=-1).mean(axis=0)
-    stiffness = (2 * rate if gain is None else gain) * inertia
-    if name == "pd_gravity":
-        return control.pd_gravity(model, gain=rate * stiffness, rate=rate, period=period)
-    chosen = list(unknown) or None
-    scale = adaptation * np.maximum(np.abs(_values_of(robot, chosen)), 1e-3)
-    if name == "slotine_li":
-        return control.slotine_li(model, rate=rate, gain=stiffness, adaptation=scale, unknown=chosen, period=period)
-    if name == "modified_slotine_li":
-        return control.modified_slotine_li(model, rate=rate, adaptation=scale, unknown=chosen, period=period)
-    own = _values_of(model, chosen)
-    spread = 0.9 * np.abs(own) + 1e-6
-    return control.craig(
-        model, rate=rate, adaptation=scale, unknown=chosen, lower=own - spread, upper=own + 4 * spread, period=period
-    )
-
-
-def _values_of(robot: Robot, names: list[str] | None) -> Any:
-    return robot.values if names is None else robot.values[list(robot.layout.indices(names))]

@@ -12,7 +12,7 @@ __all__ = ["casestudy", "plan", "simulate"]
 
 
 def _laws() -> list[str]:
-    from minidyn.cli_simulate import LAWS
+    from minidyn.experiment.named_laws import LAWS
 
     return list(LAWS)
 
