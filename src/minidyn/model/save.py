@@ -12,7 +12,11 @@ __all__ = ["save"]
 
 
 def save(robot: Robot, path: str | os.PathLike[str]) -> None:
-    """Write a robot to a .toml or .urdf file; both keep everything (URDF in one element of our own where it has none).
+    """Write a robot to a .toml, .urdf, .xml or .mjcf file.
+
+    TOML keeps everything; URDF, too (in one element of our own what it has no words for). MuJoCo simulates the MJCF as
+    it stands; what MJCF cannot say goes into a file NAME.minidyn.toml beside it, which `md.load` finds. All give the
+    same torques when they are loaded again.
 
     The file is either the old one or the whole new one: it is written under another name and then put in place.
 
@@ -30,15 +34,21 @@ def save(robot: Robot, path: str | os.PathLike[str]) -> None:
     target = Path(path)
     suffix = target.suffix.lower()
     if target.is_dir():
-        raise DescriptionError(f"{target}: a folder; expected a file's name ending with .toml or .urdf")
+        raise DescriptionError(f"{target}: a folder; expected a file's name ending with .toml, .urdf or .xml")
     if suffix == ".urdf":
+        from minidyn.model.load.side_file import remove_side_file
         from minidyn.model.load.urdf_write import write_urdf
 
         write_urdf(robot, target)
+        remove_side_file(target)  # an old one would be read with it
+    elif suffix in (".xml", ".mjcf"):
+        from minidyn.model.load.mjcf_write import write_mjcf
+
+        write_mjcf(robot, target)
     elif suffix == ".toml":
         from minidyn.model.load.text_file import write_atomically
         from minidyn.model.load.toml_write import toml_text
 
         write_atomically(target, toml_text(robot).encode())
     else:
-        raise DescriptionError(f"{target}: the name ends with {suffix!r}; a robot is saved as .toml or .urdf")
+        raise DescriptionError(f"{target}: the name ends with {suffix!r}; a robot is saved as .toml, .urdf or .xml")

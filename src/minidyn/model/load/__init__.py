@@ -21,6 +21,9 @@ __all__ = ["describe", "load", "robots"]
 SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf")
 """File names that are understood."""
 
+SIDE = ".minidyn.toml"
+"""How the name of a file beside a URDF or MJCF ends that says what it cannot."""
+
 _BUILTIN = Path(__file__).parent.parent / "robots"
 
 
@@ -83,6 +86,10 @@ def _read(source: object) -> Robot:
     if not name or "\0" in name:
         raise DescriptionError(f"load: {name!r} is neither a built-in robot's name nor a file's path")
     path = Path(name)
+    if name.endswith(SIDE):
+        raise DescriptionError(
+            f"{path}: a side file, read with the robot beside it; load {path.name.removesuffix(SIDE)!r} instead"
+        )
     suffix = path.suffix.lower()
     if not suffix and isinstance(source, str) and not re.search(r"[/\\]", name):
         raise _unknown(name, path)
@@ -94,10 +101,18 @@ def _read(source: object) -> Robot:
     if suffix == ".urdf" or (suffix == ".xml" and _root_element(path) == "robot"):
         from minidyn.model.load.urdf import read_urdf
 
-        return read_urdf(path)
+        return _with_side_file(read_urdf(path), path)
     from minidyn.model.load.mjcf import read_mjcf
 
-    return read_mjcf(path)
+    return _with_side_file(read_mjcf(path), path)
+
+
+def _with_side_file(robot: Robot, path: Path) -> Robot:
+    if not path.with_name(path.name + SIDE).exists():
+        return robot
+    from minidyn.model.load.side_file import with_side_file
+
+    return with_side_file(robot, path)
 
 
 def _unknown(name: str, path: Path) -> UnknownName:

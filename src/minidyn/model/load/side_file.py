@@ -9,7 +9,8 @@ file was written, which shows in `holds`, the values it had then.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,24 +21,26 @@ from minidyn.errors import DescriptionError, near_names
 from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.inertia import STANDARD
 from minidyn.model.joint import Joint
+from minidyn.model.load import SIDE
+from minidyn.model.load.text_file import write_atomically
 from minidyn.model.load.toml import read_drive
 from minidyn.model.load.toml_table import Table, read_tables
 from minidyn.model.load.toml_write import drive_text, listed_numbers, quoted
 from minidyn.model.parameters import Layout
 from minidyn.model.robot import Robot
 
-__all__ = ["SUFFIX", "remove_side_file", "side_path", "side_text", "with_side_file"]
+__all__ = ["remove_side_file", "side_path", "side_text", "with_side_file", "write_with_side_file"]
 
 Array = NDArray[np.float64]
-SUFFIX = ".minidyn.toml"
 _SAME = 1e-9  # relative: numbers that went through text and a change of convention
+_FAITHFUL = 1e-6  # relative: a description that differs by more does not say what it should
 _JOINT = ("name", "drive", "velocity", "parameters", "holds")
 _TERMS = {ROTOR: "rotor_inertia"} | {symbol: term for term, symbol in FRICTION.items()}
 
 
 def side_path(path: Path) -> Path:
     """Return where the side file of a description stands."""
-    return path.with_name(path.name + SUFFIX)
+    return path.with_name(path.name + SIDE)
 
 
 def remove_side_file(path: Path) -> None:
@@ -46,6 +49,46 @@ def remove_side_file(path: Path) -> None:
         side_path(path).unlink(missing_ok=True)
     except OSError as error:
         raise DescriptionError(f"{side_path(path)}: cannot be removed ({error.strerror or error})") from None
+
+
+def write_with_side_file(
+    robot: Robot, described: Robot, path: Path, data: bytes, read: Callable[[Path], Robot]
+) -> None:
+    """Write a description, and beside it what it cannot say of a robot.
+
+    Args:
+        robot: What `md.load` is to give back.
+        described: What the description itself is to say; its links' parameters are compared with what it does say.
+        path: The description's file.
+        data: Its text.
+        read: Its reader, side files left aside.
+
+    Raises:
+        DescriptionError: The text does not say what it should, or a file cannot be written.
+    """
+    # a reader needs the name's ending and the folder, where included files and meshes are found
+    trial = path.with_name(f".{os.getpid()}.trial{path.suffix}")
+    try:
+        write_atomically(trial, data)
+        plain = read(trial)
+    finally:
+        trial.unlink(missing_ok=True)
+    links = {joint.name: index for index, joint in enumerate(plain.joints)}
+    for index, joint in enumerate(described.joints):
+        if joint.kind == "fixed" or any(load.kind == "fixed" and load.parent == index for load in described.joints):
+            continue
+        if joint.name not in links:
+            raise DescriptionError(f"{path}: would lose joint {joint.name!r}")
+        ten = described.values[described.layout.links[index]]
+        held = plain.values[plain.layout.links[links[joint.name]]]
+        if not np.isnan(ten).any() and not _close(held, ten, _FAITHFUL):
+            raise DescriptionError(f"{path}: would not hold the parameters of link {described.link_names[index]!r}")
+    text = side_text(robot, plain, path.name)
+    if text:  # first: where it is new and the description old, the description counts
+        write_atomically(side_path(path), text.encode())
+    write_atomically(path, data)
+    if not text:
+        remove_side_file(path)
 
 
 def side_text(robot: Robot, plain: Robot, name: str) -> str:
@@ -64,13 +107,15 @@ def side_text(robot: Robot, plain: Robot, name: str) -> str:
         entry = _entry(robot, index, plain, there.index(joint.name))
         if entry:
             blocks.append("\n".join(["", "[[joint]]", f"name = {quoted(joint.name)}", *entry]))
-    if not blocks:
+    gravity = [] if np.allclose(robot.gravity, plain.gravity, rtol=0, atol=1e-12) else robot.gravity.tolist()
+    if not blocks and not gravity:
         return ""
     head = [
         "# What the robot description beside this file cannot say. Keep both together: md.load reads both.",
         "# Rotor inertia, friction and coupling of each drive, joint side, SI units; parameters: the link's ten.",
         "# holds: what the description itself said when this was written; where it says something else now, it counts.",
         f"beside = {quoted(name)}",
+        *([f"gravity = {listed_numbers(gravity)}"] if gravity else []),
     ]
     return "\n".join([*head, *blocks]) + "\n"
 
@@ -119,8 +164,9 @@ def with_side_file(robot: Robot, path: Path) -> Robot:
     if not beside.is_file():
         return robot
     top = read_tables(beside)
-    top.finish(("beside", "joint"))
+    top.finish(("beside", "gravity", "joint"))
     top.text("beside", path.name)
+    gravity = top.numbers("gravity", 3, robot.gravity.tolist())
     merged = [
         _Merged(joint, robot.values[robot.layout.links[index]], _terms(robot, index))
         for index, joint in enumerate(robot.joints)
@@ -141,7 +187,7 @@ def with_side_file(robot: Robot, path: Path) -> Robot:
             values[column.index] = entry.terms[column.symbol]
     joints = tuple(entry.joint for entry in merged)
     told = [f"{beside.name} adds what {path.name} cannot say (drives, all digits)", *notices]
-    return replace(robot, joints=joints, values=values, notices=(*robot.notices, *told))
+    return replace(robot, joints=joints, values=values, gravity=gravity, notices=(*robot.notices, *told))
 
 
 def _merge(table: Table, entry: _Merged, joints: Iterable[str], notices: list[str]) -> None:
@@ -179,10 +225,10 @@ def _merge(table: Table, entry: _Merged, joints: Iterable[str], notices: list[st
             notices.append(f"link of joint {joint.name!r}: its inertia was edited since, taken from the description")
 
 
-def _close(found: ArrayLike, held: ArrayLike) -> bool:
+def _close(found: ArrayLike, held: ArrayLike, tolerance: float = _SAME) -> bool:
     """Whether two values, or two sets of ten, differ by rounding alone."""
     a, b = np.atleast_1d(np.asarray(found, dtype=float)), np.atleast_1d(np.asarray(held, dtype=float))
     if np.array_equal(a, b, equal_nan=True):
         return True
-    gap, size = np.abs(a - b).max(), np.abs(b).max()
-    return bool(np.isfinite(gap) and gap <= _SAME * size)
+    gap, size = np.abs(a - b).max(), max(np.abs(b).max(), 1e-6)  # massless links get 1e-14 kg in MJCF
+    return bool(np.isfinite(gap) and gap <= tolerance * size)

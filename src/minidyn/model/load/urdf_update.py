@@ -1,4 +1,4 @@
-"""Parameters back into an existing URDF: only inertial numbers change, everything else stays byte for byte.
+"""Parameters back into an existing URDF: inertial numbers change (friction, too, where asked), all else stays as it is.
 
 A moving body may be several links that fixed joints hold together, while a robot knows only their sum. One link of
 the body carries the change: the moving joint's own link if it has an <inertial>, else the first merged link that has
@@ -9,8 +9,10 @@ not a body (a negative mass, say), the carrier gets all and the others are set t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import numpy as np
 from lxml import etree
@@ -25,7 +27,7 @@ from minidyn.model.load.xml_edit import Edit, Tag, XmlText, with_attributes
 from minidyn.model.load.xml_file import Element, read_bytes, read_xml
 from minidyn.model.robot import Robot
 
-__all__ = ["inertial_numbers", "update_urdf"]
+__all__ = ["changed", "inertial_numbers", "require_same_frame", "shares", "update_urdf"]
 
 Array = NDArray[np.float64]
 
@@ -33,20 +35,26 @@ _SAME = 1e-12  # relative: parameters that differ by rounding alone leave the te
 _FRAME = 1e-6  # link frames that differ by more are other frames
 
 
-def update_urdf(robot: Robot, source: Path, path: Path) -> None:
+def update_urdf(
+    robot: Robot, source: str | os.PathLike[str], path: str | os.PathLike[str], *, drives: bool = False
+) -> None:
     """Write the robot's inertial parameters into the text of a URDF file.
 
     Links whose parameters did not change, and those with unknown ones, keep their text. Loads that the file does not
-    have are left out. The frame in which a link's inertia is written stays the one the file has.
+    have are left out. The frame in which a link's inertia is written stays the one the file has. Meshes that stand
+    beside the file are named as seen from where the result goes.
 
     Args:
         robot: Parameters, for a robot that was read from this file (its links and frames must be the file's).
         source: The existing URDF.
         path: Where the result goes; may be `source` itself.
+        drives: Also write viscous and Coulomb friction into <dynamics>, and what URDF cannot say (rotor inertia, offset
+            and further friction, coupling) into a file NAME.minidyn.toml beside it, which `md.load` finds.
 
     Raises:
         DescriptionError: The file is another robot's, or parameters that URDF cannot hold.
     """
+    source, path = Path(source), Path(path)
     data = read_bytes(source)
     root = read_xml(source, "robot", data)
     old = read_urdf(source)
@@ -64,13 +72,20 @@ def update_urdf(robot: Robot, source: Path, path: Path) -> None:
                 f"{source}: has no moving link {name!r} (robot {robot.name!r}){near_names(name, old.link_names)}"
             )
         position = old.link_names.index(name)
-        _require_same_frame(robot, index, old, position, source)
+        require_same_frame(robot, index, old, position, source)
         new = robot.values[robot.layout.links[index]]
         if np.isnan(new).any() or _close(new, old.values[old.layout.links[position]]):
             continue
-        for link, ten in _shares(new, old, position, own):
+        for link, ten in shares(new, old, position, own):
             edits += _link_edits(text, tags[link], elements[link], ten)
-    write_atomically(path, text.edited(edits))
+    edits += _moved_meshes(text, source, path)
+    if not drives:
+        write_atomically(path, text.edited(edits))
+        return
+    from minidyn.model.load.side_file import write_with_side_file
+
+    edits += _dynamics_edits(text, robot)
+    write_with_side_file(robot, robot, path, text.edited(edits), read_urdf)
 
 
 def inertial_numbers(ten: Array) -> tuple[float, Array, Array] | None:
@@ -81,8 +96,8 @@ def inertial_numbers(ten: Array) -> tuple[float, Array, Array] | None:
     return (mass, com, tensor) if np.isfinite(com).all() and np.isfinite(tensor).all() else None
 
 
-def _require_same_frame(robot: Robot, index: int, old: Robot, position: int, source: Path) -> None:
-    """The ten parameters mean nothing in another frame."""
+def require_same_frame(robot: Robot, index: int, old: Robot, position: int, source: Path) -> None:
+    """Raise where a link's frame is not the file's: the ten parameters mean nothing in another frame."""
     mine, theirs = robot.joints[index], old.joints[position]
     parents = [
         robot.link_names[mine.parent] if mine.parent >= 0 else "",
@@ -100,7 +115,7 @@ def _close(a: Array, b: Array) -> bool:
     return bool(np.abs(a - b).max() <= _SAME * scale)
 
 
-def _shares(total: Array, robot: Robot, index: int, own: dict[str, Array | None]) -> list[tuple[str, Array]]:
+def shares(total: Array, robot: Robot, index: int, own: dict[str, Array | None]) -> list[tuple[str, Array]]:
     """Return (link, its ten parameters in its own frame) for the links of a body whose text must change."""
     name = robot.link_names[index]
     merged = [
@@ -142,9 +157,9 @@ def _link_edits(text: XmlText, tag: Tag, link: Element, ten: Array) -> list[Edit
     masses, inertias = inertial.first("mass"), inertial.first("inertia")
     if masses is None or inertias is None:  # read_parts has refused such a file
         raise DescriptionError(f"{link.where}: the <inertial> of link {link.text('name')!r} is not complete")
-    edits = [_changed(text, masses, {"value": _number(mass)}), _changed(text, inertias, entries)]
+    edits = [changed(text, masses, {"value": _number(mass)}), changed(text, inertias, entries)]
     if origin is not None:
-        edits.append(_changed(text, origin, {"xyz": xyz}))
+        edits.append(changed(text, origin, {"xyz": xyz}))
     elif com.any():
         blanks = text.indent(masses)
         line = f'<origin xyz="{xyz}" rpy="0 0 0"/>' + (text.newline + blanks if blanks else "")
@@ -152,8 +167,48 @@ def _link_edits(text: XmlText, tag: Tag, link: Element, ten: Array) -> list[Edit
     return edits
 
 
-def _changed(text: XmlText, tag: Tag, values: dict[str, str]) -> Edit:
+def changed(text: XmlText, tag: Tag, values: Mapping[str, str]) -> Edit:
+    """Return the edit that gives an opening tag other values of some attributes."""
     return Edit(tag.start, tag.stop, with_attributes(text.tag_text(tag), values))
+
+
+def _dynamics_edits(text: XmlText, robot: Robot) -> Iterator[Edit]:
+    """Yield the changes that give joints their friction; terms that URDF has no words for are left to the side file."""
+    tags = {tag.attributes["name"]: tag for tag in text.root.all("joint")}
+    for index, joint in enumerate(robot.joints):
+        tag = tags.get(joint.name)
+        if joint.kind == "fixed" or tag is None:
+            continue
+        terms = {column.symbol: float(robot.values[column.index]) for column in robot.layout.drives[index]}
+        if joint.drive.coupling or not np.isfinite(list(terms.values())).all():
+            terms = {}  # a drive that other joints turn is not friction of this joint alone
+        numbers = {key: _number(terms.get(symbol, 0.0)) for key, symbol in (("damping", "Fv"), ("friction", "Fc"))}
+        old = tag.first("dynamics")
+        if old is not None:
+            yield changed(text, old, numbers)
+        elif any(value != "0" for value in numbers.values()) and tag.children:
+            last = tag.children[-1]
+            blanks = text.indent(last)
+            made = f'<dynamics damping="{numbers["damping"]}" friction="{numbers["friction"]}"/>'
+            at = text.end(last)
+            yield Edit(at, at, (text.newline + blanks if blanks else "") + made)
+
+
+def _moved_meshes(text: XmlText, source: Path, path: Path) -> Iterator[Edit]:
+    """Yield the changes that let meshes beside the source be found from another folder."""
+    if source.parent.resolve() == path.parent.resolve():
+        return
+    waiting = [text.root]
+    while waiting:
+        tag = waiting.pop()
+        waiting += tag.children
+        name = tag.attributes.get("filename", "")
+        if tag.name not in ("mesh", "texture") or not name or "://" in name or os.path.isabs(name):
+            continue
+        if (source.parent / name).is_file():
+            seen = os.path.relpath((source.parent / name).resolve(), path.parent.resolve())
+            value = escape(Path(seen).as_posix(), {'"': "&quot;", "'": "&apos;"})
+            yield changed(text, tag, {"filename": value})
 
 
 def _inserted(text: XmlText, link: Tag, mass: str, xyz: str, entries: dict[str, str]) -> Edit:

@@ -113,6 +113,10 @@ class XmlText:
         """Return the opening tag as it stands."""
         return self.data[tag.start : tag.stop].decode()
 
+    def end(self, tag: Tag) -> int:
+        """Return where an element ends, its closing tag included."""
+        return tag.stop if self.tag_text(tag).endswith("/>") else self.data.index(b">", tag.close) + 1
+
     def indent(self, tag: Tag) -> str:
         """Return the blanks before a tag that begins its line, "" for one that does not."""
         line = self.data[: tag.start].rsplit(b"\n", 1)[-1]
@@ -121,7 +125,7 @@ class XmlText:
     def edited(self, edits: Iterable[Edit]) -> bytes:
         """Return the file's bytes with the edits made."""
         data = self.data
-        for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
+        for edit in sorted(edits, key=lambda edit: (edit.start, edit.stop), reverse=True):  # insertions come last
             data = data[: edit.start] + edit.text.encode() + data[edit.stop :]
         return data.decode().encode(self._codec)
 

@@ -1,0 +1,269 @@
+"""Robots to MJCF: a file that MuJoCo simulates as it stands, and from which minidyn gets the same torques back.
+
+Bodies stand where links stand, armature, damping and frictionloss hold rotor inertia, viscous and Coulomb friction, a
+drive that other joints turn is a fixed tendon, a follower a joint constraint. What MJCF cannot say (offset and other
+friction terms, how sharply friction turns round, which tendon is a drive) goes into a side file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from lxml import etree
+from numpy.typing import ArrayLike, NDArray
+
+from minidyn.errors import DescriptionError, UnknownParameters, Unsupported
+from minidyn.model.drives import ROTOR
+from minidyn.model.geometry import Steps, inverse_steps, matrix_of
+from minidyn.model.inertia import from_body, to_body, to_mujoco
+from minidyn.model.joint import Joint
+from minidyn.model.load.mjcf import read_mjcf
+from minidyn.model.load.side_file import write_with_side_file
+from minidyn.model.robot import Robot
+
+__all__ = ["HELD", "mjcf_text", "possible_in_mujoco", "write_mjcf"]
+
+Array = NDArray[np.float64]
+HELD = {ROTOR: "armature", "Fv": "damping", "Fc": "frictionloss"}
+"""Drive terms that MJCF can hold, and the attribute of each."""
+
+_OWN = {"Ja": "armature", "Jv": "damping", "Jc": "frictionloss", "Ks": "stiffness"}
+"""Terms of the joint itself, whatever turns its drive."""
+
+_LEAST = 1e-14  # kg, kg m²: MuJoCo refuses moving bodies below 1e-15
+_ROUNDING = 1e-10  # of the trace: MuJoCo's own eigenvalues are only so exact
+
+
+def write_mjcf(robot: Robot, path: Path, *, exact: Robot | None = None) -> None:
+    """Write the robot to a new MJCF file, with a side file where MJCF cannot say everything.
+
+    Args:
+        robot: What MuJoCo is to simulate: every body possible.
+        path: Where to.
+        exact: What `md.load` is to give back, where that is not `robot` itself.
+
+    Raises:
+        Unsupported: Loops, and followers that MJCF cannot describe.
+        UnknownParameters: A parameter is unknown.
+        DescriptionError: A body that MuJoCo refuses, or a name that XML cannot hold.
+    """
+    write_with_side_file(exact or robot, robot, path, mjcf_text(robot), read_mjcf)
+
+
+def mjcf_text(robot: Robot) -> bytes:
+    """Return the MJCF text of a robot."""
+    _refuse(robot)
+    names = _Names(robot)
+    try:
+        root = etree.Element("mujoco", model=robot.name or "robot")
+        root.append(etree.Comment(" written by minidyn; what MJCF cannot say stands in the side file beside it "))
+        etree.SubElement(root, "compiler", angle="radian", autolimits="true")
+        etree.SubElement(root, "option", gravity=_text(robot.gravity))
+        _bodies(robot, names, etree.SubElement(root, "worldbody"))
+        _tendons(robot, root)
+        _followers(robot, root)
+        _actuators(robot, root)
+    except ValueError as error:  # lxml refuses control characters in names
+        if isinstance(error, DescriptionError):
+            raise
+        raise DescriptionError(f"robot {robot.name!r}: a name cannot be written as XML ({error}); rename it") from None
+    etree.indent(root)
+    return bytes(etree.tostring(root, xml_declaration=True, encoding="utf-8")) + b"\n"
+
+
+def _refuse(robot: Robot) -> None:
+    """Raise for what MJCF cannot hold."""
+    if robot.loops:
+        raise Unsupported(f"robot {robot.name!r} has loops, which MJCF does not describe as we do; save it as .toml")
+    for joint in robot.joints:
+        follows = joint.follows
+        if follows and (follows.formula or len(follows.terms) > 1):
+            raise Unsupported(
+                f"joint {joint.name!r} follows {'a formula' if follows.formula else 'several joints'}; an MJCF joint "
+                "follows one joint linearly, save the robot as .toml"
+            )
+    unknown = [name for name, value in zip(robot.layout.names, robot.values) if math.isnan(value)]
+    if unknown:
+        shown = ", ".join(unknown[:6]) + (" ..." if len(unknown) > 6 else "")
+        raise UnknownParameters(f"robot {robot.name!r} cannot be written as MJCF: {shown} unknown (NaN)")
+
+
+class _Names:
+    """Names of bodies: MuJoCo keeps "world" for itself."""
+
+    def __init__(self, robot: Robot) -> None:
+        taken = {"world"}
+        self.base = "" if robot.base_name == "world" and not robot.base else _new(robot.base_name, taken)
+        self.links = [_new(name, taken) for name in robot.link_names]
+        self.frames = [_new(frame.name, taken) for frame in robot.frames]
+
+
+def _new(wanted: str, taken: set[str]) -> str:
+    while wanted in taken:
+        wanted += "_"
+    taken.add(wanted)
+    return wanted
+
+
+# -------------------------------------------------------------------- bodies
+
+
+def _bodies(robot: Robot, names: _Names, world: etree._Element) -> None:
+    base = world
+    if names.base:
+        base = etree.SubElement(world, "body", name=names.base)
+        _place(base, robot.base)
+    elements: list[etree._Element] = []
+    for index, joint in enumerate(robot.joints):
+        parent = base if joint.parent < 0 else elements[joint.parent]
+        element = etree.SubElement(parent, "body", name=names.links[index])
+        _place(element, joint.before + joint.after)
+        ten = robot.values[robot.layout.links[index]]
+        moving = joint.kind != "fixed"
+        if moving or ten.any():
+            mass, com, full = to_mujoco(possible_in_mujoco(ten, robot.link_names[index]) if moving else ten)
+            etree.SubElement(element, "inertial", pos=_text(com), mass=_text([mass]), fullinertia=_text(full))
+        if moving:
+            _joint(element, robot, index)
+        elements.append(element)
+    for frame, name in zip(robot.frames, names.frames):
+        _place(
+            etree.SubElement(base if frame.link < 0 else elements[frame.link], "body", name=name),
+            frame.steps,
+        )
+
+
+def possible_in_mujoco(ten: Array, link: str) -> Array:
+    """Return the ten parameters as MuJoCo takes them: those of a body that moves nothing get 1e-14 kg.
+
+    Raises:
+        DescriptionError: No body has these parameters.
+    """
+    mass, com, inertia = to_body(ten)
+    if not ten.any():
+        return from_body(_LEAST, np.zeros(3), _LEAST * np.eye(3))
+    moments = np.linalg.eigvalsh(inertia) if np.isfinite(inertia).all() else np.full(3, math.nan)
+    size = float(np.abs(moments).sum())
+    lacking = max(float(moments[2] - moments[1] - moments[0]), -float(moments[0]))
+    if not mass > 0 or not lacking <= 1e-6 * size:
+        raise DescriptionError(
+            f"link {link!r}: no body has these parameters (mass {mass:.4g} kg, moments "
+            f"{', '.join(f'{value:.4g}' for value in moments)} kg m²), MuJoCo refuses them; make the model consistent"
+        )
+    margin = max(2 * _ROUNDING * size, 2 * _LEAST)
+    lift = max(0.0, lacking + margin, margin - float(moments[0])) if lacking > -margin else 0.0
+    heavy = max(mass, _LEAST)
+    return from_body(heavy, com, inertia + lift * np.eye(3)) if lift or heavy != mass else ten
+
+
+def _joint(element: etree._Element, robot: Robot, index: int) -> None:
+    joint = robot.joints[index]
+    made = etree.SubElement(element, "joint", name=joint.name, type="slide" if joint.slides else "hinge")
+    made.set("axis", _text(joint.axis))
+    if joint.turns:
+        made.set("pos", _text(matrix_of(inverse_steps(joint.after))[:3, 3]))
+    limits = joint.limits
+    if math.isfinite(limits.lower) and math.isfinite(limits.upper) and joint.kind != "continuous":
+        made.set("range", _text([limits.lower, limits.upper]))
+    if math.isfinite(limits.effort) and limits.effort > 0:
+        made.set("actuatorfrcrange", _text([-limits.effort, limits.effort]))
+    for attribute, value in _held(robot, index, _OWN if joint.drive.coupling else HELD | _OWN).items():
+        made.set(attribute, _text([value]))
+
+
+def _held(robot: Robot, index: int, words: Mapping[str, str]) -> dict[str, float]:
+    """Return {attribute: value} of the drive terms that MJCF has words for."""
+    found: dict[str, float] = {}
+    for column in robot.layout.drives[index]:
+        value = float(robot.values[column.index])
+        if column.symbol in words and value != 0.0:
+            found[words[column.symbol]] = found.get(words[column.symbol], 0.0) + value
+    return found
+
+
+# -------------------------------------------------------------------- what ties joints together
+
+
+def _tendons(robot: Robot, root: etree._Element) -> None:
+    """A drive that other joints turn, too, is a tendon over these joints."""
+    coupled = [(index, joint) for index, joint in enumerate(robot.joints) if joint.drive.coupling]
+    if not coupled:
+        return
+    section = etree.SubElement(root, "tendon")
+    for index, joint in coupled:
+        tendon = etree.SubElement(section, "fixed", name=f"{joint.name}_drive")
+        for attribute, value in _held(robot, index, HELD).items():
+            tendon.set(attribute, _text([value]))
+        ratios = {joint.name: 1.0}
+        for name, ratio in joint.drive.coupling:
+            ratios[name] = ratios.get(name, 0.0) + ratio
+        for name, ratio in ratios.items():
+            etree.SubElement(tendon, "joint", joint=name, coef=_text([ratio]))
+
+
+def _followers(robot: Robot, root: etree._Element) -> None:
+    followers = [joint for joint in robot.joints if joint.follows]
+    if not followers:
+        return
+    section = etree.SubElement(root, "equality")
+    for joint in followers:
+        follows = joint.follows
+        if follows is None:
+            continue
+        tie = etree.SubElement(section, "joint", joint1=joint.name)
+        ratio = 0.0
+        if follows.terms:
+            leader, ratio = follows.terms[0]
+            tie.set("joint2", leader)
+        tie.set("polycoef", _text([follows.offset, ratio, 0, 0, 0]))
+
+
+def _actuators(robot: Robot, root: etree._Element) -> None:
+    section = etree.SubElement(root, "actuator")
+    for index in robot.independent:
+        joint = robot.joints[index]
+        motor = etree.SubElement(section, "motor", name=joint.name, joint=joint.name)
+        motor.set("gear", _text([joint.drive.gear_ratio]))
+        effort = _motor_effort(joint)
+        if effort:
+            motor.set("forcerange", _text([-effort, effort]))
+
+
+def _motor_effort(joint: Joint) -> float:
+    """Return what the motor itself may give; 0: no limit."""
+    effort, gear = joint.limits.effort, abs(joint.drive.gear_ratio)
+    return effort / gear if math.isfinite(effort) and gear > 0 else 0.0
+
+
+# -------------------------------------------------------------------- numbers
+
+
+def _place(element: etree._Element, steps: Steps) -> None:
+    T = matrix_of(steps)
+    if T[:3, 3].any():
+        element.set("pos", _text(T[:3, 3]))
+    if not np.array_equal(T[:3, :3], np.eye(3)):
+        element.set("quat", _text(_quaternion(T[:3, :3])))
+
+
+def _quaternion(R: Array) -> Array:
+    """Return the unit quaternion (w, x, y, z) of a rotation matrix: the best conditioned of four formulas."""
+    squares = np.array([1 + R[0, 0] + R[1, 1] + R[2, 2], *(1 + 2 * R[k, k] - np.trace(R) for k in range(3))])
+    first = int(np.argmax(squares))
+    x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
+    xy, xz, yz = R[0, 1] + R[1, 0], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1]
+    rows = ((squares[0], x, y, z), (x, squares[1], xy, xz), (y, xy, squares[2], yz), (z, xz, yz, squares[3]))
+    quaternion = np.array(rows[first])
+    return np.asarray(quaternion / np.linalg.norm(quaternion), dtype=float)
+
+
+def _text(values: ArrayLike) -> str:
+    """Return numbers so that reading them gives the same value."""
+    return " ".join(_number(float(value)) for value in np.asarray(values, dtype=float))
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
