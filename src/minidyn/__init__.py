@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from minidyn.model.load.urdf_update import update_urdf as update_urdf
     from minidyn.model.robot import Robot as Robot
     from minidyn.model.save import save as save
+    from minidyn.study import StudyResult as StudyResult
+    from minidyn.study import run_study as run_study
 
 __version__ = "0.1.0"
 
@@ -93,6 +95,9 @@ _WHERE = {
     "load_estimate": "identification.estimate:load_estimate",
     "validate": "identification.validate:validate",
     "Validation": "identification.validate:Validation",
+    # whole jobs
+    "run_study": "study:run_study",
+    "StudyResult": "study:StudyResult",
     # compute
     "inverse_dynamics": "base.minimal_functions:inverse_dynamics",
     "gravity_torque": "base.minimal_functions:gravity_torque",

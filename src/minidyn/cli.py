@@ -22,7 +22,7 @@ import click
 from minidyn import __version__
 from minidyn.cli_verbs_experiment import casestudy, plan, simulate
 from minidyn.cli_verbs_identify import identify, validate
-from minidyn.cli_verbs_job import completion
+from minidyn.cli_verbs_job import completion, run
 from minidyn.cli_verbs_robot import base, count, generate, robots, show
 
 __all__ = ["SECTIONS", "main"]
@@ -31,7 +31,7 @@ SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "Robots and their dynamics": (robots, show, base, count, generate),
     "Experiments": (plan, simulate, casestudy),
     "Identification": (identify, validate),
-    "Whole jobs": (completion,),
+    "Whole jobs": (run, completion),
 }
 """The verbs, in the order of the pipeline."""
 

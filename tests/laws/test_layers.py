@@ -5,12 +5,13 @@ from pathlib import Path
 
 import minidyn
 
-ORDER = ["errors", "graph", "model", "dynamics", "base", "control", "experiment", "identification", "cli"]
+ORDER = ["errors", "graph", "model", "dynamics", "base", "control", "experiment", "identification", "study", "cli"]
 
 
 def stage_of(module: str) -> str | None:
     head = module.removeprefix("minidyn").lstrip(".").split(".")[0]
     head = "cli" if head.startswith("cli") or head == "__main__" else head
+    head = "study" if head.startswith("study") else head
     return head if head in ORDER else None
 
 

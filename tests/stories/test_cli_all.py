@@ -32,6 +32,7 @@ QUICK = {
     "simulate": "two_link --duration 0.2 --output {folder}/new.npz",
     "identify": "{folder}/robot.toml {folder}/log.npz --output {folder}/identified",
     "validate": "{folder}/estimate.json {folder}/log.npz",
+    "run": "{folder}/study.toml --init --robot two_link",
     "completion": "zsh",
 }
 SLOW = {"casestudy", "demo"}  # their own stories check their JSON

@@ -129,7 +129,8 @@ class Table:
 
     def where_key(self, key: str) -> str:
         """File and line of a key, or of the table where the key stands in one line with it."""
-        return f"{self.file}:{self._lines.keys.get(self.line, {}).get(key, self.line)}"
+        headers = self._lines.headers.get(key, []) if self.line == 1 else []
+        return f"{self.file}:{self._lines.keys.get(self.line, {}).get(key, headers[0] if headers else self.line)}"
 
     def place(self, key: str) -> str:
         """File, line, element and key: how messages about a value begin."""

@@ -1,0 +1,112 @@
+"""What may stand in a study file: the keys of each table, and what their values must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from inspect import signature
+from typing import Any
+
+from minidyn.experiment.mapping import SignalMap
+from minidyn.experiment.prepare import prepare
+from minidyn.model.load.toml_table import Table
+
+__all__ = [
+    "LOG",
+    "MAPPING",
+    "NEEDS",
+    "ORDER",
+    "PREPARATION",
+    "REQUIRED",
+    "ROBOT",
+    "SIMULATE",
+    "STEPS",
+    "STUDY",
+    "Check",
+]
+
+Check = Callable[[Table, str], Any]
+
+
+def _kind(what: str, test: Callable[[Any], bool]) -> Check:
+    def check(table: Table, key: str) -> Any:
+        value = table.raw(key)
+        if not test(value):
+            raise table.error(key, f"expected {what}, found {value!r}")
+        return value
+
+    return check
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_text = _kind("a text in quotes", lambda value: isinstance(value, str))
+_number = _kind("a number", _is_number)
+_positive = _kind("a number above 0", lambda value: _is_number(value) and value > 0)
+_integer = _kind("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool))
+_flag = _kind("true or false", lambda value: isinstance(value, bool))
+_texts = _kind("a list of texts", lambda value: isinstance(value, list) and all(isinstance(x, str) for x in value))
+_numbers = _kind(
+    "a number or a list of numbers",
+    lambda value: _is_number(value) or (isinstance(value, list) and all(map(_is_number, value))),
+)
+_gravity = _kind("three numbers, m/s²", lambda v: isinstance(v, list) and len(v) == 3 and all(map(_is_number, v)))
+_part = _kind(
+    "two fractions such as [0, 0.7]",
+    lambda v: isinstance(v, list) and len(v) == 2 and all(map(_is_number, v)) and 0 <= v[0] < v[1] <= 1,
+)
+_any: Check = lambda table, key: table.raw(key)  # noqa: E731
+_prior = _kind("a robot's name or file, or false", lambda value: isinstance(value, str) or value is False)
+_friction = _kind(
+    'a table such as { viscous = 1.0, coulomb = [2, 2, 1] }, of the terms "viscous", "coulomb" and "offset"',
+    lambda v: (
+        isinstance(v, dict)
+        and set(v) <= {"viscous", "coulomb", "offset"}
+        and all(_is_number(x) or (isinstance(x, list) and all(map(_is_number, x))) for x in v.values())
+    ),
+)
+
+STUDY: dict[str, Check] = {"name": _text, "output": _text, "seed": _integer}
+ROBOT: dict[str, Check] = {"file": _text, "gravity": _gravity}
+MAPPING: dict[str, Check] = {field.name: _any for field in fields(SignalMap)}
+PREPARATION: dict[str, Check] = dict.fromkeys(list(signature(prepare).parameters)[2:], _any)  # after robot, recording
+LOG: dict[str, Check] = {"name": _text, "files": _texts, "part": _part} | MAPPING
+SIMULATE: dict[str, Check] = {
+    "name": _text,
+    "duration": _positive,
+    "dt": _positive,
+    "controller": _text,
+    "bandwidth": _positive,
+    "model_error": _number,
+    "friction": _friction,
+    "rotor_inertia": _numbers,
+    "parameter_spread": _number,
+    "noise": _number,
+    "velocity_noise": _number,
+    "torque_noise": _number,
+    "resolution": _number,
+    "delay": _number,
+    "plant": _text,
+    "seed": _integer,
+}
+STEPS: dict[str, dict[str, Check]] = {
+    "base": {"method": _text, "model": _text},
+    "plan": {},
+    "identify": {
+        "logs": _texts,
+        "method": _text,
+        "friction": _texts,
+        "rotor_inertia": _flag,
+        "prior": _prior,
+        "consistent": _flag,
+        "sign_width": _numbers,
+        "threads": _integer,
+    },
+    "validate": {"logs": _texts},
+    "export": {"robot": _texts, "code": _texts, "targets": _texts},
+}
+REQUIRED = {"identify": ("logs",), "validate": ("logs",), "simulate": ("name",), "log": ("name", "files")}
+NEEDS = {"validate": "identify"}
+ORDER = ("simulate", *STEPS)

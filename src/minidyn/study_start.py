@@ -1,0 +1,121 @@
+"""A study file to begin with, for a robot and its logs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from minidyn.errors import DescriptionError
+from minidyn.model.load import load, robots
+from minidyn.model.load.text_file import write_atomically
+from minidyn.model.load.toml_write import quoted
+
+__all__ = ["starter_text", "write_starter"]
+
+
+def write_starter(path: str | Path, robot: str, logs: Sequence[str] = ()) -> None:
+    """Write a study file that identifies a robot from logs; without logs it simulates them.
+
+    Args:
+        path: File to write; one that exists is left alone.
+        robot: Built-in name or file.
+        logs: Files; the last of several, or the last part of a single one, is kept for validation.
+
+    Raises:
+        DescriptionError: The file exists, or robot or logs do not.
+    """
+    target = Path(path)
+    if target.exists():
+        raise DescriptionError(f"{target}: exists already; choose another name or remove it")
+    load(robot)  # a wrong robot is told now, not when the study runs
+    for log in logs:
+        if not Path(log).exists():
+            raise DescriptionError(f"{log}: no such file")
+    write_atomically(target, starter_text(target, robot, logs).encode())
+
+
+def starter_text(path: Path, robot: str, logs: Sequence[str]) -> str:
+    """Return the text of a study file; files are named relative to it."""
+    source = robot if robot in robots() else _relative(path, robot)
+    lines = [
+        "# A study: `minidyn run` does what stands here, step by step, and skips what has not changed.",
+        "# docs/study-files.md explains every table and key.",
+        "",
+        "[study]",
+        f"name = {quoted(path.stem)}",
+        f"output = {quoted(path.stem + '-results')}",
+        "seed = 0",
+        "",
+        "[robot]",
+        f"file = {quoted(source)}",
+        "",
+        "[base]",
+    ]
+    lines += _logs(path, logs) if logs else _SIMULATED
+    lines += [
+        "",
+        "[preparation]",
+        "# cutoff = 20.0         # Hz; chosen from the data where it is not given",
+        "",
+        "[identify]",
+        'logs = ["fit"]',
+        'method = "wls"',
+        'friction = ["viscous", "coulomb", "offset"]',
+        "rotor_inertia = true",
+        "consistent = true       # a physically possible model",
+        "",
+        "[validate]",
+        'logs = ["test"]',
+        "",
+        "[export]",
+        'robot = ["robot.urdf", "robot.toml"]',
+        'code = ["inverse_dynamics", "inertia_matrix"]',
+        'targets = ["c"]',
+        "",
+    ]
+    return "\n".join(lines)
+
+
+_SIMULATED = [
+    "",
+    "# No log was given: two runs are simulated, with friction and parameters that the robot's file does not know.",
+    *(
+        line
+        for name, duration in (("fit", 10), ("test", 5))
+        for line in (
+            "",
+            "[[simulate]]",
+            f'name = "{name}"',
+            f"duration = {duration}",
+            "friction = { viscous = 1.0, coulomb = 1.0 }",
+            "parameter_spread = 0.1",
+            "noise = 1e-5",
+            "torque_noise = 0.1",
+        )
+    ),
+]
+
+
+def _logs(path: Path, logs: Sequence[str]) -> list[str]:
+    names = [_relative(path, log) for log in logs]
+    lines = [
+        "",
+        "# How columns are read, for all logs: docs/recordings.md lists the keys. What names tell is guessed.",
+        "[mapping]",
+        "# rate = 500            # samples per second, where there is no time column",
+        '# units = "deg"',
+        "# drive_gain = [...]    # N m per ampere, where tau holds motor currents",
+    ]
+    if len(names) == 1:
+        for name, part in (("fit", "[0.0, 0.7]"), ("test", "[0.7, 1.0]")):
+            lines += ["", "[[log]]", f'name = "{name}"', f"files = [{quoted(names[0])}]", f"part = {part}"]
+        return lines
+    for name, files in (("fit", names[:-1]), ("test", names[-1:])):
+        lines += ["", "[[log]]", f'name = "{name}"', f"files = [{', '.join(map(quoted, files))}]"]
+    return lines
+
+
+def _relative(path: Path, file: str) -> str:
+    """Return a file's name as seen from the folder of the study file."""
+    return Path(os.path.relpath(file, path.parent)).as_posix()

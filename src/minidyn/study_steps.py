@@ -1,0 +1,213 @@
+"""What the steps of a study do: each writes files into a folder and returns a summary of plain values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minidyn.errors import DescriptionError, MinidynError, ShapeError
+from minidyn.model.load import load
+from minidyn.model.robot import Robot
+from minidyn.model.save import save
+from minidyn.study_file import Log, Step, Study
+
+if TYPE_CHECKING:
+    from minidyn.experiment.recording import Recording
+    from minidyn.identification.estimate import Estimate
+
+__all__ = ["MAKERS", "Context", "study_robot"]
+
+FRICTION = ("viscous", "coulomb", "offset")
+"""Friction terms that are identified where the study does not say."""
+
+_SYMBOLS = {"viscous": "Fv", "coulomb": "Fc", "offset": "Fo", "rotor_inertia": "Ia"}
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a step may use besides its own settings."""
+
+    study: Study
+    robot: Robot
+
+    def folder(self, step: str) -> Path:
+        """Return the folder of an earlier step's results."""
+        return self.study.output / step
+
+
+Maker = Callable[[Context, Step, Path], Mapping[str, Any]]
+
+
+def study_robot(study: Study) -> Robot:
+    """Return the study's robot."""
+    return load(study.robot_path(study.robot), gravity=study.gravity)
+
+
+def _simulate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    from minidyn.experiment.named_laws import named_law
+    from minidyn.experiment.simulate import simulate
+    from minidyn.experiment.trajectory import fourier
+
+    given = dict(step.settings)
+    seed, truth_seed = given.pop("seed"), given.pop("truth_seed")
+    dt = given.pop("dt", 1e-3)
+    duration = given.pop("duration", 10.0)
+    truth = _truth(context.robot, given, truth_seed)
+    law = named_law(
+        truth,
+        given.pop("controller", "computed_torque"),
+        rate=given.pop("bandwidth", 10.0),
+        model_error=given.pop("model_error", 0.0),
+        period=dt,
+    )
+    recording = simulate(truth, law, fourier(truth, seed=seed), duration, dt=dt, seed=seed, **given)
+    recording.save(folder / "recording.parquet")
+    save(truth, folder / "truth.toml")
+    return {"samples": len(recording), "notices": list(recording.notices)}
+
+
+def _truth(robot: Robot, given: dict[str, Any], seed: int) -> Robot:
+    """Return the robot that is simulated: friction, rotor inertia and other parameters as the step says."""
+    terms = {**given.pop("friction", {})}
+    rotor = given.pop("rotor_inertia", None)
+    spread = given.pop("parameter_spread", 0.0)
+    if rotor is not None:
+        terms["rotor_inertia"] = rotor
+    if terms:
+        friction = tuple(term for term in terms if term != "rotor_inertia")
+        robot = robot.with_drives(True if rotor is not None else None, friction or None)
+    values = np.array(robot.values)
+    if spread:
+        # one factor a link keeps every link's inertia physically possible
+        factors = np.random.default_rng(seed).normal(1.0, spread, len(robot.links)).clip(0.1)
+        for block, factor in zip(robot.layout.links, factors):
+            values[block] *= factor
+    driven = [joint for joint in range(len(robot.joints)) if robot.layout.drives[joint]]
+    for term, value in terms.items():
+        each = np.asarray(value, dtype=float)
+        if each.ndim and len(each) != len(driven):
+            raise ShapeError(f"{term}: expected one number, or one for each of {len(driven)} joints, got {len(each)}")
+        for joint, number in zip(driven, np.broadcast_to(each, len(driven))):
+            for column in robot.layout.drives[joint]:
+                if column.symbol == _SYMBOLS[term]:
+                    values[column.index] = number
+    return robot.with_parameters(values)
+
+
+def _base(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    from minidyn.base.base_parameters import base_parameters
+    from minidyn.base.relations import relations_json
+
+    base = base_parameters(context.robot, **step.settings)
+    _write(folder / "base.md", base.to_markdown())
+    _write_json(folder / "base.json", base.to_json() | {"relations": relations_json(base)})
+    return {"base_parameters": base.rank, "parameters": len(context.robot.layout), "notices": list(base.notices)}
+
+
+def _plan(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    from minidyn.experiment.one_joint_plan import one_joint_plan
+
+    plan = one_joint_plan(context.robot)
+    _write_json(folder / "plan.json", plan.to_json())
+    return {"steps": len(plan.steps), "notices": list(plan.notices)}
+
+
+def recording_of(context: Context, robot: Robot, log: Log) -> Recording:
+    """Return a log of the study, cut to its part, prepared as the study says."""
+    from minidyn.experiment.prepare import prepare
+    from minidyn.experiment.read import read_recording
+
+    files = list(log.files) or [context.folder(log.step) / "recording.parquet"]
+    raw = read_recording(files, robot=robot, **dict(log.mapping))
+    if log.part != (0.0, 1.0):
+        raw = raw[round(log.part[0] * len(raw)) : round(log.part[1] * len(raw))]
+    ready: Recording = prepare(robot, raw, **context.study.preparation)
+    return ready
+
+
+def _identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    from minidyn.experiment.recording import concatenate
+    from minidyn.identification.identify import identify
+
+    given = dict(step.settings)
+    friction = tuple(given.pop("friction", FRICTION))
+    rotor_inertia = given.pop("rotor_inertia", True)
+    robot = context.robot.with_drives(rotor_inertia, friction)
+    if isinstance(given.get("prior"), str):
+        given["prior"] = load(context.study.robot_path(given["prior"])).with_drives(rotor_inertia, friction).values
+    recording = concatenate([recording_of(context, robot, log) for log in step.logs])
+    estimate = identify(robot, recording, **given)
+    estimate.save(folder / "estimate.json")
+    _write(folder / "parameters.md", estimate.table() + "\n")
+    return {
+        "base_parameters": len(estimate.beta),
+        "samples": estimate.samples,
+        "condition": float(estimate.condition),
+        "notices": list(estimate.notices),
+    }
+
+
+def estimate_of(context: Context) -> Estimate:
+    """Return what the step identify found."""
+    from minidyn.identification.estimate import load_estimate
+
+    return load_estimate(context.folder("identify") / "estimate.json")
+
+
+def _validate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    from minidyn.identification.validate import validate
+
+    estimate = estimate_of(context)
+    errors: dict[str, Any] = {}
+    for log in step.logs:
+        found = validate(estimate, recording_of(context, estimate.robot, log))
+        errors[log.name] = {
+            "relative_error": float(found.relative_error),
+            "rmse": float(found.rmse),
+            "joints": {joint: dict(values) for joint, values in found.per_joint.items()},
+        }
+    _write_json(folder / "validation.json", errors)
+    return {"relative_error": {name: entry["relative_error"] for name, entry in errors.items()}}
+
+
+def _export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    from minidyn.base.code_files import code_files, function_for
+
+    robot = estimate_of(context).robot if "identify" in step.after else context.robot
+    for name in step.settings.get("robot", ["robot.urdf", "robot.toml"]):
+        if Path(name).name != name:
+            raise DescriptionError(f"robot: expected a file's name without a folder, found {name!r}")
+        save(robot, folder / name)
+    for what in step.settings.get("code", ()):
+        function = function_for(robot, what)
+        for target in step.settings.get("targets", ("c",)):
+            for name, text in code_files(robot, function, target).items():
+                _write(folder / name, text)
+    return {"files": sorted(path.name for path in folder.iterdir())}
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _write_json(path: Path, data: Any) -> None:
+    try:
+        _write(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
+    except ValueError:
+        raise MinidynError(f"{path.name}: a value is not a finite number") from None
+
+
+MAKERS: dict[str, Maker] = {
+    "simulate": _simulate,
+    "base": _base,
+    "plan": _plan,
+    "identify": _identify,
+    "validate": _validate,
+    "export": _export,
+}
+"""The function of each kind of step."""

@@ -1,0 +1,250 @@
+"""Study files: a whole job runs, resumes, records where its results come from, and says what is wrong where."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import minidyn as md
+from minidyn.cli import main
+from minidyn.errors import MinidynError
+from minidyn.study_store import hash_of, write_step
+
+STUDY = """\
+[study]
+name = "two links"
+seed = 3
+
+[robot]
+file = "arm.toml"
+
+[base]
+
+[[simulate]]
+name = "fit"
+duration = 4
+friction = { viscous = 0.5, coulomb = [0.2, 0.1] }
+rotor_inertia = 0.1
+parameter_spread = 0.2
+torque_noise = 0.01
+
+[[log]]
+name = "test"
+files = ["test.csv"]
+part = [0.25, 1.0]
+
+[identify]
+logs = ["fit"]
+
+[validate]
+logs = ["test", "fit"]
+
+[export]
+robot = ["model.urdf", "model.toml"]
+code = ["inverse_dynamics"]
+"""
+STEPS = ["simulate-fit", "base", "identify", "validate", "export"]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["run", *arguments])
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a study that was run once."""
+    folder = tmp_path_factory.mktemp("study")
+    robot = md.load("two_link")
+    md.save(robot, folder / "arm.toml")
+    (folder / "study.toml").write_text(STUDY)
+    law = md.control.computed_torque(robot, rate=10.0)
+    md.simulate(robot, law, md.trajectory.fourier(robot, seed=9), 10.0).save(folder / "test.csv")
+    result = md.run_study(folder / "study.toml")
+    assert [step.name for step in result.steps] == STEPS
+    assert {step.state for step in result.steps} == {"done"}
+    return folder
+
+
+@pytest.fixture
+def folder(finished: Path, tmp_path: Path) -> Path:
+    """A copy of it that a test may change."""
+    return Path(shutil.copytree(finished, tmp_path / "copy"))
+
+
+def states(result: md.StudyResult) -> dict[str, str]:
+    return {step.name: step.state for step in result.steps}
+
+
+def test_results_are_where_they_belong(finished: Path) -> None:
+    results = finished / "study"
+    assert sorted(path.name for path in results.iterdir()) == sorted(STEPS)
+    estimate = md.load_estimate(results / "identify" / "estimate.json")
+    truth = md.load(results / "simulate-fit" / "truth.toml")
+    assert truth.values[truth.parameter_names.index("Fc2")] == 0.1
+    names = dict(zip(truth.parameter_names, truth.values))
+    found = dict(zip(estimate.robot.parameter_names, estimate.robot.values))
+    assert found["Fv1"] == pytest.approx(names["Fv1"], abs=0.02)
+    errors = json.loads((results / "validate" / "validation.json").read_text())
+    assert errors["fit"]["relative_error"] < 0.02
+    assert errors["test"]["relative_error"] > 0.05, "the log of another robot should not fit"
+    assert md.load(results / "export" / "model.urdf").n == 2
+    assert (results / "export" / "two_link_inverse_dynamics.c").exists()
+
+
+def test_the_record_tells_where_a_result_came_from(finished: Path) -> None:
+    record = json.loads((finished / "study" / "validate" / "provenance.json").read_text())
+    assert record["inputs"]["test"]["files"] == {"test.csv": hash_of(finished / "test.csv")}
+    assert record["inputs"]["test"]["part"] == [0.25, 1.0]
+    assert record["results"] == {"validation.json": hash_of(finished / "study" / "validate" / "validation.json")}
+    assert record["versions"]["minidyn"] == md.__version__
+    assert set(record["after"]) == {"identify", "simulate-fit"}
+    assert (record["seed"], record["step"]) == (3, "validate")
+    assert record["date"].endswith("+00:00")
+
+
+def test_nothing_runs_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(states(md.run_study(folder / "study.toml")).values()) == {"unchanged"}
+    monkeypatch.chdir(folder)  # where it is run from makes no difference
+    assert set(states(md.run_study("study.toml")).values()) == {"unchanged"}
+
+
+def edit(folder: Path, old: str, new: str) -> None:
+    text = (folder / "study.toml").read_text()
+    assert old in text
+    (folder / "study.toml").write_text(text.replace(old, new, 1))
+
+
+def test_what_changed_runs_again_with_what_follows(folder: Path) -> None:
+    edit(folder, '[identify]\nlogs = ["fit"]', '[identify]\nlogs = ["fit"]\nconsistent = false')
+    assert states(md.run_study(folder / "study.toml")) == {
+        "simulate-fit": "unchanged", "base": "unchanged", "identify": "done", "validate": "done", "export": "done"
+    }  # fmt: skip
+    with (folder / "test.csv").open("a") as stream:  # one sample more
+        stream.write((folder / "test.csv").read_text().splitlines()[-1].replace("10.0", "10.001", 1) + "\n")
+    assert states(md.run_study(folder / "study.toml"))["validate"] == "done"
+    assert states(md.run_study(folder / "study.toml"))["identify"] == "unchanged"
+
+
+def test_results_that_were_touched_are_made_again(folder: Path) -> None:
+    (folder / "study" / "base" / "base.md").write_text("mine")
+    shutil.rmtree(folder / "study" / "export")
+    found = states(md.run_study(folder / "study.toml", only=["base", "export"]))
+    assert found == {"simulate-fit": "unchanged", "base": "done", "identify": "unchanged", "export": "done"}
+
+
+def test_interrupting_keeps_finished_steps(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(folder / "study")
+
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("minidyn.identification.identify.identify", stop)
+        result = run(str(folder / "study.toml"))
+    assert result.exit_code == 130
+    assert sorted(path.name for path in (folder / "study").iterdir()) == ["base", "simulate-fit"]
+    assert states(md.run_study(folder / "study.toml"))["simulate-fit"] == "unchanged"
+
+
+def test_a_step_that_fails_leaves_the_old_result(tmp_path: Path) -> None:
+    write_step(tmp_path / "step", "old", {}, lambda new: (new / "a").write_text("old") and {})
+
+    def fail(new: Path) -> dict[str, Any]:
+        (new / "a").write_text("half")
+        raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011
+        write_step(tmp_path / "step", "new", {}, fail)
+    assert [path.name for path in tmp_path.iterdir()] == ["step"]
+    assert (tmp_path / "step" / "a").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("[identify]", "[identfy]", 24, "unknown key 'identfy'; did you mean 'identify'?"),
+        ("duration = 4", "durations = 4", 12, "simulate 'fit' has an unknown key 'durations'; did you mean 'duration'"),
+        ("duration = 4", 'duration = "4"', 12, "duration: expected a number above 0, found '4'"),
+        ("duration = 4", "duration = -4", 12, "expected a number above 0"),
+        ("viscous = 0.5", "viscous = true", 13, "viscous"),
+        ("seed = 3", "seed = 3.5", 3, "seed: expected a whole number, found 3.5"),
+        ('"test.csv"', '"tset.csv"', 20, "no such file"),
+        ('name = "test"', 'name = "../test"', 19, "expected letters, digits, - and _"),
+        ('name = "test"', 'name = "fit"', 10, "'fit' is the name of another log"),
+        ("part = [0.25, 1.0]", "part = [0.25, 2.0]", 21, "two fractions"),
+        ("part = [0.25, 1.0]", "rtae = 100", 21, "did you mean 'rate'"),
+        ('logs = ["fit"]', 'logs = ["fits"]', 24, "did you mean 'fit'?"),
+        ('logs = ["fit"]', "", 23, "[identify] has no 'logs'"),
+        ('[identify]\nlogs = ["fit"]\n', "", 23, "needs the step [identify]"),
+        ("[base]", "[base", 8, "not valid TOML"),
+    ],
+)
+def test_mistakes_are_told_with_file_and_line(folder: Path, old: str, new: str, line: int, words: str) -> None:
+    edit(folder, old, new)
+    with pytest.raises(MinidynError) as caught:
+        md.run_study(folder / "study.toml")
+    message = str(caught.value)
+    assert words in message
+    told = int(message.partition("study.toml:")[2].partition(":")[0])
+    assert abs(told - line) <= 1, message
+    result = run(str(folder / "study.toml"))
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (
+            '[identify]\nlogs = ["fit"]',
+            '[identify]\nlogs = ["fit"]\nmethod = "wsl"',
+            "[identify]: unknown method 'wsl'",
+        ),
+        ('"model.urdf"', '"../model.urdf"', "without a folder"),
+        ('"model.urdf"', '"model.xyz"', "model.xyz"),
+        ('code = ["inverse_dynamics"]', 'code = ["inverse_dynamic"]', "did you mean 'inverse_dynamics'"),
+        ("coulomb = [0.2, 0.1]", "coulomb = [0.2, 0.1, 0.3]", "one for each of 2 joints"),
+        ('file = "arm.toml"', 'file = "arms.toml"', "arms.toml"),
+    ],
+)
+def test_steps_that_cannot_be_done_say_why(folder: Path, old: str, new: str, words: str) -> None:
+    edit(folder, old, new)
+    before = sorted((folder / "study").rglob("*"))
+    with pytest.raises(MinidynError, match=r"study\.toml|arms\.toml") as caught:
+        md.run_study(folder / "study.toml")
+    assert words in str(caught.value)
+    assert sorted((folder / "study").rglob("*")) == before
+
+
+def test_empty_files_and_folders_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.toml").write_text("")
+    (tmp_path / "idle.toml").write_text('[robot]\nfile = "two_link"\n')
+    for name, words in (("empty.toml", "no robot"), ("idle.toml", "nothing to do"), (".", "a folder"), ("x", "x")):
+        with pytest.raises(MinidynError, match=words):
+            md.run_study(tmp_path / name)
+
+
+def test_a_starter_file_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    hostile = 'a "b" \\ # ü.csv'
+    shutil.copy("test.csv", hostile)
+    for name, logs in (("one.toml", [hostile]), ("none.toml", [])):
+        words = [part for log in logs for part in ("--log", log)]
+        result = run(f"new/{name}", "--init", "--robot", "arm.toml", *words)
+        assert result.exit_code == 2, "the folder does not exist"
+        Path("new").mkdir(exist_ok=True)
+        assert run(f"new/{name}", "--init", "--robot", "arm.toml", *words).exit_code == 0
+        again = run(f"new/{name}", "--init", "--robot", "arm.toml", *words)
+        assert "exists already" in again.stderr
+        done = run(f"new/{name}", "--json")
+        assert done.exit_code == 0, done.output
+        steps = {step["step"]: step for step in json.loads(done.stdout)["steps"]}
+        assert steps["validate"]["summary"]["relative_error"]["test"] < 0.05
+        shutil.rmtree("new")
+    assert run("x.toml", "--init").exit_code == 2
+    assert run("x.toml", "--robot", "arm.toml").exit_code == 2
