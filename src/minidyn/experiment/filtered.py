@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from minidyn.dynamics.functions import _call, energy_regressor
 from minidyn.dynamics.kernel import BaseColumns, require_own
 from minidyn.errors import MinidynError, ShapeError, UnknownName
-from minidyn.experiment.integrals import integral, low_pass
+from minidyn.experiment.integrals import POINTS, integral, low_pass
 from minidyn.experiment.recording import Recording
 from minidyn.model.robot import Robot
 
@@ -40,13 +40,14 @@ def filtered_regressor(
     base: BaseColumns | None = None,
     *,
     form: str = "filtered",
+    points: int = POINTS,
 ) -> tuple[Array, Array]:
     """Return (Y_f, tau_f) of a recording with Y_f @ parameters = tau_f, without accelerations.
 
     The signals between samples are taken for cubics, so that the error of that relation is of fourth order in the
-    sampling step. Coulomb friction, which jumps where a joint reverses, does not spoil it: its column and the torque
-    pass through the same operation. Runs are kept apart: each starts its own filter, and no window reaches over their
-    ends.
+    sampling step (with more `points`, of a higher one). Coulomb friction, which jumps where a joint reverses, does not
+    spoil it: its column and the torque pass through the same operation. Runs are kept apart: each starts its own
+    filter, and no window reaches over their ends.
 
     Args:
         robot: The robot.
@@ -56,6 +57,7 @@ def filtered_regressor(
         base: Base-parameter map: columns of the base parameters; None: of the standard ones.
         form: "filtered" (n rows a sample), "power" (one row a sample), "momentum" (n rows a window) or "energy" (one
             row a window).
+        points: Samples that the polynomials between samples go through, 4, 6 or 8: the order of the error.
 
     Returns:
         Y_f (K, rows, p) and tau_f (K, rows): N m of filtered torque, N m s of momentum, J of energy or W of power.
@@ -69,16 +71,18 @@ def filtered_regressor(
         raise MinidynError(f"filtered_regressor: cutoff must be a positive number of Hz, got {cutoff!r}")
     if not isinstance(recording, Recording):
         raise MinidynError(f"filtered_regressor: expected a Recording, got {type(recording).__name__}")
+    if points not in (4, 6, 8):
+        raise MinidynError(f"filtered_regressor: points must be 4, 6 or 8, got {points!r}")
     require_own(robot, base, "filtered_regressor")
     rate = 2 * math.pi * float(cutoff)
     q, dq, tau = _signals(robot, recording)
     balance = _momentum_balance if form in ("filtered", "momentum") else _energy_balance
-    reduce: Callable[[Array, Parts, float], tuple[Array, Array]]
+    reduce: Callable[[Array, Parts, float, int], tuple[Array, Array]]
     reduce = _filter if form in ("filtered", "power") else _windows
     found = []
     for begin, end in zip(recording.starts, (*recording.starts[1:], len(recording))):
         part = slice(begin, end)
-        found.append(reduce(recording.t[part], balance(robot, q[part], dq[part], tau[part], base), rate))
+        found.append(reduce(recording.t[part], balance(robot, q[part], dq[part], tau[part], base), rate, points))
     if not found:
         raise MinidynError("filtered_regressor: the recording is empty")
     return np.concatenate([Y for Y, _ in found]), np.concatenate([right for _, right in found])
@@ -104,21 +108,21 @@ def _energy_balance(robot: Robot, q: Array, dq: Array, tau: Array, base: BaseCol
     return h[:, None], lost[:, None], np.einsum("ki,ki->k", dq, tau)[:, None]
 
 
-def _filter(t: Array, parts: Parts, rate: float) -> tuple[Array, Array]:
+def _filter(t: Array, parts: Parts, rate: float, points: int) -> tuple[Array, Array]:
     stored, rest, right = parts
     # one filter serves both: rest_f - a stored_f is the filtered rest - a stored, from -a stored(0) on
     scaled = rate * stored
-    Y = low_pass(t, rest - scaled, rate, -scaled[0])
+    Y = low_pass(t, rest - scaled, rate, -scaled[0], points)
     Y += scaled
-    return Y, low_pass(t, right, rate)
+    return Y, low_pass(t, right, rate, points=points)
 
 
-def _windows(t: Array, parts: Parts, rate: float) -> tuple[Array, Array]:
+def _windows(t: Array, parts: Parts, rate: float, points: int) -> tuple[Array, Array]:
     stored, rest, right = parts
     ends = _window_ends(t, 1.0 / rate)
     Y = np.diff(stored[ends], axis=0)
-    Y += np.diff(integral(t, rest)[ends], axis=0)
-    return Y, np.diff(integral(t, right)[ends], axis=0)
+    Y += np.diff(integral(t, rest, points)[ends], axis=0)
+    return Y, np.diff(integral(t, right, points)[ends], axis=0)
 
 
 def _window_ends(t: Array, length: float) -> list[int]:

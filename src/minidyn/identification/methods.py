@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from minidyn.base.base_map import BaseMap
+from minidyn.identification.acceleration_free import acceleration_free
 from minidyn.identification.folds import time_folds
 from minidyn.identification.least_squares import block_covariance, condition_of, fit
 from minidyn.identification.solution import Options, Solution
@@ -40,10 +41,11 @@ def _least_squares(method: str, robot: Robot, base: BaseMap, recording: Any, opt
     )
 
 
+ACCELERATION_FREE: frozenset[str] = frozenset({"filtered", "momentum", "energy"})
+"""The methods that read q, dq and tau alone."""
+
 METHODS: Mapping[str, Estimator] = MappingProxyType(
     {name: partial(_least_squares, name) for name in ("ols", "wls", "irls")}
+    | {name: partial(acceleration_free, name) for name in ("filtered", "momentum", "energy")}
 )
 """Name of each method and what computes it."""
-
-ACCELERATION_FREE: frozenset[str] = frozenset()
-"""The methods that read q, dq and tau alone."""
