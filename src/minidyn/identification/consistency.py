@@ -102,7 +102,7 @@ def make_consistent(
         prior_kind: "entropic" (log-det divergence) or "euclidean" (in the metric of the prior's inertia).
         weight: Of the prior's distance, in noise variances; 0: only what data leave open follows the prior. Without a
             prior it holds for the bodies drawn from the geometry.
-        solver: "newton" (steps along fading entropies), "lmi" (cvxpy and Clarabel), "log_cholesky" (descent in
+        solver: "newton" (primal-dual steps), "lmi" (cvxpy and Clarabel), "log_cholesky" (descent in
             numbers that need no constraint), "auto": the first that converges.
         mass: Total mass of the moving links, kg, where it is known (to about 2 %).
         rss: Sum of squares that no beta explains, in noise variances; makes the notice on costs more exact.

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.errors import MinidynError
+from minidyn.identification.primal_dual import follow
 from minidyn.identification.whitened import Whitened, newton, objective, path
 
 __all__ = ["SOLVERS", "solve"]
@@ -18,15 +19,15 @@ SOLVERS = ("auto", "newton", "lmi", "log_cholesky")
 def solve(problem: Whitened, solver: str, notices: list[str]) -> tuple[Array, str, int, bool]:
     """Return (x, solver that was used, iterations, converged); what went wrong on the way is added to `notices`.
 
-    "auto" takes Newton's steps along fading entropies, which need no other package and a tenth of the time; where they
-    do not converge the semidefinite solver, and where that fails log-Cholesky descent.
+    "auto" takes primal-dual Newton steps, which need no other package and a tenth of the time; where these fail
+    the semidefinite solver, and where that fails log-Cholesky descent.
     """
     from minidyn.identification.log_cholesky import solve_log_cholesky
 
     if solver in ("auto", "newton"):
-        x, iterations, converged = path(problem)
+        pair, iterations, converged = follow(problem)
         if converged or solver == "newton":
-            return x, "newton", iterations, converged
+            return pair.x, "newton", iterations, converged
     if solver != "log_cholesky":
         try:
             from minidyn.identification.lmi import solve_lmi

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.base.base_map import BaseMap
 from minidyn.blas import single_thread
 from minidyn.errors import MinidynError
+from minidyn.identification.primal_dual import Pair, follow
 from minidyn.identification.prior import centre_of
 from minidyn.identification.solve import solve
-from minidyn.identification.whitened import newton, whiten
+from minidyn.identification.whitened import whiten
 from minidyn.model.robot import Robot
 
 __all__ = ["Fold", "choose_weight"]
@@ -22,6 +23,7 @@ Fold = tuple[Array, Array, Array, Array, float]
 """R and z of the fitted part, R and z of the held-out part, and what no parameters explain of the latter."""
 
 WEIGHTS = tuple(10.0**k for k in range(6, -3, -1))
+_WORSE = 0.02  # of the least misfit: two weights in a row that are worse by more end the search
 
 
 def choose_weight(
@@ -54,40 +56,50 @@ def choose_weight(
     if not folds:
         raise MinidynError("choose_weight: at least one fold is needed")
     grid = sorted({float(weight) for weight in weights if weight > 0}, reverse=True)
-    misfits = _held_out(robot, base, folds, prior, prior_kind, [*grid, 0.0], mass)
-    best = min(misfits, key=lambda weight: (misfits[weight], -weight))
-    if best > 0 and len(grid) > 1:
-        near = [best * 10.0**0.5, best * 10.0**-0.5]
-        misfits.update(_held_out(robot, base, folds, prior, prior_kind, near, mass))
-        best = min(misfits, key=lambda weight: (misfits[weight], -weight))
+    misfits: dict[float, float] = {}
+    with single_thread():
+        paths = [_Path(robot, base, fold, prior, prior_kind, mass) for fold in folds]
+
+        def held_out(weight: float) -> None:
+            misfits[weight] = sum(path.held_out(weight) for path in paths)
+
+        for weight in grid:
+            held_out(weight)
+            least = min(misfits.values())
+            if all(value > (1 + _WORSE) * least for value in list(misfits.values())[-2:]) and weight < _best(misfits):
+                break  # past the minimum: weaker ones are slower and no better
+        held_out(0.0)
+        best = _best(misfits)
+        if best > 0 and len(grid) > 1:
+            for near in (best * 10.0**0.5, best * 10.0**-0.5):
+                held_out(near)
+            best = _best(misfits)
     curve = np.array(sorted(misfits.items()))
     curve.setflags(write=False)
     return best, curve
 
 
-def _held_out(
-    robot: Robot,
-    base: BaseMap,
-    folds: Sequence[Fold],
-    prior: ArrayLike | None,
-    prior_kind: str,
-    weights: Sequence[float],
-    mass: float | None,
-) -> dict[float, float]:
-    """Return the held-out misfit of each weight, given in falling order, summed over folds."""
-    misfits = dict.fromkeys(weights, 0.0)
-    with single_thread():
-        for R, z, R_valid, z_valid, rest in folds:
-            centre = centre_of(robot, base, R, z, prior, mass)
-            concerned = np.ones_like(centre.known_links) if prior is None else centre.known_links
-            found: Array | None = None
-            for weight in weights:
-                problem = whiten(robot, base, R, z, centre, prior_kind, weight, concerned, mass)
-                start = problem.start if found is None else found
-                x, _, converged = newton(problem, start, tolerance=1e-6)
-                if not converged:
-                    x, *_ = solve(problem, "auto", [])
-                found = x
-                beta = base.matrix @ problem.phi(x)
-                misfits[weight] += float(np.sum((R_valid @ beta - z_valid) ** 2)) + float(rest)
-    return misfits
+def _best(misfits: dict[float, float]) -> float:
+    """Return the weight of the least misfit; the strongest where several are equal."""
+    return min(misfits, key=lambda weight: (misfits[weight], -weight))
+
+
+class _Path:
+    """One fold's models along the weights, each the start of the next."""
+
+    def __init__(
+        self, robot: Robot, base: BaseMap, fold: Fold, prior: ArrayLike | None, prior_kind: str, mass: float | None
+    ) -> None:
+        self.robot, self.base, self.fold, self.kind, self.mass = robot, base, fold, prior_kind, mass
+        self.centre = centre_of(robot, base, fold[0], fold[1], prior, mass)
+        self.concerned = np.ones_like(self.centre.known_links) if prior is None else self.centre.known_links
+        self.pair: Pair | None = None
+
+    def held_out(self, weight: float) -> float:
+        """Return the misfit of the held-out part under this weight."""
+        R, z, R_valid, z_valid, rest = self.fold
+        problem = whiten(self.robot, self.base, R, z, self.centre, self.kind, weight, self.concerned, self.mass)
+        self.pair, _, converged = follow(problem, self.pair, tolerance=1e-6)
+        x = self.pair.x if converged else solve(problem, "auto", [])[0]
+        beta = self.base.matrix @ problem.phi(x)
+        return float(np.sum((R_valid @ beta - z_valid) ** 2)) + float(rest)
