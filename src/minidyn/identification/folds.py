@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.experiment.recording import Recording
 from minidyn.identification.least_squares import Fit
-from minidyn.identification.problem import assemble
+from minidyn.identification.problem import STRETCHES, Problem, assemble
 
 __all__ = ["Fold", "time_folds"]
 
@@ -18,21 +19,23 @@ Fold = tuple[Array, Array, Array, Array, float]
 """R and z of the training part, R, z and the rest of the held-out part, all weighted by the noise."""
 
 
-def time_folds(found: Fit, recording: Recording, memory: float, count: int = 5) -> list[Fold]:
+def time_folds(found: Fit, recording: Any, memory: float, count: int = STRETCHES) -> list[Fold]:
     """Return training and validation problems for `count` stretches of equal length.
 
     Args:
         found: The fit whose noise weights the joints.
-        recording: What was fitted.
+        recording: What was fitted; it is only read where other stretches are asked for than the fit has made.
         memory: Samples that repeat each other; squares are divided by it.
         count: Number of stretches.
     """
-    robot, base = found.problem.robot, found.problem.base
-    edges = np.linspace(0, len(recording), count + 1).astype(int)
-    pieces = []
-    for begin, end in pairwise(edges):
-        problem = assemble(robot, base, recording[int(begin) : int(end)])
-        pieces.append(problem.weighted(found.sigma * np.sqrt(memory)))
+    base = found.problem.base
+    if count == STRETCHES:
+        stretches: Sequence[Problem] = found.problem.stretches
+    else:
+        edges = np.linspace(0, len(recording), count + 1).astype(int)
+        stretches = [assemble(found.problem.robot, base, recording[int(a) : int(b)]) for a, b in pairwise(edges)]
+    pieces = [stretch.weighted(found.sigma * np.sqrt(memory)) for stretch in stretches]
+    count = len(pieces)
     folds: list[Fold] = []
     for held in range(count):
         stacked = np.concatenate([np.column_stack([R, z]) for number, (R, z, _) in enumerate(pieces) if number != held])

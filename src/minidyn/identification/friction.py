@@ -6,7 +6,6 @@ spoils the fit around every reversal. The width that predicts held-out stretches
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
 from minidyn.experiment.recording import Recording
 from minidyn.identification.least_squares import solve
-from minidyn.identification.problem import Problem, assemble
+from minidyn.identification.problem import STRETCHES, Problem, assemble
 from minidyn.model.robot import Robot
 
 __all__ = ["with_best_sign_width"]
@@ -24,7 +23,6 @@ __all__ = ["with_best_sign_width"]
 Array = NDArray[np.float64]
 _WIDTHS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # over the root mean square of each joint's speed
 _SAMPLES = 20_000  # enough to choose; a longer recording is thinned
-_FOLDS = 5
 
 
 def with_best_sign_width(robot: Robot, base: BaseMap, recording: Recording, settings: dict[str, Any]) -> Robot:
@@ -33,7 +31,7 @@ def with_best_sign_width(robot: Robot, base: BaseMap, recording: Recording, sett
     if not any("coulomb" in drive.friction for drive in drives) or any(drive.sign_width for drive in drives):
         return robot
     thinned = recording[:: max(1, len(recording) // _SAMPLES)]
-    if thinned.dq is None or len(thinned) < 4 * _FOLDS * base.rank / robot.n:
+    if thinned.dq is None or len(thinned) < 4 * STRETCHES * base.rank / robot.n:
         return robot
     speeds = np.ones(len(robot.joints))
     speeds[list(robot.independent)] = np.sqrt(np.mean(thinned.dq**2, axis=0))
@@ -52,12 +50,11 @@ def with_best_sign_width(robot: Robot, base: BaseMap, recording: Recording, sett
 
 def _held_out_error(robot: Robot, base: BaseMap, recording: Recording) -> float:
     """Return the mean over joints of relative squared error on stretches that were left out of the fit."""
-    edges = np.linspace(0, len(recording), _FOLDS + 1).astype(int)
-    parts = [assemble(robot, base, recording[int(a) : int(b)]) for a, b in pairwise(edges)]
+    parts = assemble(robot, base, recording).stretches
     torque = np.sum([part.torque_squares for part in parts], axis=0)
     scale = np.where(torque > 0, np.sqrt(torque / len(recording)), 1.0)
     error = np.zeros(robot.n)
-    for held in range(_FOLDS):
+    for held in range(len(parts)):
         R, z = _together([part for number, part in enumerate(parts) if number != held], scale)
         error += parts[held].residual_squares(solve(R, z, base))
     return float(np.mean(error / np.maximum(torque, 1e-300)))

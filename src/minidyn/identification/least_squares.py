@@ -7,8 +7,9 @@ that memory, and the spread of the block sums gives the covariance (a cluster-ro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ from scipy.linalg import solve_triangular
 
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
-from minidyn.identification.problem import Problem, Tile, assemble, tiles_of
+from minidyn.identification.base_functions import base_functions
+from minidyn.identification.problem import Problem, assemble
+from minidyn.identification.samples import Progress, Samples, samples_of
 from minidyn.model.robot import Robot
 
 __all__ = ["METHODS", "Fit", "block_covariance", "condition_of", "fit", "solve"]
@@ -25,6 +28,7 @@ __all__ = ["METHODS", "Fit", "block_covariance", "condition_of", "fit", "solve"]
 Array = NDArray[np.float64]
 METHODS = ("ols", "wls", "irls")
 _HUBER = 1.345  # standard deviations beyond which a residual counts linearly: 95 % efficient for normal noise
+_SCORES = 1024  # samples whose scores are held at once
 
 
 @dataclass(frozen=True)
@@ -47,10 +51,35 @@ class Fit:
     scale: Array
     R: Array
     z: Array
-    weight: Callable[[Tile], Array] | None = None
+    weight: Huber | None = None
 
 
-def fit(robot: Robot, base: BaseMap, recording: Any, method: str, threads: int, progress: Any = None) -> Fit:
+@dataclass(frozen=True)
+class Huber:
+    """Robust weights: rows whose residual is far beyond the noise count less.
+
+    Attributes:
+        robot: The robot.
+        base: Its base parameters.
+        beta: Their values (b,).
+        sigma: Noise of each joint (n,).
+    """
+
+    robot: Robot
+    base: BaseMap
+    beta: Array
+    sigma: Array
+
+    def __call__(self, arrays: Sequence[Array]) -> Array:
+        """Return what rows of q, dq, ddq and tau are multiplied by (N, n), at most 1."""
+        q, dq, ddq, tau = arrays
+        residual = tau - base_functions(self.robot, self.base).torque(q, dq, ddq, self.beta)
+        return np.sqrt(_HUBER / np.maximum(np.abs(residual) / self.sigma, _HUBER))
+
+
+def fit(
+    robot: Robot, base: BaseMap, recording: Any, method: str, threads: int = 1, progress: Progress | None = None
+) -> Fit:
     """Fit base parameters by one of METHODS."""
     problem = assemble(robot, base, recording, threads=threads, progress=progress)
     ones = np.ones(robot.n)
@@ -67,7 +96,7 @@ def fit(robot: Robot, base: BaseMap, recording: Any, method: str, threads: int, 
         found = Fit(problem, beta, sigma, sigma, R, z)
         if moved < 1e-3:  # a thousandth of a standard deviation
             break
-    return _reweighted(found, recording, threads) if method == "irls" else found
+    return _reweighted(found, recording, threads, progress) if method == "irls" else found
 
 
 def solve(R: Array, z: Array, base: BaseMap) -> Array:
@@ -99,7 +128,7 @@ def condition_of(R: Array) -> float:
     return float(singular[0] / singular[-1]) if singular[-1] > 0 else float("inf")
 
 
-def block_covariance(found: Fit, recording: Any) -> tuple[Array, float]:
+def block_covariance(found: Fit, recording: Any, progress: Progress | None = None) -> tuple[Array, float]:
     """Return (covariance of beta (b, b), seconds that a block lasts).
 
     A second pass over the recording: residual scores are summed over blocks whose length is several times the memory
@@ -110,23 +139,28 @@ def block_covariance(found: Fit, recording: Any) -> tuple[Array, float]:
     sums: list[Array] = []
     current, filled = np.zeros(base.rank), 0
     pull, slope = 0.0, 0.0  # sums of the robust weights and of the slopes of the robust residual
-    for tile in tiles_of(robot, base, recording):
+    for piece in samples_of(recording, robot.n, progress):
+        scaled = _residual(found, piece) / found.scale**2
         if found.weight is not None:
-            squared = found.weight(tile) ** 2
+            squared = found.weight(piece.arrays) ** 2
             pull, slope = pull + float(np.sum(squared)), slope + float(np.sum(squared >= 1.0))
-        if tile.first and filled:
+            scaled *= squared
+        if piece.first and filled:
             sums.append(current)
             current, filled = np.zeros(base.rank), 0
-        scores = _scores(found, tile)
         begin = 0
-        while begin < len(scores):
-            take = min(length - filled, len(scores) - begin)
-            current = current + scores[begin : begin + take].sum(axis=0)
-            filled += take
-            begin += take
-            if filled == length:
-                sums.append(current)
-                current, filled = np.zeros(base.rank), 0
+        while begin < len(piece):  # scores of few samples at a time stay in the cache
+            end = min(begin + max(_SCORES // length, 1) * length, len(piece))
+            part = slice(begin, end)
+            scores = base_functions(robot, base).scores(piece.q[part], piece.dq[part], piece.ddq[part], scaled[part])
+            cuts = [0, *range(length - filled, len(scores), length)]
+            added = np.add.reduceat(scores, cuts, axis=0)
+            added[0] += current
+            filled = (filled + len(scores)) % length
+            whole = len(added) if filled == 0 else len(added) - 1
+            sums.extend(added[:whole])
+            current = added[-1] if filled else np.zeros(base.rank)
+            begin = end
     if filled > length // 2 or not sums:
         sums.append(current)
     G = np.stack(sums)
@@ -162,28 +196,22 @@ def _white_variance(found: Fit) -> float:
     return float(np.sum(squares / found.scale**2) / free)
 
 
-def _scores(found: Fit, tile: Tile) -> Array:
-    residual = tile.residual(found.beta) / found.scale**2
-    if found.weight is not None:
-        residual = residual * found.weight(tile) ** 2
-    return tile.scores(residual, len(found.beta))
+def _residual(found: Fit, piece: Samples) -> Array:
+    """Measured minus predicted torque (N, n)."""
+    functions = base_functions(found.problem.robot, found.problem.base)
+    return np.asarray(piece.tau - functions.torque(*piece.motion, found.beta), dtype=float)
 
 
-def _reweighted(found: Fit, recording: Any, threads: int) -> Fit:
+def _reweighted(found: Fit, recording: Any, threads: int, progress: Progress | None) -> Fit:
     """Iterate Huber weights: rows whose residual is far beyond the noise count less."""
     robot, base = found.problem.robot, found.problem.base
     for _ in range(20):
-        sigma, beta = found.sigma, found.beta
-
-        def weight(tile: Tile, sigma: Array = sigma, beta: Array = beta) -> Array:
-            size = np.abs(tile.residual(beta)) / sigma
-            return np.sqrt(_HUBER / np.maximum(size, _HUBER))
-
-        problem = assemble(robot, base, recording, weight=weight, threads=threads)
-        sigma = np.minimum(sigma, _noise(problem, beta))
+        weight = Huber(robot, base, found.beta, found.sigma)
+        problem = assemble(robot, base, recording, weight=weight, threads=threads, progress=progress)
+        sigma = np.minimum(found.sigma, _noise(problem, found.beta))
         R, z, _ = problem.weighted(sigma)
         moved = solve(R, z, base)
-        change = np.abs(R @ (moved - beta)).max()
+        change = np.abs(R @ (moved - found.beta)).max()
         found = Fit(problem, moved, sigma, sigma, R, z, weight)
         if change < 1e-2:
             break
@@ -192,9 +220,9 @@ def _reweighted(found: Fit, recording: Any, threads: int) -> Fit:
 
 def _block_length(found: Fit, recording: Any) -> tuple[int, float]:
     """Return (samples, seconds) of a block: ten times the memory of the residuals, at least twenty samples."""
-    robot, base = found.problem.robot, found.problem.base
-    tile = max(_first_tiles(robot, base, recording), key=lambda tile: len(tile.tau))
-    residual = tile.residual(found.beta)
+    pieces = islice(samples_of(recording, found.problem.robot.n), 3)
+    piece = max(pieces, key=len)
+    residual = _residual(found, piece)
     memory = 1.0
     for series in residual.T:
         centred = series - series.mean()
@@ -207,17 +235,8 @@ def _block_length(found: Fit, recording: Any) -> tuple[int, float]:
         below = np.flatnonzero(correlation < 0.05)
         until = int(below[0]) if len(below) else lags
         memory = max(memory, 1.0 + 2.0 * float(np.sum(correlation[1 : until + 1])))
-    step = float(np.median(np.diff(tile.t))) if len(tile.t) > 1 else 0.0
+    step = float(np.median(np.diff(piece.t))) if len(piece) > 1 else 0.0
     length = int(max(20, np.ceil(10 * memory)))
     # at least thirty blocks, or the spread of their sums says little
     length = max(1, min(length, found.problem.samples // 30))
     return length, length * step
-
-
-def _first_tiles(robot: Robot, base: BaseMap, recording: Any) -> list[Tile]:
-    found = []
-    for tile in tiles_of(robot, base, recording):
-        found.append(tile)
-        if len(found) == 3:
-            break
-    return found

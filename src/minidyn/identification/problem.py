@@ -2,72 +2,41 @@
 
 For each joint, [Y_j | tau_j] over all samples is replaced by its triangular factor: what least squares, any weighting
 of joints, residual norms and covariances need, in a few kilobytes. A joint's rows only see the base parameters of what
-it carries, so later joints have small factors.
+it carries, so later joints have small factors. The same is kept for stretches of equal length, for cross-validation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.base.base_map import BaseMap
 from minidyn.blas import single_thread
-from minidyn.dynamics.record import build
-from minidyn.errors import MinidynError, UnknownParameters
+from minidyn.errors import MinidynError
 from minidyn.experiment.recording import Recording
-from minidyn.graph.function import Function
-from minidyn.graph.native import compile_function
-from minidyn.graph.scalar import Graph
+from minidyn.graph.native.reduce import Reduction
+from minidyn.identification.base_functions import base_functions
+from minidyn.identification.samples import PIECE, Progress, Samples, Tiled, samples_of
+from minidyn.identification.triangle import Triangle, metric_of, triangle_of
 from minidyn.model.robot import Robot
 
-__all__ = ["Problem", "Tile", "assemble", "tiles_of"]
+__all__ = ["STRETCHES", "Problem", "Weight", "assemble"]
 
 Array = NDArray[np.float64]
-TILE = 1024
-"""Samples reduced at once: a tile's regressor stays in the second-level cache."""
+Weight = Callable[[Sequence[Array]], Array]
+"""From q, dq, ddq and tau, each (N, n), to what each row is multiplied by (N, n)."""
 
+STRETCHES = 5
+"""Stretches of equal length that are reduced each on its own."""
 
-class Tiled(Protocol):
-    """A recording that gives itself in pieces."""
-
-    def tiles(self, samples: int) -> Iterator[Recording]:
-        """Iterate over pieces of at most so many samples, each inside one run."""
-
-
-@dataclass(frozen=True)
-class Tile:
-    """One piece of a recording.
-
-    Attributes:
-        blocks: For each joint, its base regressor on the columns it sees (N, c).
-        columns: For each joint, these columns.
-        tau: Torques (N, n).
-        t: Times (N,).
-        first: Whether a run begins here.
-    """
-
-    blocks: list[Array]
-    columns: tuple[tuple[int, ...], ...]
-    tau: Array
-    t: Array
-    first: bool
-
-    def residual(self, beta: Array) -> Array:
-        """Measured minus predicted torque (N, n)."""
-        predicted = [block @ beta[list(own)] for block, own in zip(self.blocks, self.columns)]
-        return np.asarray(self.tau - np.stack(predicted, axis=1), dtype=float)
-
-    def scores(self, residual: Array, size: int) -> Array:
-        """Yᵀ residual sample by sample (N, b)."""
-        scores = np.zeros((len(self.tau), size))
-        for joint, (block, own) in enumerate(zip(self.blocks, self.columns)):
-            scores[:, list(own)] += block * residual[:, joint, None]
-        return scores
+_FEW = 2048  # samples that are taken in row by row, and samples of a piece that say how its columns lie
+_AHEAD = 3  # pieces that may be under way; results depend on it, so it does not depend on the number of threads
 
 
 @dataclass(frozen=True)
@@ -81,6 +50,7 @@ class Problem:
         factors: For each joint, the triangular factor (c + 1, c + 1) of [Y_j | tau_j] on those columns.
         samples: Number of samples.
         torque_squares: For each joint, the sum of squared torques (n,).
+        stretches: The same for stretches of equal length, in the order of time.
     """
 
     robot: Robot
@@ -89,6 +59,7 @@ class Problem:
     factors: tuple[Array, ...]
     samples: int
     torque_squares: Array
+    stretches: tuple[Problem, ...] = ()
 
     def residual_squares(self, beta: Array) -> Array:
         """For each joint, the sum of squared residuals (n,) of base parameters beta (b,)."""
@@ -109,7 +80,7 @@ class Problem:
             block = np.zeros((len(factor), size + 1))
             block[:, [*columns, size]] = factor / noise
             rows.append(block)
-        R = _triangle(np.concatenate(rows))
+        R = triangle_of(np.concatenate(rows))
         R = np.pad(R, ((0, max(0, size + 1 - len(R))), (0, 0)))
         return R[:size, :size], R[:size, size], float(R[size, size] ** 2)
 
@@ -119,9 +90,9 @@ def assemble(
     base: BaseMap,
     recording: Recording | Tiled,
     *,
-    weight: Callable[[Tile], Array] | None = None,
+    weight: Weight | None = None,
     threads: int = 1,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Problem:
     """Reduce a recording to triangular form; the observation matrix never exists.
 
@@ -129,112 +100,162 @@ def assemble(
         robot: With the drive terms that are identified.
         base: Its base parameters.
         recording: With q, dq, ddq and tau; anything with `tiles` may be larger than memory.
-        weight: For each tile, weights (N, n) of its rows (square roots of what squares are multiplied by).
-        threads: Tiles are reduced by so many threads.
+        weight: What rows are multiplied by (square roots of what squares are multiplied by); None: nothing.
+        threads: Pieces are reduced by so many threads; the result is the same to the last bit.
         progress: Called with the number of samples done.
     """
-    _, columns = block_regressor(robot, base)
-    workers = [_Reducer(columns) for _ in range(threads)]
-    done = 0
-    with single_thread(), ThreadPoolExecutor(threads) as pool:
-        pending: list[Any] = []
-        for number, tile in enumerate(tiles_of(robot, base, recording)):
-            if len(pending) >= threads:
-                pending.pop(0).result()
-            weights = None if weight is None else weight(tile)
-            pending.append(pool.submit(workers[number % threads].add, tile, weights))
-            done += len(tile.tau)
-            if progress is not None:
-                progress(done)
-        for job in pending:
-            job.result()
-    total = workers[0]
-    for other in workers[1:]:
-        total.merge(other)
-    if total.samples == 0:
+    functions = base_functions(robot, base)
+    reduction = functions.rows if weight is None else functions.weighted_rows
+    edges = np.linspace(0, len(recording), STRETCHES + 1).astype(int).tolist()
+    rows = _Rows(reduction, weight, [len(own) + 1 for own in functions.columns])
+    parts = [_Part(rows) for _ in range(STRETCHES)]
+    under_way: deque[tuple[_Part, _Piece]] = deque()
+    with single_thread():
+        pool = ThreadPoolExecutor(threads)
+        try:
+            for number, arrays in _batches(samples_of(recording, robot.n, progress), edges):
+                piece = parts[number].begin(arrays, pool)
+                if piece is not None:
+                    under_way.append((parts[number], piece))
+                if len(under_way) > _AHEAD:
+                    part, piece = under_way.popleft()
+                    part.finish(piece)
+            for part, piece in under_way:
+                part.finish(piece)
+        finally:  # an interrupt does not wait for what nobody will read
+            pool.shutdown(cancel_futures=True)
+    filled = [part for part in parts if part.samples]
+    if not filled:
         raise MinidynError("identification needs samples; the recording has none")
-    return Problem(robot, base, columns, tuple(total.factors), total.samples, total.torque_squares)
+
+    def problem(some: Sequence[_Part], stretches: tuple[Problem, ...] = ()) -> Problem:
+        stacked = [np.concatenate([part.triangles[joint].factor for part in some]) for joint in range(robot.n)]
+        factors = tuple(triangle_of(rows) for rows in stacked) if len(some) > 1 else tuple(stacked)
+        torque = np.sum([part.torque_squares for part in some], axis=0)
+        return Problem(robot, base, functions.columns, factors, sum(p.samples for p in some), torque, stretches)
+
+    return problem(filled, tuple(problem([part]) for part in filled))
 
 
-def tiles_of(robot: Robot, base: BaseMap, recording: Recording | Tiled) -> Iterator[Tile]:
-    """Iterate over the recording's tiles with their base regressors, structural zeros left out."""
-    function, columns = block_regressor(robot, base)
-    native = compile_function(function)
-    for number, (piece, first) in enumerate(_pieces(recording)):
-        for name in ("q", "dq", "ddq", "tau"):
-            values = getattr(piece, name)
-            if values is None:
-                raise MinidynError(f"identification needs {name}; prepare the recording first: md.prepare(robot, ...)")
-            _require_finite(name, values, piece)
-        q, dq, ddq, tau = (np.ascontiguousarray(getattr(piece, name)) for name in ("q", "dq", "ddq", "tau"))
-        if number == 0 and q.shape[1] != robot.n:
-            raise MinidynError(f"the recording has {q.shape[1]} joints, robot {robot.name!r} has {robot.n}")
-        found = native(q, dq, ddq)
-        yield Tile(list(found) if robot.n > 1 else [found], columns, tau, np.asarray(piece.t), first)
+def _batches(pieces: Iterator[Samples], edges: Sequence[int]) -> Iterator[tuple[int, list[Array]]]:
+    """Yield (number of the stretch, q, dq, ddq and tau) in batches of up to PIECE samples, whatever the runs are."""
+    bounds = list(pairwise(edges))
+    number, row, held, size = 0, 0, list[Sequence[Array]](), 0
+    for piece in pieces:
+        begin = 0
+        while begin < len(piece):
+            while number < len(bounds) - 1 and row >= bounds[number][1]:
+                number += 1
+            last = number == len(bounds) - 1
+            take = min(len(piece) - begin, PIECE - size, len(piece) if last else bounds[number][1] - row)
+            held.append([array[begin : begin + take] for array in piece.arrays])
+            begin, row, size = begin + take, row + take, size + take
+            if size == PIECE or (not last and row == bounds[number][1]):
+                yield number, _joined(held)
+                held, size = [], 0
+    if held:
+        yield number, _joined(held)
 
 
-def block_regressor(robot: Robot, base: BaseMap) -> tuple[Function, tuple[tuple[int, ...], ...]]:
-    """Return the base regressor with one result per joint, and the base columns each joint sees."""
-    graph = Graph()
-    inputs = {name: graph.inputs(name, robot.n) for name in ("q", "dq", "ddq")}
-    Y = build(robot, "regressor", inputs, columns=robot.layout.indices(base.kept), combine=base.unmixing)
-    zero = graph.zero
-    columns = tuple(tuple(k for k, entry in enumerate(row) if entry is not zero and entry != 0.0) for row in Y)
-    results = {f"Y{joint}": [Y[joint][k] for k in own] for joint, own in enumerate(columns)}
-    return graph.function("base_blocks", results), columns
+def _joined(parts: Sequence[Sequence[Array]]) -> list[Array]:
+    if len(parts) == 1:
+        return list(parts[0])
+    return [np.concatenate(arrays) for arrays in zip(*parts)]
 
 
-def _pieces(recording: Recording | Tiled) -> Iterator[tuple[Recording, bool]]:
-    if not isinstance(recording, Recording):
-        seen: float | None = None
-        for piece in recording.tiles(TILE):
-            yield piece, seen is None or piece.t[0] <= seen
-            seen = float(piece.t[-1])
-        return
-    for run in recording.runs:
-        for begin in range(0, len(run), TILE):
-            yield run[begin : begin + TILE], begin == 0
+class _Rows:
+    """How rows are computed, and for each joint what they are divided by before products are taken.
+
+    Attributes:
+        sizes: For each joint, the length of its rows [Y_j | tau_j].
+        metrics: For each joint; empty before the first piece.
+    """
+
+    def __init__(self, reduction: Reduction, weight: Weight | None, sizes: Sequence[int]) -> None:
+        self.reduction = reduction
+        self.weight = weight
+        self.sizes = sizes
+        self.metrics: list[Array | None] = []
+
+    def of(self, arrays: Sequence[Array]) -> list[Array]:
+        """Return the rows of q, dq, ddq and tau, for each joint (N, size)."""
+        found = self.reduction.rows(self._weighted(arrays))
+        return [rows[:, :size] for rows, size in zip(found, self.sizes)]
+
+    def products(self, arrays: Sequence[Array], metrics: Sequence[Array | None], joints: Sequence[int]) -> list[Array]:
+        """Return the products of the columns for some joints (size, size), rows divided by the metrics first."""
+        factors = [None if metric is None else _whole(metric, n) for metric, n in zip(metrics, self.reduction.sizes)]
+        found = self.reduction.grams(self._weighted(arrays), factors, joints)
+        return [products[: self.sizes[joint], : self.sizes[joint]] for joint, products in zip(joints, found)]
+
+    def some(self, arrays: Sequence[Array]) -> list[Array]:
+        """Return the rows of a few samples spread over a piece, as long together as all of it."""
+        every = -(-len(arrays[0]) // _FEW)
+        return [np.sqrt(every) * rows for rows in self.of([np.ascontiguousarray(array[::every]) for array in arrays])]
+
+    def _weighted(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        return arrays if self.weight is None else [*arrays, self.weight(arrays)]
 
 
-def _require_finite(name: str, values: Array, piece: Recording) -> None:
-    if np.all(np.isfinite(values)):
-        return
-    sample, joint = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
-    raise UnknownParameters(
-        f"{name} of joint {piece.joint_names[joint]!r} is not a number at t = {piece.t[sample]:.6g} s; cut the samples "
-        "out (recording[a:b]) or mend the log"
-    )
+@dataclass(frozen=True)
+class _Piece:
+    """Samples under way: their arrays, what their rows are divided by, and the products when they are there."""
+
+    arrays: list[Array]
+    metrics: list[Array | None]
+    products: Future[list[Array]]
 
 
-class _Reducer:
-    """Triangular factors that grow by tiles."""
+class _Part:
+    """The triangles of one stretch."""
 
-    def __init__(self, columns: tuple[tuple[int, ...], ...]) -> None:
-        self.columns = columns
-        self.factors: list[Array] = [np.zeros((0, len(own) + 1)) for own in columns]
+    def __init__(self, rows: _Rows) -> None:
+        self.rows = rows
+        self.triangles = [Triangle(size) for size in rows.sizes]
         self.samples = 0
-        self.torque_squares = np.zeros(len(columns))
+        self.torque_squares = np.zeros(len(rows.sizes))
 
-    def add(self, tile: Tile, weights: Array | None) -> None:
-        for joint, own in enumerate(self.columns):
-            rows = np.empty((len(self.factors[joint]) + len(tile.tau), len(own) + 1))
-            top = len(self.factors[joint])
-            rows[:top] = self.factors[joint]
-            rows[top:, :-1] = tile.blocks[joint]
-            rows[top:, -1] = tile.tau[:, joint]
-            if weights is not None:
-                rows[top:] *= weights[:, joint, None]
-            self.factors[joint] = _triangle(rows)
-        self.samples += len(tile.tau)
-        self.torque_squares += np.sum(tile.tau**2, axis=0)
+    def begin(self, arrays: list[Array], pool: ThreadPoolExecutor) -> _Piece | None:
+        """Have the products of a piece computed; a short one is taken in at once, by rows."""
+        self.samples += len(arrays[0])
+        self.torque_squares += np.einsum("ij,ij->j", arrays[3], arrays[3])
+        joints = range(len(self.triangles))
+        if len(arrays[0]) <= _FEW:
+            self._by_rows(arrays, joints)
+            return None
+        if not self.rows.metrics:
+            self.rows.metrics = [metric_of(rows) for rows in self.rows.some(arrays)]
+        metrics = list(self.rows.metrics)
+        return _Piece(arrays, metrics, pool.submit(self.rows.products, arrays, metrics, joints))
 
-    def merge(self, other: _Reducer) -> None:
-        for joint, factor in enumerate(other.factors):
-            self.factors[joint] = _triangle(np.concatenate([self.factors[joint], factor]))
-        self.samples += other.samples
-        self.torque_squares += other.torque_squares
+    def finish(self, piece: _Piece) -> None:
+        """Take the products of a piece in; where they are not good enough with a better metric, at last by rows."""
+        poor = self._add(piece.products.result(), piece.metrics, range(len(self.triangles)))
+        if not poor:
+            return
+        like = self.rows.some(piece.arrays)
+        for joint in poor:
+            rows = np.concatenate([self.triangles[joint].factor, like[joint]])
+            self.rows.metrics[joint] = metric_of(rows)
+        products = self.rows.products(piece.arrays, self.rows.metrics, poor)
+        self._by_rows(piece.arrays, self._add(products, self.rows.metrics, poor))
+
+    def _add(self, products: list[Array], metrics: list[Array | None], joints: Sequence[int]) -> list[int]:
+        """Take products in; return the joints for which they are not good enough."""
+        taken = [self.triangles[joint].add_products(found, metrics[joint]) for joint, found in zip(joints, products)]
+        return [joint for joint, good in zip(joints, taken) if not good]
+
+    def _by_rows(self, arrays: list[Array], joints: Sequence[int]) -> None:
+        if not joints:
+            return
+        for begin in range(0, len(arrays[0]), _FEW):
+            rows = self.rows.of([array[begin : begin + _FEW] for array in arrays])
+            for joint in joints:
+                self.triangles[joint].add_rows(rows[joint])
 
 
-def _triangle(rows: Array) -> Array:
-    """Return the triangular factor of rows (N, c), with as many rows as columns where there are enough."""
-    return np.asarray(np.linalg.qr(rows, mode="r"), dtype=float)
+def _whole(metric: Array, size: int) -> Array:
+    """Return the triangle with ones on the diagonal of the columns that fill up the last group."""
+    made = np.eye(size)
+    made[: len(metric), : len(metric)] = metric
+    return made

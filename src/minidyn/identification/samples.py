@@ -1,0 +1,144 @@
+"""Recordings as passes over data read them: arrays of consecutive samples, whether they lie in memory or on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.errors import MinidynError, UnknownParameters
+from minidyn.experiment.recording import Recording
+
+__all__ = ["PIECE", "Progress", "Samples", "Tiled", "counted", "samples_of", "time_step"]
+
+Array = NDArray[np.float64]
+Progress = Callable[[int], None]
+PIECE = 1 << 15
+"""Samples handled at once: their arrays fit the caches' last level, and what is done once per piece does not count."""
+
+
+class Tiled(Protocol):
+    """A recording that gives itself in pieces."""
+
+    def __len__(self) -> int: ...
+
+    def tiles(self, samples: int) -> Iterator[Recording]:
+        """Iterate over pieces of at most so many samples, each inside one run."""
+        ...
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Consecutive samples of one run.
+
+    Attributes:
+        t: Times (N,).
+        q: Positions (N, n).
+        dq: Speeds (N, n).
+        ddq: Accelerations (N, n).
+        tau: Torques (N, n).
+        first: Whether a run begins here.
+    """
+
+    t: Array
+    q: Array
+    dq: Array
+    ddq: Array
+    tau: Array
+    first: bool
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    @property
+    def motion(self) -> tuple[Array, Array, Array]:
+        """q, dq and ddq."""
+        return self.q, self.dq, self.ddq
+
+    @property
+    def arrays(self) -> tuple[Array, Array, Array, Array]:
+        """q, dq, ddq and tau."""
+        return self.q, self.dq, self.ddq, self.tau
+
+
+def samples_of(recording: Recording | Tiled, n: int, progress: Progress | None = None) -> Iterator[Samples]:
+    """Iterate over a recording in pieces of at most PIECE samples, each inside one run.
+
+    Args:
+        recording: With q, dq, ddq and tau; anything with `tiles` may be larger than memory.
+        n: Number of joints that are expected.
+        progress: Called with the number of samples read so far.
+
+    Raises:
+        MinidynError: A signal is missing.
+        UnknownParameters: A value is not a number; the message says where.
+    """
+    done = 0
+    for t, signals, names, first in _raw(recording):
+        for name, values in signals.items():
+            if values is None:
+                raise MinidynError(f"identification needs {name}; prepare the recording first: md.prepare(robot, ...)")
+            if values.shape[1] != n:
+                raise MinidynError(f"the recording has {values.shape[1]} joints, the robot has {n}")
+            if not np.isfinite(values.sum()):  # a sum tells for less; only where it is odd every value is looked at
+                _require_finite(name, values, t, names)
+        yield Samples(t, signals["q"], signals["dq"], signals["ddq"], signals["tau"], first)
+        done += len(t)
+        if progress is not None:
+            progress(done)
+
+
+def time_step(recording: Recording | Tiled) -> float:
+    """Return the seconds between two samples (their median, of the beginning where samples are on disk); 0: unknown."""
+    if isinstance(recording, Recording):
+        times = recording.t
+    else:
+        first = next(recording.tiles(PIECE), None)
+        times = np.zeros(0) if first is None else first.t
+    return float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+
+
+def counted(progress: Progress | None) -> Progress | None:
+    """Return a progress function for several passes, each counting from zero: it goes on counting."""
+    if progress is None:
+        return None
+    before, latest = 0, 0
+
+    def called(done: int) -> None:
+        nonlocal before, latest
+        if done < latest:
+            before += latest
+        latest = done
+        progress(before + done)
+
+    return called
+
+
+def _raw(recording: Recording | Tiled) -> Iterator[tuple[Array, dict[str, Any], tuple[str, ...], bool]]:
+    names = ("q", "dq", "ddq", "tau")
+    if isinstance(recording, Recording):
+        for begin, end in zip(recording.starts, (*recording.starts[1:], len(recording))):
+            for low in range(begin, end, PIECE):
+                part = slice(low, min(low + PIECE, end))
+                signals = {name: getattr(recording, name) for name in names}
+                cut = {name: None if values is None else values[part] for name, values in signals.items()}
+                yield recording.t[part], cut, recording.joint_names, low == begin
+        return
+    before: float | None = None
+    for piece in recording.tiles(PIECE):
+        signals = {name: getattr(piece, name) for name in names}
+        yield piece.t, signals, piece.joint_names, before is None or float(piece.t[0]) <= before
+        before = float(piece.t[-1]) if len(piece) else before
+
+
+def _require_finite(name: str, values: Array, t: Array, joints: tuple[str, ...]) -> None:
+    if np.all(np.isfinite(values)):
+        return
+    sample, joint = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
+    raise UnknownParameters(
+        f"{name} of joint {joints[joint]!r} is not a number at t = {t[sample]:.6g} s; cut the samples out "
+        "(recording[a:b]) or mend the log"
+    )
