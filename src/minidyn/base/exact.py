@@ -142,7 +142,7 @@ def _rows(question: Question, exact: ExactRobot) -> Words:
         return (W[:, 1:] + (modulus - W[:, :1])) % modulus
     tree, c = exact.state(dq=question.model == "torque")
     friction = question.model == "torque"
-    entries = torque_entries(robot, tree, c, friction, exact.signs(c) if friction else None)
+    entries = torque_entries(robot, tree, c, friction, exact.shapes(tree, c) if friction else None)
     return _filled(entries, question.moving, question.asked, field)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 
 from minidyn.base.angles import AngleBasis, AngleSum, constant_angles
+from minidyn.base.exact_shapes import ExactShapes
 from minidyn.base.prime import Field, Residues, exact_fraction
 from minidyn.dynamics.coordinates import Coordinates, coordinates
-from minidyn.dynamics.drives import drive_ratios
 from minidyn.dynamics.tree import Tree, place
 from minidyn.dynamics.vectors import Scalar
 from minidyn.model.geometry import Step
@@ -46,6 +47,7 @@ class ExactRobot:
         self._points: dict[AngleSum, Residues] = {}
         self._turns: dict[AngleSum, tuple[Scalar, Scalar]] = {}
         self._multiples = _common_units(robot)
+        self._shifts: list[Residues] = []
 
     @property
     def multiple(self) -> int:
@@ -112,6 +114,7 @@ class ExactRobot:
         robot, field = self.robot, self.field
         column_of = {name: column for column, name in enumerate(robot.joint_names)}
         shifts = [field.random(constant=column not in self.moving) for column in range(robot.n)]
+        self._shifts = shifts
         points = [
             [field.random(constant=column not in self.moving) for _ in {unit for unit, _ in part.values()}]
             for column, part in enumerate(self._multiples)
@@ -139,29 +142,10 @@ class ExactRobot:
                 found.append(x)
         return found
 
-    def signs(self, c: Coordinates) -> list[Scalar]:
-        """Return sign(v) of every drive as a random ±1; drives whose speeds are proportional share it.
-
-        sign(v) jumps where v passes 0, so that signs of speeds that are not proportional are independent functions.
-        """
-        found: list[Scalar] = []
-        shared: dict[tuple[tuple[int, Fraction], ...], Residues] = {}
-        for joint in range(len(self.robot.joints)):
-            speed: dict[int, Fraction] = {}
-            for other, ratio in drive_ratios(self.robot, joint).items():
-                for column, factor in c.G[other].items():
-                    if column in self.moving:
-                        speed[column] = speed.get(column, Fraction(0)) + exact_fraction(ratio) * exact_fraction(factor)
-            form = sorted((column, value) for column, value in speed.items() if value)
-            if not form:
-                found.append(0)
-                continue
-            lead = form[0][1]
-            key = tuple((column, value / lead) for column, value in form)
-            if key not in shared:
-                shared[key] = self.field.signs()
-            found.append(shared[key] if lead > 0 else -shared[key])
-        return found
+    def shapes(self, tree: Tree, c: Coordinates) -> ExactShapes:
+        """Return friction and springs at the states that `state` gave last."""
+        turn = partial(self.joint_turn, direction=1, offset=None)
+        return ExactShapes(self.robot, self.field, self.moving, tree, c, self._shifts, turn)
 
 
 def _common_units(robot: Robot) -> list[dict[Fraction, tuple[int, int]]]:

@@ -15,7 +15,8 @@ from minidyn.base.operation_count import check_formulation, minimal_function
 from minidyn.base.samples import units_of
 from minidyn.base.virtual_links import Carrier, carrier_of, rigid_chain
 from minidyn.dynamics import functions
-from minidyn.dynamics.drives import drive_columns, rotor_inertia_matrix
+from minidyn.dynamics.drive_loads import has_load
+from minidyn.dynamics.drives import RealShapes, drive_columns, rotor_inertia_matrix
 from minidyn.dynamics.minimal import MEETING
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError, Unsupported
 from minidyn.graph.function import Function
@@ -68,7 +69,7 @@ class MinimalRequest:
         _require(robot, what, base)
         self.robot, self.what, self.formulation = robot, what, formulation
         self.phi: Array = base.lift(values)
-        self.chain = rigid_chain(robot)
+        self.chain = None if has_load(robot) else rigid_chain(robot)  # loads need the standard recursion
         if self.chain is None and formulation is not None:
             raise Unsupported(f"formulation={formulation}: robot {robot.name!r} is not an open serial chain")
 
@@ -84,7 +85,7 @@ class MinimalRequest:
             rotors = np.array(rotor_inertia_matrix(self.robot, list(self.phi)), dtype=float)
             result += rotors[np.ix_(self.robot.independent, self.robot.independent)]
         elif self.what == "inverse_dynamics":
-            _add_drives(self.robot, self.phi, result, *(np.asarray(array, dtype=float) for array in arrays[1:]))
+            _add_drives(self.robot, self.phi, result, *(np.asarray(array, dtype=float) for array in arrays))
         return result
 
 
@@ -119,13 +120,14 @@ def _require(robot: Robot, what: str, base: BaseMap) -> None:
         )
 
 
-def _add_drives(robot: Robot, phi: Array, tau: Array, dq: Array, ddq: Array) -> None:
+def _add_drives(robot: Robot, phi: Array, tau: Array, q: Array, dq: Array, ddq: Array) -> None:
     size = len(robot.joints)
+    positions: list[Any] = [0.0] * size
     speeds: list[Any] = [0.0] * size
     accelerations: list[Any] = [0.0] * size
     for place, joint in enumerate(robot.independent):
-        speeds[joint], accelerations[joint] = dq[..., place], ddq[..., place]
-    for column in drive_columns(robot, speeds, accelerations):
+        positions[joint], speeds[joint], accelerations[joint] = q[..., place], dq[..., place], ddq[..., place]
+    for column in drive_columns(robot, speeds, accelerations, RealShapes(robot, positions)):
         for joint, ratio in column.ratios.items():
             if joint in robot.independent:
                 tau[..., robot.independent.index(joint)] += ratio * (phi[column.index] * column.value)

@@ -18,6 +18,7 @@ from minidyn.dynamics.composite import VERSIONS, inertia_constants_of
 from minidyn.dynamics.mdh_chain import stands
 from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.errors import UnknownName, Unsupported
+from minidyn.model.drives import POSITION_TERMS
 from minidyn.model.inertia import STANDARD
 from minidyn.model.robot import Robot
 
@@ -91,7 +92,8 @@ def mlc_base(robot: Robot, version: str = "1999", for_: str = "torque") -> BaseM
             alone).
 
     Raises:
-        Unsupported: Loops, joints that follow others, coupled drives; the message names the method to use.
+        Unsupported: Loops, joints that follow others, coupled drives, drive terms of the position; the message
+            names the method to use.
 
     Implements: Lin1994 Theorem 4, Theorem 5, LinFang1999 Theorem 1.
     Differs: Corrected as in ERRATA A; trees, any frames, rotor inertia and friction.
@@ -105,6 +107,8 @@ def mlc_base(robot: Robot, version: str = "1999", for_: str = "torque") -> BaseM
                 f"minimal linear combinations: the drive of joint {joint.name!r} of robot {robot.name!r} is coupled to "
                 'other joints; the closed-form rule knows single drives only: use method="exact"'
             )
+    if for_ == "torque":
+        _require_speed_terms(robot)
     changed, T = to_mdh(robot, "minimal linear combinations")
     moving = [index for index, joint in enumerate(robot.joints) if joint.kind != "fixed"]
     structure = structure_of(changed, for_, [index + 1 for index in moving], version)
@@ -129,6 +133,18 @@ def mlc_base(robot: Robot, version: str = "1999", for_: str = "torque") -> BaseM
         labels=tuple(combination.name for combination in found),
         structure=structure,
     )
+
+
+def _require_speed_terms(robot: Robot) -> None:
+    """Refuse drive terms that depend on the position: they may share their columns with gravity, or have none."""
+    for joint in robot.joints:
+        for term in joint.drive.friction:
+            if term in POSITION_TERMS:
+                raise Unsupported(
+                    f"minimal linear combinations: the drive term {term!r} of joint {joint.name!r} of robot "
+                    f"{robot.name!r} depends on the position; the closed-form rule knows terms of the speed only: "
+                    'use method="exact"'
+                )
 
 
 def _units(found: list[Combination], robot: Robot) -> tuple[Array, Array]:

@@ -109,7 +109,7 @@ def precise_rows(question: Question, samples: int, rng: np.random.Generator) -> 
         entries = energy_entries(robot, tree, c)
     else:
         friction = question.model == "torque"
-        entries, rows = torque_entries(robot, tree, c, friction, precise.signs(c)), question.moving
+        entries, rows = torque_entries(robot, tree, c, friction, precise.shapes(tree, c)), question.moving
     W = np.full((samples, len(rows), len(question.asked)), Decimal(0), dtype=object)
     row_of = {row: k for k, row in enumerate(rows)}
     column_of = {column: k for k, column in enumerate(question.asked)}

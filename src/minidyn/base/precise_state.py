@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from minidyn.base.angles import PARTS, AngleBasis, AngleSum, constant_angles
 from minidyn.base.digits import PI, Digits, cos_sin, formula_operations
+from minidyn.base.precise_shapes import PreciseShapes
 from minidyn.base.samples import States
 from minidyn.dynamics.coordinates import Coordinates
-from minidyn.dynamics.drives import drive_ratios
 from minidyn.dynamics.kinematics import link_jacobian, link_placement
 from minidyn.dynamics.newton_euler import link_motions
 from minidyn.dynamics.tree import Tree, constant_placement, place
@@ -120,16 +120,9 @@ class PreciseRobot:
             self._solve_accelerations(tree, all_dq, all_ddq, inverse)
         return tree, Coordinates(all_q, all_dq, all_ddq, G, n)
 
-    def signs(self, c: Coordinates) -> list[Scalar]:
-        """Return sign(v) of every drive."""
-        sign = formula_operations()["sign"]
-        found: list[Scalar] = []
-        for joint in range(len(self.robot.joints)):
-            speed: Scalar = 0
-            for other, ratio in drive_ratios(self.robot, joint).items():
-                speed = speed + ratio * c.dq[other]
-            found.append(sign(speed) if isinstance(speed, Digits) else 0)
-        return found
+    def shapes(self, tree: Tree, c: Coordinates) -> PreciseShapes:
+        """Return friction and springs at these states."""
+        return PreciseShapes(self.robot, tree, c)
 
     # ---------------------------------------------------------------- formulas
 

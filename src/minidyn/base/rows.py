@@ -6,15 +6,13 @@ the caller's choice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from minidyn.dynamics.coordinates import Coordinates
-from minidyn.dynamics.drives import drive_columns
+from minidyn.dynamics.drive_loads import drive_loads, some_parameters
+from minidyn.dynamics.drives import RealShapes, Shapes, drive_columns
 from minidyn.dynamics.energy import kinetic_columns, potential_columns
 from minidyn.dynamics.regressor import rigid_regressor
 from minidyn.dynamics.tree import Tree
 from minidyn.dynamics.vectors import Scalar
-from minidyn.model.drives import ROTOR
 from minidyn.model.robot import Robot
 
 __all__ = ["Entries", "energy_entries", "torque_entries"]
@@ -23,9 +21,16 @@ Entries = dict[tuple[int, int], Scalar]
 
 
 def torque_entries(
-    robot: Robot, tree: Tree, c: Coordinates, friction: bool = True, signs: Sequence[Scalar] | None = None
+    robot: Robot, tree: Tree, c: Coordinates, friction: bool = True, shapes: Shapes | None = None
 ) -> Entries:
     """Return {(independent joint, standard column): entry} of the regressor; what is left out is 0.
+
+    Args:
+        robot: The robot.
+        tree: Its geometry.
+        c: Its coordinates.
+        friction: Whether friction takes part.
+        shapes: What is no polynomial where the caller knows better than real arithmetic (exact numbers).
 
     Implements: Gautier1991 eq. (5)-(8) and, through G, the closed loops' d_c = d_a + Gᵀ d_p.
     """
@@ -40,10 +45,12 @@ def torque_entries(
         for joint, ten in block.items():
             for offset, value in enumerate(ten):
                 put(joint, part.start + offset, value)
-    for column in drive_columns(robot, c.dq, c.ddq, signs if friction else [0] * len(robot.joints)):
-        if friction or column.symbol == ROTOR:
-            for joint, ratio in column.ratios.items():
-                put(joint, column.index, ratio * column.value)
+    if friction and shapes is None:
+        phi = some_parameters(robot)
+        shapes = RealShapes(robot, c.q, drive_loads(robot, tree, c, [list(phi[part]) for part in robot.layout.links]))
+    for column in drive_columns(robot, c.dq, c.ddq, shapes if friction else None):
+        for joint, ratio in column.ratios.items():
+            put(joint, column.index, ratio * column.value)
     return found
 
 
@@ -56,8 +63,7 @@ def energy_entries(robot: Robot, tree: Tree, c: Coordinates) -> Entries:
     for part, moving, resting in zip(robot.layout.links, kinetic_columns(tree, c.dq), potential_columns(tree)):
         for offset, (kinetic, potential) in enumerate(zip(moving, resting)):
             found[0, part.start + offset] = kinetic + potential
-    # with speeds for accelerations Ia's column is the speed; friction takes no part, whatever its sign
-    for column in drive_columns(robot, c.dq, c.dq, [0] * len(robot.joints)):
-        if column.symbol == ROTOR:
-            found[0, column.index] = 0.5 * (column.value * column.value)
+    # with speeds for accelerations Ia's column is the speed; friction takes no part
+    for column in drive_columns(robot, c.dq, c.dq, None):
+        found[0, column.index] = 0.5 * (column.value * column.value)
     return found

@@ -18,6 +18,7 @@ from minidyn.base.mlc import mlc_base
 from minidyn.base.numeric import independent_columns, numeric_base
 from minidyn.base.question import Question
 from minidyn.base.samples import units_of
+from minidyn.model.drives import POSITION_TERMS
 from minidyn.model.robot import Robot
 
 __all__ = ["rules_qr_base"]
@@ -94,6 +95,7 @@ def _ties(robot: Robot) -> list[str]:
         "loops": bool(robot.loops),
         "followers": any(joint.follows is not None and not joint.follows.passive for joint in joints),
         "coupled drives": any(joint.drive.coupling and joint.drive.columns for joint in joints),
+        "drive terms of the position": any(term in POSITION_TERMS for joint in joints for term in joint.drive.friction),
     }
     return [name for name, there in found.items() if there]
 

@@ -17,7 +17,7 @@ from minidyn.base.rows import energy_entries, torque_entries
 from minidyn.dynamics.coordinates import coordinates
 from minidyn.dynamics.tree import REAL, Numbers, place
 from minidyn.errors import LoopError
-from minidyn.model.drives import ROTOR
+from minidyn.model.drives import INERTIAS, TERMS
 from minidyn.model.robot import Robot
 
 __all__ = ["Observation", "States", "Units", "model_rows", "observe", "random_states", "units_of"]
@@ -25,6 +25,7 @@ __all__ = ["Observation", "States", "Units", "model_rows", "observe", "random_st
 Array = NDArray[np.float64]
 
 _FIRST = ("MX", "MY", "MZ")
+_TERM = {term.symbol: term for term in TERMS.values()}
 _NEAR = 0.5  # rad or m: how far from home joints go that move a loop which must be solved for
 
 
@@ -60,12 +61,12 @@ def units_of(robot: Robot) -> Units:
         turns = robot.joints[column.joint].turns
         if column.is_inertial:
             value = L if column.symbol in _FIRST else 1.0 if column.symbol == "M" else L**2
-        elif column.symbol == ROTOR:
+        elif column.symbol in INERTIAS:
             value = L**2 if turns else 1.0
-        elif column.symbol == "Fv":
-            value = L**2 / T if turns else 1.0 / T
         else:
-            value = torque[column.joint]
+            term, travel = _TERM[column.symbol], 1.0 if turns else L
+            unit = travel if term.kind == "position" else (travel / T) ** term.speed_power
+            value = 1.0 if term.kind == "load" else torque[column.joint] / unit
         parameters[column.index] = value
     active = list(robot.independent)
     speeds = np.array([1.0 if robot.joints[k].turns else L for k in active]) / T

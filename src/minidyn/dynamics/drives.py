@@ -1,19 +1,25 @@
-"""What drives add to the dynamics: rotor inertia and friction, each a column that is linear in its parameter.
+"""What drives add to the dynamics: inertia, friction and springs, each a column that is linear in its parameter.
 
 The speed of drive j, reduced to the joint side, is v = dq_j + Σ c_k dq_k with the coupling c of the robot's
-description; its torque acts on joint j and, through c, on the coupled joints.
+description; its torque acts on joint j and, through c, on the coupled joints. Springs, counterbalances and a joint's
+own terms act on the joint alone. The terms are listed in `minidyn.model.drives`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from minidyn.dynamics.vectors import Scalar
+from minidyn.errors import Unsupported
 from minidyn.graph import scalar
+from minidyn.model.drives import INERTIAS, STRIBECK_SPEED
 from minidyn.model.robot import Robot
 
-__all__ = ["DriveColumn", "drive_columns", "rotor_inertia_matrix"]
+__all__ = ["DriveColumn", "RealShapes", "Shapes", "drive_columns", "drive_ratios", "rotor_inertia_matrix"]
+
+_OWN = ("Ks", "Bs", "Bc", "Ja", "Jv", "Jc")  # act on the joint, whatever turns its drive
 
 
 @dataclass(frozen=True)
@@ -22,8 +28,8 @@ class DriveColumn:
 
     Attributes:
         index: Its place among the standard parameters.
-        symbol: "Ia", "Fv", "Fc", "Fo".
-        value: Its torque for a parameter of 1, on the drive's own axis.
+        symbol: "Ia", "Fv", "Fc", ..., see `minidyn.model.drives`.
+        value: Its torque for a parameter of 1, on the axis it acts on.
         ratios: {joint index: share of that torque the joint feels}.
     """
 
@@ -33,8 +39,86 @@ class DriveColumn:
     ratios: dict[int, float]
 
 
+class Shapes(Protocol):
+    """The functions of speed and position that are no polynomials, in the number system of the caller."""
+
+    def sign(self, joint: int, speed: Scalar, own: bool) -> Scalar:
+        """s(v) of the joint's drive, or of the joint's own speed."""
+
+    def root(self, joint: int, speed: Scalar) -> Scalar:
+        """s(v) √|v|."""
+
+    def stribeck(self, joint: int, speed: Scalar) -> Scalar:
+        """s(v) / (1 + (v / v_s)²)."""
+
+    def angle(self, joint: int) -> Scalar:
+        """The position itself: rad or m."""
+
+    def cos_sin(self, joint: int) -> tuple[Scalar, Scalar]:
+        """Cosine and sine of the position."""
+
+    def load(self, joint: int) -> Scalar:
+        """Size of what the joint's drive carries at rest, N m or N."""
+
+
+class RealShapes:
+    """On floats, NumPy arrays and graph nodes.
+
+    Args:
+        robot: The robot.
+        q: Positions of all joints.
+        loads: What each joint's drive carries at rest (see `minidyn.dynamics.drive_loads`); None: not known.
+    """
+
+    def __init__(self, robot: Robot, q: Sequence[Scalar], loads: Sequence[Scalar] | None = None) -> None:
+        self._drives = [joint.drive for joint in robot.joints]
+        self._names = [joint.name for joint in robot.joints]
+        self._q = q
+        self._loads = loads
+
+    def sign(self, joint: int, speed: Scalar, own: bool) -> Scalar:
+        """The sign of v, turned round over the sign width."""
+        width = self._drives[joint].sign_width
+        return scalar.sign(speed) if width == 0.0 else speed / _size(speed, width)
+
+    def root(self, joint: int, speed: Scalar) -> Scalar:
+        """s(v) √|v|; with a sign width w it is v / (v² + w²)^¼."""
+        width = self._drives[joint].sign_width
+        if width == 0.0:
+            sign = scalar.sign(speed)
+            return sign * scalar.sqrt(speed * sign)
+        return speed / scalar.sqrt(_size(speed, width))
+
+    def stribeck(self, joint: int, speed: Scalar) -> Scalar:
+        """The form of Hess and Soom: rational, and close to the one with an exponential."""
+        fall = 1.0 / (self._drives[joint].stribeck_speed or STRIBECK_SPEED)
+        ratio = speed * fall
+        return self.sign(joint, speed, False) / (ratio * ratio + 1.0)
+
+    def angle(self, joint: int) -> Scalar:
+        """The position."""
+        return self._q[joint]
+
+    def cos_sin(self, joint: int) -> tuple[Scalar, Scalar]:
+        """Cosine and sine of the position."""
+        return scalar.cos_sin(self._q[joint])
+
+    def load(self, joint: int) -> Scalar:
+        """|load|."""
+        if self._loads is None:
+            raise Unsupported(
+                f"joint {self._names[joint]!r} has friction that grows with the load, which this function does not "
+                "know; leave the term out: robot.with_drives(friction=...)"
+            )
+        load = self._loads[joint]
+        return load * scalar.sign(load)
+
+
 def drive_columns(
-    robot: Robot, dq: Sequence[Scalar], ddq: Sequence[Scalar], signs: Sequence[Scalar] | None = None
+    robot: Robot,
+    dq: Sequence[Scalar],
+    ddq: Sequence[Scalar],
+    shapes: Shapes | None,
 ) -> list[DriveColumn]:
     """Return all drive columns for speeds and accelerations of all joints.
 
@@ -42,7 +126,7 @@ def drive_columns(
         robot: The robot.
         dq: Speeds of all joints.
         ddq: Accelerations of all joints.
-        signs: sign(v) of each drive where the caller knows better than `scalar.sign` (exact arithmetic).
+        shapes: What is no polynomial; None: the inertias of the drives alone are wanted.
     """
     found = []
     for joint, columns in enumerate(robot.layout.drives):
@@ -51,21 +135,49 @@ def drive_columns(
         ratios = drive_ratios(robot, joint)
         speed = _combine(ratios, dq)
         for column in columns:
-            if column.symbol == "Ia":
+            symbol = column.symbol
+            if symbol == "Ia":
                 value = _combine(ratios, ddq)
-            elif column.symbol == "Fv":
-                value = speed
-            elif column.symbol == "Fc":
-                value = _sign(speed, robot.joints[joint].drive.sign_width) if signs is None else signs[joint]
+            elif symbol == "Ja":
+                value = ddq[joint]
+            elif shapes is None:
+                continue
             else:
-                value = 1.0
-            found.append(DriveColumn(column.index, column.symbol, value, ratios))
+                value = _friction(symbol, joint, speed, dq[joint], shapes)
+            found.append(DriveColumn(column.index, symbol, value, {joint: 1.0} if symbol in _OWN else ratios))
     return found
 
 
-def _sign(speed: Scalar, width: float) -> Scalar:
-    """sign(speed), turned round over a width of speeds."""
-    return scalar.sign(speed) if width == 0.0 else speed / scalar.sqrt(speed * speed + width * width)
+def _friction(symbol: str, joint: int, v: Scalar, own: Scalar, shapes: Shapes) -> Scalar:
+    """Return one column; |v| is v s(v), so that it turns round as the sign does."""
+    if symbol == "Fo":
+        return 1.0
+    if symbol == "Fv":
+        return v
+    if symbol == "Fk":
+        return v * v * v
+    if symbol == "Fr":
+        return shapes.root(joint, v)
+    if symbol == "Fs":
+        return shapes.stribeck(joint, v)
+    if symbol == "Ks":
+        return shapes.angle(joint)
+    if symbol in ("Bs", "Bc"):
+        return shapes.cos_sin(joint)[symbol == "Bs"]
+    if symbol == "Jv":
+        return own
+    if symbol == "Jc":
+        return shapes.sign(joint, own, True)
+    sign = shapes.sign(joint, v, False)
+    if symbol == "Fc":
+        return sign
+    if symbol == "Fa":
+        return v * sign
+    if symbol == "Fq":
+        return v * v * sign
+    if symbol == "Fl":
+        return shapes.load(joint) * sign
+    raise Unsupported(f"drive term {symbol!r} has no column")
 
 
 def drive_ratios(robot: Robot, joint: int) -> dict[int, float]:
@@ -78,18 +190,22 @@ def drive_ratios(robot: Robot, joint: int) -> dict[int, float]:
 
 
 def rotor_inertia_matrix(robot: Robot, phi: Sequence[Scalar]) -> list[list[Scalar]]:
-    """Return what rotors add to the inertia matrix of all joints: Σ_j Ia_j c_j c_jᵀ."""
+    """Return what drives add to the inertia matrix of all joints: Σ_j Ia_j c_j c_jᵀ, and Ja_j on the diagonal."""
     size = len(robot.joints)
     M: list[list[Scalar]] = [[0.0] * size for _ in range(size)]
     for joint, columns in enumerate(robot.layout.drives):
         for column in columns:
-            if column.symbol != "Ia":
+            if column.symbol not in INERTIAS:
                 continue
-            ratios = drive_ratios(robot, joint)
+            ratios = {joint: 1.0} if column.symbol in _OWN else drive_ratios(robot, joint)
             for i, ci in ratios.items():
                 for k, ck in ratios.items():
                     M[i][k] = M[i][k] + (ci * ck) * phi[column.index]
     return M
+
+
+def _size(speed: Scalar, width: float) -> Scalar:
+    return scalar.sqrt(speed * speed + width * width)
 
 
 def _combine(ratios: dict[int, float], values: Sequence[Scalar]) -> Scalar:

@@ -9,7 +9,7 @@ import numpy as np
 
 from minidyn.dynamics.columns import all_columns, chosen_columns
 from minidyn.dynamics.coordinates import coordinates
-from minidyn.dynamics.drives import drive_columns
+from minidyn.dynamics.drives import RealShapes, drive_columns
 from minidyn.dynamics.lagrangian import lagrange_regressor
 from minidyn.dynamics.regressor import rigid_regressor
 from minidyn.dynamics.sixteen import sixteen_layout, sixteen_regressor, standard_entries
@@ -80,7 +80,7 @@ def regressor_formulas(
         blocks = [{joint: standard_entries(entries) for joint, entries in block.items()} for block in blocks]
     layout = sixteen_layout(robot) if sixteen else robot.layout
     chosen = None if columns is None else layout.indices(columns)
-    every = all_columns(robot, blocks, drive_columns(robot, c.dq, c.ddq), sixteen)
+    every = all_columns(robot, blocks, drive_columns(robot, c.dq, c.ddq, RealShapes(robot, c.q)), sixteen)
     function = graph.function(what, {"Y": chosen_columns(c, every, chosen, None)})
     names = {"lengths": used, "g": ["g"]} | {key: [f"{key}{k + 1}" for k in range(n)] for key in ("q", "dq", "ddq")}
     flat = expand(function, names)[0]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from minidyn.dynamics.drive_loads import has_load
 from minidyn.dynamics.record import WHAT
 from minidyn.errors import ShapeError, Unsupported
 from minidyn.graph.function import Argument, Result
@@ -54,6 +55,11 @@ def implicit_call(
         raise Unsupported(
             f"{what} of robot {robot.name!r}: its loops are solved numerically; give the passive joints as functions "
             "of the active ones in the robot's file"
+        )
+    if has_load(robot):
+        raise Unsupported(
+            f"robot {robot.name!r}: its loops are solved numerically, and how they share the load that friction grows "
+            'with is not modelled; leave the term "load" out'
         )
     states, batch = _rows(robot, what, arrays)
     known = np.asarray(np.isfinite(states[0]).all(axis=-1))

@@ -164,7 +164,7 @@ def function_of(
             )
         columns = (sixteen_layout(robot) if wanted.sixteen else robot.layout).indices(base.kept)
         combine = base.unmixing
-    reads = wanted is None or wanted.parameters
+    reads = wanted is None or wanted.reads(robot)
     if link is not None and wanted is not None and not wanted.link:
         raise MinidynError(f"{what} is of the whole robot; it takes no link, got {link!r}")
     frame = robot.find_frame(link) if wanted is not None and wanted.link else None

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from minidyn.dynamics.drive_loads import some_parameters
 from minidyn.errors import UnknownParameters
 from minidyn.graph.evaluate import evaluate
 from minidyn.graph.function import Function
+from minidyn.model.drives import INERTIAS
 from minidyn.model.robot import Robot
 
 __all__ = ["needed_columns", "without_unknowns"]
@@ -60,7 +62,8 @@ def _find(robot: Robot, what: str) -> NDArray[np.bool_]:
     q, dq, ddq = np.random.default_rng(0).uniform(-1.0, 1.0, (3, _STATES, robot.n))
     if what == "energy":
         return _nonzero(evaluate(record(robot, "energy_regressor"), q, dq))
-    regressor: Function = record(robot, "regressor")
+    # what a load is does not matter here: parameters of loads are those of gravity, which are needed anyhow
+    regressor: Function = record(robot, "regressor", parameters=some_parameters(robot))
     Y = np.asarray(evaluate(regressor, q, dq, ddq))
     if what in ("inverse_dynamics", "forward_dynamics"):
         return _nonzero(Y)
@@ -68,7 +71,7 @@ def _find(robot: Robot, what: str) -> NDArray[np.bool_]:
     if what == "gravity_torque":
         return _nonzero(rest, Y) & _columns(robot, drives=())
     if what == "inertia_matrix":
-        return _nonzero(evaluate(regressor, q, 0.0 * dq, ddq) - rest, Y) & _columns(robot, drives=("Ia",))
+        return _nonzero(evaluate(regressor, q, 0.0 * dq, ddq) - rest, Y) & _columns(robot, drives=tuple(INERTIAS))
     return _nonzero(evaluate(regressor, q, dq, 0.0 * ddq) - rest, Y) & _columns(robot, drives=())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from minidyn.dynamics.columns import Block, all_columns, chosen_columns, drifting
 from minidyn.dynamics.coordinates import Coordinates, coordinates
 from minidyn.dynamics.coriolis import christoffel_matrix
-from minidyn.dynamics.drives import drive_columns, rotor_inertia_matrix
+from minidyn.dynamics.drive_loads import drive_loads, has_load
+from minidyn.dynamics.drives import DriveColumn, RealShapes, drive_columns, rotor_inertia_matrix
 from minidyn.dynamics.energy import kinetic_columns, potential_columns
 from minidyn.dynamics.forward import solve_symmetric
 from minidyn.dynamics.inertia_matrix import composite_inertia_matrix
@@ -29,6 +30,7 @@ from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import UnknownName, Unsupported
 from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph
+from minidyn.model.drives import INERTIAS
 from minidyn.model.robot import Robot
 
 __all__ = ["WHAT", "build", "record"]
@@ -62,8 +64,16 @@ class _Recording:
 
     def columns_of(self, c: Coordinates, blocks: Sequence[Block], sixteen: bool = False) -> list[list[Scalar]]:
         """Return the wanted columns of a regressor given by its blocks, drives included."""
-        every = all_columns(self.robot, blocks, drive_columns(self.robot, c.dq, c.ddq), sixteen)
+        every = all_columns(self.robot, blocks, self.drives(c), sixteen)
         return chosen_columns(c, every, self.columns, self.combine)
+
+    def drives(self, c: Coordinates) -> list[DriveColumn]:
+        """Return the drive columns."""
+        loads = None
+        if has_load(self.robot):
+            tree, still, ten = self.motion(dq=False, ddq=False)
+            loads = drive_loads(self.robot, tree, still, ten)
+        return drive_columns(self.robot, c.dq, c.ddq, RealShapes(self.robot, c.q, loads))
 
     @property
     def ten(self) -> list[Sequence[Scalar]]:
@@ -77,7 +87,7 @@ Results = dict[str, object]
 def _inverse_dynamics(r: _Recording, ddq: bool = True) -> list[Scalar]:
     tree, c, ten = r.motion(ddq=ddq)
     tau = joint_torques(tree, c.dq, c.ddq, ten)
-    for column in drive_columns(r.robot, c.dq, c.ddq):
+    for column in r.drives(c):
         for joint, ratio in column.ratios.items():
             tau[joint] = tau[joint] + ratio * (r.phi[column.index] * column.value)
     return c.project(tau)
@@ -136,8 +146,8 @@ def _slotine_li_regressor(r: _Recording) -> list[list[Scalar]]:
 def _momentum_regressor(r: _Recording) -> Results:
     tree, c = r.state(ddq=False)
     links = link_lagrangians(tree, c.dq)
-    drives = drive_columns(r.robot, c.dq, c.dq)  # with speeds for accelerations Ia's column is the speed
-    rotors, friction = ([d for d in drives if (d.symbol == "Ia") is kind] for kind in (True, False))
+    drives = r.drives(replace(c, ddq=c.dq))  # with speeds for accelerations Ia's column is the speed
+    rotors, friction = ([d for d in drives if (d.symbol in INERTIAS) is kind] for kind in (True, False))
     W_all = all_columns(r.robot, [_standard(link.momentum) for link in links], rotors)
     rest_all = all_columns(r.robot, [_standard(link.rest) for link in links], friction)
     rest = chosen_columns(c, rest_all, r.columns, r.combine)
@@ -158,9 +168,8 @@ def _energy_parts(r: _Recording) -> tuple[list[Scalar], list[Scalar]]:
     potential: list[Scalar] = [0.0] * len(r.robot.layout)
     for part, moving, resting in zip(r.robot.layout.links, kinetic_columns(tree, c.dq), potential_columns(tree)):
         kinetic[part], potential[part] = moving, resting
-    for column in drive_columns(r.robot, c.dq, c.dq):  # with speeds for accelerations Ia's column is the speed
-        if column.symbol == "Ia":
-            kinetic[column.index] = 0.5 * (column.value * column.value)
+    for column in drive_columns(r.robot, c.dq, c.dq, None):  # with speeds for accelerations Ia's column is the speed
+        kinetic[column.index] = 0.5 * (column.value * column.value)
     return kinetic, potential
 
 
@@ -220,6 +229,10 @@ class What:
     sixteen: bool = False
     link: bool = False
 
+    def reads(self, robot: Robot) -> bool:
+        """Whether it reads parameter values of this robot: regressors do for loads that friction grows with."""
+        return self.parameters or ((self.columns or self.subset) and has_load(robot))
+
 
 WHAT: dict[str, What] = {
     "inverse_dynamics": What(("q", "dq", "ddq"), "tau", _inverse_dynamics),
@@ -260,7 +273,8 @@ def build(
         robot: The robot.
         what: A name of WHAT.
         inputs: Scalars for each of its arguments.
-        phi: Standard parameters, where it reads them.
+        phi: Standard parameters, where it reads them; regressors read them for loads that friction grows with, and take
+            the robot's own where none are given.
         columns: For regressors, the standard columns that are kept.
         combine: For regressors, combinations of these columns.
 
@@ -275,7 +289,16 @@ def build(
             f"robot {robot.name!r}: the passive joints of loop {robot.implicit_loops[0].name!r} must be solved for; a "
             "recorded program needs them as functions of the active joints: give formulas in the robot's file"
         )
+    if not len(phi) and WHAT[what].reads(robot):
+        phi = _known(robot, what, robot.values)
     return WHAT[what].build(_Recording(robot, {k: list(v) for k, v in inputs.items()}, phi, None, columns, combine))
+
+
+def _known(robot: Robot, what: str, values: Array) -> list[Scalar]:
+    """Return parameters without unknown ones that matter; a regressor needs those of the loads."""
+    needs = what if WHAT[what].parameters else "gravity_torque"
+    known: list[Scalar] = without_unknowns(robot, needs, values).tolist()
+    return known
 
 
 def record(
@@ -309,10 +332,10 @@ def record(
     graph = Graph()
     inputs = {name: list(graph.inputs(name, robot.n)) for name in wanted.arguments}
     phi: list[Scalar] = []
-    if wanted.parameters and isinstance(parameters, str):
+    reads = wanted.reads(robot)
+    if reads and isinstance(parameters, str):
         phi = list(graph.inputs("parameters", len(robot.layout), uniform=True))
-    elif wanted.parameters:
-        values = robot.values if parameters is None else parameters
-        phi = without_unknowns(robot, what, np.asarray(values)).tolist()
+    elif reads:
+        phi = _known(robot, what, np.asarray(robot.values if parameters is None else parameters))
     result = wanted.build(_Recording(robot, inputs, phi, link, columns, combine))
     return graph.function(what, result if isinstance(result, dict) else {wanted.result: result})

@@ -22,15 +22,22 @@ def mujoco_plant(robot: Robot) -> Callable[[Array, Array, Array], Array]:
     """Return (q, dq, tau) -> ddq computed by MuJoCo's forward dynamics, damping and dry friction by its own solver.
 
     Raises:
-        Unsupported: The robot has followers, loops, couplings or torque offsets, which this plant does not model.
+        Unsupported: The robot has followers, loops, couplings or drive terms besides viscous and Coulomb friction;
+            this plant does not model them.
     """
     import mujoco
 
     for joint in robot.joints:
         drive = joint.drive
-        if joint.follows is not None or drive.coupling or drive.sign_width or "offset" in drive.friction:
+        if (
+            joint.follows is not None
+            or drive.coupling
+            or drive.sign_width
+            or set(drive.friction) - {"viscous", "coulomb"}
+        ):
             raise Unsupported(
-                f'plant="mujoco": joint {joint.name!r} has a leader, a coupling, an offset or a sign width'
+                f'plant="mujoco": joint {joint.name!r} has a leader, a coupling, a sign width, or drive terms '
+                "besides viscous and Coulomb friction"
             )
     if robot.loops:
         raise Unsupported('plant="mujoco": loops are not modelled')

@@ -19,7 +19,7 @@ from minidyn.base.mlc import mlc_base
 from minidyn.base.mlc_combinations import combinations
 from minidyn.base.mlc_structure import Structure
 from minidyn.dynamics.composite import Constants, Stand, varying_parts
-from minidyn.dynamics.drives import drive_columns
+from minidyn.dynamics.drives import RealShapes, drive_columns
 from minidyn.dynamics.mdh_chain import poses, stands
 from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.errors import Unsupported
@@ -254,7 +254,7 @@ class Equations:
         still = np.zeros_like(dq)
         speeds, changes = [still] * self.n, [still] * self.n
         speeds[mover], changes[mover] = dq, ddq
-        for column in drive_columns(self.chain, speeds, changes):
+        for column in drive_columns(self.chain, speeds, changes, RealShapes(self.chain, [still] * self.n)):
             if joint in column.ratios and column.symbol in symbols:
                 extra[:, symbols.index(column.symbol)] = column.value
         role = self.structure.roles[joint]

@@ -12,6 +12,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.experiment.one_joint_design import Design
 from minidyn.experiment.one_joint_equations import Equations
 from minidyn.experiment.trajectory import Fourier
+from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.robot import Robot
 
 __all__ = ["Plan", "Step", "System", "one_joint_plan"]
@@ -246,7 +247,7 @@ def _rules(equations: Equations, mover: int, shown: dict[int, tuple[str, ...]]) 
     found = set()
     for joint, names in shown.items():
         role = equations.structure.roles[joint]
-        if any(name[:2] in ("Ia", "Fv", "Fc", "Fo") for name in names):
+        if any(name[:2] in (ROTOR, *FRICTION.values()) for name in names):
             found.add("drive")
         if mover == joint and not role.turning:
             found.add("1")

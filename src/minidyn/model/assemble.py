@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.errors import DescriptionError, near_names
-from minidyn.model.drives import FRICTION, ROTOR, Drive
+from minidyn.model.drives import ALIASES, FRICTION, ROTOR, Drive, terms_that_fit
 from minidyn.model.formula import Formula
 from minidyn.model.geometry import (
     Step,
@@ -75,6 +75,7 @@ class LooseJoint:
         gear_ratio: Motor turns per joint turn.
         coupling: {joint name: coefficient}: other joints that turn this drive.
         sign_width: Speed over which Coulomb friction turns round.
+        stribeck_speed: Speed at which the Stribeck term has fallen to a half.
     """
 
     name: str
@@ -95,6 +96,7 @@ class LooseJoint:
     gear_ratio: float = 1.0
     coupling: Mapping[str, float] = field(default_factory=dict)
     sign_width: float = 0.0
+    stribeck_speed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -297,11 +299,24 @@ def _require_tree(by_name: Mapping[str, LooseLink], reached: set[str], joints: S
             raise DescriptionError(f"{link.where}: the joints form a cycle: {_cycle(carrier, name)}")
 
 
+def _require_fitting(joint: LooseJoint) -> None:
+    """Refuse drive terms that mean nothing on this joint."""
+    terms = [term for term, symbol in FRICTION.items() if symbol in joint.drive_values]
+    turns = joint.kind not in ("prismatic", "fixed")
+    fitting = terms_that_fit(terms, turns=turns, coupled=bool(joint.coupling))
+    for term in terms:
+        if term not in fitting:
+            why = "needs a coupling: without one" if term in ALIASES["own"] else "needs an angle:"
+            rest = "it is the drive's own term" if term in ALIASES["own"] else f"the joint is {joint.kind}"
+            raise DescriptionError(f"{joint.where}: drive term {term!r} of joint {joint.name!r} {why} {rest}")
+
+
 def _drive(joint: LooseJoint, order: Mapping[str, int]) -> Drive:
     known = (ROTOR, *FRICTION.values())
     for symbol in joint.drive_values:
         if symbol not in known:
             raise DescriptionError(f"{joint.where}: unknown drive term {symbol!r}{near_names(symbol, known)}")
+    _require_fitting(joint)
     for other in joint.coupling:
         if other not in order:
             raise DescriptionError(
@@ -314,6 +329,7 @@ def _drive(joint: LooseJoint, order: Mapping[str, int]) -> Drive:
         gear_ratio=joint.gear_ratio,
         coupling=tuple(sorted(joint.coupling.items(), key=lambda pair: order[pair[0]])),
         sign_width=joint.sign_width,
+        stribeck_speed=joint.stribeck_speed,
     )
 
 

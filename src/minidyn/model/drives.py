@@ -1,30 +1,104 @@
-"""What drives a joint: rotor inertia, gear, coupling to other joints, and the friction terms that are switched on.
+"""What drives a joint: rotor inertia, gear, coupling to other joints, and the drive terms that are switched on.
 
 Each drive term adds one column to the dynamics. With v = q̇_j + Σ c_k q̇_k, the speed of drive j reduced to the joint
-side (c from the coupling, empty for most joints), drive j loads its own axis with
+side (c from the coupling, empty for most joints), and s(v) the sign of v, turned round over `sign_width`, drive j loads
+its own axis with
 
-    Ia v̇ + Fv v + Fc sign(v) + Fo
+    Ia v̇ + Fv v + Fc s(v) + Fo + Fs s(v) / (1 + (v / v_s)²) + Fr s(v) √|v| + Fq |v| v + Fk v³ + Fa |v| + Fl |load| s(v)
 
-and that torque acts on joint j and, through c, on the coupled joints.
+and that torque acts on joint j and, through c, on the coupled joints. Springs, counterbalances and a joint's own terms
+act on the joint itself:
+
+    Ks q_j + Bs sin q_j + Bc cos q_j + Ja q̈_j + Jv q̇_j + Jc s(q̇_j)
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from minidyn.errors import UnknownName
 
-__all__ = ["FRICTION", "ROTOR", "Drive", "friction_symbols"]
+__all__ = [
+    "ALIASES",
+    "FRICTION",
+    "INERTIAS",
+    "NON_NEGATIVE",
+    "POSITION_TERMS",
+    "ROTOR",
+    "STRIBECK_SPEED",
+    "TERMS",
+    "Drive",
+    "Term",
+    "friction_symbols",
+    "terms_that_fit",
+]
 
 ROTOR = "Ia"
 """Column of the rotor inertia reduced to the joint side (motor inertia times gear ratio squared), kg m²."""
 
-FRICTION = {
-    "viscous": "Fv",  # N m s/rad: v
-    "coulomb": "Fc",  # N m: sign(v)
-    "offset": "Fo",  # N m: 1
+STRIBECK_SPEED = 0.1
+"""Speed (rad/s or m/s) that stands in for a Stribeck speed nobody has given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A drive term that may be switched on.
+
+    Attributes:
+        symbol: Of its column and parameter, "Fv".
+        column: The torque of a parameter of 1, as text.
+        unit: Of the parameter, for a joint that turns.
+        non_negative: Whether a negative parameter is physically impossible: the term would feed power into the motion.
+        speed_power: The column grows with this power of the speed.
+        kind: "torque" where the column has no unit but that of a power of speed; "load" where it is a torque itself,
+            "position" where it is a joint's position, "inertia" where it is an acceleration.
+    """
+
+    symbol: str
+    column: str
+    unit: str
+    non_negative: bool
+    speed_power: float = 0.0
+    kind: str = "torque"
+
+
+TERMS = {
+    "viscous": Term("Fv", "v", "N m s/rad", True, 1.0),
+    "coulomb": Term("Fc", "s(v)", "N m", True),
+    "offset": Term("Fo", "1", "N m", False),
+    "stribeck": Term("Fs", "s(v) / (1 + (v / v_s)²)", "N m", True),
+    "sqrt": Term("Fr", "s(v) √|v|", "N m (s/rad)^½", True, 0.5),
+    "quadratic": Term("Fq", "|v| v", "N m (s/rad)²", True, 2.0),
+    "cubic": Term("Fk", "v³", "N m (s/rad)³", True, 3.0),
+    "asymmetric": Term("Fa", "|v|", "N m s/rad", False, 1.0),
+    "load": Term("Fl", "|load| s(v)", "1", True, 0.0, "load"),
+    "spring": Term("Ks", "q", "N m/rad", False, 0.0, "position"),
+    "counterbalance_sin": Term("Bs", "sin q", "N m", False),
+    "counterbalance_cos": Term("Bc", "cos q", "N m", False),
+    "own_inertia": Term("Ja", "q̈", "kg m²", True, 0.0, "inertia"),
+    "own_viscous": Term("Jv", "q̇", "N m s/rad", True, 1.0),
+    "own_coulomb": Term("Jc", "s(q̇)", "N m", True),
 }
-"""Friction terms by name, and the column each adds. New terms are added here and in dynamics.drives."""
+"""Drive terms by name, in storage order. New terms are added here and in dynamics.drives."""
+
+FRICTION = {name: term.symbol for name, term in TERMS.items()}
+"""Drive terms by name, and the column each adds."""
+
+ALIASES = {
+    "counterbalance": ("counterbalance_sin", "counterbalance_cos"),
+    "own": ("own_inertia", "own_viscous", "own_coulomb"),
+}
+"""Names for several terms at once."""
+
+POSITION_TERMS = ("load", "spring", *ALIASES["counterbalance"])
+"""Terms whose columns depend on the position."""
+
+INERTIAS = frozenset({ROTOR, *(term.symbol for term in TERMS.values() if term.kind == "inertia")})
+"""Symbols of the drive columns that are inertias; all others are called friction."""
+
+NON_NEGATIVE = frozenset({ROTOR, *(term.symbol for term in TERMS.values() if term.non_negative)})
+"""Symbols of the drive columns whose parameter cannot be negative; the others may have either sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +107,13 @@ class Drive:
 
     Attributes:
         rotor_inertia: Whether the column Ia exists.
-        friction: Names of the friction terms, in the order of FRICTION.
+        friction: Names of the terms, in the order of TERMS.
         gear_ratio: Motor turns per joint turn (for reading motor-side logs; Ia is joint-side already).
         coupling: (joint name, coefficient) pairs: how much other joints turn this drive, joint side.
-        sign_width: Speed (rad/s or m/s) over which Coulomb friction turns round: v / sqrt(v² + sign_width²) stands for
-            sign(v). Zero: at once.
+        sign_width: Speed (rad/s or m/s) over which friction turns round: v / sqrt(v² + sign_width²) stands for
+            sign(v), and sqrt(v² + sign_width²) for |v| under the root. Zero: at once.
+        stribeck_speed: Speed (rad/s or m/s) at which the Stribeck term has fallen to a half. Zero: not given,
+            STRIBECK_SPEED stands in for it.
     """
 
     rotor_inertia: bool = False
@@ -45,19 +121,20 @@ class Drive:
     gear_ratio: float = 1.0
     coupling: tuple[tuple[str, float], ...] = ()
     sign_width: float = 0.0
+    stribeck_speed: float = 0.0
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Symbols of the columns this drive adds, in storage order: Ia, then Fv, Fc, Fo."""
+        """Symbols of the columns this drive adds, in storage order: Ia, then those of TERMS."""
         rotor = (ROTOR,) if self.rotor_inertia else ()
         return rotor + tuple(FRICTION[term] for term in self.friction)
 
 
 def friction_symbols(terms: object) -> tuple[str, ...]:
-    """Return the friction term names in storage order, each once.
+    """Return the names of drive terms in storage order, each once.
 
     Args:
-        terms: A name or several ("viscous", "coulomb", "offset").
+        terms: A name or several of TERMS or ALIASES.
 
     Raises:
         UnknownName: For a term that does not exist.
@@ -68,7 +145,24 @@ def friction_symbols(terms: object) -> tuple[str, ...]:
         wanted = list(terms)  # type: ignore[call-overload]
     except TypeError:
         raise UnknownName("friction term", terms, FRICTION) from None
+    named: set[str] = set()
     for term in wanted:
-        if term not in FRICTION:
-            raise UnknownName("friction term", term, FRICTION)
-    return tuple(term for term in FRICTION if term in wanted)
+        if term not in FRICTION and term not in ALIASES:
+            raise UnknownName("friction term", term, (*FRICTION, *ALIASES))
+        named.update(ALIASES.get(term, (term,)))
+    return tuple(term for term in FRICTION if term in named)
+
+
+def terms_that_fit(terms: Iterable[str], *, turns: bool, coupled: bool) -> tuple[str, ...]:
+    """Return the terms that say something new on a joint: what is asked for all joints may not fit each.
+
+    A counterbalance needs an angle; a joint's own friction is that of its drive unless other joints turn the drive too.
+
+    Args:
+        terms: Names of terms.
+        turns: Whether the joint turns.
+        coupled: Whether other joints turn its drive.
+    """
+    unfit: tuple[str, ...] = () if turns else ALIASES["counterbalance"]
+    unfit += () if coupled else ALIASES["own"]
+    return tuple(term for term in terms if term not in unfit)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.errors import DescriptionError, UnknownName
-from minidyn.model.drives import FRICTION, ROTOR, Drive, friction_symbols
+from minidyn.model.drives import FRICTION, ROTOR, Drive, friction_symbols, terms_that_fit
 from minidyn.model.geometry import Step, Steps, snap_angle, snap_length, tidy_steps
 from minidyn.model.inertia import from_body
 from minidyn.model.joint import Joint
@@ -123,7 +123,8 @@ def robot_from_mdh(
     made = []
     for index, kind in enumerate(kinds):
         extra = set(bodies[index]) if bodies else set()
-        own = tuple(term for term, symbol in FRICTION.items() if term in terms or symbol in extra)
+        fitting = terms_that_fit(terms, turns=kind != "prismatic", coupled=False)
+        own = tuple(term for term, symbol in FRICTION.items() if term in fitting or symbol in extra)
         made.append(
             Joint(
                 name=f"joint{index + 1}",

@@ -1,7 +1,8 @@
 """The one place that knows where a parameter stands: names, and the order of the standard vector.
 
 Joint by joint as in Gautier1991 (3): XX1 XY1 XZ1 YY1 YZ1 ZZ1 MX1 MY1 MZ1 M1, then the drive terms of joint 1 that are
-switched on (Ia1 Fv1 Fc1 Fo1), then XX2 ... Numbers count moving joints in order, mimic and passive ones included.
+switched on (Ia1 Fv1 Fc1 Fo1 ..., in the order of `minidyn.model.drives`), then XX2 ... Numbers count moving joints in
+order, mimic and passive ones included.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from minidyn.errors import UnknownName
-from minidyn.model.drives import ROTOR, Drive
+from minidyn.model.drives import INERTIAS, Drive
 from minidyn.model.inertia import STANDARD
 
 __all__ = ["Column", "Layout"]
@@ -37,8 +38,8 @@ class Column:
 
     @property
     def is_friction(self) -> bool:
-        """A friction term (neither inertial nor a rotor inertia)."""
-        return not self.is_inertial and self.symbol != ROTOR
+        """A friction term, or a spring (neither of a link nor an inertia of the drive)."""
+        return not self.is_inertial and self.symbol not in INERTIAS
 
 
 @dataclass(frozen=True)

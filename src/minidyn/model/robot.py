@@ -247,19 +247,23 @@ class Robot:
         friction: Iterable[str] | str | None = None,
         sign_width: ArrayLike | None = None,
         coupling: Mapping[str, Mapping[str, float]] | None = None,
+        stribeck_speed: ArrayLike | None = None,
     ) -> Robot:
         """Return the robot with other drive terms switched on; None keeps what it has.
 
         Args:
             rotor_inertia: All joints (True), none (False), or the named ones.
-            friction: Terms for all joints; () for none.
+            friction: Terms for all joints, names of minidyn.model.drives.TERMS; () for none. Terms that say nothing
+                new on a joint (a counterbalance where it slides, its own friction where its drive is not coupled)
+                are left out there.
             sign_width: Speed over which Coulomb friction turns round, one for all joints or one for each of `joints`.
             coupling: {joint: {other joint: coefficient}}: drives that other joints turn, too, as in a wrist whose last
                 motor also feels the joint before; drives that are not named keep theirs.
+            stribeck_speed: Speed at which the Stribeck term has fallen to a half, for all joints or each of `joints`.
         """
         from minidyn.model.variations import with_drives
 
-        return with_drives(self, rotor_inertia, friction, sign_width, coupling)
+        return with_drives(self, rotor_inertia, friction, sign_width, coupling, stribeck_speed)
 
     def open_loops(self) -> Robot:
         """Return the tree without its loops: every passive joint becomes an independent one."""
@@ -315,6 +319,7 @@ class Robot:
                         follows and ([(order[n], r) for n, r in follows.terms], follows.offset, follows.formula),
                         joint.drive.columns,
                         joint.drive.sign_width,
+                        joint.drive.stribeck_speed,
                         [(order[n], c) for n, c in joint.drive.coupling],
                     )
                 )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.errors import DescriptionError, ShapeError, UnknownName
-from minidyn.model.drives import Drive, friction_symbols
+from minidyn.model.drives import Drive, friction_symbols, terms_that_fit
 from minidyn.model.geometry import steps_from_matrix
 from minidyn.model.joint import Joint
 from minidyn.model.mdh import body_parameters
@@ -35,12 +35,14 @@ def with_drives(
     friction: Iterable[str] | str | None,
     sign_width: ArrayLike | None,
     coupling: Mapping[str, Mapping[str, float]] | None,
+    stribeck_speed: ArrayLike | None = None,
 ) -> Robot:
     """See :meth:`minidyn.model.robot.Robot.with_drives`."""
     every = [joint.name for joint in robot.joints]
     rotors = _rotors(rotor_inertia, every)
     terms = None if friction is None else friction_symbols(friction)
-    widths = None if sign_width is None else _widths(sign_width, every)
+    widths = None if sign_width is None else _speeds("sign_width", sign_width, every)
+    falls = None if stribeck_speed is None else _speeds("stribeck_speed", stribeck_speed, every)
     turned = coupling or {}
     for name in turned:
         if name not in every:
@@ -55,10 +57,11 @@ def with_drives(
             coupled = tuple((name, float(value)) for name, value in turned[joint.name].items())
         drive = Drive(
             rotor_inertia=old.rotor_inertia if rotors is None else joint.name in rotors,
-            friction=old.friction if terms is None else terms,
+            friction=terms_that_fit(old.friction if terms is None else terms, turns=joint.turns, coupled=bool(coupled)),
             gear_ratio=old.gear_ratio,
             coupling=coupled,
             sign_width=old.sign_width if widths is None else widths[joint.name],
+            stribeck_speed=old.stribeck_speed if falls is None else falls[joint.name],
         )
         return replace(joint, drive=drive)
 
@@ -114,8 +117,8 @@ def _rotors(wanted: bool | Iterable[str] | None, every: list[str]) -> set[str] |
     return names
 
 
-def _widths(sign_width: ArrayLike, every: list[str]) -> dict[str, float]:
-    values = real_array(sign_width, "sign_width")
+def _speeds(what: str, speeds: ArrayLike, every: list[str]) -> dict[str, float]:
+    values = real_array(speeds, what)
     if values.shape not in ((), (len(every),)) or not np.all((values >= 0) & np.isfinite(values)):
-        raise ShapeError(f"sign_width: expected a speed, or one for each of {len(every)} joints, got {sign_width!r}")
+        raise ShapeError(f"{what}: expected a speed, or one for each of {len(every)} joints, got {speeds!r}")
     return dict(zip(every, np.broadcast_to(values, len(every)).tolist()))

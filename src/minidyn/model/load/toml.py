@@ -30,7 +30,7 @@ _STEPPED = ("before", "motion", "after")
 _JOINT = ("name", "type", "parent", "child", "limits", "mimic", "drive", *MDH, "xyz", "rpy", "axis", *_STEPPED)
 _LIMITS = ("lower", "upper", "velocity", "effort")
 _MIMIC = ("leader", "ratio", "offset", "leaders", "formula")
-_DRIVE = ("rotor_inertia", "motor_inertia", "gear_ratio", "coupling", "sign_width", *FRICTION)
+_DRIVE = ("rotor_inertia", "motor_inertia", "gear_ratio", "coupling", "sign_width", "stribeck_speed", *FRICTION)
 _BODY = ("mass", "com", "inertia")
 _INERTIAL = (*_BODY, "parameters", *STANDARD)
 _LOOP = ("name", "kind", "a", "b", "passive", "start", "functions")
@@ -92,6 +92,7 @@ class _Reader:
                     gear_ratio=drive.gear_ratio,
                     coupling=dict(drive.coupling),
                     sign_width=drive.sign_width,
+                    stribeck_speed=drive.stribeck_speed,
                 )
             )
         names = [joint.name for joint in made]
@@ -306,8 +307,11 @@ def read_drive(table: Table) -> tuple[dict[str, float], Drive]:
     width = inner.number("sign_width", 0.0)
     if width < 0:
         raise inner.error("sign_width", "is negative; expected a speed, 0 for a sign that changes at once")
+    fall = inner.number("stribeck_speed", 0.0)
+    if fall < 0:
+        raise inner.error("stribeck_speed", "is negative; expected the speed at which the term has fallen to a half")
     terms = tuple(term for term, symbol in FRICTION.items() if symbol in values)
-    return values, Drive(ROTOR in values, terms, ratio, found, width)
+    return values, Drive(ROTOR in values, terms, ratio, found, width, fall)
 
 
 def read_toml(path: Path) -> Robot:

@@ -93,7 +93,7 @@ def _joint(index: int, joint: Joint, robot: Robot) -> list[str]:
 
 
 def drive_text(robot: Robot, index: int) -> str:
-    """Return a joint's drive as an inline table: its terms with their values, gear, coupling, width of the sign."""
+    """Return a joint's drive as an inline table: its terms with their values, gear, coupling, widths."""
     return _table(_drive(index, robot.joints[index], robot))
 
 
@@ -114,6 +114,8 @@ def _drive(index: int, joint: Joint, robot: Robot) -> list[tuple[str, str]]:
         pairs.append(("gear_ratio", _number(joint.drive.gear_ratio)))
     if joint.drive.sign_width:
         pairs.append(("sign_width", _number(joint.drive.sign_width)))
+    if joint.drive.stribeck_speed:
+        pairs.append(("stribeck_speed", _number(joint.drive.stribeck_speed)))
     if joint.drive.coupling:
         pairs.append(("coupling", _table((name, _number(value)) for name, value in joint.drive.coupling)))
     return pairs

@@ -293,6 +293,7 @@ def _overlaid(
             gear_ratio=joint.drive.gear_ratio,
             coupling=tuple((str(name), _finite(value)) for name, value in entry.get("coupling", ())),
             sign_width=_finite(entry.get("sign_width", 0.0)),
+            stribeck_speed=_finite(entry.get("stribeck_speed", 0.0)),
         )
         joint = replace(
             joint,

@@ -303,6 +303,8 @@ def _differences(robot: Robot, index: int, plain: LooseJoint, element: Element) 
         entry["friction"] = [digest(element, ("dynamics",)), terms]
     if joint.drive.sign_width:
         entry["sign_width"] = joint.drive.sign_width
+    if joint.drive.stribeck_speed:
+        entry["stribeck_speed"] = joint.drive.stribeck_speed
     if joint.drive.coupling:
         entry["coupling"] = [list(pair) for pair in joint.drive.coupling]
     return entry

@@ -1,0 +1,327 @@
+"""Drive terms against their formulas in plain NumPy: in every function and target, in files, among base parameters."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from random_robots import random_tree
+
+import minidyn as md
+from c_compiler import STRICT, needs_gcc
+from conftest import count
+from minidyn.dynamics.sources import source_name
+from minidyn.errors import DescriptionError, UnknownName, UnknownParameters, Unsupported
+from minidyn.model.drives import FRICTION, NON_NEGATIVE, TERMS, Term
+
+PLAIN = ("viscous", "coulomb", "offset")
+EVERY = tuple(TERMS)
+
+
+def driven_tree(seed: int, width: float = 0.05) -> md.Robot:
+    """Return a random tree with every term on every joint, two drives coupled, all values known."""
+    rng = np.random.default_rng(seed)
+    robot = random_tree(rng, joints=5, fixed=1)
+    names = [joint.name for joint in robot.joints if joint.kind != "fixed"]
+    robot = robot.with_drives(
+        True,
+        EVERY,
+        sign_width=width * rng.uniform(0.5, 1.5, len(robot.joints)),
+        coupling={names[2]: {names[1]: 0.5}, names[3]: {names[2]: -1.0}},
+        stribeck_speed=rng.uniform(0.2, 0.4, len(robot.joints)),
+    )
+    values = robot.values.copy()
+    for column in robot.layout.columns:
+        if not column.is_inertial:
+            values[column.index] = rng.uniform(0.2, 1.0)
+    return robot.with_parameters(values)
+
+
+def states(robot: md.Robot, samples: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng((seed, 7)).normal(size=(3, samples, robot.n))
+
+
+def all_joints(robot: md.Robot, q: np.ndarray, offset: bool) -> np.ndarray:
+    """Positions (offset) or rates of all joints (N, joints), followers included."""
+    found = np.zeros((len(q), len(robot.joints)))
+    for index, joint in enumerate(robot.joints):
+        if joint.name in robot.joint_names:
+            found[:, index] = q[:, robot.joint_names.index(joint.name)]
+        elif joint.follows is not None:
+            found[:, index] = joint.follows.offset if offset else 0.0
+            for name, ratio in joint.follows.terms:
+                found[:, index] += ratio * q[:, robot.joint_names.index(name)]
+    return found
+
+
+def plain_drive_torque(robot: md.Robot, q: np.ndarray, dq: np.ndarray, ddq: np.ndarray) -> np.ndarray:
+    """The torque of all drives by the formulas of `minidyn.model.drives`, in NumPy alone."""
+    count, indices = len(robot.joints), {joint.name: k for k, joint in enumerate(robot.joints)}
+    Q, V, A = all_joints(robot, q, True), all_joints(robot, dq, False), all_joints(robot, ddq, False)
+    G = all_joints(robot, np.eye(robot.n), False).T
+    C = np.eye(count)
+    for k, joint in enumerate(robot.joints):
+        for name, ratio in joint.drive.coupling:
+            C[k, indices[name]] += ratio
+    # what each joint carries at rest: of independent ones by the bare robot, of followers by the tree without leaders
+    bare = robot.with_drives(False, ())
+    gravity = np.zeros((len(q), count))
+    own = [joint for joint in robot.joints if joint.follows is not None]
+    if own:
+        free = replace(bare, joints=tuple(replace(joint, follows=None) for joint in bare.joints))
+        alone = md.gravity_torque(free, Q[:, [indices[name] for name in free.joint_names]])
+        for joint in own:
+            gravity[:, indices[joint.name]] = alone[:, free.joint_names.index(joint.name)]
+    for k, name in enumerate(robot.joint_names):
+        gravity[:, indices[name]] = md.gravity_torque(bare, q)[:, k]
+    load = np.abs(gravity @ np.linalg.inv(C))
+    v, a = V @ C.T, A @ C.T
+    on_drive, on_joint = np.zeros((len(q), count)), np.zeros((len(q), count))
+    for k, joint in enumerate(robot.joints):
+        w, fall = joint.drive.sign_width, joint.drive.stribeck_speed
+
+        def s(x: np.ndarray, w: float = w) -> np.ndarray:
+            return np.sign(x) if w == 0.0 else x / np.sqrt(x**2 + w**2)
+
+        x = v[:, k]
+        value = {c.symbol: robot.values[c.index] for c in robot.layout.drives[k]}
+        shapes = {
+            "Ia": a[:, k],
+            "Fv": x,
+            "Fc": s(x),
+            "Fo": np.ones_like(x),
+            "Fs": s(x) / (1 + (x / (fall or 1)) ** 2),
+            "Fr": s(x) * (x**2 + w**2) ** 0.25,
+            "Fq": x * x * s(x),
+            "Fk": x**3,
+            "Fa": x * s(x),
+            "Fl": load[:, k] * s(x),
+        }
+        own_shapes = {
+            "Ks": Q[:, k],
+            "Bs": np.sin(Q[:, k]),
+            "Bc": np.cos(Q[:, k]),
+            "Ja": A[:, k],
+            "Jv": V[:, k],
+            "Jc": s(V[:, k]),
+        }
+        for symbol, number in value.items():
+            if symbol in shapes:
+                on_drive[:, k] += number * shapes[symbol]
+            else:
+                on_joint[:, k] += number * own_shapes[symbol]
+    return (on_drive @ C + on_joint) @ G
+
+
+@pytest.mark.parametrize("seed", range(count(4, 40)))
+@pytest.mark.parametrize("width", [0.05, 0.0])
+def test_every_function_has_the_terms_of_the_formulas(seed, width) -> None:
+    robot = driven_tree(seed, width)
+    q, dq, ddq = states(robot, 12, seed)
+    bare = robot.with_drives(False, ())
+    expected = md.inverse_dynamics(bare, q, dq, ddq) + plain_drive_torque(robot, q, dq, ddq)
+    size = np.abs(expected).max()
+    np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq), expected, atol=1e-11 * size)
+    np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq, robot.values), expected, atol=1e-11 * size)
+    Y = md.regressor(robot, q, dq, ddq)
+    np.testing.assert_allclose(Y @ robot.values, expected, atol=1e-11 * size)
+    Y_lagrange = md.regressor(robot, q, dq, ddq, form="lagrange")
+    np.testing.assert_allclose(Y_lagrange, Y, atol=1e-10 * np.abs(Y).max())
+    reference = md.slotine_li_regressor(robot, q, dq, dq, ddq)
+    np.testing.assert_allclose(reference @ robot.values, expected, atol=1e-10 * size)
+    found = md.forward_dynamics(robot, q, dq, expected)
+    np.testing.assert_allclose(found, ddq, atol=1e-7 * np.abs(ddq).max())
+    compiled = md.compile(robot, "inverse_dynamics")(q, dq, ddq)
+    np.testing.assert_allclose(compiled, expected, atol=1e-11 * size)
+
+
+@pytest.mark.parametrize("seed", range(count(2, 20)))
+def test_own_inertia_moves_with_the_joint(seed) -> None:
+    robot = driven_tree(seed)
+    q, dq, _ = states(robot, 3, seed)
+    M = md.inertia_matrix(robot, q)
+    bias = md.inverse_dynamics(robot, q, dq, 0 * q)
+    for k in range(robot.n):
+        unit = np.broadcast_to(np.eye(robot.n)[k], q.shape)
+        np.testing.assert_allclose(
+            M[:, k], md.inverse_dynamics(robot, q, dq, unit) - bias, atol=1e-10 * np.abs(M).max()
+        )
+
+
+def test_momentum_and_energy_balance_with_every_term() -> None:
+    robot = driven_tree(3)
+    q, dq, _ = states(robot, 5)
+    W, rest = md.compile(robot, "momentum_regressor")(q, dq)
+    np.testing.assert_allclose(W @ robot.values, np.einsum("kij,kj->ki", md.inertia_matrix(robot, q), dq), atol=1e-9)
+    # drive terms other than inertias are forces: they stand in the rest as in the torque at no acceleration
+    friction = [column.index for column in robot.layout.columns if column.is_friction]
+    Y = md.regressor(robot, q, dq, 0 * dq)
+    np.testing.assert_allclose(rest[..., friction], Y[..., friction], atol=1e-12)
+
+
+@needs_gcc
+def test_generated_code(tmp_path) -> None:
+    robot = driven_tree(1)
+    q, dq, ddq = states(robot, 3)
+    expected = md.inverse_dynamics(robot, q, dq, ddq)
+    kernel = md.compile(robot, "inverse_dynamics")
+    scope: dict[str, object] = {}
+    exec(kernel.source("python"), scope)  # noqa: S102
+    np.testing.assert_allclose(scope["inverse_dynamics"](q, dq, ddq), expected, rtol=1e-9, atol=1e-12)
+    (tmp_path / "f.c").write_text(kernel.source("c"), encoding="utf-8")
+    subprocess.run(
+        ["gcc", *STRICT, "-shared", "-fPIC", "f.c", "-o", "f.so", "-lm"], cwd=tmp_path, check=True, capture_output=True
+    )
+    library = ctypes.CDLL(str(tmp_path / "f.so"))
+    run = getattr(library, source_name(robot, kernel.function))
+    for row in range(len(q)):
+        out = np.zeros(robot.n)
+        arrays = [np.ascontiguousarray(a[row]) for a in (q, dq, ddq)]
+        run(*(a.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for a in (*arrays, out)))
+        np.testing.assert_allclose(out, expected[row], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(count(3, 30)))
+def test_files_keep_every_term(seed, tmp_path) -> None:
+    robot = driven_tree(seed)
+    md.save(robot, tmp_path / "robot.toml")
+    again = md.load(tmp_path / "robot.toml")
+    assert again.parameter_names == robot.parameter_names
+    assert again.structure_fingerprint == robot.structure_fingerprint
+    np.testing.assert_array_equal(again.values, robot.values)
+    md.save(robot, tmp_path / "robot.urdf")
+    q, dq, ddq = states(robot, 4)
+    np.testing.assert_allclose(
+        md.inverse_dynamics(md.load(tmp_path / "robot.urdf"), q, dq, ddq),
+        md.inverse_dynamics(robot, q, dq, ddq),
+        atol=1e-9,
+    )
+
+
+def test_values_of_the_drive_table(tmp_path) -> None:
+    text = (
+        '[[joint]]\ntype = "prismatic"\ndrive = { viscous = 2.0, sqrt = 0.5, stribeck_speed = 0.3, %s }\n'
+        "[[link]]\nname = 'link1'\nmass = 1.0\n"
+    )
+    path = tmp_path / "slide.toml"
+    path.write_text(text % "stribeck = 1.5")
+    robot = md.load(path)
+    assert robot.parameter_names[10:] == ("Fv1", "Fs1", "Fr1")
+    assert robot.joints[0].drive.stribeck_speed == 0.3
+    tau = md.inverse_dynamics(robot, [0.0], [0.04], [0.0]) - md.gravity_torque(robot, [0.0])
+    np.testing.assert_allclose(tau, 2.0 * 0.04 + 0.5 * 0.2 + 1.5 / (1 + (0.04 / 0.3) ** 2), rtol=1e-12)
+    for wrong, what in (("own_viscous = 1.0", "coupling"), ("counterbalance_sin = 1.0", "angle")):
+        path.write_text(text % wrong)
+        with pytest.raises(DescriptionError, match=what):
+            md.load(path)
+    path.write_text(text % "stribek = 1.0")
+    with pytest.raises(DescriptionError, match="stribeck"):
+        md.load(path)
+
+
+def test_terms_by_name() -> None:
+    robot = md.load("ur10e")
+    assert robot.with_drives(friction="counterbalance").joints[0].drive.friction == (
+        "counterbalance_sin",
+        "counterbalance_cos",
+    )
+    assert robot.with_drives(friction="own").joints[5].drive.friction == ()
+    names = robot.joint_names
+    coupled = robot.with_drives(friction="own", coupling={names[5]: {names[4]: 1.0}})
+    assert coupled.parameter_names[-3:] == ("Ja6", "Jv6", "Jc6")
+    assert [name for name in coupled.parameter_names if name[0] == "J"] == ["Ja6", "Jv6", "Jc6"]
+    with pytest.raises(UnknownName, match="sqrt"):
+        robot.with_drives(friction="sqr")
+    signed = {"Fo", "Fa", "Ks", "Bs", "Bc"}
+    assert set(FRICTION.values()) - NON_NEGATIVE == signed
+    assert all(isinstance(term, Term) and term.column and term.unit for term in TERMS.values())
+
+
+def test_dissipative_terms_take_power() -> None:
+    """What is called non-negative takes power out of the motion in every state."""
+    robot = driven_tree(2)
+    q, dq, _ = states(robot, 200)
+    Y = md.regressor(robot, q, dq, 0 * dq)
+    power = np.einsum("ki,kip->kp", dq, Y)
+    for column in robot.layout.columns:
+        if column.is_friction and column.symbol in NON_NEGATIVE:
+            assert power[:, column.index].min() >= -1e-12, column.name
+        elif column.is_friction:
+            assert power[:, column.index].min() < 0, column.name
+
+
+@pytest.mark.parametrize("seed", range(count(3, 30)))
+def test_base_parameters_by_every_method(seed) -> None:
+    """Exact, numeric and sixty-digit ranks agree, and the base model has the torques."""
+    robot = driven_tree(seed, width=0.0)
+    exact = md.base_parameters(robot)
+    assert exact.rank == md.base_parameters(robot, method="qr").rank
+    assert exact.rank == md.base_parameters(robot, method="svd").rank
+    q, dq, ddq = states(robot, 20, seed)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    predicted = md.base_regressor(robot, exact, q, dq, ddq) @ exact.values(robot.values)
+    np.testing.assert_allclose(predicted, tau, atol=1e-7 * np.abs(tau).max())
+
+
+def test_what_terms_share() -> None:
+    """Counts by hand: a counterbalance is a first moment, a load that never changes is Coulomb friction."""
+    pendulum = md.Robot.from_mdh("R", alpha=[np.pi / 2], gravity=(0, 0, -9.81))
+    assert md.base_parameters(pendulum).rank == 3  # ZZ, MX, MY
+    assert md.base_parameters(pendulum.with_drives(friction="counterbalance")).rank == 3
+    assert md.base_parameters(pendulum.with_drives(friction="spring")).rank == 4
+    assert md.base_parameters(pendulum.with_drives(friction=("coulomb", "load"))).rank == 5
+    upright = md.Robot.from_mdh("R", gravity=(0, 0, -9.81))
+    assert md.base_parameters(upright).rank == 1
+    assert md.base_parameters(upright.with_drives(friction="counterbalance")).rank == 3
+    unloaded = md.base_parameters(upright.with_drives(friction=("coulomb", "load")))
+    assert unloaded.rank == 2
+    assert "Fl1" in unloaded.eliminated
+    lift = md.Robot.from_mdh("P", gravity=(0, 0, -9.81)).with_drives(friction=("coulomb", "load"))
+    constant = md.base_parameters(lift.with_parameters([*[0.0] * 9, 3.0, 1.0, 0.5]))
+    assert constant.rank == 2
+    assert constant.regrouped == ("Fl1",)
+    np.testing.assert_allclose(constant.K[constant.kept.index("Fc1"), 0], 3.0 * 9.81)
+    for method in ("mlc", "rules+qr"):
+        robot = md.load("puma4").with_drives(friction=(*PLAIN, "stribeck", "sqrt", "asymmetric"))
+        assert md.base_parameters(robot, method=method).rank == md.base_parameters(robot).rank
+    robot = md.load("puma4").with_drives(friction=(*PLAIN, "counterbalance", "load"))
+    assert md.base_parameters(robot, method="rules+qr").rank == md.base_parameters(robot).rank
+    with pytest.raises(Unsupported, match="exact"):
+        md.base_parameters(robot, method="mlc")
+
+
+def test_a_wrist_of_sixty_one() -> None:
+    """Joint 6's drive turns with joint 5 too: with its own inertia and friction 61 parameters show, as published."""
+    robot = md.load("ur10e").with_drives(True, PLAIN)
+    names = robot.joint_names
+    assert md.base_parameters(robot).rank == 58
+    coupled = robot.with_drives(coupling={names[5]: {names[4]: 1.0}})
+    assert md.base_parameters(coupled).rank == 58
+    assert md.base_parameters(coupled.with_drives(friction=(*PLAIN, "own"))).rank == 61
+
+
+def test_loads_follow_the_parameters() -> None:
+    robot = md.load("ur10e").with_drives(friction=("load",))
+    values = robot.values.copy()
+    friction = [column.index for column in robot.layout.columns if column.symbol == "Fl"]
+    values[friction] = 0.1
+    robot = robot.with_parameters(values)
+    q, dq, _ = states(robot, 5)
+    light, heavy = (md.inverse_dynamics(robot, q, dq, 0 * q, factor * values) for factor in (1.0, 2.0))
+    bare = robot.with_drives(friction=())
+    rigid = md.inverse_dynamics(bare, q, dq, 0 * q)
+    np.testing.assert_allclose(heavy - 2 * rigid, 4 * (light - rigid), atol=1e-9)
+    np.testing.assert_allclose(light - rigid, 0.1 * np.abs(md.gravity_torque(bare, q)) * np.sign(dq), atol=1e-9)
+    as_argument = md.compile(robot, "regressor", parameters="argument")(q, dq, 0 * q, values)
+    np.testing.assert_allclose(as_argument, md.regressor(robot, q, dq, 0 * q), atol=1e-12)
+    with pytest.raises(UnknownParameters, match="gravity_torque"):
+        md.regressor(robot.with_parameters(None), q, dq, 0 * q)
+
+
+def test_what_cannot_be_meant() -> None:
+    robot = md.load("ur10e")
+    with pytest.raises(Exception, match="stribeck_speed: expected a speed"):
+        robot.with_drives(stribeck_speed=-1.0)
