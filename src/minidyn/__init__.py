@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from minidyn.model.load.urdf_update import update_urdf as update_urdf
     from minidyn.model.robot import Robot as Robot
     from minidyn.model.save import save as save
+    from minidyn.reporting.report import report as report
     from minidyn.study import StudyResult as StudyResult
     from minidyn.study import run_study as run_study
 
@@ -98,6 +99,8 @@ _WHERE = {
     # whole jobs
     "run_study": "study:run_study",
     "StudyResult": "study:StudyResult",
+    # show
+    "report": "reporting.report:report",
     # compute
     "inverse_dynamics": "base.minimal_functions:inverse_dynamics",
     "gravity_torque": "base.minimal_functions:gravity_torque",

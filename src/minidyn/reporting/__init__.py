@@ -1,0 +1,1 @@
+"""Reports: result values -> figures -> one self-contained HTML file."""

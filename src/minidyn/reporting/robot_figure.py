@@ -1,0 +1,117 @@
+"""The robot drawn: a stick figure that can be turned, and its composite bodies one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.reporting.charts import picture
+from minidyn.reporting.html import Html, short, tag, visible
+from minidyn.reporting.robot_scene import TILT, TURN, Scene, Shape, view
+
+__all__ = ["body_figure", "robot_figure", "scene_data", "subtree"]
+
+Array = NDArray[np.float64]
+
+_SIZE = 460.0
+
+
+def scene_data(scene: Scene) -> dict[str, Any]:
+    """Return what the script turns: points in thousandths, and where the eye is."""
+    return {
+        "points": [[round(1000 * float(x)) for x in point] for point in scene.points],
+        "turn": TURN,
+        "tilt": TILT,
+        "size": _SIZE,
+    }
+
+
+def robot_figure(scene: Scene, marked: dict[int, str]) -> Html:
+    """Return the figure of the whole robot.
+
+    Args:
+        scene: The robot in space.
+        marked: For joints (by index) with a name of their own, "r" or "s".
+    """
+    seen = view(np.array(scene.points), TURN, TILT)
+    x, y, depth = _on_paper(seen, _SIZE)
+    marks = [_drawn(shape, x, y, extra="") for shape in _back_to_front(scene, depth)]
+    for index, joint in enumerate(scene.robot.joints):
+        if joint.kind == "fixed":
+            continue
+        anchor = scene.anchors[index]
+        role = marked.get(index, "")
+        words = f"{role} = {index + 1}" if role else str(index + 1)
+        half = 6.0 + 3.4 * len(words)
+        marks.append(
+            tag(
+                "g",
+                tag("title", f"joint {index + 1}: {visible(joint.name)}"),
+                tag("rect", x=-half, y=-10, width=2 * half, height=20, rx=10, class_=f"badge {role}".strip()),
+                tag("text", words, y=4, class_="badge-text"),
+                transform=f"translate({x[anchor]:.1f},{y[anchor]:.1f})",
+                data_at=anchor,
+                class_="joint-label",
+            )
+        )
+    names = ", ".join(f"{k + 1} {short(j.name, 16)}" for k, j in enumerate(scene.robot.joints))
+    told = "; ".join(f"joint {index + 1} is {role}" for index, role in marked.items())
+    return tag(
+        "figure",
+        picture(_SIZE, _SIZE * 0.86, marks, f"Stick figure of the robot with its joints {names}. {told}", "robot"),
+        tag(
+            "figcaption",
+            "Rings turn, boxes slide; each thin line is the axis of a joint. ",
+            tag("span", "Drag the figure, or use the arrow keys, to look from elsewhere.", class_="screen-only"),
+        ),
+        class_="turnable",
+    )
+
+
+def body_figure(scene: Scene, index: int, size: float = 150.0) -> Html:
+    """Return a small figure in which the composite body of a joint stands out: all that the joint carries."""
+    seen = view(np.array(scene.points), TURN, TILT)
+    x, y, depth = _on_paper(seen, size)
+    carried = subtree(scene, index)
+    marks = []
+    for shape in _back_to_front(scene, depth):
+        if shape.kind == "axis" and shape.body != index:
+            continue
+        if shape.kind in ("ring", "box") and shape.body not in carried:
+            continue
+        inside = shape.body in carried and shape.kind != "axis"
+        marks.append(_drawn(shape, x, y, extra=" inside" if inside else " outside", turning=False))
+    joint = scene.robot.joints[index]
+    return picture(size, 0.86 * size, marks, f"Composite body of joint {short(joint.name)}", "robot small")
+
+
+def subtree(scene: Scene, index: int) -> frozenset[int]:
+    """Return the links a joint carries, itself included."""
+    found = {index}
+    for other, joint in enumerate(scene.robot.joints):
+        if joint.parent in found:
+            found.add(other)
+    return frozenset(found)
+
+
+def _on_paper(seen: Array, size: float) -> tuple[Array, Array, Array]:
+    scale = 0.53 * size
+    return size / 2 + scale * seen[:, 0], 0.43 * size - scale * seen[:, 1], seen[:, 2]
+
+
+def _back_to_front(scene: Scene, depth: Array) -> Sequence[Shape]:
+    order = {"ground": 0, "link": 1, "axis": 2, "ring": 3, "box": 3}
+    return sorted(scene.shapes, key=lambda shape: (order[shape.kind], float(depth[list(shape.points)].mean())))
+
+
+def _drawn(shape: Shape, x: Array, y: Array, extra: str, turning: bool = True) -> Html:
+    points = " ".join(f"{x[k]:.1f},{y[k]:.1f}" for k in shape.points)
+    return tag(
+        "polygon" if shape.closed else "polyline",
+        points=points,
+        class_=f"{shape.kind}{extra}",
+        data_points=" ".join(str(k) for k in shape.points) if turning else None,
+    )

@@ -1,0 +1,248 @@
+"""The report as a file: complete, closed to the outside, honest, and whole or absent."""
+
+from __future__ import annotations
+
+import html.parser
+import itertools
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import minidyn as md
+from minidyn.cli import main
+from minidyn.reporting.advice import advise
+from minidyn.reporting.decimate import envelope, shown_time
+from minidyn.reporting.html import data_block, tag
+from minidyn.reporting.numbers import number, percent, with_error
+from report_cases import HOSTILE_NAME, hostile_estimate, small_estimate, small_runs
+
+
+class Reader(html.parser.HTMLParser):
+    """Collects elements with their attributes, texts of headings, and data blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def read(path: Path) -> Reader:
+    reader = Reader()
+    reader.feed(path.read_text(encoding="utf-8"))
+    return reader
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    fit, other = small_runs()
+    return md.report(tmp_path_factory.mktemp("report") / "r.html", small_estimate(), {"other run": other}, fit=fit)
+
+
+def test_nothing_outside_the_file_is_named(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert page.stat().st_size < 3_000_000
+    assert "http" not in text.replace("http-equiv", "")
+    assert "//" not in re.sub(r"//[^\n]*\n", "", text.split("<script>")[1].split("</script>")[0])
+    for name, attributes in read(page).elements:
+        assert name not in ("link", "iframe", "object", "embed", "img", "base"), name
+        assert "src" not in attributes
+        assert attributes.get("href", "#").startswith("#")
+        assert not any(key.startswith("on") or key == "style" for key in attributes), attributes
+    policy = next(a["content"] for n, a in read(page).elements if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+
+
+def test_all_parts_are_there(page: Path) -> None:
+    reader = read(page)
+    keys = [attributes.get("id") for name, attributes in reader.elements if name == "section"]
+    assert keys == [
+        "summary",
+        "notices",
+        "torque",
+        "residuals",
+        "robot",
+        "base",
+        "excitation",
+        "parameters",
+        "consistency",
+        "code",
+        "record",
+    ]
+    estimate = small_estimate()
+    for name in (*estimate.names, *estimate.robot.joint_names, md.__version__, estimate.robot.fingerprint):
+        assert name in reader.text, name
+    for relation in estimate.base.relations():
+        assert relation.formula() in reader.text
+
+
+def test_headings_landmarks_and_descriptions(page: Path) -> None:
+    reader = read(page)
+    levels = [int(name[1]) for name, _ in reader.elements if re.fullmatch("h[1-6]", name)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    names = [name for name, _ in reader.elements]
+    assert names.count("main") == names.count("header") == names.count("nav") == 1
+    for name, attributes in reader.elements:
+        if name == "svg":
+            assert attributes["role"] == "img"
+            assert attributes["aria-label"]
+        if name == "th":
+            assert attributes["scope"] in ("row", "col")
+    ids = [attributes["id"] for _, attributes in reader.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    targets = {str(attributes["href"])[1:] for name, attributes in reader.elements if name == "a"}
+    assert targets <= set(ids)
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    estimate, fit, other = hostile_estimate()
+    page = md.report(tmp_path / "r.html", estimate, {HOSTILE_NAME: other}, fit=fit, title=HOSTILE_NAME, code=False)
+    text = page.read_text(encoding="utf-8")
+    assert "<img" not in text
+    assert text.count("<script") == 2  # data and the page's own
+    assert text.count("</script") == 2
+    reader = read(page)
+    assert HOSTILE_NAME in reader.text
+    assert not any(key.startswith("on") for _, attributes in reader.elements for key in attributes)
+    assert "\u202e" not in text  # turns text round
+    assert "\\u202e" in reader.text
+
+
+def test_the_verdict_follows_the_evidence(tmp_path: Path) -> None:
+    fit, other = small_runs()
+    good = small_estimate()
+    assert "Ready to use" in md.report(tmp_path / "a.html", good, other, fit=fit, code=False).read_text()
+    untested = md.report(tmp_path / "b.html", good, code=False).read_text()
+    assert "Usable with care" in untested
+    assert "not tested on motion it was not fitted to" in untested
+    values = good.robot.values.copy()
+    values[good.robot.layout.index("M2")] = -1.0
+    impossible = replace(good, robot=good.robot.with_parameters(values))
+    assert "Not to be used yet" in md.report(tmp_path / "c.html", impossible, fit=fit, code=False).read_text()
+    wrong = md.Recording(other.t, other.q, -np.asarray(other.tau), joint_names=other.joint_names)
+    assert "Not to be used yet" in md.report(tmp_path / "d.html", good, wrong, code=False).read_text()
+
+
+def test_peaks_survive_decimation() -> None:
+    t = np.arange(100_000) / 1000.0
+    signal = np.zeros((len(t), 1))
+    signal[54_321] = 7.0
+    signal[12_345] = -3.0
+    found = envelope(t, signal, 500, [])
+    assert len(found.t) <= 500
+    assert found.high.max() == 7.0
+    assert found.low.min() == -3.0
+    assert abs(found.t[int(np.argmax(found.high))] - 54.321) < 0.2
+
+
+def test_runs_whose_clocks_start_anew_follow_each_other() -> None:
+    t = np.concatenate([np.arange(100) / 100, np.arange(50) / 100])
+    shown, breaks = shown_time(t)
+    assert breaks == [100]
+    assert np.all(np.diff(shown) > 0)
+    found = envelope(shown, np.ones((150, 1)), 1000, breaks)
+    assert np.isnan(found.low).sum() == 1
+
+
+def test_long_logs_stay_small(tmp_path: Path) -> None:
+    robot = md.load("panda")
+    base = md.base_parameters(robot)
+    size = 200_000
+    estimate = md.Estimate(
+        robot, base, base.values(), 1e-4 * np.eye(base.rank), np.ones(robot.n), "wls", True, 30.0, size, (), {}
+    )
+    rng = np.random.default_rng(0)
+    tau = rng.normal(size=(size, estimate.robot.n))
+    runs = {
+        f"run {k}": md.Validation(
+            0.1,
+            0.1,
+            {name: {"rmse": 0.1, "relative_error": 0.1, "whiteness": 0.0} for name in estimate.robot.joint_names},
+            np.arange(size) / 1000.0,
+            tau,
+            0.9 * tau,
+        )
+        for k in range(8)
+    }
+    assert md.report(tmp_path / "r.html", estimate, runs, code=False).stat().st_size < 3_000_000
+
+
+def test_robots_of_other_kinds(tmp_path: Path) -> None:
+    """Trees, loops, sliding joints, unknown parameters: what cannot be told is said, the rest is there."""
+    from minidyn.reporting.robot_scene import scene_of
+
+    for name in md.robots():
+        robot = md.load(name)
+        points = np.array(scene_of(robot).points)
+        assert np.isfinite(points).all(), name
+        assert np.linalg.norm(points, axis=1).max() < 1.0 + 1e-9
+
+
+def test_numbers_are_short_and_aligned() -> None:
+    assert [number(x) for x in (0.0, 1.0, -0.01234, 123456.0, 1.5e-7)] == [
+        "0",
+        "1.00",
+        "−0.0123",
+        "123456",
+        "1.50 · 10⁻⁷",
+    ]
+    assert number(float("nan")) == "–"
+    assert percent(0.0271) == "2.7 %"
+    assert percent(1.234) == "123 %"
+    assert with_error(-0.00001, 0.01) == ("0.000", "0.010")
+    assert with_error(12.3456, 0.27) == ("12.35", "0.27")
+
+
+def test_markup_is_made_in_one_place_only() -> None:
+    assert tag("p", "<b>", title='"&') == '<p title="&quot;&amp;">&lt;b&gt;</p>'
+    assert "</" not in data_block("x", {"a": "</script><!--"}).removesuffix("</script>")
+    assert json.loads(data_block("x", [float("nan"), 1.5]).split(">", 1)[1].split("<")[0]) == [None, 1.5]
+    root = Path(md.__file__).parent / "reporting"
+    made = [path.name for path in root.glob("*.py") if re.search(r"\bHtml\(", path.read_text())]
+    assert sorted(made) == ["html.py", "page.py"]
+
+
+def test_notices_get_advice() -> None:
+    found = advise(["low-pass at 10 Hz", "weakly determined: XX1", "excitation is poor: condition number 500", "other"])
+    assert [one.level for one in found] == ["act", "look", "look", "note"]
+    assert all(one.advice for one in found[:2])
+
+
+def test_wrong_requests(tmp_path: Path) -> None:
+    estimate = small_estimate()
+    with pytest.raises(md.MinidynError, match=r"ends in \.html"):
+        md.report(tmp_path / "r.pdf", estimate)
+    with pytest.raises(md.MinidynError, match="cannot be written"):
+        md.report(tmp_path / "none" / "r.html", estimate, code=False)
+    fit, _ = small_runs()
+    without = md.Recording(fit.t, fit.q, None, joint_names=fit.joint_names)
+    with pytest.raises(md.MinidynError, match="torques"):
+        md.report(tmp_path / "r.html", estimate, without)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_verb(tmp_path: Path) -> None:
+    fit, other = small_runs()
+    small_estimate().save(tmp_path / "estimate.json")
+    fit.save(tmp_path / "fit.npz")
+    other.save(tmp_path / "other.npz")
+    words = ["report", "estimate.json", "other.npz", "--fit", "fit.npz", "--output", "r.html", "--json"]
+    result = CliRunner().invoke(main, [str(tmp_path / w) if "." in w else w for w in words])
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    assert answer["bytes"] == (tmp_path / "r.html").stat().st_size
+    assert "other.npz (not fitted)" in (tmp_path / "r.html").read_text()
