@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from minidyn.errors import MinidynError
 from minidyn.experiment.recording import Recording, concatenate
 from minidyn.experiment.source import Source
 
-__all__ = ["LazyRecording", "RunOnDisk", "SourceRun"]
+__all__ = ["LazyRecording", "ReorderedRun", "RunOnDisk", "SourceRun", "joined_runs", "reordered"]
 
 
 class RunOnDisk(Protocol):
@@ -46,6 +46,46 @@ class SourceRun:
                 joint_names=self.source.binding.joints,
                 telemetry=piece.telemetry,
             )
+
+
+@dataclass(frozen=True)
+class ReorderedRun:
+    """A run on disk with its joints in another order."""
+
+    run: RunOnDisk
+    order: tuple[int, ...]
+
+    @property
+    def length(self) -> int:
+        """Number of samples."""
+        return self.run.length
+
+    def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
+        """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
+        for tile in self.run.tiles(samples, begin, end):
+            yield reordered(tile, self.order)
+
+
+def reordered(recording: Recording, order: Sequence[int]) -> Recording:
+    """Return a recording with its columns in another order; telemetry of one column per joint follows."""
+    places = list(order)
+
+    def columns(values: Any) -> Any:
+        return None if values is None else values[:, places]
+
+    width = (recording.n,)
+    return Recording(
+        recording.t,
+        columns(recording.q),
+        columns(recording.tau),
+        dq=columns(recording.dq),
+        ddq=columns(recording.ddq),
+        joint_names=[recording.joint_names[place] for place in places],
+        starts=recording.starts or (0,),
+        telemetry={k: columns(v) if v.shape[1:] == width else v for k, v in recording.telemetry.items()},
+        notices=recording.notices,
+        info=recording.info,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +144,25 @@ class LazyRecording:
             raise MinidynError(f"tiles: expected at least one sample a tile, got {samples}")
         for run, begin, end in self.parts:
             yield from run.tiles(samples, begin, end)
+
+    def thinned(self, step: int) -> Recording:
+        """Return every so many samples in memory, as `recording[::step]` does of one in memory."""
+        made: list[list[Recording]] = []
+        row = 0
+        for run in self.runs:
+            made.append([])
+            for tile in run.tiles():
+                kept = tile[-row % step :: step]
+                if len(kept):
+                    made[-1].append(kept)
+                row += len(tile)
+        return joined_runs([concatenate(pieces) for pieces in made if pieces], self.notices)
+
+    def reordered(self, joint_names: Sequence[str]) -> LazyRecording:
+        """Return the recording with the same joints in another order."""
+        order = tuple(self.joint_names.index(name) for name in joint_names)
+        parts = tuple((ReorderedRun(run, order), begin, end) for run, begin, end in self.parts)
+        return LazyRecording(tuple(joint_names), self.signals, self.notices, parts)
 
     def load(self) -> Recording:
         """Return everything in memory."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +21,8 @@ __all__ = ["prepare_on_disk"]
 
 _LOOK = 1 << 16  # samples of each run that settle rate and cut-off
 _SHORTEST = 20
+_WINDOW = 1 << 15  # raw samples filtered at once, besides what overlaps
+_THREADS = min(2, os.cpu_count() or 1)  # windows filtered side by side: filters run without the interpreter's lock
 
 
 def prepare_on_disk(recording: LazyRecording, wish: Settings) -> LazyRecording:
@@ -83,30 +88,54 @@ class PreparedRun:
 
     def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
         """Yield the prepared samples from `begin` to `end`, at most `samples` at a time."""
+        under_way: deque[Future[list[Recording]]] = deque()
+        pool = ThreadPoolExecutor(_THREADS)
+        try:
+            for window in self._windows(begin, end):
+                under_way.append(pool.submit(self._middle, *window))
+                if len(under_way) > _THREADS:
+                    yield from _cut(under_way.popleft().result(), samples)
+            while under_way:
+                yield from _cut(under_way.popleft().result(), samples)
+        finally:  # who stops early does not wait for windows that nobody reads
+            pool.shutdown(cancel_futures=True)
+
+    def _windows(self, begin: int, end: int) -> Iterator[tuple[Recording, int, int, int]]:
+        """Yield raw windows, the raw samples they begin at, and the raw samples to be handed out of them."""
         every = self.settings.decimate or 1
         low = self.begin + self.margin + begin * every
         high = min(self.begin + self.margin + end * every, self.end - self.margin)
-        overlap = math.ceil(6 * self.rate / self.settings.cutoff) + 8
+        overlap = self.overlap
+        size = -(-max(_WINDOW, 8 * overlap) // every) * every
         reach = (max(low - overlap, self.begin), min(high + overlap, self.end))
-        raw = self.run.tiles(samples * every, *reach)
-        held: Recording | None = None
-        row = reach[0]  # raw sample at which `held` begins
+        held: list[Recording] = []
+        row, length = reach[0], 0  # raw sample at which `held` begins, and how many it has
         middle = low  # first raw sample that is not handed out yet
-        for piece in raw:
-            held = piece if held is None else _glued(held, piece)
-            while row + len(held) >= middle + samples * every + overlap and middle < high:
-                stop = min(middle + samples * every, high)
-                yield from self._middle(held, row, middle, stop)
+        for piece in self.run.tiles(_WINDOW, *reach):
+            held.append(piece)
+            length += len(piece)
+            while middle < high and (row + length >= middle + size + overlap):
+                window = _glued(held)
+                stop = min(middle + size, high)
+                yield window, row, middle, stop
                 middle = stop
                 drop = max(0, middle - overlap - row)
-                held, row = held[drop:], row + drop
-        while held is not None and middle < high:
-            stop = min(middle + samples * every, high)
-            yield from self._middle(held, row, middle, stop)
-            middle = stop
+                held, row, length = [window[drop:]], row + drop, length - drop
+        if middle < high and held:
+            yield _glued(held), row, middle, high
 
-    def _middle(self, window: Recording, row: int, begin: int, end: int) -> Iterator[Recording]:
+    @property
+    def overlap(self) -> int:
+        """Raw samples on either side after which a filter has forgotten where it began.
+
+        The slowest pole of a Butterworth low-pass of order k dies as exp(-2π f sin(π / 2k) t): to 1e-11 here.
+        """
+        periods = 25.3 / (2 * math.pi * math.sin(math.pi / (2 * self.settings.order)))
+        return math.ceil(periods * self.rate / self.settings.cutoff) + 8
+
+    def _middle(self, window: Recording, row: int, begin: int, end: int) -> list[Recording]:
         every = self.settings.decimate or 1
+        made = []
         for part in segments(window, self.settings, []):
             if len(part.q) < _SHORTEST:
                 continue
@@ -120,20 +149,33 @@ class PreparedRun:
                 continue
             keep = slice(low - first, high - first, every)
             arrays = {name: values[keep] for name, values in process(part, self.settings).items()}
-            yield Recording(
-                arrays.pop("t"),
-                arrays.pop("q"),
-                arrays.pop("tau", None),
-                dq=arrays.pop("dq"),
-                ddq=arrays.pop("ddq"),
-                joint_names=window.joint_names,
-                telemetry=arrays,
+            made.append(
+                Recording(
+                    arrays.pop("t"),
+                    arrays.pop("q"),
+                    arrays.pop("tau", None),
+                    dq=arrays.pop("dq"),
+                    ddq=arrays.pop("ddq"),
+                    joint_names=window.joint_names,
+                    telemetry=arrays,
+                )
             )
+        return made
 
 
-def _glued(first: Recording, second: Recording) -> Recording:
-    """Return two pieces of one run as one."""
-    both = concatenate([first, second])
+def _cut(pieces: Sequence[Recording], samples: int) -> Iterator[Recording]:
+    for piece in pieces:
+        if len(piece) <= samples:
+            yield piece
+        else:
+            yield from (piece[low : low + samples] for low in range(0, len(piece), samples))
+
+
+def _glued(pieces: Sequence[Recording]) -> Recording:
+    """Return pieces of one run as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    both = concatenate(pieces)
     return Recording(
         both.t,
         both.q,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
+from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
 from minidyn.identification.least_squares import solve
 from minidyn.identification.problem import STRETCHES, Problem, assemble
@@ -25,12 +26,15 @@ _WIDTHS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # over the root mean square of each
 _SAMPLES = 20_000  # enough to choose; a longer recording is thinned
 
 
-def with_best_sign_width(robot: Robot, base: BaseMap, recording: Recording, settings: dict[str, Any]) -> Robot:
+def with_best_sign_width(
+    robot: Robot, base: BaseMap, recording: Recording | LazyRecording, settings: dict[str, Any]
+) -> Robot:
     """Return the robot with the sign widths that predict best; unchanged where it has some, or no Coulomb friction."""
     drives = [joint.drive for joint in robot.joints]
     if not any("coulomb" in drive.friction for drive in drives) or any(drive.sign_width for drive in drives):
         return robot
-    thinned = recording[:: max(1, len(recording) // _SAMPLES)]
+    step = max(1, len(recording) // _SAMPLES)
+    thinned = recording[::step] if isinstance(recording, Recording) else recording.thinned(step)
     if thinned.dq is None or len(thinned) < 4 * STRETCHES * base.rank / robot.n:
         return robot
     speeds = np.ones(len(robot.joints))

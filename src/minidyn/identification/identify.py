@@ -12,10 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import MinidynError, UnknownName
+from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.friction import with_best_sign_width
 from minidyn.identification.methods import ACCELERATION_FREE, METHODS
+from minidyn.identification.on_disk import ready_on_disk
+from minidyn.identification.samples import counted
 from minidyn.identification.solution import Options, Solution
 from minidyn.model.robot import Robot
 
@@ -31,7 +34,7 @@ _POOR = 200.0  # a condition number beyond which excitation is called poor
 
 def identify(
     robot: Robot,
-    recording: Recording,
+    recording: Recording | LazyRecording,
     method: str = "wls",
     base: BaseMap | None = None,
     friction: Iterable[str] | str | None = None,
@@ -48,7 +51,7 @@ def identify(
 
     Args:
         robot: The robot; its own values, where known, are the prior.
-        recording: Raw (q and tau; it is prepared) or prepared (with dq and ddq).
+        recording: Raw (q and tau; it is prepared) or prepared (with dq and ddq); a lazy one is read piece by piece.
         method: "ols", "wls" (each joint weighted by its own noise) or "irls" (outliers count less).
         base: Base parameters to estimate; None: found exactly.
         friction: Friction terms to identify; None: the robot's own.
@@ -61,7 +64,7 @@ def identify(
         controller: What drove the robot along the reference in the recording's telemetry (q_d), for the methods that
             simulate it ("iv", "didim"); None: unknown, and the simulation is led along the recorded motion.
         threads: For the reduction of large recordings.
-        progress: Called with the number of samples reduced.
+        progress: Called with the number of samples read so far, all passes over the recording together.
 
     Returns:
         The estimate; its notices say what is weak and what was chosen.
@@ -70,7 +73,12 @@ def identify(
         raise UnknownName("method", method, tuple(METHODS))
     model = robot if friction is None and rotor_inertia is None else robot.with_drives(rotor_inertia, friction)
     notices: list[str] = []
-    ready = _prepared(model, recording, notices, needs_ddq=method not in ACCELERATION_FREE)
+    progress = counted(progress)
+    needs_ddq = method not in ACCELERATION_FREE
+    if isinstance(recording, LazyRecording):
+        ready = ready_on_disk(model, recording, method, needs_ddq, notices, progress)
+    else:
+        ready = _prepared(model, recording, notices, needs_ddq)
     chosen = base_parameters(model) if base is None else base
     rows = len(ready) * model.n
     if rows < 2 * chosen.rank:
@@ -81,7 +89,7 @@ def identify(
     settings: dict[str, Any] = {"method": method, "samples": len(ready)}
     if sign_width is not None:
         model = model.with_drives(sign_width=sign_width)
-    elif isinstance(ready, Recording):
+    else:
         model = with_best_sign_width(model, chosen, ready, settings)
     chosen = replace(chosen, robot=model)  # how sharply friction turns round does not change what can be identified
     found = METHODS[method](model, chosen, ready, Options(threads, progress, controller))

@@ -13,6 +13,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.identification.acceleration_free import acceleration_free
 from minidyn.identification.folds import time_folds
 from minidyn.identification.least_squares import block_covariance, condition_of, fit
+from minidyn.identification.samples import time_step
 from minidyn.identification.solution import Options, Solution
 from minidyn.model.robot import Robot
 
@@ -23,9 +24,9 @@ Estimator: TypeAlias = Callable[[Robot, BaseMap, Any, Options], Solution]
 
 def _least_squares(method: str, robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
     found = fit(robot, base, recording, method, options.threads, options.progress)
-    covariance, seconds = block_covariance(found, recording)
+    covariance, seconds = block_covariance(found, recording, options.progress)
     # what follows takes rows for independent: squares are divided by the memory of the residuals, a tenth of a block
-    step = float(np.median(np.diff(recording.t))) if len(recording) > 1 else 0.0
+    step = time_step(recording)
     memory = max(1.0, seconds / 10 / step) if step > 0 else 1.0
     R, z, rest = found.problem.weighted(found.sigma * np.sqrt(memory))
     return Solution(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.errors import MinidynError, UnknownParameters
-from minidyn.experiment.recording import Recording
+from minidyn.experiment.recording import Recording, concatenate
 
 __all__ = ["PIECE", "Progress", "Samples", "Tiled", "counted", "samples_of", "time_step"]
 
 Array = NDArray[np.float64]
 Progress = Callable[[int], None]
+_SIGNALS = ("q", "dq", "ddq", "tau")
 PIECE = 1 << 15
 """Samples handled at once: their arrays fit the caches' last level, and what is done once per piece does not count."""
 
@@ -27,6 +28,11 @@ class Tiled(Protocol):
 
     def tiles(self, samples: int) -> Iterator[Recording]:
         """Iterate over pieces of at most so many samples, each inside one run."""
+        ...
+
+    @property
+    def runs(self) -> Sequence[Tiled]:
+        """The runs, each a recording of its own."""
         ...
 
 
@@ -92,13 +98,9 @@ def samples_of(recording: Recording | Tiled, n: int, progress: Progress | None =
 
 
 def time_step(recording: Recording | Tiled) -> float:
-    """Return the seconds between two samples (their median, of the beginning where samples are on disk); 0: unknown."""
-    if isinstance(recording, Recording):
-        times = recording.t
-    else:
-        first = next(recording.tiles(PIECE), None)
-        times = np.zeros(0) if first is None else first.t
-    return float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+    """Return the seconds between two samples, the median over the first PIECE of them; 0: unknown."""
+    first = next(_raw(recording), None)
+    return float(np.median(np.diff(first[0]))) if first is not None and len(first[0]) > 1 else 0.0
 
 
 def counted(progress: Progress | None) -> Progress | None:
@@ -109,7 +111,7 @@ def counted(progress: Progress | None) -> Progress | None:
 
     def called(done: int) -> None:
         nonlocal before, latest
-        if done < latest:
+        if done <= latest:
             before += latest
         latest = done
         progress(before + done)
@@ -118,20 +120,33 @@ def counted(progress: Progress | None) -> Progress | None:
 
 
 def _raw(recording: Recording | Tiled) -> Iterator[tuple[Array, dict[str, Any], tuple[str, ...], bool]]:
-    names = ("q", "dq", "ddq", "tau")
     if isinstance(recording, Recording):
         for begin, end in zip(recording.starts, (*recording.starts[1:], len(recording))):
             for low in range(begin, end, PIECE):
-                part = slice(low, min(low + PIECE, end))
-                signals = {name: getattr(recording, name) for name in names}
-                cut = {name: None if values is None else values[part] for name, values in signals.items()}
-                yield recording.t[part], cut, recording.joint_names, low == begin
+                yield *_cut(recording, slice(low, min(low + PIECE, end))), low == begin
         return
-    before: float | None = None
-    for piece in recording.tiles(PIECE):
-        signals = {name: getattr(piece, name) for name in names}
-        yield piece.t, signals, piece.joint_names, before is None or float(piece.t[0]) <= before
-        before = float(piece.t[-1]) if len(piece) else before
+    for run in recording.runs:
+        held: list[Recording] = []
+        size, first = 0, True
+        for tile in run.tiles(PIECE):  # pieces of the same length as in memory, whatever the file's own are
+            held.append(tile)
+            size += len(tile)
+            while size >= PIECE:
+                whole = _glued(held)
+                yield *_cut(whole, slice(0, PIECE)), first
+                held, size, first = [whole[PIECE:]] if size > PIECE else [], size - PIECE, False
+        if size:
+            yield *_cut(_glued(held), slice(0, size)), first
+
+
+def _glued(pieces: list[Recording]) -> Recording:
+    return pieces[0] if len(pieces) == 1 else concatenate(pieces)
+
+
+def _cut(recording: Recording, part: slice) -> tuple[Array, dict[str, Any], tuple[str, ...]]:
+    signals = {name: getattr(recording, name) for name in _SIGNALS}
+    cut = {name: None if values is None else values[part] for name, values in signals.items()}
+    return recording.t[part], cut, recording.joint_names
 
 
 def _require_finite(name: str, values: Array, t: Array, joints: tuple[str, ...]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.errors import MinidynError
+from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
 from minidyn.identification.estimate import Estimate
 
@@ -46,11 +47,16 @@ class Validation:
         return f"Validation(relative error {100 * self.relative_error:.3g} %, rmse {self.rmse:.4g})"
 
 
-def validate(estimate: Estimate, recording: Recording) -> Validation:
+def validate(estimate: Estimate, recording: Recording | LazyRecording) -> Validation:
     """Return the errors of an estimate on a recording, raw or prepared.
 
-    A raw recording is prepared as for identification, but for its torque, which stays as measured.
+    A raw recording is prepared as for identification, but for its torque, which stays as measured. A lazy one is read
+    piece by piece: errors are those of all samples, the series are thinned to at most 100,000.
     """
+    if isinstance(recording, LazyRecording):
+        from minidyn.identification.on_disk import validate_on_disk
+
+        return validate_on_disk(estimate, recording)
     if recording.tau is None:
         raise MinidynError("validation needs measured torques; the recording has none")
     prepared = recording
