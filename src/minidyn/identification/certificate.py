@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.base.samples import random_states, units_of
+from minidyn.dynamics.drives import rotor_inertia_matrix
 from minidyn.dynamics.functions import inertia_matrix
 from minidyn.errors import ShapeError, UnknownParameters
 from minidyn.model.inertia import to_pseudo_inertia
+from minidyn.model.parameters import Layout
 from minidyn.model.robot import Robot
 
 __all__ = ["Certificate", "certify", "is_consistent"]
@@ -24,7 +27,7 @@ _SIGNED = "Fo"  # the one drive term that may have either sign
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """What shows that a model can exist; all figures are free of units.
+    """What shows that a model can exist.
 
     Attributes:
         links: Names of the links.
@@ -34,6 +37,15 @@ class Certificate:
         drive_values: Their values, SI units.
         inertia_matrix: Smallest eigenvalue of the inertia matrix with rotors, scaled to a unit diagonal, over sampled
             positions in the joint range; 0 where a joint moves no mass.
+        pseudo_inertias: Smallest eigenvalue of each link's pseudo-inertia as it stands (links,), SI units (kg, kg m,
+            kg m² together): what an LMI bounds from below.
+        everywhere: Whether the inertia matrix is proved positive definite at every position, not only at the samples:
+            kinetic energy is a sum over links that are real bodies and rotors that are not negative.
+        bound: A number that no eigenvalue of the inertia matrix falls below at any position, SI units: what the rotors
+            alone give; 0 where they give none; NaN where nothing is proved.
+        samples: Number of positions.
+        total_mass: Of all moving links, kg.
+        prior_mass: The same of the robot as it was described before; NaN where unknown.
     """
 
     links: tuple[str, ...]
@@ -41,6 +53,12 @@ class Certificate:
     drives: tuple[str, ...]
     drive_values: Array
     inertia_matrix: float
+    pseudo_inertias: Array
+    everywhere: bool
+    bound: float
+    samples: int
+    total_mass: float
+    prior_mass: float = math.nan
 
     @property
     def consistent(self) -> bool:
@@ -64,13 +82,70 @@ class Certificate:
             found.append(f"inertia matrix: smallest scaled eigenvalue {self.inertia_matrix:.3g}")
         return tuple(found)
 
+    @property
+    def statement(self) -> str:
+        """What is known of the inertia matrix, in words: proved for every position, or only sampled."""
+        sampled = f"smallest scaled eigenvalue {self.inertia_matrix:.3g} at {self.samples} positions"
+        if not self.everywhere:
+            return f"{sampled}; not proved between them"
+        bound = f", no eigenvalue below {self.bound:.3g}" if self.bound > 0 else ""
+        return f"positive definite at every position (all links are bodies, no rotor negative){bound}; {sampled}"
+
+    def table(self) -> str:
+        """Return a Markdown table of what must be positive, and what is known of inertia matrix and mass."""
+        lines = ["| must be positive | value | without units |", "|---|---:|---:|"]
+        for name, value, scaled in zip(self.links, self.pseudo_inertias, self.eigenvalues):
+            shown = name.replace("|", "\\|").replace("\n", " ")
+            lines.append(f"| smallest eigenvalue of the pseudo-inertia of {shown} | {value:.4g} | {scaled:.4g} |")
+        lines += [f"| {name} | {value:.4g} | |" for name, value in zip(self.drives, self.drive_values)]
+        lines += ["", f"inertia matrix: {self.statement}", f"total mass: {self.mass_statement}"]
+        return "\n".join(lines)
+
+    @property
+    def mass_statement(self) -> str:
+        """The total mass, and how it compares with the description."""
+        known = math.isfinite(self.prior_mass) and self.prior_mass > 0
+        beside = (
+            f"the description says {self.prior_mass:.4g} kg ({100 * (self.total_mass / self.prior_mass - 1):+.1f} %)"
+        )
+        return f"{self.total_mass:.4g} kg" + (f"; {beside}" if known else "; the description does not say")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain lists, numbers and text."""
+        return {
+            "consistent": self.consistent,
+            "links": {
+                name: {"smallest_eigenvalue": float(value), "scaled": float(scaled)}
+                for name, value, scaled in zip(self.links, self.pseudo_inertias, self.eigenvalues)
+            },
+            "drives": {name: float(value) for name, value in zip(self.drives, self.drive_values)},
+            "inertia_matrix": {
+                "smallest_scaled_eigenvalue": self.inertia_matrix,
+                "samples": self.samples,
+                "proved_everywhere": self.everywhere,
+                "bound": self.bound,
+                "statement": self.statement,
+            },
+            "total_mass": self.total_mass,
+            "prior_mass": self.prior_mass,
+            "reasons": list(self.reasons()),
+        }
+
     def __repr__(self) -> str:
         word = "possible" if self.consistent else "impossible"
         return f"Certificate({word}: links >= {self.smallest:.3g}, inertia matrix >= {self.inertia_matrix:.3g})"
 
 
-def certify(robot: Robot, phi: ArrayLike | None = None, samples: int = _SAMPLES) -> Certificate:
+def certify(
+    robot: Robot, phi: ArrayLike | None = None, samples: int = _SAMPLES, prior: ArrayLike | None = None
+) -> Certificate:
     """Return the certificate of standard parameters (p,); None: the robot's own.
+
+    Args:
+        robot: The robot.
+        phi: Standard parameters (p,); None: the robot's own.
+        samples: Number of positions at which the inertia matrix is looked at.
+        prior: Standard parameters (p,) that were believed before, for the total mass.
 
     Raises:
         UnknownParameters: A parameter is NaN.
@@ -86,14 +161,22 @@ def certify(robot: Robot, phi: ArrayLike | None = None, samples: int = _SAMPLES)
     eigenvalues = np.array([_smallest(values[part]) for part in layout.links])
     drives = [column for columns in layout.drives for column in columns if column.symbol != _SIGNED]
     drive_values = values[[column.index for column in drives]]
-    for array in (eigenvalues, drive_values):
+    pseudo = np.array([np.linalg.eigvalsh(to_pseudo_inertia(values[part]))[0] for part in layout.links])
+    for array in (eigenvalues, drive_values, pseudo):
         array.setflags(write=False)
+    everywhere = bool(np.all(pseudo > 0) and np.all(eigenvalues > 0) and np.all(drive_values >= 0))
     return Certificate(
         robot.link_names,
         eigenvalues,
         tuple(column.name for column in drives),
         drive_values,
         _inertia_matrix(robot, values, samples),
+        pseudo,
+        everywhere,
+        _rotor_bound(robot, values) if everywhere else math.nan,
+        samples,
+        float(sum(values[part][9] for part in layout.links)),
+        _mass_of(layout, prior),
     )
 
 
@@ -122,6 +205,25 @@ def _inertia_matrix(robot: Robot, phi: Array, samples: int) -> float:
         return min(-1.0, float(diagonal.min())) if np.any(diagonal < 0) else 0.0
     root = np.sqrt(diagonal)
     return float(np.linalg.eigvalsh(M / (root[:, :, None] * root[:, None, :]))[:, 0].min())
+
+
+def _rotor_bound(robot: Robot, phi: Array) -> float:
+    """Return the smallest eigenvalue of what rotors alone add to the inertia matrix; 0 where joints follow others.
+
+    M(q) = links(q) + rotors, and links(q) is positive semidefinite, so that this is a bound at every position.
+    """
+    if robot.loops or any(joint.follows for joint in robot.joints):
+        return 0.0
+    every = np.array(rotor_inertia_matrix(robot, phi.tolist()), dtype=float)
+    own = every[np.ix_(robot.independent, robot.independent)]
+    return max(0.0, float(np.linalg.eigvalsh(own)[0]))
+
+
+def _mass_of(layout: Layout, phi: ArrayLike | None) -> float:
+    values = np.full(len(layout), np.nan) if phi is None else np.asarray(phi, dtype=float)
+    if values.shape != (len(layout),):
+        raise ShapeError(f"prior: expected shape ({len(layout)},), got {values.shape}")
+    return float(sum(values[part][9] for part in layout.links))
 
 
 def _positions(robot: Robot, samples: int) -> Array:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,23 @@ from numpy.typing import NDArray
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.functions import base_regressor, inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError
+from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
+from minidyn.identification.estimate_file import (
+    base_from_json,
+    base_to_json,
+    plain_values,
+    robot_from_text,
+    strict_json,
+    with_numbers,
+)
 from minidyn.model.load.text_file import write_atomically
+from minidyn.model.load.toml_write import toml_text
 from minidyn.model.robot import Robot
+
+if TYPE_CHECKING:
+    from minidyn.identification.certificate import Certificate
+    from minidyn.identification.export import Exported
 
 __all__ = ["Estimate", "load_estimate"]
 
@@ -30,7 +45,7 @@ class Estimate:
 
     Attributes:
         robot: The robot with its identified parameters.
-        base: The base parameters that were estimated.
+        base: The base parameters that were estimated; `base.robot` is the robot as it was described before.
         beta: Their values (b,).
         covariance: Of beta (b, b).
         sigma: Standard deviation of each joint's residual torque (n,), N m or N.
@@ -39,7 +54,7 @@ class Estimate:
         condition: Condition number of the scaled problem.
         samples: Number of samples used.
         notices: What a reader should know.
-        settings: What was asked and chosen, for records.
+        settings: What was asked and chosen, for records: texts, numbers, lists and dicts alone.
     """
 
     robot: Robot
@@ -53,6 +68,13 @@ class Estimate:
     samples: int
     notices: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("beta", "covariance", "sigma"):
+            array = np.array(getattr(self, name), dtype=float)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        object.__setattr__(self, "settings", plain_values(self.settings))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -75,8 +97,17 @@ class Estimate:
         with np.errstate(divide="ignore"):
             return np.asarray(self.std / np.abs(self.beta), dtype=float)
 
-    def predict(self, recording: Recording) -> Array:
+    @cached_property
+    def certificate(self) -> Certificate:
+        """The numbers that show whether the model can exist: links, drives, inertia matrix, total mass."""
+        from minidyn.identification.certificate import certify
+
+        return certify(self.robot, prior=self.base.robot.values)
+
+    def predict(self, recording: Recording | LazyRecording) -> Array:
         """Return the torques (N, n) the model expects for a recorded motion (q, dq, ddq)."""
+        if isinstance(recording, LazyRecording):
+            return np.concatenate([self.predict(tile) for tile in recording.tiles()])
         if recording.dq is None or recording.ddq is None:
             raise MinidynError("predict needs dq and ddq; prepare the recording first: md.prepare(robot, recording)")
         if self.consistent:
@@ -92,72 +123,88 @@ class Estimate:
             lines.append(f"| {name} | {value:.6g} | {std:.3g} | {share} |")
         return "\n".join(lines)
 
-    def save(self, path: str | Path) -> None:
-        """Write the estimate to one file (.json: everything, with the robot as TOML text inside)."""
-        from minidyn.model.load.toml_write import toml_text
+    def export(
+        self,
+        path: str | os.PathLike[str],
+        formats: Iterable[str] | None = None,
+        *,
+        source: str | os.PathLike[str] | bool | None = None,
+    ) -> Exported:
+        """Write the identified model for other programs; see :func:`minidyn.identification.export.export`.
 
+        Args:
+            path: A folder for all formats, or a file's name whose ending chooses one: .toml, .urdf, .xml, .c.
+            formats: Of a folder: some of "toml", "urdf", "mjcf", "c"; None: all.
+            source: The URDF or MJCF whose meshes and everything else is kept; None: the file the robot was loaded
+                from, where it still is; False: none.
+        """
+        from minidyn.identification.export import export
+
+        return export(self, path, formats, source=source)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the estimate to one file (.json: everything, with the robot as TOML text inside)."""
         target = Path(path)
         if target.suffix.lower() != ".json":
             raise DescriptionError(f"{target}: an estimate is saved as .json")
         content = {
             "minidyn": "estimate",
+            "version": 2,
             "robot": toml_text(self.robot),
-            "beta": self.beta.tolist(),
-            "names": list(self.names),
-            "kept": list(self.base.kept),
-            "covariance": self.covariance.tolist(),
-            "sigma": self.sigma.tolist(),
+            "names": self.names,
+            "beta": self.beta,
+            "covariance": self.covariance,
+            "sigma": self.sigma,
             "method": self.method,
             "consistent": self.consistent,
             "condition": self.condition,
             "samples": self.samples,
-            "notices": list(self.notices),
-            "settings": dict(self.settings),
+            "notices": self.notices,
+            "settings": self.settings,
+            "base": base_to_json(self.base),
+            "certificate": self.certificate.to_json(),
         }
-        write_atomically(target, json.dumps(content, indent=1).encode())
+        write_atomically(target, strict_json(content))
 
     def __repr__(self) -> str:
         kind = "consistent" if self.consistent else "not made consistent"
         return f"Estimate({self.robot.name!r}: {len(self.beta)} base parameters by {self.method}, {kind})"
 
 
-def load_estimate(path: str | Path) -> Estimate:
-    """Read an estimate that `Estimate.save` wrote.
+def load_estimate(path: str | os.PathLike[str]) -> Estimate:
+    """Read an estimate that `Estimate.save` wrote: every number is the one that was saved.
 
     Raises:
         DescriptionError: The file is missing, broken or something else.
     """
-    from minidyn.base.base_parameters import base_parameters
-    from minidyn.model.load.toml import read_toml
-
     source = Path(path)
     try:
-        content = json.loads(source.read_text(encoding="utf-8"))
-        if content.get("minidyn") != "estimate":
+        content = with_numbers(json.loads(source.read_text(encoding="utf-8")))
+        if not isinstance(content, dict) or content.get("minidyn") != "estimate":
             raise DescriptionError(f"{source}: not an estimate; expected a file that Estimate.save wrote")
-        with tempfile.TemporaryDirectory() as folder:
-            text = Path(folder) / "robot.toml"
-            text.write_text(content["robot"], encoding="utf-8")
-            robot = read_toml(text)
-        base = base_parameters(robot)
-        if list(base.kept) != content["kept"]:
-            raise DescriptionError(f"{source}: its base parameters are not those of its robot")
+        if content.get("version") != 2:
+            raise DescriptionError(
+                f"{source}: an estimate of version {content.get('version', 1)}; this minidyn reads version 2, identify "
+                "again"
+            )
+        base = base_from_json(content["base"])
+        size = base.rank
         return Estimate(
-            robot,
+            robot_from_text(content["robot"]),
             base,
-            np.array(content["beta"]),
-            np.array(content["covariance"]),
-            np.array(content["sigma"]),
-            content["method"],
-            content["consistent"],
-            content["condition"],
-            content["samples"],
+            np.array(content["beta"], dtype=float).reshape(size),
+            np.array(content["covariance"], dtype=float).reshape(size, size),
+            np.array(content["sigma"], dtype=float),
+            str(content["method"]),
+            bool(content["consistent"]),
+            float(content["condition"]),
+            int(content["samples"]),
             tuple(content["notices"]),
             content["settings"],
         )
     except FileNotFoundError:
         raise DescriptionError(f"{source}: no such file") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, MinidynError):
+        if isinstance(error, DescriptionError) and str(source) in str(error):
             raise
         raise DescriptionError(f"{source}: not a whole estimate ({error})") from None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from minidyn.model.robot import Robot
 
-__all__ = ["describe", "load", "robots"]
+__all__ = ["SIDE", "describe", "load", "robots", "root_element"]
 
 SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf")
 """File names that are understood."""
@@ -98,7 +98,7 @@ def _read(source: object) -> Robot:
         from minidyn.model.load.toml import read_toml
 
         return read_toml(path)
-    if suffix == ".urdf" or (suffix == ".xml" and _root_element(path) == "robot"):
+    if suffix == ".urdf" or (suffix == ".xml" and root_element(path) == "robot"):
         from minidyn.model.load.urdf import read_urdf
 
         return _with_side_file(read_urdf(path), path)
@@ -151,7 +151,7 @@ def _require_text(path: Path, suffix: str) -> None:
         raise DescriptionError(f"{path}: a binary file; expected text ({suffix})")
 
 
-def _root_element(path: Path) -> str:
+def root_element(path: Path) -> str:
     """Return the name of the first element of an XML file, "" where there is none."""
     text = path.read_bytes().decode("utf-8", "replace")
     text = re.sub(r"<!--.*?-->|<\?.*?\?>|<![^>]*>", "", text, flags=re.DOTALL)

@@ -1,0 +1,90 @@
+"""A robot's model as one C99 header and one source file, its parameters baked in: what a controller compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minidyn.base.code_files import function_for
+from minidyn.dynamics.sources import c_files, source_name
+from minidyn.errors import MinidynError, Unsupported
+from minidyn.graph.names import safe_comment, safe_identifier
+from minidyn.model.robot import Robot
+
+__all__ = ["FUNCTIONS", "c_model"]
+
+FUNCTIONS = ("inverse_dynamics", "gravity_torque", "inertia_matrix", "coriolis_matrix", "forward_dynamics")
+"""What a model consists of."""
+
+
+def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return ({"NAME.h": text, "NAME.c": text}, what could not be written) of a robot's functions.
+
+    Args:
+        robot: The robot, its parameters known.
+        name: Of the two files; made safe.
+        functions: Names of functions.
+
+    Raises:
+        MinidynError: None of the functions can be written; the first reason.
+    """
+    stem = safe_identifier(name)
+    prototypes, bodies, names, notices = [], [], [], []
+    reason: MinidynError | None = None
+    for what in functions:
+        try:
+            function = function_for(robot, what)
+        except Unsupported as error:
+            reason = reason or error
+            notices.append(f"no C code of {what}: {error}")
+            continue
+        own = source_name(robot, function)
+        texts = c_files(robot, function)
+        prototypes.append(_between(texts[f"{own}.h"], "#endif\n\nvoid", ";\n"))
+        names.append(own)
+        bodies.append(texts[f"{own}.c"].split("#include <math.h>\n", 1)[1].strip("\n"))
+    if not names and reason is not None:
+        raise reason
+    helpers: list[str] = []
+    rest = []
+    for body in bodies:  # each function brings its own copy of sign_of
+        helper, _, function_text = body.rpartition("\nvoid ") if body.startswith("static ") else ("", "", body)
+        if helper and helper.strip() not in helpers:
+            helpers.append(helper.strip())
+        rest.append(("void " if helper else "") + function_text)
+    head = _head(robot, stem, names)
+    guard = f"MINIDYN_{stem.upper()}_H"
+    header = (
+        f"{head}#ifndef {guard}\n#define {guard}\n\n" + '#ifdef __cplusplus\nextern "C" {\n#endif\n\n'
+        f"{_numbers(robot, stem)}" + "\n\n".join(prototypes) + "\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
+    )
+    source = f'{head}#include "{stem}.h"\n\n#include <math.h>\n\n' + "\n\n".join([*helpers, *rest]) + "\n"
+    return {f"{stem}.h": header, f"{stem}.c": source}, tuple(notices)
+
+
+def _between(text: str, before: str, after: str) -> str:
+    """Return the prototype in a header: from the word void up to the semicolon."""
+    start = text.index(before) + len(before) - len("void")
+    return text[start : text.index(after, start) + 1]
+
+
+def _numbers(robot: Robot, stem: str) -> str:
+    return f"#define {stem.upper()}_JOINTS {robot.n}\n\n"
+
+
+def _head(robot: Robot, stem: str, names: Sequence[str]) -> str:
+    """Return the comment at the head of both files: whose model, units, how to compile and call."""
+    order = [f"  {number}: {name}" for number, name in enumerate(robot.joint_names)]
+    call = next((name for name in names if name.endswith("inverse_dynamics")), names[0])
+    lines = [
+        f"Dynamic model of robot {robot.name}, written by minidyn. Parameters are baked in, rotor inertia and friction",
+        f"included. Robot fingerprint {robot.fingerprint}.",
+        "",
+        "Compile:  gcc -std=c99 -O2 -c " + stem + ".c      (link with -lm; any C99 or C++ compiler will do)",
+        f'Call:     #include "{stem}.h"',
+        f"          double q[{robot.n}], dq[{robot.n}], ddq[{robot.n}], tau[{robot.n}];  {call}(q, dq, ddq, tau);",
+        "",
+        "Units: rad, rad/s, rad/s^2, N m for joints that turn; m, m/s, m/s^2, N for joints that slide. Matrices are",
+        "row-major. No memory is allocated and nothing is kept between calls. Order of the joints:",
+        *order,
+    ]
+    return "/*\n" + "".join(f" * {safe_comment(line)}".rstrip() + "\n" for line in lines) + " */\n"

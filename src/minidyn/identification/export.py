@@ -1,0 +1,222 @@
+"""The identified model for other programs: TOML, URDF, MJCF and C, each predicting as the estimate does.
+
+A URDF or MJCF that the robot came from keeps its meshes and everything else; only inertia and drives change. What such
+a file cannot say stands in a side file that `md.load` finds. C code has the numbers baked in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.base.c_model import c_model
+from minidyn.errors import DescriptionError, MinidynError, UnknownName, UnknownParameters, Unsupported
+from minidyn.identification.estimate import Estimate
+from minidyn.model.load import SIDE
+from minidyn.model.load.folder import new_folder
+from minidyn.model.load.text_file import write_atomically
+from minidyn.model.load.urdf_update import inertial_numbers, update_urdf
+from minidyn.model.robot import Robot
+from minidyn.model.save import save
+
+__all__ = ["FORMATS", "Exported", "describable", "export", "possible"]
+
+Array = NDArray[np.float64]
+FORMATS = {"toml": "robot.toml", "urdf": "robot.urdf", "mjcf": "robot.xml", "c": "model.c"}
+"""Formats, and the file of each in a folder."""
+
+_ENDINGS = {".toml": "toml", ".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf", ".c": "c"}
+_WRONG = (".json", ".yaml", ".yml", ".sdf", ".xacro", ".h", ".cpp", ".py", ".txt", ".md", ".html")  # not folders
+_FAR = 1e3  # m: a centre of mass beyond this has lost the digits of its inertia
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written.
+
+    Attributes:
+        files: Paths, in the order of FORMATS.
+        notices: What could not be written, or only differently.
+    """
+
+    files: tuple[Path, ...]
+    notices: tuple[str, ...] = ()
+
+
+def export(
+    estimate: Estimate,
+    path: str | os.PathLike[str],
+    formats: Iterable[str] | str | None = None,
+    *,
+    source: str | os.PathLike[str] | bool | None = None,
+) -> Exported:
+    """Write an identified model for other programs.
+
+    A folder gets robot.toml, robot.urdf, robot.xml (MJCF, for MuJoCo) and model.c with model.h, all or none of them; a
+    format that cannot describe the robot is left out with a notice. Loaded again by `md.load`, each gives the torques
+    of the estimate: rotor inertia and all friction terms included.
+
+    An estimate that was not made consistent may be no possible robot. URDF and TOML hold such numbers; MuJoCo refuses
+    them, so that the MJCF holds the nearest possible model, with a notice, and its side file the numbers themselves.
+
+    Args:
+        estimate: The estimate.
+        path: A folder, or a file whose ending chooses the format: .toml, .urdf, .xml, .mjcf, .c.
+        formats: Of a folder: some of FORMATS; None: all.
+        source: The URDF or MJCF whose meshes and everything else is kept; None: the file the robot was loaded from,
+            where it still is; False: none, files are written anew.
+
+    Raises:
+        UnknownName: No such format.
+        DescriptionError: Nothing can be written there.
+        Unsupported: A single file in a format that cannot describe the robot.
+    """
+    target = Path(path)
+    ending = target.suffix.lower()
+    origin = _source(estimate, source)
+    if ending in _ENDINGS and not target.is_dir():
+        if formats is not None:
+            raise DescriptionError(f"{target}: the ending chooses the format; formats= is for a folder")
+        files, notices = _one(estimate, _ENDINGS[ending], target, origin)
+        return Exported(tuple(files), tuple(notices))
+    if ending in _WRONG and not target.is_dir():
+        raise DescriptionError(
+            f"{target}: the name ends with {ending!r}; expected a folder, or one of {', '.join(_ENDINGS)}"
+        )
+    chosen = [formats] if isinstance(formats, str) else list(FORMATS if formats is None else formats)
+    for name in chosen:
+        if name not in FORMATS:
+            raise UnknownName("format", name, FORMATS)
+    written: list[Path] = []
+    told: list[str] = []
+    stale = [FORMATS[name] + SIDE for name in chosen if name in ("urdf", "mjcf")]
+    with new_folder(target, stale) as folder:
+        for name in (name for name in FORMATS if name in chosen):
+            try:
+                files, notices = _one(estimate, name, folder / FORMATS[name], origin)
+            except (Unsupported, UnknownParameters) as error:
+                told.append(f"no {name.upper()}: {error}")
+                continue
+            written += [target / file.name for file in files]
+            told += notices
+        if not written:
+            raise Unsupported("; ".join(told))
+    return Exported(tuple(written), tuple(dict.fromkeys(told)))
+
+
+def _source(estimate: Estimate, source: str | os.PathLike[str] | bool | None) -> Path | None:
+    """Return the description that is to be kept, None where there is none."""
+    if source is False:
+        return None
+    if source is None or source is True:
+        text = estimate.robot.source or estimate.base.robot.source
+        found = Path(text) if text and "\n" not in text and len(text) < 4096 else Path()
+        usable = found.suffix.lower() in (".urdf", ".xml", ".mjcf") and found.is_file()
+        return found if usable else None
+    given = Path(source)
+    if not given.is_file():
+        raise DescriptionError(f"{given}: no such file; source= is the URDF or MJCF whose meshes are kept")
+    return given
+
+
+def _one(estimate: Estimate, name: str, path: Path, origin: Path | None) -> tuple[list[Path], list[str]]:
+    """Write one format; return the files and what to tell."""
+    robot = estimate.robot
+    if name == "toml":
+        save(robot, path)
+        return [path], []
+    if name == "c":
+        texts, told = c_model(robot, path.stem)
+        files = [path.with_name(file) for file in texts]  # letters, digits and underscores alone
+        for file, text in zip(files, texts.values()):
+            write_atomically(file, text.encode())
+        return files, list(told)
+    notices: list[str] = []
+    if name == "urdf":
+        _urdf(describable(estimate), path, origin, notices)
+    else:
+        _mjcf(estimate, path, origin, notices)
+    beside = path.with_name(path.name + SIDE)
+    return [path, *([beside] if beside.is_file() else [])], notices
+
+
+def _urdf(robot: Robot, path: Path, origin: Path | None, notices: list[str]) -> None:
+    if origin is not None and _root(origin) == "robot":
+        try:
+            update_urdf(robot, origin, path, drives=True)
+            return
+        except DescriptionError as error:
+            notices.append(f"URDF written anew, without meshes: {error}")
+    save(robot, path)
+
+
+def _mjcf(estimate: Estimate, path: Path, origin: Path | None, notices: list[str]) -> None:
+    from minidyn.model.load.mjcf_update import update_mjcf
+    from minidyn.model.load.mjcf_write import write_mjcf
+
+    exact = describable(estimate)
+    robot = exact
+    if not estimate.certificate.consistent:
+        robot = possible(estimate)
+        notices.append(
+            "the estimate is not physically possible and MuJoCo refuses impossible bodies: the MJCF itself holds the "
+            "nearest possible model, its side file (which md.load reads) the estimate"
+        )
+    if origin is not None and _root(origin) == "mujoco":
+        try:
+            update_mjcf(robot, origin, path, exact=exact)
+            return
+        except DescriptionError as error:
+            notices.append(f"MJCF written anew, without meshes: {error}")
+    write_mjcf(robot, path, exact=exact)
+
+
+def _root(path: Path) -> str:
+    from minidyn.model.load import root_element
+
+    return root_element(path)
+
+
+def describable(estimate: Estimate) -> Robot:
+    """Return the robot with parameters that can be written as mass, centre of mass and inertia about it.
+
+    Parameters that were not made consistent may have first moments without mass. The data leave masses open, so that
+    others with the same rigid torques can be chosen: the nearest with sane masses, drives as they are.
+    """
+    robot, base = estimate.robot, estimate.base
+    phi = np.nan_to_num(robot.values)
+    wanted = phi.copy()
+    for part in robot.layout.links:
+        ten = wanted[part]
+        numbers = inertial_numbers(ten)
+        if numbers is None or np.abs(numbers[1]).max() > _FAR:
+            ten[9] = max(1.0, 2.0 * float(np.abs(ten[6:9]).max()))
+    if np.array_equal(wanted, robot.values):
+        return robot
+    rigid = [column.index for column in robot.layout.columns if column.is_inertial]
+    B = base.matrix[:, rigid]
+    change = (wanted - phi)[rigid]
+    moved = phi.copy()
+    moved[rigid] += change - np.linalg.lstsq(B, B @ change, rcond=1e-12)[0]
+    return robot.with_parameters(moved)
+
+
+def possible(estimate: Estimate) -> Robot:
+    """Return the physically possible robot that is nearest to an estimate, measured by its own covariance."""
+    from minidyn.identification.consistency import make_consistent
+
+    size, directions = np.linalg.eigh(estimate.covariance)
+    floor = max(float(size[-1]), 1e-300) * 1e-12
+    # a hundredth of the noise: what pulls parameters that data leave open must not move those they show
+    R = 100.0 * (directions / np.sqrt(np.maximum(size, floor))).T
+    known = estimate.base.robot.values
+    prior = None if np.isnan(known).all() else known
+    fit = make_consistent(estimate.robot, estimate.base, R, R @ estimate.beta, prior=prior)
+    if not fit.certificate.consistent:
+        raise MinidynError("no possible model near the estimate was found; identify with consistent=True")
+    return replace(estimate.robot.with_parameters(fit.phi), notices=())
