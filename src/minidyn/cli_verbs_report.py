@@ -1,4 +1,4 @@
-"""Verbs that show: report."""
+"""Verbs that show: report, demo."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 from minidyn.cli_options import json_option, log_options, output_option
 
-__all__ = ["report"]
+__all__ = ["demo", "report"]
 
 
 @click.command()
@@ -34,3 +34,16 @@ def report(
     from minidyn.cli_report import write_report
 
     write_report(estimate, logs, output, fitted, title, mapping, rate, as_json)
+
+
+@click.command()
+@output_option("minidyn-out/demo")
+@json_option
+def demo(output: str, as_json: bool) -> None:
+    """Do the whole job on the built-in Stanford arm, in a minute: plan, log, model, tests, exports, report.
+
+    Example: minidyn demo --output demo
+    """
+    from minidyn.cli_demo import run_demo
+
+    run_demo(output, as_json)
