@@ -6,10 +6,16 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.dynamics.functions import inertia_matrix, inverse_dynamics
 from minidyn.errors import DescriptionError
+from minidyn.experiment.trajectory import fourier
 from minidyn.model.load import load, robots
 from minidyn.model.load.text_file import write_atomically
 from minidyn.model.load.toml_write import quoted
+from minidyn.model.robot import Robot
 
 __all__ = ["starter_text", "write_starter"]
 
@@ -52,7 +58,7 @@ def starter_text(path: Path, robot: str, logs: Sequence[str]) -> str:
         "",
         "[base]",
     ]
-    lines += _logs(path, logs) if logs else _SIMULATED
+    lines += _logs(path, logs) if logs else _simulated(load(robot))
     lines += [
         "",
         "[preparation]",
@@ -77,24 +83,40 @@ def starter_text(path: Path, robot: str, logs: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-_SIMULATED = [
-    "",
-    "# No log was given: two runs are simulated, with friction and parameters that the robot's file does not know.",
-    *(
-        line
-        for name, duration in (("fit", 10), ("test", 5))
-        for line in (
+def _simulated(robot: Robot) -> list[str]:
+    """Return two simulated runs, with drives and parameters that the robot's file does not know."""
+    if not np.isfinite(robot.values).all():
+        raise DescriptionError(
+            f"{robot.source or robot.name}: its parameters are not known, so nothing can be simulated; give --log"
+        )
+    t = np.linspace(0.0, 10.0, 201)
+    q, dq, ddq = fourier(robot)(t)
+    torque, speed = (np.sqrt(np.mean(x**2, axis=0)) for x in (inverse_dynamics(robot, q, dq, ddq), dq))
+    inertia = np.diagonal(inertia_matrix(robot, q), axis1=-2, axis2=-1).mean(axis=0)
+    # geared motors: what their rotors add is of the size of what they move, and never nothing
+    rotor = np.maximum(0.3 * inertia, 0.02 * inertia.max())
+    coulomb = np.maximum(0.05 * torque, 0.1 * rotor)
+    lines = [
+        "",
+        "# No log was given: two runs are simulated, with drives and parameters that the robot's file does not know.",
+    ]
+    for name, duration in (("fit", 10), ("test", 5)):
+        lines += [
             "",
             "[[simulate]]",
             f'name = "{name}"',
             f"duration = {duration}",
-            "friction = { viscous = 1.0, coulomb = 1.0 }",
+            f"friction = {{ viscous = {_listed(0.5 * coulomb / speed)}, coulomb = {_listed(coulomb)} }}",
+            f"rotor_inertia = {_listed(rotor)}",
             "parameter_spread = 0.1",
             "noise = 1e-5",
-            "torque_noise = 0.1",
-        )
-    ),
-]
+            f"torque_noise = {0.02 * float(np.median(torque)):.2g}",
+        ]
+    return lines
+
+
+def _listed(values: NDArray[np.float64]) -> str:
+    return "[" + ", ".join(f"{value:.2g}" for value in values) + "]"
 
 
 def _logs(path: Path, logs: Sequence[str]) -> list[str]:

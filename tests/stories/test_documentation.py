@@ -3,7 +3,9 @@
 In every page the blocks marked `python` run in order in one namespace; ones marked `python no-run` do not. Where a
 statement is followed by a comment that begins with a Python value, such as `# 33` or `# (4, 40): tau = ...`, the
 statement has that value, or that shape. Where the next block is marked `text`, it is what the block prints. Blocks
-marked `pycon` are doctests. Lines that begin with four spaces and `minidyn` run in a folder of the page's own.
+marked `pycon` are doctests. Lines that begin with four spaces and `minidyn` are commands; they and the code run in the
+order of the page, in a folder of the page's own; blocks with a title, as in `toml title="study.toml"`, are files there.
+Commands on ../shared/data run where that folder is.
 """
 
 from __future__ import annotations
@@ -26,12 +28,14 @@ import minidyn as md
 from minidyn.cli import main
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DATA = ROOT.parent / "shared" / "data"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"]
 
 _BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^    (minidyn (?:.*\\\n)*.*)$", re.MULTILINE)
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
+_NAMED = re.compile(r'title="([\w.-]+)"')
 _CLAIM = re.compile(r"\S\s+# (.*)$")
 
 
@@ -90,31 +94,44 @@ def run(block: Block, scope: dict[str, Any], where: str) -> int:
     return claims
 
 
+def invoke(command: str) -> None:
+    """Run a command line of a page; one on real logs only where they are."""
+    if "../shared/data/" in command:
+        if not DATA.is_dir():
+            return
+        command = command.replace("../shared/data/", f"{DATA.as_posix()}/")
+    arguments = shlex.split(command.replace("\\\n", " "), comments=True)[1:]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, f"{command}\n{result.output}\n{result.exception!r}"
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pages
-def test_code_runs_and_tells_the_truth(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_and_commands_run_and_tell_the_truth(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     mpl.use("Agg")
     text = page.read_text(encoding="utf-8")
     scope: dict[str, Any] = {"__name__": "__main__"}
-    for block in blocks(text):
-        if block.kind.split()[:1] == ["python"]:
-            assert block.kind in ("python", "python no-run"), f"unknown mark {block.kind!r}"
-            if block.kind == "python":
-                run(block, scope, name_of(page))
+    fenced = [match.span() for match in _BLOCK.finditer(text)]
+    found: list[tuple[int, Block | str]] = list(zip((begin for begin, _ in fenced), blocks(text)))
+    found += [
+        (match.start(), match.group(1))
+        for match in _COMMAND.finditer(text)
+        if not any(begin <= match.start() < end for begin, end in fenced)
+    ]
+    for _, item in sorted(found, key=lambda pair: pair[0]):
+        if isinstance(item, str):
+            invoke(item)
+        elif named := _NAMED.search(item.kind):
+            Path(named.group(1)).write_text(item.text, encoding="utf-8")
+        elif item.kind.split()[:1] == ["python"]:
+            assert item.kind in ("python", "python no-run"), f"unknown mark {item.kind!r}"
+            if item.kind == "python":
+                run(item, scope, name_of(page))
     if ">>> " in text:
         failed, tried = doctest.testfile(str(page), module_relative=False)
         assert tried > 0
         assert failed == 0
-
-
-@pages
-def test_commands_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for command in _COMMAND.findall(page.read_text(encoding="utf-8")):
-        arguments = shlex.split(command.replace("\\\n", " "), comments=True)[1:]
-        result = CliRunner().invoke(main, arguments)
-        assert result.exit_code == 0, f"{command}\n{result.output}\n{result.exception!r}"
 
 
 @pytest.mark.parametrize("page", LINKED, ids=name_of)

@@ -1,0 +1,129 @@
+"""The documentation site: builds without a warning, needs nothing from elsewhere, leaves no page and no name out."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+import minidyn as md
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+_SOURCE = re.compile(r'<(?:script|link|img|iframe|source|video)\b[^>]*?\b(?:src|href)="([^"]+)"')
+_ANCHOR = re.compile(r'<a\b[^>]*?\bhref="([^"]+)"')
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    return folder
+
+
+def test_every_page_is_built_and_in_the_navigation(site: Path) -> None:
+    names = {path.relative_to(DOCS).with_suffix(".html").as_posix() for path in DOCS.rglob("*.md")}
+    assert names <= {path.relative_to(site).as_posix() for path in site.rglob("*.html")}
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    missing = [name for name in names if name.replace(".html", ".md") not in navigation]
+    assert missing == [], "pages that no menu of mkdocs.yml leads to"
+
+
+def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 20
+    for page in pages:
+        for target in _SOURCE.findall(page.read_text(encoding="utf-8")):
+            assert not re.match(r"(?:https?:)?//", target), f"{page.name}: {target}"
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"url\(['\"]?(?:https?:)?//|@import", sheet.read_text(encoding="utf-8")), sheet.name
+
+
+def test_links_lead_somewhere(site: Path) -> None:
+    anchors: dict[Path, set[str]] = {}
+    checked = 0
+    for page in site.rglob("*.html"):
+        if page.name == "404.html":
+            continue
+        for target in _ANCHOR.findall(page.read_text(encoding="utf-8")):
+            place, _, anchor = html.unescape(target).partition("#")
+            if re.match(r"\w+:|//", place):
+                continue
+            goal = (page.parent / unquote(place)).resolve() if place else page
+            goal = goal / "index.html" if goal.is_dir() else goal
+            assert goal.exists(), f"{page.name}: {target}"
+            if anchor and anchor != "__skip" and goal.suffix == ".html":
+                known = anchors.setdefault(goal, set(re.findall(r'\bid="([^"]+)"', goal.read_text(encoding="utf-8"))))
+                assert html.escape(unquote(anchor)) in known or unquote(anchor) in known, f"{page.name}: {target}"
+            checked += 1
+    assert checked > 500
+
+
+def test_every_public_name_is_in_the_reference(site: Path) -> None:
+    text = (site / "api.html").read_text(encoding="utf-8")
+    shown = set(re.findall(r'<h3 id="[^"]*" class="doc doc-heading">\s*md\.(\w+)', text))
+    where = {name: f"minidyn.{place.replace(':', '.')}" for name, place in md._WHERE.items()}
+    for name, place in where.items():
+        assert f'id="{place}"' in text, f"md.{name} is not documented"
+    assert set(where) <= shown, "names under which they are used"
+
+
+def test_public_names_have_docstrings_that_tell_units_or_arguments() -> None:
+    for name in md._WHERE:
+        text = (getattr(md, name).__doc__ or "").strip()
+        assert len(text) > 30, f"md.{name}: {text!r}"
+        assert text.splitlines()[0].endswith("."), f"md.{name}: the first line is a sentence"
+
+
+def test_the_comparison_states_what_the_benchmarks_measured() -> None:
+    page = (DOCS / "comparison.md").read_text(encoding="utf-8")
+    tables = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    bounds = [(int(low), int(high)) for low, high in re.findall(r"\| (\d+) to (\d+) \|$", page, re.MULTILINE)]
+    assert len(bounds) == 3
+    row = r"^\| (inertia matrix|inverse dynamics|forward dynamics|regressor|base regressor) \|(.*)\|$"
+    arrays, cache = [], []
+    for name, cells in re.findall(row, tables, re.MULTILINE):
+        ratios = [float(found) for found in re.findall(r"(\d+(?:\.\d+)?)x", cells)]
+        found = re.search(r"((?:\d+x, )+\d+x)", cells)
+        if found:
+            arrays += [(name, float(ratio)) for ratio in re.findall(r"(\d+)x", found.group(1))]
+        elif ratios:
+            cache.append(ratios[0])
+    plain = [ratio for name, ratio in arrays if "regressor" not in name]
+    regressors = [ratio for name, ratio in arrays if "regressor" in name]
+    for (low, high), measured in zip(bounds, (plain, regressors, cache)):
+        assert len(measured) >= 4
+        assert low <= min(measured), (low, min(measured))
+        assert max(measured) <= high, (high, max(measured))
+
+
+def test_messages_in_troubleshooting_are_the_programs_own() -> None:
+    """Each quoted message consists of pieces that the source holds."""
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    source = re.sub(r'"\s*\n\s*f?"', "", source)  # texts are broken over lines
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    quoted = [
+        text for row in re.findall(r"^\| ([^|]*) \|", page, re.MULTILINE) for text in re.findall(r"`([^`]+)`", row)
+    ]
+    assert len(quoted) >= 8
+    for text in quoted:
+        for piece in re.split(r"\.\.\.|unknown \w+ '[^']*'", text):
+            words = piece.strip(" ;?:(),")
+            known = words.startswith("did you mean") or words in source
+            assert len(words) < 6 or known, f"{text!r}: no message has {words!r}"
