@@ -166,29 +166,30 @@ def settled(parts: Sequence[Segment], wish: Settings, notices: list[str]) -> tup
     return replace(wish, cutoff=band.cutoff), band
 
 
-def process(part: Segment, settings: Settings) -> dict[str, Array]:
-    """Return t, q, dq, ddq, tau, tau_raw and the marks of bridged samples, all of the segment's length."""
+def process(part: Segment, settings: Settings, rows: slice = slice(None)) -> dict[str, Array]:
+    """Return t, q, dq, ddq, tau, tau_raw and the marks of bridged samples, of the wanted rows of the segment."""
     q, marked = _clean(part.q, settings)
     marked |= part.bridged
     filtered = lowpass(q, part.rate, settings.cutoff, settings.order, part.periodic)
-    first, second = derivatives(filtered, 1 / part.rate, part.periodic)
-    if not settings.differentiate:
+    if settings.differentiate:
+        first, second = derivatives(filtered, 1 / part.rate, part.periodic, rows)
+    else:
         if part.dq is None:
             raise MinidynError("differentiate=False uses measured speeds; the recording has none")
         speeds, wrong = _clean(part.dq, settings)
         marked |= wrong
-        first = lowpass(speeds, part.rate, settings.cutoff, settings.order, part.periodic)
-        second = derivatives(first, 1 / part.rate, part.periodic)[0]
-    made = {"t": part.t, "q": filtered, "dq": first, "ddq": second}
+        smooth = lowpass(speeds, part.rate, settings.cutoff, settings.order, part.periodic)
+        first, second = smooth[rows], derivatives(smooth, 1 / part.rate, part.periodic, rows)[0]
+    made = {"t": part.t[rows], "q": filtered[rows], "dq": first, "ddq": second}
     if part.tau is not None:
         tau, wrong = _clean(part.tau, settings)
         marked |= wrong
-        made["tau"] = lowpass(tau, part.rate, settings.cutoff, settings.order, part.periodic)
-        made["tau_raw"] = part.tau
+        made["tau"] = lowpass(tau, part.rate, settings.cutoff, settings.order, part.periodic)[rows]
+        made["tau_raw"] = part.tau[rows]
     if part.tau_std is not None:
-        made["tau_std"] = part.tau_std
-    made["outlier"] = marked.astype(float)
-    kept = {name: values for name, values in part.telemetry.items() if name not in made or name == "tau_raw"}
+        made["tau_std"] = part.tau_std[rows]
+    made["outlier"] = marked[rows].astype(float)
+    kept = {name: values[rows] for name, values in part.telemetry.items() if name not in made or name == "tau_raw"}
     return made | kept
 
 

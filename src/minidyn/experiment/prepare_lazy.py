@@ -147,8 +147,7 @@ class PreparedRun:
             low += -(low - begin) % every  # keep step with the tiles before
             if low >= high:
                 continue
-            keep = slice(low - first, high - first, every)
-            arrays = {name: values[keep] for name, values in process(part, self.settings).items()}
+            arrays = process(part, self.settings, slice(low - first, high - first, every))
             made.append(
                 Recording(
                     arrays.pop("t"),
