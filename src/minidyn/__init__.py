@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from minidyn.identification.estimate import load_estimate as load_estimate
     from minidyn.identification.identify import identify as identify
     from minidyn.identification.one_joint import identify_one_joint as identify_one_joint
+    from minidyn.identification.payload import identify_payload as identify_payload
     from minidyn.identification.validate import Validation as Validation
     from minidyn.identification.validate import validate as validate
     from minidyn.model.load import load as load
@@ -92,6 +93,7 @@ _WHERE = {
     # identify
     "identify": "identification.identify:identify",
     "identify_one_joint": "identification.one_joint:identify_one_joint",
+    "identify_payload": "identification.payload:identify_payload",
     "Estimate": "identification.estimate:Estimate",
     "load_estimate": "identification.estimate:load_estimate",
     "validate": "identification.validate:validate",

@@ -1,0 +1,195 @@
+"""Loads against a baseline: right mass with other friction, honest uncertainty, what else has changed is named."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.signal import lfilter
+
+import minidyn as md
+from conftest import count
+from minidyn.identification.payload_body import nearest_body
+from minidyn.model.inertia import from_body, realizability
+
+BODY = from_body(2.0, [0.03, -0.02, 0.1], np.diag([0.010, 0.012, 0.006]))
+_FRICTION = {"Fv": 2.0, "Fc": 3.0, "Fo": 0.4}
+
+
+def truth(name: str, friction: float = 1.0) -> md.Robot:
+    """A robot with friction, viscous and Coulomb parts multiplied as temperature does."""
+    robot = md.load(name).with_drives(friction=("viscous", "coulomb", "offset"))
+    values, rng = robot.values.copy(), np.random.default_rng(0)
+    for column in robot.layout.columns:
+        if not column.is_inertial:
+            size = _FRICTION[column.symbol] * rng.uniform(0.5, 1.5) * (1.0 if column.joint < 3 else 0.2)
+            values[column.index] = size * (friction if column.symbol != "Fo" else 1.0)
+    return robot.with_parameters(values)
+
+
+def motion(robot: md.Robot, seed: int, memory: float = 0.5, speed: float = 2.0, samples: int = 2000) -> md.Recording:
+    """Measured torques with noise that remembers."""
+    t = np.linspace(0, 20, samples)
+    q, dq, ddq = md.trajectory.fourier(robot, seed=seed, speed=speed)(t)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    white = np.random.default_rng(seed).normal(size=tau.shape)
+    noise = lfilter([np.sqrt(1 - memory**2)], [1, -memory], white, axis=0) * np.linspace(0.5, 0.1, robot.n)
+    return md.Recording(t, q, tau + noise, dq, ddq, robot.joint_names)
+
+
+def baseline(robot: md.Robot, seed: int = 100, **options) -> md.Estimate:
+    blank = robot.with_parameters(None)
+    return md.identify(blank, motion(robot, seed, **options), prior=False, consistent=False, sign_width=0.0)
+
+
+@pytest.mark.parametrize("name", ["ur10e", "panda"])
+def test_mass_within_two_percent_whatever_the_temperature(name: str) -> None:
+    estimate = baseline(truth(name))
+    for seed in range(count(2, 10)):
+        for friction in (0.8, 1.2):
+            payload = md.identify_payload(estimate, motion(md.Payload(0.0, BODY).on(truth(name, friction)), 200 + seed))
+            assert payload.mass == pytest.approx(2.0, rel=0.02)
+            np.testing.assert_allclose(payload.com, [0.03, -0.02, 0.1], atol=0.006)
+            assert payload.realizable
+            assert np.linalg.eigvalsh(payload.inertia).min() > 0
+            assert {"friction"} == {entry["kind"] for entry in payload.settings["changes"]}
+            assert any("friction of joint" in notice for notice in payload.notices)
+
+
+def test_closed_loop_with_raw_signals() -> None:
+    """A simulated loop: the payload is found from q and tau alone, prepared as any log."""
+    cold, warm = (geared(truth("ur10e", friction)) for friction in (1.0, 1.2))
+    law = md.control.computed_torque(cold, rate=8)
+    runs = []
+    for true, seed in ((cold, 1), (md.Payload(0.0, BODY).on(warm), 2)):
+        path = md.trajectory.fourier(cold, seed=seed, speed=1.5)
+        run = md.simulate(true, law, path, 10.0, noise=2e-5, torque_noise=0.5, seed=seed)
+        runs.append(md.Recording(run.t, run.q, run.tau, joint_names=run.joint_names))
+    estimate = md.identify(cold.with_parameters(None), runs[0], prior=False, consistent=False)
+    payload = md.identify_payload(estimate, runs[1])
+    assert payload.mass == pytest.approx(2.0, rel=0.02)
+
+
+def geared(robot: md.Robot) -> md.Robot:
+    """The robot with rotors behind gears, and friction that turns round over a range of speeds."""
+    made = robot.with_drives(rotor_inertia=True, sign_width=0.05)
+    rotors = np.array([column.symbol == "Ia" for column in made.layout.columns])
+    return made.with_parameters(np.where(rotors, 0.3, made.values))
+
+
+def test_uncertainty_is_honest() -> None:
+    """Errors over standard deviations have about unit size, the baseline's share included."""
+    robot, scores = truth("ur10e"), []
+    for seed in range(count(8, 30)):
+        payload = md.identify_payload(
+            baseline(robot, 300 + seed, samples=1500), motion(md.Payload(0.0, BODY).on(robot), 400 + seed, samples=1500)
+        )
+        found = np.array(payload.settings["unconstrained"])
+        scores.append((found - BODY) / np.sqrt(np.diag(payload.covariance)))
+        assert payload.settings["changes"] == []
+    assert 0.7 < np.sqrt(np.mean(np.square(scores))) < 1.4
+
+
+@pytest.mark.parametrize("name", ["ur10e", "panda"])
+def test_changes_of_the_baseline_are_named(name: str) -> None:
+    robot = truth(name)
+    estimate, loaded = baseline(robot), md.Payload(0.0, BODY).on(robot)
+    run = motion(loaded, 500)
+    scaled = run.tau.copy()
+    scaled[:, 2] *= 1.05
+    joint = robot.joint_names[2]
+    stronger = md.identify_payload(estimate, md.Recording(run.t, run.q, scaled, run.dq, run.ddq, run.joint_names))
+    (found,) = [entry for entry in stronger.settings["changes"] if entry["kind"] == "torque scale"]
+    assert found["name"] == joint
+    assert next(iter(found["values"].values())) == pytest.approx(0.05, abs=0.01)
+    assert any(f"joint {joint!r} needs" in notice for notice in stronger.notices)
+    assert stronger.mass == pytest.approx(2.0, rel=0.02)
+
+    tilted = loaded.with_gravity([9.81 * np.sin(0.05), 0.0, -9.81 * np.cos(0.05)])
+    assert any("gravity is turned" in notice for notice in md.identify_payload(estimate, motion(tilted, 501)).notices)
+
+    values = loaded.values.copy()
+    values[robot.layout.links[2]] += from_body(1.5, [0.1, 0.0, 0.05], 0.01 * np.eye(3))
+    mounted = md.identify_payload(estimate, motion(loaded.with_parameters(values), 502))
+    assert any(f"link {robot.link_names[2]!r} is not what it was" in notice for notice in mounted.notices)
+    assert mounted.mass == pytest.approx(2.0, rel=0.03)
+
+    plain = md.identify_payload(estimate, run)
+    assert not any("changed" in notice for notice in plain.notices)
+
+
+def test_no_load_less_load_and_slow_motion() -> None:
+    robot = truth("panda")
+    loaded = md.Payload(0.0, BODY).on(robot)
+    estimate = baseline(robot)
+    none = md.identify_payload(estimate, motion(robot, 600))
+    assert "compatible with zero" in none.notices[0]
+    assert none.realizable
+    assert abs(none.mass) < 3 * none.std["mass"]
+
+    less = md.identify_payload(baseline(loaded), motion(robot, 601))
+    assert less.mass == pytest.approx(-2.0, rel=0.02)
+    assert not less.realizable
+    assert "less than the baseline" in less.notices[0]
+
+    slow = md.identify_payload(estimate, motion(loaded, 602, speed=0.2))
+    assert slow.mass == pytest.approx(2.0, abs=4 * slow.std["mass"])
+    assert any("does not show the inertia" in notice for notice in slow.notices)
+    radius = np.cbrt(3 * slow.mass / (4 * np.pi * 1500.0))
+    assert 0.1 < np.trace(slow.inertia) / (1.2 * slow.mass * radius**2) < 10  # compact: like a ball of its mass
+
+
+def test_frames_tables_and_simulation() -> None:
+    """A load in a frame of its own is the same load; what is identified can be simulated."""
+    robot = truth("ur10e")
+    placement = np.eye(4)
+    placement[:3, :3] = [[0, -1, 0], [1, 0, 0], [0, 0, 1]]
+    placement[:3, 3] = [0.0, 0.1, 0.05]
+    given = md.Payload(0.0, BODY, placement)
+    assert given.std is None
+    assert given.mass == pytest.approx(2.0)
+    heavier = given.on(robot)
+    assert heavier.links[-1].mass == pytest.approx(robot.links[-1].mass + 2.0)
+    other = robot.with_load(placement, BODY)
+    q, dq, ddq = np.random.default_rng(0).normal(size=(3, 5, 6))
+    np.testing.assert_allclose(
+        md.inverse_dynamics(heavier, q, dq, ddq), md.inverse_dynamics(other, q, dq, ddq), atol=1e-9
+    )
+    estimate = baseline(robot)
+    on_forearm = md.Payload(0.0, BODY, None, robot.link_names[2]).on(robot)
+    found = md.identify_payload(estimate, motion(on_forearm, 700), link=robot.link_names[2])
+    assert found.mass == pytest.approx(2.0, rel=0.05)
+    assert found.link == robot.link_names[2]
+    np.testing.assert_allclose(found.on(robot).values, on_forearm.values, atol=0.3)
+    assert found.table().count("\n") == 11
+    assert "±" in repr(found)
+    short = md.simulate(robot, None, None, 0.05, payload=found)
+    assert len(short) == 51
+
+
+def test_nearest_body_is_possible_and_near() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(count(20, 200)):
+        spread = 0.1 * rng.normal(size=(10, 10)) * np.abs(BODY + 1e-2)[:, None]
+        covariance = spread @ spread.T
+        noisy = BODY + spread @ rng.normal(size=10)
+        body = nearest_body(noisy, covariance)
+        assert realizability(body).realizable
+        distance = float((body - noisy) @ np.linalg.solve(covariance, body - noisy))
+        truth_distance = float((BODY - noisy) @ np.linalg.solve(covariance, BODY - noisy))
+        assert distance < truth_distance + 1.0  # the true body is possible too: none nearer is passed over
+
+
+def test_refusals() -> None:
+    robot = truth("ur10e")
+    estimate = baseline(robot)
+    run = motion(robot, 1)
+    cases = [
+        (lambda: md.identify_payload(estimate, md.Recording(run.t, run.q, None)), "torques"),
+        (lambda: md.identify_payload(estimate, run[:20]), "too few"),
+        (lambda: md.identify_payload(estimate, run, link="wrist"), "link"),
+        (lambda: md.identify_payload(estimate, run, link=robot.base_name), "base"),
+        (lambda: md.identify_payload(estimate, run, level=2.0), "probability"),
+    ]
+    for request, words in cases:
+        with pytest.raises(md.MinidynError, match=words):
+            request()
