@@ -12,14 +12,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.dynamics.coordinates import Coordinates
+from minidyn.dynamics.coordinates import Coordinates, coordinates
 from minidyn.dynamics.drives import drive_ratios
 from minidyn.dynamics.newton_euler import joint_torques
-from minidyn.dynamics.tree import Tree
+from minidyn.dynamics.tree import REAL, Tree, place
 from minidyn.dynamics.vectors import Scalar
 from minidyn.model.robot import Robot
 
-__all__ = ["drive_loads", "has_load", "some_parameters"]
+__all__ = ["drive_loads", "has_load", "loads_of_motion", "some_parameters"]
 
 Array = NDArray[np.float64]
 
@@ -54,6 +54,21 @@ def drive_loads(robot: Robot, tree: Tree, c: Coordinates, ten: Sequence[Sequence
     if np.array_equal(C, np.eye(len(C))):
         return gravity
     return [_weighted(row, gravity) for row in np.linalg.inv(C).T]
+
+
+def loads_of_motion(robot: Robot, q: Array, ten: Sequence[Sequence[Scalar]]) -> Array:
+    """Return what each drive carries at rest at many positions (N, joints), N m or N.
+
+    Args:
+        robot: With friction that grows with the load; its joints follow no formulas.
+        q: Positions (N, n).
+        ten: Ten parameters XX ... M of each link.
+    """
+    still = [np.zeros(len(q))] * robot.n
+    c = coordinates(robot, list(np.asarray(q, dtype=float).T), still, still)
+    loads = drive_loads(robot, place(robot, c.q, REAL), c, ten)
+    every = [0.0] * len(robot.joints) if loads is None else loads
+    return np.stack([np.broadcast_to(load, len(q)) for load in every], axis=1)
 
 
 def some_parameters(robot: Robot) -> Array:

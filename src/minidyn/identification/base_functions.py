@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.base.base_map import BaseMap
+from minidyn.dynamics.drive_loads import has_load
 from minidyn.dynamics.record import build
 from minidyn.graph.function import Function
 from minidyn.graph.native import compile_function
@@ -23,7 +24,7 @@ __all__ = ["BaseFunctions", "base_functions"]
 
 Array = NDArray[np.float64]
 _MOTION = ("q", "dq", "ddq")
-_REMEMBERED: OrderedDict[tuple[str, str], BaseFunctions] = OrderedDict()
+_REMEMBERED: OrderedDict[tuple[str, str, bytes], BaseFunctions] = OrderedDict()
 _LOCK = Lock()
 _MOST = 16  # robots; sign widths that are tried are robots of their own
 
@@ -106,7 +107,8 @@ class BaseFunctions:
 
 def base_functions(robot: Robot, base: BaseMap) -> BaseFunctions:
     """Return the functions of a robot and its base parameters; the latest are remembered."""
-    key = (robot.structure_fingerprint, base.fingerprint)
+    loads = robot.values.tobytes() if has_load(robot) else b""  # regressors read them
+    key = (robot.structure_fingerprint, base.fingerprint, loads)
     with _LOCK:
         found = _REMEMBERED.pop(key, None)
         if found is None:

@@ -15,7 +15,7 @@ from minidyn.errors import MinidynError, UnknownName
 from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.friction import with_best_sign_width
+from minidyn.identification.friction import AUTO, choose_friction, prior_for, starting_model
 from minidyn.identification.methods import ACCELERATION_FREE, METHODS
 from minidyn.identification.on_disk import ready_on_disk
 from minidyn.identification.samples import counted
@@ -54,7 +54,8 @@ def identify(
         recording: Raw (q and tau; it is prepared) or prepared (with dq and ddq); a lazy one is read piece by piece.
         method: "ols", "wls" (each joint weighted by its own noise) or "irls" (outliers count less).
         base: Base parameters to estimate; None: found exactly.
-        friction: Friction terms to identify; None: the robot's own.
+        friction: Drive terms to identify, names of minidyn.model.drives.TERMS; "auto": viscous, Coulomb, offset, and
+            those that predict better what was held out (docs/friction.md); None: the robot's own.
         prior: Standard parameters (p,) that the physical model stays near; None: the robot's own, with a weight chosen
             by cross-validation over time blocks, zero allowed; False: none.
         consistent: Whether to make the model physically possible.
@@ -71,7 +72,9 @@ def identify(
     """
     if method not in METHODS:
         raise UnknownName("method", method, tuple(METHODS))
-    model = robot if friction is None and rotor_inertia is None else robot.with_drives(rotor_inertia, friction)
+    if base is not None and isinstance(friction, str) and friction == AUTO:
+        raise MinidynError('base: with friction="auto" the parameters are chosen from the data; leave base out')
+    model = starting_model(robot, friction, rotor_inertia, sign_width)
     notices: list[str] = []
     progress = counted(progress)
     needs_ddq = method not in ACCELERATION_FREE
@@ -87,12 +90,13 @@ def identify(
             f"{2 * chosen.rank // model.n + 1}, better a hundred times as many"
         )
     settings: dict[str, Any] = {"method": method, "samples": len(ready)}
-    if sign_width is not None:
-        model = model.with_drives(sign_width=sign_width)
-    else:
-        model = with_best_sign_width(model, chosen, ready, settings)
-    chosen = replace(chosen, robot=model)  # how sharply friction turns round does not change what can be identified
-    found = METHODS[method](model, chosen, ready, Options(threads, progress, controller))
+    choice = choose_friction(model, chosen, ready, friction, widths=sign_width is None)
+    prior = prior_for(prior, (robot, model), choice.robot)
+    model, chosen = choice.robot, choice.base
+    settings |= choice.settings
+    notices += choice.notices
+    options = Options(threads, progress, controller)
+    found = choice.fit(lambda fitted: METHODS[method](fitted, chosen, ready, options))
     notices += [*found.notices, *_excitation(chosen, found)]
     settings |= found.settings
     beta, parameters = found.beta, _lifted(chosen, found.beta, model)

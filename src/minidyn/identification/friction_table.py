@@ -1,0 +1,265 @@
+"""Many friction models judged from one table: products of all columns that any of them has, block by block of time.
+
+A model is a choice among columns. Least squares on any choice, and its error on a block of time that was held out, need
+only the products of the columns over the blocks, so that a model costs milliseconds once the table is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from minidyn.blas import single_thread
+from minidyn.dynamics.coordinates import coordinates
+from minidyn.dynamics.drive_loads import loads_of_motion
+from minidyn.dynamics.drives import RealShapes, drive_columns
+from minidyn.dynamics.functions import regressor
+from minidyn.model.drives import FRICTION, NON_NEGATIVE, ROTOR
+from minidyn.model.robot import Robot
+
+__all__ = ["BLOCKS", "FrictionModel", "FrictionTable", "Judged", "Motion", "friction_table"]
+
+Array = NDArray[np.float64]
+Key = tuple[str, int, int]
+"""Name of a parameter ("Fc2"), number of the sign width, number of the Stribeck speed; 0 where it does not matter."""
+
+BLOCKS = 10
+"""Blocks of time, each held out in turn."""
+
+_TURNING = ("coulomb", "stribeck", "sqrt", "quadratic", "asymmetric", "load", "own_coulomb")  # depend on the sign width
+_ROUNDING = 1e-11
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Samples of a recording, in the order of time: q, dq, ddq, tau, each (N, n)."""
+
+    q: Array
+    dq: Array
+    ddq: Array
+    tau: Array
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+
+@dataclass(frozen=True)
+class FrictionModel:
+    """A choice among the columns of a table.
+
+    Attributes:
+        terms: Names of drive terms.
+        width: Number of its sign widths in the table.
+        fall: Number of its Stribeck speeds.
+    """
+
+    terms: tuple[str, ...]
+    width: int = 0
+    fall: int = 0
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How a model predicts what was held out.
+
+    Attributes:
+        squares: Sums of squared errors (blocks, n).
+        samples: Of each block (blocks,).
+        torque_squares: Sum of squared torques of each joint (n,).
+    """
+
+    squares: Array
+    samples: Array
+    torque_squares: Array
+
+    def deviance(self, sigma: Array) -> Array:
+        """Mean squared error in variances of the noise, block by block (blocks,)."""
+        return np.asarray(np.mean(self.squares / sigma**2, axis=1) / self.samples)
+
+    @property
+    def relative_error(self) -> float:
+        """‖tau - prediction‖ / ‖tau‖ over all joints."""
+        return float(np.sqrt(np.sum(self.squares) / max(float(np.sum(self.torque_squares)), 1e-300)))
+
+
+@dataclass(frozen=True)
+class FrictionTable:
+    """Products of columns.
+
+    Attributes:
+        rigid: Names of the columns of links and rotors.
+        columns: For each joint, the columns that its torque sees: those of `rigid` first, then keys of drive terms.
+        products: For each joint (blocks, c + 1, c + 1): products of its columns and its torque.
+        samples: Of each block (blocks,).
+    """
+
+    rigid: tuple[str, ...]
+    columns: tuple[tuple[Key, ...], ...]
+    products: tuple[Array, ...]
+    samples: Array
+
+    def fit(self, model: FrictionModel, sigma: Array, held: int | None = None) -> tuple[list[Key], Array]:
+        """Return (columns, values) of the best fit; dissipative terms that would be negative are left out.
+
+        Args:
+            model: Which columns.
+            sigma: Noise of each joint (n,).
+            held: A block that is left out; None: none.
+        """
+        keys = self._keys(model)
+        place_of = {key: k for k, key in enumerate(keys)}
+        size = len(keys)
+        total = np.zeros((size + 1, size + 1))
+        for own, products, noise in zip(self.columns, self.products, sigma):
+            local = [k for k, key in enumerate(own) if key in place_of]
+            spread = [*(place_of[own[k]] for k in local), size]
+            part = products.sum(axis=0) if held is None else products.sum(axis=0) - products[held]
+            total[np.ix_(spread, spread)] += part[np.ix_([*local, -1], [*local, -1])] / noise**2
+        bounded = np.array([key[0].rstrip("0123456789") in NON_NEGATIVE and key[0] not in self.rigid for key in keys])
+        return keys, _non_negative(total[:size, :size], total[:size, size], bounded)
+
+    def judge(self, model: FrictionModel, sigma: Array) -> Judged:
+        """Fit without each block in turn and return the errors on it."""
+        squares = np.zeros((len(self.samples), len(self.products)))
+        for held in range(len(self.samples)):
+            keys, values = self.fit(model, sigma, held)
+            squares[held] = self._squares(dict(zip(keys, values)), held)
+        return Judged(squares, self.samples, self._torque_squares)
+
+    def noise(self, model: FrictionModel) -> Array:
+        """Return the noise of each joint (n,) that the model leaves, weights and noise in agreement."""
+        scale = np.sqrt(self._torque_squares / max(1.0, float(self.samples.sum())))
+        sigma = np.where(scale > 0, scale, 1.0)
+        for _ in range(4):
+            keys, values = self.fit(model, sigma)
+            known = dict(zip(keys, values))
+            left = sum(self._squares(known, block) for block in range(len(self.samples)))
+            sigma = np.maximum(np.sqrt(np.maximum(left, 0.0) / max(1.0, float(self.samples.sum()))), 1e-6 * scale)
+            sigma = np.where(sigma > 0, sigma, 1.0)
+        return sigma
+
+    @property
+    def _torque_squares(self) -> Array:
+        return np.array([float(products[:, -1, -1].sum()) for products in self.products])
+
+    def _squares(self, values: dict[Key, float], block: int) -> Array:
+        found = []
+        for own, products in zip(self.columns, self.products):
+            x = np.array([*(values.get(key, 0.0) for key in own), -1.0])
+            found.append(float(x @ products[block] @ x))
+        return np.asarray(np.maximum(found, 0.0), dtype=float)
+
+    def _keys(self, model: FrictionModel) -> list[Key]:
+        wanted = {FRICTION[term]: term for term in model.terms}
+        found: dict[Key, None] = {}
+        for own in self.columns:
+            for key in own:
+                name, width, fall = key
+                term = wanted.get(name.rstrip("0123456789"))
+                if name in self.rigid or (
+                    term is not None
+                    and (width, fall)
+                    == (
+                        model.width if term in _TURNING else 0,
+                        model.fall if term == "stribeck" else 0,
+                    )
+                ):
+                    found[key] = None
+        return list(found)
+
+
+def friction_table(
+    robot: Robot,
+    rigid: Sequence[str],
+    motion: Motion,
+    terms: Sequence[str],
+    widths: Sequence[Array],
+    falls: Sequence[Array],
+    parameters: Array | None = None,
+) -> FrictionTable:
+    """Return the table of all models with some of these terms, sign widths and Stribeck speeds.
+
+    Args:
+        robot: The robot; its drive couplings count, its friction does not.
+        rigid: Names of independent columns of links and rotors.
+        motion: The samples.
+        terms: Names of drive terms; what does not fit a joint is left out there.
+        widths: Sign widths of all joints, each (joints,).
+        falls: Stribeck speeds of all joints, each (joints,).
+        parameters: Standard parameters of the robot without friction (p,) that give the loads; None: no loads.
+    """
+    bare = robot.with_drives(friction=())
+    Y = regressor(bare, motion.q, motion.dq, motion.ddq, columns=rigid)
+    columns: list[dict[Key, Array]] = [
+        {(name, 0, 0): Y[:, row, k] for k, name in enumerate(rigid) if np.any(Y[:, row, k])} for row in range(robot.n)
+    ]
+    c = coordinates(robot, list(motion.q.T), list(motion.dq.T), list(motion.ddq.T))
+    usable = [term for term in terms if term != "load" or parameters is not None]
+    loads = None
+    if parameters is not None:
+        ten = [list(parameters[part]) for part in bare.layout.links]
+        loads = list(loads_of_motion(bare.with_drives(friction="load"), motion.q, ten).T)
+    for width, sharp in enumerate(widths):
+        for fall, speed in enumerate(falls):
+            own = _needed(usable, width, fall)
+            if not own:
+                continue
+            driven = bare.with_drives(friction=own, sign_width=sharp, stribeck_speed=speed)
+            for column in drive_columns(driven, c.dq, c.ddq, RealShapes(driven, c.q, loads)):
+                if column.symbol == ROTOR:  # among the rigid ones, or regrouped with them
+                    continue
+                name = driven.layout.names[column.index]
+                torque = [0.0] * len(robot.joints)
+                for joint, ratio in column.ratios.items():
+                    torque[joint] = ratio * column.value
+                for row, value in enumerate(c.project(torque)):
+                    if np.any(value):
+                        columns[row][name, width, fall] = np.broadcast_to(value, len(motion))
+    edges = np.linspace(0, len(motion), BLOCKS + 1).astype(int)
+    products = []
+    with single_thread():
+        for row, found in enumerate(columns):
+            A = np.stack([*found.values(), motion.tau[:, row]], axis=1)
+            products.append(np.stack([A[a:b].T @ A[a:b] for a, b in pairwise(edges)]))
+    return FrictionTable(
+        tuple(rigid), tuple(tuple(found) for found in columns), tuple(products), np.diff(edges).astype(float)
+    )
+
+
+def _needed(terms: Sequence[str], width: int, fall: int) -> list[str]:
+    """Return the terms that change with this width and Stribeck speed; all of them for the first."""
+    found = []
+    for term in terms:
+        new_width = width == 0 or term in _TURNING
+        new_fall = fall == 0 or term == "stribeck"
+        if new_width and new_fall:
+            found.append(term)
+    return found
+
+
+def _non_negative(products: Array, right: Array, bounded: NDArray[np.bool_]) -> Array:
+    """Solve products x = right; bounded unknowns that come out negative are set to zero, the most negative first."""
+    length = np.sqrt(np.maximum(np.diag(products), 0.0))
+    active = np.flatnonzero(length > _ROUNDING * length.max(initial=0.0))
+    x = np.zeros(len(right))
+    while len(active):
+        scale = length[active]
+        found = _solved(products[np.ix_(active, active)] / np.outer(scale, scale), right[active] / scale)
+        negative = np.where(bounded[active], found, 0.0)
+        if negative.min() >= 0.0:
+            x[active] = found / scale
+            break
+        active = np.delete(active, int(np.argmin(negative)))
+    return x
+
+
+def _solved(products: Array, right: Array) -> Array:
+    try:
+        return np.asarray(cho_solve(cho_factor(products + _ROUNDING * np.eye(len(right))), right))
+    except LinAlgError:
+        return np.asarray(np.linalg.lstsq(products, right, rcond=_ROUNDING)[0])
