@@ -112,16 +112,15 @@ class Browser:
         held = {"button": "left", "clickCount": 1} if kind != "mouseMoved" else {}
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, buttons=buttons, **held)
 
-    def screenshot(self, path: Path, full: bool = True) -> None:
-        """Write a picture of the page."""
-        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=full, **self._clip(full))
-        path.write_bytes(base64.b64decode(data["data"]))
-
-    def _clip(self, full: bool) -> dict[str, Any]:
-        if not full:
-            return {}
-        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        return {"clip": {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}}
+    def screenshot(self, selector: str = "html", scale: float = 1.0) -> bytes:
+        """Return a picture (PNG) of an element, also of what is not in the window."""
+        x, y, width, height = self.evaluate(
+            f"(() => {{ const r = document.querySelector({json.dumps(selector)}).getBoundingClientRect();"
+            "return [r.x + scrollX, r.y + scrollY, r.width, r.height]; })()"
+        )
+        clip = {"x": x, "y": y, "width": width, "height": height, "scale": scale}
+        data = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        return base64.b64decode(data["data"])
 
     def pdf(self) -> bytes:
         """Return the page as it is printed."""

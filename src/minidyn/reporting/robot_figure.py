@@ -16,16 +16,21 @@ __all__ = ["body_figure", "robot_figure", "scene_data", "subtree"]
 
 Array = NDArray[np.float64]
 
-_SIZE = 460.0
+_SIZE = 460.0  # width of the figure, pixels
+_HEIGHT = 0.86  # of the width
+LOWEST, HIGHEST = -0.2, 1.2  # rad: how far the eye goes up and down
 
 
 def scene_data(scene: Scene) -> dict[str, Any]:
-    """Return what the script turns: points in thousandths, and where the eye is."""
+    """Return what the script turns: points in ten-thousandths, the scale, and where the eye is."""
     return {
-        "points": [[round(1000 * float(x)) for x in point] for point in scene.points],
+        "points": [[round(10000 * float(x)) for x in point] for point in scene.points],
         "turn": TURN,
         "tilt": TILT,
+        "lowest": LOWEST,
+        "highest": HIGHEST,
         "size": _SIZE,
+        "scale": _scale(np.array(scene.points), _SIZE),
     }
 
 
@@ -36,8 +41,7 @@ def robot_figure(scene: Scene, marked: dict[int, str]) -> Html:
         scene: The robot in space.
         marked: For joints (by index) with a name of their own, "r" or "s".
     """
-    seen = view(np.array(scene.points), TURN, TILT)
-    x, y, depth = _on_paper(seen, _SIZE)
+    x, y, depth = _on_paper(np.array(scene.points), _SIZE)
     marks = [_drawn(shape, x, y, extra="") for shape in _back_to_front(scene, depth)]
     for index, joint in enumerate(scene.robot.joints):
         if joint.kind == "fixed":
@@ -61,7 +65,7 @@ def robot_figure(scene: Scene, marked: dict[int, str]) -> Html:
     told = "; ".join(f"joint {index + 1} is {role}" for index, role in marked.items())
     return tag(
         "figure",
-        picture(_SIZE, _SIZE * 0.86, marks, f"Stick figure of the robot with its joints {names}. {told}", "robot"),
+        picture(_SIZE, _SIZE * _HEIGHT, marks, f"Stick figure of the robot with its joints {names}. {told}", "robot"),
         tag(
             "figcaption",
             "Rings turn, boxes slide; each thin line is the axis of a joint. ",
@@ -73,8 +77,7 @@ def robot_figure(scene: Scene, marked: dict[int, str]) -> Html:
 
 def body_figure(scene: Scene, index: int, size: float = 150.0) -> Html:
     """Return a small figure in which the composite body of a joint stands out: all that the joint carries."""
-    seen = view(np.array(scene.points), TURN, TILT)
-    x, y, depth = _on_paper(seen, size)
+    x, y, depth = _on_paper(np.array(scene.points), size)
     carried = subtree(scene, index)
     marks = []
     for shape in _back_to_front(scene, depth):
@@ -85,7 +88,7 @@ def body_figure(scene: Scene, index: int, size: float = 150.0) -> Html:
         inside = shape.body in carried and shape.kind != "axis"
         marks.append(_drawn(shape, x, y, extra=" inside" if inside else " outside", turning=False))
     joint = scene.robot.joints[index]
-    return picture(size, 0.86 * size, marks, f"Composite body of joint {short(joint.name)}", "robot small")
+    return picture(size, _HEIGHT * size, marks, f"Composite body of joint {short(joint.name)}", "robot small")
 
 
 def subtree(scene: Scene, index: int) -> frozenset[int]:
@@ -97,9 +100,28 @@ def subtree(scene: Scene, index: int) -> frozenset[int]:
     return frozenset(found)
 
 
-def _on_paper(seen: Array, size: float) -> tuple[Array, Array, Array]:
-    scale = 0.53 * size
-    return size / 2 + scale * seen[:, 0], 0.43 * size - scale * seen[:, 1], seen[:, 2]
+def _scale(points: Array, size: float) -> float:
+    """Pixels per unit with which the robot stays in the picture from wherever it is looked at."""
+    spans = [
+        np.ptp(view(points, turn, tilt)[:, :2], axis=0)
+        for turn in np.linspace(0.0, np.pi, 13)
+        for tilt in (LOWEST, TILT, HIGHEST)
+    ]
+    across, up = np.max(spans, axis=0)
+    margin = 0.07 * size
+    return float(min((size - 2 * margin) / across, (_HEIGHT * size - 2 * margin) / up))
+
+
+def _on_paper(points: Array, size: float) -> tuple[Array, Array, Array]:
+    """Return where points are at first: x to the right, y down, pixels; and how near they are."""
+    seen = view(points, TURN, TILT)
+    middle = (seen.max(axis=0) + seen.min(axis=0)) / 2
+    scale = _scale(points, size)
+    return (
+        size / 2 + scale * (seen[:, 0] - middle[0]),
+        _HEIGHT * size / 2 - scale * (seen[:, 1] - middle[1]),
+        seen[:, 2],
+    )
 
 
 def _back_to_front(scene: Scene, depth: Array) -> Sequence[Shape]:

@@ -35,16 +35,17 @@
   // ---------------------------------------------------------------- the robot can be turned
   const robot = document.querySelector(".turnable svg");
   if (robot) {
-    const points = data.robot.points.map((p) => p.map((x) => x / 1000));
-    const size = data.robot.size;
+    const points = data.robot.points.map((p) => p.map((x) => x / 10000));
+    const { size, scale, lowest, highest } = data.robot;
     let { turn, tilt } = data.robot;
     const place = () => {
       const c = Math.cos(turn), s = Math.sin(turn), ct = Math.cos(tilt), st = Math.sin(tilt);
-      const seen = points.map(([x, y, z]) => [
-        size / 2 + 0.53 * size * (-s * x + c * y),
-        0.43 * size - 0.53 * size * (-st * c * x - st * s * y + ct * z),
-      ]);
-      const at = (k) => seen[k].map((v) => v.toFixed(1)).join(",");
+      const seen = points.map(([x, y, z]) => [-s * x + c * y, -st * c * x - st * s * y + ct * z]);
+      const middle = [0, 1].map((k) => (Math.max(...seen.map((p) => p[k])) + Math.min(...seen.map((p) => p[k]))) / 2);
+      const at = (k) => [
+        (size / 2 + scale * (seen[k][0] - middle[0])).toFixed(1),
+        (0.43 * size - scale * (seen[k][1] - middle[1])).toFixed(1),
+      ].join(",");
       robot.querySelectorAll("[data-points]").forEach((e) => {
         e.setAttribute("points", e.dataset.points.split(" ").map(at).join(" "));
       });
@@ -52,7 +53,7 @@
     };
     const move = (a, b) => {
       turn += a;
-      tilt = Math.max(-1.4, Math.min(1.5, tilt + b));
+      tilt = Math.max(lowest, Math.min(highest, tilt + b));
       place();
     };
     robot.tabIndex = 0;
