@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from minidyn.experiment.simulate import Payload as Payload
     from minidyn.experiment.simulate import simulate as simulate
     from minidyn.experiment.simulate import simulate_batch as simulate_batch
+    from minidyn.identification.cross_validate import CrossValidation as CrossValidation
+    from minidyn.identification.cross_validate import cross_validate as cross_validate
     from minidyn.identification.estimate import Estimate as Estimate
     from minidyn.identification.estimate import load_estimate as load_estimate
     from minidyn.identification.identify import identify as identify
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from minidyn.identification.validate import validate as validate
     from minidyn.model.load import load as load
     from minidyn.model.load import robots as robots
+    from minidyn.model.load.mjcf_update import update_mjcf as update_mjcf
     from minidyn.model.load.urdf_update import update_urdf as update_urdf
     from minidyn.model.robot import Robot as Robot
     from minidyn.model.save import save as save
@@ -74,6 +77,7 @@ _WHERE = {
     "robots": "model.load:robots",
     "save": "model.save:save",
     "update_urdf": "model.load.urdf_update:update_urdf",
+    "update_mjcf": "model.load.mjcf_update:update_mjcf",
     # reduce
     "base_parameters": "base.base_parameters:base_parameters",
     "BaseMap": "base.base_map:BaseMap",
@@ -98,6 +102,8 @@ _WHERE = {
     "load_estimate": "identification.estimate:load_estimate",
     "validate": "identification.validate:validate",
     "Validation": "identification.validate:Validation",
+    "cross_validate": "identification.cross_validate:cross_validate",
+    "CrossValidation": "identification.cross_validate:CrossValidation",
     # whole jobs
     "run_study": "study:run_study",
     "StudyResult": "study:StudyResult",

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
-from numpy.typing import NDArray
-
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.prepare import prepare
@@ -15,17 +10,10 @@ from minidyn.experiment.spool import spooled
 from minidyn.identification.samples import Progress
 from minidyn.model.robot import Robot
 
-if TYPE_CHECKING:
-    from minidyn.identification.estimate import Estimate
-    from minidyn.identification.validate import Validation
+__all__ = ["STREAMED", "in_robot_order", "ready_on_disk"]
 
-__all__ = ["STREAMED", "ready_on_disk", "validate_on_disk"]
-
-Array = NDArray[np.float64]
 STREAMED = frozenset({"ols", "wls", "irls"})
 """The methods that read a recording piece by piece; others take it into memory."""
-
-_SHOWN = 100_000  # samples of a validation that are kept to be looked at
 
 
 def ready_on_disk(
@@ -63,46 +51,3 @@ def in_robot_order(robot: Robot, recording: LazyRecording) -> LazyRecording:
     if wrong:  # some names fit, so the others are mistakes
         raise UnknownName(f"joint of robot {robot.name!r} in the recording:", wrong[0], robot.joint_names)
     return recording.reordered(robot.joint_names)
-
-
-def validate_on_disk(estimate: Estimate, recording: LazyRecording) -> Validation:
-    """Return the errors of an estimate over all samples of a lazy recording; of the series some samples are kept."""
-    from minidyn.identification.validate import Validation
-
-    ordered = in_robot_order(estimate.robot, recording)
-    if "tau" not in ordered.signals:
-        raise MinidynError("validation needs measured torques; the recording has none")
-    if "dq" not in ordered.signals or "ddq" not in ordered.signals:
-        ordered = prepare(estimate.robot, ordered)
-    n, every = ordered.n, -(-len(ordered) // _SHOWN)
-    count, before = 0, np.zeros((0, n))
-    power, torque, echo = np.zeros(n), np.zeros(n), np.zeros(n)
-    shown: list[tuple[Array, Array, Array]] = []
-    for tile in ordered.tiles(1 << 15):
-        measured = np.asarray(tile.telemetry.get("tau_raw", tile.tau), dtype=float)
-        predicted = estimate.predict(tile)
-        residual = measured - predicted
-        power += np.einsum("ij,ij->j", residual, residual)
-        torque += np.einsum("ij,ij->j", measured, measured)
-        chained = np.concatenate([before, residual])
-        echo += np.einsum("ij,ij->j", chained[1:], chained[:-1])
-        before = residual[-1:]
-        kept = slice(-count % every, None, every)
-        shown.append((tile.t[kept], measured[kept], predicted[kept]))
-        count += len(tile)
-    if not count:
-        raise MinidynError("validation needs samples; the recording has none")
-    per_joint = {
-        name: {
-            "rmse": float(np.sqrt(power[k] / count)),
-            "relative_error": float(np.sqrt(power[k]) / max(float(np.sqrt(torque[k])), 1e-300)),
-            "whiteness": float(echo[k] / power[k]) ** 2 if power[k] > 0 else 0.0,
-        }
-        for k, name in enumerate(ordered.joint_names)
-    }
-    return Validation(
-        float(np.sqrt(power.sum()) / max(float(np.sqrt(torque.sum())), 1e-300)),
-        float(np.sqrt(power.sum() / (count * n))),
-        per_joint,
-        *(np.concatenate(parts) for parts in zip(*shown)),
-    )

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.errors import MinidynError
+from minidyn.dynamics.functions import inverse_dynamics
+from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
 from minidyn.identification.estimate import Estimate
+from minidyn.identification.residuals import Residuals, whiteness_words
+from minidyn.model.robot import Robot
 
-__all__ = ["Validation", "validate"]
+__all__ = ["Validation", "percent", "pieces", "prepared_for", "validate"]
 
 Array = NDArray[np.float64]
+_SHOWN = 100_000  # samples that are kept for pictures of a recording that stays on disk
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,11 +31,23 @@ class Validation:
     Attributes:
         relative_error: ‖tau - prediction‖ / ‖tau‖ over all joints and samples, raw measured torque.
         rmse: Root of the mean squared error over all joints and samples, N m or N.
-        per_joint: {joint: {"rmse", "relative_error", "whiteness"}}; whiteness is the share of residual power that the
-            previous sample predicts (0: white noise).
-        t: Times (N,).
+        per_joint: For each joint a dict of numbers, NaN where not known:
+            "rmse", "relative_error": as above, of the joint alone;
+            "bias": mean of measured minus predicted;
+            "filtered_relative_error": on torque low-passed as for the fit;
+            "prior_relative_error": of the robot as it was described before, on raw torque;
+            "whiteness": share of residual power that the previous sample predicts (0: white noise);
+            "ljung_box": probability that white noise shows such autocorrelations;
+            "autocorrelations_outside": share of the first 20 that white noise would hardly show.
+        t: Times (N,); of a recording that stays on disk some samples are kept, evenly spread.
         measured: Raw measured torques (N, n).
         predicted: The model's torques (N, n).
+        samples: Number of samples behind the errors.
+        filtered_relative_error: Second figure: on torque low-passed as for the fit, without the noise that no model
+            can predict; NaN where the recording came prepared without its raw torque.
+        prior_relative_error: What the robot's own description reaches on the same raw torque, drive terms that it
+            does not have counted as zero; NaN where its inertia is unknown.
+        notices: What a reader should know.
     """
 
     relative_error: float
@@ -37,49 +56,198 @@ class Validation:
     t: Array
     measured: Array
     predicted: Array
+    samples: int = 0
+    filtered_relative_error: float = math.nan
+    prior_relative_error: float = math.nan
+    notices: tuple[str, ...] = field(default=())
 
     @property
     def residual(self) -> Array:
         """Measured minus predicted (N, n)."""
         return np.asarray(self.measured - self.predicted, dtype=float)
 
+    @property
+    def whiteness(self) -> dict[str, str]:
+        """For each joint, in words, whether its residual is more than noise."""
+        return {
+            name: whiteness_words(entry["ljung_box"], entry["whiteness"], entry["autocorrelations_outside"])
+            for name, entry in self.per_joint.items()
+        }
+
+    def table(self) -> str:
+        """Return a Markdown table of the errors, joint by joint."""
+        lines = [
+            "| joint | error | low-passed | description | rms | bias | residual |",
+            "|---|---:|---:|---:|---:|---:|---|",
+        ]
+        for name, entry in self.per_joint.items():
+            shown = name.replace("|", "\\|").replace("\n", " ")
+            errors = (entry["relative_error"], entry["filtered_relative_error"], entry["prior_relative_error"])
+            cells = " | ".join(percent(value) for value in errors)
+            lines.append(f"| {shown} | {cells} | {entry['rmse']:.4g} | {entry['bias']:+.3g} | {self.whiteness[name]} |")
+        every = (self.relative_error, self.filtered_relative_error, self.prior_relative_error)
+        lines.append(f"| all | {' | '.join(percent(value) for value in every)} | {self.rmse:.4g} | | |")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the errors as plain values, without the samples."""
+        return {
+            "relative_error": self.relative_error,
+            "rmse": self.rmse,
+            "filtered_relative_error": self.filtered_relative_error,
+            "prior_relative_error": self.prior_relative_error,
+            "samples": self.samples,
+            "joints": {
+                name: {**entry, "residual": words}
+                for (name, entry), words in zip(self.per_joint.items(), self.whiteness.values())
+            },
+            "notices": list(self.notices),
+        }
+
     def __repr__(self) -> str:
         return f"Validation(relative error {100 * self.relative_error:.3g} %, rmse {self.rmse:.4g})"
 
 
+def percent(value: float) -> str:
+    """Return a share as people read it, "-" where it is not known."""
+    return f"{100 * value:.3g} %" if math.isfinite(value) else "-"
+
+
 def validate(estimate: Estimate, recording: Recording | LazyRecording) -> Validation:
-    """Return the errors of an estimate on a recording, raw or prepared.
+    """Return the errors of an estimate on a recording, raw or prepared, in memory or on disk.
 
-    A raw recording is prepared as for identification, but for its torque, which stays as measured. A lazy one is read
-    piece by piece: errors are those of all samples, the series are thinned to at most 100,000.
+    A raw recording is prepared as it was for the fit, but for its torque: errors are those against raw measured torque,
+    never divided by torque limits. A recording on disk is read once, piece by piece.
+
+    Raises:
+        MinidynError: It has no torques, or they are not numbers.
+        UnknownName: It is of another robot's joints.
     """
-    if isinstance(recording, LazyRecording):
-        from minidyn.identification.on_disk import validate_on_disk
-
-        return validate_on_disk(estimate, recording)
-    if recording.tau is None:
-        raise MinidynError("validation needs measured torques; the recording has none")
-    prepared = recording
-    if recording.dq is None or recording.ddq is None:
-        from minidyn.experiment.prepare import prepare
-
-        prepared = prepare(estimate.robot, recording)
-    measured = np.asarray(prepared.telemetry.get("tau_raw", prepared.tau), dtype=float)
-    predicted = estimate.predict(prepared)
-    residual = measured - predicted
-    per_joint = {}
-    for name, series, torque in zip(prepared.joint_names, residual.T, measured.T):
-        power = float(series @ series)
-        per_joint[name] = {
-            "rmse": float(np.sqrt(np.mean(series**2))),
-            "relative_error": float(np.linalg.norm(series) / max(float(np.linalg.norm(torque)), 1e-300)),
-            "whiteness": float((series[1:] @ series[:-1]) / power) ** 2 if power > 0 else 0.0,
-        }
+    ready = prepared_for(estimate.robot, recording, estimate.settings.get("preparation"))
+    described = _described(estimate)
+    raw, filtered, prior = (Residuals(estimate.robot.n) for _ in range(3))
+    every = 1 if isinstance(ready, Recording) else -(-len(ready) // _SHOWN)
+    kept: list[tuple[Array, Array, Array]] = []
+    for piece, first in pieces(ready):
+        measured = np.asarray(piece.telemetry.get("tau_raw", piece.tau), dtype=float)
+        _require_numbers(measured, piece)
+        predicted = estimate.predict(piece)
+        if first:
+            raw.new_run()
+        raw.add(measured - predicted, measured)
+        if "tau_raw" in piece.telemetry:
+            smooth = np.asarray(piece.tau, dtype=float)
+            filtered.add(smooth - predicted, smooth)
+        if described is not None and piece.dq is not None and piece.ddq is not None:
+            prior.add(measured - inverse_dynamics(described, piece.q, piece.dq, piece.ddq), measured)
+        some = slice(-(raw.samples - len(measured)) % every, None, every)  # evenly spread over all pieces
+        kept.append((np.asarray(piece.t)[some], measured[some], predicted[some]))
+    if not raw.samples:
+        raise MinidynError("validation needs samples; the recording has none")
+    notices = tuple(ready.notices)
+    if every > 1:
+        notices += (f"one sample in {every} is kept for pictures; the errors are those of all {raw.samples}",)
+    t, measured, predicted = (np.concatenate(parts) for parts in zip(*kept))
     return Validation(
-        float(np.linalg.norm(residual) / max(float(np.linalg.norm(measured)), 1e-300)),
-        float(np.sqrt(np.mean(residual**2))),
-        per_joint,
-        np.asarray(prepared.t),
+        raw.overall,
+        float(np.sqrt(raw.squares.sum() / (raw.samples * estimate.robot.n))),
+        _per_joint(ready.joint_names, raw, filtered, prior),
+        t,
         measured,
         predicted,
+        raw.samples,
+        filtered.overall if filtered.samples else math.nan,
+        prior.overall if prior.samples else math.nan,
+        notices,
+    )
+
+
+def _per_joint(
+    names: tuple[str, ...], raw: Residuals, filtered: Residuals, prior: Residuals
+) -> dict[str, dict[str, float]]:
+    unknown = np.full(len(names), math.nan)
+    columns = {
+        "rmse": raw.rmse,
+        "relative_error": raw.relative,
+        "bias": raw.bias,
+        "filtered_relative_error": filtered.relative if filtered.samples else unknown,
+        "prior_relative_error": prior.relative if prior.samples else unknown,
+        "whiteness": np.clip(raw.autocorrelation[0], -1, 1) ** 2,
+        "ljung_box": raw.ljung_box,
+        "autocorrelations_outside": raw.outside,
+    }
+    return {name: {key: float(values[k]) for key, values in columns.items()} for k, name in enumerate(names)}
+
+
+def prepared_for(
+    robot: Robot, recording: Recording | LazyRecording, preparation: Any = None
+) -> Recording | LazyRecording:
+    """Return a recording with dq, ddq and tau for this robot: itself, or prepared by default settings.
+
+    Args:
+        robot: The robot.
+        recording: Raw or prepared.
+        preparation: `info` of an earlier preparation, whose cut-off is used where the sample rate allows.
+
+    Raises:
+        MinidynError: No torques.
+        UnknownName: Joints of another robot.
+    """
+    if isinstance(recording, LazyRecording):
+        from minidyn.identification.on_disk import in_robot_order
+
+        recording = in_robot_order(robot, recording)
+        has = set(recording.signals)
+    else:
+        from minidyn.identification.identify import in_joint_order
+
+        recording = in_joint_order(robot, recording)
+        has = {name for name in ("q", "dq", "ddq", "tau") if getattr(recording, name) is not None}
+    if "tau" not in has:
+        raise MinidynError("validation needs measured torques; the recording has none")
+    if {"dq", "ddq"} <= has:
+        return recording
+    from minidyn.experiment.prepare import prepare
+
+    if isinstance(recording, LazyRecording):
+        return prepare(robot, recording)
+    known: Mapping[str, Any] = preparation if isinstance(preparation, Mapping) else {}
+    cutoff, rate = known.get("cutoff"), known.get("rate")
+    step = float(np.median(np.diff(recording.t))) if len(recording) > 1 else 0.0
+    same_rate = bool(cutoff and rate and abs(step * float(rate) - 1) < 0.1)
+    return prepare(robot, recording, float(cutoff) if cutoff and same_rate else None)
+
+
+def pieces(recording: Recording | LazyRecording) -> Iterator[tuple[Recording, bool]]:
+    """Yield (piece, whether a run begins) of a recording in order."""
+    for run in recording.runs:
+        if isinstance(run, Recording):
+            yield run, True
+            continue
+        for number, tile in enumerate(run.tiles(1 << 15)):
+            yield tile, number == 0
+
+
+def _described(estimate: Estimate) -> Robot | None:
+    """Return the robot as its description had it, missing drive terms zero; None where its inertia is unknown."""
+    robot = estimate.base.robot
+    drives = [column.index for columns in robot.layout.drives for column in columns]
+    values = robot.values.copy()
+    values[drives] = np.nan_to_num(values[drives])
+    described = replace(robot, values=values)
+    still = np.zeros(robot.n)
+    try:
+        inverse_dynamics(described, still, still, still)
+    except (UnknownParameters, MinidynError):
+        return None
+    return described
+
+
+def _require_numbers(measured: Array, piece: Recording) -> None:
+    if np.isfinite(measured).all():
+        return
+    sample, joint = (int(k) for k in np.argwhere(~np.isfinite(measured))[0])
+    raise UnknownParameters(
+        f"torque of joint {piece.joint_names[joint]!r} is not a number at t = {piece.t[sample]:.6g} s; cut the samples "
+        "out (recording[a:b]) or mend the log"
     )

@@ -36,7 +36,9 @@ _ADJUSTS = {"balanceinertia": "false", "boundmass": "0", "boundinertia": "0", "s
 _SAME = 1e-12
 
 
-def update_mjcf(robot: Robot, source: Path, path: Path, *, exact: Robot | None = None) -> None:
+def update_mjcf(
+    robot: Robot, source: str | os.PathLike[str], path: str | os.PathLike[str], *, exact: Robot | None = None
+) -> None:
     """Write the robot's inertia, rotor inertia and friction into the text of an MJCF file.
 
     What MJCF cannot say goes into a side file beside the result.

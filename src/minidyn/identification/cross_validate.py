@@ -1,0 +1,161 @@
+"""Errors to expect on new motion, from one recording: each stretch of time is predicted by a fit to the others."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.base.base_parameters import base_parameters
+from minidyn.errors import MinidynError, ShapeError
+from minidyn.experiment.lazy import LazyRecording
+from minidyn.experiment.recording import Recording, concatenate
+from minidyn.identification.identify import identify
+from minidyn.identification.validate import Validation, percent, prepared_for, validate
+from minidyn.model.robot import Robot
+
+__all__ = ["CrossValidation", "cross_validate"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class CrossValidation:
+    """Errors on stretches of time that were left out of the fit, one after the other.
+
+    Attributes:
+        folds: For each stretch, the errors of the model fitted to the others.
+        fits: For each stretch, the errors of that model on the samples it was fitted to.
+        spans: (first, last) time of each stretch, s.
+    """
+
+    folds: tuple[Validation, ...]
+    fits: tuple[Validation, ...]
+    spans: tuple[tuple[float, float], ...]
+
+    @property
+    def errors(self) -> Array:
+        """Relative error of each stretch (folds,)."""
+        return np.array([fold.relative_error for fold in self.folds])
+
+    @property
+    def relative_error(self) -> float:
+        """Mean of the stretches' relative errors: what to expect on new motion of the same kind."""
+        return float(np.mean(self.errors))
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of the stretches' relative errors."""
+        return float(np.std(self.errors, ddof=1)) if len(self.folds) > 1 else math.nan
+
+    @property
+    def rmse(self) -> float:
+        """Root of the mean squared error over all stretches, N m or N."""
+        weights = np.array([fold.samples for fold in self.folds], dtype=float)
+        return float(np.sqrt(np.average([fold.rmse**2 for fold in self.folds], weights=weights)))
+
+    @property
+    def per_joint(self) -> dict[str, dict[str, float]]:
+        """For each joint, the mean over the stretches of "relative_error", "rmse" and "bias"."""
+        names = self.folds[0].per_joint
+        return {
+            name: {
+                key: float(np.mean([fold.per_joint[name][key] for fold in self.folds]))
+                for key in ("relative_error", "rmse", "bias")
+            }
+            for name in names
+        }
+
+    def table(self) -> str:
+        """Return a Markdown table of the stretches and their mean."""
+        lines = ["| stretch | time, s | left out | fitted | description |", "|---|---|---:|---:|---:|"]
+        for number, (fold, fit, (begin, end)) in enumerate(zip(self.folds, self.fits, self.spans), 1):
+            errors = (fold.relative_error, fit.relative_error, fold.prior_relative_error)
+            cells = " | ".join(percent(value) for value in errors)
+            lines.append(f"| {number} | {begin:.4g} to {end:.4g} | {cells} |")
+        fitted = float(np.mean([fit.relative_error for fit in self.fits]))
+        lines.append(f"| mean | | {percent(self.relative_error)} | {percent(fitted)} | |")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        error = f"{percent(self.relative_error)} ± {percent(self.spread)}"
+        return f"CrossValidation({len(self.folds)} stretches, error {error})"
+
+
+def cross_validate(
+    robot: Robot, recording: Recording | LazyRecording, folds: int = 5, **options: Any
+) -> CrossValidation:
+    """Fit a model to all stretches of a recording but one and test it on that one, for each stretch.
+
+    What is left out is a stretch of time, not scattered samples: neighbours repeat each other and would make any model
+    look good. A raw recording is prepared once; samples nearer to the stretch than the filter reaches are not fitted.
+
+    Args:
+        robot: The robot.
+        recording: Raw or prepared, in memory or on disk.
+        folds: Number of stretches of equal length.
+        **options: Of :func:`minidyn.identify`: method, friction, prior, consistent, ...
+
+    Raises:
+        ShapeError: Fewer than two stretches, or more than samples.
+        MinidynError: The rest does not determine the model without some stretch; the message names it.
+    """
+    if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= max(2, len(recording) // 2):
+        raise ShapeError(f"folds: expected a whole number from 2 to half the samples, got {folds!r}")
+    drives = {key: options.pop(key) for key in ("rotor_inertia", "friction") if key in options}
+    model = robot.with_drives(**drives) if drives else robot
+    ready = prepared_for(model, recording)
+    if options.get("base") is None:
+        options["base"] = base_parameters(model)
+    reach = _reach(ready)
+    tested, fitted, spans = [], [], []
+    edges = np.linspace(0, len(ready), folds + 1).astype(int)
+    for number, (begin, end) in enumerate(pairwise(edges.tolist()), 1):
+        held = ready[begin:end]
+        rest = _joined([ready[: max(0, begin - reach)], ready[min(len(ready), end + reach) :]])
+        span = _span(held)
+        try:
+            estimate = identify(model, rest, **options)
+        except MinidynError as error:
+            where = f"without stretch {number} of {folds} (t = {span[0]:.4g} to {span[1]:.4g} s)"
+            raise MinidynError(f"{where}: {error}") from None
+        tested.append(validate(estimate, held))
+        fitted.append(validate(estimate, rest))
+        spans.append(span)
+    return CrossValidation(tuple(tested), tuple(fitted), tuple(spans))
+
+
+def _reach(ready: Recording | LazyRecording) -> int:
+    """Return how many samples the low-pass smears a torque over: one period of its cut-off."""
+    if not isinstance(ready, Recording):
+        return 100
+    cutoff, rate, every = (ready.info.get(key) for key in ("cutoff", "rate", "decimate"))
+    if not (isinstance(cutoff, float) and isinstance(rate, float) and isinstance(every, int)):
+        return 0
+    return math.ceil(rate / every / cutoff)
+
+
+def _joined(parts: list[Any]) -> Any:
+    kept = [part for part in parts if len(part)]
+    if not kept:
+        raise MinidynError("cross-validation: nothing is left to fit; the recording is too short")
+    if isinstance(kept[0], Recording):
+        return concatenate(kept)
+    first = kept[0]
+    return LazyRecording(
+        first.joint_names, first.signals, first.notices, tuple(part for one in kept for part in one.parts)
+    )
+
+
+def _span(held: Recording | LazyRecording) -> tuple[float, float]:
+    if isinstance(held, Recording):
+        return float(held.t[0]), float(held.t[-1])
+    begin, end = math.nan, math.nan
+    for tile in held.tiles():
+        begin = float(tile.t[0]) if math.isnan(begin) else begin
+        end = float(tile.t[-1])
+    return begin, end
