@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.functions import base_regressor
-from minidyn.errors import MinidynError
 from minidyn.experiment.filtered import filtered_regressor
 from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
-from minidyn.experiment.signals import choose_cutoff
 from minidyn.identification.linear_system import FOLDS, Piece, fit_system, signals_of
+from minidyn.identification.smooth_states import motion_band
 from minidyn.identification.solution import Options, Solution
 from minidyn.model.robot import Robot
 
@@ -36,10 +35,7 @@ _TIMES_BAND = 6.0  # the cut-off over the band of the motion: windows short enou
 
 
 def acceleration_free(form: str, robot: Robot, base: BaseMap, recording: AnyRecording, options: Options) -> Solution:
-    """Estimate base parameters by one of the forms "filtered", "momentum", "energy".
-
-    Implements: LuMeng1993 eq. (47)-(48); Gautier1991 eq. (9)-(12) for energy.
-    """
+    """Estimate base parameters by one of the forms "filtered", "momentum", "energy" of `filtered_regressor`."""
     cutoff = _cutoff(recording)
     found = fit_system(base, partial(_pieces, form, robot, base, recording, cutoff))
     if options.progress is not None:
@@ -59,13 +55,9 @@ def acceleration_free(form: str, robot: Robot, base: BaseMap, recording: AnyReco
 
 def _cutoff(recording: AnyRecording) -> float:
     """Return the cut-off, Hz: several times the band of the motion, within what the samples allow."""
-    seen = recording.runs if isinstance(recording, Recording) else islice(recording.tiles(16 * _PIECE), 1)
-    runs = [run for run in seen if len(run) >= 20]
-    if not runs:
-        raise MinidynError("no run has 20 samples in a row: too few to see how fast the motion is")
-    rates = [1.0 / float(np.median(np.diff(run.t))) for run in runs]
-    band = choose_cutoff([run.q for run in runs], rates)
-    return float(min(_TIMES_BAND * band.motion, 0.1 * min(rates))) if band.motion > 0 else 0.1 * min(rates)
+    seen = recording if isinstance(recording, Recording) else next(iter(recording.tiles(16 * _PIECE)))
+    band, rate = motion_band(seen)
+    return min(_TIMES_BAND * band, 0.1 * rate) if band > 0 else 0.1 * rate
 
 
 def _stretches(recording: AnyRecording) -> Iterator[tuple[Recording, float]]:

@@ -22,11 +22,14 @@ from minidyn.experiment.recording import Recording
 from minidyn.identification.folds import Fold
 from minidyn.identification.least_squares import condition_of, solve
 
-__all__ = ["FOLDS", "Piece", "Pieces", "SystemFit", "block_length", "fit_system", "signals_of"]
+__all__ = ["FOLDS", "Piece", "Pieces", "SystemFit", "block_covariance", "block_sums", "fit_system", "signals_of"]
 
 Array = NDArray[np.float64]
 FOLDS = 5
 _PASSES = 12
+_BLOCKS = 30
+_GROWTH, _SINKING = 1.15, 1.3  # changes of the variances below which longer blocks are not worth their scatter
+_LEAST_MEMORY = 1e-3
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class SystemFit:
         z: (b,).
         rest: Misfit that no parameters explain.
         folds: The same for stretches of time.
+        memory: Rows that repeat each other, as the variances show; squares were divided by it.
         block: Rows of one kind in a block.
         seconds: That a block lasts.
         rows: Rows of each kind.
@@ -83,6 +87,7 @@ class SystemFit:
     z: Array
     rest: float
     folds: list[Fold]
+    memory: float
     block: int
     seconds: float
     rows: int
@@ -107,10 +112,11 @@ def fit_system(base: BaseMap, pieces: Pieces) -> SystemFit:
             before, form = form, _Form.of(reduced.whole, sigma, base)
             if np.abs(form.R @ (form.beta - before.beta)).max(initial=0.0) < 1e-3:  # of a standard deviation
                 break
-        length, seconds, memory = block_length(pieces, form.beta, reduced.rows)
-        covariance = _covariance(pieces, form, sigma, length, reduced.rows * len(sigma))
+        length, seconds = _block_length(pieces, form.beta, reduced.rows)
+        rest = float(np.sum(reduced.squares(form.beta) / sigma**2))
+        covariance, memory = _covariance(pieces, form, sigma, length, rest, reduced.rows * len(sigma))
+        memory = max(memory, _LEAST_MEMORY)
         root = np.sqrt(memory)
-        rest = float(np.sum(reduced.squares(form.beta) / sigma**2)) / memory
         folds = reduced.folds(sigma * root, base)
     return SystemFit(
         form.beta,
@@ -119,8 +125,9 @@ def fit_system(base: BaseMap, pieces: Pieces) -> SystemFit:
         condition_of(form.R),
         form.R / root,
         form.z / root,
-        rest,
+        rest / memory,
         folds,
+        memory,
         length,
         seconds,
         reduced.rows,
@@ -135,6 +142,7 @@ class _Form:
     R: Array
     z: Array
     bread: Array
+    plain: bool
 
     @classmethod
     def of(cls, factors: list[Array], sigma: Array, base: BaseMap) -> _Form:
@@ -146,12 +154,12 @@ class _Form:
             R, z = F[:size, :size], F[:size, size]
             beta = solve(R, z, base)
             inverse = np.asarray(solve_triangular(R, np.eye(size)), dtype=float)
-            return cls(beta, R, z, inverse @ inverse.T)
+            return cls(beta, R, z, inverse @ inverse.T, True)
         Q, R = np.linalg.qr(F[:size, size : 2 * size])
         z = Q.T @ F[:size, 2 * size]
         beta = solve(R, z, base)
-        turned = np.asarray(solve_triangular(F[:size, :size], Q, trans="T"), dtype=float)
-        return cls(beta, R, z, np.asarray(solve_triangular(R, turned.T), dtype=float))
+        turned = np.asarray(solve_triangular(F[:size, :size], Q), dtype=float)
+        return cls(beta, R, z, np.asarray(solve_triangular(R, turned.T), dtype=float), False)
 
 
 @dataclass(frozen=True)
@@ -228,8 +236,8 @@ class _Reduced:
         return F[:size, size : 2 * size], F[:size, 2 * size], 0.0
 
 
-def block_length(pieces: Pieces, beta: Array, rows: int) -> tuple[int, float, float]:
-    """Return (rows, seconds) of a block, ten times the memory of the residuals, and that memory in rows."""
+def _block_length(pieces: Pieces, beta: Array, rows: int) -> tuple[int, float]:
+    """Return (rows, seconds) of a block: ten times the memory of the residuals."""
     longest = max(pieces(), key=lambda piece: len(piece.t))
     residual = longest.y - longest.W @ beta
     memory = 1.0
@@ -246,31 +254,67 @@ def block_length(pieces: Pieces, beta: Array, rows: int) -> tuple[int, float, fl
         memory = max(memory, 1.0 + 2.0 * float(np.sum(correlation[1 : until + 1])))
     step = float(np.median(np.diff(longest.t))) if len(longest.t) > 1 else 0.0
     # at least twenty rows; but at least thirty blocks, or the spread of their sums says little
-    length = max(1, min(int(max(20, np.ceil(10 * memory))), rows // 30))
-    return length, length * step, memory
+    length = max(1, min(int(max(20, np.ceil(10 * memory))), rows // _BLOCKS))
+    return length, length * step
 
 
-def _covariance(pieces: Pieces, form: _Form, sigma: Array, length: int, rows: int) -> Array:
-    """Covariance of beta from sums of Zᵀ residual over blocks, as :func:`least_squares.block_covariance`."""
-    size = len(form.beta)
-    sums, squares = [], 0.0
-    for piece in pieces():
-        scaled = (piece.y - piece.W @ form.beta) / sigma
-        squares += float(np.sum(scaled**2))
-        scores = np.einsum("kij,ki->kj", piece.instruments, scaled / sigma)
-        begins = np.arange(0, len(scores), length)
-        if len(begins) > 1 and len(scores) - begins[-1] < length // 2:
+def block_sums(scores: Iterable[Array], length: int) -> Array:
+    """Sum scores (K, b) of each piece over blocks of `length` rows: (blocks, b). Blocks end with their piece."""
+    sums = []
+    for part in scores:
+        begins = np.arange(0, len(part), length)
+        if len(begins) > 1 and len(part) - begins[-1] < (length + 1) // 2:
             begins = begins[:-1]  # a short rest joins the block before
-        sums.append(np.add.reduceat(scores, begins, axis=0))
-    G = np.concatenate(sums)
-    spread = form.bread @ G.T
-    count, free = len(G), max(1, rows - size)
-    clustered = count / max(1, count - 1) * rows / free * spread @ spread.T
+        if len(begins):
+            sums.append(np.add.reduceat(part, begins, axis=0))
+    return np.concatenate(sums)
+
+
+def block_covariance(bread: Array, G: Array, white: Array, rows: int, least_white: bool = True) -> tuple[Array, float]:
+    """Covariance (b, b) from the spread of block sums G (blocks, b) of scores, where beta moves by bread @ score.
+
+    Neighbouring blocks are joined, two by two, as long as that lets the variances grow (slow errors may hide in the
+    noise of single samples) or, where they may be below `white`, sink. At least thirty blocks are kept, or the spread
+    of their sums says little.
+
+    Args:
+        bread: (b, b).
+        G: Block sums.
+        white: What the covariance would be for independent rows (b, b).
+        rows: Number of rows.
+        least_white: Never return variances below `white`: few blocks may understate them.
+
+    Returns:
+        The covariance, and the mean of its variances over those of `white`.
+    """
+    free = max(1, rows - len(bread))
+    found: list[tuple[float, Array]] = []
+    joined = 1
+    while not found or len(G) >= _BLOCKS * joined:
+        sums = np.add.reduceat(G, np.arange(0, len(G), joined), axis=0)
+        spread = bread @ sums.T
+        clustered = len(sums) / max(1, len(sums) - 1) * rows / free * spread @ spread.T
+        found.append((float(np.mean(np.diag(clustered) / np.maximum(np.diag(white), 1e-300))), clustered))
+        joined *= 2
+    largest, last = max(ratio for ratio, _ in found), found[-1][0]
+    settled = (_GROWTH * ratio >= largest and (least_white or ratio <= _SINKING * last) for ratio, _ in found)
+    ratio, clustered = next((pair for pair, use in zip(found, settled) if use), found[-1])
+    if least_white:
+        factor = np.sqrt(np.maximum(np.diag(white) / np.maximum(np.diag(clustered), 1e-300), 1.0))
+        clustered, ratio = clustered * np.outer(factor, factor), max(ratio, 1.0)
+    return np.asarray(clustered, dtype=float), ratio
+
+
+def _covariance(pieces: Pieces, form: _Form, sigma: Array, length: int, rest: float, rows: int) -> tuple[Array, float]:
+    size = len(form.beta)
+    G = block_sums(
+        (np.einsum("kij,ki->kj", piece.instruments, (piece.y - piece.W @ form.beta) / sigma**2) for piece in pieces()),
+        length,
+    )
     inverse = np.asarray(solve_triangular(form.R, np.eye(size)), dtype=float)
-    white = inverse @ inverse.T * squares / free
-    # never less than the textbook value: blocks cannot show more information than there are rows
-    factor = np.sqrt(np.maximum(np.diag(white) / np.maximum(np.diag(clustered), 1e-300), 1.0))
-    return np.asarray(clustered * np.outer(factor, factor), dtype=float)
+    white = inverse @ inverse.T * rest / max(1, rows - size)
+    # errors of differentiated positions undo each other: along instruments they may count for less than single samples
+    return block_covariance(form.bread, G, white, rows, least_white=form.plain)
 
 
 def signals_of(recording: Recording, *names: str) -> tuple[Array, ...]:

@@ -1,0 +1,52 @@
+"""Direct and inverse dynamic identification: the torque a model needs in the robot's place, against the measured one.
+
+Gautier, Janot and Vandanjon, "A new closed-loop output error method for parameter identification of robot dynamics"
+(IEEE Trans. Control Systems Technology 21, 2013): the model is simulated in the same loop, and torques are compared.
+Because the loop holds simulated states near the true ones whatever the parameters, the torque depends on them nearly as
+the inverse model along those states does, and each Gauss-Newton step is a linear least-squares fit along them. Measured
+speeds and accelerations are not used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minidyn.base.base_map import BaseMap
+from minidyn.identification.linear_system import SystemFit, fit_system
+from minidyn.identification.simulated_states import can_simulate, settled
+from minidyn.identification.smooth_states import States, best_states
+from minidyn.identification.solution import Options, Solution
+from minidyn.identification.state_rows import in_memory, torque_rows
+from minidyn.model.robot import Robot
+
+__all__ = ["didim"]
+
+
+def didim(robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
+    """Estimate base parameters by the torques of a simulation in closed loop."""
+    whole = in_memory(recording, "didim")
+    states = best_states(robot, base, whole)
+
+    def along(states: States) -> SystemFit:
+        return fit_system(base, torque_rows(robot, base, whole, states))
+
+    found, passes = along(states), 0
+    if options.controller is not None and can_simulate(whole, options.controller):
+        end = settled(robot, base, whole, options.controller, found, along)
+        found, states, passes, notices = end.found, end.states, end.passes, end.notices
+    else:
+        notices = (f"no controller was given: torques are compared along states {states.origin}",)
+    if options.progress is not None:
+        options.progress(len(whole))
+    return Solution(
+        found.beta,
+        found.covariance,
+        found.sigma,
+        found.condition,
+        found.R,
+        found.z,
+        found.rest,
+        lambda: found.folds,
+        notices,
+        {"block_seconds": found.seconds, "states": states.origin, "passes": passes},
+    )

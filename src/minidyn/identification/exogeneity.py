@@ -1,0 +1,130 @@
+"""Was plain least squares biased? The Durbin-Wu-Hausman test, robust to residuals with a memory.
+
+Least squares is right where the regressor has nothing to do with the residual. Noise in the states breaks that: it is
+in the columns and, times the parameters, in the residual. Instruments Z are the columns without that noise, so that
+v = (W - Z) beta is, joint by joint, the torque that the noise of the states is worth. Where least squares is unbiased,
+v and the residual are unrelated, and the test asks just that. It looks in one direction for each joint, the one in
+which noise of the states pulls, not in one for each parameter: blocks of a short recording could not tell those apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.blas import single_thread
+from minidyn.identification.linear_system import Pieces, block_sums
+
+__all__ = ["LEVEL", "Exogeneity", "exogeneity_test"]
+
+Array = NDArray[np.float64]
+LEVEL = 0.05
+_NOTHING = 1e-9  # of a joint's torque: a difference of regressors below is rounding
+
+
+@dataclass(frozen=True)
+class Exogeneity:
+    """Result of the test.
+
+    Attributes:
+        statistic: F value.
+        dof: Degrees of freedom (directions tested, blocks less directions).
+        p_value: Chance of such a value or a larger one where least squares is unbiased.
+    """
+
+    statistic: float
+    dof: tuple[int, int]
+    p_value: float
+
+    @property
+    def biased(self) -> bool:
+        """Whether least squares is measurably biased, at a level of 5 %."""
+        return self.p_value < LEVEL
+
+    @property
+    def verdict(self) -> str:
+        """The result in words."""
+        if self.dof[0] == 0:
+            return "recorded states have no noise that instruments could show: plain least squares is not biased by any"
+        value = f"p = {self.p_value:.2g}, F({self.dof[0]}, {self.dof[1]}) = {self.statistic:.3g}"
+        if self.biased:
+            return (
+                f"plain least squares was measurably biased ({value}): noise of the recorded states is correlated "
+                "with the residual torque; prefer these estimates, or filter positions more strongly"
+            )
+        return f"plain least squares was not measurably biased ({value})"
+
+
+def exogeneity_test(pieces: Pieces, beta: Array, sigma: Array, length: int) -> Exogeneity:
+    """Test whether the regressor is unrelated to the residual.
+
+    Args:
+        pieces: Rows with instruments.
+        beta: An estimate (b,) that gives the directions their weights.
+        sigma: Noise of each joint (n,).
+        length: Samples of a block, several times the memory of the residuals.
+
+    Returns:
+        A score test: sums over blocks of v times the residual of least squares, both freed of the columns of W. Under
+        exogeneity they have mean zero, and Hotelling's statistic of them has an F distribution.
+    """
+    with single_thread():
+        factor, torque = _factor(pieces, beta, sigma)
+        size = len(beta)
+        count = len(sigma)
+        R = factor[:size, :size]
+        along, right = np.linalg.solve(R, factor[:size, size : size + count]), np.linalg.solve(R, factor[:size, -1])
+        left = np.linalg.norm(factor[size : size + count, size : size + count], axis=0)
+        shown = np.flatnonzero(left > _NOTHING * torque)
+        if not len(shown):
+            return Exogeneity(0.0, (0, 0), 1.0)
+
+        def scores() -> list[Array]:
+            made = []
+            for piece in pieces():
+                v = ((piece.W - piece.instruments) @ beta) / sigma
+                W = piece.W / sigma[:, None]
+                residual = piece.y / sigma - W @ right
+                # v of a joint has rows of that joint only; its projection on W has rows of all
+                own = v * residual - np.einsum("kij,jm,ki->km", W, along, residual)
+                made.append(own[:, shown])
+            return made
+
+        sums = block_sums(scores(), length)
+        if len(sums) < 3 * len(shown):  # too few blocks for one direction a joint: all joints together
+            sums = sums.sum(axis=1, keepdims=True)
+    return _hotelling(sums)
+
+
+def _hotelling(sums: Array) -> Exogeneity:
+    """Test that the mean of independent rows (K, m) is zero."""
+    from scipy.stats import f
+
+    count, size = sums.shape
+    if count <= size:
+        return Exogeneity(0.0, (0, 0), 1.0)
+    Q = np.linalg.qr(sums / np.maximum(np.linalg.norm(sums, axis=0), 1e-300))[0]
+    share = min(float(np.sum(Q.sum(axis=0) ** 2)) / count, 1.0 - 1e-12)  # what the directions explain of a constant
+    statistic = (count - size) / size * share / (1.0 - share)
+    return Exogeneity(statistic, (size, count - size), float(f.sf(statistic, size, count - size)))
+
+
+def _factor(pieces: Pieces, beta: Array, sigma: Array) -> tuple[Array, Array]:
+    """Triangle of [W | V | y] with a column of V for each joint, and each joint's torque (root of the squares' sum)."""
+    size, count = len(beta), len(sigma)
+    factor = np.zeros((0, size + count + 1))
+    squares = np.zeros(count)
+    for piece in pieces():
+        rows = np.zeros((*piece.y.shape, size + count + 1))
+        rows[..., :size] = piece.W
+        v = (piece.W - piece.instruments) @ beta
+        for joint in range(count):
+            rows[:, joint, size + joint] = v[:, joint]
+        rows[..., -1] = piece.y
+        rows /= sigma[:, None]
+        squares += np.sum((piece.y / sigma) ** 2, axis=0)
+        stacked = np.concatenate([factor, rows.reshape(-1, size + count + 1)])
+        factor = np.asarray(np.linalg.qr(stacked, mode="r"), dtype=float)
+    return factor, np.sqrt(squares)

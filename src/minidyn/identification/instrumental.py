@@ -1,0 +1,75 @@
+"""Instrumental variables: the regressor along simulated states frees the estimate from the noise of the measured ones.
+
+Janot, Vandanjon and Gautier, "A generic instrumental variable approach for industrial robot identification" (IEEE
+Trans. Control Systems Technology 22, 2014): with W the regressor along measured states and Z the one along states
+simulated with the current model, beta solves Zᵀ (tau - W beta) = 0. Noise of the measured states is in W, but not in Z.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minidyn.base.base_map import BaseMap
+from minidyn.identification.exogeneity import LEVEL, exogeneity_test
+from minidyn.identification.linear_system import SystemFit, fit_system
+from minidyn.identification.simulated_states import can_simulate, settled
+from minidyn.identification.smooth_states import States, as_recorded, motion_band, smoothed
+from minidyn.identification.solution import Options, Solution
+from minidyn.identification.state_rows import in_memory, torque_rows
+from minidyn.model.robot import Robot
+
+__all__ = ["instrumental"]
+
+_TIMES_BAND = 2.0  # the cut-off of the instruments over the band of the motion: what they bend does no harm
+
+
+def instrumental(robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
+    """Estimate base parameters by instrumental variables, and test whether plain least squares is biased."""
+    whole = in_memory(recording, "iv")
+    recorded = as_recorded(whole)
+    plain = fit_system(base, torque_rows(robot, base, whole, recorded))
+    notices: tuple[str, ...] = ()
+    passes = 0
+
+    def with_instruments(states: States) -> SystemFit:
+        return fit_system(base, torque_rows(robot, base, whole, recorded, states))
+
+    if options.controller is not None and can_simulate(whole, options.controller):
+        end = settled(robot, base, whole, options.controller, plain, with_instruments)
+        found, states, passes, notices = end.found, end.states, end.passes, end.notices
+    else:
+        band, rate = motion_band(whole)
+        states = smoothed(whole, min(_TIMES_BAND * band, 0.2 * rate) if band > 0 else 0.2 * rate)
+        found = with_instruments(states)
+    if options.progress is not None:
+        options.progress(len(whole))
+    pieces = torque_rows(robot, base, whole, recorded, states)
+    test = exogeneity_test(pieces, found.beta, plain.sigma, max(plain.block, found.block))
+    moved = (found.beta - plain.beta) / np.sqrt(np.diag(found.covariance))
+    settings = {
+        "block_seconds": found.seconds,
+        "instruments": states.origin,
+        "passes": passes,
+        "exogeneity": {
+            "statistic": test.statistic,
+            "dof": list(test.dof),
+            "p_value": test.p_value,
+            "level": LEVEL,
+            "verdict": test.verdict,
+            "largest_shift": float(np.abs(moved).max(initial=0.0)),
+        },
+    }
+    return Solution(
+        found.beta,
+        found.covariance,
+        found.sigma,
+        found.condition,
+        found.R,
+        found.z,
+        found.rest,
+        lambda: found.folds,
+        (test.verdict, *notices),
+        settings,
+    )

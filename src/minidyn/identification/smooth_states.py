@@ -1,0 +1,171 @@
+"""The motion behind a recording: positions, speeds and accelerations with most of their noise taken away.
+
+A robot moves slowly compared with the noise of its encoders: what lies above the band of the motion is noise. How much
+to take away is asked of the torques, because they are measured by other sensors: the states along which the model
+explains them best are the ones with the least error, be it noise that was left or motion that was filtered away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import signal
+
+from minidyn.base.base_map import BaseMap
+from minidyn.blas import single_thread
+from minidyn.dynamics.functions import base_regressor
+from minidyn.errors import MinidynError
+from minidyn.experiment.recording import Recording
+from minidyn.experiment.signals import choose_cutoff, derivatives, lowpass
+from minidyn.identification.linear_system import signals_of
+from minidyn.model.robot import Robot
+
+__all__ = ["States", "as_recorded", "best_states", "motion_band", "smoothed"]
+
+Array = NDArray[np.float64]
+_STEPS = (2.0, 3.0, 4.5, 7.0, 10.0, 15.0, 22.0)  # cut-offs that are tried, over the band of the motion
+_SAMPLES = 4000  # enough to choose
+_HIGHEST = 0.35  # of the sample rate
+
+
+@dataclass(frozen=True)
+class States:
+    """Positions, speeds and accelerations at the samples of a recording.
+
+    Attributes:
+        q: (N, n).
+        dq: (N, n).
+        ddq: (N, n).
+        usable: (N,) False where a filter's start or a simulation's spoils them.
+        origin: Where they come from, in words.
+        cutoff: Of the low-pass, Hz; infinite where there was none.
+    """
+
+    q: Array
+    dq: Array
+    ddq: Array
+    usable: NDArray[np.bool_]
+    origin: str
+    cutoff: float = math.inf
+
+
+def as_recorded(recording: Recording) -> States:
+    """Return the states as they are in the recording."""
+    q, dq, ddq = signals_of(recording, "q", "dq", "ddq")
+    return States(q, dq, ddq, np.ones(len(q), dtype=bool), "as recorded")
+
+
+def motion_band(recording: Recording) -> tuple[float, float]:
+    """Return the band of the motion and the lowest sample rate, Hz; a band of zero where nothing moves.
+
+    Preparation knows the band from the raw positions. Once noise has been filtered its spectrum no longer tells it from
+    motion; so a reference, which has none, is asked next, and at last the band that holds 99 % of the power of speeds.
+    """
+    runs = [run for run in recording.runs if len(run) >= 20]
+    if not runs:
+        raise MinidynError("no run has 20 samples in a row: too few to see how fast the motion is")
+    rates = [1.0 / max(float(np.median(np.diff(run.t))), 1e-12) for run in runs]
+    known = recording.info.get("motion_band")
+    if isinstance(known, float) and known > 0:
+        return known, min(rates)
+    reference = recording.telemetry.get("q_d")
+    exact = reference is not None and reference.shape == recording.q.shape
+    positions = [run.telemetry["q_d"] if exact else run.q for run in runs]
+    band = choose_cutoff(positions, rates).motion
+    return (band if exact else min(band, _most_power(positions, rates))), min(rates)
+
+
+def _most_power(positions: Sequence[Array], rates: Sequence[float]) -> float:
+    """Return the frequency below which 99 % of the power of the speeds lies, largest of the moving joints, Hz."""
+    highest = 0.0
+    for q, rate in zip(positions, rates):
+        f, power = signal.welch(signal.detrend(q, axis=0), rate, nperseg=min(len(q), 1 << 13), axis=0)
+        share = np.cumsum(f[:, None] ** 2 * power, axis=0)
+        for joint in np.flatnonzero(share[-1] > 0.0025 * share[-1].max()):
+            highest = max(highest, float(f[int(np.searchsorted(share[:, joint], 0.99 * share[-1, joint]))]))
+    return highest
+
+
+def smoothed(recording: Recording, cutoff: float) -> States:
+    """Return the recorded positions after a zero-phase low-pass, with their derivatives, run by run.
+
+    Where the recording has its reference (telemetry "q_d"), only the deviation from it is filtered.
+    """
+    found: list[tuple[Array, Array, Array, NDArray[np.bool_]]] = []
+    reference = recording.telemetry.get("q_d")
+    for run in recording.runs:
+        wanted = run.telemetry["q_d"] if reference is not None and reference.shape == recording.q.shape else None
+        found.append(_smooth_run(run.t, run.q, wanted, cutoff))
+    q, dq, ddq = (np.concatenate([part[k] for part in found]) for k in range(3))
+    usable = np.concatenate([part[3] for part in found])
+    return States(q, dq, ddq, usable, f"recorded positions below {cutoff:.3g} Hz", cutoff)
+
+
+def best_states(robot: Robot, base: BaseMap, recording: Recording) -> States:
+    """Return the states, as recorded or smoothed, along which the base parameters explain the torques best."""
+    recorded = as_recorded(recording)
+    if len(recording) < 100:
+        return recorded
+    band, rate = motion_band(recording)
+    cutoffs = [step * band for step in _STEPS if 0 < step * band < _HIGHEST * rate]
+    candidates = [recorded, *(smoothed(recording, cutoff) for cutoff in cutoffs)]
+    rows = np.flatnonzero(np.logical_and.reduce([states.usable for states in candidates]))
+    rows = rows[:: max(1, len(rows) // _SAMPLES)].astype(np.intp)
+    if not cutoffs or len(rows) * robot.n < 4 * base.rank:
+        return recorded
+    (tau,) = signals_of(recording, "tau")
+    return candidates[_least_error(robot, base, candidates, rows, tau[rows])]
+
+
+def _least_error(robot: Robot, base: BaseMap, candidates: Sequence[States], rows: NDArray[np.intp], tau: Array) -> int:
+    """Return the number of the states that leave the least torque, each joint measured by its own residual."""
+    residuals: list[Array] = []
+    with single_thread():
+        scale = np.maximum(np.sqrt(np.mean(tau**2, axis=0)), 1e-300)
+        for _ in range(2):  # the second time, joints are weighed by what the first leaves at best
+            residuals = []
+            for states in candidates:
+                Y = base_regressor(robot, base, states.q[rows], states.dq[rows], states.ddq[rows])
+                weighted = (Y / scale[:, None]).reshape(-1, base.rank)
+                beta, *_ = np.linalg.lstsq(weighted, (tau / scale).ravel(), rcond=None)
+                residuals.append(np.mean((tau - Y @ beta) ** 2, axis=0))
+            floor = 1e-18 * np.mean(tau**2, axis=0)
+            scale = np.sqrt(np.maximum(np.min(residuals, axis=0), np.maximum(floor, 1e-300)))
+    return int(np.argmin([np.sum(residual / scale**2) for residual in residuals]))
+
+
+def _smooth_run(
+    t: Array, q: Array, reference: Array | None, cutoff: float
+) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
+    usable = np.zeros(len(t), dtype=bool)
+    if len(t) < 20:
+        return q, np.zeros_like(q), np.zeros_like(q), usable
+    rate = (len(t) - 1) / float(t[-1] - t[0])
+    even = np.linspace(t[0], t[-1], len(t))
+    uneven = bool(np.abs(t - even).max() > 1e-3 / rate)
+    wanted = np.zeros_like(q) if reference is None else reference
+    values = q - wanted
+    if uneven:
+        values = _moved(t, values, even)
+    low = lowpass(values, rate, min(cutoff, 0.49 * rate))
+    states = [low, *derivatives(low, 1.0 / rate)]
+    if uneven:
+        states = [_moved(even, part, t) for part in states]
+    if reference is not None:
+        from scipy.interpolate import make_interp_spline
+
+        spline = make_interp_spline(t, reference, k=5)
+        states = [part + spline(t, order) for order, part in enumerate(states)]
+    margin = max(8, math.ceil(rate / cutoff))
+    usable[margin : len(t) - margin] = True
+    return states[0], states[1], states[2], usable
+
+
+def _moved(t: Array, values: Array, to: Array) -> Array:
+    from scipy.interpolate import CubicSpline
+
+    return np.asarray(CubicSpline(t, values)(to), dtype=float)
