@@ -11,10 +11,13 @@ import numpy as np
 
 from minidyn.base.base_map import BaseMap
 from minidyn.identification.acceleration_free import acceleration_free
+from minidyn.identification.didim import didim
 from minidyn.identification.folds import time_folds
+from minidyn.identification.instrumental import instrumental
 from minidyn.identification.least_squares import block_covariance, condition_of, fit
 from minidyn.identification.samples import time_step
 from minidyn.identification.solution import Options, Solution
+from minidyn.identification.total_least_squares import total_least_squares
 from minidyn.model.robot import Robot
 
 __all__ = ["ACCELERATION_FREE", "METHODS", "Estimator"]
@@ -47,6 +50,7 @@ ACCELERATION_FREE: frozenset[str] = frozenset({"filtered", "momentum", "energy"}
 
 METHODS: Mapping[str, Estimator] = MappingProxyType(
     {name: partial(_least_squares, name) for name in ("ols", "wls", "irls")}
+    | {"tls": total_least_squares, "iv": instrumental, "didim": didim}
     | {name: partial(acceleration_free, name) for name in ("filtered", "momentum", "energy")}
 )
 """Name of each method and what computes it."""
