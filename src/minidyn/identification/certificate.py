@@ -13,6 +13,7 @@ from minidyn.base.samples import random_states, units_of
 from minidyn.dynamics.drives import rotor_inertia_matrix
 from minidyn.dynamics.functions import inertia_matrix
 from minidyn.errors import ShapeError, UnknownParameters
+from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.inertia import to_pseudo_inertia
 from minidyn.model.parameters import Layout
 from minidyn.model.robot import Robot
@@ -22,7 +23,6 @@ __all__ = ["Certificate", "certify", "is_consistent"]
 Array = NDArray[np.float64]
 
 _SAMPLES = 100
-_SIGNED = "Fo"  # the one drive term that may have either sign
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +159,7 @@ def certify(
         shown = ", ".join(unknown[:8]) + (" ..." if len(unknown) > 8 else "")
         raise UnknownParameters(f"no certificate for robot {robot.name!r}: unknown parameters {shown}")
     eigenvalues = np.array([_smallest(values[part]) for part in layout.links])
-    drives = [column for columns in layout.drives for column in columns if column.symbol != _SIGNED]
+    drives = [column for columns in layout.drives for column in columns if column.symbol in NON_NEGATIVE]
     drive_values = values[[column.index for column in drives]]
     pseudo = np.array([np.linalg.eigvalsh(to_pseudo_inertia(values[part]))[0] for part in layout.links])
     for array in (eigenvalues, drive_values, pseudo):
