@@ -60,7 +60,7 @@ def data(
 
 def whitened(robot: Robot, base: BaseMap, R: Array, z: Array, weight: float = 0.0, kind: str = "entropic") -> Whitened:
     centre = centre_of(robot, base, R, z)
-    return whiten(robot, base, R, z, centre, kind, weight, np.ones(len(robot.links), dtype=bool), None)
+    return whiten(robot, base, R, z, centre, kind, weight, np.ones(len(robot.links)), None)
 
 
 def masses(robot: Robot, phi: Array) -> Array:

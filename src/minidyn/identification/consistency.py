@@ -17,7 +17,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.blas import single_thread
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.identification.certificate import Certificate, certify
-from minidyn.identification.prior import Centre, centre_of
+from minidyn.identification.prior import Centre, Seen, centre_of, shares_of
 from minidyn.identification.solve import SOLVERS, solve
 from minidyn.identification.weight import choose_weight
 from minidyn.identification.whitened import Whitened, objective, whiten
@@ -86,6 +86,7 @@ def make_consistent(
     solver: str = "auto",
     mass: float | None = None,
     rss: float | None = None,
+    seen: Seen | None = None,
 ) -> ConsistentFit:
     """Return the possible standard parameters phi that minimise ‖R beta(phi) - z‖² + weight · D(phi, prior).
 
@@ -106,6 +107,7 @@ def make_consistent(
             numbers that need no constraint), "auto": the first that converges.
         mass: Total mass of the moving links, kg, where it is known (to about 2 %).
         rss: Sum of squares that no beta explains, in noise variances; makes the notice on costs more exact.
+        seen: How large torques and speeds were: joints that crawl have their drive terms held more firmly.
 
     Raises:
         ShapeError: Arrays do not fit together.
@@ -120,12 +122,12 @@ def make_consistent(
         raise MinidynError(f"weight: expected a number that is not negative, got {weight!r}")
     if mass is not None and not (math.isfinite(mass) and mass > 0):
         raise MinidynError(f"mass: expected a positive number of kilograms, got {mass!r}")
-    centre = centre_of(robot, base, R, z, prior, mass)
-    concerned = np.ones_like(centre.known_links) if prior is None else centre.known_links
+    centre = centre_of(robot, base, R, z, prior, mass, seen)
+    shares = shares_of(centre, prior is not None)
     factor, iterations = 1.0, 0
     for _ in range(_ATTEMPTS):
         root = math.sqrt(factor)
-        problem = whiten(robot, base, R / root, z / root, centre, prior_kind, weight / factor, concerned, mass)
+        problem = whiten(robot, base, R / root, z / root, centre, prior_kind, weight / factor, shares, mass)
         notices = list(centre.notices)
         with single_thread():
             x, used, steps, converged = solve(problem, solver, notices)
@@ -136,7 +138,7 @@ def make_consistent(
         if misfit < _ENOUGH * factor or (converged and not len(problem.exact[1])):
             break
         # (nearly) exact data that no body can have: as noisy data they give the same answer, with digits to spare
-        factor = misfit / (1e-2 * _ENOUGH)
+        factor = misfit / (1e-1 * _ENOUGH)
     if not converged:
         notices.append("the consistent fit did not converge fully: the result is possible but may not be the nearest")
     best, *_ = np.linalg.lstsq(R, z, rcond=None)
@@ -147,7 +149,7 @@ def make_consistent(
     notices += _cost(misfit - before, float(z @ z), rss, base.rank)
     phi.setflags(write=False)
     beta.setflags(write=False)
-    distance = _distance(robot, phi, centre, prior_kind, concerned)
+    distance = _distance(robot, phi, centre, prior_kind, shares == 1.0)
     return ConsistentFit(
         phi, beta, misfit, before, distance, float(weight), certificate, used, iterations, tuple(notices)
     )

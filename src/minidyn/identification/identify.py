@@ -18,6 +18,7 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.friction import AUTO, choose_friction, prior_for, starting_model
 from minidyn.identification.methods import ACCELERATION_FREE, METHODS
 from minidyn.identification.on_disk import ready_on_disk
+from minidyn.identification.physical import known_parameters, knows_a_body, possible_model, something_moves
 from minidyn.identification.samples import counted
 from minidyn.identification.solution import Options, Solution
 from minidyn.model.robot import Robot
@@ -29,6 +30,7 @@ __all__ = ["identify"]
 
 Array = NDArray[np.float64]
 _WEAK = 0.3  # a relative standard deviation beyond which a parameter is called weak
+_FEWEST = 20  # samples that a prior can do with
 _POOR = 200.0  # a condition number beyond which excitation is called poor
 
 
@@ -83,8 +85,10 @@ def identify(
     else:
         ready = _prepared(model, recording, notices, needs_ddq)
     chosen = base_parameters(model) if base is None else base
-    rows = len(ready) * model.n
-    if rows < 2 * chosen.rank:
+    # a prior decides what a weak recording leaves open; without one, or without any motion, it is refused
+    believed = known_parameters(model, prior_for(prior, (robot,), model))
+    filled = consistent and knows_a_body(model, believed) and something_moves(model, ready)
+    if len(ready) * model.n < 2 * chosen.rank and not (filled and len(ready) >= _FEWEST):
         raise MinidynError(
             f"{len(ready)} samples of {model.n} joints are too few for {chosen.rank} base parameters; record at least "
             f"{2 * chosen.rank // model.n + 1}, better a hundred times as many"
@@ -95,13 +99,16 @@ def identify(
     model, chosen = choice.robot, choice.base
     settings |= choice.settings
     notices += choice.notices
-    options = Options(threads, progress, controller)
+    options = Options(threads, progress, controller, allow_open=filled)
     found = choice.fit(lambda fitted: METHODS[method](fitted, chosen, ready, options))
     notices += [*found.notices, *_excitation(chosen, found)]
     settings |= found.settings
     beta, parameters = found.beta, _lifted(chosen, found.beta, model)
     if consistent:
-        beta, parameters = _consistent(model, chosen, found, prior, notices, settings)
+        known = known_parameters(model, prior)
+        beta, parameters, more, chosen_weight = possible_model(model, chosen, found, ready, known)
+        notices += more
+        settings |= chosen_weight
     return Estimate(
         replace(model.with_parameters(parameters), notices=()),
         chosen,
@@ -183,31 +190,3 @@ def _lifted(base: BaseMap, beta: Array, robot: Robot) -> Array:
     """Return standard parameters with these base values, the regrouped ones as the robot knows them."""
     regrouped = robot.values[list(robot.layout.indices(base.regrouped))]
     return np.asarray(base.lift(beta, np.nan_to_num(regrouped)), dtype=float)
-
-
-def _consistent(
-    robot: Robot,
-    base: BaseMap,
-    found: Solution,
-    prior: ArrayLike | bool | None,
-    notices: list[str],
-    settings: dict[str, Any],
-) -> tuple[Array, Array]:
-    from minidyn.identification.consistency import make_consistent
-    from minidyn.identification.weight import choose_weight
-
-    known: Array | None = None
-    weight = 0.0
-    if prior is not False:
-        own = robot.values if prior is None or prior is True else np.asarray(prior, dtype=float)
-        if own.shape != robot.values.shape:
-            raise MinidynError(f"prior: expected {len(robot.values)} parameters, got shape {own.shape}")
-        known = None if np.isnan(own).all() else own
-    if known is not None:
-        weight, curve = choose_weight(robot, base, found.folds(), known)
-        settings["prior_weight"] = weight
-        settings["prior_curve"] = [[float(a), float(b)] for a, b in curve]
-    result = make_consistent(robot, base, found.R, found.z, prior=known, weight=weight, rss=found.rest)
-    notices += list(result.notices)
-    settings["misfit_increase"] = float(result.misfit - result.misfit_before)
-    return np.asarray(base.matrix @ result.phi, dtype=float), np.asarray(result.phi, dtype=float)

@@ -19,6 +19,7 @@ from scipy.linalg import solve_triangular
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
 from minidyn.identification.base_functions import base_functions
+from minidyn.identification.open_directions import pseudo_inverse
 from minidyn.identification.problem import Problem, assemble
 from minidyn.identification.samples import Progress, Samples, samples_of
 from minidyn.model.robot import Robot
@@ -78,31 +79,39 @@ class Huber:
 
 
 def fit(
-    robot: Robot, base: BaseMap, recording: Any, method: str, threads: int = 1, progress: Progress | None = None
+    robot: Robot,
+    base: BaseMap,
+    recording: Any,
+    method: str,
+    threads: int = 1,
+    progress: Progress | None = None,
+    allow_open: bool = False,
 ) -> Fit:
-    """Fit base parameters by one of METHODS."""
+    """Fit base parameters by one of METHODS; with `allow_open`, what no sample shows is left at zero."""
     problem = assemble(robot, base, recording, threads=threads, progress=progress)
     ones = np.ones(robot.n)
     R, z, _ = problem.weighted(ones)
-    beta = solve(R, z, base)
+    beta = solve(R, z, base, allow_open)
     found = Fit(problem, beta, _noise(problem, beta), ones, R, z)
     if method == "ols":
         return found
     for _ in range(10):
         sigma = _noise(problem, found.beta)
         R, z, _ = problem.weighted(sigma)
-        beta = solve(R, z, base)
+        beta = solve(R, z, base, allow_open)
         moved = np.abs(R @ (beta - found.beta)).max() if len(beta) else 0.0
         found = Fit(problem, beta, sigma, sigma, R, z)
         if moved < 1e-3:  # a thousandth of a standard deviation
             break
-    return _reweighted(found, recording, threads, progress) if method == "irls" else found
+    return _reweighted(found, recording, threads, progress, allow_open) if method == "irls" else found
 
 
-def solve(R: Array, z: Array, base: BaseMap) -> Array:
-    """Solve R beta = z, or name the parameters that the motion does not show."""
+def solve(R: Array, z: Array, base: BaseMap, allow_open: bool = False) -> Array:
+    """Solve R beta = z, or name the parameters that the motion does not show; with `allow_open` these are zero."""
     if not len(z):
         return np.zeros(0)
+    if allow_open:
+        return np.asarray(pseudo_inverse(R)[0] @ z, dtype=float)
     scale = np.linalg.norm(R, axis=0)
     if np.any(scale == 0):
         silent = [name for name, value in zip(base.names, scale) if value == 0]
@@ -165,7 +174,7 @@ def block_covariance(found: Fit, recording: Any, progress: Progress | None = Non
         sums.append(current)
     G = np.stack(sums)
     count, size = len(G), base.rank
-    inverse = np.asarray(solve_triangular(found.R, np.eye(size)), dtype=float)
+    inverse, open_ = pseudo_inverse(found.R)
     spread = inverse @ (inverse.T @ G.T)  # one column for each block: its pull on beta
     # few blocks understate the spread of what was fitted to them
     rows = found.problem.samples * robot.n
@@ -178,14 +187,18 @@ def block_covariance(found: Fit, recording: Any, progress: Progress | None = Non
     # never less than the textbook value: blocks cannot show more information than there are samples
     excess = np.maximum(np.diag(white) / np.maximum(np.diag(clustered), 1e-300), 1.0)
     factor = np.sqrt(excess)
-    return clustered * np.outer(factor, factor), seconds
+    covariance = clustered * np.outer(factor, factor)
+    covariance[open_, open_] = np.inf  # nothing is known of these
+    return covariance, seconds
 
 
 def _noise(problem: Problem, beta: Array) -> Array:
     """Standard deviation of each joint's residual, with the parameters it shows taken off its samples."""
     free = np.array([max(1, problem.samples - len(own)) for own in problem.columns])
     noise = np.sqrt(problem.residual_squares(beta) / free)
-    floor = 1e-9 * np.sqrt(problem.torque_squares / max(1, problem.samples))
+    # where parameters can follow every sample the residual tells nothing: no model is better than a few percent
+    few = np.array([problem.samples < 2 * len(own) for own in problem.columns])
+    floor = np.where(few, 0.03, 1e-9) * np.sqrt(problem.torque_squares / max(1, problem.samples))
     return np.where(np.maximum(noise, floor) > 0, np.maximum(noise, floor), 1.0)
 
 
@@ -202,7 +215,7 @@ def _residual(found: Fit, piece: Samples) -> Array:
     return np.asarray(piece.tau - functions.torque(*piece.motion, found.beta), dtype=float)
 
 
-def _reweighted(found: Fit, recording: Any, threads: int, progress: Progress | None) -> Fit:
+def _reweighted(found: Fit, recording: Any, threads: int, progress: Progress | None, allow_open: bool = False) -> Fit:
     """Iterate Huber weights: rows whose residual is far beyond the noise count less."""
     robot, base = found.problem.robot, found.problem.base
     for _ in range(20):
@@ -210,7 +223,7 @@ def _reweighted(found: Fit, recording: Any, threads: int, progress: Progress | N
         problem = assemble(robot, base, recording, weight=weight, threads=threads, progress=progress)
         sigma = np.minimum(found.sigma, _noise(problem, found.beta))
         R, z, _ = problem.weighted(sigma)
-        moved = solve(R, z, base)
+        moved = solve(R, z, base, allow_open)
         change = np.abs(R @ (moved - found.beta)).max()
         found = Fit(problem, moved, sigma, sigma, R, z, weight)
         if change < 1e-2:

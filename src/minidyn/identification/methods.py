@@ -26,7 +26,7 @@ Estimator: TypeAlias = Callable[[Robot, BaseMap, Any, Options], Solution]
 
 
 def _least_squares(method: str, robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
-    found = fit(robot, base, recording, method, options.threads, options.progress)
+    found = fit(robot, base, recording, method, options.threads, options.progress, options.allow_open)
     covariance, seconds = block_covariance(found, recording, options.progress)
     # what follows takes rows for independent: squares are divided by the memory of the residuals, a tenth of a block
     step = time_step(recording)

@@ -13,13 +13,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.base.base_map import BaseMap
-from minidyn.base.samples import units_of
+from minidyn.base.samples import random_states, units_of
+from minidyn.dynamics.functions import gravity_torque, inertia_matrix
 from minidyn.errors import ShapeError
-from minidyn.model.drives import ROTOR
+from minidyn.model.drives import NON_NEGATIVE, ROTOR
 from minidyn.model.inertia import from_pseudo_inertia, realizability, to_pseudo_inertia
 from minidyn.model.robot import Robot
 
-__all__ = ["Centre", "centre_of", "default_bodies", "entropic_distance", "euclidean_distance", "upper_factor"]
+__all__ = [
+    "Centre",
+    "Seen",
+    "centre_of",
+    "default_bodies",
+    "entropic_distance",
+    "euclidean_distance",
+    "shares_of",
+    "upper_factor",
+]
 
 Array = NDArray[np.float64]
 
@@ -27,7 +37,28 @@ _TAPER = 0.75  # arms become lighter towards the tip: the mass of a link against
 _THICKNESS = 0.5  # radius of a default body over the robot's length scale
 _DENSITY = 150.0  # kg/m³ of cubes of the length scale: light and heavy arms lie within a factor of two
 _SEEN = 3.0  # standard deviations above which a link is seen in the data
+_POSITIONS = 40  # at which the torque of the believed bodies is looked at
+_ACCELERATION = 0.2  # of L / T², about 5 rad/s² for an arm: what joints are speeded up with
+_FRICTION = 0.5  # share of that torque which is much for friction
+_FAINT = 0.02  # pull of drive terms: ten units off cost one noise variance
+_FIRM = 2.0  # the same for joints that crawl: one unit off costs one
+_CRAWL = 0.05  # of L / T, about 0.25 rad/s for an arm: joints that move less crawl
+_GUESSED = 0.03  # of the weight, for links that are unknown among known ones
+_SMALLEST_DRIVE = 0.2  # torque of the weakest drive against the strongest
 _SMALLEST = 1e-3  # eigenvalues of a prior body, in the metric of the default one, are raised to this
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How large the motion was that the data come from.
+
+    Attributes:
+        torque: Root mean square of each joint's torque (n,), N m or N.
+        speed: Root mean square of each joint's speed (n,), rad/s or m/s.
+    """
+
+    torque: Array
+    speed: Array
 
 
 @dataclass(frozen=True)
@@ -39,6 +70,7 @@ class Centre:
         factors: Upper triangular U (links, 4, 4) with U Uᵀ the pseudo-inertia of a stout body of the same mass and
             centre as the believed one, in whose metric faint beliefs are held: a slim prior, if wrong, must not bite.
         scales: Size (p,) of one unit of each drive term; of no meaning for inertial columns.
+        faint: Pull (p,) of each drive term to its believed value: one unit off costs half of it, in noise variances.
         known_links: Which links have a prior that was given (links,).
         known_drives: Which drive terms have a positive prior that was given (p,).
         notices: What was changed or left out.
@@ -47,6 +79,7 @@ class Centre:
     phi: Array
     factors: Array
     scales: Array
+    faint: Array
     known_links: NDArray[np.bool_]
     known_drives: NDArray[np.bool_]
     notices: tuple[str, ...]
@@ -108,7 +141,13 @@ def default_bodies(robot: Robot) -> Array:
 
 
 def centre_of(
-    robot: Robot, base: BaseMap, R: Array, z: Array, prior: ArrayLike | None = None, mass: float | None = None
+    robot: Robot,
+    base: BaseMap,
+    R: Array,
+    z: Array,
+    prior: ArrayLike | None = None,
+    mass: float | None = None,
+    seen: Seen | None = None,
 ) -> Centre:
     """Return the believed parameters of a robot: the prior where it is known, a body of like density elsewhere.
 
@@ -119,6 +158,7 @@ def centre_of(
         z: Weighted data (b,): they set the mass of the default bodies where nothing else does.
         prior: Standard parameters (p,), NaN where unknown.
         mass: Total mass of the moving links, kg, where it is known.
+        seen: How large torques and speeds were; None: unknown, and joints are taken to move well.
     """
     layout = robot.layout
     given = np.full(len(layout), np.nan) if prior is None else np.array(prior, dtype=float)
@@ -149,12 +189,11 @@ def centre_of(
                     f"prior of link {robot.link_names[index]!r} {changed}; the nearest possible body is used"
                 )
         phi[part] = body
-    sum_of_masses = float(sum(phi[part][9] for part in layout.links))
-    scales = units_of(robot).parameters * sum_of_masses
+    scales, faint = _drive_scales(robot, phi, seen)
     known_drives = np.zeros(len(layout), dtype=bool)
     for column in (column for columns in layout.drives for column in columns):
         value = given[column.index]
-        if np.isfinite(value) and (value > 0 or column.symbol == "Fo"):
+        if np.isfinite(value) and (value > 0 or column.symbol not in NON_NEGATIVE):
             phi[column.index] = value
             if column.symbol == ROTOR:  # friction is no matter of design: it is left to the data
                 scales[column.index] = value
@@ -162,7 +201,55 @@ def centre_of(
     stout = to_pseudo_inertia(np.array([phi[part] for part in layout.links]))
     stout[known, :3, :3] += stout[known, 3, 3, None, None] * (_THICKNESS * L) ** 2 / 5 * np.eye(3)
     factors = upper_factor(stout)
-    return Centre(phi, factors, scales, known, known_drives, tuple(notices))
+    return Centre(phi, factors, scales, faint, known, known_drives, tuple(notices))
+
+
+def shares_of(centre: Centre, given: bool) -> Array:
+    """Return the share (links,) of the prior's weight that each link gets.
+
+    Links without a prior, among others that have one, are held to their bodies drawn from the geometry a little:
+    otherwise they take up whatever the others may not say. Where no link is known the weight holds for none; where no
+    prior is given at all, for the drawn bodies.
+
+    Args:
+        centre: The belief.
+        given: Whether a prior was given, be it of unknown values.
+    """
+    if not given:
+        return np.ones(len(centre.known_links))
+    return np.where(centre.known_links, 1.0, _GUESSED if centre.known_links.any() else 0.0)
+
+
+def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, Array]:
+    """Return one unit (p,) of each drive term, what would be much for the believed bodies, and its pull (p,).
+
+    A rotor is measured by the inertia of what it moves, friction by half of the torque that carries and speeds up the
+    believed bodies, or by half of the measured torque where that is larger. The pull is faint, but for joints that
+    crawl: these show neither rotor nor friction as they are at speed (bearings creep before they slip), and a model of
+    the crawl would be absurd beyond it.
+    """
+    units = units_of(robot)
+    q = random_states(robot, units, _POSITIONS, np.random.default_rng(0)).q
+    inertias = np.mean(np.diagonal(inertia_matrix(robot, q, phi), axis1=-2, axis2=-1), axis=0)
+    torques = np.sqrt(np.mean(gravity_torque(robot, q, phi) ** 2, axis=0))
+    torques = torques + _ACCELERATION * inertias * units.speeds / units.time
+    # a wrist carries little, but its drive is no hundredth of a shoulder's
+    torques = np.maximum(torques, _SMALLEST_DRIVE * np.max(torques / units.rows) * units.rows)
+    pulls = np.full(robot.n, _FAINT)
+    if seen is not None:
+        torques = np.maximum(torques, seen.torque)
+        pulls = pulls + _FIRM * np.minimum(1.0, _CRAWL * units.speeds / np.maximum(seen.speed, 1e-300)) ** 4
+    of_joints = np.full((3, len(robot.joints)), [[np.max(inertias)], [np.max(torques)], [_FAINT]])
+    of_joints[:, list(robot.independent)] = inertias, torques, pulls
+    rows = np.array([units.length if joint.turns else 1.0 for joint in robot.joints]) * units.length / units.time**2
+    scales, faint = np.ones(len(robot.layout)), np.zeros(len(robot.layout))
+    for column in (column for columns in robot.layout.drives for column in columns):
+        inertia, load, pull = of_joints[:, column.joint]
+        friction = _FRICTION * load * units.parameters[column.index] / rows[column.joint]
+        size = inertia if column.symbol == ROTOR else friction
+        scales[column.index] = max(float(size), 1e-12 * float(np.max(of_joints[:2])))
+        faint[column.index] = pull
+    return scales, faint
 
 
 def _whitened(phi: ArrayLike, prior: ArrayLike) -> Array:
@@ -202,7 +289,7 @@ def _mass_in_data(robot: Robot, base: BaseMap, R: Array, z: Array, shapes: Array
     use = sizes > 0
     if not use[0] or not np.any(z):
         return guess
-    lower = np.array([0.0] + [-np.inf if column.symbol == "Fo" else 0.0 for column in drives])[use]
+    lower = np.array([0.0] + [0.0 if column.symbol in NON_NEGATIVE else -np.inf for column in drives])[use]
     fit = lsq_linear(columns[:, use] / sizes[use], z / np.linalg.norm(z), (lower, np.inf), method="bvls", tol=1e-12)
     found = float(fit.x[0] / sizes[0] * np.linalg.norm(z))
     if not (np.isfinite(found) and fit.x[0] > 1e-6):

@@ -27,11 +27,13 @@ class Options:
         threads: For the reduction of large recordings.
         progress: Called with the number of samples reduced.
         controller: What drove the robot, for the methods that simulate it; None: unknown.
+        allow_open: Parameters that no sample shows are left open (a prior will decide) instead of refused.
     """
 
     threads: int = 1
     progress: Callable[[int], None] | None = None
     controller: Controller | None = None
+    allow_open: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.blas import single_thread
 from minidyn.errors import MinidynError
 from minidyn.identification.primal_dual import Pair, follow
-from minidyn.identification.prior import centre_of
+from minidyn.identification.prior import Seen, centre_of, shares_of
 from minidyn.identification.solve import solve
 from minidyn.identification.whitened import whiten
 from minidyn.model.robot import Robot
@@ -35,6 +35,7 @@ def choose_weight(
     prior_kind: str = "entropic",
     weights: Sequence[float] = WEIGHTS,
     mass: float | None = None,
+    seen: Seen | None = None,
 ) -> tuple[float, Array]:
     """Return (weight, curve): the weight whose models predict held-out time blocks best, and all that were tried.
 
@@ -49,6 +50,7 @@ def choose_weight(
         prior_kind: "entropic" or "euclidean".
         weights: Weights to try; zero is always tried.
         mass: Total mass of the moving links, kg, where it is known.
+        seen: How large torques and speeds were.
 
     Returns:
         The weight, and (k, 2): weights in rising order and their held-out misfit, noise variances, summed over folds.
@@ -58,7 +60,7 @@ def choose_weight(
     grid = sorted({float(weight) for weight in weights if weight > 0}, reverse=True)
     misfits: dict[float, float] = {}
     with single_thread():
-        paths = [_Path(robot, base, fold, prior, prior_kind, mass) for fold in folds]
+        paths = [_Path(robot, base, fold, prior, prior_kind, mass, seen) for fold in folds]
 
         def held_out(weight: float) -> None:
             misfits[weight] = sum(path.held_out(weight) for path in paths)
@@ -88,17 +90,24 @@ class _Path:
     """One fold's models along the weights, each the start of the next."""
 
     def __init__(
-        self, robot: Robot, base: BaseMap, fold: Fold, prior: ArrayLike | None, prior_kind: str, mass: float | None
+        self,
+        robot: Robot,
+        base: BaseMap,
+        fold: Fold,
+        prior: ArrayLike | None,
+        prior_kind: str,
+        mass: float | None,
+        seen: Seen | None,
     ) -> None:
         self.robot, self.base, self.fold, self.kind, self.mass = robot, base, fold, prior_kind, mass
-        self.centre = centre_of(robot, base, fold[0], fold[1], prior, mass)
-        self.concerned = np.ones_like(self.centre.known_links) if prior is None else self.centre.known_links
+        self.centre = centre_of(robot, base, fold[0], fold[1], prior, mass, seen)
+        self.shares = shares_of(self.centre, prior is not None)
         self.pair: Pair | None = None
 
     def held_out(self, weight: float) -> float:
         """Return the misfit of the held-out part under this weight."""
         R, z, R_valid, z_valid, rest = self.fold
-        problem = whiten(self.robot, self.base, R, z, self.centre, self.kind, weight, self.concerned, self.mass)
+        problem = whiten(self.robot, self.base, R, z, self.centre, self.kind, weight, self.shares, self.mass)
         self.pair, _, converged = follow(problem, self.pair, tolerance=1e-6)
         x = self.pair.x if converged else solve(problem, "auto", [])[0]
         beta = self.base.matrix @ problem.phi(x)

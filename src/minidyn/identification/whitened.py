@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from minidyn.base.base_map import BaseMap
 from minidyn.identification.prior import Centre, upper_factor
+from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.inertia import from_pseudo_inertia, to_pseudo_inertia
 from minidyn.model.robot import Robot
 
@@ -28,7 +29,6 @@ _BARRIER = 1e-4  # entropy (units: noise variances) that always keeps a link pos
 _FAINT = 0.02  # pull of every link to its believed body: a deviation of ten bodies costs one noise variance
 _MASS = 0.5  # pull of every mass to its believed value: a factor of three costs one noise variance
 _DRIVE_BARRIER = 1e-4
-_DRIVE_FAINT = 0.02
 _TOTAL = 0.02  # relative standard deviation of a total mass that is given
 _STEEPEST = 1e6  # data more precise than this (relative) are as good as exact: beyond it lies rounding
 
@@ -91,7 +91,7 @@ def whiten(
     centre: Centre,
     prior_kind: str,
     weight: float,
-    weighted: NDArray[np.bool_],
+    shares: Array,
     mass: float | None,
 ) -> Whitened:
     """Return the problem without units.
@@ -104,7 +104,7 @@ def whiten(
         centre: The belief.
         prior_kind: "entropic" or "euclidean".
         weight: Weight of the distance to the belief.
-        weighted: (links,) which links it concerns.
+        shares: (links,) of that weight for each link.
         mass: Total mass, kg; None: unknown.
     """
     layout = robot.layout
@@ -128,8 +128,8 @@ def whiten(
         scale = centre.scales[column.index]
         believed = centre.phi[column.index] / scale
         matrix[column.index, place] = scale
-        euclidean = _DRIVE_FAINT
-        if column.symbol != "Fo":
+        euclidean = centre.faint[column.index]
+        if column.symbol in NON_NEGATIVE:
             pulled = weight if centre.known_drives[column.index] else 0.0
             positive.append(place)
             kappa_positive.append(_DRIVE_BARRIER + (pulled if prior_kind == "entropic" else 0.0))
@@ -149,16 +149,17 @@ def whiten(
         block[:, own] = np.diag(np.sqrt(0.5 * pull))
         rows.extend(block)
         right.extend(block[:, own] @ start[own])
-        if not weighted[index] or weight == 0:
+        pulled = weight * float(shares[index])
+        if pulled == 0:
             continue
         inverse = np.linalg.inv(believed_bodies[index])
         if prior_kind == "entropic":  # two entropies with different minima are one with a minimum between
-            S = (_BARRIER * np.eye(4) + weight * inverse) / (_BARRIER + weight)
-            kappa[index], tilt[index] = _BARRIER + weight, np.linalg.cholesky(S).T
+            S = (_BARRIER * np.eye(4) + pulled * inverse) / (_BARRIER + pulled)
+            kappa[index], tilt[index] = _BARRIER + pulled, np.linalg.cholesky(S).T
         else:
             W = np.linalg.cholesky(inverse).T
             block = np.zeros((10, p))
-            block[:, own] = np.sqrt(0.5 * weight) * (BASIS.T @ np.kron(W, W) @ BASIS)
+            block[:, own] = np.sqrt(0.5 * pulled) * (BASIS.T @ np.kron(W, W) @ BASIS)
             rows.extend(block)
             right.extend(block[:, own] @ start[own])
     if mass is not None:
