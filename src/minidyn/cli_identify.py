@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from minidyn.cli_text import plain, print_table, safe, table
+from minidyn.cli_text import plain, print_table, progress, safe, table
 from minidyn.errors import MinidynError
 from minidyn.model.load import load
 
 if TYPE_CHECKING:
+    from minidyn.experiment.lazy import LazyRecording
+    from minidyn.experiment.recording import Recording
     from minidyn.identification.estimate import Estimate
     from minidyn.identification.validate import Validation
+    from minidyn.model.robot import Robot
 
-__all__ = ["run_identification", "run_validation"]
+__all__ = ["LARGE", "run_identification", "run_validation"]
+
+LARGE = 200_000_000
+"""Bytes of logs beyond which they stay on disk and are read piece by piece."""
 
 
 def run_identification(
@@ -36,60 +41,67 @@ def run_identification(
     rate: float | None,
     as_json: bool,
 ) -> None:
-    """Identify a robot from logs and write estimate, robot and pictures into a folder, whole or not at all."""
-    from minidyn.experiment.read import read_recording
+    """Identify a robot from logs and write everything about the model into a folder, whole or not at all."""
     from minidyn.identification.identify import identify
+    from minidyn.identification.result_folder import write_result
     from minidyn.identification.validate import validate
-    from minidyn.model.save import save
+    from minidyn.model.load.folder import check_folder
 
+    target = check_folder(output)  # before long work
     robot = load(source, rotor_inertia=rotor_inertia, friction=_terms(friction))
-    options: dict[str, Any] = {} if rate is None else {"rate": rate}
-    if mapping is not None:
-        options["mapping"] = mapping
-    click.echo(f"reading {', '.join(plain(name) for name in logs)} ...", err=True)
-    recording = read_recording(list(logs), robot=robot, **options)
-    believed = None if prior is None else load(prior).with_drives(rotor_inertia, _terms(friction)).values
-    click.echo(f"identifying {plain(robot.name)} from {len(recording)} samples ...", err=True)
-    estimate = identify(robot, recording, method, prior=believed, consistent=consistent)
-    validations = {"fit": validate(estimate, recording)}
-    for name in held_out:
-        validations[Path(name).name] = validate(estimate, read_recording([name], robot=robot, **options))
-
-    target = Path(output)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        folder = Path(scratch) / "result"
-        folder.mkdir()
-        estimate.save(folder / "estimate.json")
-        save(estimate.robot, folder / "robot.toml")
-        save(estimate.robot, folder / "robot.urdf")
-        (folder / "parameters.md").write_text(estimate.table() + "\n", encoding="utf-8")
-        for name, validation in validations.items():
-            _picture(validation, folder / f"torque_{_file_word(name)}.png", name)
-        target.mkdir(exist_ok=True)
-        for path in sorted(folder.iterdir()):
-            shutil.move(path, target / path.name)
-    _report(estimate, validations, as_json)
-    if not as_json:
-        click.echo(f"written: estimate, robot (TOML, URDF), table and pictures in {plain(str(target))}")
+    believed = None if prior is None else _believed(prior, robot)
+    with progress(f"reading {_named((*logs, *held_out))}"):
+        recording = _read(logs, robot, mapping, rate)
+        others = {label: _read([name], robot, mapping, rate) for label, name in _labels(held_out).items()}
+    with progress(f"identifying {robot.name} from {len(recording)} samples") as tell:
+        try:
+            estimate = identify(robot, recording, method, prior=believed, consistent=consistent, progress=tell)
+        except MinidynError as error:
+            raise MinidynError(f"{_named(logs)}: {error}") from None
+    with progress("validating"):
+        validations = {"fit": validate(estimate, recording)}
+        for label, other in others.items():
+            try:
+                validations[label] = validate(estimate, other)
+            except MinidynError as error:
+                raise MinidynError(f"{label}: {error}") from None
+    with progress(f"writing {target}"):
+        record = {"description": source, "logs": list(logs), "validated_on": list(held_out), "prior": prior}
+        summary = write_result(estimate, validations, target, record)
+    if as_json:
+        click.echo(json.dumps(summary, indent=1))
+        return
+    _print(estimate, validations)
+    _print_certificate(estimate)
+    for notice in (*estimate.notices, *summary["export_notices"], *_same_logs(logs, held_out)):
+        click.echo(f"note: {plain(notice)}")
+    click.echo(f"written into {plain(str(target))}: {', '.join(summary['files'])}")
 
 
 def run_validation(
     estimate_file: str, logs: tuple[str, ...], mapping: str | None, rate: float | None, as_json: bool
 ) -> None:
     """Print the errors of a saved estimate on logs."""
-    from minidyn.experiment.read import read_recording
     from minidyn.identification.estimate import load_estimate
+    from minidyn.identification.result_folder import result_summary
     from minidyn.identification.validate import validate
 
     estimate = load_estimate(estimate_file)
-    options: dict[str, Any] = {} if rate is None else {"rate": rate}
-    if mapping is not None:
-        options["mapping"] = mapping
-    found = {
-        Path(name).name: validate(estimate, read_recording([name], robot=estimate.robot, **options)) for name in logs
-    }
-    _report(estimate, found, as_json)
+    found: dict[str, Validation] = {}
+    for label, name in _labels(logs).items():
+        with progress(f"validating on {name}"):
+            recording = _read([name], estimate.robot, mapping, rate)
+            try:
+                found[label] = validate(estimate, recording)
+            except MinidynError as error:
+                raise MinidynError(f"{name}: {error}") from None
+    if as_json:
+        click.echo(json.dumps(result_summary(estimate, found), indent=1))
+        return
+    _print(estimate, found)
+
+
+# -------------------------------------------------------------------- what goes in
 
 
 def _terms(friction: str) -> tuple[str, ...] | None:
@@ -98,61 +110,103 @@ def _terms(friction: str) -> tuple[str, ...] | None:
     return tuple(word for word in friction.replace(" ", ",").split(",") if word and word != "none")
 
 
-def _report(estimate: Estimate, validations: dict[str, Validation], as_json: bool) -> None:
-    if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "base_parameters": len(estimate.beta),
-                    "condition": estimate.condition,
-                    "notices": list(estimate.notices),
-                    "settings": dict(estimate.settings),
-                    "errors": {
-                        name: {"relative": v.relative_error, "rmse": v.rmse, "joints": v.per_joint}
-                        for name, v in validations.items()
-                    },
-                },
-                indent=1,
-            )
+def _believed(prior: str, robot: Robot) -> Any:
+    """Return the values of another robot for this one's parameters, by joint; it must have the same joints."""
+    import numpy as np
+
+    other = load(prior)
+    names = [joint.name for joint in robot.joints]
+    if [joint.name for joint in other.joints] != names:
+        raise MinidynError(
+            f"{prior}: its joints ({', '.join(joint.name for joint in other.joints[:8])}) are not those of robot "
+            f"{robot.name!r} ({', '.join(names[:8])}); a prior is the same robot with values that are believed"
         )
-        return
-    rows = table(f"{safe(estimate.robot.name)}: {len(estimate.beta)} base parameters", "joint", *map(safe, validations))
-    for name in estimate.robot.joint_names:
-        cells = []
-        for validation in validations.values():
-            entry = validation.per_joint[name]
-            cells.append(f"{100 * entry['relative_error']:.3g} % ({entry['rmse']:.3g})")
-        rows.add_row(safe(name), *cells)
-    rows.add_row("all joints", *(f"{100 * v.relative_error:.3g} % ({v.rmse:.3g})" for v in validations.values()))
-    print_table(rows)
-    click.echo("error of the torque: relative to raw measured torque (rms, N m or N)")
-    for notice in estimate.notices:
-        click.echo(f"note: {plain(notice)}")
+    known = dict(zip(other.parameter_names, other.values))
+    return np.array([known.get(name, np.nan) for name in robot.parameter_names])
 
 
-def _picture(validation: Validation, path: Path, title: str) -> None:
-    from matplotlib.figure import Figure
+def _read(logs: Sequence[str], robot: Robot, mapping: str | None, rate: float | None) -> Recording | LazyRecording:
+    """Read logs; large ones stay on disk."""
+    from minidyn.experiment.read import read_recording
 
-    from minidyn.experiment.plots import save_figure
-
-    count = validation.measured.shape[1]
-    figure = Figure(figsize=(10, 1.7 * count + 0.6), layout="constrained")
-    axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
-    figure.suptitle(plain(title).replace("$", r"\$"), x=0.01, ha="left")
-    for axis, name, measured, predicted in zip(
-        axes, validation.per_joint, validation.measured.T, validation.predicted.T
-    ):
-        axis.plot(validation.t, measured, color="#9aa5b1", linewidth=0.8, label="measured")
-        axis.plot(validation.t, predicted, color="#c8553d", linewidth=1.0, label="model")
-        axis.set_ylabel(plain(name).replace("$", r"\$")[:16], fontsize=8)
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(loc="upper right", frameon=False, ncols=2, fontsize=8)
-    axes[-1].set_xlabel("time, s")
-    save_figure(figure, path)
+    options: dict[str, Any] = {} if rate is None else {"rate": rate}
+    if mapping is not None:
+        options["mapping"] = mapping
+    if sum(_size(Path(name)) for name in logs) > LARGE:
+        on_disk: LazyRecording = read_recording(list(logs), robot=robot, lazy=True, **options)
+        return on_disk
+    in_memory: Recording = read_recording(list(logs), robot=robot, **options)
+    return in_memory
 
 
-def _file_word(name: str) -> str:
-    word = "".join(character if character.isalnum() else "_" for character in Path(name).stem)[:40]
-    if not word:
-        raise MinidynError(f"{plain(name)}: a log needs a name")
-    return word
+def _size(path: Path) -> int:
+    try:
+        if path.is_dir():  # a bag
+            return sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+        return path.stat().st_size
+    except OSError:
+        return 0  # the reader says what is wrong
+
+
+def _labels(names: Iterable[str]) -> dict[str, str]:
+    """Return {how a log is called in results: its path}: its file name, its path where two have the same."""
+    paths = list(dict.fromkeys(names))
+    short = [Path(name).name for name in paths]
+    return {name if short.count(word) > 1 or word in ("", "fit") else word: name for name, word in zip(paths, short)}
+
+
+def _same_logs(logs: Iterable[str], held_out: Iterable[str]) -> list[str]:
+    fitted = {Path(name).resolve() for name in logs}
+    same = [name for name in held_out if Path(name).resolve() in fitted]
+    return [f"{name} was fitted, too: its error says nothing about new motion" for name in same]
+
+
+def _named(logs: Iterable[str]) -> str:
+    names = list(logs)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+# -------------------------------------------------------------------- what comes out
+
+
+def _print(estimate: Estimate, validations: dict[str, Validation]) -> None:
+    from minidyn.identification.validate import percent
+
+    for label, validation in validations.items():
+        rows = table(
+            f"{safe(estimate.robot.name)}, {safe(label)}: {percent(validation.relative_error)} of the measured torque",
+            "joint", "error", "low-passed", "description", "rms", "bias", "residual",
+            right=(1, 2, 3, 4, 5),
+        )  # fmt: skip
+        words = validation.whiteness
+        nothing = float("nan")
+        for name, entry in validation.per_joint.items():
+            errors = (
+                entry["relative_error"],
+                entry.get("filtered_relative_error", nothing),
+                entry.get("prior_relative_error", nothing),
+            )
+            numbers = (f"{entry['rmse']:.3g}", f"{entry['bias']:+.2g}")
+            rows.add_row(safe(name), *map(percent, errors), *numbers, words[name].split(",")[0])
+        every = (validation.relative_error, validation.filtered_relative_error, validation.prior_relative_error)
+        rows.add_row("all joints", *map(percent, every), f"{validation.rmse:.3g}", "", "")
+        print_table(rows)
+    click.echo(
+        "error: rms of measured minus predicted torque over rms of raw measured torque; low-passed: the same without "
+        "what no model of this bandwidth can follow; description: what the robot's file reaches; rms, bias: N m or N;\n"
+        "foreseeable: share of the residual that the sample before foretells, because friction, elasticity or delays "
+        "are not modelled"
+    )
+
+
+def _print_certificate(estimate: Estimate) -> None:
+    certificate = estimate.certificate
+    word = "possible" if certificate.consistent else "NOT possible: " + "; ".join(certificate.reasons()[:3])
+    click.echo(
+        plain(
+            f"{len(estimate.beta)} base parameters, condition number {estimate.condition:.3g}; physically {word}, "
+            f"smallest scaled eigenvalue of a link {certificate.smallest:.3g}"
+        )
+    )
+    click.echo(plain(f"inertia matrix: {certificate.statement}"))
+    click.echo(plain(f"total mass: {certificate.mass_statement}"))

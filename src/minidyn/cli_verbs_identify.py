@@ -27,9 +27,10 @@ __all__ = ["identify", "validate"]
 )
 @click.option(
     "--friction",
-    default="viscous,coulomb,offset",
+    default="auto",
     show_default=True,
-    help="Friction terms to identify, none, or own (what the robot's file has).",
+    help="auto (viscous, coulomb, offset and what the data ask for), terms such as viscous,coulomb,load, none, or own "
+    "(what the robot's file has).",
 )
 @click.option("--rotor-inertia/--no-rotor-inertia", default=True, show_default=True, help="Identify rotor inertias.")
 @click.option("--prior", help="Robot whose values are believed; default: the ROBOT's own, with a weight from the data.")
