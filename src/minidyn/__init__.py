@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from minidyn.experiment.simulate import simulate_batch as simulate_batch
     from minidyn.identification.cross_validate import CrossValidation as CrossValidation
     from minidyn.identification.cross_validate import cross_validate as cross_validate
+    from minidyn.identification.drive_gains import DriveGains as DriveGains
+    from minidyn.identification.drive_gains import identify_drive_gains as identify_drive_gains
     from minidyn.identification.estimate import Estimate as Estimate
     from minidyn.identification.estimate import load_estimate as load_estimate
     from minidyn.identification.identify import identify as identify
@@ -98,6 +100,8 @@ _WHERE = {
     "identify": "identification.identify:identify",
     "identify_one_joint": "identification.one_joint:identify_one_joint",
     "identify_payload": "identification.payload:identify_payload",
+    "identify_drive_gains": "identification.drive_gains:identify_drive_gains",
+    "DriveGains": "identification.drive_gains:DriveGains",
     "Estimate": "identification.estimate:Estimate",
     "load_estimate": "identification.estimate:load_estimate",
     "validate": "identification.validate:validate",

@@ -1,0 +1,101 @@
+"""Drive gains from currents of two runs, one with a load that was weighed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_payload import motion, truth
+
+import minidyn as md
+from conftest import count
+from minidyn.model.inertia import from_body
+
+LOAD = from_body(5.0, [0.03, -0.02, 0.1], np.diag([0.030, 0.032, 0.016]))
+
+
+def currents(run: md.Recording, gains: np.ndarray) -> md.Recording:
+    return md.Recording(run.t, run.q, run.tau / gains, run.dq, run.ddq, run.joint_names)
+
+
+@pytest.mark.parametrize("name", ["ur10e", "panda"])
+def test_gains_are_found_with_honest_uncertainty(name: str) -> None:
+    robot = truth(name)
+    loaded = md.Payload(0.0, LOAD).on(robot)
+    scores = []
+    for seed in range(count(3, 12)):
+        gains = np.random.default_rng(seed).uniform(5, 15, robot.n)
+        bare, heavy = (currents(motion(one, 2 * seed + k), gains) for k, one in enumerate((robot, loaded)))
+        found = md.identify_drive_gains(robot.with_parameters(None), bare, heavy, 5.0)
+        np.testing.assert_allclose(found.gains, gains, rtol=0.04)
+        scores.append((found.gains - gains) / found.std)
+        np.testing.assert_allclose(found.payload.com, [0.03, -0.02, 0.1], atol=0.005)
+        assert found.notices == ()
+    assert 0.6 < np.sqrt(np.mean(np.square(scores))) < 1.5
+    # what follows knows nothing of currents
+    estimate = md.identify(robot.with_parameters(None), found.apply(bare), prior=False, consistent=False)
+    assert md.validate(estimate, motion(robot, 77)).relative_error < 0.1
+    assert found.table().count("\n") == robot.n + 1
+
+
+def test_noise_does_not_shrink_gains_as_plain_least_squares_does() -> None:
+    """Noise of a third of the signal: gains by least squares on k i = Y beta are too small, these are not."""
+    robot = truth("two_link")
+    robot = robot.with_parameters(np.nan_to_num(robot.values, nan=0.5))
+    gains = np.array([8.0, 12.0])
+    body = from_body(4.0, [0.1, 0.0, 0.0], 0.02 * np.eye(3))
+    ratios, plain = [], []
+    for seed in range(count(4, 16)):
+        rng = np.random.default_rng(seed)
+        runs = []
+        for k, one in enumerate((robot, md.Payload(0.0, body).on(robot))):
+            run = currents(motion(one, 10 * seed + k, samples=4000), gains)
+            noise = 0.33 * run.tau.std(axis=0) * rng.normal(size=run.tau.shape)
+            runs.append(md.Recording(run.t, run.q, run.tau + noise, run.dq, run.ddq, run.joint_names))
+        found = md.identify_drive_gains(robot, *runs, 4.0, com=[0.1, 0.0, 0.0], inertia=0.02 * np.eye(3))
+        ratios.append(found.gains / gains)
+        plain.append(_least_squares(robot, *runs, body) / gains)
+    assert np.abs(np.mean(ratios, axis=0) - 1.0).max() < 0.05
+    assert np.mean(plain, axis=0).max() < 0.97
+
+
+def _least_squares(robot: md.Robot, bare: md.Recording, heavy: md.Recording, body: np.ndarray) -> np.ndarray:
+    base = md.base_parameters(robot)
+    rows, right = [], []
+    for run, load in ((bare, np.zeros(10)), (heavy, body)):
+        Y = md.base_regressor(robot, base, run.q, run.dq, run.ddq)
+        ten = [column.name for column in robot.layout.columns[robot.layout.links[-1]]]
+        L = md.regressor(robot, run.q, run.dq, run.ddq, columns=ten) @ load
+        for joint in range(robot.n):
+            own = np.zeros((len(run), robot.n))
+            own[:, joint] = run.tau[:, joint]
+            rows.append(np.hstack([own, -Y[:, joint]]))
+            right.append(L[:, joint])
+    return np.linalg.lstsq(np.vstack(rows), np.concatenate(right), rcond=None)[0][: robot.n]
+
+
+def test_a_gain_that_no_motion_shows_is_named() -> None:
+    robot = truth("ur10e")
+    on_axis = md.Payload(0.0, from_body(5.0, [0.0, 0.0, 0.1], 0.02 * np.eye(3))).on(robot)
+    gains = np.full(6, 10.0)
+    bare, heavy = (currents(motion(one, k, speed=0.2), gains) for k, one in enumerate((robot, on_axis)))
+    found = md.identify_drive_gains(robot, bare, heavy, 5.0)
+    (notice,) = found.notices
+    assert "'wrist_3_joint'" in notice
+    assert "'shoulder_lift_joint'" not in notice
+    assert found.std[5] > 0.1 * found.gains[5]
+    assert found.std[1] < 0.02 * found.gains[1]
+
+
+def test_refusals() -> None:
+    robot = truth("ur10e")
+    run = motion(robot, 0, samples=300)
+    cases = [
+        (lambda: md.identify_drive_gains(robot, run, run, 0.0), "positive number of kilograms"),
+        (lambda: md.identify_drive_gains(robot, run, run, 1.0, inertia=np.eye(3)), "give com"),
+        (lambda: md.identify_drive_gains(robot, run, run, 1.0, com=[0, 0]), "com: expected"),
+        (lambda: md.identify_drive_gains(robot, md.Recording(run.t, run.q, None), run, 1.0), "torques"),
+        (lambda: md.identify_drive_gains(robot, run, run, 1.0, link=robot.base_name), "base"),
+    ]
+    for request, words in cases:
+        with pytest.raises(md.MinidynError, match=words):
+            request()
