@@ -31,7 +31,7 @@ logs = ["fit"]
 logs = ["test"]
 
 [export]
-robot = ["scara.urdf"]
+formats = ["urdf"]
 code = ["inverse_dynamics"]
 """
 )

@@ -14,7 +14,7 @@ from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.model.load import load
 from minidyn.study_file import Step, Study, read_study
 from minidyn.study_steps import MAKERS, Context, study_robot
-from minidyn.study_store import hash_of, key_of, recorded, write_step
+from minidyn.study_store import code_hash, hash_of, key_of, recorded, write_step
 
 __all__ = ["StepResult", "StudyResult", "run_study"]
 
@@ -122,6 +122,7 @@ def _facts(context: Context, step: Step, keys: Mapping[str, str]) -> dict[str, A
     return {
         "step": step.name,
         "version": __version__,
+        "code": code_hash(),
         "robot": {"source": study.robot, "fingerprint": context.robot.fingerprint} | believed,
         "settings": dict(step.settings),
         "seed": study.seed,

@@ -200,6 +200,8 @@ def _single_steps(top: Table, folder: Path, logs: Mapping[str, Log], mapping: Ma
             raise DescriptionError(
                 f"{table.where}: {table.label} needs the step [{needed}], which the file does not have"
             )
+        if kind == "report":  # it shows the logs that were fitted and those that were not
+            used = tuple(log for step in steps if step.kind in ("identify", "validate") for log in step.logs)
         after = {log.step for log in used if log.step} | ({needed} if needed else set())
         if kind == "export" and "identify" in top:
             after.add("identify")

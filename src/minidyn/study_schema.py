@@ -58,6 +58,10 @@ _part = _kind(
     lambda v: isinstance(v, list) and len(v) == 2 and all(map(_is_number, v)) and 0 <= v[0] < v[1] <= 1,
 )
 _any: Check = lambda table, key: table.raw(key)  # noqa: E731
+_terms = _kind(
+    'a list of friction terms such as ["viscous", "coulomb"], or "auto"',
+    lambda value: value == "auto" or (isinstance(value, list) and all(isinstance(x, str) for x in value)),
+)
 _prior = _kind("a robot's name or file, or false", lambda value: isinstance(value, str) or value is False)
 _friction = _kind(
     'a table such as { viscous = 1.0, coulomb = [2, 2, 1] }, of the terms "viscous", "coulomb" and "offset"',
@@ -97,16 +101,18 @@ STEPS: dict[str, dict[str, Check]] = {
     "identify": {
         "logs": _texts,
         "method": _text,
-        "friction": _texts,
+        "friction": _terms,
         "rotor_inertia": _flag,
         "prior": _prior,
         "consistent": _flag,
         "sign_width": _numbers,
         "threads": _integer,
+        "lazy": _flag,
     },
     "validate": {"logs": _texts},
-    "export": {"robot": _texts, "code": _texts, "targets": _texts},
+    "export": {"formats": _texts, "code": _texts, "targets": _texts},
+    "report": {"title": _text, "code": _flag},
 }
 REQUIRED = {"identify": ("logs",), "validate": ("logs",), "simulate": ("name",), "log": ("name", "files")}
-NEEDS = {"validate": "identify"}
+NEEDS = {"validate": "identify", "report": "identify"}
 ORDER = ("simulate", *STEPS)

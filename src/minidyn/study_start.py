@@ -67,7 +67,7 @@ def starter_text(path: Path, robot: str, logs: Sequence[str]) -> str:
         "[identify]",
         'logs = ["fit"]',
         'method = "wls"',
-        'friction = ["viscous", "coulomb", "offset"]',
+        'friction = "auto"       # viscous, coulomb, offset, and what the data ask for; or a list of terms',
         "rotor_inertia = true",
         "consistent = true       # a physically possible model",
         "",
@@ -75,9 +75,11 @@ def starter_text(path: Path, robot: str, logs: Sequence[str]) -> str:
         'logs = ["test"]',
         "",
         "[export]",
-        'robot = ["robot.urdf", "robot.toml"]',
+        'formats = ["toml", "urdf", "mjcf", "c"]',
         'code = ["inverse_dynamics", "inertia_matrix"]',
         'targets = ["c"]',
+        "",
+        "[report]",
         "",
     ]
     return "\n".join(lines)

@@ -10,20 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidyn.errors import DescriptionError, MinidynError, ShapeError
+from minidyn.errors import DescriptionError, MinidynError, ShapeError, UnknownName
 from minidyn.model.load import load
 from minidyn.model.robot import Robot
 from minidyn.model.save import save
 from minidyn.study_file import Log, Step, Study
 
 if TYPE_CHECKING:
-    from minidyn.experiment.recording import Recording
     from minidyn.identification.estimate import Estimate
 
 __all__ = ["MAKERS", "Context", "study_robot"]
-
-FRICTION = ("viscous", "coulomb", "offset")
-"""Friction terms that are identified where the study does not say."""
 
 _SYMBOLS = {"viscous": "Fv", "coulomb": "Fc", "offset": "Fo", "rotor_inertia": "Ia"}
 
@@ -117,17 +113,17 @@ def _plan(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     return {"steps": len(plan.steps), "notices": list(plan.notices)}
 
 
-def recording_of(context: Context, robot: Robot, log: Log) -> Recording:
-    """Return a log of the study, cut to its part, prepared as the study says."""
+def recording_of(context: Context, robot: Robot, log: Log, lazy: bool = False) -> Any:
+    """Return a log of the study, cut to its part, prepared as the study says; a lazy one stays on disk."""
     from minidyn.experiment.prepare import prepare
     from minidyn.experiment.read import read_recording
 
     files = list(log.files) or [context.folder(log.step) / "recording.parquet"]
-    raw = read_recording(files, robot=robot, **dict(log.mapping))
+    options: dict[str, Any] = {"lazy": lazy, **log.mapping}
+    raw: Any = read_recording(files, robot=robot, **options)
     if log.part != (0.0, 1.0):
         raw = raw[round(log.part[0] * len(raw)) : round(log.part[1] * len(raw))]
-    ready: Recording = prepare(robot, raw, **context.study.preparation)
-    return ready
+    return prepare(robot, raw, **context.study.preparation)
 
 
 def _identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
@@ -135,13 +131,17 @@ def _identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     from minidyn.identification.identify import identify
 
     given = dict(step.settings)
-    friction = tuple(given.pop("friction", FRICTION))
+    friction = given.pop("friction", "auto")
     rotor_inertia = given.pop("rotor_inertia", True)
-    robot = context.robot.with_drives(rotor_inertia, friction)
     if isinstance(given.get("prior"), str):
-        given["prior"] = load(context.study.robot_path(given["prior"])).with_drives(rotor_inertia, friction).values
-    recording = concatenate([recording_of(context, robot, log) for log in step.logs])
-    estimate = identify(robot, recording, **given)
+        given["prior"] = _believed(context, given["prior"])
+    if given.pop("lazy", False):
+        if len(step.logs) != 1:
+            raise DescriptionError("lazy: expected one log (it may have several files)")
+        recording: Any = recording_of(context, context.robot, step.logs[0], lazy=True)
+    else:
+        recording = concatenate([recording_of(context, context.robot, log) for log in step.logs])
+    estimate = identify(context.robot, recording, friction=friction, rotor_inertia=rotor_inertia, **given)
     estimate.save(folder / "estimate.json")
     _write(folder / "parameters.md", estimate.table() + "\n")
     return {
@@ -150,6 +150,17 @@ def _identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         "condition": float(estimate.condition),
         "notices": list(estimate.notices),
     }
+
+
+def _believed(context: Context, name: str) -> Any:
+    """Return another description's parameters in the order of the study's robot, NaN where it has none."""
+    other, robot = load(context.study.robot_path(name)), context.robot
+    if other.joint_names != robot.joint_names:
+        raise DescriptionError(
+            f"prior: {name} has joints {', '.join(other.joint_names)}; expected {', '.join(robot.joint_names)}"
+        )
+    known = dict(zip(other.parameter_names, other.values))
+    return np.array([known.get(parameter, np.nan) for parameter in robot.parameter_names])
 
 
 def estimate_of(context: Context) -> Estimate:
@@ -166,29 +177,62 @@ def _validate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     errors: dict[str, Any] = {}
     for log in step.logs:
         found = validate(estimate, recording_of(context, estimate.robot, log))
-        errors[log.name] = {
-            "relative_error": float(found.relative_error),
-            "rmse": float(found.rmse),
-            "joints": {joint: dict(values) for joint, values in found.per_joint.items()},
-        }
+        errors[log.name] = found.to_json()
     _write_json(folder / "validation.json", errors)
     return {"relative_error": {name: entry["relative_error"] for name, entry in errors.items()}}
 
 
 def _export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     from minidyn.base.code_files import code_files, function_for
+    from minidyn.identification.export import FORMATS, export
 
-    robot = estimate_of(context).robot if "identify" in step.after else context.robot
-    for name in step.settings.get("robot", ["robot.urdf", "robot.toml"]):
-        if Path(name).name != name:
-            raise DescriptionError(f"robot: expected a file's name without a folder, found {name!r}")
-        save(robot, folder / name)
+    formats = step.settings.get("formats")
+    notices: tuple[str, ...] = ()
+    if "identify" in step.after:
+        estimate = estimate_of(context)
+        robot = estimate.robot
+        source = context.study.robot_path(context.study.robot)
+        kept = source if Path(source).suffix.lower() in (".urdf", ".xml", ".mjcf") else False
+        notices = export(estimate, folder, formats, source=kept).notices
+    else:
+        robot = context.robot
+        for name in formats or ("toml", "urdf"):
+            if name not in ("toml", "urdf", "mjcf"):
+                raise UnknownName("format of a robot that is not identified", name, ("toml", "urdf", "mjcf"))
+            save(robot, folder / FORMATS[name])
     for what in step.settings.get("code", ()):
         function = function_for(robot, what)
         for target in step.settings.get("targets", ("c",)):
             for name, text in code_files(robot, function, target).items():
                 _write(folder / name, text)
-    return {"files": sorted(path.name for path in folder.iterdir())}
+    return {"files": sorted(path.name for path in folder.iterdir()), "notices": list(notices)}
+
+
+def _report(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    from minidyn.experiment.recording import concatenate
+    from minidyn.reporting.report import report
+
+    estimate = estimate_of(context)
+    steps = {other.kind: other for other in context.study.steps}
+    fit = concatenate([recording_of(context, estimate.robot, log) for log in steps["identify"].logs])
+    held_out = {
+        log.name: recording_of(context, estimate.robot, log)
+        for log in (steps["validate"].logs if "validate" in steps else ())
+    }
+    details = {"study": context.study.path.name, "seed": context.study.seed} | {
+        f"log {log.name}": ", ".join(file.name for file in log.files) or f"simulated by {log.step}" for log in step.logs
+    }
+    title = step.settings.get("title", context.study.name)
+    target = report(
+        folder / "report.html",
+        estimate,
+        held_out,
+        fit=fit,
+        title=title,
+        details=details,
+        code=step.settings.get("code", True),
+    )
+    return {"files": [target.name]}
 
 
 def _write(path: Path, text: str) -> None:
@@ -209,5 +253,6 @@ MAKERS: dict[str, Maker] = {
     "identify": _identify,
     "validate": _validate,
     "export": _export,
+    "report": _report,
 }
 """The function of each kind of step."""

@@ -1,7 +1,7 @@
 """Results of a study: one folder a step, whole or absent, with a record of where it came from.
 
 A step's key is a hash of everything that decides its result: its settings, the contents of its input files, the keys of
-the steps before it and the version of minidyn. A folder whose record has the same key, and whose files are as they were
+the steps before it and the code of minidyn. A folder whose record has the same key, and whose files are as they were
 written, is up to date.
 """
 
@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 from minidyn import __version__
 from minidyn.errors import DescriptionError
 
-__all__ = ["PROVENANCE", "hash_of", "key_of", "recorded", "versions", "write_step"]
+__all__ = ["PROVENANCE", "code_hash", "hash_of", "key_of", "recorded", "versions", "write_step"]
 
 PROVENANCE = "provenance.json"
 """Name of the record in every step's folder."""
@@ -51,6 +52,16 @@ def key_of(content: Mapping[str, Any]) -> str:
     """Return the hash of plain values, whatever their order."""
     text = json.dumps(content, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def code_hash() -> str:
+    """Return the hash of minidyn's own source: results of other code are other results."""
+    package = Path(__file__).parent
+    digest = hashlib.sha256()
+    for file in sorted(package.rglob("*.py")):
+        digest.update(f"{file.relative_to(package).as_posix()}\0".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def versions() -> dict[str, str]:

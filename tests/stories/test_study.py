@@ -40,15 +40,19 @@ part = [0.25, 1.0]
 
 [identify]
 logs = ["fit"]
+friction = ["viscous", "coulomb"]
 
 [validate]
 logs = ["test", "fit"]
 
 [export]
-robot = ["model.urdf", "model.toml"]
+formats = ["urdf", "toml"]
 code = ["inverse_dynamics"]
+
+[report]
+code = false
 """
-STEPS = ["simulate-fit", "base", "identify", "validate", "export"]
+STEPS = ["simulate-fit", "base", "identify", "validate", "export", "report"]
 
 
 def run(*arguments: str) -> Result:
@@ -92,8 +96,9 @@ def test_results_are_where_they_belong(finished: Path) -> None:
     errors = json.loads((results / "validate" / "validation.json").read_text())
     assert errors["fit"]["relative_error"] < 0.02
     assert errors["test"]["relative_error"] > 0.05, "the log of another robot should not fit"
-    assert md.load(results / "export" / "model.urdf").n == 2
+    assert md.load(results / "export" / "robot.urdf").n == 2
     assert (results / "export" / "two_link_inverse_dynamics.c").exists()
+    assert "two links" in (results / "report" / "report.html").read_text()
 
 
 def test_the_record_tells_where_a_result_came_from(finished: Path) -> None:
@@ -122,8 +127,13 @@ def edit(folder: Path, old: str, new: str) -> None:
 def test_what_changed_runs_again_with_what_follows(folder: Path) -> None:
     edit(folder, '[identify]\nlogs = ["fit"]', '[identify]\nlogs = ["fit"]\nconsistent = false')
     assert states(md.run_study(folder / "study.toml")) == {
-        "simulate-fit": "unchanged", "base": "unchanged", "identify": "done", "validate": "done", "export": "done"
-    }  # fmt: skip
+        "simulate-fit": "unchanged",
+        "base": "unchanged",
+        "identify": "done",
+        "validate": "done",
+        "export": "done",
+        "report": "done",
+    }
     with (folder / "test.csv").open("a") as stream:  # one sample more
         stream.write((folder / "test.csv").read_text().splitlines()[-1].replace("10.0", "10.001", 1) + "\n")
     assert states(md.run_study(folder / "study.toml"))["validate"] == "done"
@@ -180,7 +190,7 @@ def test_a_step_that_fails_leaves_the_old_result(tmp_path: Path) -> None:
         ("part = [0.25, 1.0]", "rtae = 100", 21, "did you mean 'rate'"),
         ('logs = ["fit"]', 'logs = ["fits"]', 24, "did you mean 'fit'?"),
         ('logs = ["fit"]', "", 23, "[identify] has no 'logs'"),
-        ('[identify]\nlogs = ["fit"]\n', "", 23, "needs the step [identify]"),
+        ('[identify]\nlogs = ["fit"]\nfriction = ["viscous", "coulomb"]\n', "", 23, "needs the step [identify]"),
         ("[base]", "[base", 8, "not valid TOML"),
     ],
 )
@@ -205,8 +215,7 @@ def test_mistakes_are_told_with_file_and_line(folder: Path, old: str, new: str, 
             '[identify]\nlogs = ["fit"]\nmethod = "wsl"',
             "[identify]: unknown method 'wsl'",
         ),
-        ('"model.urdf"', '"../model.urdf"', "without a folder"),
-        ('"model.urdf"', '"model.xyz"', "model.xyz"),
+        ('"urdf"', '"urfd"', "did you mean 'urdf'"),
         ('code = ["inverse_dynamics"]', 'code = ["inverse_dynamic"]', "did you mean 'inverse_dynamics'"),
         ("coulomb = [0.2, 0.1]", "coulomb = [0.2, 0.1, 0.3]", "one for each of 2 joints"),
         ('file = "arm.toml"', 'file = "arms.toml"', "arms.toml"),
