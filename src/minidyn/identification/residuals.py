@@ -115,4 +115,4 @@ def whiteness_words(probability: float, predictable: float, outside: float) -> s
         return "white: only noise is left"
     if predictable < 0.05:
         return f"nearly white: {100 * outside:.0f} % of autocorrelations outside the band"
-    return f"not white: {100 * predictable:.0f} % of its power can be foretold, something is not modelled"
+    return f"not white: {100 * predictable:.0f} % foreseeable, something is not modelled"

@@ -31,11 +31,11 @@ class Validation:
     Attributes:
         relative_error: ‖tau - prediction‖ / ‖tau‖ over all joints and samples, raw measured torque.
         rmse: Root of the mean squared error over all joints and samples, N m or N.
-        per_joint: For each joint a dict of numbers, NaN where not known:
+        per_joint: For each joint a dict of numbers; those in brackets are absent where not known:
             "rmse", "relative_error": as above, of the joint alone;
             "bias": mean of measured minus predicted;
-            "filtered_relative_error": on torque low-passed as for the fit;
-            "prior_relative_error": of the robot as it was described before, on raw torque;
+            ("filtered_relative_error"): on torque low-passed as for the fit;
+            ("prior_relative_error"): of the robot as it was described before, on raw torque;
             "whiteness": share of residual power that the previous sample predicts (0: white noise);
             "ljung_box": probability that white noise shows such autocorrelations;
             "autocorrelations_outside": share of the first 20 that white noise would hardly show.
@@ -82,23 +82,23 @@ class Validation:
         ]
         for name, entry in self.per_joint.items():
             shown = name.replace("|", "\\|").replace("\n", " ")
-            errors = (entry["relative_error"], entry["filtered_relative_error"], entry["prior_relative_error"])
-            cells = " | ".join(percent(value) for value in errors)
+            keys = ("relative_error", "filtered_relative_error", "prior_relative_error")
+            cells = " | ".join(percent(entry.get(key, math.nan)) for key in keys)
             lines.append(f"| {shown} | {cells} | {entry['rmse']:.4g} | {entry['bias']:+.3g} | {self.whiteness[name]} |")
         every = (self.relative_error, self.filtered_relative_error, self.prior_relative_error)
         lines.append(f"| all | {' | '.join(percent(value) for value in every)} | {self.rmse:.4g} | | |")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the errors as plain values, without the samples."""
+        """Return the errors as plain values, without the samples; None for what is not known."""
         return {
-            "relative_error": self.relative_error,
-            "rmse": self.rmse,
-            "filtered_relative_error": self.filtered_relative_error,
-            "prior_relative_error": self.prior_relative_error,
+            "relative_error": _known(self.relative_error),
+            "rmse": _known(self.rmse),
+            "filtered_relative_error": _known(self.filtered_relative_error),
+            "prior_relative_error": _known(self.prior_relative_error),
             "samples": self.samples,
             "joints": {
-                name: {**entry, "residual": words}
+                name: {**{key: _known(value) for key, value in entry.items()}, "residual": words}
                 for (name, entry), words in zip(self.per_joint.items(), self.whiteness.values())
             },
             "notices": list(self.notices),
@@ -106,6 +106,10 @@ class Validation:
 
     def __repr__(self) -> str:
         return f"Validation(relative error {100 * self.relative_error:.3g} %, rmse {self.rmse:.4g})"
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def percent(value: float) -> str:
@@ -165,17 +169,18 @@ def validate(estimate: Estimate, recording: Recording | LazyRecording) -> Valida
 def _per_joint(
     names: tuple[str, ...], raw: Residuals, filtered: Residuals, prior: Residuals
 ) -> dict[str, dict[str, float]]:
-    unknown = np.full(len(names), math.nan)
     columns = {
         "rmse": raw.rmse,
         "relative_error": raw.relative,
         "bias": raw.bias,
-        "filtered_relative_error": filtered.relative if filtered.samples else unknown,
-        "prior_relative_error": prior.relative if prior.samples else unknown,
         "whiteness": np.clip(raw.autocorrelation[0], -1, 1) ** 2,
         "ljung_box": raw.ljung_box,
         "autocorrelations_outside": raw.outside,
     }
+    if filtered.samples:
+        columns["filtered_relative_error"] = filtered.relative
+    if prior.samples:
+        columns["prior_relative_error"] = prior.relative
     return {name: {key: float(values[k]) for key, values in columns.items()} for k, name in enumerate(names)}
 
 

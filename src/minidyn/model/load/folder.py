@@ -61,7 +61,8 @@ def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = ()) -> It
         raise DescriptionError(f"{path}: cannot be written ({error.strerror or error})") from None
     done = False
     try:
-        yield scratch
+        with _ended_orderly():
+            yield scratch
         with _uninterrupted():
             _put_in_place(scratch, target, obsolete)
             done = True
@@ -111,6 +112,24 @@ def _missing(folder: Path) -> list[Path]:
         found.append(folder)
         folder = folder.parent
     return found
+
+
+@contextmanager
+def _ended_orderly() -> Iterator[None]:
+    """Let a request to end (SIGTERM) leave by the way of errors, so that nothing half written stays behind."""
+    plain = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if not plain:
+        yield
+        return
+
+    def end(number: int, _: Any) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager
