@@ -30,7 +30,8 @@ from minidyn.cli import main
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-LINKED = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"]
+LINKED = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md"))]
+LINKED += [ROOT / "examples" / "README.md"]
 
 _BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^    (minidyn (?:.*\\\n)*.*)$", re.MULTILINE)
