@@ -48,16 +48,19 @@ def run_identification(
     from minidyn.model.load.folder import check_folder
 
     target = check_folder(output)  # before long work
-    robot = load(source, rotor_inertia=rotor_inertia, friction=_terms(friction))
+    robot = load(source)
+    drives: dict[str, Any] = {"rotor_inertia": rotor_inertia, "friction": _terms(friction)}
     believed = None if prior is None else _believed(prior, robot)
     with progress(f"reading {_named((*logs, *held_out))}"):
         recording = _read(logs, robot, mapping, rate)
         others = {label: _read([name], robot, mapping, rate) for label, name in _labels(held_out).items()}
     with progress(f"identifying {robot.name} from {len(recording)} samples") as tell:
         try:
-            estimate = identify(robot, recording, method, prior=believed, consistent=consistent, progress=tell)
+            estimate = identify(
+                robot, recording, method, prior=believed, consistent=consistent, progress=tell, **drives
+            )
         except MinidynError as error:
-            raise MinidynError(f"{_named(logs)}: {error}") from None
+            raise MinidynError(f"{_named(logs)}: {error}{_hint(recording)}") from None
     with progress("validating"):
         validations = {"fit": validate(estimate, recording)}
         for label, other in others.items():
@@ -104,9 +107,9 @@ def run_validation(
 # -------------------------------------------------------------------- what goes in
 
 
-def _terms(friction: str) -> tuple[str, ...] | None:
-    if friction == "own":
-        return None
+def _terms(friction: str) -> tuple[str, ...] | str | None:
+    if friction in ("own", "auto"):
+        return "auto" if friction == "auto" else None
     return tuple(word for word in friction.replace(" ", ",").split(",") if word and word != "none")
 
 
@@ -159,6 +162,12 @@ def _same_logs(logs: Iterable[str], held_out: Iterable[str]) -> list[str]:
     fitted = {Path(name).resolve() for name in logs}
     same = [name for name in held_out if Path(name).resolve() in fitted]
     return [f"{name} was fitted, too: its error says nothing about new motion" for name in same]
+
+
+def _hint(recording: Recording | LazyRecording) -> str:
+    """Return what reading found that may be the reason why nothing could be identified."""
+    odd = [notice for notice in recording.notices if "not numbers" in notice]
+    return f" ({odd[0]})" if odd else ""
 
 
 def _named(logs: Iterable[str]) -> str:

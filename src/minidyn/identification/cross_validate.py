@@ -106,11 +106,9 @@ def cross_validate(
     """
     if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= max(2, len(recording) // 2):
         raise ShapeError(f"folds: expected a whole number from 2 to half the samples, got {folds!r}")
-    drives = {key: options.pop(key) for key in ("rotor_inertia", "friction") if key in options}
-    model = robot.with_drives(**drives) if drives else robot
-    ready = prepared_for(model, recording)
-    if options.get("base") is None:
-        options["base"] = base_parameters(model)
+    ready = prepared_for(robot, recording)
+    if all(options.get(key) is None for key in ("base", "friction", "rotor_inertia")):
+        options["base"] = base_parameters(robot)  # the same for every stretch
     reach = _reach(ready)
     tested, fitted, spans = [], [], []
     edges = np.linspace(0, len(ready), folds + 1).astype(int)
@@ -119,7 +117,7 @@ def cross_validate(
         rest = _joined([ready[: max(0, begin - reach)], ready[min(len(ready), end + reach) :]])
         span = _span(held)
         try:
-            estimate = identify(model, rest, **options)
+            estimate = identify(robot, rest, **options)
         except MinidynError as error:
             where = f"without stretch {number} of {folds} (t = {span[0]:.4g} to {span[1]:.4g} s)"
             raise MinidynError(f"{where}: {error}") from None
