@@ -21,7 +21,7 @@ __all__ = ["prepare_on_disk"]
 
 _LOOK = 1 << 16  # samples of each run that settle rate and cut-off
 _SHORTEST = 20
-_WINDOW = 1 << 15  # raw samples filtered at once, besides what overlaps
+_WINDOW = 1 << 14  # raw samples filtered at once, besides what overlaps
 _THREADS = min(2, os.cpu_count() or 1)  # windows filtered side by side: filters run without the interpreter's lock
 
 

@@ -20,6 +20,7 @@ __all__ = ["NpzTable", "ParquetTable", "open_table"]
 
 _BAGS = (".bag", ".db3", ".mcap")
 _TEXT = (".csv", ".txt", ".tsv", ".dat", ".log")
+_BUFFER = 1 << 18  # bytes of a column held while it is read: otherwise all of it, and row groups have a million rows
 
 
 def open_table(path: Path, given: SignalMap, joints: Sequence[str], keep: bool) -> Table:
@@ -101,7 +102,7 @@ class ParquetTable:
         stop = self.count() if end is None else min(end, self.count())
         wanted = list(dict.fromkeys(self._source[name][0] for name in names))
         try:
-            with parquet.ParquetFile(self.path, pre_buffer=False) as file:
+            with parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=_BUFFER) as file:
                 groups, row, skipped = [], 0, 0
                 for group in range(file.num_row_groups):
                     rows = file.metadata.row_group(group).num_rows

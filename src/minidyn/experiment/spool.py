@@ -7,11 +7,11 @@ lies where TMPDIR says.
 from __future__ import annotations
 
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from threading import Lock
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ def spooled(recording: LazyRecording, progress: Callable[[int], None] | None = N
     if missing:
         raise MinidynError(f"the recording has no {', '.join(missing)}; prepare it first: md.prepare(robot, recording)")
     width = 1 + len(_SIGNALS) * recording.n
-    file = tempfile.TemporaryFile(prefix="minidyn-")  # noqa: SIM115 - who reads the result keeps it open
+    store = _Store()
     bounds, rows = [0], 0
     for run in recording.runs:
         before: float | None = None
@@ -55,10 +55,10 @@ def spooled(recording: LazyRecording, progress: Callable[[int], None] | None = N
                 bounds.append(rows)
             table = np.ascontiguousarray(np.column_stack([tile.t, *(_values(tile, name) for name in _SIGNALS)]))
             try:
-                file.write(table.data)
-                file.flush()
+                store.file.write(table.data)
+                store.file.flush()
             except OSError as error:
-                file.close()
+                store.file.close()
                 raise DescriptionError(
                     f"{tempfile.gettempdir()}: no room for {8 * width * len(recording) >> 20} MB of prepared samples "
                     f"({error.strerror}); set TMPDIR to a folder on a larger disk"
@@ -69,9 +69,8 @@ def spooled(recording: LazyRecording, progress: Callable[[int], None] | None = N
                 progress(rows)
         if rows > bounds[-1]:
             bounds.append(rows)
-    lock = Lock()
     parts = tuple(
-        (SpooledRun(file, lock, recording.joint_names, begin, end - begin), 0, end - begin)
+        (SpooledRun(store, recording.joint_names, begin, end - begin), 0, end - begin)
         for begin, end in pairwise(bounds)
     )
     return LazyRecording(recording.joint_names, _SIGNALS, recording.notices, parts)
@@ -84,12 +83,20 @@ def _values(tile: Recording, name: str) -> Array:
     return values
 
 
+class _Store:
+    """The temporary file, closed when nobody holds it any more."""
+
+    def __init__(self) -> None:
+        self.file = tempfile.TemporaryFile(prefix="minidyn-")  # noqa: SIM115 - closed below
+        self.lock = Lock()
+        weakref.finalize(self, self.file.close)
+
+
 @dataclass(frozen=True)
 class SpooledRun:
     """Rows of the temporary file: t, q, dq, ddq, tau of one sample after the other."""
 
-    file: IO[bytes]
-    lock: Lock
+    store: _Store
     joint_names: tuple[str, ...]
     first: int
     length: int
@@ -100,9 +107,9 @@ class SpooledRun:
         width = 1 + len(_SIGNALS) * n
         for low in range(begin, end, samples):
             count = min(samples, end - low)
-            with self.lock:
-                self.file.seek(8 * width * (self.first + low))
-                raw = self.file.read(8 * width * count)
+            with self.store.lock:
+                self.store.file.seek(8 * width * (self.first + low))
+                raw = self.store.file.read(8 * width * count)
             if len(raw) < 8 * width * count:
                 raise DescriptionError("the temporary file of prepared samples was cut off")
             table = np.frombuffer(raw).reshape(count, width)
