@@ -55,7 +55,11 @@ def _words(step: StepResult) -> str:
     for key, value in step.summary.items():
         name = key.replace("_", " ")
         if key == "relative_error" and isinstance(value, dict):
-            parts += [f"error on {log}: {100 * error:.3g} %" for log, error in value.items()]
+            filtered = step.summary.get("filtered_relative_error") or {}
+            for log, error in value.items():
+                smooth = filtered.get(log)
+                more = "" if smooth is None else f" ({100 * smooth:.3g} % without sensor noise)"
+                parts.append(f"error on {log}: {100 * error:.3g} %{more}")
         elif key == "files" and isinstance(value, list):
             parts.append(", ".join(value))
         elif isinstance(value, float):

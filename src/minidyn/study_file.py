@@ -70,6 +70,7 @@ class Study:
         seed: Of everything random.
         robot: Built-in name of the robot, or its file as the study names it.
         gravity: Other gravity (3,), m/s²; None: the file's.
+        coupling: {joint: {other joint: coefficient}}: drives that other joints turn, too.
         preparation: Options of :func:`minidyn.prepare`.
         steps: What to do, in order.
     """
@@ -80,6 +81,7 @@ class Study:
     seed: int
     robot: str
     gravity: tuple[float, ...] | None
+    coupling: Mapping[str, Mapping[str, float]]
     preparation: Mapping[str, Any]
     steps: tuple[Step, ...]
 
@@ -123,6 +125,7 @@ def read_study(path: str | Path) -> Study:
         seed,
         robot["file"],
         tuple(robot["gravity"]) if "gravity" in robot else None,
+        robot.get("coupling", {}),
         _values(top.table("preparation"), PREPARATION),
         tuple(steps),
     )

@@ -62,6 +62,13 @@ _terms = _kind(
     'a list of friction terms such as ["viscous", "coulomb"], or "auto"',
     lambda value: value == "auto" or (isinstance(value, list) and all(isinstance(x, str) for x in value)),
 )
+_coupling = _kind(
+    "a table such as { joint6 = { joint5 = 1.0 } }: drives that other joints turn, too",
+    lambda v: (
+        isinstance(v, dict)
+        and all(isinstance(inner, dict) and all(map(_is_number, inner.values())) for inner in v.values())
+    ),
+)
 _prior = _kind("a robot's name or file, or false", lambda value: isinstance(value, str) or value is False)
 _friction = _kind(
     'a table such as { viscous = 1.0, coulomb = [2, 2, 1] }, of the terms "viscous", "coulomb" and "offset"',
@@ -73,7 +80,7 @@ _friction = _kind(
 )
 
 STUDY: dict[str, Check] = {"name": _text, "output": _text, "seed": _integer}
-ROBOT: dict[str, Check] = {"file": _text, "gravity": _gravity}
+ROBOT: dict[str, Check] = {"file": _text, "gravity": _gravity, "coupling": _coupling}
 MAPPING: dict[str, Check] = {field.name: _any for field in fields(SignalMap)}
 PREPARATION: dict[str, Check] = dict.fromkeys(list(signature(prepare).parameters)[2:], _any)  # after robot, recording
 LOG: dict[str, Check] = {"name": _text, "files": _texts, "part": _part} | MAPPING

@@ -41,7 +41,8 @@ Maker = Callable[[Context, Step, Path], Mapping[str, Any]]
 
 def study_robot(study: Study) -> Robot:
     """Return the study's robot."""
-    return load(study.robot_path(study.robot), gravity=study.gravity)
+    robot = load(study.robot_path(study.robot), gravity=study.gravity)
+    return robot.with_drives(coupling=study.coupling) if study.coupling else robot
 
 
 def _simulate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
@@ -179,7 +180,10 @@ def _validate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         found = validate(estimate, recording_of(context, estimate.robot, log))
         errors[log.name] = found.to_json()
     _write_json(folder / "validation.json", errors)
-    return {"relative_error": {name: entry["relative_error"] for name, entry in errors.items()}}
+    return {
+        key: {name: entry[key] for name, entry in errors.items()}
+        for key in ("relative_error", "filtered_relative_error")
+    }
 
 
 def _export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
@@ -233,6 +237,10 @@ def _report(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         code=step.settings.get("code", True),
     )
     return {"files": [target.name]}
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
 
 
 def _write(path: Path, text: str) -> None:
