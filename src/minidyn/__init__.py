@@ -50,8 +50,12 @@ if TYPE_CHECKING:
     from minidyn.experiment.simulate import simulate_batch as simulate_batch
     from minidyn.identification.cross_validate import CrossValidation as CrossValidation
     from minidyn.identification.cross_validate import cross_validate as cross_validate
+    from minidyn.identification.compare import Comparison as Comparison
+    from minidyn.identification.compare import compare as compare
     from minidyn.identification.drive_gains import DriveGains as DriveGains
     from minidyn.identification.drive_gains import identify_drive_gains as identify_drive_gains
+    from minidyn.identification.essential import Essential as Essential
+    from minidyn.identification.essential import essential as essential
     from minidyn.identification.estimate import Estimate as Estimate
     from minidyn.identification.estimate import load_estimate as load_estimate
     from minidyn.identification.identify import identify as identify
@@ -100,6 +104,10 @@ _WHERE = {
     "identify": "identification.identify:identify",
     "identify_one_joint": "identification.one_joint:identify_one_joint",
     "identify_payload": "identification.payload:identify_payload",
+    "essential": "identification.essential:essential",
+    "Essential": "identification.essential:Essential",
+    "compare": "identification.compare:compare",
+    "Comparison": "identification.compare:Comparison",
     "identify_drive_gains": "identification.drive_gains:identify_drive_gains",
     "DriveGains": "identification.drive_gains:DriveGains",
     "Estimate": "identification.estimate:Estimate",

@@ -23,6 +23,7 @@ from minidyn import __version__
 from minidyn.cli_verbs_experiment import casestudy, plan, simulate
 from minidyn.cli_verbs_identify import identify, validate
 from minidyn.cli_verbs_job import completion, run
+from minidyn.cli_verbs_methods import compare, payload
 from minidyn.cli_verbs_report import demo, report
 from minidyn.cli_verbs_robot import base, count, generate, robots, show
 
@@ -31,7 +32,7 @@ __all__ = ["SECTIONS", "main"]
 SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "Robots and their dynamics": (robots, show, base, count, generate),
     "Experiments": (plan, simulate, casestudy),
-    "Identification": (identify, validate, report),
+    "Identification": (identify, validate, compare, payload, report),
     "Whole jobs": (demo, run, completion),
 }
 """The verbs, in the order of the pipeline."""

@@ -22,7 +22,7 @@ def test_gains_are_found_with_honest_uncertainty(name: str) -> None:
     robot = truth(name)
     loaded = md.Payload(0.0, LOAD).on(robot)
     scores = []
-    for seed in range(count(3, 12)):
+    for seed in range(count(2, 12)):
         gains = np.random.default_rng(seed).uniform(5, 15, robot.n)
         bare, heavy = (currents(motion(one, 2 * seed + k), gains) for k, one in enumerate((robot, loaded)))
         found = md.identify_drive_gains(robot.with_parameters(None), bare, heavy, 5.0)

@@ -79,7 +79,7 @@ def geared(robot: md.Robot) -> md.Robot:
 def test_uncertainty_is_honest() -> None:
     """Errors over standard deviations have about unit size, the baseline's share included."""
     robot, scores = truth("ur10e"), []
-    for seed in range(count(8, 30)):
+    for seed in range(count(6, 30)):
         payload = md.identify_payload(
             baseline(robot, 300 + seed, samples=1500), motion(md.Payload(0.0, BODY).on(robot), 400 + seed, samples=1500)
         )

@@ -61,7 +61,7 @@ class RawColumns:
         B = base_regressor(robot, self.estimate.base, *state)
         tilt = [gravity_torque(turned, piece.q)[..., None] for turned in self.turned]
         return np.concatenate([Y[..., :10] @ of_frame, Y[..., 10:], B, *tilt], axis=-1), np.asarray(
-            tau - B @ self.estimate.beta, dtype=float
+            tau - self.estimate.predict(piece), dtype=float
         )
 
     @property

@@ -1,0 +1,86 @@
+"""What `minidyn compare` does."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import click
+
+from minidyn.cli_text import plain, print_table, progress, safe, table
+from minidyn.errors import MinidynError
+from minidyn.model.load import load
+
+__all__ = ["show_comparison"]
+
+
+def show_comparison(
+    source: str,
+    logs: tuple[str, ...],
+    held_out: tuple[str, ...],
+    methods: str | None,
+    friction: str,
+    rotor_inertia: bool | None,
+    mapping: str | None,
+    rate: float | None,
+    as_json: bool,
+) -> None:
+    """Print what all methods make of the same logs."""
+    from minidyn.experiment.read import read_recording
+    from minidyn.identification.compare import compare
+
+    robot = load(source)
+    if not held_out:
+        raise MinidynError("compare needs a log that is not fitted, to test the models on: --validate other.csv")
+    reading: dict[str, Any] = {} if rate is None else {"rate": rate}
+    if mapping is not None:
+        reading["mapping"] = mapping
+    drives: dict[str, Any] = {"rotor_inertia": rotor_inertia}
+    if friction != "own":
+        drives["friction"] = "auto" if friction == "auto" else tuple(_words("" if friction == "none" else friction))
+    with progress(f"reading {', '.join((*logs, *held_out))}"):
+        fitted = read_recording(list(logs), robot=robot, **reading)
+        tested = read_recording(list(held_out), robot=robot, **reading)
+    with progress(f"comparing methods on {robot.name}"):
+        found = compare(robot, fitted, tested, None if methods is None else _words(methods), **drives)
+    if as_json:
+        rows = [
+            {
+                "method": row.method,
+                "consistent": row.consistent,
+                "validation_error": _number(row.validation_error),
+                "fit_error": _number(row.fit_error),
+                "realizable": row.realizable,
+                "seconds": row.seconds,
+                "notices": list(row.notices),
+                "failure": row.failure or None,
+            }
+            for row in found.rows
+        ]
+        click.echo(json.dumps({"rows": rows, "notices": list(found.notices)}, indent=1))
+        return
+    columns = ("method", "made possible", "validation error", "fit error", "realizable", "seconds")
+    made = table(f"{safe(robot.name)}: error of the torque on logs that were not fitted", *columns, right=(2, 3, 5))
+    for row in found.rows:
+        asked = "yes" if row.consistent else "no"
+        if row.failure:
+            made.add_row(row.method, asked, "-", "-", "failed", f"{row.seconds:.2f}")
+            continue
+        errors = (f"{100 * error:.4g} %" for error in (row.validation_error, row.fit_error))
+        made.add_row(row.method, asked, *errors, "yes" if row.realizable else "no", f"{row.seconds:.2f}")
+    print_table(made)
+    for row in found.rows:
+        if row.failure:
+            click.echo(f"{row.label} failed: {plain(row.failure)}")
+    for notice in found.notices:
+        click.echo(f"note: {plain(notice)}")
+    click.echo(f"least validation error: {found.best.label}")
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.replace(" ", ",").split(",") if word]
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None

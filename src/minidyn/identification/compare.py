@@ -1,0 +1,184 @@
+"""All methods on the same data: errors on motion that was not fitted, realizability, time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minidyn.errors import MinidynError, UnknownName
+from minidyn.experiment.recording import Recording
+from minidyn.identification.estimate import Estimate
+from minidyn.identification.identify import identify
+from minidyn.identification.methods import ACCELERATION_FREE, METHODS
+from minidyn.identification.validate import validate
+from minidyn.model.robot import Robot
+
+__all__ = ["Compared", "Comparison", "compare"]
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """What one method made of the data.
+
+    Attributes:
+        method: Its name.
+        consistent: Whether the model was made physically possible.
+        validation_error: ‖tau - prediction‖ / ‖tau‖ on the validation recording, raw torque; NaN where it failed.
+        fit_error: The same on what was fitted.
+        realizable: Whether every link of the model can exist.
+        seconds: What the identification took.
+        notices: Of the estimate.
+        estimate: The model; None where the method failed.
+        failure: Why it failed; "" where it did not.
+    """
+
+    method: str
+    consistent: bool
+    validation_error: float
+    fit_error: float
+    realizable: bool
+    seconds: float
+    notices: tuple[str, ...] = ()
+    estimate: Estimate | None = None
+    failure: str = ""
+
+    @property
+    def label(self) -> str:
+        """Name of the method, and whether its model was made possible."""
+        return f"{self.method}, possible" if self.consistent else self.method
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Several methods on one set of data.
+
+    Attributes:
+        rows: One for each method, with and without consistency, in the order in which they ran.
+        notices: What a reader should know.
+    """
+
+    rows: tuple[Compared, ...]
+    notices: tuple[str, ...] = ()
+
+    @property
+    def best(self) -> Compared:
+        """The row with the least validation error; realizable models are preferred where errors are within 1 %.
+
+        Raises:
+            MinidynError: Every method failed.
+        """
+        worked = [row for row in self.rows if not row.failure]
+        if not worked:
+            raise MinidynError(f"every method failed; the first: {self.rows[0].failure if self.rows else 'none ran'}")
+        least = min(row.validation_error for row in worked)
+        near = [row for row in worked if row.validation_error <= 1.01 * least]
+        return min(near, key=lambda row: (not row.realizable, row.validation_error))
+
+    def table(self) -> str:
+        """Return a Markdown table."""
+        lines = [
+            "| method | possible model asked | validation error | fit error | realizable | seconds | notices |",
+            "|---|---|---:|---:|---|---:|---|",
+        ]
+        for row in self.rows:
+            asked = "yes" if row.consistent else "no"
+            if row.failure:
+                reason = row.failure.replace("|", "\\|").replace("\n", " ")
+                lines.append(f"| {row.method} | {asked} | - | - | - | {row.seconds:.2f} | failed: {reason} |")
+                continue
+            lines.append(
+                f"| {row.method} | {asked} | {100 * row.validation_error:.4g} % | {100 * row.fit_error:.4g} % | "
+                f"{'yes' if row.realizable else 'no'} | {row.seconds:.2f} | {len(row.notices) or ''} |"
+            )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        failed = sum(bool(row.failure) for row in self.rows)
+        if failed == len(self.rows):
+            return f"Comparison({failed} methods, all failed)"
+        best = self.best
+        return (
+            f"Comparison({len(self.rows)} rows, {failed} failed; best: {best.label}, validation error "
+            f"{100 * best.validation_error:.3g} %)"
+        )
+
+
+def compare(
+    robot: Robot,
+    recording: Recording,
+    validation: Recording,
+    methods: Iterable[str] | None = None,
+    *,
+    consistent: Sequence[bool] = (False, True),
+    progress: Callable[[str], None] | None = None,
+    **options: Any,
+) -> Comparison:
+    """Identify a robot by several methods and test each model on a recording that none of them saw.
+
+    Args:
+        robot: The robot.
+        recording: What is fitted, raw (it is prepared once for all) or prepared.
+        validation: What the models are tested on.
+        methods: Names of `md.identify`'s methods; None: all.
+        consistent: Whether models are made physically possible: both ways, or one.
+        progress: Called with the name of each method before it runs.
+        options: Further options of `md.identify`, the same for all.
+
+    Returns:
+        A row for each method; one that fails has its reason in its row and stops none of the others.
+    """
+    names = tuple(METHODS) if methods is None else (methods,) if isinstance(methods, str) else tuple(methods)
+    for name in names:
+        if name not in METHODS:
+            raise UnknownName("method", name, tuple(METHODS))
+    if not names or not consistent:
+        raise MinidynError("compare: at least one method is needed")
+    if recording is validation:
+        raise MinidynError("compare: the validation recording is the fitted one; give one that no method has seen")
+    if validation.tau is None:
+        raise MinidynError("compare: validation needs measured torques; the validation recording has none")
+    fitted, tested = _prepared(robot, recording), _prepared(robot, validation)
+    rows = []
+    for name in names:
+        # without accelerations measured speeds are better than filtered ones
+        given = recording if name in ACCELERATION_FREE and recording.dq is not None else fitted
+        for possible in consistent:
+            if progress is not None:
+                progress(name)
+            rows.append(_row(robot, name, bool(possible), given, fitted, tested, options))
+    return Comparison(tuple(rows), tuple(dict.fromkeys((*fitted.notices, *tested.notices))))
+
+
+def _prepared(robot: Robot, recording: Recording) -> Recording:
+    if recording.dq is not None and recording.ddq is not None:
+        return recording
+    from minidyn.experiment.prepare import prepare
+
+    return prepare(robot, recording)
+
+
+def _row(
+    robot: Robot,
+    method: str,
+    consistent: bool,
+    given: Recording,
+    fitted: Recording,
+    tested: Recording,
+    options: dict[str, Any],
+) -> Compared:
+    begin = time.perf_counter()
+    try:
+        estimate = identify(robot, given, method, consistent=consistent, **options)
+        seconds = time.perf_counter() - begin
+        errors = [validate(estimate, part).relative_error for part in (tested, fitted)]
+        realizable = estimate.certificate.consistent
+    except (MinidynError, np.linalg.LinAlgError, ArithmeticError) as error:
+        reason = str(error) or type(error).__name__
+        taken = time.perf_counter() - begin
+        return Compared(method, consistent, float("nan"), float("nan"), False, taken, failure=reason)
+    own = tuple(notice for notice in estimate.notices if notice not in given.notices)
+    return Compared(method, consistent, errors[0], errors[1], realizable, seconds, own, estimate)

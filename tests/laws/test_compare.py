@@ -1,0 +1,88 @@
+"""The comparison: every method has a row, a failure too; errors are those of validate; the verbs print them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from test_payload import BODY, motion, truth
+
+import minidyn as md
+from minidyn.cli import main
+from minidyn.identification.methods import METHODS
+
+
+@pytest.fixture(scope="module")
+def runs() -> tuple[md.Robot, md.Recording, md.Recording]:
+    robot = truth("two_link")
+    robot = robot.with_parameters(np.nan_to_num(robot.values, nan=0.5))
+    return robot, motion(robot, 1, samples=800), motion(robot, 2, samples=800)
+
+
+def test_every_method_has_a_row(runs) -> None:
+    robot, fitted, tested = runs
+    seen: list[str] = []
+    found = md.compare(robot.with_parameters(None), fitted, tested, progress=seen.append)
+    assert [(row.method, row.consistent) for row in found.rows] == [(m, c) for m in METHODS for c in (False, True)]
+    assert seen == [method for method in METHODS for _ in range(2)]
+    for row in found.rows:
+        assert not row.failure, f"{row.label}: {row.failure}"
+        assert row.seconds > 0
+        assert row.validation_error == pytest.approx(md.validate(row.estimate, tested).relative_error)
+        assert row.realizable or not row.consistent
+    assert found.table().count("\n") == len(found.rows) + 1
+    assert found.best.validation_error <= 1.01 * min(row.validation_error for row in found.rows)
+    assert found.best.label in repr(found)
+
+
+def test_a_failure_is_a_row(runs) -> None:
+    robot, fitted, tested = runs
+    still = np.zeros_like(fitted.q)
+    resting = md.Recording(fitted.t, still, still + 1.0, still, still, fitted.joint_names)
+    found = md.compare(robot.with_parameters(None), resting, tested, ["ols", "wls"], consistent=[False])
+    assert all(row.failure and np.isnan(row.validation_error) and row.estimate is None for row in found.rows)
+    assert found.table().count("failed:") == 2
+    assert "all failed" in repr(found)
+    with pytest.raises(md.MinidynError, match="every method failed"):
+        _ = found.best
+
+
+def test_refusals(runs) -> None:
+    robot, fitted, tested = runs
+    cases = [
+        (lambda: md.compare(robot, fitted, tested, ["wsl"]), "did you mean 'wls'"),
+        (lambda: md.compare(robot, fitted, tested, []), "at least one"),
+        (lambda: md.compare(robot, fitted, fitted), "no method has seen"),
+        (lambda: md.compare(robot, fitted, md.Recording(tested.t, tested.q, None)), "torques"),
+    ]
+    for request, words in cases:
+        with pytest.raises(md.MinidynError, match=words):
+            request()
+
+
+def test_verbs(runs, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    robot, fitted, tested = runs
+    md.save(robot, tmp_path / "arm.toml")
+    fitted.save(tmp_path / "fitted.npz")
+    tested.save(tmp_path / "tested.npz")
+    words = ["compare", "arm.toml", "fitted.npz", "--validate", "tested.npz", "--methods", "ols,wls"]
+    shown = CliRunner().invoke(main, words)
+    assert shown.exit_code == 0, shown.output
+    assert "least validation error" in shown.output
+    rows = json.loads(CliRunner().invoke(main, [*words, "--json"]).stdout)["rows"]
+    assert [row["method"] for row in rows] == ["ols", "ols", "wls", "wls"]
+    assert all(0 < row["validation_error"] < 0.2 for row in rows)
+
+    arm = truth("ur10e")
+    estimate = md.identify(arm.with_parameters(None), motion(arm, 3), prior=False, consistent=False, sign_width=0.0)
+    estimate.save(tmp_path / "estimate.json")
+    motion(md.Payload(0.0, BODY).on(arm), 4).save(tmp_path / "loaded.npz")
+    shown = CliRunner().invoke(main, ["payload", "estimate.json", "loaded.npz"])
+    assert shown.exit_code == 0, shown.output
+    assert "mass" in shown.output
+    content = json.loads(CliRunner().invoke(main, ["payload", "estimate.json", "loaded.npz", "--json"]).stdout)
+    assert content["mass"] == pytest.approx(2.0, rel=0.02)
+    assert content["realizable"] is True
