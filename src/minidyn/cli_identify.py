@@ -25,6 +25,8 @@ __all__ = ["LARGE", "run_identification", "run_validation"]
 LARGE = 200_000_000
 """Bytes of logs beyond which they stay on disk and are read piece by piece."""
 
+_STILL = 1e-6  # rad or m: a joint that moves less does not move
+
 
 def run_identification(
     source: str,
@@ -165,9 +167,13 @@ def _same_logs(logs: Iterable[str], held_out: Iterable[str]) -> list[str]:
 
 
 def _hint(recording: Recording | LazyRecording) -> str:
-    """Return what reading found that may be the reason why nothing could be identified."""
-    odd = [notice for notice in recording.notices if "not numbers" in notice]
-    return f" ({odd[0]})" if odd else ""
+    """Return what may be the reason why nothing could be identified: joints that stand still, holes in the log."""
+    found = [notice for notice in recording.notices if "not numbers" in notice][:1]
+    q = getattr(recording, "q", None)
+    if q is not None and len(q):
+        still = [repr(name) for name, values in zip(recording.joint_names, q.T) if values.max() - values.min() < _STILL]
+        found += [f"standing still: {', '.join(still)}"] if still else []
+    return f" ({'; '.join(found)})" if found else ""
 
 
 def _named(logs: Iterable[str]) -> str:
