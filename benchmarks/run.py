@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-BENCHMARKS = ("dynamics", "base", "control")
+BENCHMARKS = ("dynamics", "base", "control", "identification")
 README = Path(__file__).with_name("README.md")
 
 

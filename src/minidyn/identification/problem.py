@@ -35,7 +35,8 @@ Weight = Callable[[Sequence[Array]], Array]
 STRETCHES = 5
 """Stretches of equal length that are reduced each on its own."""
 
-_FEW = 2048  # samples that are taken in row by row, and samples of a piece that say how its columns lie
+_FEW = 2048  # samples that are taken in row by row
+_LIKE = 1024  # samples of a piece that say how its columns lie
 _AHEAD = 3  # pieces that may be under way; results depend on it, so it does not depend on the number of threads
 
 
@@ -190,7 +191,7 @@ class _Rows:
 
     def some(self, arrays: Sequence[Array]) -> list[Array]:
         """Return the rows of a few samples spread over a piece, as long together as all of it."""
-        every = -(-len(arrays[0]) // _FEW)
+        every = -(-len(arrays[0]) // _LIKE)
         return [np.sqrt(every) * rows for rows in self.of([np.ascontiguousarray(array[::every]) for array in arrays])]
 
     def _weighted(self, arrays: Sequence[Array]) -> Sequence[Array]:

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, lapack, solve_triangular
+from scipy.linalg import lapack, solve_triangular
 
 __all__ = ["Triangle", "metric_of", "triangle_of"]
 
 Array = NDArray[np.float64]
-_LOSS = 1e5
-"""Largest sum of squares of the inverse of a factor with unit columns: rounding grows by it, to 2e-11."""
+_LOSS = 1e6
+"""Largest sum of squares of the inverse of a factor with unit columns: rounding grows by no more, to 1e-10."""
 
 _FLOOR = 1e-15  # of a column's length: less on the diagonal is rounding
 
@@ -46,23 +46,22 @@ class Triangle:
 
         Nothing changes where the answer is False.
         """
-        if not np.all(np.isfinite(products)):
-            return False
         above = self.factor if metric is None else _divided(self.factor, metric)
-        total = above.T @ above + products
-        lengths = np.sqrt(np.diagonal(total))
-        silent = lengths == 0
-        lengths = np.where(silent, 1.0, lengths)
-        scaled = total / np.outer(lengths, lengths)
-        scaled[silent, silent] = 1.0
-        found, failed = lapack.dpotrf(scaled, lower=0, clean=1)
+        total = above.T @ above
+        total += products
+        squares = np.diagonal(total).copy()
+        if not np.isfinite(squares.sum()):
+            return False
+        silent = squares == 0
+        lengths = np.sqrt(np.where(silent, 1.0, squares))
+        total /= lengths
+        total /= lengths[:, None]
+        total[silent, silent] = 1.0
+        found, failed = lapack.dpotrf(total.T, lower=0, clean=1, overwrite_a=1)
         if failed:
             return False
-        try:
-            inverse = _inverse(found)
-        except LinAlgError:
-            return False
-        if float(np.sum(inverse**2)) > _LOSS:
+        inverse, failed = lapack.dtrtri(found)
+        if failed or not float(np.vdot(inverse, inverse)) <= _LOSS:
             return False
         made = found * lengths
         made[silent] = 0.0
@@ -84,7 +83,8 @@ def metric_of(rows: Array) -> Array | None:
     diagonal = np.diagonal(factor).copy()
     floor = _FLOOR * lengths  # columns that depend on others leave rounding: divided by it they stay of order one
     np.fill_diagonal(factor, np.where(np.abs(diagonal) < floor, floor, diagonal))
-    return None if float(np.sum(_inverse(factor / lengths) ** 2)) < 0.1 * _LOSS else factor
+    inverse, failed = lapack.dtrtri(factor / lengths)
+    return None if not failed and float(np.vdot(inverse, inverse)) < 0.25 * _LOSS else factor
 
 
 def triangle_of(rows: Array) -> Array:
@@ -94,10 +94,3 @@ def triangle_of(rows: Array) -> Array:
 
 def _divided(rows: Array, factor: Array) -> Array:
     return np.asarray(solve_triangular(factor, rows.T, trans="T").T, dtype=float)
-
-
-def _inverse(factor: Array) -> Array:
-    found, failed = lapack.dtrtri(factor)
-    if failed:
-        raise LinAlgError("a triangle without an inverse")
-    return np.asarray(np.triu(found), dtype=float)
