@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install -q
 
-.PHONY: demo test test-long check format bench clean
+.PHONY: demo test test-long check format bench docs clean
 .DELETE_ON_ERROR:
 
 $(BIN)/python:
@@ -26,11 +26,7 @@ $(VENV)/.installed-bench: pyproject.toml $(VENV)/.installed-test
 	@touch $@
 
 demo: $(VENV)/.installed
-	$(BIN)/minidyn base puma560
-	@mkdir -p minidyn-out
-	@$(BIN)/minidyn base puma560 --format markdown > minidyn-out/puma560-base.md
-	@echo "The result is above and, as Markdown, in minidyn-out/puma560-base.md."
-	@echo "Your own robot: $(BIN)/minidyn base ROBOT.urdf (or .xml, .toml); $(BIN)/minidyn --help shows the other verbs."
+	@$(BIN)/minidyn demo --output minidyn-out/demo
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2
@@ -47,6 +43,10 @@ format: $(VENV)/.installed-dev
 	$(BIN)/python docs/make_equations.py
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(VENV)/.installed-test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The documentation is in build/site/index.html."
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/run.py

@@ -17,15 +17,16 @@ from minidyn.base.mlc import InertiaConstants, inertia_constants
 from minidyn.base.mlc_structure import Structure
 from minidyn.dynamics.kernel import compile_kernel
 from minidyn.errors import MinidynError
+from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
-from minidyn.identification.certificate import Certificate, certify
+from minidyn.identification.certificate import Certificate
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.identify import in_joint_order
-from minidyn.identification.validate import Validation, validate
+from minidyn.identification.validate import Validation, prepared_for, validate
 
 if TYPE_CHECKING:
     from minidyn.experiment.case_study import CaseStudy
     from minidyn.experiment.one_joint_plan import Plan
+    from minidyn.identification.cross_validate import CrossValidation
     from minidyn.identification.one_joint import OneJointEstimate
 
 __all__ = ["CodeFact", "Facts", "Rule", "gather"]
@@ -76,7 +77,8 @@ class Facts:
         estimate: The identified model.
         fit: Its errors on the data it was fitted to; None where they were not given.
         held_out: Its errors on runs it was not fitted to, by name.
-        motion: The fitted recording with speeds and accelerations; None where it was not given.
+        motion: The fitted recording with speeds and accelerations; None where it was not given or stays on disk.
+        cross_validation: Errors on stretches of time that were left out of a fit, one after the other.
         prior: Base parameters before identification (b,), NaN where unknown.
         certificate: Of the model; None where a parameter is unknown.
         rule: The closed-form rule.
@@ -93,6 +95,7 @@ class Facts:
     fit: Validation | None
     held_out: Mapping[str, Validation]
     motion: Recording | None
+    cross_validation: CrossValidation | None
     prior: Array
     certificate: Certificate | None
     rule: Rule
@@ -107,9 +110,10 @@ class Facts:
 
 def gather(
     estimate: Estimate,
-    fit: Recording | Validation | None,
-    held_out: Mapping[str, Recording | Validation],
+    fit: Recording | LazyRecording | Validation | None,
+    held_out: Mapping[str, Recording | LazyRecording | Validation],
     *,
+    cross_validation: CrossValidation | None,
     plan: Plan | None,
     one_joint: OneJointEstimate | None,
     case_study: CaseStudy | None,
@@ -117,8 +121,8 @@ def gather(
     code: bool,
 ) -> Facts:
     """Return the facts; recordings are predicted here, nothing else is fitted or chosen."""
-    motion = _prepared(estimate, fit) if isinstance(fit, Recording) else None
-    fitted = fit if isinstance(fit, Validation) else None if motion is None else validate(estimate, motion)
+    ready = _prepared(estimate, fit) if isinstance(fit, Recording | LazyRecording) else None
+    fitted = fit if isinstance(fit, Validation) else None if ready is None else validate(estimate, ready)
     return Facts(
         estimate,
         fitted,
@@ -126,7 +130,8 @@ def gather(
             name: run if isinstance(run, Validation) else validate(estimate, _prepared(estimate, run))
             for name, run in held_out.items()
         },
-        motion,
+        ready if isinstance(ready, Recording) else None,
+        cross_validation,
         _believed(estimate),
         _certificate(estimate),
         _rule(estimate),
@@ -140,15 +145,8 @@ def gather(
     )
 
 
-def _prepared(estimate: Estimate, recording: Recording) -> Recording:
-    ordered = in_joint_order(estimate.robot, recording)
-    if ordered.tau is None:
-        raise MinidynError("a report needs measured torques; a recording has none")
-    if ordered.dq is not None and ordered.ddq is not None:
-        return ordered
-    from minidyn.experiment.prepare import prepare
-
-    return prepare(estimate.robot, ordered)
+def _prepared(estimate: Estimate, recording: Recording | LazyRecording) -> Recording | LazyRecording:
+    return prepared_for(estimate.robot, recording, estimate.settings.get("preparation"))
 
 
 def _believed(estimate: Estimate) -> Array:
@@ -164,7 +162,7 @@ def _believed(estimate: Estimate) -> Array:
 
 def _certificate(estimate: Estimate) -> Certificate | None:
     try:
-        return certify(estimate.robot)
+        return estimate.certificate
     except MinidynError:
         return None
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minidyn.errors import DescriptionError, MinidynError
+from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.validate import Validation
@@ -27,9 +28,13 @@ from minidyn.reporting.series import series_data
 if TYPE_CHECKING:
     from minidyn.experiment.case_study import CaseStudy
     from minidyn.experiment.one_joint_plan import Plan
+    from minidyn.identification.cross_validate import CrossValidation
     from minidyn.identification.one_joint import OneJointEstimate
 
 __all__ = ["report"]
+
+Run = Recording | LazyRecording | Validation
+"""A recording, or the errors of the model on one."""
 
 _POINTS = 120_000  # of all signals together, so that the file stays well below 3 MB
 _MOST = 4000  # of one signal
@@ -39,9 +44,10 @@ _LEAST = 60
 def report(
     path: str | Path,
     estimate: Estimate,
-    validation: Recording | Validation | Mapping[str, Recording | Validation] | None = None,
+    validation: Run | Mapping[str, Run] | None = None,
     *,
-    fit: Recording | Validation | None = None,
+    fit: Run | None = None,
+    cross_validation: CrossValidation | None = None,
     plan: Plan | None = None,
     one_joint: OneJointEstimate | None = None,
     case_study: CaseStudy | None = None,
@@ -57,6 +63,7 @@ def report(
         validation: Runs that were not fitted: one, or several by name; recordings or results of
             :func:`minidyn.validate`.
         fit: The recording that was fitted, or the model's errors on it; the recording also shows the motion.
+        cross_validation: From :func:`minidyn.cross_validate`: the test where there is no other run.
         plan: From :func:`minidyn.one_joint_plan`.
         one_joint: From :func:`minidyn.identify_one_joint`, compared with the estimate.
         case_study: Adaptive control with an unknown load.
@@ -80,6 +87,7 @@ def report(
         estimate,
         validation,
         fit=fit,
+        cross_validation=cross_validation,
         plan=plan,
         one_joint=one_joint,
         case_study=case_study,
@@ -93,16 +101,19 @@ def report(
 
 def report_text(
     estimate: Estimate,
-    validation: Recording | Validation | Mapping[str, Recording | Validation] | None = None,
+    validation: Run | Mapping[str, Run] | None = None,
     *,
     title: str | None = None,
     details: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> str:
     """Return the report as text; arguments as for :func:`report`."""
-    held_out = {"validation run": validation} if isinstance(validation, Recording | Validation) else validation or {}
-    options.setdefault("fit", None)
-    for name in ("plan", "one_joint", "case_study"):
+    held_out: Mapping[str, Run]
+    if isinstance(validation, Recording | LazyRecording | Validation):
+        held_out = {"validation run": validation}
+    else:
+        held_out = validation or {}
+    for name in ("fit", "cross_validation", "plan", "one_joint", "case_study"):
         options.setdefault(name, None)
     options.setdefault("code", True)
     facts = gather(estimate, held_out=held_out, details=details or {}, **options)

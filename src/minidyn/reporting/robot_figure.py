@@ -17,12 +17,12 @@ __all__ = ["body_figure", "robot_figure", "scene_data", "subtree"]
 Array = NDArray[np.float64]
 
 _SIZE = 460.0  # width of the figure, pixels
-_HEIGHT = 0.86  # of the width
+_HEIGHT, _MARGIN = 0.86, 0.07  # shares of the width
 LOWEST, HIGHEST = -0.2, 1.2  # rad: how far the eye goes up and down
 
 
 def scene_data(scene: Scene) -> dict[str, Any]:
-    """Return what the script turns: points in ten-thousandths, the scale, and where the eye is."""
+    """Return what the script turns: points in ten-thousandths, and where the eye is."""
     return {
         "points": [[round(10000 * float(x)) for x in point] for point in scene.points],
         "turn": TURN,
@@ -30,7 +30,8 @@ def scene_data(scene: Scene) -> dict[str, Any]:
         "lowest": LOWEST,
         "highest": HIGHEST,
         "size": _SIZE,
-        "scale": _scale(np.array(scene.points), _SIZE),
+        "height": _HEIGHT,
+        "margin": _MARGIN,
     }
 
 
@@ -100,23 +101,12 @@ def subtree(scene: Scene, index: int) -> frozenset[int]:
     return frozenset(found)
 
 
-def _scale(points: Array, size: float) -> float:
-    """Pixels per unit with which the robot stays in the picture from wherever it is looked at."""
-    spans = [
-        np.ptp(view(points, turn, tilt)[:, :2], axis=0)
-        for turn in np.linspace(0.0, np.pi, 13)
-        for tilt in (LOWEST, TILT, HIGHEST)
-    ]
-    across, up = np.max(spans, axis=0)
-    margin = 0.07 * size
-    return float(min((size - 2 * margin) / across, (_HEIGHT * size - 2 * margin) / up))
-
-
 def _on_paper(points: Array, size: float) -> tuple[Array, Array, Array]:
     """Return where points are at first: x to the right, y down, pixels; and how near they are."""
     seen = view(points, TURN, TILT)
     middle = (seen.max(axis=0) + seen.min(axis=0)) / 2
-    scale = _scale(points, size)
+    across, up, _ = np.maximum(np.ptp(seen, axis=0), 1e-9)
+    scale = min((1 - 2 * _MARGIN) * size / across, (_HEIGHT - 2 * _MARGIN) * size / up)
     return (
         size / 2 + scale * (seen[:, 0] - middle[0]),
         _HEIGHT * size / 2 - scale * (seen[:, 1] - middle[1]),

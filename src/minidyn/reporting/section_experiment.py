@@ -13,7 +13,7 @@ from minidyn.reporting.charts import Axis, Plot, picture
 from minidyn.reporting.facts import Facts
 from minidyn.reporting.html import Html, short, tag, visible
 from minidyn.reporting.layout import Section, folded, table
-from minidyn.reporting.numbers import number, percent
+from minidyn.reporting.numbers import fixed, number, percent
 from minidyn.reporting.verdict import CONDITION_GOOD, WEAK
 
 __all__ = ["excitation_section", "plan_section"]
@@ -26,15 +26,16 @@ def plan_section(facts: Facts) -> Section | None:
     plan = facts.plan
     if plan is None:
         return None
-    steps = [
-        (row[0], visible(row[1]), row[2].replace("-", "−"), row[3].replace("-", "−"), visible(row[4]))
-        for row in (tuple(str(cell) for cell in row) for row in plan.step_rows())
-    ]
-    content: list[Html] = [
-        table(
-            "Experiments", ("step", "moves", "from, to (rad or m); period", "others held at, rad or m", "shows"), steps
-        )
-    ]
+    rows = []
+    for step, told in zip(plan.steps, plan.step_rows()):
+        unit = "m" if plan.robot.joints[plan.robot.independent[step.index]].slides else "rad"
+        low, high = (fixed(end, 2) for end in step.span)
+        held = ", ".join(f"{name} = {fixed(value, 2)}" for name, value in step.locked.items())
+        period = f"{step.trajectory.period:.1f} s"
+        rows.append((str(step.number), visible(step.joint), f"{low} … {high} {unit}", period, held, visible(told[-1])))
+    headings = ("step", "moves", "from, to", "period", "others held at, rad or m", "shows")
+    steps = table("Experiments", headings, rows, class_="steps numbered")
+    content = [folded(f"The {len(rows)} runs", steps, open_=len(rows) <= 5)]
     if facts.one_joint is not None:
         content.append(_agreement(facts, facts.one_joint))
     lead = (
@@ -102,7 +103,7 @@ def _strength(facts: Facts) -> Html:
     width, height = 760.0, 210.0
     low = 10.0 ** np.floor(np.log10(max(values.min() * 0.8, 1e-4)))
     plot = Plot(56, 22, width - 66, height - 60, Axis(0, count), Axis(float(low), 10.0, log=True))
-    marks = [tag("g", plot.axes("", "standard deviation / value", ticks=(0, 5)))]
+    marks = [tag("g", plot.axes("", "standard deviation / value", ticks=(0, 5), labels=False))]
     bottom = plot.top + plot.height
     step = plot.width / count
     for k, index in enumerate(order):

@@ -143,8 +143,8 @@ def certificate_section(facts: Facts) -> Section | None:
     content.append(
         tag(
             "p",
-            f"Inertia matrix: smallest eigenvalue {number(certificate.inertia_matrix, 3)} (scaled to a unit diagonal) "
-            "over sampled positions; it must be positive for a simulator to run.",
+            f"Inertia matrix, which must be positive definite for a simulator to run: {certificate.statement}. Total "
+            f"mass {certificate.mass_statement}.",
         )
     )
     if not certificate.consistent:

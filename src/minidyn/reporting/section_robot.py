@@ -42,7 +42,7 @@ def robot_section(facts: Facts, scene: Scene) -> Section:
             "on, a link can be turned every way, so more of its inertia shows.",
         ),
         text,
-        table("Joints of the robot", ("No.", "joint", "moves", "rule", "link"), rows, class_="joints"),
+        table("Joints of the robot", ("No.", "joint", "moves", "rule", "link"), rows, class_="numbered"),
     )
     content = [tag("div", robot_figure(scene, marked), side, class_="two")]
     if facts.rule.constants:

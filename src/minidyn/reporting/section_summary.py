@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from minidyn.reporting.advice import advise
 from minidyn.reporting.facts import Facts
 from minidyn.reporting.html import Html, tag, visible
 from minidyn.reporting.layout import Section, card, folded
 from minidyn.reporting.numbers import count, number, percent
-from minidyn.reporting.verdict import CONDITION_GOOD, ERROR_GOOD, ERROR_POOR, Verdict, judge
+from minidyn.reporting.verdict import CONDITION_GOOD, ERROR_GOOD, ERROR_POOR, Verdict, judge, unseen_error
 
 __all__ = ["notices_section", "summary_section"]
 
@@ -35,14 +37,17 @@ def _verdict(verdict: Verdict) -> Html:
 
 def _cards(facts: Facts) -> list[Html]:
     cards = []
-    unseen = max((run.relative_error for run in facts.held_out.values()), default=None)
+    unseen = unseen_error(facts)
     fitted = None if facts.fit is None else facts.fit.relative_error
     shown = unseen if unseen is not None else fitted
     if shown is not None:
         level = "good" if shown <= ERROR_GOOD else "caution" if shown <= ERROR_POOR else "bad"
         if unseen is not None:
             note = "of the measured torque, on motion that was not fitted"
-            if fitted is not None:
+            before = [run.prior_relative_error for run in facts.held_out.values()]
+            if before and np.isfinite(max(before)):
+                note += f"; {percent(max(before))} before identification"
+            elif fitted is not None:
                 note += f"; {percent(fitted)} on the fitted one"
         else:
             note = "of the measured torque, on the fitted motion itself"
@@ -85,9 +90,16 @@ def _next(verdict: Verdict) -> Html:
     return tag("div", tag("h3", "What to do next"), tag("ol", *steps), class_="next")
 
 
+def _run_notices(facts: Facts) -> list[str]:
+    known = set(facts.estimate.notices)
+    return [
+        f"{name}: {notice}" for name, run in facts.held_out.items() for notice in run.notices if notice not in known
+    ]
+
+
 def notices_section(facts: Facts) -> Section | None:
     """Return the notices with advice; None where there are none."""
-    found = advise([*facts.estimate.notices, *facts.estimate.robot.notices])
+    found = advise([*facts.estimate.notices, *facts.estimate.robot.notices, *_run_notices(facts)])
     if not found:
         return None
     groups: list[Html] = []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from minidyn.identification.cross_validate import CrossValidation
+from minidyn.identification.residuals import whiteness_words
 from minidyn.identification.validate import Validation
 from minidyn.reporting.charts import Axis, Plot, legend, picture
 from minidyn.reporting.decimate import shown_time
@@ -30,16 +32,19 @@ def runs_of(facts: Facts) -> Iterator[tuple[str, str, Validation]]:
 def torque_section(facts: Facts) -> Section | None:
     """Return errors and figures of every run; None where there is no run."""
     runs = list(runs_of(facts))
-    if not runs:
-        return None
+    content: list[Html] = []
     robot = facts.estimate.robot
-    content: list[Html] = [_errors(facts)]
     for number_, (key, name, run) in enumerate(runs):
         figures = torque_figures(robot, run, key, name, columns_for(3 * robot.n * len(runs)))
+        title = visible(name[:1].upper() + name[1:])
         if number_ == 0:
-            content += [tag("h3", visible(name[:1].upper() + name[1:])), figures]
+            content += [tag("h3", title), _errors(facts, run), figures]
         else:
-            content.append(folded(visible(name[:1].upper() + name[1:]), figures))
+            content.append(folded(f"{title}: error {percent(run.relative_error)}", _errors(facts, run), figures))
+    if facts.cross_validation is not None:
+        content.insert(min(len(content), 3), _stretches(facts.cross_validation))
+    if not content:
+        return None
     lead = (
         "Where the two lines lie on each other the model is right; below each pair, what is left. Drag over a figure "
         "to zoom in, double-click for the whole run. With the keyboard: + and − zoom, arrows move, 0 shows all."
@@ -47,25 +52,57 @@ def torque_section(facts: Facts) -> Section | None:
     return Section("torque", "Torques: measured against model", lead, tuple(content))
 
 
-def _errors(facts: Facts) -> Html:
+_COLUMNS = (
+    ("relative_error", "error"),
+    ("filtered_relative_error", "without noise"),
+    ("prior_relative_error", "before identification"),
+)
+
+
+def _errors(facts: Facts, run: Validation) -> Html:
     robot = facts.estimate.robot
-    runs = list(runs_of(facts))
-    rows = []
-    for j, index in enumerate(robot.independent):
+    totals = {name: getattr(run, name) for name, _ in _COLUMNS}
+    shown = [(name, title) for name, title in _COLUMNS if np.isfinite(totals[name])]
+    rows: list[list[object]] = []
+    for entry, index in zip(run.per_joint.values(), robot.independent):
         joint = robot.joints[index]
-        cells: list[object] = [visible(joint.name), torque_unit(joint)]
-        for _, _, run in runs:
-            entry = list(run.per_joint.values())[j]
-            cells += [number(entry["rmse"]), percent(entry["relative_error"])]
-        rows.append(cells)
-    total: list[object] = ["all joints", ""]
-    for _, _, run in runs:
-        total += [number(run.rmse), percent(run.relative_error)]
-    rows.append(total)
-    headings = ["joint", "unit"]
-    for _, name, _ in runs:
-        headings += [f"{short(name, 28)}: error, rms", "share of torque"]
-    return table("Torque errors joint by joint", headings, rows, tuple(range(2, 2 + 2 * len(runs))), "total")
+        shares = [percent(entry.get(name, np.nan)) for name, _ in shown]
+        rms = f"{number(entry['rmse'])} {torque_unit(joint)}"
+        rows.append([visible(joint.name), *shares, rms, _signed(entry.get("bias", np.nan)), _residual_words(entry)])
+    rows.append(["all joints", *(percent(totals[name]) for name, _ in shown), "", "", ""])
+    headings = ["joint", *(title for _, title in shown), "error, rms", "bias", "what is left"]
+    note = (
+        "Error: share of the raw measured torque, root mean square. Without noise: the same after the low-pass of the "
+        "fit. Before identification: what the robot's own description reaches."
+    )
+    made = table("Torque errors joint by joint", headings, rows, tuple(range(1, len(shown) + 3)), "total")
+    return tag("div", made, tag("p", note, class_="quiet"))
+
+
+def _signed(value: float) -> str:
+    return f"+{number(value, 2)}" if value > 0 else number(value, 2)
+
+
+def _residual_words(entry: Mapping[str, float]) -> str:
+    if "ljung_box" not in entry:
+        return ""
+    return whiteness_words(entry["ljung_box"], entry["whiteness"], entry["autocorrelations_outside"])
+
+
+def _stretches(found: CrossValidation) -> Html:
+    """Errors on stretches of time that were left out of the fit, one after the other."""
+    rows = [
+        (str(k), f"{begin:.1f} … {end:.1f} s", percent(fold.relative_error), percent(fit.relative_error))
+        for k, (fold, fit, (begin, end)) in enumerate(zip(found.folds, found.fits, found.spans), 1)
+    ]
+    text = f"Left out of the fit one after the other: error {percent(found.relative_error)} ± {percent(found.spread)}."
+    headings = ("stretch", "time", "error, left out", "error, fitted")
+    return tag(
+        "div",
+        tag("h3", "Stretches of time left out of the fit"),
+        tag("p", text),
+        table("Errors of stretches that were left out", headings, rows, (2, 3)),
+    )
 
 
 def residual_section(facts: Facts) -> Section | None:
@@ -87,7 +124,7 @@ def residual_section(facts: Facts) -> Section | None:
                 tag(
                     "figcaption",
                     tag("strong", visible(joint.name)),
-                    tag("span", _whiteness(list(run.per_joint.values())[j]), class_="quiet"),
+                    tag("span", _residual_words(list(run.per_joint.values())[j]), class_="quiet"),
                 ),
                 made,
             )
@@ -104,17 +141,6 @@ def residual_section(facts: Facts) -> Section | None:
         tag("div", *figures, class_="grid"),
     )
     return Section("residuals", "Residuals", lead, content)
-
-
-def _whiteness(entry: dict[str, float]) -> str:
-    share = entry.get("whiteness", float("nan"))
-    if not np.isfinite(share):
-        return ""
-    if share < 0.1:
-        return "close to white: noise"
-    if share < 0.5:
-        return f"partly predictable ({percent(share)})"
-    return f"predictable ({percent(share)}): the model lacks something"
 
 
 def _spectrum(run: Validation, j: int, unit: str, name: str) -> Html | None:
@@ -136,7 +162,7 @@ def _spectrum(run: Validation, j: int, unit: str, name: str) -> Html | None:
     f = f[1:]
     tops = max(float(curves[0].max()), float(curves[1].max()), 1e-12)
     positive = np.concatenate(curves)
-    floor = max(float(np.percentile(positive[positive > 0], 2)) if np.any(positive > 0) else 1e-12, 1e-9 * tops)
+    floor = max(float(np.percentile(positive[positive > 0], 2)) if np.any(positive > 0) else 1e-12, 1e-6 * tops)
     axis = Axis(10.0 ** np.floor(np.log10(floor)), 10.0 ** np.ceil(np.log10(tops)), log=True)
     width, height = 360.0, 190.0
     plot = Plot(48, 22, width - 58, height - 62, Axis(float(f[0]), float(f[-1]), log=True), axis)

@@ -10,7 +10,7 @@ from minidyn.reporting.advice import advise
 from minidyn.reporting.facts import Facts
 from minidyn.reporting.numbers import number, percent
 
-__all__ = ["CONDITION_GOOD", "ERROR_GOOD", "ERROR_POOR", "WEAK", "Verdict", "judge"]
+__all__ = ["CONDITION_GOOD", "ERROR_GOOD", "ERROR_POOR", "WEAK", "Verdict", "judge", "unseen_error"]
 
 ERROR_GOOD = 0.10
 """Error on unseen motion up to which a model is called good, a share of the torque."""
@@ -44,7 +44,7 @@ class Verdict:
 
 def judge(facts: Facts) -> Verdict:
     """Return the verdict on an estimate."""
-    unseen = max((run.relative_error for run in facts.held_out.values()), default=None)
+    unseen = unseen_error(facts)
     fitted = None if facts.fit is None else facts.fit.relative_error
     bad: list[str] = []
     doubts: list[str] = []
@@ -73,11 +73,19 @@ def judge(facts: Facts) -> Verdict:
     return Verdict(level, headline, _sentence(facts, unseen, fitted), (*bad, *doubts), _steps(facts, level))
 
 
+def unseen_error(facts: Facts) -> float | None:
+    """Return the error on motion that was not fitted: of the worst run, or of stretches left out; None: not known."""
+    if facts.held_out:
+        return max(run.relative_error for run in facts.held_out.values())
+    return None if facts.cross_validation is None else facts.cross_validation.relative_error
+
+
 def _sentence(facts: Facts, unseen: float | None, fitted: float | None) -> str:
     if unseen is not None:
-        runs = (
-            "a run it has never seen" if len(facts.held_out) == 1 else f"{len(facts.held_out)} runs it has never seen"
-        )
+        count = len(facts.held_out)
+        runs = "a run it has never seen" if count == 1 else f"{count} runs it has never seen"
+        if not count:
+            runs = "stretches of time that were left out of the fit"
         text = f"The model predicts the joint torques of {runs} with an error of {percent(unseen)}"
     elif fitted is not None:
         text = f"The model explains the joint torques it was fitted to with an error of {percent(fitted)}"
@@ -94,7 +102,7 @@ def _sentence(facts: Facts, unseen: float | None, fitted: float | None) -> str:
 
 def _steps(facts: Facts, level: str) -> tuple[tuple[str, str], ...]:
     steps: list[tuple[str, str]] = []
-    if not facts.held_out:
+    if not facts.held_out and facts.cross_validation is None:
         steps.append(
             (
                 "Record one more, different motion and test the model on it.",

@@ -36,15 +36,18 @@
   const robot = document.querySelector(".turnable svg");
   if (robot) {
     const points = data.robot.points.map((p) => p.map((x) => x / 10000));
-    const { size, scale, lowest, highest } = data.robot;
+    const { size, height, margin, lowest, highest } = data.robot;
     let { turn, tilt } = data.robot;
     const place = () => {
       const c = Math.cos(turn), s = Math.sin(turn), ct = Math.cos(tilt), st = Math.sin(tilt);
       const seen = points.map(([x, y, z]) => [-s * x + c * y, -st * c * x - st * s * y + ct * z]);
-      const middle = [0, 1].map((k) => (Math.max(...seen.map((p) => p[k])) + Math.min(...seen.map((p) => p[k]))) / 2);
+      const ends = [0, 1].map((k) => [Math.min(...seen.map((p) => p[k])), Math.max(...seen.map((p) => p[k]))]);
+      const middle = ends.map(([low, high]) => (low + high) / 2);
+      const spans = ends.map(([low, high]) => Math.max(high - low, 1e-9));
+      const scale = size * Math.min((1 - 2 * margin) / spans[0], (height - 2 * margin) / spans[1]);
       const at = (k) => [
         (size / 2 + scale * (seen[k][0] - middle[0])).toFixed(1),
-        (0.43 * size - scale * (seen[k][1] - middle[1])).toFixed(1),
+        ((height * size) / 2 - scale * (seen[k][1] - middle[1])).toFixed(1),
       ].join(",");
       robot.querySelectorAll("[data-points]").forEach((e) => {
         e.setAttribute("points", e.dataset.points.split(" ").map(at).join(" "));
