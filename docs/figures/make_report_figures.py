@@ -35,8 +35,7 @@ def main() -> None:
                 "(() => { const figure = document.querySelector('.linked');"
                 "document.querySelector('#torque').replaceChildren(document.querySelector('#torque h2'), figure);"
                 "[...figure.querySelectorAll('.series')].slice(1).forEach(one => one.remove());"
-                "['notices', 'residuals', 'robot', 'base', 'plan', 'excitation', 'parameters', 'consistency', 'code', 'control',"
-                "'record'].forEach(key => document.getElementById(key)?.remove());"
+                "document.querySelectorAll('section:not(#summary):not(#torque)').forEach(one => one.remove());"
                 "document.querySelector('footer').remove(); })()"
             )
             (HERE / "report.png").write_bytes(browser.screenshot("body"))
