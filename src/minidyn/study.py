@@ -12,8 +12,9 @@ from typing import Any
 from minidyn import __version__
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.model.load import load
+from minidyn.study_context import Context, study_robot
 from minidyn.study_file import Step, Study, read_study
-from minidyn.study_steps import MAKERS, Context, study_robot
+from minidyn.study_steps import MAKERS
 from minidyn.study_store import code_hash, hash_of, key_of, recorded, write_step
 
 __all__ = ["StepResult", "StudyResult", "run_study"]

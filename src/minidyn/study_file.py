@@ -6,7 +6,7 @@ Relative paths are relative to the study file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from minidyn.errors import DescriptionError, MinidynError, near_names
 from minidyn.experiment.mapping import SignalMap
 from minidyn.model.load.toml_table import Table, read_tables
-from minidyn.study_schema import LOG, MAPPING, NEEDS, ORDER, PREPARATION, REQUIRED, ROBOT, SIMULATE, STEPS, STUDY, Check
+from minidyn.study_schema import LOG, MAPPING, NEEDS, PREPARATION, READS, REQUIRED, ROBOT, SEVERAL, STEPS, STUDY, Check
 
 __all__ = ["Log", "Step", "Study", "read_study"]
 
@@ -102,7 +102,7 @@ def read_study(path: str | Path) -> Study:
     if source.is_dir():
         raise DescriptionError(f"{source}: a folder; expected a study file such as study.toml")
     top = read_tables(source)
-    top.finish(["study", "robot", "mapping", "preparation", "log", *ORDER])
+    top.finish(["study", "robot", "mapping", "preparation", "log", *STEPS])
     folder = source.parent
     study = _values(top.table("study"), STUDY)
     robot_table = top.table("robot")
@@ -115,9 +115,14 @@ def read_study(path: str | Path) -> Study:
         name = _name(table, logs)
         logs[name] = Log(name, step=f"simulate-{name}")
     seed = study.get("seed", 0)
-    steps = [*_simulations(top, seed), *_single_steps(top, folder, logs, mapping)]
+    steps: list[Step] = []
+    for kind in STEPS:
+        one = top.table(kind) if kind not in SEVERAL else None
+        for number, table in enumerate(top.tables(kind, kind) if kind in SEVERAL else [one] if one else []):
+            used = [_log(table, entry, folder, logs, mapping) for entry in table.texts("logs")]
+            steps.append(_step(top, table, kind, used, steps, seed + number))
     if not steps:
-        raise DescriptionError(f"{source}: nothing to do; expected at least one of [{'], ['.join(ORDER)}]")
+        raise DescriptionError(f"{source}: nothing to do; expected at least one of [{'], ['.join(STEPS)}]")
     return Study(
         source,
         study.get("name", source.stem),
@@ -144,11 +149,15 @@ def _require(table: Table, kind: str) -> None:
             raise DescriptionError(f"{table.where}: {table.label} has no {key!r}")
 
 
-def _name(table: Table, taken: Mapping[str, Log]) -> str:
-    _require(table, "simulate")
+def _word(table: Table) -> str:
     name = table.text("name")
     if not name or not name.isascii() or not all(character.isalnum() or character in "-_" for character in name):
         raise table.error("name", f"expected letters, digits, - and _ (it names a folder), found {name!r}")
+    return name
+
+
+def _name(table: Table, taken: Mapping[str, Log]) -> str:
+    name = _word(table)
     if name in taken:
         raise table.error("name", f"{name!r} is the name of another log")
     return name
@@ -179,37 +188,29 @@ def _check_mapping(mapping: Mapping[str, Any], where: str) -> None:
         raise DescriptionError(f"{where}: {error}") from None
 
 
-def _simulations(top: Table, seed: int) -> list[Step]:
-    steps = []
-    for number, table in enumerate(top.tables("simulate", "simulate")):
-        settings = {"seed": seed + number, **_values(table, SIMULATE)}
-        name = settings.pop("name")
-        settings["truth_seed"] = seed
-        steps.append(Step(f"simulate-{name}", "simulate", settings, (), (), f"{table.where}: {table.label}"))
-    return steps
-
-
-def _single_steps(top: Table, folder: Path, logs: Mapping[str, Log], mapping: Mapping[str, Any]) -> list[Step]:
-    steps: list[Step] = []
-    for kind, keys in STEPS.items():
-        table = top.table(kind)
-        if table is None:
-            continue
-        _require(table, kind)
-        settings = _values(table, keys)
-        used = tuple(_log(table, entry, folder, logs, mapping) for entry in settings.pop("logs", ()))
-        needed = NEEDS.get(kind)
-        if needed and needed not in top:
+def _step(top: Table, table: Table, kind: str, used: Sequence[Log], before: Sequence[Step], seed: int) -> Step:
+    """Return a step: its settings checked, what it needs there."""
+    _require(table, kind)
+    settings = {name: value for name, value in _values(table, STEPS[kind]).items() if name != "logs"}
+    for needed in NEEDS.get(kind, ()):
+        if needed not in top:
             raise DescriptionError(
                 f"{table.where}: {table.label} needs the step [{needed}], which the file does not have"
             )
-        if kind == "report":  # it shows the logs that were fitted and those that were not
-            used = tuple(log for step in steps if step.kind in ("identify", "validate") for log in step.logs)
-        after = {log.step for log in used if log.step} | ({needed} if needed else set())
-        if kind == "export" and "identify" in top:
-            after.add("identify")
-        steps.append(Step(kind, kind, settings, used, tuple(sorted(after)), f"{table.where}: {table.label}"))
-    return steps
+    if kind in ("compare", "report"):  # they show the logs that were fitted and those that were not
+        used = [log for step in before if step.kind in ("identify", "validate") for log in step.logs]
+    if kind == "simulate":
+        settings = {"seed": seed, **settings}
+    name = kind
+    if kind in SEVERAL:
+        name = f"{kind}-{_word(table)}"
+        settings.pop("name")
+        if any(step.name == name for step in before):
+            raise table.error("name", f"there are two steps {name!r}")
+    after = {log.step for log in used if log.step}
+    if READS.get(kind) in top:
+        after.add(READS[kind])
+    return Step(name, kind, settings, tuple(used), tuple(sorted(after)), f"{table.where}: {table.label}")
 
 
 def _log(table: Table, entry: str, folder: Path, logs: Mapping[str, Log], mapping: Mapping[str, Any]) -> Log:

@@ -15,11 +15,11 @@ __all__ = [
     "LOG",
     "MAPPING",
     "NEEDS",
-    "ORDER",
     "PREPARATION",
+    "READS",
     "REQUIRED",
     "ROBOT",
-    "SIMULATE",
+    "SEVERAL",
     "STEPS",
     "STUDY",
     "Check",
@@ -69,6 +69,10 @@ _coupling = _kind(
         and all(isinstance(inner, dict) and all(map(_is_number, inner.values())) for inner in v.values())
     ),
 )
+_payload = _kind(
+    "a table such as { mass = 2.0, com = [0, 0, 0.1] }",
+    lambda v: isinstance(v, dict) and "mass" in v and set(v) <= {"mass", "com", "inertia"},
+)
 _prior = _kind("a robot's name or file, or false", lambda value: isinstance(value, str) or value is False)
 _friction = _kind(
     'a table such as { viscous = 1.0, coulomb = [2, 2, 1] }, of the terms "viscous", "coulomb" and "offset"',
@@ -84,7 +88,7 @@ ROBOT: dict[str, Check] = {"file": _text, "gravity": _gravity, "coupling": _coup
 MAPPING: dict[str, Check] = {field.name: _any for field in fields(SignalMap)}
 PREPARATION: dict[str, Check] = dict.fromkeys(list(signature(prepare).parameters)[2:], _any)  # after robot, recording
 LOG: dict[str, Check] = {"name": _text, "files": _texts, "part": _part} | MAPPING
-SIMULATE: dict[str, Check] = {
+_SIMULATE: dict[str, Check] = {
     "name": _text,
     "duration": _positive,
     "dt": _positive,
@@ -100,9 +104,11 @@ SIMULATE: dict[str, Check] = {
     "resolution": _number,
     "delay": _number,
     "plant": _text,
+    "payload": _payload,
     "seed": _integer,
 }
 STEPS: dict[str, dict[str, Check]] = {
+    "simulate": _SIMULATE,
     "base": {"method": _text, "model": _text},
     "plan": {},
     "identify": {
@@ -117,9 +123,26 @@ STEPS: dict[str, dict[str, Check]] = {
         "lazy": _flag,
     },
     "validate": {"logs": _texts},
+    "payload": {"name": _text, "logs": _texts, "link": _text},
+    "compare": {"methods": _texts, "friction": _terms, "rotor_inertia": _flag},
     "export": {"formats": _texts, "code": _texts, "targets": _texts},
     "report": {"title": _text, "code": _flag},
 }
-REQUIRED = {"identify": ("logs",), "validate": ("logs",), "simulate": ("name",), "log": ("name", "files")}
-NEEDS = {"validate": "identify", "report": "identify"}
-ORDER = ("simulate", *STEPS)
+REQUIRED = {
+    "identify": ("logs",),
+    "validate": ("logs",),
+    "simulate": ("name",),
+    "payload": ("name", "logs"),
+    "log": ("name", "files"),
+}
+NEEDS = {
+    "validate": ("identify",),
+    "payload": ("identify",),
+    "compare": ("identify", "validate"),
+    "report": ("identify",),
+}
+"""Steps that must be there too."""
+READS = {"validate": "identify", "payload": "identify", "export": "identify", "report": "identify"}
+"""Steps whose results are read, where the file has them."""
+SEVERAL = ("simulate", "payload")
+"""Steps that a file may have several of, each with a name."""

@@ -238,6 +238,56 @@ def test_empty_files_and_folders_are_refused(tmp_path: Path) -> None:
             md.run_study(tmp_path / name)
 
 
+LOADED = """\
+[robot]
+file = "ur10e"
+
+[[simulate]]
+name = "fit"
+duration = 6
+torque_noise = 0.05
+
+[[simulate]]
+name = "loaded"
+duration = 6
+torque_noise = 0.05
+payload = { mass = 2.0, com = [0.0, 0.0, 0.1] }
+
+[identify]
+logs = ["fit"]
+friction = []
+rotor_inertia = false
+consistent = false
+
+[validate]
+logs = ["fit"]
+
+[[payload]]
+name = "tool"
+logs = ["loaded"]
+
+[compare]
+methods = ["ols", "wls"]
+friction = []
+rotor_inertia = false
+"""
+
+
+def test_payloads_and_comparisons_are_steps(tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(LOADED)
+    result = md.run_study(tmp_path / "study.toml")
+    assert [step.name for step in result.steps][3:] == ["validate", "payload-tool", "compare"]
+    load = json.loads((tmp_path / "study" / "payload-tool" / "payload.json").read_text())
+    assert load["mass"] == pytest.approx(2.0, rel=0.02)
+    assert load["mass"] == result["payload-tool"].summary["mass"]
+    rows = json.loads((tmp_path / "study" / "compare" / "comparison.json").read_text())
+    assert {row["method"] for row in rows} == {"ols", "wls"}
+    assert all(row["validation_error"] < 0.02 for row in rows)
+    (tmp_path / "study.toml").write_text(LOADED + '[[payload]]\nname = "tool"\nlogs = ["fit"]\n')
+    with pytest.raises(MinidynError, match="two steps 'payload-tool'"):
+        md.run_study(tmp_path / "study.toml")
+
+
 def test_a_starter_file_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     hostile = 'a "b" \\ # ü.csv'
