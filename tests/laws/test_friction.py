@@ -325,3 +325,70 @@ def test_what_cannot_be_meant() -> None:
     robot = md.load("ur10e")
     with pytest.raises(Exception, match="stribeck_speed: expected a speed"):
         robot.with_drives(stribeck_speed=-1.0)
+
+
+def rubbing(terms: tuple[str, ...], sizes: dict[str, float], name: str = "ur10e", **options: object) -> md.Robot:
+    """Return a built-in robot with these terms, each of one size on all joints."""
+    robot = md.load(name).with_drives(True, terms, **options)
+    values = robot.values.copy()
+    for column in robot.layout.columns:
+        if not column.is_inertial:
+            values[column.index] = sizes.get(column.symbol, 0.5)
+    return robot.with_parameters(values)
+
+
+def log(robot: md.Robot, seed: int, noise: float = 0.0, samples: int = 3000) -> md.Recording:
+    t = np.linspace(0, 24, samples)
+    q, dq, ddq = md.trajectory.fourier(robot, seed=seed, speed=1.5)(t)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    tau = tau + noise * np.random.default_rng(seed).normal(size=tau.shape) * np.sqrt(np.mean(tau**2, axis=0))
+    return md.Recording(t, q, tau, dq, ddq, robot.joint_names)
+
+
+@pytest.mark.parametrize("terms", [("load",), ("sqrt", "asymmetric"), ("stribeck",), ("spring", "quadratic", "cubic")])
+def test_values_of_terms_are_found(terms) -> None:
+    """From exact torques, with the terms and widths named, parameters and torques come back."""
+    truth = rubbing((*PLAIN, *terms), {"Fl": 0.1, "Ia": 0.3}, sign_width=0.05, stribeck_speed=0.2)
+    unknown = truth.with_parameters(None)
+    estimate = md.identify(unknown, log(truth, 1), prior=False, consistent=False)
+    other = log(truth, 2)
+    assert md.validate(estimate, other).relative_error < (2e-3 if "load" in terms else 1e-6)
+    for name, value in zip(estimate.names, estimate.beta):
+        if name in truth.parameter_names and name[:2] in FRICTION.values():
+            np.testing.assert_allclose(value, truth.values[truth.layout.index(name)], rtol=0.02, atol=5e-3)
+
+
+def test_terms_are_chosen_where_they_are_and_not_elsewhere() -> None:
+    plain = rubbing(PLAIN, {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Ia": 0.3}, sign_width=0.05)
+    rich = rubbing((*PLAIN, "load"), {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Fl": 0.15, "Ia": 0.3}, sign_width=0.05)
+    described = md.load("ur10e").with_drives(True)
+    for truth, added in ((plain, ()), (rich, ("load",))):
+        estimate = md.identify(described, log(truth, 3, noise=0.02), friction="auto")
+        assert tuple(estimate.settings["friction"]) == (*PLAIN, *added)
+        assert any("friction:" in notice for notice in estimate.notices)
+        tried = estimate.settings["friction_tried"]
+        assert {"with", "added", "error", "gain", "uncertainty", "taken"} == set(tried[0])
+        assert [tuple(entry["added"]) for entry in tried if entry["taken"]] == [(term,) for term in added]
+        assert estimate.certificate.everywhere
+        validation = md.validate(estimate, log(truth, 4))
+        assert validation.relative_error < 0.02
+
+
+def test_friction_that_nobody_asked_for_is_told() -> None:
+    truth = rubbing(PLAIN, {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Ia": 0.3}, sign_width=0.05)
+    bare = md.load("ur10e").with_drives(True)
+    estimate = md.identify(bare, log(truth, 3, noise=0.02), consistent=False)
+    assert any('friction="auto"' in notice for notice in estimate.notices)
+    named = md.identify(truth.with_parameters(None), log(truth, 3, noise=0.02), consistent=False)
+    assert not any('friction="auto"' in notice for notice in named.notices)
+    asked = md.identify(bare, log(truth, 3, noise=0.02), friction=(), consistent=False)
+    assert not any('friction="auto"' in notice for notice in asked.notices)
+
+
+def test_a_prior_of_the_plain_robot_serves_chosen_terms() -> None:
+    truth = rubbing((*PLAIN, "load"), {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Fl": 0.15, "Ia": 0.3}, sign_width=0.05)
+    bare = md.load("ur10e").with_drives(True)
+    estimate = md.identify(bare, log(truth, 3, noise=0.02), friction="auto", prior=bare.values)
+    assert estimate.certificate.everywhere
+    with pytest.raises(md.MinidynError, match="leave base out"):
+        md.identify(bare, log(truth, 3), friction="auto", base=md.base_parameters(bare))

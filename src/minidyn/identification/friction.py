@@ -26,7 +26,9 @@ from minidyn.experiment.recording import Recording
 from minidyn.identification.friction_search import Search
 from minidyn.identification.friction_table import BLOCKS, FrictionModel, Motion, friction_table
 from minidyn.identification.solution import Solution
+from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
+from minidyn.model.variations import with_joints
 
 __all__ = ["AUTO", "PLAIN", "FrictionChoice", "choose_friction", "prior_for", "starting_model"]
 
@@ -39,7 +41,7 @@ AUTO = "auto"
 PLAIN = ("viscous", "coulomb", "offset")
 """What a choice of terms begins with."""
 
-_WIDTHS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)  # over the root mean square of each drive's speed
+_WIDTHS = (0.0, 0.01, 0.02, 0.04, 0.07, 0.13, 0.25, 0.5)  # over the root mean square of each drive's speed
 _FALLS = (0.05, 0.15, 0.4)  # Stribeck speeds, over the same
 _SAMPLES = 10_000  # enough to choose; a longer recording is thinned
 _SETTLED = 0.05  # of the noise: what loads may still change
@@ -115,6 +117,7 @@ def choose_friction(
     friction: Iterable[str] | str | None = None,
     *,
     widths: bool = True,
+    fixed: bool = False,
 ) -> FrictionChoice:
     """Choose what the robot's description leaves open.
 
@@ -124,6 +127,7 @@ def choose_friction(
         recording: Prepared, with q, dq and tau.
         friction: "auto": terms may be added. None: where the robot has no terms and shows friction, a notice says so.
         widths: Whether a sign width may be chosen, where the robot has none.
+        fixed: Whether the base parameters are given: then no term may be left out.
     """
     drives = [joint.drive for joint in robot.joints]
     auto, bare = _is_auto(friction), not any(drive.friction for drive in drives)
@@ -146,11 +150,14 @@ def choose_friction(
     sharp = {float("nan"): given} if given.any() or not widths else {ratio: ratio * speeds for ratio in _WIDTHS}
     falls = [known] if known.any() else [ratio * speeds for ratio in _FALLS]
     rigid = [name for name in base.kept if not robot.layout.columns[robot.layout.index(name)].is_friction]
-    found = Search(robot, [name for name in rigid if not name.startswith("Ja")], motion, sharp, falls, auto).run()
+    rigid = [name for name in rigid if not name.startswith("Ja")]
+    found = Search(robot, rigid, motion, sharp, falls, auto, not fixed).run()
     chosen = robot.with_drives(friction=found.terms) if auto else robot
     chosen = chosen.with_drives(sign_width=found.sign_width)
     if "stribeck" in found.terms:
         chosen = chosen.with_drives(stribeck_speed=found.stribeck_speed)
+    if found.unloaded:
+        chosen = _without_load(chosen, {robot.joints[index].name for index in found.unloaded})
     same = chosen.parameter_names == robot.parameter_names
     parameters = found.parameters
     if parameters is not None:
@@ -170,6 +177,16 @@ def _carried(values: Array, before: Robot, after: Robot, unknown: float = np.nan
     """Return parameters of one robot in the order of another that has other drive terms."""
     old = before.layout
     return np.array([values[old.index(name)] if name in old else unknown for name in after.parameter_names])
+
+
+def _without_load(robot: Robot, names: set[str]) -> Robot:
+    def change(joint: Joint) -> Joint:
+        if joint.name not in names:
+            return joint
+        terms = tuple(term for term in joint.drive.friction if term != "load")
+        return replace(joint, drive=replace(joint.drive, friction=terms))
+
+    return with_joints(robot, change)
 
 
 def prior_for(prior: ArrayLike | bool | None, owners: Iterable[Robot], robot: Robot) -> ArrayLike | bool | None:
@@ -198,8 +215,9 @@ def _missing(robot: Robot, base: BaseMap, motion: Motion) -> tuple[str, ...]:
     """Return a notice where a robot without friction terms shows friction."""
     widths, falls = [0.02 * _typical_speeds(robot, motion)], [np.zeros(len(robot.joints))]
     table = friction_table(robot, base.kept, motion, PLAIN, widths, falls)
-    sigma = table.noise(FrictionModel(PLAIN))
-    without, with_it = (table.judge(FrictionModel(terms), sigma) for terms in ((), PLAIN))
+    still = (0,) * len(robot.joints)
+    sigma = table.noise(FrictionModel(PLAIN, still))
+    without, with_it = (table.judge(FrictionModel(terms, still), sigma) for terms in ((), PLAIN))
     gain = without.deviance(sigma) - with_it.deviance(sigma)
     certain = float(np.mean(gain)) > 2 * float(np.std(gain, ddof=1)) / np.sqrt(len(gain))
     if not certain or with_it.relative_error > 0.9 * without.relative_error:

@@ -16,7 +16,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from minidyn.blas import single_thread
 from minidyn.dynamics.coordinates import coordinates
-from minidyn.dynamics.drive_loads import loads_of_motion
 from minidyn.dynamics.drives import RealShapes, drive_columns
 from minidyn.dynamics.functions import regressor
 from minidyn.model.drives import FRICTION, NON_NEGATIVE, ROTOR
@@ -27,6 +26,9 @@ __all__ = ["BLOCKS", "FrictionModel", "FrictionTable", "Judged", "Motion", "fric
 Array = NDArray[np.float64]
 Key = tuple[str, int, int]
 """Name of a parameter ("Fc2"), number of the sign width, number of the Stribeck speed; 0 where it does not matter."""
+
+Places = tuple[NDArray[np.intp], NDArray[np.intp]]
+"""Places among a joint's own columns, and of the same ones among a model's; the torque last."""
 
 BLOCKS = 10
 """Blocks of time, each held out in turn."""
@@ -54,12 +56,12 @@ class FrictionModel:
 
     Attributes:
         terms: Names of drive terms.
-        width: Number of its sign widths in the table.
+        widths: For each joint, the number of its sign width in the table.
         fall: Number of its Stribeck speeds.
     """
 
     terms: tuple[str, ...]
-    width: int = 0
+    widths: tuple[int, ...]
     fall: int = 0
 
 
@@ -103,74 +105,83 @@ class FrictionTable:
     products: tuple[Array, ...]
     samples: Array
 
-    def fit(self, model: FrictionModel, sigma: Array, held: int | None = None) -> tuple[list[Key], Array]:
+    def fit(self, model: FrictionModel, sigma: Array) -> tuple[list[Key], Array]:
         """Return (columns, values) of the best fit; dissipative terms that would be negative are left out.
 
         Args:
             model: Which columns.
             sigma: Noise of each joint (n,).
-            held: A block that is left out; None: none.
         """
-        keys = self._keys(model)
-        place_of = {key: k for k, key in enumerate(keys)}
-        size = len(keys)
-        total = np.zeros((size + 1, size + 1))
-        for own, products, noise in zip(self.columns, self.products, sigma):
-            local = [k for k, key in enumerate(own) if key in place_of]
-            spread = [*(place_of[own[k]] for k in local), size]
-            part = products.sum(axis=0) if held is None else products.sum(axis=0) - products[held]
-            total[np.ix_(spread, spread)] += part[np.ix_([*local, -1], [*local, -1])] / noise**2
-        bounded = np.array([key[0].rstrip("0123456789") in NON_NEGATIVE and key[0] not in self.rigid for key in keys])
-        return keys, _non_negative(total[:size, :size], total[:size, size], bounded)
+        keys, _, products = self._chosen(model, sigma)
+        return keys, _non_negative(products.sum(axis=0), self._bounded(keys))
 
     def judge(self, model: FrictionModel, sigma: Array) -> Judged:
         """Fit without each block in turn and return the errors on it."""
+        keys, places, products = self._chosen(model, sigma)
+        bounded, whole = self._bounded(keys), products.sum(axis=0)
         squares = np.zeros((len(self.samples), len(self.products)))
-        for held in range(len(self.samples)):
-            keys, values = self.fit(model, sigma, held)
-            squares[held] = self._squares(dict(zip(keys, values)), held)
+        for held, part in enumerate(products):
+            squares[held] = self._squares(_non_negative(whole - part, bounded), places, held)
         return Judged(squares, self.samples, self._torque_squares)
 
     def noise(self, model: FrictionModel) -> Array:
         """Return the noise of each joint (n,) that the model leaves, weights and noise in agreement."""
-        scale = np.sqrt(self._torque_squares / max(1.0, float(self.samples.sum())))
+        samples = max(1.0, float(self.samples.sum()))
+        scale = np.sqrt(self._torque_squares / samples)
         sigma = np.where(scale > 0, scale, 1.0)
         for _ in range(4):
-            keys, values = self.fit(model, sigma)
-            known = dict(zip(keys, values))
-            left = sum(self._squares(known, block) for block in range(len(self.samples)))
-            sigma = np.maximum(np.sqrt(np.maximum(left, 0.0) / max(1.0, float(self.samples.sum()))), 1e-6 * scale)
+            keys, places, products = self._chosen(model, sigma)
+            x = _non_negative(products.sum(axis=0), self._bounded(keys))
+            left = np.sum([self._squares(x, places, block) for block in range(len(self.samples))], axis=0)
+            sigma = np.maximum(np.sqrt(left / samples), 1e-6 * scale)
             sigma = np.where(sigma > 0, sigma, 1.0)
-        return sigma
+        return np.asarray(sigma, dtype=float)
 
     @property
     def _torque_squares(self) -> Array:
         return np.array([float(products[:, -1, -1].sum()) for products in self.products])
 
-    def _squares(self, values: dict[Key, float], block: int) -> Array:
-        found = []
-        for own, products in zip(self.columns, self.products):
-            x = np.array([*(values.get(key, 0.0) for key in own), -1.0])
-            found.append(float(x @ products[block] @ x))
-        return np.asarray(np.maximum(found, 0.0), dtype=float)
+    def _chosen(self, model: FrictionModel, sigma: Array) -> tuple[list[Key], list[Places], Array]:
+        """Return the model's columns, where each joint's are among them, and products over blocks, joints weighted."""
+        keys = self._keys(model)
+        place_of = {key: k for k, key in enumerate(keys)}
+        total = np.zeros((len(self.samples), len(keys) + 1, len(keys) + 1))
+        places = []
+        for own, products, noise in zip(self.columns, self.products, sigma):
+            local = [k for k, key in enumerate(own) if key in place_of]
+            within = np.array([*local, len(own)])
+            among = np.array([*(place_of[own[k]] for k in local), len(keys)])
+            places.append((within, among))
+            total[:, among[:, None], among] += products[:, within[:, None], within] / noise**2
+        return keys, places, total
 
     def _keys(self, model: FrictionModel) -> list[Key]:
         wanted = {FRICTION[term]: term for term in model.terms}
         found: dict[Key, None] = {}
-        for own in self.columns:
-            for key in own:
-                name, width, fall = key
-                term = wanted.get(name.rstrip("0123456789"))
-                if name in self.rigid or (
-                    term is not None
-                    and (width, fall)
-                    == (
-                        model.width if term in _TURNING else 0,
-                        model.fall if term == "stribeck" else 0,
-                    )
-                ):
+        for key in (key for own in self.columns for key in own):
+            name, width, fall = key
+            symbol = name.rstrip("0123456789")
+            term = wanted.get(symbol)
+            if name in self.rigid:
+                found[key] = None
+            elif term is not None:
+                of_joint = model.widths[int(name[len(symbol) :]) - 1] if term in _TURNING else 0
+                if (width, fall) == (of_joint, model.fall if term == "stribeck" else 0):
                     found[key] = None
         return list(found)
+
+    def _bounded(self, keys: Sequence[Key]) -> NDArray[np.bool_]:
+        symbols = [name.rstrip("0123456789") for name, _, _ in keys]
+        drives = [key[0] not in self.rigid for key in keys]
+        return np.array([symbol in NON_NEGATIVE and drive for symbol, drive in zip(symbols, drives)], dtype=bool)
+
+    def _squares(self, x: Array, places: Sequence[Places], block: int) -> Array:
+        """Sum of squared errors of each joint (n,) in a block."""
+        whole, found = np.append(x, -1.0), []
+        for products, (within, among) in zip(self.products, places):
+            own = whole[among]
+            found.append(float(own @ products[block][within[:, None], within] @ own))
+        return np.asarray(np.maximum(found, 0.0), dtype=float)
 
 
 def friction_table(
@@ -180,7 +191,7 @@ def friction_table(
     terms: Sequence[str],
     widths: Sequence[Array],
     falls: Sequence[Array],
-    parameters: Array | None = None,
+    loads: Array | None = None,
 ) -> FrictionTable:
     """Return the table of all models with some of these terms, sign widths and Stribeck speeds.
 
@@ -191,7 +202,8 @@ def friction_table(
         terms: Names of drive terms; what does not fit a joint is left out there.
         widths: Sign widths of all joints, each (joints,).
         falls: Stribeck speeds of all joints, each (joints,).
-        parameters: Standard parameters of the robot without friction (p,) that give the loads; None: no loads.
+        loads: What each joint's drive carries at rest (N, joints), NaN for drives without load friction; None: for
+            none.
     """
     bare = robot.with_drives(friction=())
     Y = regressor(bare, motion.q, motion.dq, motion.ddq, columns=rigid)
@@ -199,19 +211,16 @@ def friction_table(
         {(name, 0, 0): Y[:, row, k] for k, name in enumerate(rigid) if np.any(Y[:, row, k])} for row in range(robot.n)
     ]
     c = coordinates(robot, list(motion.q.T), list(motion.dq.T), list(motion.ddq.T))
-    usable = [term for term in terms if term != "load" or parameters is not None]
-    loads = None
-    if parameters is not None:
-        ten = [list(parameters[part]) for part in bare.layout.links]
-        loads = list(loads_of_motion(bare.with_drives(friction="load"), motion.q, ten).T)
+    usable = [term for term in terms if term != "load" or loads is not None]
+    carried = None if loads is None else list(loads.T)
     for width, sharp in enumerate(widths):
         for fall, speed in enumerate(falls):
             own = _needed(usable, width, fall)
             if not own:
                 continue
             driven = bare.with_drives(friction=own, sign_width=sharp, stribeck_speed=speed)
-            for column in drive_columns(driven, c.dq, c.ddq, RealShapes(driven, c.q, loads)):
-                if column.symbol == ROTOR:  # among the rigid ones, or regrouped with them
+            for column in drive_columns(driven, c.dq, c.ddq, RealShapes(driven, c.q, carried)):
+                if column.symbol == ROTOR or np.any(np.isnan(column.value)):  # a rigid column, or no load friction
                     continue
                 name = driven.layout.names[column.index]
                 torque = [0.0] * len(robot.joints)
@@ -242,8 +251,12 @@ def _needed(terms: Sequence[str], width: int, fall: int) -> list[str]:
     return found
 
 
-def _non_negative(products: Array, right: Array, bounded: NDArray[np.bool_]) -> Array:
-    """Solve products x = right; bounded unknowns that come out negative are set to zero, the most negative first."""
+def _non_negative(products: Array, bounded: NDArray[np.bool_]) -> Array:
+    """Solve least squares from products of columns and, last, the right side.
+
+    Bounded unknowns that come out negative are set to zero, the most negative first.
+    """
+    products, right = products[:-1, :-1], products[:-1, -1]
     length = np.sqrt(np.maximum(np.diag(products), 0.0))
     active = np.flatnonzero(length > _ROUNDING * length.max(initial=0.0))
     x = np.zeros(len(right))
