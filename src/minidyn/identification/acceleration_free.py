@@ -37,7 +37,7 @@ _TIMES_BAND = 6.0  # the cut-off over the band of the motion: windows short enou
 def acceleration_free(form: str, robot: Robot, base: BaseMap, recording: AnyRecording, options: Options) -> Solution:
     """Estimate base parameters by one of the forms "filtered", "momentum", "energy" of `filtered_regressor`."""
     cutoff = _cutoff(recording)
-    found = fit_system(base, partial(_pieces, form, robot, base, recording, cutoff))
+    found = fit_system(base, partial(_pieces, form, robot, base, recording, cutoff), options.allow_open)
     if options.progress is not None:
         options.progress(len(recording))
     return Solution(

@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 from minidyn.base.base_map import BaseMap
+from minidyn.identification.closed_loop import Simulation, simulated_rows
 from minidyn.identification.linear_system import SystemFit, fit_system
 from minidyn.identification.simulated_states import can_simulate, settled
-from minidyn.identification.smooth_states import States, best_states
+from minidyn.identification.smooth_states import best_states
 from minidyn.identification.solution import Options, Solution
 from minidyn.identification.state_rows import in_memory, torque_rows
 from minidyn.model.robot import Robot
@@ -26,16 +27,17 @@ def didim(robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solu
     """Estimate base parameters by the torques of a simulation in closed loop."""
     whole = in_memory(recording, "didim")
     states = best_states(robot, base, whole)
-
-    def along(states: States) -> SystemFit:
-        return fit_system(base, torque_rows(robot, base, whole, states))
-
-    found, passes = along(states), 0
+    found = fit_system(base, torque_rows(robot, base, whole, states), options.allow_open)
+    origin, passes = states.origin, 0
     if options.controller is not None and can_simulate(whole, options.controller):
+
+        def along(simulation: Simulation) -> SystemFit:
+            return fit_system(base, simulated_rows(robot, base, whole, simulation), options.allow_open)
+
         end = settled(robot, base, whole, options.controller, found, along)
-        found, states, passes, notices = end.found, end.states, end.passes, end.notices
+        found, origin, passes, notices = end.found, f"simulated under {end.simulation.law}", end.passes, end.notices
     else:
-        notices = (f"no controller was given: torques are compared along states {states.origin}",)
+        notices = (f"no controller was given: torques are compared along states {origin}",)
     if options.progress is not None:
         options.progress(len(whole))
     return Solution(
@@ -48,5 +50,5 @@ def didim(robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solu
         found.rest,
         lambda: found.folds,
         notices,
-        {"block_seconds": found.seconds, "states": states.origin, "passes": passes},
+        {"block_seconds": found.seconds, "states": origin, "passes": passes},
     )

@@ -7,13 +7,15 @@ simulated with the current model, beta solves Zᵀ (tau - W beta) = 0. Noise of 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from minidyn.base.base_map import BaseMap
+from minidyn.identification.closed_loop import Simulation
 from minidyn.identification.exogeneity import LEVEL, exogeneity_test
-from minidyn.identification.linear_system import SystemFit, fit_system
+from minidyn.identification.linear_system import Pieces, SystemFit, fit_system
 from minidyn.identification.simulated_states import can_simulate, settled
 from minidyn.identification.smooth_states import States, as_recorded, motion_band, smoothed
 from minidyn.identification.solution import Options, Solution
@@ -29,24 +31,28 @@ def instrumental(robot: Robot, base: BaseMap, recording: Any, options: Options) 
     """Estimate base parameters by instrumental variables, and test whether plain least squares is biased."""
     whole = in_memory(recording, "iv")
     recorded = as_recorded(whole)
-    plain = fit_system(base, torque_rows(robot, base, whole, recorded))
+    plain = fit_system(base, torque_rows(robot, base, whole, recorded), options.allow_open)
     notices: tuple[str, ...] = ()
     passes = 0
 
-    def with_instruments(states: States) -> SystemFit:
-        return fit_system(base, torque_rows(robot, base, whole, recorded, states))
+    def rows(states: States) -> Pieces:
+        # where a filter or a simulation starts, instruments are poor
+        return torque_rows(robot, base, whole, replace(recorded, usable=states.usable), states)
 
     if options.controller is not None and can_simulate(whole, options.controller):
-        end = settled(robot, base, whole, options.controller, plain, with_instruments)
-        found, states, passes, notices = end.found, end.states, end.passes, end.notices
+
+        def refit(simulation: Simulation) -> SystemFit:
+            return fit_system(base, rows(simulation.states(whole)), options.allow_open)
+
+        end = settled(robot, base, whole, options.controller, plain, refit)
+        found, states, passes, notices = end.found, end.simulation.states(whole), end.passes, end.notices
     else:
         band, rate = motion_band(whole)
         states = smoothed(whole, min(_TIMES_BAND * band, 0.2 * rate) if band > 0 else 0.2 * rate)
-        found = with_instruments(states)
+        found = fit_system(base, rows(states), options.allow_open)
     if options.progress is not None:
         options.progress(len(whole))
-    pieces = torque_rows(robot, base, whole, recorded, states)
-    test = exogeneity_test(pieces, found.beta, plain.sigma, max(plain.block, found.block))
+    test = exogeneity_test(rows(states), found.beta, plain.sigma, max(plain.block, found.block))
     moved = (found.beta - plain.beta) / np.sqrt(np.diag(found.covariance))
     settings = {
         "block_seconds": found.seconds,

@@ -13,22 +13,21 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 
 from minidyn.base.base_map import BaseMap
 from minidyn.blas import single_thread
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.experiment.recording import Recording
+from minidyn.identification.blocks import block_covariance, block_length, block_sums
 from minidyn.identification.folds import Fold
 from minidyn.identification.least_squares import condition_of, solve
+from minidyn.identification.open_directions import pseudo_inverse
 
-__all__ = ["FOLDS", "Piece", "Pieces", "SystemFit", "block_covariance", "block_sums", "fit_system", "signals_of"]
+__all__ = ["FOLDS", "Piece", "Pieces", "SystemFit", "fit_system", "signals_of"]
 
 Array = NDArray[np.float64]
 FOLDS = 5
 _PASSES = 12
-_BLOCKS = 30
-_GROWTH, _SINKING = 1.15, 1.3  # changes of the variances below which longer blocks are not worth their scatter
 _LEAST_MEMORY = 1e-3
 
 
@@ -93,31 +92,37 @@ class SystemFit:
     rows: int
 
 
-def fit_system(base: BaseMap, pieces: Pieces) -> SystemFit:
+def fit_system(base: BaseMap, pieces: Pieces, allow_open: bool = False) -> SystemFit:
     """Solve a linear system, each kind of rows weighted by its own noise.
+
+    Args:
+        base: The base parameters that are the unknowns.
+        pieces: The rows.
+        allow_open: What no row shows is left at zero, with infinite variance, instead of refused.
 
     Raises:
         MinidynError: There are too few rows, or they leave a base parameter open.
     """
     with single_thread():
         reduced = _Reduced.of(pieces, base.rank)
-        if reduced.rows * len(reduced.whole) < base.rank:
+        if reduced.rows * len(reduced.whole) < base.rank and not allow_open:
             raise MinidynError(
                 f"{reduced.rows * len(reduced.whole)} rows are too few for {base.rank} base parameters; record longer"
             )
         sigma = reduced.size
-        form = _Form.of(reduced.whole, sigma, base)
+        form = _Form.of(reduced.whole, sigma, base, allow_open)
         for _ in range(_PASSES):
             sigma = reduced.noise(form, sigma)
-            before, form = form, _Form.of(reduced.whole, sigma, base)
+            before, form = form, _Form.of(reduced.whole, sigma, base, allow_open)
             if np.abs(form.R @ (form.beta - before.beta)).max(initial=0.0) < 1e-3:  # of a standard deviation
                 break
-        length, seconds = _block_length(pieces, form.beta, reduced.rows)
+        longest = max(pieces(), key=lambda piece: len(piece.t))
+        length, seconds = block_length(longest.y - longest.W @ form.beta, longest.t, reduced.rows)
         rest = float(np.sum(reduced.squares(form.beta) / sigma**2))
         covariance, memory = _covariance(pieces, form, sigma, length, rest, reduced.rows * len(sigma))
         memory = max(memory, _LEAST_MEMORY)
         root = np.sqrt(memory)
-        folds = reduced.folds(sigma * root, base)
+        folds = reduced.folds(sigma * root, base, allow_open)
     return SystemFit(
         form.beta,
         covariance,
@@ -141,25 +146,27 @@ class _Form:
     beta: Array
     R: Array
     z: Array
+    inverse: Array
     bread: Array
+    is_open: NDArray[np.bool_]
     plain: bool
 
     @classmethod
-    def of(cls, factors: list[Array], sigma: Array, base: BaseMap) -> _Form:
+    def of(cls, factors: list[Array], sigma: Array, base: BaseMap, allow_open: bool) -> _Form:
         """Solve from triangular factors of [Z | W | y], one for each kind of rows."""
         size = base.rank
         F = _triangle(np.concatenate([factor / noise for factor, noise in zip(factors, sigma)]))
         F = np.pad(F, ((0, max(0, len(F.T) - len(F))), (0, 0)))
         if F.shape[1] == size + 1:
             R, z = F[:size, :size], F[:size, size]
-            beta = solve(R, z, base)
-            inverse = np.asarray(solve_triangular(R, np.eye(size)), dtype=float)
-            return cls(beta, R, z, inverse @ inverse.T, True)
+            inverse, is_open = pseudo_inverse(R)
+            return cls(solve(R, z, base, allow_open), R, z, inverse, inverse @ inverse.T, is_open, True)
         Q, R = np.linalg.qr(F[:size, size : 2 * size])
         z = Q.T @ F[:size, 2 * size]
-        beta = solve(R, z, base)
-        turned = np.asarray(solve_triangular(F[:size, :size], Q), dtype=float)
-        return cls(beta, R, z, np.asarray(solve_triangular(R, turned.T), dtype=float), False)
+        inverse, is_open = pseudo_inverse(R)
+        of_instruments, _ = pseudo_inverse(F[:size, :size])
+        bread = inverse @ (of_instruments @ Q).T
+        return cls(solve(R, z, base, allow_open), R, z, inverse, bread, is_open, False)
 
 
 @dataclass(frozen=True)
@@ -210,9 +217,11 @@ class _Reduced:
             for factor, noise in zip(self.whole, sigma)
         ]
         free = np.maximum(1.0, self.rows - np.array(spent))
-        return np.asarray(np.maximum(np.sqrt(self.squares(form.beta) / free), 1e-9 * self.size), dtype=float)
+        # where parameters can follow every row the residual tells nothing: no model is better than a few percent
+        floor = np.where(self.rows < 2 * np.array(spent), 0.03, 1e-9) * self.size
+        return np.asarray(np.maximum(np.sqrt(self.squares(form.beta) / free), floor), dtype=float)
 
-    def folds(self, sigma: Array, base: BaseMap) -> list[Fold]:
+    def folds(self, sigma: Array, base: BaseMap, allow_open: bool) -> list[Fold]:
         """Return training and validation forms; stretches that do not determine everything cannot judge."""
         made: list[Fold] = []
         for held, part in enumerate(self.parts):
@@ -220,7 +229,7 @@ class _Reduced:
             if not others:
                 continue
             try:
-                training = _Form.of([_triangle(np.concatenate(kind)) for kind in zip(*others)], sigma, base)
+                training = _Form.of([_triangle(np.concatenate(kind)) for kind in zip(*others)], sigma, base, allow_open)
             except MinidynError:
                 continue
             R, z, rest = self._held(part, sigma)
@@ -236,85 +245,17 @@ class _Reduced:
         return F[:size, size : 2 * size], F[:size, 2 * size], 0.0
 
 
-def _block_length(pieces: Pieces, beta: Array, rows: int) -> tuple[int, float]:
-    """Return (rows, seconds) of a block: ten times the memory of the residuals."""
-    longest = max(pieces(), key=lambda piece: len(piece.t))
-    residual = longest.y - longest.W @ beta
-    memory = 1.0
-    for series in residual.T:
-        centred = series - series.mean()
-        power = float(centred @ centred)
-        if power <= 0:
-            continue
-        lags = len(series) // 4
-        spectrum = np.abs(np.fft.rfft(centred, 2 * len(centred))) ** 2
-        correlation = np.fft.irfft(spectrum)[: lags + 1] / power
-        below = np.flatnonzero(correlation < 0.05)
-        until = int(below[0]) if len(below) else lags
-        memory = max(memory, 1.0 + 2.0 * float(np.sum(correlation[1 : until + 1])))
-    step = float(np.median(np.diff(longest.t))) if len(longest.t) > 1 else 0.0
-    # at least twenty rows; but at least thirty blocks, or the spread of their sums says little
-    length = max(1, min(int(max(20, np.ceil(10 * memory))), rows // _BLOCKS))
-    return length, length * step
-
-
-def block_sums(scores: Iterable[Array], length: int) -> Array:
-    """Sum scores (K, b) of each piece over blocks of `length` rows: (blocks, b). Blocks end with their piece."""
-    sums = []
-    for part in scores:
-        begins = np.arange(0, len(part), length)
-        if len(begins) > 1 and len(part) - begins[-1] < (length + 1) // 2:
-            begins = begins[:-1]  # a short rest joins the block before
-        if len(begins):
-            sums.append(np.add.reduceat(part, begins, axis=0))
-    return np.concatenate(sums)
-
-
-def block_covariance(bread: Array, G: Array, white: Array, rows: int, least_white: bool = True) -> tuple[Array, float]:
-    """Covariance (b, b) from the spread of block sums G (blocks, b) of scores, where beta moves by bread @ score.
-
-    Neighbouring blocks are joined, two by two, as long as that lets the variances grow (slow errors may hide in the
-    noise of single samples) or, where they may be below `white`, sink. At least thirty blocks are kept, or the spread
-    of their sums says little.
-
-    Args:
-        bread: (b, b).
-        G: Block sums.
-        white: What the covariance would be for independent rows (b, b).
-        rows: Number of rows.
-        least_white: Never return variances below `white`: few blocks may understate them.
-
-    Returns:
-        The covariance, and the mean of its variances over those of `white`.
-    """
-    free = max(1, rows - len(bread))
-    found: list[tuple[float, Array]] = []
-    joined = 1
-    while not found or len(G) >= _BLOCKS * joined:
-        sums = np.add.reduceat(G, np.arange(0, len(G), joined), axis=0)
-        spread = bread @ sums.T
-        clustered = len(sums) / max(1, len(sums) - 1) * rows / free * spread @ spread.T
-        found.append((float(np.mean(np.diag(clustered) / np.maximum(np.diag(white), 1e-300))), clustered))
-        joined *= 2
-    largest, last = max(ratio for ratio, _ in found), found[-1][0]
-    settled = (_GROWTH * ratio >= largest and (least_white or ratio <= _SINKING * last) for ratio, _ in found)
-    ratio, clustered = next((pair for pair, use in zip(found, settled) if use), found[-1])
-    if least_white:
-        factor = np.sqrt(np.maximum(np.diag(white) / np.maximum(np.diag(clustered), 1e-300), 1.0))
-        clustered, ratio = clustered * np.outer(factor, factor), max(ratio, 1.0)
-    return np.asarray(clustered, dtype=float), ratio
-
-
 def _covariance(pieces: Pieces, form: _Form, sigma: Array, length: int, rest: float, rows: int) -> tuple[Array, float]:
     size = len(form.beta)
     G = block_sums(
         (np.einsum("kij,ki->kj", piece.instruments, (piece.y - piece.W @ form.beta) / sigma**2) for piece in pieces()),
         length,
     )
-    inverse = np.asarray(solve_triangular(form.R, np.eye(size)), dtype=float)
-    white = inverse @ inverse.T * rest / max(1, rows - size)
+    white = form.inverse @ form.inverse.T * rest / max(1, rows - size)
     # errors of differentiated positions undo each other: along instruments they may count for less than single samples
-    return block_covariance(form.bread, G, white, rows, least_white=form.plain)
+    covariance, memory = block_covariance(form.bread, G, white, rows, least_white=form.plain)
+    covariance[form.is_open, form.is_open] = np.inf  # nothing is known of these
+    return covariance, memory
 
 
 def signals_of(recording: Recording, *names: str) -> tuple[Array, ...]:

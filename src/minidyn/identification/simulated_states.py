@@ -1,4 +1,4 @@
-"""The states that a model goes through when it is simulated in the robot's place, at the samples of a recording.
+"""Simulating and fitting in turns: the states of the current model give the next fit, that fit the next model.
 
 With the controller that drove the robot, and the reference it followed, the loop is closed around the current model:
 the simulated states are free of measurement noise, and with the true model they are the true ones. Without a controller
@@ -19,13 +19,11 @@ from minidyn.control.controller import Controller
 from minidyn.dynamics.functions import inertia_matrix
 from minidyn.errors import MinidynError
 from minidyn.experiment.recording import Recording
-from minidyn.experiment.simulate import simulate
-from minidyn.experiment.trajectory import sampled
+from minidyn.identification.closed_loop import Simulation, simulated
 from minidyn.identification.linear_system import SystemFit
-from minidyn.identification.smooth_states import States, motion_band
 from minidyn.model.robot import Robot
 
-__all__ = ["can_simulate", "settled", "simulated"]
+__all__ = ["Settled", "can_simulate", "settled"]
 
 Array = NDArray[np.float64]
 _PASSES = 10
@@ -38,13 +36,13 @@ class Settled:
 
     Attributes:
         found: The last fit.
-        states: The last simulated states.
+        simulation: The last simulation.
         passes: How many there were.
         change: Largest change of a base parameter in the last one, in standard deviations.
     """
 
     found: SystemFit
-    states: States
+    simulation: Simulation
     passes: int
     change: float
 
@@ -62,7 +60,7 @@ def settled(
     recording: Recording,
     controller: Controller,
     start: SystemFit,
-    refit: Callable[[States], SystemFit],
+    refit: Callable[[Simulation], SystemFit],
 ) -> Settled:
     """Simulate the model in the robot's place and fit it anew along the simulated states, until nothing changes.
 
@@ -72,16 +70,16 @@ def settled(
         recording: With its reference as telemetry "q_d".
         controller: What drove the robot.
         start: A first fit.
-        refit: From simulated states to the next fit.
+        refit: From a simulation to the next fit.
     """
     found, change, passes = start, np.inf, 0
     while change > _SETTLED and passes < _PASSES:
-        states = simulated(_model_of(robot, base, found, recording.q), controller, recording)
-        before, found = found, refit(states)
+        simulation = simulated(_model_of(robot, base, found, recording.q), controller, recording)
+        before, found = found, refit(simulation)
         deviation = np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))
         change = float(np.abs((found.beta - before.beta) / deviation).max(initial=0.0))
         passes += 1
-    return Settled(found, states, passes, change)
+    return Settled(found, simulation, passes, change)
 
 
 def can_simulate(recording: Recording, controller: Controller | None) -> bool:
@@ -121,53 +119,3 @@ def _model_of(robot: Robot, base: BaseMap, found: SystemFit, positions: Array) -
     from minidyn.identification.consistency import make_consistent
 
     return robot.with_parameters(make_consistent(robot, base, found.R, found.z).phi)
-
-
-def simulated(model: Robot, controller: Controller, recording: Recording) -> States:
-    """Return the states of the model under the controller along the recorded reference.
-
-    Each run starts from its own first state, as a cubic through its first samples sees it.
-
-    Raises:
-        MinidynError: The loop is unstable with this model.
-    """
-    motion, _ = motion_band(recording)
-    parts = [_run(model, controller, run, motion) for run in recording.runs]
-    q, dq, ddq = (np.concatenate([part[k] for part in parts]) for k in range(3))
-    return States(q, dq, ddq, np.ones(len(q), dtype=bool), f"simulated under {controller.name}")
-
-
-def _run(model: Robot, controller: Controller, run: Recording, motion: float) -> tuple[Array, Array, Array]:
-    if len(run) < 20:
-        raise MinidynError(f"a run of {len(run)} samples is too short to be simulated; at least 20 are needed")
-    t = np.asarray(run.t - run.t[0], dtype=float)
-    wanted = np.asarray(run.telemetry["q_d"], dtype=float)
-    trajectory = sampled(t, wanted)
-    error, rate = _start(t, run.q - wanted, motion)
-    q_d, dq_d, _ = trajectory(0.0)
-    dt = controller.period
-    log = simulate(
-        model, controller, trajectory, float(np.ceil(t[-1] / dt)) * dt, dt=dt, q0=q_d + error, dq0=dq_d + rate
-    )
-    q, dq, ddq = log.telemetry["q_true"], log.telemetry["dq_true"], np.asarray(log.ddq)
-    place = t / dt
-    near = np.clip(np.rint(place).astype(int), 0, len(q) - 1)
-    if np.abs(place - near).max() < 1e-3:
-        return q[near], dq[near], ddq[near]
-    from scipy.interpolate import CubicHermiteSpline
-
-    positions = CubicHermiteSpline(log.t, q, dq)
-    speeds = CubicHermiteSpline(log.t, dq, ddq)
-    # the torque is held between samples of the controller: accelerations jump there and are smooth in between
-    before = np.clip(np.floor(place + 1e-9).astype(int), 0, len(q) - 1)
-    return positions(t), speeds(t), ddq[before]
-
-
-def _start(t: Array, error: Array, motion: float) -> tuple[Array, Array]:
-    """Return the deviation from the reference and its rate at the first sample, from a cubic through the beginning."""
-    length = 1.0 / (4.0 * motion) if motion > 0 else t[-1]
-    count = int(np.clip(np.searchsorted(t, length), 12, len(t)))
-    s = t[:count] / t[count - 1]
-    powers = s[:, None] ** np.arange(4)
-    coefficients, *_ = np.linalg.lstsq(powers, error[:count], rcond=None)
-    return coefficients[0], coefficients[1] / t[count - 1]

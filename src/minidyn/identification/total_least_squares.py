@@ -21,8 +21,9 @@ from scipy.linalg import solve_triangular
 
 from minidyn.base.base_map import BaseMap
 from minidyn.blas import single_thread
+from minidyn.identification.blocks import block_covariance, block_sums
 from minidyn.identification.folds import Fold
-from minidyn.identification.linear_system import Pieces, SystemFit, block_covariance, block_sums, fit_system
+from minidyn.identification.linear_system import Pieces, SystemFit, fit_system
 from minidyn.identification.smooth_states import as_recorded, best_states
 from minidyn.identification.solution import Options, Solution
 from minidyn.identification.state_rows import in_memory, torque_rows
@@ -38,7 +39,7 @@ def total_least_squares(robot: Robot, base: BaseMap, recording: Any, options: Op
     whole = in_memory(recording, "tls")
     recorded, smooth = as_recorded(whole), best_states(robot, base, whole)
     pieces = torque_rows(robot, base, whole, recorded)
-    found = fit_system(base, pieces)
+    found = fit_system(base, pieces, options.allow_open)
     notices: tuple[str, ...] = ()
     share = 0.0
     with single_thread():
@@ -46,7 +47,9 @@ def total_least_squares(robot: Robot, base: BaseMap, recording: Any, options: Op
         L *= np.sqrt(len(whole) / max(1, int(smooth.usable.sum())))
         T = np.zeros((base.rank + 1, base.rank + 1))
         T[:-1, :-1], T[:-1, -1], T[-1, -1] = found.R, found.z, np.sqrt(found.rest)
-        if not np.any(L) or not found.rest > 1e-12 * float(found.z @ found.z):
+        if not np.isfinite(found.covariance).all():
+            notices = ("the motion leaves parameters open: weighted instead of total least squares was used",)
+        elif not np.any(L) or not found.rest > 1e-12 * float(found.z @ found.z):
             notices = ("the states show no noise: total least squares is weighted least squares here",)
         else:
             found, share = _refined(pieces, found, T, L)
