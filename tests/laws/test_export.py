@@ -86,10 +86,11 @@ def close(found: np.ndarray, wanted: np.ndarray) -> None:
 
 
 def compiled(folder: Path, robot: md.Robot, what: str = "inverse_dynamics"):
-    subprocess.run(
-        ["gcc", *STRICT, "-shared", "-fPIC", str(folder / "model.c"), "-o", str(folder / "model.so"), "-lm"], check=True
-    )
-    return getattr(ctypes.CDLL(str(folder / "model.so")), source_name(robot, function_for(robot, what)))
+    library = folder / "model.so"
+    if not library.exists():
+        words = ["gcc", *STRICT, "-shared", "-fPIC", str(folder / "model.c"), "-o", str(library), "-lm"]
+        subprocess.run(words, check=True)
+    return getattr(ctypes.CDLL(str(library)), source_name(robot, function_for(robot, what)))
 
 
 def called(function, motion: tuple[np.ndarray, ...], size: int) -> np.ndarray:
@@ -100,7 +101,7 @@ def called(function, motion: tuple[np.ndarray, ...], size: int) -> np.ndarray:
     return found
 
 
-CASES = ["panda", "scara", "two_arm", "hpr", *(f"random{seed}" for seed in range(count(3, 30)))]
+CASES = ["ur10e", "scara", "hpr", *(f"random{seed}" for seed in range(count(2, 30)))]
 
 
 @needs_gcc
@@ -132,19 +133,19 @@ def test_every_format_predicts_as_the_estimate(name, consistent, tmp_path) -> No
 
 @needs_gcc
 def test_c_model_has_all_functions(tmp_path) -> None:
-    robot = driven("panda", np.random.default_rng(0))
+    robot = driven("rx90", np.random.default_rng(0))
     estimate_of(robot, np.random.default_rng(0)).export(tmp_path / "model.c")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["model.c", "model.h"]
     motion = states(robot, np.random.default_rng(1))
     q, dq, ddq = motion
-    M = called(compiled(tmp_path, robot, "inertia_matrix"), (q,), 49).reshape(-1, 7, 7)
+    M = called(compiled(tmp_path, robot, "inertia_matrix"), (q,), 36).reshape(-1, 6, 6)
     close(M, md.inertia_matrix(robot, q))
-    close(called(compiled(tmp_path, robot, "gravity_torque"), (q,), 7), md.gravity_torque(robot, q))
+    close(called(compiled(tmp_path, robot, "gravity_torque"), (q,), 6), md.gravity_torque(robot, q))
     tau = inverse_dynamics(robot, *motion)
-    close(called(compiled(tmp_path, robot, "forward_dynamics"), (q, dq, tau), 7), ddq)
+    close(called(compiled(tmp_path, robot, "forward_dynamics"), (q, dq, tau), 6), ddq)
     close(
-        called(compiled(tmp_path, robot, "coriolis_matrix"), (q, dq), 49),
-        md.coriolis_matrix(robot, q, dq).reshape(-1, 49),
+        called(compiled(tmp_path, robot, "coriolis_matrix"), (q, dq), 36),
+        md.coriolis_matrix(robot, q, dq).reshape(-1, 36),
     )
     assert "gcc -std=c99" in (tmp_path / "model.h").read_text()
 
@@ -169,7 +170,7 @@ def test_mujoco_itself_simulates_the_same_robot(name, tmp_path) -> None:
     """Armature, damping, a coupled drive and a spring reach MuJoCo, not only our own reader."""
     rng = np.random.default_rng(4)
     first, second = md.load(name).joint_names[-2:]
-    robot = md.load(name).with_drives(rotor_inertia=True, friction="viscous", coupling={second: {first: -0.4}})
+    robot = md.load(name).with_drives(True, ("viscous", "spring"), coupling={second: {first: -0.4}})
     robot = filled(robot, rng)
     md.save(robot, tmp_path / "arm.xml")
     motion = states(robot, rng)
