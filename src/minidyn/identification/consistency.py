@@ -17,6 +17,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.blas import single_thread
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.identification.certificate import Certificate, certify
+from minidyn.identification.geodesic import follow_geodesic, geodesic_distance
 from minidyn.identification.prior import Centre, Seen, centre_of, shares_of
 from minidyn.identification.solve import SOLVERS, solve
 from minidyn.identification.weight import choose_weight
@@ -27,7 +28,7 @@ __all__ = ["PRIOR_KINDS", "SOLVERS", "ConsistentFit", "choose_weight", "make_con
 
 Array = NDArray[np.float64]
 
-PRIOR_KINDS = ("entropic", "euclidean")
+PRIOR_KINDS = ("entropic", "euclidean", "geodesic")
 _COSTLY = 0.05  # torque error, relative to the torque, that consistency may add before a notice asks why
 _COSTLY_RESIDUAL = 0.1  # growth of the residual's root mean square, likewise
 _ATTEMPTS = 3
@@ -100,7 +101,8 @@ def make_consistent(
         R: (b, b) triangle of the data in units of their noise: one unit of misfit is one noise variance.
         z: Right side (b,).
         prior: Believed standard parameters (p,), NaN where unknown: a link counts as known where all ten are.
-        prior_kind: "entropic" (log-det divergence) or "euclidean" (in the metric of the prior's inertia).
+        prior_kind: "entropic" (log-det divergence), "euclidean" (in the metric of the prior's inertia) or "geodesic"
+            (affine-invariant, of links; rotor inertias stay entropic).
         weight: Of the prior's distance, in noise variances; 0: only what data leave open follows the prior. Without a
             prior it holds for the bodies drawn from the geometry.
         solver: "newton" (primal-dual steps), "lmi" (cvxpy and Clarabel), "log_cholesky" (descent in
@@ -131,6 +133,9 @@ def make_consistent(
         notices = list(centre.notices)
         with single_thread():
             x, used, steps, converged = solve(problem, solver, notices)
+            if prior_kind == "geodesic" and weight > 0:
+                x, more, converged = follow_geodesic(problem, x, weight / factor * shares)
+                steps += more
         iterations += steps
         phi = problem.phi(_snapped(problem, x))
         beta = base.matrix @ phi
@@ -184,7 +189,8 @@ def _distance(robot: Robot, phi: Array, centre: Centre, kind: str, concerned: ND
     if not links:
         return 0.0
     bodies, believed = (np.array([values[part] for part in links]) for values in (phi, centre.phi))
-    return float(np.sum((entropic_distance if kind == "entropic" else euclidean_distance)(bodies, believed)))
+    measures = {"entropic": entropic_distance, "euclidean": euclidean_distance, "geodesic": geodesic_distance}
+    return float(np.sum(measures[kind](bodies, believed)))
 
 
 def _cost(increase: float, size: float, rss: float | None, rank: int) -> list[str]:

@@ -123,8 +123,8 @@ def identify_drive_gains(
     Raises:
         MinidynError: The mass is not positive, or a recording has no currents.
 
-    Differs: Gautier and Briot (2014) scale the solution of one total least squares problem, which takes the noise of
-        all currents to be equal; here each joint has its own.
+    Gautier and Briot (2014) scale the solution of one total least squares problem, which takes the noise of all currents
+    to be equal; here each joint has its own.
     """
     if not (np.isfinite(mass) and mass > 0):
         raise MinidynError(f"mass: expected a positive number of kilograms, got {mass!r}")

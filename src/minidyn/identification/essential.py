@@ -122,7 +122,7 @@ def essential(estimate: Estimate, recording: Recording, *, level: float = 0.05, 
     Returns:
         The reduced model and the steps to it.
 
-    Differs: Gautier (1997) and Pham (1991) take rows for independent and remove by relative standard deviation.
+    Gautier (1997) and Pham (1991) take rows for independent and remove by relative standard deviation instead.
     """
     if not 0 <= level < 1:
         raise MinidynError(f"level: expected a probability from 0 to below 1, got {level!r}")

@@ -97,6 +97,16 @@ class Estimate:
         with np.errstate(divide="ignore"):
             return np.asarray(self.std / np.abs(self.beta), dtype=float)
 
+    @property
+    def prior_curve(self) -> Array | None:
+        """Weights of the prior that were tried (k, 2), rising, with the misfit of held-out time blocks under each.
+
+        The misfit is in noise variances, summed over blocks; the least chose the weight. None where there was no prior
+        or no weight to choose.
+        """
+        curve = self.settings.get("prior_curve")
+        return None if curve is None else np.array(curve, dtype=float)
+
     @cached_property
     def certificate(self) -> Certificate:
         """The numbers that show whether the model can exist: links, drives, inertia matrix, total mass."""
@@ -162,7 +172,7 @@ class Estimate:
             "notices": self.notices,
             "settings": self.settings,
             "base": base_to_json(self.base),
-            "certificate": self.certificate.to_json(),
+            "certificate": None if np.isnan(self.parameters).any() else self.certificate.to_json(),
         }
         write_atomically(target, strict_json(content))
 

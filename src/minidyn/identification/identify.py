@@ -45,6 +45,7 @@ def identify(
     *,
     rotor_inertia: bool | None = None,
     sign_width: ArrayLike | None = None,
+    prior_kind: str = "entropic",
     controller: Controller | None = None,
     threads: int = 1,
     progress: Callable[[int], None] | None = None,
@@ -64,6 +65,8 @@ def identify(
         rotor_inertia: Whether rotor inertias are identified; None: as the robot has them.
         sign_width: Speed over which Coulomb friction turns round, one for all joints or one for each; None: chosen by
             cross-validation over time blocks, zero allowed.
+        prior_kind: How the distance from the prior is measured: "entropic", "euclidean" or "geodesic"
+            (docs/consistency.md).
         controller: What drove the robot along the reference in the recording's telemetry (q_d), for the methods that
             simulate it ("iv", "didim"); None: unknown, and the simulation is led along the recorded motion.
         threads: For the reduction of large recordings.
@@ -94,7 +97,7 @@ def identify(
             f"{2 * chosen.rank // model.n + 1}, better a hundred times as many"
         )
     settings: dict[str, Any] = {"method": method, "samples": len(ready)}
-    choice = choose_friction(model, chosen, ready, friction, widths=sign_width is None, fixed=base is not None)
+    choice = choose_friction(model, chosen, ready, friction, widths=sign_width is None)
     prior = prior_for(prior, (robot, model), choice.robot)
     model, chosen = choice.robot, choice.base
     settings |= choice.settings
@@ -106,7 +109,7 @@ def identify(
     beta, parameters = found.beta, _lifted(chosen, found.beta, model)
     if consistent:
         known = known_parameters(model, prior)
-        beta, parameters, more, chosen_weight = possible_model(model, chosen, found, ready, known)
+        beta, parameters, more, chosen_weight = possible_model(model, chosen, found, ready, known, prior_kind)
         notices += more
         settings |= chosen_weight
     return Estimate(

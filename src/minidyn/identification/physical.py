@@ -56,7 +56,7 @@ def something_moves(robot: Robot, recording: Any) -> bool:
 
 
 def possible_model(
-    robot: Robot, base: BaseMap, found: Solution, recording: Any, known: Array | None
+    robot: Robot, base: BaseMap, found: Solution, recording: Any, known: Array | None, prior_kind: str = "entropic"
 ) -> tuple[Array, Array, list[str], dict[str, Any]]:
     """Return (beta (b,), phi (p,), notices, settings) of the possible model nearest to data and prior.
 
@@ -66,6 +66,7 @@ def possible_model(
         found: What an estimator says.
         recording: What it was fitted to: how large torques and speeds were.
         known: The prior (p,), NaN where unknown; None: bodies are drawn from the geometry where data are silent.
+        prior_kind: How the distance from it is measured.
     """
     from minidyn.identification.consistency import make_consistent
     from minidyn.identification.weight import choose_weight
@@ -73,10 +74,13 @@ def possible_model(
     seen = _seen(recording)
     weight, settings = 0.0, dict[str, Any]()
     if known is not None:
-        weight, curve = choose_weight(robot, base, found.folds(), known, seen=seen)
+        weight, curve = choose_weight(robot, base, found.folds(), known, prior_kind=prior_kind, seen=seen)
+        settings["prior_kind"] = prior_kind
         settings["prior_weight"] = weight
         settings["prior_curve"] = [[float(a), float(b)] for a, b in curve]
-    result = make_consistent(robot, base, found.R, found.z, prior=known, weight=weight, rss=found.rest, seen=seen)
+    result = make_consistent(
+        robot, base, found.R, found.z, prior=known, prior_kind=prior_kind, weight=weight, rss=found.rest, seen=seen
+    )
     notices = list(result.notices)
     names = describe_open(found.R, base)
     if names:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.base.base_map import BaseMap
 from minidyn.blas import single_thread
 from minidyn.errors import MinidynError
+from minidyn.identification.geodesic import follow_geodesic
 from minidyn.identification.primal_dual import Pair, follow
 from minidyn.identification.prior import Seen, centre_of, shares_of
 from minidyn.identification.solve import solve
@@ -47,7 +48,7 @@ def choose_weight(
         base: Its base parameters.
         folds: (R_train, z_train, R_valid, z_valid, rss_valid_extra) for each block held out, all in noise variances.
         prior: Believed standard parameters (p,), NaN where unknown; None: bodies drawn from the geometry.
-        prior_kind: "entropic" or "euclidean".
+        prior_kind: "entropic", "euclidean" or "geodesic".
         weights: Weights to try; zero is always tried.
         mass: Total mass of the moving links, kg, where it is known.
         seen: How large torques and speeds were.
@@ -110,5 +111,7 @@ class _Path:
         problem = whiten(self.robot, self.base, R, z, self.centre, self.kind, weight, self.shares, self.mass)
         self.pair, _, converged = follow(problem, self.pair, tolerance=1e-6)
         x = self.pair.x if converged else solve(problem, "auto", [])[0]
+        if self.kind == "geodesic" and weight > 0:
+            x, *_ = follow_geodesic(problem, x, weight * self.shares)
         beta = self.base.matrix @ problem.phi(x)
         return float(np.sum((R_valid @ beta - z_valid) ** 2)) + float(rest)

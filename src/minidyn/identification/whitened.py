@@ -102,7 +102,7 @@ def whiten(
         R: (b, b) data in units of their noise.
         z: (b,) right side.
         centre: The belief.
-        prior_kind: "entropic" or "euclidean".
+        prior_kind: "entropic" or "euclidean"; "geodesic" stands for the first, for `follow_geodesic` to go on from.
         weight: Weight of the distance to the belief.
         shares: (links,) of that weight for each link.
         mass: Total mass, kg; None: unknown.
@@ -132,7 +132,7 @@ def whiten(
         if column.symbol in NON_NEGATIVE:
             pulled = weight if centre.known_drives[column.index] else 0.0
             positive.append(place)
-            kappa_positive.append(_DRIVE_BARRIER + (pulled if prior_kind == "entropic" else 0.0))
+            kappa_positive.append(_DRIVE_BARRIER + (pulled if prior_kind != "euclidean" else 0.0))
             euclidean += pulled if prior_kind == "euclidean" else 0.0
             start[place] = max(believed, 1e-2)
         else:
@@ -153,7 +153,7 @@ def whiten(
         if pulled == 0:
             continue
         inverse = np.linalg.inv(believed_bodies[index])
-        if prior_kind == "entropic":  # two entropies with different minima are one with a minimum between
+        if prior_kind != "euclidean":  # two entropies with different minima are one with a minimum between
             S = (_BARRIER * np.eye(4) + pulled * inverse) / (_BARRIER + pulled)
             kappa[index], tilt[index] = _BARRIER + pulled, np.linalg.cholesky(S).T
         else:
