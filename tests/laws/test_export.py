@@ -178,6 +178,7 @@ def test_mujoco_itself_simulates_the_same_robot(name, tmp_path) -> None:
     back = md.load(tmp_path / "arm.xml")
     close(inverse_dynamics(back, *motion), inverse_dynamics(robot, *motion))
     assert back.joints[-1].drive == robot.joints[-1].drive
+    assert not any("left out" in notice for notice in back.notices)  # the side file says what tendons and springs mean
 
 
 MJCF = """<mujoco model="arm"><!-- a comment that stays -->
@@ -287,6 +288,33 @@ def test_an_existing_urdf_keeps_everything_else(consistent, tmp_path) -> None:
     close(inverse_dynamics(md.load(target), *motion), predicted(estimate, motion))
     if consistent:
         assert md.load(target).fingerprint == estimate.robot.fingerprint
+
+
+@pytest.mark.parametrize("ending", ["urdf", "xml"])
+def test_a_robot_that_left_its_file_behind_is_written_anew(ending, tmp_path) -> None:
+    """A load that was added, another gravity: the file it came from cannot say it, the export still predicts."""
+    rng = np.random.default_rng(3)
+    source = tmp_path / f"arm.{ending}"
+    md.save(driven("puma4", rng), source)
+    robot = md.load(source).with_load(None, robot_cases.random_body(rng, away=0.1, heaviest=2.0))
+    robot = robot.with_gravity((0, 1, -9.7))
+    estimate = estimate_of(robot, rng)
+    exported = estimate.export(tmp_path / "out")
+    motion = states(robot, rng)
+    for file in ("robot.toml", "robot.urdf", "robot.xml"):
+        close(torque(md.load(tmp_path / "out" / file), robot, motion), predicted(estimate, motion))
+    assert any("written anew" in notice for notice in exported.notices)
+
+
+def test_a_file_that_minidyn_wrote_is_updated(tmp_path) -> None:
+    """What its element of our own said before is not mixed with what the side file says now."""
+    rng = np.random.default_rng(4)
+    robot = driven("rx90", rng)
+    md.save(robot, tmp_path / "arm.urdf")
+    estimate = estimate_of(filled(md.load(tmp_path / "arm.urdf"), rng), rng)
+    assert not estimate.export(tmp_path / "out").notices
+    back = md.load(tmp_path / "out" / "robot.urdf")
+    np.testing.assert_array_equal(back.values, estimate.parameters)
 
 
 def test_what_is_edited_later_counts(tmp_path) -> None:

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.base.c_model import c_model
+from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError, UnknownName, UnknownParameters, Unsupported
 from minidyn.identification.estimate import Estimate
-from minidyn.model.load import SIDE
+from minidyn.model.drives import NON_NEGATIVE
+from minidyn.model.load import SIDE, load, root_element
 from minidyn.model.load.folder import new_folder
 from minidyn.model.load.text_file import write_atomically
 from minidyn.model.load.urdf_update import inertial_numbers, update_urdf
@@ -32,6 +34,7 @@ FORMATS = {"toml": "robot.toml", "urdf": "robot.urdf", "mjcf": "robot.xml", "c":
 
 _ENDINGS = {".toml": "toml", ".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf", ".c": "c"}
 _WRONG = (".json", ".yaml", ".yml", ".sdf", ".xacro", ".h", ".cpp", ".py", ".txt", ".md", ".html")  # not folders
+_SAME = 1e-9  # of the largest torque: what is read back may differ by so much
 _FAR = 1e3  # m: a centre of mass beyond this has lost the digits of its inertia
 
 
@@ -146,40 +149,71 @@ def _one(estimate: Estimate, name: str, path: Path, origin: Path | None) -> tupl
 
 
 def _urdf(robot: Robot, path: Path, origin: Path | None, notices: list[str]) -> None:
-    if origin is not None and _root(origin) == "robot":
+    if origin is not None and root_element(origin) == "robot":
         try:
             update_urdf(robot, origin, path, drives=True)
+            _require_same_torque(robot, path)
             return
         except DescriptionError as error:
             notices.append(f"URDF written anew, without meshes: {error}")
     save(robot, path)
+    _require_same_torque(robot, path)
 
 
 def _mjcf(estimate: Estimate, path: Path, origin: Path | None, notices: list[str]) -> None:
     from minidyn.model.load.mjcf_update import update_mjcf
-    from minidyn.model.load.mjcf_write import write_mjcf
+    from minidyn.model.load.mjcf_write import refuse_in_mjcf, write_mjcf
 
     exact = describable(estimate)
+    refuse_in_mjcf(exact)
     robot = exact
-    if not estimate.certificate.consistent:
+    if not _accepted_by_mujoco(exact):
         robot = possible(estimate)
         notices.append(
             "the estimate is not physically possible and MuJoCo refuses impossible bodies: the MJCF itself holds the "
             "nearest possible model, its side file (which md.load reads) the estimate"
         )
-    if origin is not None and _root(origin) == "mujoco":
+    if origin is not None and root_element(origin) == "mujoco":
         try:
             update_mjcf(robot, origin, path, exact=exact)
+            _require_same_torque(exact, path)
             return
         except DescriptionError as error:
             notices.append(f"MJCF written anew, without meshes: {error}")
     write_mjcf(robot, path, exact=exact)
+    _require_same_torque(exact, path)
 
 
-def _root(path: Path) -> str:
-    from minidyn.model.load import root_element
+def _accepted_by_mujoco(robot: Robot) -> bool:
+    from minidyn.model.load.mjcf_write import possible_in_mujoco
 
-    return root_element(path)
+    values = robot.values
+    drives = [column for columns in robot.layout.drives for column in columns]
+    if any(values[column.index] < 0 for column in drives if column.symbol in NON_NEGATIVE):
+        return False
+    try:
+        for part, name, joint in zip(robot.layout.links, robot.link_names, robot.joints):
+            if joint.kind != "fixed":
+                possible_in_mujoco(values[part], name)
+    except DescriptionError:
+        return False
+    return True
+
+
+def _require_same_torque(robot: Robot, path: Path) -> None:
+    """Raise where what was written, read again, gives other torques: at three random states."""
+    back = load(path)
+    if set(back.joint_names) != set(robot.joint_names):
+        raise DescriptionError(f"{path.name}: would have other joints than robot {robot.name!r}")
+    order = [back.joint_names.index(name) for name in robot.joint_names]
+    mine = np.random.default_rng(0).uniform(-1, 1, (3, 3, robot.n))  # q, dq and ddq of three states
+    theirs = np.empty_like(mine)
+    theirs[..., order] = mine
+    wanted = inverse_dynamics(robot, *mine)
+    gap = np.abs(inverse_dynamics(back, *theirs)[..., order] - wanted)
+    if not gap.max() <= _SAME * max(float(np.abs(wanted).max()), 1e-3):
+        joint = robot.joint_names[int(gap.max(axis=0).argmax())]
+        raise DescriptionError(f"{path.name}: would give another torque of joint {joint!r} (by {gap.max():.3g})")
 
 
 def describable(estimate: Estimate) -> Robot:

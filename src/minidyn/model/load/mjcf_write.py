@@ -24,7 +24,7 @@ from minidyn.model.load.mjcf import read_mjcf
 from minidyn.model.load.side_file import write_with_side_file
 from minidyn.model.robot import Robot
 
-__all__ = ["HELD", "mjcf_text", "possible_in_mujoco", "write_mjcf"]
+__all__ = ["HELD", "mjcf_text", "possible_in_mujoco", "refuse_in_mjcf", "write_mjcf"]
 
 Array = NDArray[np.float64]
 HELD = {ROTOR: "armature", "Fv": "damping", "Fc": "frictionloss"}
@@ -55,7 +55,7 @@ def write_mjcf(robot: Robot, path: Path, *, exact: Robot | None = None) -> None:
 
 def mjcf_text(robot: Robot) -> bytes:
     """Return the MJCF text of a robot."""
-    _refuse(robot)
+    refuse_in_mjcf(robot)
     names = _Names(robot)
     try:
         root = etree.Element("mujoco", model=robot.name or "robot")
@@ -74,7 +74,7 @@ def mjcf_text(robot: Robot) -> bytes:
     return bytes(etree.tostring(root, xml_declaration=True, encoding="utf-8")) + b"\n"
 
 
-def _refuse(robot: Robot) -> None:
+def refuse_in_mjcf(robot: Robot) -> None:
     """Raise for what MJCF cannot hold."""
     if robot.loops:
         raise Unsupported(f"robot {robot.name!r} has loops, which MJCF does not describe as we do; save it as .toml")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -187,7 +187,18 @@ def with_side_file(robot: Robot, path: Path) -> Robot:
             values[column.index] = entry.terms[column.symbol]
     joints = tuple(entry.joint for entry in merged)
     told = [f"{beside.name} adds what {path.name} cannot say (drives, all digits)", *notices]
-    return replace(robot, joints=joints, values=values, gravity=gravity, notices=(*robot.notices, *told))
+    kept = [notice for notice in robot.notices if not _resolved(notice, merged)]
+    return replace(robot, joints=joints, values=values, gravity=gravity, notices=(*kept, *told))
+
+
+def _resolved(notice: str, merged: Sequence[_Merged]) -> bool:
+    """Whether a reader's notice that something is left out is no longer true: the side file says it."""
+    coupled = sum(bool(entry.joint.drive.coupling) for entry in merged)
+    springs = [repr(entry.joint.name) for entry in merged if "Ks" in entry.terms]
+    return notice in (
+        f"{coupled} tendons are left out",
+        f"joint springs are left out (stiffness of {', '.join(springs)})",
+    )
 
 
 def _merge(table: Table, entry: _Merged, joints: Iterable[str], notices: list[str]) -> None:
