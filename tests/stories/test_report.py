@@ -20,6 +20,7 @@ from minidyn.reporting.decimate import envelope, shown_time
 from minidyn.reporting.html import data_block, tag
 from minidyn.reporting.numbers import number, percent, with_error
 from report_cases import HOSTILE_NAME, hostile_estimate, small_estimate, small_runs
+from robot_cases import FOUR_BAR
 
 
 class Reader(html.parser.HTMLParser):
@@ -185,11 +186,22 @@ def test_robots_of_other_kinds(tmp_path: Path) -> None:
     """Trees, loops, sliding joints, unknown parameters: what cannot be told is said, the rest is there."""
     from minidyn.reporting.robot_scene import scene_of
 
-    for name in md.robots():
+    linkage = tmp_path / "linkage.toml"
+    linkage.write_text(FOUR_BAR)
+    for name in (*md.robots(), linkage):
         robot = md.load(name)
         points = np.array(scene_of(robot).points)
         assert np.isfinite(points).all(), name
         assert np.linalg.norm(points, axis=1).max() < 1.0 + 1e-9
+    for robot in (md.load(linkage), md.load("two_arm"), md.load("rx90").with_parameters(None)):
+        base = md.base_parameters(robot)
+        unknown = md.Estimate(
+            robot, base, np.zeros(base.rank), np.eye(base.rank), np.ones(robot.n), "wls", False, 1e9, 100, (), {}
+        )
+        text = md.report(tmp_path / "r.html", unknown, code=False).read_text()
+        assert not re.search("NaN|nan|inf", text.split("<body>")[1].split("<script")[0].replace("information", ""))
+        assert robot.joint_names[-1] in text
+    assert "nobody can say whether such a robot can exist" in text
 
 
 def test_numbers_are_short_and_aligned() -> None:

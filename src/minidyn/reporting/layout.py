@@ -9,6 +9,8 @@ from minidyn.reporting.html import Html, tag
 
 __all__ = ["Section", "card", "folded", "table"]
 
+_LONG = 24  # letters: names up to this length are not broken over lines
+
 
 @dataclass(frozen=True)
 class Section:
@@ -64,7 +66,9 @@ def table(
         tag(
             "tr",
             *(
-                tag("th", cell, scope="row", class_=mark(k)) if k == 0 else tag("td", cell, class_=mark(k))
+                tag("th", cell, scope="row", class_="long" if len(str(cell)) > _LONG else mark(k))
+                if k == 0
+                else tag("td", cell, class_=mark(k))
                 for k, cell in enumerate(row)
             ),
         )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from minidyn.errors import LoopError
 from minidyn.model.geometry import Step, matrix_of
 from minidyn.model.loops import solve_loops
 from minidyn.model.placements import tree_pose
@@ -17,6 +18,7 @@ __all__ = ["TILT", "TURN", "Scene", "Shape", "scene_of", "view"]
 Array = NDArray[np.float64]
 
 _TRIES = 400  # postures among which the clearest is chosen
+_LOOP_TRIES = 12  # where loops must be solved for
 _RING = 20
 TURN, TILT = 0.95, 0.32  # rad: where the eye is at first
 
@@ -97,8 +99,14 @@ def scene_of(robot: Robot) -> Scene:
             tip = here @ matrix_of(frame.steps)
             if np.linalg.norm(tip[:3, 3] - here[:3, 3]) > 1e-3 * size:
                 scene.add("link", [here[:3, 3], tip[:3, 3]], frame.link)
+    closed = set()
+    for loop in robot.loops:  # both sides reach to where the loop closes
+        for link, steps in ((loop.link_a, loop.steps_a), (loop.link_b, loop.steps_b)):
+            start = robot.base_placement if link < 0 else pose.links[link]
+            scene.add("link", [start[:3, 3], pose.frame(link, steps)[:3, 3]], link)
+            closed.add(link)
     for index in range(len(robot.joints)):
-        if not _has_child(robot, index):
+        if not _has_child(robot, index) and index not in closed:
             _gripper(scene, pose.links[index], pose.axes[index], index, 0.07 * size)
     for index, joint in enumerate(robot.joints):
         point, axis = pose.points[index], pose.axes[index]
@@ -131,9 +139,7 @@ def _posture(robot: Robot) -> Array:
         if joint.turns:
             reach[k] = min(reach[k], 1.2)
     tries = middle + reach * rng.uniform(-1.0, 1.0, (_TRIES, robot.n))
-    if robot.implicit_loops:  # solving loops takes time, and not every posture closes them
-        return _closed(robot)
-    q_all = solve_loops(robot, tries)
+    q_all = _closed(robot, tries) if robot.implicit_loops else solve_loops(robot, tries)
     pose = tree_pose(robot, q_all)
     up = _up(robot)
     x, y = _horizontal(up)
@@ -148,13 +154,20 @@ def _posture(robot: Robot) -> Array:
     return np.asarray(q_all[int(np.argmax(score))])
 
 
-def _closed(robot: Robot) -> Array:
+def _closed(robot: Robot, tries: Array) -> Array:
+    """Postures near the one at which the loops' descriptions start; solving takes time, and not every one closes."""
     home = np.zeros(robot.n)
     for loop in robot.loops:
         for name, value in loop.home:
             if name in robot.joint_names:
                 home[robot.joint_names.index(name)] = value
-    return solve_loops(robot, home)
+    found = [solve_loops(robot, home)]
+    for q in tries[:_LOOP_TRIES]:
+        try:
+            found.append(solve_loops(robot, home + 0.6 * (q - home)))
+        except LoopError:
+            continue
+    return np.array(found)
 
 
 def _path(robot: Robot, index: int, q_all: Array, links: Array) -> Array:

@@ -67,7 +67,7 @@ def excitation_section(facts: Facts) -> Section:
     estimate = facts.estimate
     relative = estimate.relative_std
     weak = int(np.sum(~(relative <= WEAK)))
-    content = [tag("figure", _strength(facts), tag("figcaption", _strength_words(weak, len(relative))))]
+    content = [tag("figure", _wide(_strength(facts)), tag("figcaption", _strength_words(weak, len(relative))))]
     if facts.motion is not None:
         content.append(_ranges(facts, facts.motion))
     pairs = _twins(facts)
@@ -85,6 +85,12 @@ def excitation_section(facts: Facts) -> Section:
         + f" (1 is perfect, good is below {CONDITION_GOOD:g}). It says by how much noise may be magnified."
     )
     return Section("excitation", "Excitation and conditioning", lead, tuple(content))
+
+
+def _wide(figure: Html) -> Html:
+    """A figure that is scrolled where the screen is narrow."""
+    words = "Relative standard deviation of each base parameter"
+    return tag("div", figure, class_="scroll", role="region", aria_label=words, tabindex="0")
 
 
 def _strength_words(weak: int, count: int) -> str:

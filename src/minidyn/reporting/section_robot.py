@@ -25,25 +25,9 @@ def robot_section(facts: Facts, scene: Scene) -> Section:
         kind = "fixed load" if joint.kind == "fixed" else "slides" if joint.slides else "turns"
         role = marked.get(index, "")
         rows.append((str(index + 1), visible(joint.name), kind, role or "", visible(robot.link_names[index])))
-    words: list[object] = []
-    if facts.rule.structure is not None:
-        for line in facts.rule.structure.describe().splitlines():
-            head, _, tail = line.partition(": ")
-            words.append(tag("li", tag("strong", _greek(head)), ": ", tail, "."))
-        text = tag("ul", *words, class_="reasons")
-    else:
-        text = tag("p", f"The closed-form rule does not apply here: {visible(facts.rule.why_not)}.", class_="quiet")
-    side = tag(
-        "div",
-        tag("h3", "What turns what"),
-        tag(
-            "p",
-            "r is the first joint that turns. s is the first one after it that turns about another direction. From s "
-            "on, a link can be turned every way, so more of its inertia shows.",
-        ),
-        text,
-        table("Joints of the robot", ("No.", "joint", "moves", "rule", "link"), rows, class_="numbered"),
-    )
+    headings = ("No.", "joint", "moves", "rule", "link")
+    joints = table("Joints of the robot", headings, rows, class_="numbered")
+    side = tag("div", *_turning(facts), joints)
     content = [tag("div", robot_figure(scene, marked), side, class_="two")]
     if facts.rule.constants:
         content.append(_bodies(facts, scene))
@@ -52,6 +36,22 @@ def robot_section(facts: Facts, scene: Scene) -> Section:
         "geometry the model was made from; check it before anything else."
     )
     return Section("robot", "The robot", lead, tuple(content))
+
+
+def _turning(facts: Facts) -> list[Html]:
+    """What r and s are, and why; or why the rule does not say."""
+    structure = facts.rule.structure
+    if structure is None:
+        return [tag("p", f"The closed-form rule does not apply here: {visible(facts.rule.why_not)}.", class_="quiet")]
+    reasons = []
+    for line in structure.describe().splitlines():
+        head, _, tail = line.partition(": ")
+        reasons.append(tag("li", tag("strong", _greek(head)), ": ", tail, "."))
+    text = (
+        "r is the first joint that turns. s is the first one after it that turns about another direction. From s on, a "
+        "link can be turned every way, so more of its inertia shows."
+    )
+    return [tag("h3", "What turns what"), tag("p", text), tag("ul", *reasons, class_="reasons")]
 
 
 def _greek(text: str) -> str:

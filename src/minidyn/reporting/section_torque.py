@@ -47,7 +47,7 @@ def torque_section(facts: Facts) -> Section | None:
         return None
     lead = (
         "Where the two lines lie on each other the model is right; below each pair, what is left. Drag over a figure "
-        "to zoom in, double-click for the whole run. With the keyboard: + and − zoom, arrows move, 0 shows all."
+        "to zoom in, double-click for the whole run. The buttons and the keyboard (+, −, arrows, 0) do the same."
     )
     return Section("torque", "Torques: measured against model", lead, tuple(content))
 
