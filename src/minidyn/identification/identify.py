@@ -170,13 +170,15 @@ def in_joint_order(robot: Robot, recording: Recording) -> Recording:
         starts=recording.starts,
         telemetry={k: v[:, order] if v.shape[1:] == (robot.n,) else v for k, v in recording.telemetry.items()},
         notices=recording.notices,
+        info=recording.info,
     )
 
 
 def _excitation(base: BaseMap, found: Solution) -> list[str]:
     notices = []
     if found.condition > _POOR:
-        _, _, V = np.linalg.svd(found.R / np.linalg.norm(found.R, axis=0))
+        sizes = np.linalg.norm(found.R, axis=0)  # zero for what no motion shows
+        _, _, V = np.linalg.svd(found.R / np.where(sizes > 0, sizes, 1.0))
         names = ", ".join(base.names[k] for k in np.argsort(-np.abs(V[-1]))[:3])
         notices.append(
             f"excitation is poor: condition number {found.condition:.3g} (good: below {_POOR:g}); the motion hardly "
