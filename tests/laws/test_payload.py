@@ -193,3 +193,17 @@ def test_refusals() -> None:
     for request, words in cases:
         with pytest.raises(md.MinidynError, match=words):
             request()
+
+
+def test_what_the_baseline_left_open_does_not_become_a_load() -> None:
+    """A baseline whose recording did not move one joint: the load is found all the same, from the others."""
+    robot = truth("ur10e")
+    run = motion(robot, 800)
+    held = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
+    q, dq, ddq = (np.asarray(part) * held for part in (run.q, run.dq, run.ddq))
+    tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.2 * np.random.default_rng(0).normal(size=q.shape)
+    estimate = md.identify(robot, md.Recording(run.t, q, tau, dq, ddq, run.joint_names))
+    assert not np.isfinite(estimate.std).all()
+    payload = md.identify_payload(estimate, motion(md.Payload(0.0, BODY).on(robot), 801))
+    assert payload.mass == pytest.approx(2.0, abs=max(0.04, 4 * payload.std["mass"]))
+    assert np.isfinite(payload.covariance).all()

@@ -172,8 +172,9 @@ def unknowns_of(raw: RawColumns, rows: Reduced, ten: Array) -> Unknowns:
         sizes.append(max(abs(float(np.nan_to_num(known))), fallback))
     of_friction = add(everywhere(friction, np.diag(sizes)), np.array(sizes))
     # the baseline's errors: its covariance has independent unit unknowns
-    deviation = np.maximum(np.sqrt(np.diag(estimate.covariance)), 1e-300)
-    values, vectors = np.linalg.eigh(estimate.covariance / np.outer(deviation, deviation))
+    covariance = _finite(estimate)
+    deviation = np.maximum(np.sqrt(np.diag(covariance)), 1e-300)
+    values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
     root = deviation[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
     of_base = add(everywhere(base, root), np.ones(size))
     # candidates
@@ -207,3 +208,16 @@ def unknowns_of(raw: RawColumns, rows: Reduced, ten: Array) -> Unknowns:
         tuple(groups),
         tuple(candidates),
     )
+
+
+def _finite(estimate: Estimate) -> Array:
+    """Return the baseline's covariance; what its recording left open is believed to be off by ten times its size."""
+    covariance = estimate.covariance.copy()
+    still_open = ~np.isfinite(np.diag(covariance))
+    if np.any(still_open):
+        robot = estimate.robot
+        mass = max(float(np.nansum([robot.values[part][9] for part in robot.layout.links])), 1.0)
+        sizes = units_of(robot).parameters[list(robot.layout.indices(estimate.base.kept))] * mass
+        covariance[still_open] = covariance[:, still_open] = 0.0
+        covariance[still_open, still_open] = (10.0 * np.maximum(np.abs(estimate.beta), sizes)[still_open]) ** 2
+    return np.asarray(covariance)
