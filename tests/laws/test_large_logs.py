@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import minidyn as md
-from minidyn.experiment import spool
+from minidyn.experiment import prepare_lazy, spool
 from minidyn.experiment.lazy import LazyRecording
 
 TERMS = ("viscous", "coulomb", "offset")
@@ -76,7 +76,7 @@ def test_prepared_files_and_other_orders_of_joints(log, tmp_path) -> None:
         [prepared.joint_names[k] for k in turned], starts=prepared.starts,
     )  # fmt: skip
     expected = md.identify(robot, prepared, consistent=False)
-    for name, recording in (("as_is.npz", prepared), ("turned.parquet", shuffled)):
+    for name, recording in (("a.npz", prepared), ("b.csv", prepared), ("c.parquet", shuffled)):
         recording.save(tmp_path / name)
         lazy = md.read_recording(tmp_path / name, lazy=True)
         assert_same(expected, md.identify(robot, lazy, consistent=False))
@@ -99,6 +99,23 @@ def test_gaps_are_ends_of_runs(tmp_path) -> None:
     assert len(eager.runs) == len(lazy.runs) == 2
     assert len(lazy) == sum(len(run) for run in lazy.runs) == sum(len(tile) for tile in lazy.tiles(999))
     assert_same(md.identify(robot, eager, consistent=False), md.identify(robot, lazy, consistent=False))
+
+
+def test_a_standstill_at_the_beginning_does_not_settle_the_cutoff(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(prepare_lazy, "_LOOK", 1 << 15)
+    robot = arm()
+    moving = raw_log(robot, 40_000)
+    still = 30_000
+    q = np.concatenate([np.repeat(moving.q[:1], still, axis=0), moving.q])
+    q[:still] += 1e-5 * np.random.default_rng(0).standard_normal((still, 4))
+    t = np.arange(len(q)) / 500
+    tau = np.concatenate([np.repeat(moving.tau[:1], still, axis=0), moving.tau])
+    md.Recording(t, q, tau, joint_names=moving.joint_names).save(tmp_path / "log.parquet")
+    eager = md.prepare(robot, md.read_recording(tmp_path / "log.parquet", robot))
+    lazy = md.prepare(robot, md.read_recording(tmp_path / "log.parquet", robot, lazy=True))
+    step = float(np.median(np.diff(lazy.thinned(1).t)))
+    assert step == pytest.approx(float(np.median(np.diff(eager.t))), rel=0.3)
+    assert any("stretches" in notice for notice in lazy.notices)
 
 
 def test_other_methods_read_it_whole(log) -> None:

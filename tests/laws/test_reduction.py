@@ -12,14 +12,15 @@ from minidyn.identification import problem as problem_module
 from minidyn.identification.base_functions import base_functions
 from minidyn.identification.problem import assemble
 from minidyn.identification.triangle import Triangle, metric_of, triangle_of
+from robot_cases import random_chain, robot_of_seed
 
 
-def as_they_are(sizes: list[int]) -> Reduction:
+def as_they_are(sizes: list[int], width: int | None = None) -> Reduction:
     """A reduction whose rows are its arguments."""
     graph = Graph()
     inputs = [graph.inputs(f"x{k}", size) for k, size in enumerate(sizes)]
     rows = {f"rows{k}": [*own, *[graph.zero] * (-len(own) % GROUP)] for k, own in enumerate(inputs)}
-    return Reduction(graph.function("same", rows))
+    return Reduction(graph.function("same", rows), width)
 
 
 def ill_conditioned(rng: np.random.Generator, rows: int, size: int, condition: float) -> np.ndarray:
@@ -62,13 +63,13 @@ def by_products(pieces: list[np.ndarray], reduction: Reduction, metric: np.ndarr
     return grown
 
 
-@pytest.mark.parametrize("size", [1, 4, 7, 40])
-@pytest.mark.parametrize("rows", [1, 5, 256, 1000])
-def test_products_are_the_products(rows, size) -> None:
+@pytest.mark.parametrize("width", [2, 4, 8, None])
+@pytest.mark.parametrize(("rows", "size"), [(1, 4), (5, 1), (255, 7), (1000, 13), (257, 40)])
+def test_products_are_the_products(rows, size, width) -> None:
     rng = np.random.default_rng(rows + size)
     wide = rng.standard_normal((rows, size + 3))
     x, y = wide[:, :size], np.asfortranarray(rng.standard_normal((rows, 3)))  # any strides
-    reduction = as_they_are([size, 3])
+    reduction = as_they_are([size, 3], width)
     found, other = reduction.grams([x, y], [None, None], [0, 1])
     np.testing.assert_allclose(found[:size, :size], x.T @ x, rtol=1e-12, atol=1e-12 * rows)
     np.testing.assert_allclose(other[:3, :3], y.T @ y, rtol=1e-12, atol=1e-12 * rows)
@@ -162,6 +163,25 @@ def test_reduction_of_a_log_is_the_whole_matrix(case) -> None:
         scale = np.sum(tau[begin:end] ** 2, axis=0)
         np.testing.assert_allclose(stretch.residual_squares(expected), squares, rtol=1e-8, atol=1e-17 * scale.max())
     np.testing.assert_allclose(found.torque_squares, np.sum(tau**2, axis=0))
+
+
+@pytest.mark.parametrize("case", ["scara", "stanford", "R", "P", *range(count(4, 40))])
+def test_any_robot(case, monkeypatch) -> None:
+    """Sliding joints, branches, followers, couplings, one joint, joints whose torque shows nothing but itself."""
+    monkeypatch.setattr(problem_module, "_FEW", 200)
+    made = {"R": lambda: random_chain(0, "R"), "P": lambda: random_chain(0, "P")}
+    robot = robot_of_seed(case) if isinstance(case, int) else made[case]() if case in made else md.load(case)
+    rng = np.random.default_rng(0)
+    t = np.arange(4000) / 100
+    q, dq, ddq, tau = rng.standard_normal((4, len(t), robot.n))
+    base = md.base_parameters(robot)
+    joints = [robot.joint_names[k] for k in range(robot.n)] if len(robot.joint_names) == robot.n else None
+    found = assemble(robot, base, md.Recording(t, q, tau, dq, ddq, joints))
+    Y = md.base_regressor(robot, base, q, dq, ddq).reshape(-1, base.rank)
+    R, z, rest = found.weighted(np.ones(robot.n))
+    direct = np.linalg.lstsq(Y, tau.ravel(), rcond=None)[0]
+    np.testing.assert_allclose(np.linalg.solve(R, z), direct, rtol=1e-8, atol=1e-10)
+    assert rest == pytest.approx(float(np.sum((tau.ravel() - Y @ direct) ** 2)), rel=1e-9)
 
 
 def test_threads_change_nothing(monkeypatch) -> None:

@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 AnyRecording = TypeVar("AnyRecording", Recording, LazyRecording)
 _SPIKE = 12.0
 _SHORTEST = 20
+_ROUNDING = 1e-6  # a rate computed from times misses a whole number by less
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,11 @@ class Settings:
         """Return how many samples become one: at least ten remain per period of the cut-off."""
         if self.decimate is not None:
             return self.decimate
-        return max(1, int(rate / (10 * self.cutoff)))
+        return max(1, int(rate / (10 * self.cutoff) + _ROUNDING))
 
     def margin(self, rate: float) -> int:
         """Return the samples at either end that the filter's start spoils: one period of the cut-off."""
-        return max(8, math.ceil(rate / self.cutoff))
+        return max(8, math.ceil(rate / self.cutoff - _ROUNDING))
 
 
 def prepare(

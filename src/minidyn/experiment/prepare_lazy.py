@@ -15,18 +15,20 @@ from minidyn.errors import DescriptionError, Unsupported
 from minidyn.experiment.lazy import LazyRecording, RunOnDisk
 from minidyn.experiment.prepare import Settings, process, settled
 from minidyn.experiment.recording import Recording, concatenate
-from minidyn.experiment.segments import segments
+from minidyn.experiment.segments import Segment, segments
 
 __all__ = ["prepare_on_disk"]
 
 _LOOK = 1 << 16  # samples of each run that settle rate and cut-off
+_LOOKS = 4  # stretches they are taken from where the run is longer: its beginning may be a standstill
 _SHORTEST = 20
+_MOVES = 0.05  # of the largest reach: a stretch that moves less stands still
 _WINDOW = 1 << 14  # raw samples filtered at once, besides what overlaps
 _THREADS = min(2, os.cpu_count() or 1)  # windows filtered side by side: filters run without the interpreter's lock
 
 
 def prepare_on_disk(recording: LazyRecording, wish: Settings) -> LazyRecording:
-    """Return the recording prepared as it is read; the beginning of each run settles rate and cut-off.
+    """Return the recording prepared as it is read; a few stretches of each run settle rate and cut-off.
 
     Raises:
         Unsupported: Period averaging and resampling, which need whole runs.
@@ -34,17 +36,18 @@ def prepare_on_disk(recording: LazyRecording, wish: Settings) -> LazyRecording:
     if wish.period is not None or wish.resample is not None:
         raise Unsupported("period= and resample= need the whole recording: prepare(robot, recording.load(), ...)")
     notices: list[str] = []
-    heads = []
+    looks: list[list[Segment]] = []
     for run in recording.runs:
-        head = next(run.tiles(_LOOK), None)
-        if head is not None:
-            heads += [part for part in segments(head, wish, notices) if len(part.q) >= _SHORTEST]
+        found = [part for look in _looks(run) for part in segments(look, wish, notices)]
+        looks.append([part for part in found if len(part.q) >= _SHORTEST])
+    heads = [part for found in looks for part in found]
     if not heads:
         raise DescriptionError(f"no run has {_SHORTEST} samples in a row; {len(recording)} samples in all")
-    settings, _ = settled(heads, wish, notices)
-    rate = max(part.rate for part in heads)
-    settings = replace(settings, decimate=settings.every(rate))
-    parts = tuple(_prepared_parts(recording, settings, rate))
+    if not wish.cutoff and any(len(run) > _LOOK for run in recording.runs):
+        notices.append(f"the cut-off is settled by {_LOOKS} stretches of {_LOOK // _LOOKS} samples of each long run")
+    settings, _ = settled(_moving(heads), wish, notices)
+    made = [_prepared_part(*part, settings, found[0].rate) for part, found in zip(recording.parts, looks) if found]
+    parts = tuple((run, 0, run.length) for run in made if run is not None)
     if not parts:
         raise DescriptionError(f"no run is longer than the ends that a filter of {settings.cutoff:.4g} Hz spoils")
     kept = sum(end - begin for _, begin, end in parts)
@@ -53,15 +56,31 @@ def prepare_on_disk(recording: LazyRecording, wish: Settings) -> LazyRecording:
     return LazyRecording(recording.joint_names, signals, (*recording.notices, *dict.fromkeys(notices)), parts)
 
 
-def _prepared_parts(
-    recording: LazyRecording, settings: Settings, rate: float
-) -> Iterator[tuple[PreparedRun, int, int]]:
+def _looks(run: LazyRecording) -> Iterator[Recording]:
+    """Yield what settles rate and cut-off: all of a short run, stretches spread over a long one."""
+    size = _LOOK if len(run) <= _LOOK else _LOOK // _LOOKS
+    for number in range(1 if len(run) <= _LOOK else _LOOKS):
+        begin = number * (len(run) - size) // (_LOOKS - 1) if number else 0
+        pieces = list(run[begin : begin + size].tiles(size))
+        if pieces:
+            yield _glued(pieces)
+
+
+def _moving(parts: Sequence[Segment]) -> list[Segment]:
+    """Return the segments in which something moves: the noise of a standstill must not pass for motion."""
+    reach = np.array([np.ptp(part.q, axis=0) for part in parts])
+    whole = np.where(reach.max(axis=0) > 0, reach.max(axis=0), 1.0)
+    return [part for part, share in zip(parts, (reach / whole).max(axis=1)) if share > _MOVES or not reach.any()]
+
+
+def _prepared_part(run: RunOnDisk, begin: int, end: int, settings: Settings, rate: float) -> PreparedRun | None:
+    """Return a run to be prepared; None where nothing is left of it."""
     margin = settings.margin(rate) if settings.trim else 0
-    every = settings.decimate or 1
-    for run, begin, end in recording.parts:
-        length = max(0, math.ceil((end - begin - 2 * margin) / every))
-        if end - begin - 2 * margin >= _SHORTEST:
-            yield PreparedRun(run, begin, end, settings, rate, margin, length), 0, length
+    every = settings.every(rate)
+    length = math.ceil((end - begin - 2 * margin) / every)
+    if end - begin - 2 * margin < _SHORTEST:
+        return None
+    return PreparedRun(run, begin, end, replace(settings, decimate=every), rate, margin, length)
 
 
 @dataclass(frozen=True)

@@ -37,16 +37,19 @@ class Reduction:
     Attributes:
         function: Arguments (N, size), none uniform; each result a row whose length is a multiple of GROUP.
         sizes: Lengths of the rows.
+        width: Samples computed side by side: 2, 4 or 8; None takes what the machine's vector registers hold.
     """
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, width: int | None = None) -> None:
         if any(argument.uniform for argument in function.arguments):
             raise ValueError("a reduction takes no uniform arguments")
         self.function = function
         self.sizes = tuple(result.size for result in function.results)
         if any(size % GROUP for size in self.sizes):
             raise ValueError(f"rows are {self.sizes} long; expected multiples of {GROUP}")
-        self.width = host().width
+        self.width = host().width if width is None else width
+        if self.width not in (2, 4, 8):
+            raise ValueError(f"width is {width!r}, expected 2, 4, 8 or None")
         self._plan = Plan(function)
         self._own = threading.local()
 
