@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,6 +13,7 @@ from minidyn import control
 from minidyn.errors import DescriptionError, ShapeError, Unsupported
 from minidyn.experiment.signals import choose_cutoff, derivatives, lowpass, moving_part, spikes
 
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 ROBOT = md.load("ur10e")
 TRUE = md.trajectory.fourier(ROBOT, seed=1, period=10.0, harmonics=5, speed=1.5)
 
@@ -103,7 +107,7 @@ def test_cutoff_follows_motion_noise_and_rate() -> None:
         )
 
     assert 6 * 4.9 < band(5.0).cutoff < 6 * 5.6
-    assert band(0.3).cutoff == 10
+    assert band(0.3).cutoff == 20
     assert band(0.3).reason == "the least for slow motions"
     assert band(5.0, noise=1e-2).cutoff < 16
     assert band(5.0, noise=1e-2).cutoff >= 9.8
@@ -118,6 +122,19 @@ def test_cutoff_follows_motion_noise_and_rate() -> None:
     assert "low-pass at 7 Hz, as given" in " ".join(given.notices)
     with pytest.raises(ShapeError, match="not below half the sample rate"):
         md.prepare(ROBOT, log(50), cutoff=25.0)
+
+
+@pytest.mark.parametrize("case", [0, 2, 6])
+def test_the_default_cutoff_is_near_the_best(case: int) -> None:
+    """Simulated robots of the study: half the cut-off is worse, and no multiple much better (1.6 times the error)."""
+    spec = importlib.util.spec_from_file_location("cutoff_study", BENCHMARKS / "cutoff_study.py")
+    assert spec is not None
+    assert spec.loader is not None
+    study = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(study)
+    _, found = study.errors_of(study.CASES[case], seed=1)
+    assert found[1.0] < 1.6 * min(found.values())
+    assert found[0.25] > 2 * found[1.0]
 
 
 def test_stencils_and_filter() -> None:

@@ -19,8 +19,9 @@ _SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 
 _CHUNK = 2048  # samples
 _TIMES_BAND = 6.0  # the cut-off is so many times the band of the motion: nothing of the motion is bent (1e-6)
 _SHARE = 0.999  # the band holds this share of the power of the speeds
-_LEAST = 10.0  # Hz: friction that turns makes torques faster than a slow motion
+_LEAST = 20.0  # Hz: friction that turns makes torques faster than a slow motion
 _LEAST_NOISY = 5.0  # Hz: the same, where noise asks for less
+_NOISE_SHARE = 0.0025  # of the acceleration: noise that does no harm
 _HIGHEST = 0.35  # of the sample rate: above, the derivative's stencils are no longer exact
 
 
@@ -97,12 +98,13 @@ def derivatives(values: Array, step: float, periodic: bool = False, rows: slice 
 def choose_cutoff(runs: Sequence[Array], rates: Sequence[float]) -> Band:
     """Return the cut-off the positions (N, n) of the runs call for.
 
-    Six times the band of the motion, and at least 10 Hz, leaves the motion as it is. Where the positions sink into
+    Six times the band of the motion, and at least 20 Hz, leaves the motion as it is. Where the positions sink into
     their noise before that, the cut-off is there: that frequency makes the error of the acceleration least, since below
-    it motion outweighs noise and above it noise outweighs motion. It is never under twice the band or 5 Hz, nor over
-    0.35 of the sample rate.
+    it motion outweighs noise and above it noise outweighs motion; or higher, up to where noise is 0.25 % of the
+    acceleration, since friction makes torques that are faster than the motion. It is never under twice the band or
+    5 Hz, nor over 0.35 of the sample rate.
     """
-    motion, sinking, floors, slowest = 0.0, [math.inf], [], math.inf
+    motion, sinking, bearable, floors, slowest = 0.0, [math.inf], [math.inf], [], math.inf
     for q, rate in zip(runs, rates):
         slowest = min(slowest, rate)
         size = min(len(q), 1 << math.ceil(math.log2(max(8 * rate, 64))))
@@ -117,6 +119,8 @@ def choose_cutoff(runs: Sequence[Array], rates: Sequence[float]) -> Band:
             if share[-1] > 0:
                 motion = max(motion, float(f[int(np.searchsorted(share, _SHARE * share[-1]))]))
                 sinking.append(float(f[ends]) if ends < len(f) else math.inf)
+                acceleration = math.sqrt(float(np.sum(f[inside] ** 4 * (power[inside, joint] - floor[joint]))) * f[1])
+                bearable.append(_bearable(acceleration, float(floor[joint])))
     highest = _HIGHEST * slowest
     floor_all = np.max(floors, axis=0)
     if motion == 0:
@@ -125,14 +129,26 @@ def choose_cutoff(runs: Sequence[Array], rates: Sequence[float]) -> Band:
     wish, reason = _TIMES_BAND * motion, "six times the band of the motion"
     if wish < _LEAST:
         wish, reason = _LEAST, "the least for slow motions"
+    quiet = float(np.median(bearable[1:]))
     if noise < wish:
-        wish, reason = noise, "where positions sink into noise"
+        reason = reason if quiet > wish else "where positions sink into noise"
+        if noise < quiet < wish:
+            reason = "where noise is 0.25 % of the acceleration"
+        wish = max(noise, min(wish, quiet))
     if wish < max(2 * motion, _LEAST_NOISY):
         wish = max(2 * motion, _LEAST_NOISY)
         reason = "twice the band of the motion" if wish > _LEAST_NOISY else "the least where positions are noisy"
     if wish > highest:
         wish, reason = highest, "0.35 of the sample rate"
     return Band(wish, motion, noise, floor_all, reason)
+
+
+def _bearable(acceleration: float, floor: float) -> float:
+    """Return the cut-off, Hz, up to which white noise of density `floor` adds its share to an acceleration / (2π)²."""
+    if floor <= 0:
+        return math.inf
+    # the noise of the second derivative below f has the variance floor ∫ f⁴ df = floor f⁵ / 5
+    return float((5 * (_NOISE_SHARE * acceleration) ** 2 / floor) ** 0.2)
 
 
 def _sinks(power: Array, floor: float) -> int:
