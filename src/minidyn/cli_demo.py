@@ -42,8 +42,8 @@ __all__ = ["run_demo"]
 _DRIVES = {
     "Ia": (0.95, 2.0, 0.8, 0.11, 0.11, 0.02),
     "Fv": (3.5, 3.0, 12.0, 0.5, 0.4, 0.2),
-    "Fc": (2.5, 3.0, 8.0, 0.6, 0.5, 0.3),
-    "Fo": (0.3, -0.4, 1.0, 0.05, -0.04, 0.02),
+    "Fc": (1.25, 1.5, 4.0, 0.3, 0.25, 0.15),
+    "Fo": (0.15, -0.2, 0.5, 0.025, -0.02, 0.01),
 }
 _REACH = (2.0, 1.2, 0.25, 2.5, 1.5, 2.5)  # rad or m, either way; the paper prints no limits
 _SPEED = (2.0, 1.5, 0.8, 2.5, 2.5, 2.5)
@@ -184,7 +184,7 @@ def _logs(story: _Story, true: Robot, folder: Path) -> tuple[Recording, Recordin
         (folder / "logs").mkdir()
         for seed, duration, name in ((4, 20.0, "fit"), (11, 10.0, "other")):
             motion = fourier(true, seed=seed, period=10.0, harmonics=5)
-            run = simulate(true, law, motion, duration, dt=_STEP, noise=2e-5, seed=seed, control="continuous")
+            run = simulate(true, law, motion, duration, dt=_STEP, noise=5e-6, seed=seed, control="continuous")
             log = _noisy(run, seed)
             log.save(folder / "logs" / f"{name}.parquet")
             logs.append(log)

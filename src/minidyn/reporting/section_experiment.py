@@ -32,7 +32,9 @@ def plan_section(facts: Facts) -> Section | None:
         low, high = (fixed(end, 2) for end in step.span)
         held = ", ".join(f"{name} = {fixed(value, 2)}" for name, value in step.locked.items())
         period = f"{step.trajectory.period:.1f} s"
-        rows.append((str(step.number), visible(step.joint), f"{low} … {high} {unit}", period, held, visible(told[-1])))
+        rows.append(
+            (str(step.number), short(step.joint, 60), f"{low} … {high} {unit}", period, held, visible(told[-1]))
+        )
     headings = ("step", "moves", "from, to", "period", "others held at, rad or m", "shows")
     steps = table("Experiments", headings, rows, class_="steps numbered")
     content = [folded(f"The {len(rows)} runs", steps, open_=len(rows) <= 5)]
@@ -150,7 +152,7 @@ def _ranges(facts: Facts, motion: Recording) -> Html:
         q = motion.q[:, j]
         rows.append(
             (
-                visible(joint.name),
+                short(joint.name, 60),
                 tag("span", _span(joint, q)),
                 f"{number(float(q.min()))} … {number(float(q.max()))} {unit}",
                 f"{number(float(np.abs(dq[:, j]).max()))} {unit}/s",

@@ -7,7 +7,7 @@ import numpy as np
 from minidyn.model.drives import ROTOR, TERMS
 from minidyn.reporting.charts import picture
 from minidyn.reporting.facts import Facts
-from minidyn.reporting.html import Html, tag, visible
+from minidyn.reporting.html import Html, short, tag, visible
 from minidyn.reporting.layout import Section, table
 from minidyn.reporting.numbers import fixed, number, percent, unit_of, with_error
 from minidyn.reporting.verdict import WEAK
@@ -122,7 +122,13 @@ def certificate_section(facts: Facts) -> Section | None:
     rows = []
     for link, value in zip(robot.links, certificate.eigenvalues):
         rows.append(
-            (visible(link.name), number(link.mass, 4), _gauge(float(value)), number(float(value), 2), _word(value > 0))
+            (
+                short(link.name, 60),
+                number(link.mass, 4),
+                _gauge(float(value)),
+                number(float(value), 2),
+                _word(value > 0),
+            )
         )
     content: list[Html] = [
         table("Links", ("link", "mass, kg", "", "smallest eigenvalue", "possible"), rows, (1, 3)),

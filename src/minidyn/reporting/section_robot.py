@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from minidyn.reporting.facts import Facts
-from minidyn.reporting.html import Html, tag, visible
+from minidyn.reporting.html import Html, short, tag, visible
 from minidyn.reporting.layout import Section, folded, table
 from minidyn.reporting.numbers import number, unit_of
 from minidyn.reporting.robot_figure import body_figure, robot_figure, subtree
@@ -24,7 +24,7 @@ def robot_section(facts: Facts, scene: Scene) -> Section:
     for index, joint in enumerate(robot.joints):
         kind = "fixed load" if joint.kind == "fixed" else "slides" if joint.slides else "turns"
         role = marked.get(index, "")
-        rows.append((str(index + 1), visible(joint.name), kind, role or "", visible(robot.link_names[index])))
+        rows.append((str(index + 1), short(joint.name, 60), kind, role or "", short(robot.link_names[index], 60)))
     headings = ("No.", "joint", "moves", "rule", "link")
     joints = table("Joints of the robot", headings, rows, class_="numbered")
     side = tag("div", *_turning(facts), joints)

@@ -68,7 +68,7 @@ def _errors(facts: Facts, run: Validation) -> Html:
         joint = robot.joints[index]
         shares = [percent(entry.get(name, np.nan)) for name, _ in shown]
         rms = f"{number(entry['rmse'])} {torque_unit(joint)}"
-        rows.append([visible(joint.name), *shares, rms, _signed(entry.get("bias", np.nan)), _residual_words(entry)])
+        rows.append([short(joint.name, 60), *shares, rms, _signed(entry.get("bias", np.nan)), _residual_words(entry)])
     rows.append(["all joints", *(percent(totals[name]) for name, _ in shown), "", "", ""])
     headings = ["joint", *(title for _, title in shown), "error, rms", "bias", "what is left"]
     note = (
@@ -123,7 +123,7 @@ def residual_section(facts: Facts) -> Section | None:
                 "figure",
                 tag(
                     "figcaption",
-                    tag("strong", visible(joint.name)),
+                    tag("strong", short(joint.name, 60)),
                     tag("span", _residual_words(list(run.per_joint.values())[j]), class_="quiet"),
                 ),
                 made,

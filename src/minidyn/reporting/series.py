@@ -83,7 +83,7 @@ def torque_figures(robot: Robot, validation: Validation, key: str, name: str, co
         figures.append(
             tag(
                 "figure",
-                tag("figcaption", tag("strong", visible(joint.name)), tag("span", error, class_="quiet")),
+                tag("figcaption", tag("strong", short(joint.name, 60)), tag("span", error, class_="quiet")),
                 _static(t, breaks, validation, j, unit, columns, f"{short(joint.name)} in {short(name)}: {error}"),
                 tag("p", class_="readout", aria_hidden="true"),
                 class_="series",
@@ -124,7 +124,7 @@ def _static(t: Array, breaks: list[int], validation: Validation, j: int, unit: s
     width = _WIDTH - _LEFT - 8
     scale = nice_range(signals[:, :2].ravel())
     upper = Plot(_LEFT, 20, width, _TOP, x, scale)
-    lower = Plot(_LEFT, 20 + _TOP + _GAP, width, _BOTTOM, x, nice_range(signals[:, 2], 0.05 * (scale.high - scale.low)))
+    lower = Plot(_LEFT, 20 + _TOP + _GAP, width, _BOTTOM, x, nice_range(signals[:, 2], 0.02 * (scale.high - scale.low)))
     marks = [
         upper.axes("", f"torque, {unit}" if unit != "N" else "force, N", ticks=(6, 5), labels=False),
         lower.axes("time, s", f"measured − model, {unit}", ticks=(6, 4)),

@@ -187,7 +187,7 @@
     const upper = range([s.measured, s.model], begin, end, 0);
     const y = axes(svg, upper, HEAD, TOP, x, width, run.from, run.to,
       { rows: 5, label: unit === "N" ? "force, N" : `torque, ${unit}` });
-    const lower = range([s.residual], begin, end, 0.05 * (upper[1] - upper[0]));
+    const lower = range([s.residual], begin, end, 0.02 * (upper[1] - upper[0]));
     const z = axes(svg, lower, HEAD + TOP + GAP, BOTTOM, x, width, run.from, run.to,
       { rows: 4, label: `measured − model, ${unit}`, times: true });
     const lines = make("g", { "clip-path": `url(#${clip})` });
