@@ -25,6 +25,7 @@ __all__ = ["LARGE", "run_identification", "run_validation"]
 LARGE = 200_000_000
 """Bytes of logs beyond which they stay on disk and are read piece by piece."""
 
+_NOISY = 0.02  # share of the torque above the cut-off that is worth a word
 _STILL = 1e-6  # rad or m: a joint that moves less does not move
 
 
@@ -50,7 +51,7 @@ def run_identification(
     from minidyn.model.load.folder import check_folder
 
     target = check_folder(output)  # before long work
-    robot = load(source)
+    robot, told = _as_mapped(load(source), mapping)
     drives: dict[str, Any] = {"rotor_inertia": rotor_inertia, "friction": _terms(friction)}
     believed = None if prior is None else _believed(prior, robot)
     with progress(f"reading {_named((*logs, *held_out))}"):
@@ -72,13 +73,14 @@ def run_identification(
                 raise MinidynError(f"{label}: {error}") from None
     with progress(f"writing {target}"):
         record = {"description": source, "logs": list(logs), "validated_on": list(held_out), "prior": prior}
+        record["mapping_notices"] = list(told)
         summary = write_result(estimate, validations, target, record)
     if as_json:
         click.echo(json.dumps(summary, indent=1))
         return
     _print(estimate, validations)
     _print_certificate(estimate)
-    for notice in (*estimate.notices, *summary["export_notices"], *_same_logs(logs, held_out)):
+    for notice in (*told, *estimate.notices, *summary["export_notices"], *_same_logs(logs, held_out)):
         click.echo(f"note: {plain(notice)}")
     click.echo(f"written into {plain(str(target))}: {', '.join(summary['files'])}")
 
@@ -113,6 +115,16 @@ def _terms(friction: str) -> tuple[str, ...] | str | None:
     if friction in ("own", "auto"):
         return "auto" if friction == "auto" else None
     return tuple(word for word in friction.replace(" ", ",").split(",") if word and word != "none")
+
+
+def _as_mapped(robot: Robot, mapping: str | None) -> tuple[Robot, tuple[str, ...]]:
+    """Return the robot with what the mapping of its logs tells about its drives."""
+    if mapping is None:
+        return robot, ()
+    from minidyn.experiment.mapped_drives import with_mapped_coupling
+    from minidyn.experiment.mapping import SignalMap
+
+    return with_mapped_coupling(robot, SignalMap.of({}, mapping))
 
 
 def _believed(prior: str, robot: Robot) -> Any:
@@ -206,6 +218,10 @@ def _print(estimate: Estimate, validations: dict[str, Validation]) -> None:
         every = (validation.relative_error, validation.filtered_relative_error, validation.prior_relative_error)
         rows.add_row("all joints", *map(percent, every), f"{validation.rmse:.3g}", "", "")
         print_table(rows)
+        if validation.above_cutoff > _NOISY:
+            click.echo(
+                f"{percent(validation.above_cutoff)} of the raw torque lies above the cut-off: no model follows it"
+            )
     click.echo(
         "error: rms of measured minus predicted torque over rms of raw measured torque; low-passed: the same without "
         "what no model of this bandwidth can follow; description: what the robot's file reaches; rms, bias: N m or N;\n"

@@ -122,6 +122,8 @@ def test_raw_prepared_reordered_and_lazy_recordings_agree(tmp_path) -> None:
     ready = md.prepare(robot, raw)
     assert validate(estimate, ready).relative_error == found.relative_error
     assert found.filtered_relative_error < 0.7 * found.relative_error  # white noise does not pass the filter
+    lost = np.linalg.norm(ready.telemetry["tau_raw"] - ready.tau) / np.linalg.norm(ready.telemetry["tau_raw"])
+    assert found.above_cutoff == pytest.approx(lost)
     turned = [2, 0, 3, 1]
     names = [robot.joint_names[k] for k in turned]
     shuffled = md.Recording(raw.t, raw.q[:, turned], raw.tau[:, turned], joint_names=names)

@@ -175,6 +175,26 @@ def test_large_logs_stay_on_disk(logs, tmp_path, monkeypatch) -> None:
     assert second == pytest.approx(first, rel=0.05)
 
 
+def test_motors_that_two_joints_turn(tmp_path) -> None:
+    """A motor-side log whose mapping couples the joints: the drive is coupled, too, and stays so in the exports."""
+    robot = truth().with_drives(coupling={"joint2": {"joint1": -0.5}})
+    t = np.arange(2000) * 0.005
+    q, dq, ddq = md.trajectory.fourier(robot, seed=0, speed=3.0)(t)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    Rq = np.diag([50.0, -40.0]) @ np.array([[1.0, 0.0], [-0.5, 1.0]])
+    motors = md.Recording(t, q @ Rq.T, np.linalg.solve(Rq.T, tau.T).T, joint_names=robot.joint_names)
+    motors.save(tmp_path / "motors.csv")
+    (tmp_path / "map.toml").write_text("gear_ratio = [50, -40]\ncoupling = [[1, 0], [-0.5, 1]]\n")
+    result = run(
+        "identify", "two_link", tmp_path / "motors.csv", "--mapping", tmp_path / "map.toml", "--friction",
+        ",".join(FRICTION), "--output", tmp_path / "out",
+    )  # fmt: skip
+    assert "the drive of joint2 also turns with joint1" in result.stdout
+    assert json.loads((tmp_path / "out" / "result.json").read_text())["errors"]["fit"]["relative_error"] < 0.01
+    for name in ("robot.toml", "robot.urdf", "robot.xml"):
+        assert md.load(tmp_path / "out" / name).joints[1].drive.coupling == (("joint1", -0.5),)
+
+
 def test_prior_of_another_file(logs, tmp_path) -> None:
     values = truth().values * 1.3
     md.save(truth().with_parameters(values), tmp_path / "cad.toml")

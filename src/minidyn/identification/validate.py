@@ -47,6 +47,8 @@ class Validation:
             can predict; NaN where the recording came prepared without its raw torque.
         prior_relative_error: What the robot's own description reaches on the same raw torque, drive terms that it
             does not have counted as zero; NaN where its inertia is unknown.
+        above_cutoff: ‖raw - low-passed torque‖ / ‖raw torque‖: what lies above the cut-off of the preparation and no
+            model fitted there can follow; NaN where only one of the two is known.
         notices: What a reader should know.
     """
 
@@ -59,6 +61,7 @@ class Validation:
     samples: int = 0
     filtered_relative_error: float = math.nan
     prior_relative_error: float = math.nan
+    above_cutoff: float = math.nan
     notices: tuple[str, ...] = field(default=())
 
     @property
@@ -96,6 +99,7 @@ class Validation:
             "rmse": _known(self.rmse),
             "filtered_relative_error": _known(self.filtered_relative_error),
             "prior_relative_error": _known(self.prior_relative_error),
+            "above_cutoff": _known(self.above_cutoff),
             "samples": self.samples,
             "joints": {
                 name: {**{key: _known(value) for key, value in entry.items()}, "residual": words}
@@ -129,7 +133,7 @@ def validate(estimate: Estimate, recording: Recording | LazyRecording) -> Valida
     """
     ready = prepared_for(estimate.robot, recording, estimate.settings.get("preparation"))
     described = _described(estimate)
-    raw, filtered, prior = (Residuals(estimate.robot.n) for _ in range(3))
+    raw, filtered, prior, noise = (Residuals(estimate.robot.n) for _ in range(4))
     every = 1 if isinstance(ready, Recording) else -(-len(ready) // _SHOWN)
     kept: list[tuple[Array, Array, Array]] = []
     for piece, first in pieces(ready):
@@ -142,6 +146,7 @@ def validate(estimate: Estimate, recording: Recording | LazyRecording) -> Valida
         if "tau_raw" in piece.telemetry:
             smooth = np.asarray(piece.tau, dtype=float)
             filtered.add(smooth - predicted, smooth)
+            noise.add(measured - smooth, measured)
         if described is not None and piece.dq is not None and piece.ddq is not None:
             prior.add(measured - inverse_dynamics(described, piece.q, piece.dq, piece.ddq), measured)
         some = slice(-(raw.samples - len(measured)) % every, None, every)  # evenly spread over all pieces
@@ -162,6 +167,7 @@ def validate(estimate: Estimate, recording: Recording | LazyRecording) -> Valida
         raw.samples,
         filtered.overall if filtered.samples else math.nan,
         prior.overall if prior.samples else math.nan,
+        noise.overall if noise.samples else math.nan,
         notices,
     )
 
