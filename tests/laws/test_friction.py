@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -392,3 +393,11 @@ def test_a_prior_of_the_plain_robot_serves_chosen_terms() -> None:
     assert estimate.certificate.everywhere
     with pytest.raises(md.MinidynError, match="leave base out"):
         md.identify(bare, log(truth, 3), friction="auto", base=md.base_parameters(bare))
+
+
+def test_the_page_lists_every_term() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "friction.md").read_text(encoding="utf-8")
+    for name, term in TERMS.items():
+        column = term.column.replace("|", "\\|")
+        sign = "≥ 0" if term.non_negative else "any"
+        assert f"| `{name}` | {term.symbol} | {column} | {term.unit} | {sign} |" in page

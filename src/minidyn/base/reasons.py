@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from minidyn.model.drives import ROTOR
+from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.robot import Robot
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ def reason(base: BaseMap, name: str) -> str:
     if base.columns is not None and name not in base.columns:
         return "it was not asked about"
     if not column.is_inertial:
+        if column.symbol == FRICTION["load"] and column.joint in _moving_joints(robot, base.joints):
+            return f"gravity never loads the drive of joint {robot.joints[column.joint].name!r}"
         what = "rotor" if column.symbol == ROTOR else "drive"
         return f"the {what} of joint {robot.joints[column.joint].name!r} does not move"
     moving = _moving_joints(robot, base.joints)

@@ -57,7 +57,7 @@ def load(
         source: A name from :func:`robots`, or the path of a .toml, .urdf, .xml or .mjcf file.
         gravity: Acceleration of gravity in the world frame (3,), m/s²; None: what the file says.
         rotor_inertia: Which joints have the column Ia: all (True), none (False), the named ones; None: as in the file.
-        friction: Friction terms of every joint: "viscous", "coulomb", "offset"; None: as in the file.
+        friction: Drive terms of every joint, such as "viscous", "coulomb" (docs/friction.md); None: as in the file.
 
     Raises:
         DescriptionError: The file is wrong, with file and line.

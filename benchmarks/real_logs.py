@@ -1,0 +1,198 @@
+"""Friction on the logs of two real robots: fixed splits, default settings, errors on the part that was not fitted.
+
+    python benchmarks/real_logs.py [--docs]
+
+The logs are read from ../shared/data beside the project. Terms, widths and weights are chosen inside the fitted part;
+the held-out part is looked at once, at the end. With --docs the tables are written into docs/friction.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import minidyn as md
+from minidyn.dynamics.drive_loads import loads_of_motion
+from minidyn.identification.friction import PLAIN, motion_of
+from minidyn.identification.friction_table import FrictionModel, FrictionTable, Motion, friction_table
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+DOCS = Path(__file__).parents[1] / "docs" / "friction.md"
+Array = NDArray[np.float64]
+
+CHOICES: dict[str, tuple[str, ...] | str] = {
+    "none": (),
+    "viscous, coulomb, offset": PLAIN,
+    "... and stribeck": (*PLAIN, "stribeck"),
+    "... and sqrt": (*PLAIN, "sqrt"),
+    "... and asymmetric": (*PLAIN, "asymmetric"),
+    "... and cubic": (*PLAIN, "cubic"),
+    "... and load": (*PLAIN, "load"),
+    "... and load, sqrt": (*PLAIN, "load", "sqrt"),
+    "... and own (coupled wrist)": (*PLAIN, "own"),
+    "auto": "auto",
+}
+
+
+@dataclass(frozen=True)
+class Log:
+    """A robot, what is fitted and what is held out."""
+
+    name: str
+    robot: md.Robot
+    fitted: md.Recording
+    held_out: md.Recording
+
+
+def logs() -> Iterator[Log]:
+    """Yield the logs with the splits of their README: UR10 70/30 %, TX40 0-5 s and 5-7.5 s."""
+    folder = DATA / "ur10_exciting"
+    robot = md.load(folder / "ur10.urdf", rotor_inertia=True)
+    recording = md.read_recording(folder / "ur10_exciting_trajectory.db3", robot=robot)
+    cut = int(0.7 * len(recording))
+    yield Log("UR10", robot, recording[:cut], recording[cut:])
+    folder = DATA / "tx40_exciting"
+    robot = md.load(folder / "tx40.urdf", rotor_inertia=True)
+    coupling = np.eye(6)
+    coupling[5, 4] = 1.0
+    recording = md.read_recording(
+        [folder / "pos_read_data.csv", folder / "curr_data.csv"],
+        robot,
+        rate=5000,
+        gear_ratio=[32, 32, 45, -48, 45, 32],
+        coupling=coupling,
+        offset=[0, -math.pi / 2, math.pi / 2, 0, 0, 0],
+    )
+    robot = robot.with_drives(coupling={robot.joint_names[5]: {robot.joint_names[4]: 1.0}})
+    yield Log("TX40", robot, recording[:25_000], recording[25_000:37_500])
+
+
+def errors(estimate: md.Estimate, recording: md.Recording) -> tuple[float, float]:
+    """Return the relative error against raw torque, and against torque filtered as for identification."""
+    ready = md.prepare(estimate.robot, recording)
+    predicted = estimate.predict(ready)
+    filtered = float(np.linalg.norm(ready.tau - predicted) / np.linalg.norm(ready.tau))
+    return md.validate(estimate, recording).relative_error, filtered
+
+
+def terms_table(log: Log) -> str:
+    """Return a table of friction terms and what they reach."""
+    rows = [
+        f"| {log.name}: friction | parameters | blocks held out in the fitted part | other part, raw | ... filtered |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    coupled = any(joint.drive.coupling for joint in log.robot.joints)
+    for label, friction in CHOICES.items():
+        if "own" in friction and not coupled:
+            continue
+        estimate = md.identify(log.robot, log.fitted, friction=friction)
+        raw, filtered = errors(estimate, log.held_out)
+        inside = estimate.settings.get("friction_error")
+        shown = "" if inside is None else f"{100 * inside:.2f} %"
+        chosen = f"auto: {', '.join(estimate.settings['friction'])}" if label == "auto" else label
+        rows.append(f"| {chosen} | {len(estimate.beta)} | {shown} | {100 * raw:.2f} % | {100 * filtered:.2f} % |")
+    ready = md.prepare(log.robot, log.held_out)
+    measured = np.asarray(ready.telemetry["tau_raw"])
+    faster = float(np.linalg.norm(measured - ready.tau) / np.linalg.norm(measured))
+    rows += ["", f"Of the {log.name}'s raw torque {100 * faster:.1f} % lie above the cut-off of the filter."]
+    return "\n".join(rows)
+
+
+def tried_table(log: Log) -> str:
+    """Return what the choice of terms tried, in order."""
+    estimate = md.identify(log.robot, log.fitted, friction="auto")
+    rows = [
+        f"| {log.name}: added | to | fewer squares in held-out blocks | uncertainty | taken |",
+        "|---|---|---:|---:|---|",
+    ]
+    for tried in estimate.settings["friction_tried"]:
+        before = ", ".join(tried["with"])
+        rows.append(
+            f"| {', '.join(tried['added'])} | {before} | {100 * tried['gain']:.1f} % "
+            f"| {100 * tried['uncertainty']:.1f} % | {'yes' if tried['taken'] else ''} |"
+        )
+    return "\n".join(rows)
+
+
+def load_table(log: Log) -> str:
+    """Return the error with the torque at rest and with the whole torque as the load that friction grows with."""
+    estimate = md.identify(log.robot, log.fitted, friction=(*PLAIN, "load"), consistent=False)
+    robot = estimate.robot
+    bare = log.robot.with_drives(friction=())
+    rigid = [name for name in estimate.base.kept if name in bare.layout]
+    widths = np.array([joint.drive.sign_width for joint in robot.joints])
+    parts = [motion_of(robot, md.prepare(robot, part)) for part in (log.fitted, log.held_out)]
+    rows = ["| load | " + log.name + ", other part, filtered |", "|---|---:|"]
+    for label in ("torque at rest (gravity)", "whole torque (gravity, acceleration, speed)"):
+        model, parameters = FrictionModel(PLAIN, (0,) * len(robot.joints)), np.zeros(0)
+        for _ in range(8):
+            found = _table(log, rigid, parts[0], widths, parameters, label)
+            sigma = found.noise(model)
+            keys, values = found.fit(model, sigma)
+            known = {key[0]: value for key, value in zip(keys, values)}
+            parameters = np.array([known.get(name, 0.0) for name in bare.layout.names])
+            model = FrictionModel((*PLAIN, "load"), model.widths)
+        other = _table(log, rigid, parts[1], widths, parameters, label)
+        error = _error(other, dict(zip(keys, values)))
+        rows.append(f"| {label} | {100 * error:.2f} % |")
+    return "\n".join(rows)
+
+
+def _table(
+    log: Log, rigid: list[str], motion: Motion | None, widths: Array, parameters: Array, label: str
+) -> FrictionTable:
+    if motion is None:
+        raise SystemExit("the logs lack signals")
+    bare = log.robot.with_drives(friction=())
+    loads = None
+    if parameters.size and label.startswith("whole"):
+        torque = md.inverse_dynamics(bare, motion.q, motion.dq, motion.ddq, parameters)
+        loads = torque  # the joints of both robots are all independent; only the TX40's drives are coupled
+    elif parameters.size:
+        ten = [list(parameters[part]) for part in bare.layout.links]
+        loads = loads_of_motion(bare.with_drives(friction="load"), motion.q, ten)
+    falls = [np.full(len(log.robot.joints), 0.1)]
+    return friction_table(log.robot, rigid, motion, (*PLAIN, "load"), [widths], falls, loads)
+
+
+def _error(table: FrictionTable, values: dict[tuple[str, int, int], float]) -> float:
+    left = torque = 0.0
+    for own, products in zip(table.columns, table.products):
+        x = np.array([*(values.get(key, 0.0) for key in own), -1.0])
+        left += float(x @ products.sum(axis=0) @ x)
+        torque += float(products[:, -1, -1].sum())
+    return math.sqrt(max(left, 0.0) / torque)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--docs", action="store_true", help="write the tables into docs/friction.md")
+    options = parser.parse_args()
+    if not DATA.is_dir():
+        raise SystemExit(f"the measurements of real robots are not at {DATA}")
+    found = list(logs())
+    text = "\n\n".join(
+        [*(terms_table(log) for log in found), load_table(found[0]), *(tried_table(log) for log in found)]
+    )
+    print(text)
+    if options.docs:
+        old = DOCS.read_text(encoding="utf-8")
+        marks = "<!-- real logs: begin -->", "<!-- real logs: end -->"
+        new, count = re.subn(
+            f"{marks[0]}.*?{marks[1]}", lambda _: f"{marks[0]}\n\n{text}\n\n{marks[1]}", old, flags=re.S
+        )
+        if count != 1:
+            raise SystemExit(f"{DOCS}: expected one pair of marks {marks[0]} ... {marks[1]}")
+        DOCS.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
