@@ -111,7 +111,7 @@ def test_a_standstill_at_the_beginning_does_not_settle_the_cutoff(tmp_path, monk
     t = np.arange(len(q)) / 500
     tau = np.concatenate([np.repeat(moving.tau[:1], still, axis=0), moving.tau])
     md.Recording(t, q, tau, joint_names=moving.joint_names).save(tmp_path / "log.parquet")
-    eager = md.prepare(robot, md.read_recording(tmp_path / "log.parquet", robot))
+    eager = md.prepare(robot, moving)
     lazy = md.prepare(robot, md.read_recording(tmp_path / "log.parquet", robot, lazy=True))
     step = float(np.median(np.diff(lazy.thinned(1).t)))
     assert step == pytest.approx(float(np.median(np.diff(eager.t))), rel=0.3)
