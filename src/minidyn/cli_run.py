@@ -14,9 +14,9 @@ from minidyn.study_start import write_starter
 __all__ = ["init_study", "run_file"]
 
 
-def run_file(path: str, only: tuple[str, ...], force: bool, as_json: bool) -> None:
-    """Run a study file and print what became of each step."""
-    result = run_study(path, only=only, force=force, around=lambda name: progress(f"step {name}"))
+def run_file(path: str, only: tuple[str, ...], force: bool, dry: bool, as_json: bool) -> None:
+    """Run a study file, or look what there is to do, and print what became of each step."""
+    result = run_study(path, only=only, force=force, dry=dry, around=lambda name: progress(f"step {name}"))
     if as_json:
         click.echo(json.dumps(_data(result), indent=1))
         return
@@ -28,6 +28,8 @@ def run_file(path: str, only: tuple[str, ...], force: bool, as_json: bool) -> No
     for step in result.steps:
         for notice in step.summary.get("notices", ()):
             click.echo(f"note: {plain(step.name)}: {plain(notice)}")
+    if dry:
+        return
     click.echo(f"results, each with a record of where it came from: {plain(str(result.study.output))}")
 
 

@@ -13,12 +13,20 @@ __all__ = ["completion", "run"]
 @click.argument("study", type=click.Path())
 @click.option("--step", "only", multiple=True, help="Run this step and those it needs; repeat. Default: all.")
 @click.option("--force", is_flag=True, help="Run steps although nothing has changed.")
+@click.option("--dry-run", "dry", is_flag=True, help="Run nothing; show what would be.")
 @click.option("--init", is_flag=True, help="Write STUDY to begin with, for --robot and --log, instead of running it.")
 @click.option("--robot", type=Robot(), help="With --init: built-in name or file.")
 @click.option("--log", "logs", multiple=True, type=click.Path(), help="With --init: a log; repeat. None: simulated.")
 @json_option
 def run(
-    study: str, only: tuple[str, ...], force: bool, init: bool, robot: str | None, logs: tuple[str, ...], as_json: bool
+    study: str,
+    only: tuple[str, ...],
+    force: bool,
+    dry: bool,
+    init: bool,
+    robot: str | None,
+    logs: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Run a STUDY file: a whole job as TOML, resumed where it stopped.
 
@@ -37,7 +45,7 @@ def run(
     elif robot is not None or logs:
         raise click.UsageError("--robot and --log go with --init; a study file names its own")
     else:
-        run_file(study, only, force, as_json)
+        run_file(study, only, force, dry, as_json)
 
 
 @click.command()

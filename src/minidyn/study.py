@@ -26,7 +26,7 @@ class StepResult:
 
     Attributes:
         name: Of the step.
-        state: "done", or "unchanged" where an earlier run's result is still good.
+        state: "done", "unchanged" where an earlier run's result is still good, or "to do" where nothing was run.
         seconds: That it took now.
         folder: Where its results are.
         summary: Figures of the result.
@@ -63,6 +63,7 @@ def run_study(
     *,
     only: Sequence[str] = (),
     force: bool = False,
+    dry: bool = False,
     around: Callable[[str], AbstractContextManager[Any]] | None = None,
 ) -> StudyResult:
     """Run a study file; steps whose inputs have not changed since the last run are skipped.
@@ -74,6 +75,7 @@ def run_study(
         path: The study file, see docs/study-files.md.
         only: Steps to run, with those they need; none: all.
         force: Run steps although nothing has changed.
+        dry: Run nothing; tell what would be.
         around: Given the name of a step that is about to run, returns a context to run it in (a progress bar).
 
     Raises:
@@ -90,7 +92,9 @@ def run_study(
         folder = study.output / step.name
         record = None if force else recorded(folder, key)
         begin, state = time.perf_counter(), "unchanged"
-        if record is None:
+        if record is None and dry:
+            state, record = "to do", {"summary": {}}
+        elif record is None:
             state = "done"
             with nullcontext() if around is None else around(step.name):
                 record = _run(context, step, folder, key, facts)

@@ -140,6 +140,16 @@ def test_what_changed_runs_again_with_what_follows(folder: Path) -> None:
     assert states(md.run_study(folder / "study.toml"))["identify"] == "unchanged"
 
 
+def test_a_dry_run_tells_and_does_nothing(folder: Path) -> None:
+    shutil.rmtree(folder / "study" / "validate")
+    before = sorted((folder / "study").rglob("*"))
+    result = run(str(folder / "study.toml"), "--dry-run", "--json")
+    found = {step["step"]: step["state"] for step in json.loads(result.stdout)["steps"]}
+    assert found.pop("validate") == "to do"
+    assert set(found.values()) == {"unchanged"}
+    assert sorted((folder / "study").rglob("*")) == before
+
+
 def test_results_that_were_touched_are_made_again(folder: Path) -> None:
     (folder / "study" / "base" / "base.md").write_text("mine")
     shutil.rmtree(folder / "study" / "export")
@@ -245,11 +255,13 @@ file = "ur10e"
 [[simulate]]
 name = "fit"
 duration = 6
+noise = 1e-5
 torque_noise = 0.05
 
 [[simulate]]
 name = "loaded"
 duration = 6
+noise = 1e-5
 torque_noise = 0.05
 payload = { mass = 2.0, com = [0.0, 0.0, 0.1] }
 
