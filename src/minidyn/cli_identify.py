@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGE", "run_identification", "run_validation"]
 
-LARGE = 200_000_000
+LARGE = 100_000_000
 """Bytes of logs beyond which they stay on disk and are read piece by piece."""
 
 _NOISY = 0.02  # share of the torque above the cut-off that is worth a word

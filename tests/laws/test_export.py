@@ -242,6 +242,27 @@ def test_an_existing_mjcf_keeps_its_geometry(where, tmp_path) -> None:
         np.testing.assert_allclose(found.qfrc_inverse, wanted, atol=1e-8 * np.abs(wanted).max())
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_bodies_in_included_files_are_not_written_into(inside, tmp_path) -> None:
+    body = '<body name="one"><joint name="j" axis="0 1 0"/><geom size=".1" pos=".1 0 0"/></body>'
+    (tmp_path / "part.xml").write_text(f"<mujoco>{body if inside else f'<worldbody>{body}</worldbody>'}</mujoco>")
+    include = '<include file="part.xml"/>'
+    (tmp_path / "arm.xml").write_text(f"<mujoco>{f'<worldbody>{include}</worldbody>' if inside else include}</mujoco>")
+    rng = np.random.default_rng(0)
+    robot = filled(md.load(tmp_path / "arm.xml"), rng)
+    with pytest.raises(DescriptionError, match="cannot be written there"):
+        md.update_mjcf(robot, tmp_path / "arm.xml", tmp_path / "new.xml")
+    exported = estimate_of(robot, rng).export(tmp_path / "out", "mjcf")
+    assert "written anew" in exported.notices[0]
+    motion = states(robot, rng)
+    close(torque(md.load(tmp_path / "out" / "robot.xml"), robot, motion), inverse_dynamics(robot, *motion))
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path) -> None:
+    with pytest.raises(DescriptionError, match=r"nowhere/arm\.xml: cannot be written"):
+        md.save(driven("two_link", np.random.default_rng(0)), tmp_path / "nowhere" / "arm.xml")
+
+
 URDF = """<?xml version="1.0"?>
 <robot name="arm"> <!-- kept -->
   <link name="base"><visual><geometry><mesh filename="meshes/a.stl"/></geometry></visual></link>

@@ -61,9 +61,10 @@ def update_mjcf(
     if not np.allclose(robot.gravity, old.gravity):
         raise DescriptionError(f"{source}: gravity is {old.gravity.tolist()}, the robot's {robot.gravity.tolist()}")
     bodies = _bodies(text.root, source)
-    own: dict[str, Array | None] = {
-        body.name: compiled.bodies[number] for number, body in enumerate(bodies) if number < len(compiled.bodies)
-    }
+    there = [compiled.model.body(number).name for number in range(1, compiled.model.nbody)]
+    if there != [body.tag.attributes.get("name", "") for body in bodies[1:]]:
+        raise DescriptionError(f"{source}: bodies stand in included files; parameters cannot be written there")
+    own: dict[str, Array | None] = {body.name: compiled.bodies[number] for number, body in enumerate(bodies)}
     edits = [*_settings(text, source, path)]
     forced = bool(_overriding(text))
     for index, name in enumerate(robot.link_names):

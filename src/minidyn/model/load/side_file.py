@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -67,12 +69,15 @@ def write_with_side_file(
         DescriptionError: The text does not say what it should, or a file cannot be written.
     """
     # a reader needs the name's ending and the folder, where included files and meshes are found
-    trial = path.with_name(f".{os.getpid()}.trial{path.suffix}")
+    trial = path.with_name(f".{os.getpid()}.{secrets.token_hex(4)}{path.suffix}")
     try:
         write_atomically(trial, data)
         plain = read(trial)
+    except DescriptionError as error:
+        raise DescriptionError(str(error).replace(str(trial), str(path))) from None
     finally:
-        trial.unlink(missing_ok=True)
+        with suppress(OSError):
+            trial.unlink(missing_ok=True)
     links = {joint.name: index for index, joint in enumerate(plain.joints)}
     for index, joint in enumerate(described.joints):
         if joint.kind == "fixed" or any(load.kind == "fixed" and load.parent == index for load in described.joints):
