@@ -31,7 +31,7 @@ def _true() -> md.Robot:
     values = robot.values.copy()
     for column in robot.layout.columns:
         if not column.is_inertial:
-            values[column.index] = {"Ia": 0.1, "Fv": 0.5, "Fc": 0.8}[column.symbol]
+            values[column.index] = {"Ia": 0.1, "Fv": 2.0, "Fc": 4.0}[column.symbol]
     return robot.with_parameters(values)
 
 

@@ -138,6 +138,25 @@ def test_the_verdict_follows_the_evidence(tmp_path: Path) -> None:
     assert "Not to be used yet" in md.report(tmp_path / "d.html", good, wrong, code=False).read_text()
 
 
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    fit, other = small_runs()
+    good = small_estimate()
+    bare = md.identify(md.load("two_link"), fit, friction=(), consistent=False)
+    text = md.report(tmp_path / "a.html", bare, other, fit=fit, code=False).read_text()
+    assert "The model has no friction" in text
+    spoiled = replace(good, robot=good.robot.with_parameters(1.2 * good.robot.values))
+    text = md.report(tmp_path / "b.html", spoiled, other, code=False).read_text()
+    assert "Look at the residuals of joint1" in text
+    description = good.base.robot.with_parameters(good.robot.values)
+    spoiled = replace(spoiled, base=replace(good.base, robot=description))
+    text = md.report(tmp_path / "c.html", spoiled, other, code=False).read_text()
+    assert "the values from before identification are better" in text
+    crossed = md.cross_validate(good.base.robot, fit, folds=2)
+    text = md.report(tmp_path / "d.html", good, fit=fit, cross_validation=crossed, code=False).read_text()
+    assert "stretches of time that were left out of the fit" in text
+    assert "Ready to use" in text
+
+
 def test_peaks_survive_decimation() -> None:
     t = np.arange(100_000) / 1000.0
     signal = np.zeros((len(t), 1))

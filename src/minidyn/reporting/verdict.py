@@ -8,6 +8,7 @@ import numpy as np
 
 from minidyn.reporting.advice import advise
 from minidyn.reporting.facts import Facts
+from minidyn.reporting.html import short
 from minidyn.reporting.numbers import number, percent
 
 __all__ = ["CONDITION_GOOD", "ERROR_GOOD", "ERROR_POOR", "WEAK", "Verdict", "judge", "unseen_error"]
@@ -20,6 +21,7 @@ CONDITION_GOOD = 200.0
 """Condition number up to which excitation is called good."""
 WEAK = 0.3
 """Relative standard deviation beyond which a parameter is called weak."""
+_COLOURED = 0.3  # a residual more foreseeable than this is not noise
 _OVERFIT = 2.0  # unseen motion this many times worse than the fit
 
 
@@ -55,11 +57,17 @@ def judge(facts: Facts) -> Verdict:
     if unseen is not None and unseen > ERROR_POOR:
         bad.append(f"its torque error on unseen motion is {percent(unseen)}")
     elif unseen is not None and unseen > ERROR_GOOD:
-        doubts.append(f"its torque error on unseen motion is {percent(unseen)}; {percent(ERROR_GOOD)} is good")
+        doubts.append(
+            f"its torque error on unseen motion is {percent(unseen)}, where {percent(ERROR_GOOD)} would be good"
+        )
     if unseen is not None and fitted is not None and unseen > max(_OVERFIT * fitted, ERROR_GOOD):
         doubts.append(
             f"it is {number(unseen / fitted, 2)} times worse on unseen motion than on the data it was fitted to"
         )
+    for run in facts.held_out.values():
+        if run.prior_relative_error < 0.9 * run.relative_error:
+            bad.append(f"the values from before identification are better (error {percent(run.prior_relative_error)})")
+            break
     if unseen is None:
         doubts.append("it was not tested on motion it was not fitted to")
         if fitted is not None and fitted > ERROR_POOR:
@@ -100,6 +108,21 @@ def _sentence(facts: Facts, unseen: float | None, fitted: float | None) -> str:
     )
 
 
+def _missing(facts: Facts) -> tuple[str, str]:
+    """What a model with large errors probably lacks."""
+    friction = any(column.is_friction for column in facts.estimate.robot.layout.columns)
+    if not friction:
+        return "The model has no friction: let it be identified.", "minidyn identify ROBOT LOG --friction auto"
+    run = next(iter(facts.held_out.values()), facts.fit)
+    names = [] if run is None else [name for name, entry in run.per_joint.items() if entry["whiteness"] > _COLOURED]
+    where = f" of {', '.join(short(name) for name in names[:4])}" if names else ""
+    return (
+        f"Look at the residuals{where}: what repeats itself is not noise. Elasticity, cables, friction that changes "
+        "with temperature or load, wrong units or signs of single joints look like that.",
+        "",
+    )
+
+
 def _steps(facts: Facts, level: str) -> tuple[tuple[str, str], ...]:
     steps: list[tuple[str, str]] = []
     if not facts.held_out and facts.cross_validation is None:
@@ -113,6 +136,9 @@ def _steps(facts: Facts, level: str) -> tuple[tuple[str, str], ...]:
         steps.append(("Record a richer motion: more joints at once, faster, further.", ""))
     if facts.certificate is not None and not facts.certificate.consistent:
         steps.append(("Let the physics take part in the fit.", "minidyn identify ROBOT LOG --consistent"))
+    unseen = unseen_error(facts)
+    if unseen is not None and unseen > ERROR_GOOD:
+        steps.append(_missing(facts))
     if any(one.level == "act" for one in advise(facts.estimate.notices)):
         steps.append(("Read the notices below that ask for action.", ""))
     if level != "bad":
