@@ -185,6 +185,28 @@ def test_files_that_cannot_be_written_are_exit_code_two(tmp_path: Path) -> None:
     assert len([line for line in result.stderr.splitlines() if line.startswith("error: ")]) == 1
 
 
+UR10 = Path(__file__).parents[2] / ".." / "shared" / "data" / "ur10_exciting" / "ur10.urdf"
+
+
+@pytest.mark.skipif(not UR10.exists(), reason="the measurements in ../shared/data are not here")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "show",
+        "base",
+        "count {robot} inertia_matrix",
+        "generate {robot} gravity_torque",
+        "simulate {robot} --duration 0.1",
+    ],
+)
+def test_robots_that_are_not_built_in(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = words if "{robot}" in words else words + " {robot}"
+    result = run(*shlex.split(line.format(robot=UR10)), "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout, parse_constant=not_json)
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts(shell: str) -> None:
     script = run("completion", shell).output
