@@ -54,8 +54,9 @@ class Exogeneity:
         value = f"p = {self.p_value:.2g}, F({self.dof[0]}, {self.dof[1]}) = {self.statistic:.3g}"
         if self.biased:
             return (
-                f"plain least squares was measurably biased ({value}): noise of the recorded states is correlated "
-                "with the residual torque; prefer these estimates, or filter positions more strongly"
+                f"plain least squares was measurably biased ({value}): what recorded states have and simulated ones "
+                "have not is correlated with the residual torque. Noise does that, and so does torque that the model "
+                "lacks where joints turn round; prefer these estimates, or filter positions more strongly"
             )
         return f"plain least squares was not measurably biased ({value})"
 

@@ -45,14 +45,16 @@ def instrumental(robot: Robot, base: BaseMap, recording: Any, options: Options) 
             return fit_system(base, rows(simulation.states(whole)), options.allow_open)
 
         end = settled(robot, base, whole, options.controller, plain, refit)
-        found, states, passes, notices = end.found, end.simulation.states(whole), end.passes, end.notices
+        found, states, passes, notices = end.found, end.first.states(whole), end.passes, end.notices
     else:
         band, rate = motion_band(whole)
         states = smoothed(whole, min(_TIMES_BAND * band, 0.2 * rate) if band > 0 else 0.2 * rate)
         found = fit_system(base, rows(states), options.allow_open)
     if options.progress is not None:
         options.progress(len(whole))
-    test = exogeneity_test(rows(states), found.beta, plain.sigma, max(plain.block, found.block))
+    # instruments and directions of the test know the data through the plain fit alone, which has nothing to do with its
+    # own residual; those of later passes have, and would reject too often
+    test = exogeneity_test(rows(states), plain.beta, plain.sigma, max(plain.block, found.block))
     moved = (found.beta - plain.beta) / np.sqrt(np.diag(found.covariance))
     settings = {
         "block_seconds": found.seconds,

@@ -37,12 +37,14 @@ class Settled:
     Attributes:
         found: The last fit.
         simulation: The last simulation.
+        first: The first one, with the model of the first fit.
         passes: How many there were.
         change: Largest change of a base parameter in the last one, in standard deviations.
     """
 
     found: SystemFit
     simulation: Simulation
+    first: Simulation
     passes: int
     change: float
 
@@ -72,14 +74,16 @@ def settled(
         start: A first fit.
         refit: From a simulation to the next fit.
     """
+    first = simulation = simulated(_model_of(robot, base, start, recording.q), controller, recording)
     found, change, passes = start, np.inf, 0
     while change > _SETTLED and passes < _PASSES:
-        simulation = simulated(_model_of(robot, base, found, recording.q), controller, recording)
+        if passes:
+            simulation = simulated(_model_of(robot, base, found, recording.q), controller, recording)
         before, found = found, refit(simulation)
         deviation = np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))
         change = float(np.abs((found.beta - before.beta) / deviation).max(initial=0.0))
         passes += 1
-    return Settled(found, simulation, passes, change)
+    return Settled(found, simulation, first, passes, change)
 
 
 def can_simulate(recording: Recording, controller: Controller | None) -> bool:
