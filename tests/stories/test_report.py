@@ -221,6 +221,11 @@ def test_robots_of_other_kinds(tmp_path: Path) -> None:
         assert not re.search("NaN|nan|inf", text.split("<body>")[1].split("<script")[0].replace("information", ""))
         assert robot.joint_names[-1] in text
     assert "nobody can say whether such a robot can exist" in text
+    spread = np.diag(np.where(np.arange(base.rank) < 3, np.inf, 1.0))  # what the recording does not determine
+    some = md.Estimate(robot, base, np.ones(base.rank), spread, np.ones(robot.n), "wls", False, np.inf, 100, (), {})
+    text = md.report(tmp_path / "r.html", some, code=False).read_text().split("<body>")[1].split("<script")[0]
+    assert text.count("the recording does not determine it") == 3
+    assert not re.search("NaN|nan|inf,", text)
 
 
 def test_numbers_are_short_and_aligned() -> None:

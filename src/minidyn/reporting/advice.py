@@ -49,6 +49,18 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
         "Data and physics disagree. Check signs and units of torques and positions, gear ratios, and whether the model "
         "lacks a term (friction, springs, cables).",
     ),
+    (
+        r"stay open and follow the prior",
+        "act",
+        "Nothing is known of these combinations but what was believed before. Record a motion in which more joints "
+        "move at once if the robot is to move differently.",
+    ),
+    (
+        r"was measurably biased",
+        "look",
+        "Noise of positions, or friction where joints turn round, shifts plain least squares. The method iv is made "
+        "for that; compare both.",
+    ),
     (r"could not be certified", "act", "Do not put this model into a simulator before this is resolved."),
     (r"did not converge|stopped early|failed", "look", "The result is usable; a richer recording makes it sharper."),
     (r"lags? |delay", "look", "Torques and positions are not from the same instant; the report shows what was found."),
@@ -60,7 +72,12 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
     (r"never moving|no joint moves", "act", "A joint at rest shows neither its inertia nor its friction: move it."),
     (r"gaps in time|holes of", "look", "Samples were lost while recording; check the logger if there are many."),
     (r"spikes", "look", "Single wild values were bridged; many of them point to a loose cable or a broken sensor."),
-    (r"prepared with default settings|low-pass at|samples are kept|taken as even|copies of the one before", "note", ""),
+    (
+        r"prepared with default settings|low-pass at|samples are kept|taken as even|copies of the one before|"
+        r"kept for pictures|reads the whole recording|^friction: |no noise|not measurably biased",
+        "note",
+        "",
+    ),
 )
 
 

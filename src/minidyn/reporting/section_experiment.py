@@ -187,7 +187,7 @@ def _span(joint: Joint, q: Array) -> Html:
 
 def _twins(facts: Facts) -> list[tuple[str, str, str]]:
     std = facts.estimate.std
-    if not np.all(std > 0):
+    if not np.all((std > 0) & np.isfinite(std)):
         return []
     correlation = facts.estimate.covariance / np.outer(std, std)
     rows, columns = np.triu_indices(len(std), 1)

@@ -88,6 +88,9 @@ def _remark(facts: Facts, k: int) -> Html | str:
 
 def _whisker(facts: Facts, k: int) -> Html:
     value, half, prior = float(facts.estimate.beta[k]), float(_SIGMAS * facts.estimate.std[k]), float(facts.prior[k])
+    if not np.isfinite(half):
+        words = f"{facts.estimate.names[k]}: the recording does not determine it"
+        return picture(150.0, 18.0, [tag("text", "not determined", class_="tick", x=8, y=13)], words, "spark")
     ends = [0.0, value, *([prior] if np.isfinite(prior) else [])]
     low, high = min(*ends, value - half), max(*ends, value + half)
     width, height = 150.0, 18.0
