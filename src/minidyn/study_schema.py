@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from inspect import signature
 from typing import Any
 
+from minidyn.errors import near_names
 from minidyn.experiment.mapping import SignalMap
 from minidyn.experiment.prepare import prepare
 from minidyn.model.load.toml_table import Table
@@ -42,6 +43,50 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def _one_of(fetch: Callable[[], Iterable[str]], several: bool = False) -> Check:
+    """Return a check for names that the library knows; they are fetched when a file has the key."""
+
+    def check(table: Table, key: str) -> Any:
+        value = (_texts if several else _text)(table, key)
+        known = list(fetch())
+        for word in value if several else [value]:
+            if word not in known:
+                raise table.error(key, f"unknown {word!r}{near_names(word, known, len(known))}")
+        return value
+
+    return check
+
+
+def _methods() -> Iterable[str]:
+    from minidyn.identification.methods import METHODS
+
+    return METHODS
+
+
+def _functions() -> Iterable[str]:
+    from minidyn.dynamics.record import WHAT
+
+    return WHAT
+
+
+def _targets() -> Iterable[str]:
+    from minidyn.base.code_files import TARGETS
+
+    return TARGETS
+
+
+def _formats() -> Iterable[str]:
+    from minidyn.identification.export import FORMATS
+
+    return FORMATS
+
+
+def _laws() -> Iterable[str]:
+    from minidyn.experiment.named_laws import LAWS
+
+    return LAWS
+
+
 _text = _kind("a text in quotes", lambda value: isinstance(value, str))
 _number = _kind("a number", _is_number)
 _positive = _kind("a number above 0", lambda value: _is_number(value) and value > 0)
@@ -58,10 +103,17 @@ _part = _kind(
     lambda v: isinstance(v, list) and len(v) == 2 and all(map(_is_number, v)) and 0 <= v[0] < v[1] <= 1,
 )
 _any: Check = lambda table, key: table.raw(key)  # noqa: E731
-_terms = _kind(
-    'a list of friction terms such as ["viscous", "coulomb"], or "auto"',
-    lambda value: value == "auto" or (isinstance(value, list) and all(isinstance(x, str) for x in value)),
-)
+
+
+def _terms(table: Table, key: str) -> Any:
+    """Check friction terms: "auto", or a list of names."""
+    if table.raw(key) == "auto":
+        return "auto"
+    from minidyn.model.drives import TERMS
+
+    return _one_of(lambda: TERMS, several=True)(table, key)
+
+
 _coupling = _kind(
     "a table such as { joint6 = { joint5 = 1.0 } }: drives that other joints turn, too",
     lambda v: (
@@ -92,7 +144,7 @@ _SIMULATE: dict[str, Check] = {
     "name": _text,
     "duration": _positive,
     "dt": _positive,
-    "controller": _text,
+    "controller": _one_of(_laws),
     "bandwidth": _positive,
     "model_error": _number,
     "friction": _friction,
@@ -103,7 +155,7 @@ _SIMULATE: dict[str, Check] = {
     "torque_noise": _number,
     "resolution": _number,
     "delay": _number,
-    "plant": _text,
+    "plant": _one_of(lambda: ("minidyn", "regressor", "mujoco")),
     "payload": _payload,
     "seed": _integer,
 }
@@ -113,7 +165,7 @@ STEPS: dict[str, dict[str, Check]] = {
     "plan": {},
     "identify": {
         "logs": _texts,
-        "method": _text,
+        "method": _one_of(_methods),
         "friction": _terms,
         "rotor_inertia": _flag,
         "prior": _prior,
@@ -124,8 +176,12 @@ STEPS: dict[str, dict[str, Check]] = {
     },
     "validate": {"logs": _texts},
     "payload": {"name": _text, "logs": _texts, "link": _text},
-    "compare": {"methods": _texts, "friction": _terms, "rotor_inertia": _flag},
-    "export": {"formats": _texts, "code": _texts, "targets": _texts},
+    "compare": {"methods": _one_of(_methods, several=True), "friction": _terms, "rotor_inertia": _flag},
+    "export": {
+        "formats": _one_of(_formats, several=True),
+        "code": _one_of(_functions, several=True),
+        "targets": _one_of(_targets, several=True),
+    },
     "report": {"title": _text, "code": _flag},
 }
 REQUIRED = {

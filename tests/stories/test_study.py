@@ -202,6 +202,11 @@ def test_a_step_that_fails_leaves_the_old_result(tmp_path: Path) -> None:
         ('logs = ["fit"]', "", 23, "[identify] has no 'logs'"),
         ('[identify]\nlogs = ["fit"]\nfriction = ["viscous", "coulomb"]\n', "", 23, "needs the step [identify]"),
         ("[base]", "[base", 8, "not valid TOML"),
+        ("[identify]", '[identify]\nmethod = "wsl"', 24, "method: unknown 'wsl'; did you mean 'wls'"),
+        ('"coulomb"]', '"culomb"]', 25, "did you mean 'coulomb'"),
+        ('"urdf"', '"urfd"', 31, "did you mean 'urdf'"),
+        ('code = ["inverse_dynamics"]', 'code = ["inverse_dynamic"]', 32, "did you mean 'inverse_dynamics'"),
+        ("duration = 4", 'controller = "pd"', 12, "controller: unknown 'pd'"),
     ],
 )
 def test_mistakes_are_told_with_file_and_line(folder: Path, old: str, new: str, line: int, words: str) -> None:
@@ -220,11 +225,6 @@ def test_mistakes_are_told_with_file_and_line(folder: Path, old: str, new: str, 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        (
-            '[identify]\nlogs = ["fit"]',
-            '[identify]\nlogs = ["fit"]\nmethod = "wsl"',
-            "[identify]: unknown method 'wsl'",
-        ),
         ('"urdf"', '"urfd"', "did you mean 'urdf'"),
         ('code = ["inverse_dynamics"]', 'code = ["inverse_dynamic"]', "did you mean 'inverse_dynamics'"),
         ("coulomb = [0.2, 0.1]", "coulomb = [0.2, 0.1, 0.3]", "one for each of 2 joints"),
