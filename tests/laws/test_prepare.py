@@ -124,7 +124,7 @@ def test_cutoff_follows_motion_noise_and_rate() -> None:
         md.prepare(ROBOT, log(50), cutoff=25.0)
 
 
-@pytest.mark.parametrize("case", [0, 2, 4])
+@pytest.mark.parametrize("case", [0, 2])
 def test_the_default_cutoff_is_near_the_best(case: int) -> None:
     """Simulated robots of the study: half the cut-off is worse, and no multiple much better (1.6 times the error)."""
     spec = importlib.util.spec_from_file_location("cutoff_study", BENCHMARKS / "cutoff_study.py")
