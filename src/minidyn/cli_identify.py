@@ -16,11 +16,12 @@ from minidyn.model.load import load
 if TYPE_CHECKING:
     from minidyn.experiment.lazy import LazyRecording
     from minidyn.experiment.recording import Recording
+    from minidyn.identification.cross_validate import CrossValidation
     from minidyn.identification.estimate import Estimate
     from minidyn.identification.validate import Validation
     from minidyn.model.robot import Robot
 
-__all__ = ["LARGE", "run_identification", "run_validation"]
+__all__ = ["LARGE", "log_labels", "read_logs", "run_identification", "run_validation"]
 
 LARGE = 100_000_000
 """Bytes of logs beyond which they stay on disk and are read piece by piece."""
@@ -40,6 +41,7 @@ def run_identification(
     rotor_inertia: bool,
     prior: str | None,
     consistent: bool,
+    folds: int | None,
     mapping: str | None,
     rate: float | None,
     as_json: bool,
@@ -52,16 +54,19 @@ def run_identification(
 
     target = check_folder(output)  # before long work
     robot, told = _as_mapped(load(source), mapping)
-    drives: dict[str, Any] = {"rotor_inertia": rotor_inertia, "friction": _terms(friction)}
+    options: dict[str, Any] = {
+        "method": method,
+        "consistent": consistent,
+        "rotor_inertia": rotor_inertia,
+        "friction": _terms(friction),
+    }
     believed = None if prior is None else _believed(prior, robot)
     with progress(f"reading {_named((*logs, *held_out))}"):
-        recording = _read(logs, robot, mapping, rate)
-        others = {label: _read([name], robot, mapping, rate) for label, name in _labels(held_out).items()}
+        recording = read_logs(logs, robot, mapping, rate)
+        others = {label: read_logs([name], robot, mapping, rate) for label, name in log_labels(held_out).items()}
     with progress(f"identifying {robot.name} from {len(recording)} samples") as tell:
         try:
-            estimate = identify(
-                robot, recording, method, prior=believed, consistent=consistent, progress=tell, **drives
-            )
+            estimate = identify(robot, recording, prior=believed, progress=tell, **options)
         except MinidynError as error:
             raise MinidynError(f"{_named(logs)}: {error}{_hint(recording)}") from None
     with progress("validating"):
@@ -71,14 +76,19 @@ def run_identification(
                 validations[label] = validate(estimate, other)
             except MinidynError as error:
                 raise MinidynError(f"{label}: {error}") from None
+    crossed = None if folds is None else _crossed(robot, recording, folds, prior=believed, **options)
     with progress(f"writing {target}"):
         record = {"description": source, "logs": list(logs), "validated_on": list(held_out), "prior": prior}
         record["mapping_notices"] = list(told)
+        if crossed is not None:
+            record["cross_validation"] = crossed.to_json()
         summary = write_result(estimate, validations, target, record)
     if as_json:
         click.echo(json.dumps(summary, indent=1))
         return
     _print(estimate, validations)
+    if crossed is not None:
+        _print_crossed(crossed)
     _print_certificate(estimate)
     for notice in (*told, *estimate.notices, *summary["export_notices"], *_same_logs(logs, held_out)):
         click.echo(f"note: {plain(notice)}")
@@ -95,9 +105,9 @@ def run_validation(
 
     estimate = load_estimate(estimate_file)
     found: dict[str, Validation] = {}
-    for label, name in _labels(logs).items():
+    for label, name in log_labels(logs).items():
         with progress(f"validating on {name}"):
-            recording = _read([name], estimate.robot, mapping, rate)
+            recording = read_logs([name], estimate.robot, mapping, rate)
             try:
                 found[label] = validate(estimate, recording)
             except MinidynError as error:
@@ -142,7 +152,7 @@ def _believed(prior: str, robot: Robot) -> Any:
     return np.array([known.get(name, np.nan) for name in robot.parameter_names])
 
 
-def _read(logs: Sequence[str], robot: Robot, mapping: str | None, rate: float | None) -> Recording | LazyRecording:
+def read_logs(logs: Sequence[str], robot: Robot, mapping: str | None, rate: float | None) -> Recording | LazyRecording:
     """Read logs; large ones stay on disk."""
     from minidyn.experiment.read import read_recording
 
@@ -165,7 +175,7 @@ def _size(path: Path) -> int:
         return 0  # the reader says what is wrong
 
 
-def _labels(names: Iterable[str]) -> dict[str, str]:
+def log_labels(names: Iterable[str]) -> dict[str, str]:
     """Return {how a log is called in results: its path}: its file name, its path where two have the same."""
     paths = list(dict.fromkeys(names))
     short = [Path(name).name for name in paths]
@@ -191,6 +201,13 @@ def _hint(recording: Recording | LazyRecording) -> str:
 def _named(logs: Iterable[str]) -> str:
     names = list(logs)
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _crossed(robot: Robot, recording: Recording | LazyRecording, folds: int, **options: Any) -> CrossValidation:
+    from minidyn.identification.cross_validate import cross_validate
+
+    with progress(f"cross-validating over {folds} stretches of time"):
+        return cross_validate(robot, recording, folds, **options)
 
 
 # -------------------------------------------------------------------- what comes out
@@ -228,6 +245,19 @@ def _print(estimate: Estimate, validations: dict[str, Validation]) -> None:
         "foreseeable: share of the residual that the sample before foretells, because friction, elasticity or delays "
         "are not modelled"
     )
+
+
+def _print_crossed(crossed: CrossValidation) -> None:
+    from minidyn.identification.validate import percent
+
+    rows = table(
+        "errors on stretches that were left out", "time, s", "left out", "fitted", "description", right=(1, 2, 3)
+    )
+    for (begin, end), fold, fit in zip(crossed.spans, crossed.folds, crossed.fits):
+        errors = (fold.relative_error, fit.relative_error, fold.prior_relative_error)
+        rows.add_row(f"{begin:.4g} to {end:.4g}", *map(percent, errors))
+    rows.add_row("mean", percent(crossed.relative_error), "", "")
+    print_table(rows)
 
 
 def _print_certificate(estimate: Estimate) -> None:

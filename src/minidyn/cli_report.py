@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import click
 
+from minidyn.cli_identify import log_labels, read_logs
 from minidyn.cli_text import plain, progress
-from minidyn.experiment.read import read_recording
 from minidyn.identification.estimate import load_estimate
 from minidyn.reporting.report import report
 
@@ -39,12 +37,10 @@ def write_report(
         as_json: Print JSON.
     """
     estimate = load_estimate(estimate_file)
-    options: dict[str, Any] = {} if rate is None else {"rate": rate}
-    if mapping is not None:
-        options["mapping"] = mapping
+    robot = estimate.robot
     with progress(f"reading {len(logs) + len(fitted)} logs"):
-        runs = {_name(name, logs): read_recording([name], robot=estimate.robot, **options) for name in logs}
-        fit = read_recording(list(fitted), robot=estimate.robot, **options) if fitted else None
+        runs = {label: read_logs([name], robot, mapping, rate) for label, name in log_labels(logs).items()}
+        fit = read_logs(fitted, robot, mapping, rate) if fitted else None
     details = {"estimate file": estimate_file, "logs": ", ".join(logs) or "none", "fitted logs": ", ".join(fitted)}
     with progress("writing the report"):
         target = report(output, estimate, runs, fit=fit, title=title, details=details)
@@ -52,9 +48,3 @@ def write_report(
         click.echo(json.dumps({"file": str(target), "bytes": target.stat().st_size}, indent=1))
     else:
         click.echo(f"written: {plain(str(target))}")
-
-
-def _name(name: str, every: tuple[str, ...]) -> str:
-    """The file's name, with its folder where two files are called the same."""
-    short = Path(name).name
-    return short if [Path(other).name for other in every].count(short) == 1 else name

@@ -122,8 +122,12 @@ def test_identify_writes_everything_and_validate_reads_it(logs, tmp_path) -> Non
 def test_words_for_people(logs, tmp_path) -> None:
     result = run(
         "identify", "two_link", logs / "run.csv", "--validate", logs / "run.csv", "--output", tmp_path / "out",
-        "--friction", ",".join(FRICTION),
+        "--friction", ",".join(FRICTION), "--folds", 3,
     )  # fmt: skip
+    crossed = json.loads((tmp_path / "out" / "result.json").read_text())["cross_validation"]
+    assert len(crossed["stretches"]) == 3
+    assert crossed["relative_error"] < 0.05
+    assert "stretches that were left out" in result.stdout
     for words in ("joint1", "all joints", "physically possible", "every position", "total mass", "white", "low-pass"):
         assert words in result.stdout, result.stdout
     assert "was fitted, too" in result.stdout
@@ -166,9 +170,9 @@ def test_large_logs_stay_on_disk(logs, tmp_path, monkeypatch) -> None:
     words = ("identify", "two_link", logs / "other.parquet", "--friction", ",".join(FRICTION), "--json")
     in_memory = json.loads(run(*words, "--output", tmp_path / "a").stdout)
     kinds = []
-    read = cli_identify._read
+    read = cli_identify.read_logs
     monkeypatch.setattr(cli_identify, "LARGE", 10)
-    monkeypatch.setattr(cli_identify, "_read", lambda *given: kinds.append(read(*given)) or kinds[-1])
+    monkeypatch.setattr(cli_identify, "read_logs", lambda *given: kinds.append(read(*given)) or kinds[-1])
     on_disk = json.loads(run(*words, "--output", tmp_path / "b").stdout)
     assert [type(kind).__name__ for kind in kinds] == ["LazyRecording"]
     first, second = (found["errors"]["fit"]["relative_error"] for found in (in_memory, on_disk))

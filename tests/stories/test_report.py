@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import minidyn as md
+from minidyn import cli_identify
 from minidyn.cli import main
 from minidyn.reporting.advice import advise
 from minidyn.reporting.decimate import envelope, shown_time
@@ -271,7 +272,7 @@ def test_wrong_requests(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_verb(tmp_path: Path) -> None:
+def test_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fit, other = small_runs()
     small_estimate().save(tmp_path / "estimate.json")
     fit.save(tmp_path / "fit.npz")
@@ -281,4 +282,10 @@ def test_the_verb(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     answer = json.loads(result.stdout)
     assert answer["bytes"] == (tmp_path / "r.html").stat().st_size
-    assert "other.npz (not fitted)" in (tmp_path / "r.html").read_text()
+    page = (tmp_path / "r.html").read_text()
+    assert "other.npz (not fitted)" in page
+    monkeypatch.setattr(cli_identify, "LARGE", 10)  # now the logs stay on disk, and the errors are the same
+    result = CliRunner().invoke(main, [str(tmp_path / w) if "." in w else w for w in words])
+    assert result.exit_code == 0, result.output
+    shares = [re.findall(r"<td class=\"num\">([\d.]+ %)", text) for text in (page, (tmp_path / "r.html").read_text())]
+    assert shares[0][:6] == shares[1][:6]
