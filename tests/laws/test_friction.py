@@ -386,6 +386,17 @@ def test_friction_that_nobody_asked_for_is_told() -> None:
     assert not any('friction="auto"' in notice for notice in asked.notices)
 
 
+def test_a_recording_on_disk_gives_the_same_choice(tmp_path) -> None:
+    truth = rubbing((*PLAIN, "load"), {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Fl": 0.15, "Ia": 0.3}, sign_width=0.05)
+    bare = md.load("ur10e").with_drives(True)
+    recording = log(truth, 3, noise=0.02)
+    recording.save(tmp_path / "log.parquet")
+    lazy = md.read_recording(tmp_path / "log.parquet", bare, lazy=True)
+    one, two = (md.identify(bare, some, friction="auto", consistent=False) for some in (recording, lazy))
+    assert one.settings["friction"] == two.settings["friction"] == [*PLAIN, "load"]
+    np.testing.assert_allclose(one.beta, two.beta, rtol=1e-6, atol=1e-8)
+
+
 def test_a_prior_of_the_plain_robot_serves_chosen_terms() -> None:
     truth = rubbing((*PLAIN, "load"), {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Fl": 0.15, "Ia": 0.3}, sign_width=0.05)
     bare = md.load("ur10e").with_drives(True)

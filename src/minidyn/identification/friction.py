@@ -45,6 +45,7 @@ _WIDTHS = (0.0, 0.01, 0.02, 0.04, 0.07, 0.13, 0.25, 0.5)  # over the root mean s
 _FALLS = (0.05, 0.15, 0.4)  # Stribeck speeds, over the same
 _SAMPLES = 10_000  # enough to choose; a longer recording is thinned
 _SETTLED = 0.05  # of the noise: what loads may still change
+_ASTRAY = 0.02  # of the torque: a larger change of load friction is no correction
 _REPEATS = 3
 
 
@@ -82,9 +83,11 @@ class FrictionChoice:
             found = estimator(self.robot.with_parameters(values))
             after = np.asarray(self.base.lift(found.beta), dtype=float)
             moved = self._load_change(self.motion, values, after)
-            values = after
-            if np.all(moved < _SETTLED * found.sigma):
+            # an estimator that hardly sees gravity must not lead the loads astray
+            astray = moved > np.maximum(found.sigma, _ASTRAY * np.sqrt(np.mean(self.motion.tau**2, axis=0)))
+            if np.all(moved < _SETTLED * found.sigma) or np.any(astray):
                 break
+            values = after
         return found
 
     def _load_change(self, motion: Motion, before: Array, after: Array) -> Array:
