@@ -8,13 +8,14 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from minidyn.errors import DescriptionError, Unsupported
 from minidyn.experiment.lazy import LazyRecording, RunOnDisk
 from minidyn.experiment.prepare import Settings, process, settled
-from minidyn.experiment.recording import Recording, concatenate
+from minidyn.experiment.recording import Recording
 from minidyn.experiment.segments import Segment, segments
 
 __all__ = ["prepare_on_disk"]
@@ -193,13 +194,12 @@ def _glued(pieces: Sequence[Recording]) -> Recording:
     """Return pieces of one run as one."""
     if len(pieces) == 1:
         return pieces[0]
-    both = concatenate(pieces)
-    return Recording(
-        both.t,
-        both.q,
-        both.tau,
-        dq=both.dq,
-        ddq=both.ddq,
-        joint_names=both.joint_names,
-        telemetry=both.telemetry,
-    )
+
+    def joined(name: str) -> Any:
+        parts = [getattr(piece, name) for piece in pieces]
+        return None if any(part is None for part in parts) else np.concatenate(parts)
+
+    first = pieces[0]
+    telemetry = {name: np.concatenate([piece.telemetry[name] for piece in pieces]) for name in first.telemetry}
+    t, q, tau, dq, ddq = (joined(name) for name in ("t", "q", "tau", "dq", "ddq"))
+    return Recording(t, q, tau, dq, ddq, first.joint_names, telemetry=telemetry)

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import signal
 
+from minidyn.experiment.zero_phase import butterworth, zero_phase
+
 __all__ = ["Band", "choose_cutoff", "derivatives", "lowpass", "moving_part", "spikes"]
 
 Array = NDArray[np.float64]
@@ -17,6 +19,7 @@ Array = NDArray[np.float64]
 _FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
 _SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
 _CHUNK = 2048  # samples
+_LONG = 4096  # samples from which compiled filters pay
 _TIMES_BAND = 6.0  # the cut-off is so many times the band of the motion: nothing of the motion is bent (1e-6)
 _SHARE = 0.999  # the band holds this share of the power of the speeds
 _LEAST = 20.0  # Hz: friction that turns makes torques faster than a slow motion
@@ -55,14 +58,17 @@ def lowpass(values: Array, rate: float, cutoff: float, order: int = 4, periodic:
         order: Of one pass.
         periodic: The samples are one period: the ends meet.
     """
-    sections = signal.butter(order, cutoff, fs=rate, output="sos")
+    sections, states = butterworth(order, float(cutoff), float(rate))
     pad = math.ceil(3 * rate / cutoff)
     if periodic:
         copies = math.ceil(pad / len(values))
         long = np.concatenate([values] * (2 * copies + 1))
         filtered = signal.sosfiltfilt(sections, long, axis=0, padlen=0)
         return np.asarray(filtered[copies * len(values) : (copies + 1) * len(values)])
-    return np.asarray(signal.sosfiltfilt(sections, values, axis=0, padlen=min(pad, len(values) - 1)))
+    pad = min(pad, len(values) - 1)
+    if values.ndim == 2 and len(values) >= _LONG:
+        return zero_phase(sections, states, values, pad)
+    return np.asarray(signal.sosfiltfilt(sections, values, axis=0, padlen=pad))
 
 
 def derivatives(values: Array, step: float, periodic: bool = False, rows: slice = slice(None)) -> tuple[Array, Array]:
@@ -177,12 +183,16 @@ def spikes(values: Array, threshold: float) -> NDArray[np.bool_]:
         bent -= series[4:]
         bent /= 6
         np.abs(np.subtract(series[2:-2], bent, out=bent), out=cubic[2:-2])
-        limit = threshold * max(1.4826 * float(np.median(cubic)), 1e-4 * float(np.ptp(series)))
+        largest, least = float(cubic.max()), 1e-4 * float(np.ptp(series))
+        common = np.count_nonzero(cubic > largest / (1.4826 * threshold))
+        if largest <= threshold * least or 2 * common > len(cubic):
+            continue  # the median is so large, or the largest so small, that nothing stands out
+        limit = threshold * max(1.4826 * float(np.median(cubic)), least)
         for row in np.flatnonzero(cubic > limit):  # few: the median is only taken there
             around = series[max(row - 3, 0) : row + 4]
-            largest = cubic[max(row - 2, 0) : row + 3].max()  # a spike bends the cubics of its neighbours, too
+            near = cubic[max(row - 2, 0) : row + 3].max()  # a spike bends the cubics of its neighbours, too
             apart = abs(series[row] - np.median(around)) > limit
-            found[row, joint] = apart and cubic[row] >= 0.999 * largest
+            found[row, joint] = apart and cubic[row] >= 0.999 * near
     return found
 
 
