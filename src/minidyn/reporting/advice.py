@@ -73,6 +73,13 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
     (r"gaps in time|holes of", "look", "Samples were lost while recording; check the logger if there are many."),
     (r"spikes", "look", "Single wild values were bridged; many of them point to a loose cable or a broken sensor."),
     (
+        r"named as currents",
+        "look",
+        "Where these are motor currents, torques are these times a drive gain that must be known or found: see the page "
+        "on motor currents.",
+    ),
+    (
+        r": (q|dq|ddq|tau) = |read as one run|a second, as given|"
         r"prepared with default settings|low-pass at|samples are kept|taken as even|copies of the one before|"
         r"kept for pictures|reads the whole recording|^friction: |no noise|not measurably biased",
         "note",

@@ -97,6 +97,12 @@ def _run_notices(facts: Facts) -> list[str]:
     ]
 
 
+def _as_sentence(text: str) -> str:
+    """With a capital, unless it begins with a name, and a full stop."""
+    plain = text.split(" ", 1)[0].replace("-", "").isalpha()
+    return visible(text[:1].upper() + text[1:] if plain else text) + ("" if text.endswith(".") else ".")
+
+
 def notices_section(facts: Facts) -> Section | None:
     """Return the notices with advice; None where there are none."""
     found = advise([*facts.estimate.notices, *facts.estimate.robot.notices, *_run_notices(facts)])
@@ -107,7 +113,7 @@ def notices_section(facts: Facts) -> Section | None:
         entries = [
             tag(
                 "li",
-                tag("p", visible(one.text[:1].upper() + one.text[1:]) + ("" if one.text.endswith(".") else ".")),
+                tag("p", _as_sentence(one.text)),
                 tag("p", one.advice, class_="advice") if one.advice else None,
             )
             for one in found
