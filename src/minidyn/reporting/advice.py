@@ -75,8 +75,8 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
     (
         r"named as currents",
         "look",
-        "Where these are motor currents, torques are these times a drive gain that must be known or found: see the page "
-        "on motor currents.",
+        "Where these are motor currents, torques are these times a drive gain that must be known or found: see the "
+        "page on motor currents.",
     ),
     (
         r": (q|dq|ddq|tau) = |read as one run|a second, as given|"
