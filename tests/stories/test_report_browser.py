@@ -115,6 +115,7 @@ def test_keys_buttons_and_mouse_zoom_all_joints_together(browser: Browser, page:
     zoomed = browser.evaluate(lines)
     assert all(before != after for before, after in zip(whole, zoomed, strict=True))
     assert np.ptp(browser.evaluate(times)) < 0.7 * span
+    assert "Showing 2." in browser.evaluate("document.getElementById('status').textContent")  # said to screen readers
     browser.key("ArrowRight", 39)
     assert browser.evaluate(lines) != zoomed
     browser.key("0", 48, "0")

@@ -47,6 +47,7 @@ def page(facts: Facts, title: str, sections: Sequence[Section], data: dict[str, 
             tag("button", "Dark", type="button", id="theme", class_="screen-only", hidden=True),
         ),
         tag("nav", tag("details", tag("summary", "Contents"), names, open=True), aria_label="Contents"),
+        tag("p", role="status", id="status", class_="hidden"),
         tag("main", *(section.html() for section in sections), id="main"),
         tag(
             "footer",

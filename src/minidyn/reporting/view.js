@@ -213,6 +213,7 @@
     run.from = Math.max(start, Math.min((from + to - span) / 2, stop - span));
     run.to = Math.min(stop, run.from + span);
     run.figures.forEach(draw);
+    document.getElementById("status").textContent = `Showing ${run.from.toFixed(2)} to ${run.to.toFixed(2)} seconds`;
   };
   const zoom = (run, action, at) => {
     const span = run.to - run.from, centre = at === undefined ? (run.from + run.to) / 2 : at;
