@@ -6,9 +6,15 @@ from typing import Any
 
 import click
 
-from minidyn.cli_options import json_option, log_options, output_option, robot_argument
+from minidyn.cli_options import OneOf, json_option, log_options, output_option, robot_argument
 
 __all__ = ["identify", "validate"]
+
+
+def _methods() -> list[str]:
+    from minidyn.identification.methods import METHODS
+
+    return list(METHODS)
 
 
 @click.command()
@@ -23,7 +29,11 @@ __all__ = ["identify", "validate"]
     help="A log that is not fitted, to test the model on; repeat.",
 )
 @click.option(
-    "--method", default="wls", show_default=True, help="ols, wls (joints weighted by noise) or irls (robust)."
+    "--method",
+    type=OneOf(_methods),
+    default="wls",
+    show_default=True,
+    help="ols, wls (joints weighted by noise), irls (robust), tls, iv, didim, filtered, momentum or energy.",
 )
 @click.option(
     "--friction",
@@ -36,6 +46,11 @@ __all__ = ["identify", "validate"]
 @click.option("--prior", help="Robot whose values are believed; default: the ROBOT's own, with a weight from the data.")
 @click.option(
     "--consistent/--no-consistent", default=True, show_default=True, help="Make the model physically possible."
+)
+@click.option(
+    "--folds",
+    type=click.IntRange(min=2),
+    help="Also leave out one stretch of time after the other, so many in all, and tell the errors there.",
 )
 @log_options
 @json_option
