@@ -58,6 +58,9 @@ def test_lazy_and_in_memory_agree(method, log) -> None:
     if method == "wls":  # the rest of the way is the same for all
         one, two = (md.identify(robot, log) for log in (eager, lazy))
         assert_same(one, two)
+        assert one.settings.keys() == two.settings.keys()
+        assert one.settings["preparation"]["cutoff"] == pytest.approx(two.settings["preparation"]["cutoff"], rel=1e-9)
+        assert one.settings["preparation"]["samples"] == two.settings["preparation"]["samples"] == two.samples
         assert one.settings["prior_weight"] >= 0
         a, b = md.validate(one, eager), md.validate(one, lazy)
         assert b.relative_error == pytest.approx(a.relative_error, rel=1e-9)

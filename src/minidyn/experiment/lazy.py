@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from minidyn.errors import MinidynError
@@ -97,12 +97,14 @@ class LazyRecording:
         signals: Which of q, dq, ddq, tau there are.
         notices: What was found when it was opened; values are not inspected before they are read.
         parts: For each run, where its samples are and which of them belong here.
+        info: How it was prepared, as numbers; empty for a raw recording.
     """
 
     joint_names: tuple[str, ...]
     signals: tuple[str, ...]
     notices: tuple[str, ...]
     parts: tuple[tuple[RunOnDisk, int, int], ...]
+    info: Mapping[str, object] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return sum(end - begin for _, begin, end in self.parts)
@@ -124,7 +126,7 @@ class LazyRecording:
     @property
     def runs(self) -> tuple[LazyRecording, ...]:
         """The runs, each a lazy recording of its own."""
-        return tuple(LazyRecording(self.joint_names, self.signals, self.notices, (part,)) for part in self.parts)
+        return tuple(replace(self, parts=(part,)) for part in self.parts)
 
     def __getitem__(self, part: slice) -> LazyRecording:
         if not isinstance(part, slice) or part.step not in (None, 1):
@@ -136,7 +138,7 @@ class LazyRecording:
             if first < last:
                 kept.append((run, begin + first, begin + last))
             row += end - begin
-        return LazyRecording(self.joint_names, self.signals, self.notices, tuple(kept))
+        return replace(self, parts=tuple(kept))
 
     def tiles(self, samples: int = 1 << 16) -> Iterator[Recording]:
         """Yield recordings of at most `samples` samples, in order; none spans two runs, none holds the whole."""
@@ -156,18 +158,18 @@ class LazyRecording:
                 if len(kept):
                     made[-1].append(kept)
                 row += len(tile)
-        return joined_runs([concatenate(pieces) for pieces in made if pieces], self.notices)
+        return joined_runs([concatenate(pieces) for pieces in made if pieces], self.notices, self.info)
 
     def reordered(self, joint_names: Sequence[str]) -> LazyRecording:
         """Return the recording with the same joints in another order."""
         order = tuple(self.joint_names.index(name) for name in joint_names)
         parts = tuple((ReorderedRun(run, order), begin, end) for run, begin, end in self.parts)
-        return LazyRecording(tuple(joint_names), self.signals, self.notices, parts)
+        return replace(self, joint_names=tuple(joint_names), parts=parts)
 
     def load(self) -> Recording:
         """Return everything in memory."""
         pieces = [concatenate(list(run.tiles())) for run in self.runs]
-        return joined_runs(pieces, self.notices)
+        return joined_runs(pieces, self.notices, self.info)
 
     def __repr__(self) -> str:
         return (
@@ -175,7 +177,7 @@ class LazyRecording:
         )
 
 
-def joined_runs(runs: Sequence[Recording], notices: Sequence[str]) -> Recording:
+def joined_runs(runs: Sequence[Recording], notices: Sequence[str], info: Mapping[str, object]) -> Recording:
     """Return recordings, each one run whatever it was pieced together from, as one."""
     whole = [
         Recording(
@@ -187,6 +189,7 @@ def joined_runs(runs: Sequence[Recording], notices: Sequence[str]) -> Recording:
             joint_names=run.joint_names,
             telemetry=run.telemetry,
             notices=notices,
+            info=info,
         )
         for run in runs
     ]

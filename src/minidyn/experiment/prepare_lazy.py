@@ -14,7 +14,7 @@ import numpy as np
 
 from minidyn.errors import DescriptionError, Unsupported
 from minidyn.experiment.lazy import LazyRecording, RunOnDisk
-from minidyn.experiment.prepare import Settings, process, settled
+from minidyn.experiment.prepare import Settings, facts, process, settled
 from minidyn.experiment.recording import Recording
 from minidyn.experiment.segments import Segment, segments
 
@@ -46,7 +46,7 @@ def prepare_on_disk(recording: LazyRecording, wish: Settings) -> LazyRecording:
         raise DescriptionError(f"no run has {_SHORTEST} samples in a row; {len(recording)} samples in all")
     if not wish.cutoff and any(len(run) > _LOOK for run in recording.runs):
         notices.append(f"the cut-off is settled by {_LOOKS} stretches of {_LOOK // _LOOKS} samples of each long run")
-    settings, _ = settled(_moving(heads), wish, notices)
+    settings, band = settled(_moving(heads), wish, notices)
     made = [_prepared_part(*part, settings, found[0].rate) for part, found in zip(recording.parts, looks) if found]
     parts = tuple((run, 0, run.length) for run in made if run is not None)
     if not parts:
@@ -54,7 +54,8 @@ def prepare_on_disk(recording: LazyRecording, wish: Settings) -> LazyRecording:
     kept = sum(end - begin for _, begin, end in parts)
     notices.append(f"prepared as it is read: {kept} of {len(recording)} samples, standstill and all")
     signals = tuple(name for name in ("q", "dq", "ddq", "tau") if name != "tau" or "tau" in recording.signals)
-    return LazyRecording(recording.joint_names, signals, (*recording.notices, *dict.fromkeys(notices)), parts)
+    told = (*recording.notices, *dict.fromkeys(notices))
+    return LazyRecording(recording.joint_names, signals, told, parts, facts(settings, band, heads, kept))
 
 
 def _looks(run: LazyRecording) -> Iterator[Recording]:

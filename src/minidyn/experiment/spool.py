@@ -73,7 +73,7 @@ def spooled(recording: LazyRecording, progress: Callable[[int], None] | None = N
         (SpooledRun(store, recording.joint_names, begin, end - begin), 0, end - begin)
         for begin, end in pairwise(bounds)
     )
-    return LazyRecording(recording.joint_names, _SIGNALS, recording.notices, parts)
+    return LazyRecording(recording.joint_names, _SIGNALS, recording.notices, parts, recording.info)
 
 
 def _values(tile: Recording, name: str) -> Array:

@@ -97,7 +97,7 @@ def identify(
             f"{2 * chosen.rank // model.n + 1}, better a hundred times as many"
         )
     settings: dict[str, Any] = {"method": method, "samples": len(ready)}
-    if isinstance(ready, Recording) and ready.info:
+    if ready.info:
         settings["preparation"] = dict(ready.info)  # validation prepares raw recordings alike
     choice = choose_friction(model, chosen, ready, friction, widths=sign_width is None, fixed=base is not None)
     prior = prior_for(prior, (robot, model), choice.robot)
