@@ -78,7 +78,12 @@ def run_identification(
                 raise MinidynError(f"{label}: {error}") from None
     crossed = None if folds is None else _crossed(robot, recording, folds, prior=believed, **options)
     with progress(f"writing {target}"):
-        record = {"description": source, "logs": list(logs), "validated_on": list(held_out), "prior": prior}
+        record: dict[str, Any] = {
+            "description": source,
+            "logs": list(logs),
+            "validated_on": list(held_out),
+            "prior": prior,
+        }
         record["mapping_notices"] = list(told)
         if crossed is not None:
             record["cross_validation"] = crossed.to_json()

@@ -140,6 +140,18 @@ def test_raw_prepared_reordered_and_lazy_recordings_agree(tmp_path) -> None:
             np.testing.assert_allclose(value, in_memory.per_joint[name][key], rtol=1e-6, atol=1e-9, equal_nan=True)
 
 
+def test_raw_recordings_are_prepared_as_for_the_fit() -> None:
+    robot, _ = robot_and_truth()
+    raw = []
+    for seed in (0, 1):
+        full = motion(robot, 0.1 * np.random.default_rng(seed).normal(size=(4000, 4)), seed=seed)
+        raw.append(md.Recording(full.t, full.q, full.tau, joint_names=robot.joint_names))
+    estimate = md.identify(robot, md.prepare(robot, raw[0], cutoff=7.25), consistent=False, sign_width=0.0)
+    assert any("low-pass at 7.25 Hz" in notice for notice in validate(estimate, raw[1]).notices)
+    slower = md.Recording(2 * raw[1].t, raw[1].q, raw[1].tau, joint_names=robot.joint_names)
+    assert not any("low-pass at 7.25 Hz" in notice for notice in validate(estimate, slower).notices)
+
+
 def test_long_recordings_on_disk_keep_some_samples(tmp_path, monkeypatch) -> None:
     from minidyn.identification import validate as module
 

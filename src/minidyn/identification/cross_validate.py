@@ -81,6 +81,19 @@ class CrossValidation:
         lines.append(f"| mean | | {percent(self.relative_error)} | {percent(fitted)} | |")
         return "\n".join(lines)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the errors as plain values."""
+        return {
+            "relative_error": self.relative_error,
+            "spread": self.spread,
+            "rmse": self.rmse,
+            "joints": self.per_joint,
+            "stretches": [
+                {"begin": begin, "end": end, "left_out": fold.relative_error, "fitted": fit.relative_error}
+                for (begin, end), fold, fit in zip(self.spans, self.folds, self.fits)
+            ],
+        }
+
     def __repr__(self) -> str:
         error = f"{percent(self.relative_error)} ± {percent(self.spread)}"
         return f"CrossValidation({len(self.folds)} stretches, error {error})"
