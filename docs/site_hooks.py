@@ -21,6 +21,7 @@ _LINK = re.compile(r"\[([^\]\[]*)\]\(([^()\s]+)\)")
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 _ROLE = re.compile(r":(?:func|class|mod|meth|attr):(?=<code>)")
 MARK = "<!-- public names -->"
+HELP = "<!-- help of every verb -->"
 
 
 def on_config(config: Any) -> Any:
@@ -50,6 +51,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     """Write out the public names; links to files that are no pages become plain text."""
     if MARK in markdown:
         markdown = markdown.replace(MARK, public_names())
+    if HELP in markdown:
+        markdown = markdown.replace(HELP, verbs_help())
     if page.file.src_uri in ELSEWHERE.values():
         return markdown
     return _relinked(markdown, (ROOT / "docs" / page.file.src_uri).parent)
@@ -96,6 +99,19 @@ def public_names() -> str:
             lines += [*_entry(f"minidyn.{minidyn._WHERE[name].replace(':', '.')}", f"md.{name}"), ""]
     for name, module in minidyn._MODULES.items():
         lines += ["", f"## md.{name}", "", *_entry(module, f"md.{name}", "      show_root_heading: false"), ""]
+    return "\n".join(lines)
+
+
+def verbs_help() -> str:
+    """Return the help of every verb, as the terminal shows it."""
+    import click
+
+    from minidyn.cli import main
+
+    lines = []
+    for name, verb in main.commands.items():
+        context = click.Context(verb, info_name=f"minidyn {name}", terminal_width=100)
+        lines += [f"### {name}", "", "```text", verb.get_help(context), "```", ""]
     return "\n".join(lines)
 
 

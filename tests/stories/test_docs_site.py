@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import pytest
 
 import minidyn as md
+from minidyn.cli import main
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -82,6 +83,14 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
     for name, place in where.items():
         assert f'id="{place}"' in text, f"md.{name} is not documented"
     assert set(where) <= shown, "names under which they are used"
+
+
+def test_every_verb_is_in_the_page_on_the_command_line(site: Path) -> None:
+    page = (DOCS / "command-line.md").read_text(encoding="utf-8")
+    text = html.unescape((site / "command-line.html").read_text(encoding="utf-8"))
+    for verb in main.commands:
+        assert re.search(rf"^\| `{verb}[ `]", page, re.MULTILINE), f"{verb} is not in the table"
+        assert f"Usage: minidyn {verb} " in text
 
 
 def test_public_names_have_docstrings_that_tell_units_or_arguments() -> None:
