@@ -311,10 +311,9 @@ def _farewell(target: Path, seconds: float) -> None:
         ("report out/estimate.json other.csv --fit log.csv --output report.html", ""),
     ):
         out.print(f"  {program} {command}" + (f"   # {what}" if what else ""), markup=False, soft_wrap=True)
-    out.print("Try these logs again, without friction in the model, and see the report complain:")
-    out.print(
-        f"  {program} identify {where}/robot-before.toml {where}/logs/fit.parquet --friction none "
-        f"--validate {where}/logs/other.parquet --output {where}/again",
-        markup=False,
-        soft_wrap=True,
-    )
+    out.print("\n[bold]With these logs[/bold], without friction in the model, and see the report complain:")
+    for command in (
+        f"identify {where}/robot-before.toml {where}/logs/fit.parquet --friction none --output {where}/again",
+        f"report {where}/again/estimate.json {where}/logs/other.parquet --output {where}/again.html",
+    ):
+        out.print(f"  {program} {command}", markup=False, soft_wrap=True)
