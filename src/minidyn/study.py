@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -13,7 +14,7 @@ from minidyn import __version__
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.model.load import load
 from minidyn.study_context import Context, study_robot
-from minidyn.study_file import Step, Study, read_study
+from minidyn.study_file import Log, Step, Study, read_study
 from minidyn.study_steps import MAKERS
 from minidyn.study_store import code_hash, hash_of, key_of, recorded, write_step
 
@@ -132,13 +133,16 @@ def _facts(context: Context, step: Step, keys: Mapping[str, str]) -> dict[str, A
         "settings": dict(step.settings),
         "seed": study.seed,
         "preparation": dict(study.preparation) if step.logs else {},
-        "inputs": {
-            log.name: {"part": list(log.part), "mapping": dict(log.mapping)}
-            | {"files": {file.name: hash_of(file) for file in log.files}}
-            for log in step.logs
-        },
+        "inputs": {log.name: _input(study, log) for log in step.logs},
         "after": {name: keys[name] for name in step.after},
     }
+
+
+def _input(study: Study, log: Log) -> dict[str, Any]:
+    """Return what a log is: its files, by name and content, and how they are read."""
+    folder = study.path.parent
+    files = [{"file": Path(os.path.relpath(file, folder)).as_posix(), "sha256": hash_of(file)} for file in log.files]
+    return {"files": files, "mapping": dict(log.mapping), "part": list(log.part)}
 
 
 def _run(context: Context, step: Step, folder: Path, key: str, facts: Mapping[str, Any]) -> dict[str, Any]:

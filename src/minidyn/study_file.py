@@ -221,4 +221,4 @@ def _log(table: Table, entry: str, folder: Path, logs: Mapping[str, Log], mappin
         near = near_names(entry, logs) if logs else ""
         raise table.error("logs", f"{entry!r} is neither a file beside the study file nor the name of a log{near}")
     _check_mapping(mapping, table.where)
-    return Log(Path(entry).name, (file,), dict(mapping))
+    return Log(entry, (file,), dict(mapping))

@@ -103,7 +103,7 @@ def test_results_are_where_they_belong(finished: Path) -> None:
 
 def test_the_record_tells_where_a_result_came_from(finished: Path) -> None:
     record = json.loads((finished / "study" / "validate" / "provenance.json").read_text())
-    assert record["inputs"]["test"]["files"] == {"test.csv": hash_of(finished / "test.csv")}
+    assert record["inputs"]["test"]["files"] == [{"file": "test.csv", "sha256": hash_of(finished / "test.csv")}]
     assert record["inputs"]["test"]["part"] == [0.25, 1.0]
     assert record["results"] == {"validation.json": hash_of(finished / "study" / "validate" / "validation.json")}
     assert record["versions"]["minidyn"] == md.__version__
@@ -138,6 +138,18 @@ def test_what_changed_runs_again_with_what_follows(folder: Path) -> None:
         stream.write((folder / "test.csv").read_text().splitlines()[-1].replace("10.0", "10.001", 1) + "\n")
     assert states(md.run_study(folder / "study.toml"))["validate"] == "done"
     assert states(md.run_study(folder / "study.toml"))["identify"] == "unchanged"
+
+
+def test_files_of_one_name_are_told_apart(folder: Path) -> None:
+    for name, rows in (("a", slice(None)), ("b", slice(0, 4000))):
+        (folder / name).mkdir()
+        lines = (folder / "test.csv").read_text().splitlines(keepends=True)
+        (folder / name / "log.csv").write_text("".join(lines[rows]))
+    edit(folder, 'logs = ["test", "fit"]', 'logs = ["a/log.csv", "b/log.csv"]')
+    result = md.run_study(folder / "study.toml", only=["validate"])
+    assert set(result["validate"].summary["relative_error"]) == {"a/log.csv", "b/log.csv"}
+    shutil.copy(folder / "a" / "log.csv", folder / "b" / "log.csv")
+    assert md.run_study(folder / "study.toml", only=["validate"])["validate"].state == "done"
 
 
 def test_a_dry_run_tells_and_does_nothing(folder: Path) -> None:
