@@ -111,7 +111,9 @@ def base_section(facts: Facts) -> Section:
     for relation, kept in zip(base.relations(), base.kept):
         column = layout.columns[layout.index(kept)]
         unit = unit_of(column.symbol, base.robot.joints[column.joint]) if base.rows is None else ""
-        rows.append((relation.name, relation.formula(), unit))
+        alone = len(relation.terms) == 1 and relation.name == kept
+        formula = tag("span", "itself", class_="quiet") if alone else relation.formula().replace(" - ", " − ")
+        rows.append((relation.name, formula, unit))
     reasons: dict[str, list[str]] = {}
     for name in base.eliminated:
         reasons.setdefault(base.statuses[name].partition(": ")[2], []).append(name)

@@ -125,7 +125,7 @@ def record_section(facts: Facts) -> Section:
     robot = estimate.robot
     rows: list[tuple[object, object]] = [
         ("robot", f"{robot.name}, {robot.n} joints"),
-        ("robot file", robot.source or "–"),
+        ("source of the robot", robot.source or "–"),
         ("fingerprint of the model", robot.fingerprint),
         ("gravity, m/s²", ", ".join(f"{value:g}" for value in robot.gravity)),
         ("method", estimate.method),
@@ -135,10 +135,11 @@ def record_section(facts: Facts) -> Section:
     rows += [
         (f"setting {name}", _shown(value))
         for name, value in estimate.settings.items()
-        if name not in ("method", "samples")
+        if name not in ("method", "samples", "preparation")
     ]
-    if facts.motion is not None:
-        rows += [(f"preparation {name}", _shown(value)) for name, value in facts.motion.info.items()]
+    prepared = estimate.settings.get("preparation") or ({} if facts.motion is None else facts.motion.info)
+    if isinstance(prepared, Mapping):
+        rows += [(f"preparation {name}", _shown(value)) for name, value in prepared.items()]
     rows += [(str(name), _shown(value)) for name, value in facts.details.items()]
     rows += [(f"version of {name}" if name != "system" else name, value) for name, value in facts.versions.items()]
     rows.append(("report made", facts.made))
