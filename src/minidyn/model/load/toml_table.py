@@ -36,13 +36,13 @@ def read_tables(path: Path) -> Table:
     except OSError as error:
         raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
     except UnicodeDecodeError as error:
-        raise DescriptionError(f"{path}: not UTF-8 text (byte {error.start}); a robot file is TOML text") from None
+        raise DescriptionError(f"{path}: not UTF-8 text (byte {error.start}); expected TOML text") from None
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DescriptionError(f"{path}{_place(str(error), text)}") from None
     except RecursionError:
-        raise DescriptionError(f"{path}: nested too deeply to be a robot file") from None
+        raise DescriptionError(f"{path}: nested too deeply") from None
     return Table(data, str(path), 1, "the file", _Lines(text))
 
 
