@@ -55,7 +55,10 @@ def identify(
     Args:
         robot: The robot; its own values, where known, are the prior.
         recording: Raw (q and tau; it is prepared) or prepared (with dq and ddq); a lazy one is read piece by piece.
-        method: "ols", "wls" (each joint weighted by its own noise) or "irls" (outliers count less).
+        method: "wls" (least squares, each joint weighted by its own noise), "ols", "irls" (outliers count less), "tls"
+            (noise in the regressor, too), "iv" (instruments from simulated states, and a test whether least squares is
+            biased), "didim" (torque of a simulation in closed loop), or without accelerations "filtered", "momentum",
+            "energy"; see docs/estimators.md.
         base: Base parameters to estimate; None: found exactly.
         friction: Drive terms to identify, names of minidyn.model.drives.TERMS; "auto": viscous, Coulomb, offset, and
             those that predict better what was held out (docs/friction.md); None: the robot's own.
