@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -150,6 +151,17 @@ def test_files_of_one_name_are_told_apart(folder: Path) -> None:
     assert set(result["validate"].summary["relative_error"]) == {"a/log.csv", "b/log.csv"}
     shutil.copy(folder / "a" / "log.csv", folder / "b" / "log.csv")
     assert md.run_study(folder / "study.toml", only=["validate"])["validate"].state == "done"
+
+
+def test_logs_that_stay_on_disk_give_the_same_model(folder: Path) -> None:
+    whole = md.load_estimate(folder / "study" / "identify" / "estimate.json")
+    edit(folder, "[identify]", "[identify]\nlazy = true")
+    assert md.run_study(folder / "study.toml", only=["identify"])["identify"].state == "done"
+    lazy = md.load_estimate(folder / "study" / "identify" / "estimate.json")
+    assert np.linalg.norm(lazy.beta - whole.beta) < 0.02 * np.linalg.norm(whole.beta)
+    edit(folder, 'logs = ["fit"]', 'logs = ["fit", "test"]')
+    with pytest.raises(MinidynError, match="expected one log"):
+        md.run_study(folder / "study.toml")
 
 
 def test_a_dry_run_tells_and_does_nothing(folder: Path) -> None:
