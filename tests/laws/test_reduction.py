@@ -138,13 +138,13 @@ def test_reduction_of_a_log_is_the_whole_matrix(case) -> None:
 
     The Panda's first joint has columns that depend on each other, so its rows have no full rank.
     """
-    robot, log = panda_like_log(24_000, still=9000 if case == "still at first" else 0)
+    robot, log = panda_like_log(12_000, still=5000 if case == "still at first" else 0)
     tau = log.tau
     if case == "no noise":
         tau = md.inverse_dynamics(robot, log.q, log.dq, log.ddq)
     elif case == "a silent torque":
         tau = tau * [1, 1, 1, 0, 1, 1, 1]
-    log = md.Recording(log.t, log.q, tau, log.dq, log.ddq, log.joint_names, starts=(0, 5000, 5010, 17_000))
+    log = md.Recording(log.t, log.q, tau, log.dq, log.ddq, log.joint_names, starts=(0, 3000, 3010, 9000))
     base = md.base_parameters(robot)
     found = assemble(robot, base, log)
     assert found.samples == len(log)
@@ -186,7 +186,7 @@ def test_any_robot(case, monkeypatch) -> None:
 
 def test_threads_change_nothing(monkeypatch) -> None:
     monkeypatch.setattr(problem_module, "PIECE", 4096)
-    robot, log = panda_like_log(24_000)
+    robot, log = panda_like_log(22_000)
     base = md.base_parameters(robot)
     one, two = (assemble(robot, base, log, threads=threads) for threads in (1, 2))
     for a, b in zip(one.factors, two.factors):

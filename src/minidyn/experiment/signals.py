@@ -59,7 +59,7 @@ def lowpass(values: Array, rate: float, cutoff: float, order: int = 4, periodic:
         periodic: The samples are one period: the ends meet.
     """
     sections, states = butterworth(order, float(cutoff), float(rate))
-    pad = math.ceil(3 * rate / cutoff)
+    pad = math.ceil(3 * rate / cutoff - 1e-6)  # a rate computed from times is a whole number but for rounding
     if periodic:
         copies = math.ceil(pad / len(values))
         long = np.concatenate([values] * (2 * copies + 1))
