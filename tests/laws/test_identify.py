@@ -1,13 +1,11 @@
-"""One contract for every estimator: exact without noise, indifferent to order, calibrated, repeatable, clear."""
+"""md.identify: weights, robustness, weak recordings, refusals. test_identification_contract.py holds all methods."""
 
 import numpy as np
 import pytest
-from scipy.signal import lfilter
 
 import minidyn as md
 from minidyn.identification.estimate import load_estimate
 from minidyn.identification.identify import identify
-from minidyn.identification.least_squares import METHODS
 from minidyn.identification.problem import assemble
 from minidyn.identification.validate import validate
 
@@ -32,62 +30,13 @@ def with_noise(recording: md.Recording, noise: np.ndarray) -> md.Recording:
     )
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", ["puma4", "scara", "ur10e"])
-def test_exact_without_noise(method, name) -> None:
+@pytest.mark.parametrize("name", ["scara", "ur10e"])
+def test_exact_without_noise(name) -> None:
     robot = truth(name)
-    estimate = identify(robot.with_parameters(None), motion(robot), method, consistent=False)
+    estimate = identify(robot.with_parameters(None), motion(robot), consistent=False)
     np.testing.assert_allclose(estimate.beta, estimate.base.values(robot.values), rtol=1e-6, atol=1e-7)
     other = motion(robot, seed=9)
     np.testing.assert_allclose(estimate.predict(other), other.tau, atol=1e-5 * np.abs(other.tau).max())
-    assert validate(estimate, other).relative_error < 1e-5
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_order_of_runs_and_joints_does_not_matter(method) -> None:
-    robot = truth("puma4")
-    one, two = motion(robot, 1500), motion(robot, 1400, seed=1)
-    rng = np.random.default_rng(3)
-    one, two = (with_noise(part, 0.1 * rng.normal(size=part.q.shape)) for part in (one, two))
-    first = identify(robot, md.concatenate([one, two]), method, consistent=False)
-    second = identify(robot, md.concatenate([two, one]), method, consistent=False)
-    np.testing.assert_allclose(first.beta, second.beta, rtol=1e-6, atol=1e-8)
-    turned = [2, 0, 3, 1]
-    shuffled = md.Recording(
-        one.t, one.q[:, turned], one.tau[:, turned], one.dq[:, turned], one.ddq[:, turned],
-        [one.joint_names[k] for k in turned],
-    )  # fmt: skip
-    np.testing.assert_allclose(
-        identify(robot, shuffled, method, consistent=False).beta,
-        identify(robot, one, method, consistent=False).beta,
-        rtol=1e-9,
-    )
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_deterministic(method) -> None:
-    robot = truth("two_link")
-    recording = with_noise(motion(robot), np.random.default_rng(0).normal(size=(3000, 2)))
-    first, second = (identify(robot, recording, method, consistent=False) for _ in range(2))
-    np.testing.assert_array_equal(first.beta, second.beta)
-    np.testing.assert_array_equal(first.covariance, second.covariance)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("memory", [0.0, 0.9])
-def test_covariance_is_calibrated(method, memory) -> None:
-    """Errors over standard deviations have unit size, for white residuals and for ones with a memory of 20 samples."""
-    robot = truth("puma4")
-    clean = motion(robot, 4000)
-    scores = []
-    for seed in range(12):
-        rng = np.random.default_rng(seed)
-        noise = lfilter([1.0], [1.0, -memory], rng.normal(size=clean.q.shape), axis=0) * [0.3, 1.0, 0.5, 0.1]
-        estimate = identify(robot, with_noise(clean, noise), method, consistent=False)
-        scores.append((estimate.beta - estimate.base.values(robot.values)) / estimate.std)
-    size = np.sqrt(np.mean(np.square(scores)))
-    assert 0.8 < size < 1.25
-    assert 0.88 < np.mean(np.abs(scores) < 1.96) < 0.99
 
 
 def test_weights_help_and_outliers_are_resisted() -> None:

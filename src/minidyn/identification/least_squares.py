@@ -19,6 +19,7 @@ from scipy.linalg import solve_triangular
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
 from minidyn.identification.base_functions import base_functions
+from minidyn.identification.blocks import few_blocks
 from minidyn.identification.open_directions import pseudo_inverse
 from minidyn.identification.problem import Problem, assemble
 from minidyn.identification.samples import Progress, Samples, samples_of
@@ -182,7 +183,8 @@ def block_covariance(found: Fit, recording: Any, progress: Progress | None = Non
     if found.weight is not None:
         # a residual beyond the bend keeps its weight but adds nothing to the slope of the scores
         correction *= (pull / max(slope, 1.0)) ** 2
-    clustered = correction * spread @ spread.T
+    lost = few_blocks(spread)
+    clustered = correction * np.outer(lost, lost) * (spread @ spread.T)
     white = inverse @ inverse.T * _white_variance(found)
     # never less than the textbook value: blocks cannot show more information than there are samples
     excess = np.maximum(np.diag(white) / np.maximum(np.diag(clustered), 1e-300), 1.0)
