@@ -31,6 +31,9 @@ def run_file(path: str, only: tuple[str, ...], force: bool, dry: bool, as_json: 
     if dry:
         return
     click.echo(f"results, each with a record of where it came from: {plain(str(result.study.output))}")
+    for step in result.steps:
+        if step.name == "report":
+            click.echo(f"to read: {plain(str(step.folder / 'report.html'))}")
 
 
 def init_study(path: str, robot: str, logs: tuple[str, ...], as_json: bool) -> None:
