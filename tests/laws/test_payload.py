@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.signal import lfilter
@@ -11,6 +13,7 @@ from conftest import count
 from minidyn.identification.payload_body import nearest_body
 from minidyn.model.inertia import from_body, realizability
 
+UR10 = Path(__file__).parents[3] / "shared" / "data" / "ur10_exciting" / "ur10_exciting_trajectory.db3"
 BODY = from_body(2.0, [0.03, -0.02, 0.1], np.diag([0.010, 0.012, 0.006]))
 _FRICTION = {"Fv": 2.0, "Fc": 3.0, "Fo": 0.4}
 
@@ -207,3 +210,22 @@ def test_what_the_baseline_left_open_does_not_become_a_load() -> None:
     payload = md.identify_payload(estimate, motion(md.Payload(0.0, BODY).on(robot), 801))
     assert payload.mass == pytest.approx(2.0, abs=max(0.04, 4 * payload.std["mass"]))
     assert np.isfinite(payload.covariance).all()
+
+
+@pytest.mark.skipif(not UR10.exists(), reason="no real logs beside the project")
+def test_real_friction_looks_like_a_small_load_and_a_notice_says_so() -> None:
+    """A real log without a load: what is found is small; a load added to its torques is found on top of it."""
+    robot = md.load(UR10.parent / "ur10.urdf")
+    log = md.read_recording(UR10, robot=robot)
+    half = len(log) // 2
+    estimate = md.identify(robot, log[:half], friction=("viscous", "coulomb", "offset"), rotor_inertia=True)
+    run = md.prepare(robot, log[half:])
+    nothing = md.identify_payload(estimate, run)
+    assert 0.1 < nothing.mass < 0.25
+    assert any("reach the residual's" in notice for notice in nothing.notices)
+    alone = np.zeros(len(robot.values))
+    alone[robot.layout.links[-1]] = BODY
+    more = md.inverse_dynamics(robot.with_parameters(alone), run.q, run.dq, run.ddq)
+    held = md.identify_payload(estimate, md.Recording(run.t, run.q, run.tau + more, run.dq, run.ddq, run.joint_names))
+    assert held.mass - nothing.mass == pytest.approx(2.0, abs=0.06)
+    assert not any("reach the residual's" in notice for notice in held.notices)

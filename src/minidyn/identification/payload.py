@@ -24,6 +24,7 @@ __all__ = ["identify_payload"]
 Array = NDArray[np.float64]
 _RELEVANT = 0.3  # torque that only a change explains, over the noise of its joint, from which it is taken for one
 _NOTABLE = 0.2  # torque of changed friction, which is always estimated, over the noise, from which it is worth a word
+_WIDENINGS = 8
 _FIRM = -3.0  # standard deviations below which a negative mass is no accident
 
 
@@ -83,6 +84,7 @@ def identify_payload(
     first = _fitted(raw, unknowns, rows, run, unknowns.always)
     unknowns = unknowns_of(raw, rows, (unknowns.units * first.x)[list(unknowns.always[-10:])])
     found, changes = _selected(raw, unknowns, rows, run, level)
+    unknowns, found, trust = _trusted(raw, unknowns, rows, run, found)
     covariance, blocks = _covariance(raw, unknowns, found, run)
     ten = unknowns.units[list(found.active[-10:])] * found.x[list(found.active[-10:])]
     unit = unknowns.units[list(found.active[-10:])]
@@ -98,6 +100,8 @@ def identify_payload(
         "joints": list(estimate.robot.joint_names),
         "memory": found.memory.tolist(),
         "unconstrained": ten.tolist(),
+        "baseline_errors": trust,
+        "torque_over_residual": _largest_share(raw, rows, body, left),
         "changes": [],
     }
     changed = [*_friction_changes(unknowns, found, covariance, blocks, rows, level), *changes]
@@ -186,6 +190,36 @@ def _selected(
         chosen.append(best[1])
         active, rest, x = (*active[:-10], *best[1].columns, *load), best[2], best[3]
     return _fitted(raw, unknowns, rows, run, active), chosen
+
+
+def _largest_share(raw: RawColumns, rows: Reduced, body: Array, left: Array) -> float:
+    """Return the load's root mean square torque over the residual's, at the joint where it is largest."""
+    load = raw.places[0]
+    felt = np.array([np.linalg.norm(factor[:, load] @ body) for factor in rows.factors]) / np.sqrt(rows.samples)
+    return float(np.max(felt / np.maximum(left, 1e-300)))
+
+
+def _trusted(
+    raw: RawColumns, unknowns: Unknowns, rows: Reduced, run: Recording, found: Solution
+) -> tuple[Unknowns, Solution, float]:
+    """Return unknowns, solution and factor (1 or more) by which the baseline's errors exceed its covariance.
+
+    A covariance knows noise. A model that is wrong in its structure is off by more on another motion: its corrections
+    are then larger than their believed unit size, and the belief is widened until they agree (MacKay's iteration).
+    """
+    places = [found.active.index(k) for k in unknowns.baseline]
+    factor = 1.0
+    for _ in range(_WIDENINGS):
+        inverse = solve_triangular(found.R, np.eye(len(found.active)))
+        spread = float(np.sum(np.square(inverse[places])))  # of the corrections, after the run
+        learned = max(len(places) - spread, 1.0)
+        ratio = np.sqrt(float(np.sum(np.square(found.x[list(unknowns.baseline)]))) / learned)
+        if max(factor * ratio, 1.0) < 1.05 * factor:
+            break
+        factor *= ratio
+        unknowns = unknowns.with_wider_baseline(ratio)
+        found = _fitted(raw, unknowns, rows, run, found.active)
+    return unknowns, found, factor
 
 
 def _squares(unknowns: Unknowns, rows: Reduced, x: Array) -> Array:

@@ -5,7 +5,7 @@ All unknowns are in units of what is believed of their size, so that a belief is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +118,7 @@ class Unknowns:
         maps: For each joint, raw columns to unknowns (n, k, u).
         units: Size of one unit of each unknown (u,), of use for load, friction, scale and tilt.
         always: Places of the unknowns that are always estimated: friction, the baseline's errors, and last the load.
+        baseline: Places of the baseline's errors.
         friction: Groups of friction columns, by joint.
         candidates: Groups that are only estimated where the data ask for them.
     """
@@ -125,8 +126,15 @@ class Unknowns:
     maps: Array
     units: Array
     always: tuple[int, ...]
+    baseline: tuple[int, ...]
     friction: tuple[Group, ...]
     candidates: tuple[Group, ...]
+
+    def with_wider_baseline(self, factor: float) -> Unknowns:
+        """Return the unknowns with errors of the baseline that are believed to be so many times larger."""
+        maps = self.maps.copy()
+        maps[:, :, list(self.baseline)] *= factor
+        return replace(self, maps=maps)
 
     def of(self, X: Array) -> Array:
         """Return the columns (N, n, u) of unknowns from raw ones (N, n, k)."""
@@ -205,6 +213,7 @@ def unknowns_of(raw: RawColumns, rows: Reduced, ten: Array) -> Unknowns:
         np.concatenate(parts, axis=2),
         np.array(units),
         (*of_friction, *of_base, *of_load),
+        of_base,
         tuple(groups),
         tuple(candidates),
     )

@@ -55,6 +55,12 @@ def notices_of(payload: Payload, ten: Array, settings: Mapping[str, Any]) -> lis
             0, f"the mass is compatible with zero: {mass:.3g} ± {deviation:.2g} kg; no load is seen in this run"
         )
         return notices
+    if settings["torque_over_residual"] < 1.0:
+        share = settings["torque_over_residual"]
+        notices.append(
+            f"at no joint does the load's torque reach the residual's ({share:.2g} times at the most): errors of the "
+            "model, which no standard deviation knows, may look like this load"
+        )
     if deviation > _SHARP * mass:
         notices.append(f"the mass is known to {100 * deviation / mass:.2g} % only: record a longer or wider motion")
     loose = [axis for axis, value in zip("xyz", std["com"]) if value > _CENTRE]
