@@ -311,6 +311,44 @@ def test_an_existing_urdf_keeps_everything_else(consistent, tmp_path) -> None:
         assert md.load(target).fingerprint == estimate.robot.fingerprint
 
 
+def test_the_looks_of_a_urdf_reach_the_mjcf(tmp_path) -> None:
+    """Shapes and meshes are carried over, weigh and touch nothing; a mesh that MuJoCo refuses costs no export."""
+    (tmp_path / "meshes").mkdir()
+    (tmp_path / "meshes" / "b.obj").write_text(TETRAHEDRON)
+    box = '<visual><origin xyz="0 0 1" rpy="0 0 0.5"/><geometry><box size="2 4 6"/></geometry></visual>'
+    text = URDF.replace('<link name="one">', f'<link name="one">{box}')
+    text = text.replace("meshes/a.stl", "meshes/lost.stl").replace("package://arm/b.dae", "meshes/b.obj")
+    source = tmp_path / "arm.urdf"
+    source.write_text(text)
+    rng = np.random.default_rng(0)
+    estimate = estimate_of(filled(md.load(source), rng), rng)
+    exported = estimate.export(tmp_path / "deep" / "out", "mjcf")
+    assert "1 meshes are left out of the MJCF" in exported.notices[0]
+    target = tmp_path / "deep" / "out" / "robot.xml"
+    model = mujoco.MjModel.from_xml_path(str(target))
+    assert model.ngeom == 2
+    assert model.nmesh == 1
+    np.testing.assert_allclose(model.geom_size[model.geom_type == mujoco.mjtGeom.mjGEOM_BOX], [[1, 2, 3]])
+    assert not model.geom_contype.any()
+    motion = states(estimate.robot, rng)
+    close(mujoco_torque(target, estimate.robot, motion), inverse_dynamics(without_drives(estimate.robot), *motion))
+    (tmp_path / "meshes" / "c.stl").write_text("no mesh at all")
+    source.write_text(text.replace("b.obj", "c.stl"))
+    exported = estimate.export(tmp_path / "again", "mjcf")
+    assert any("pictures are left out" in notice for notice in exported.notices)
+    assert mujoco.MjModel.from_xml_path(str(tmp_path / "again" / "robot.xml")).ngeom == 0
+
+
+def without_drives(robot: md.Robot) -> md.Robot:
+    """Return the robot without the terms that MuJoCo's inverse dynamics leaves out here: dry friction and offsets."""
+    values = robot.values.copy()
+    for columns in robot.layout.drives:
+        for column in columns:
+            if column.symbol in ("Fc", "Fo"):
+                values[column.index] = 0.0
+    return robot.with_parameters(values)
+
+
 @pytest.mark.parametrize("ending", ["urdf", "xml"])
 def test_a_robot_that_left_its_file_behind_is_written_anew(ending, tmp_path) -> None:
     """A load that was added, another gravity: the file it came from cannot say it, the export still predicts."""

@@ -180,7 +180,8 @@ def _mjcf(estimate: Estimate, path: Path, origin: Path | None, notices: list[str
             return
         except DescriptionError as error:
             notices.append(f"MJCF written anew, without meshes: {error}")
-    write_mjcf(robot, path, exact=exact)
+    seen = origin if origin is not None and root_element(origin) == "robot" else None
+    notices += write_mjcf(robot, path, exact=exact, seen=seen)
     _require_same_torque(exact, path)
 
 

@@ -11,6 +11,7 @@ import contextlib
 import math
 import os
 import re
+import secrets
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from minidyn.model.inertia import from_body, from_mujoco
 from minidyn.model.load.mjcf_tolerant import read_tolerantly
 from minidyn.model.load.xml_file import read_bytes, refuse_doctype
 
-__all__ = ["Compiled", "compile_mjcf", "rotation"]
+__all__ = ["Compiled", "compile_mjcf", "refused_by_mujoco", "rotation"]
 
 Array = NDArray[np.float64]
 
@@ -98,6 +99,25 @@ def compile_mjcf(path: Path) -> Compiled:
         bodies[body.id] = plan.parameters(model, body.id)
         places[body.id] = place
     return Compiled(path, model, str(spec.modelname), places, bodies, notices)
+
+
+def refused_by_mujoco(data: bytes, path: Path) -> str:
+    """Return why MuJoCo cannot read an MJCF text that is to stand at `path`; "" where it can."""
+    import mujoco
+
+    trial = path.with_name(f".{os.getpid()}.{secrets.token_hex(4)}{path.suffix}")
+    with _warnings_as_notices([], mujoco):
+        try:
+            trial.write_bytes(data)
+            mujoco.MjModel.from_xml_path(str(trial))
+        except ValueError as error:
+            return " ".join(str(error).split())[:200]
+        except OSError as error:
+            raise DescriptionError(f"{path}: cannot be written ({error.strerror or error})") from None
+        finally:
+            with contextlib.suppress(OSError):
+                trial.unlink(missing_ok=True)
+    return ""
 
 
 def rotation(quaternion: Array) -> Array:

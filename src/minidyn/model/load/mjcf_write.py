@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from lxml import etree
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from minidyn.errors import DescriptionError, UnknownParameters, Unsupported
 from minidyn.model.drives import ROTOR
@@ -21,6 +21,9 @@ from minidyn.model.geometry import Steps, inverse_steps, matrix_of
 from minidyn.model.inertia import from_body, to_body, to_mujoco
 from minidyn.model.joint import Joint
 from minidyn.model.load.mjcf import read_mjcf
+from minidyn.model.load.mjcf_compile import refused_by_mujoco
+from minidyn.model.load.mjcf_numbers import numbers_text, quaternion_of
+from minidyn.model.load.mjcf_visuals import Looks, looks_of
 from minidyn.model.load.side_file import write_with_side_file
 from minidyn.model.robot import Robot
 
@@ -37,32 +40,63 @@ _LEAST = 1e-14  # kg, kg m²: MuJoCo refuses moving bodies below 1e-15
 _ROUNDING = 1e-10  # of the trace: MuJoCo's own eigenvalues are only so exact
 
 
-def write_mjcf(robot: Robot, path: Path, *, exact: Robot | None = None) -> None:
+def write_mjcf(robot: Robot, path: Path, *, exact: Robot | None = None, seen: Path | None = None) -> tuple[str, ...]:
     """Write the robot to a new MJCF file, with a side file where MJCF cannot say everything.
 
     Args:
         robot: What MuJoCo is to simulate: every body possible.
         path: Where to.
         exact: What `md.load` is to give back, where that is not `robot` itself.
+        seen: A URDF of the robot whose pictures are carried over.
+
+    Returns:
+        What a reader should know.
 
     Raises:
         Unsupported: Loops, and followers that MJCF cannot describe.
         UnknownParameters: A parameter is unknown.
         DescriptionError: A body that MuJoCo refuses, or a name that XML cannot hold.
     """
-    write_with_side_file(exact or robot, robot, path, mjcf_text(robot), read_mjcf)
+    looks, notices = (None, []) if seen is None else _looks(seen, path)
+    data = mjcf_text(robot, looks)
+    if looks is not None and looks.geoms:
+        problem = refused_by_mujoco(data, path)
+        if problem:
+            notices.append(f"pictures are left out: {problem}")
+            data = mjcf_text(robot)
+    write_with_side_file(exact or robot, robot, path, data, read_mjcf)
+    return tuple(notices)
 
 
-def mjcf_text(robot: Robot) -> bytes:
-    """Return the MJCF text of a robot."""
+def _looks(seen: Path, path: Path) -> tuple[Looks | None, list[str]]:
+    try:
+        looks = looks_of(seen, path.parent)
+    except DescriptionError as error:
+        return None, [f"pictures are left out: {error}"]
+    lost = list(dict.fromkeys(looks.lost))
+    if not lost:
+        return looks, []
+    return looks, [
+        f"{len(lost)} meshes are left out of the MJCF, not found or of a kind that MuJoCo does not read ({lost[0]!r})"
+    ]
+
+
+def mjcf_text(robot: Robot, looks: Looks | None = None) -> bytes:
+    """Return the MJCF text of a robot, with pictures where they are given."""
     refuse_in_mjcf(robot)
     names = _Names(robot)
     try:
         root = etree.Element("mujoco", model=robot.name or "robot")
         root.append(etree.Comment(" written by minidyn; what MJCF cannot say stands in the side file beside it "))
         etree.SubElement(root, "compiler", angle="radian", autolimits="true")
-        etree.SubElement(root, "option", gravity=_text(robot.gravity))
-        _bodies(robot, names, etree.SubElement(root, "worldbody"))
+        etree.SubElement(root, "option", gravity=numbers_text(robot.gravity))
+        assets = None if looks is None else looks.assets()
+        if assets is not None:
+            root.append(assets)
+        made = _bodies(robot, names, etree.SubElement(root, "worldbody"))
+        for link, geoms in ({} if looks is None else looks.geoms).items():
+            if link in made:
+                made[link].extend(geoms)
         _tendons(robot, root)
         _followers(robot, root)
         _actuators(robot, root)
@@ -111,7 +145,8 @@ def _new(wanted: str, taken: set[str]) -> str:
 # -------------------------------------------------------------------- bodies
 
 
-def _bodies(robot: Robot, names: _Names, world: etree._Element) -> None:
+def _bodies(robot: Robot, names: _Names, world: etree._Element) -> dict[str, etree._Element]:
+    """Make the bodies; return {link or frame: its body}."""
     base = world
     if names.base:
         base = etree.SubElement(world, "body", name=names.base)
@@ -125,15 +160,18 @@ def _bodies(robot: Robot, names: _Names, world: etree._Element) -> None:
         moving = joint.kind != "fixed"
         if moving or ten.any():
             mass, com, full = to_mujoco(possible_in_mujoco(ten, robot.link_names[index]) if moving else ten)
-            etree.SubElement(element, "inertial", pos=_text(com), mass=_text([mass]), fullinertia=_text(full))
+            etree.SubElement(
+                element, "inertial", pos=numbers_text(com), mass=numbers_text([mass]), fullinertia=numbers_text(full)
+            )
         if moving:
             _joint(element, robot, index)
         elements.append(element)
+    made = {robot.base_name: base} | dict(zip(robot.link_names, elements))
     for frame, name in zip(robot.frames, names.frames):
-        _place(
-            etree.SubElement(base if frame.link < 0 else elements[frame.link], "body", name=name),
-            frame.steps,
-        )
+        element = etree.SubElement(base if frame.link < 0 else elements[frame.link], "body", name=name)
+        _place(element, frame.steps)
+        made[frame.name] = element
+    return made
 
 
 def possible_in_mujoco(ten: Array, link: str) -> Array:
@@ -162,16 +200,16 @@ def possible_in_mujoco(ten: Array, link: str) -> Array:
 def _joint(element: etree._Element, robot: Robot, index: int) -> None:
     joint = robot.joints[index]
     made = etree.SubElement(element, "joint", name=joint.name, type="slide" if joint.slides else "hinge")
-    made.set("axis", _text(joint.axis))
+    made.set("axis", numbers_text(joint.axis))
     if joint.turns:
-        made.set("pos", _text(matrix_of(inverse_steps(joint.after))[:3, 3]))
+        made.set("pos", numbers_text(matrix_of(inverse_steps(joint.after))[:3, 3]))
     limits = joint.limits
     if math.isfinite(limits.lower) and math.isfinite(limits.upper) and joint.kind != "continuous":
-        made.set("range", _text([limits.lower, limits.upper]))
+        made.set("range", numbers_text([limits.lower, limits.upper]))
     if math.isfinite(limits.effort) and limits.effort > 0:
-        made.set("actuatorfrcrange", _text([-limits.effort, limits.effort]))
+        made.set("actuatorfrcrange", numbers_text([-limits.effort, limits.effort]))
     for attribute, value in _held(robot, index, _OWN if joint.drive.coupling else HELD | _OWN).items():
-        made.set(attribute, _text([value]))
+        made.set(attribute, numbers_text([value]))
 
 
 def _held(robot: Robot, index: int, words: Mapping[str, str]) -> dict[str, float]:
@@ -196,12 +234,12 @@ def _tendons(robot: Robot, root: etree._Element) -> None:
     for index, joint in coupled:
         tendon = etree.SubElement(section, "fixed", name=f"{joint.name}_drive")
         for attribute, value in _held(robot, index, HELD).items():
-            tendon.set(attribute, _text([value]))
+            tendon.set(attribute, numbers_text([value]))
         ratios = {joint.name: 1.0}
         for name, ratio in joint.drive.coupling:
             ratios[name] = ratios.get(name, 0.0) + ratio
         for name, ratio in ratios.items():
-            etree.SubElement(tendon, "joint", joint=name, coef=_text([ratio]))
+            etree.SubElement(tendon, "joint", joint=name, coef=numbers_text([ratio]))
 
 
 def _followers(robot: Robot, root: etree._Element) -> None:
@@ -218,7 +256,7 @@ def _followers(robot: Robot, root: etree._Element) -> None:
         if follows.terms:
             leader, ratio = follows.terms[0]
             tie.set("joint2", leader)
-        tie.set("polycoef", _text([follows.offset, ratio, 0, 0, 0]))
+        tie.set("polycoef", numbers_text([follows.offset, ratio, 0, 0, 0]))
 
 
 def _actuators(robot: Robot, root: etree._Element) -> None:
@@ -226,10 +264,10 @@ def _actuators(robot: Robot, root: etree._Element) -> None:
     for index in robot.independent:
         joint = robot.joints[index]
         motor = etree.SubElement(section, "motor", name=joint.name, joint=joint.name)
-        motor.set("gear", _text([joint.drive.gear_ratio]))
+        motor.set("gear", numbers_text([joint.drive.gear_ratio]))
         effort = _motor_effort(joint)
         if effort:
-            motor.set("forcerange", _text([-effort, effort]))
+            motor.set("forcerange", numbers_text([-effort, effort]))
 
 
 def _motor_effort(joint: Joint) -> float:
@@ -244,26 +282,6 @@ def _motor_effort(joint: Joint) -> float:
 def _place(element: etree._Element, steps: Steps) -> None:
     T = matrix_of(steps)
     if T[:3, 3].any():
-        element.set("pos", _text(T[:3, 3]))
+        element.set("pos", numbers_text(T[:3, 3]))
     if not np.array_equal(T[:3, :3], np.eye(3)):
-        element.set("quat", _text(_quaternion(T[:3, :3])))
-
-
-def _quaternion(R: Array) -> Array:
-    """Return the unit quaternion (w, x, y, z) of a rotation matrix: the best conditioned of four formulas."""
-    squares = np.array([1 + R[0, 0] + R[1, 1] + R[2, 2], *(1 + 2 * R[k, k] - np.trace(R) for k in range(3))])
-    first = int(np.argmax(squares))
-    x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
-    xy, xz, yz = R[0, 1] + R[1, 0], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1]
-    rows = ((squares[0], x, y, z), (x, squares[1], xy, xz), (y, xy, squares[2], yz), (z, xz, yz, squares[3]))
-    quaternion = np.array(rows[first])
-    return np.asarray(quaternion / np.linalg.norm(quaternion), dtype=float)
-
-
-def _text(values: ArrayLike) -> str:
-    """Return numbers so that reading them gives the same value."""
-    return " ".join(_number(float(value)) for value in np.asarray(values, dtype=float))
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+        element.set("quat", numbers_text(quaternion_of(T[:3, :3])))
