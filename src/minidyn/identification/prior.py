@@ -16,7 +16,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.samples import random_states, units_of
 from minidyn.dynamics.functions import gravity_torque, inertia_matrix
 from minidyn.errors import ShapeError
-from minidyn.model.drives import NON_NEGATIVE, ROTOR
+from minidyn.model.drives import INERTIAS, NON_NEGATIVE, ROTOR, TERMS
 from minidyn.model.inertia import from_pseudo_inertia, realizability, to_pseudo_inertia
 from minidyn.model.robot import Robot
 
@@ -46,6 +46,9 @@ _CRAWL = 0.05  # of L / T, about 0.25 rad/s for an arm: joints that move less cr
 _GUESSED = 0.03  # of the weight, for links that are unknown among known ones
 _SMALLEST_DRIVE = 0.2  # torque of the weakest drive against the strongest
 _SMALLEST = 1e-3  # eigenvalues of a prior body, in the metric of the default one, are raised to this
+
+
+_LOADED = frozenset(term.symbol for term in TERMS.values() if term.kind == "load")  # no unit: shares of a load
 
 
 @dataclass(frozen=True)
@@ -245,8 +248,9 @@ def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, A
     scales, faint = np.ones(len(robot.layout)), np.zeros(len(robot.layout))
     for column in (column for columns in robot.layout.drives for column in columns):
         inertia, load, pull = of_joints[:, column.joint]
-        friction = _FRICTION * load * units.parameters[column.index] / rows[column.joint]
-        size = inertia if column.symbol == ROTOR else friction
+        size = inertia if column.symbol in INERTIAS else _FRICTION
+        if column.symbol not in INERTIAS | _LOADED:
+            size *= load * units.parameters[column.index] / rows[column.joint]
         scales[column.index] = max(float(size), 1e-12 * float(np.max(of_joints[:2])))
         faint[column.index] = pull
     return scales, faint
