@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from minidyn.experiment.simulate import Payload as Payload
     from minidyn.experiment.simulate import simulate as simulate
     from minidyn.experiment.simulate import simulate_batch as simulate_batch
-    from minidyn.identification.cross_validate import CrossValidation as CrossValidation
-    from minidyn.identification.cross_validate import cross_validate as cross_validate
     from minidyn.identification.compare import Comparison as Comparison
     from minidyn.identification.compare import compare as compare
+    from minidyn.identification.cross_validate import CrossValidation as CrossValidation
+    from minidyn.identification.cross_validate import cross_validate as cross_validate
     from minidyn.identification.drive_gains import DriveGains as DriveGains
     from minidyn.identification.drive_gains import identify_drive_gains as identify_drive_gains
     from minidyn.identification.essential import Essential as Essential

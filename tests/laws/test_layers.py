@@ -5,7 +5,19 @@ from pathlib import Path
 
 import minidyn
 
-ORDER = ["errors", "graph", "model", "dynamics", "base", "control", "experiment", "identification", "reporting", "study", "cli"]
+ORDER = [
+    "errors",
+    "graph",
+    "model",
+    "dynamics",
+    "base",
+    "control",
+    "experiment",
+    "identification",
+    "reporting",
+    "study",
+    "cli",
+]
 
 
 def stage_of(module: str) -> str | None:
