@@ -19,21 +19,20 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.samples import units_of
-from minidyn.dynamics.functions import base_regressor, regressor
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.experiment.payload import Payload
 from minidyn.experiment.recording import Recording
+from minidyn.identification.drive_gain_problem import CurrentColumns, GainProblem, together
 from minidyn.identification.identify import in_joint_order
-from minidyn.identification.rows import Reduced, memory_of, ready_for, reduced, residuals
+from minidyn.identification.rows import memory_of, ready_for, reduced, residuals
 from minidyn.model.geometry import matrix_of
-from minidyn.model.inertia import from_body, transform
+from minidyn.model.inertia import from_body
 from minidyn.model.robot import Robot
 
 __all__ = ["DriveGains", "identify_drive_gains"]
 
 Array = NDArray[np.float64]
 _LOOSE = 0.1  # relative standard deviation beyond which a gain is called open
-_BELIEF = 10.0  # how far, times its first guess, a gain may be: a belief that any data overrule
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +122,8 @@ def identify_drive_gains(
     Raises:
         MinidynError: The mass is not positive, or a recording has no currents.
 
-    Gautier and Briot (2014) scale the solution of one total least squares problem, which takes the noise of all currents
-    to be equal; here each joint has its own.
+    Gautier and Briot (2014) scale the solution of one total least squares problem, which takes all currents to have the
+    same noise; here each joint has its own.
     """
     if not (np.isfinite(mass) and mass > 0):
         raise MinidynError(f"mass: expected a positive number of kilograms, got {mass!r}")
@@ -135,9 +134,9 @@ def identify_drive_gains(
     notices: list[str] = []
     chosen = base_parameters(robot) if base is None else base
     runs = [ready_for(robot, run, "identifying drive gains", notices) for run in (recording, loaded_recording)]
-    columns = [_Columns(robot, chosen, carrier, matrix_of(steps), loaded) for loaded in (False, True)]
+    columns = [CurrentColumns(robot, chosen, carrier, matrix_of(steps), loaded) for loaded in (False, True)]
     parts = [reduced(run, own) for run, own in zip(runs, columns)]
-    problem = _Problem(_together(parts), chosen.rank, known, open_directions)
+    problem = GainProblem(together(parts), chosen.rank, known, open_directions)
     x = problem.first_guess()
     floor = 1e-9 * np.sqrt(np.mean(np.square(np.concatenate([np.asarray(run.tau) for run in runs])), axis=0)) + 1e-300
     samples = problem.rows.samples
@@ -174,144 +173,6 @@ def _known_load(robot: Robot, mass: float, com: ArrayLike | None, inertia: Array
             raise ShapeError(f"{name}: expected finite numbers of shape {shape}, got shape {value.shape}")
     until = 9 if com is None else 6 if inertia is None else 0
     return from_body(mass, centre, about), np.diag(sizes)[:, :until]
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """Columns of base parameters and of the load, against currents."""
-
-    robot: Robot
-    base: BaseMap
-    carrier: int
-    placement: Array
-    loaded: bool
-
-    def __call__(self, piece: Recording) -> tuple[Array, Array]:
-        dq, ddq, current = (np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau"))
-        B = base_regressor(self.robot, self.base, piece.q, dq, ddq)
-        layout = self.robot.layout
-        ten = [column.name for column in layout.columns[layout.links[self.carrier]]]
-        L = np.zeros((*current.shape, 10))
-        if self.loaded:
-            of_frame = transform(np.eye(10), self.placement).T
-            L = regressor(self.robot, piece.q, dq, ddq, columns=ten) @ of_frame
-        return np.concatenate([B, L], axis=-1), current
-
-
-def _together(parts: Sequence[Reduced]) -> Reduced:
-    each = zip(*(part.factors for part in parts))
-    factors = [np.asarray(np.linalg.qr(np.vstack(own), mode="r"), dtype=float) for own in each]
-    return Reduced(tuple(factors), sum(part.samples for part in parts))
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """Unknowns x: inverse gains (n,), base parameters (b,), and what is open of the load (u,).
-
-    Attributes:
-        rows: [Y | Y^L | current] of each joint, both runs.
-        rank: Number of base parameters.
-        known: Known parameters of the load (10,).
-        open_directions: (10, u).
-    """
-
-    rows: Reduced
-    rank: int
-    known: Array
-    open_directions: Array
-
-    def load(self, x: Array) -> Array:
-        return np.asarray(self.known + self.open_directions @ x[len(self.rows.factors) + self.rank :])
-
-    def torque_parameters(self, x: Array) -> Array:
-        n = len(self.rows.factors)
-        return np.concatenate([x[n : n + self.rank], self.load(x)])
-
-    def predicted(self, run: Recording, columns: _Columns, x: Array) -> Array:
-        """Return predicted currents (N, n)."""
-        none = residuals(run, columns, np.zeros(self.rank + 10))
-        torque = none - residuals(run, columns, self.torque_parameters(x))
-        return np.asarray(torque * x[: len(self.rows.factors)])
-
-    def rows_squares(self, x: Array) -> Array:
-        theta = self.torque_parameters(x)
-        return np.array(
-            [
-                float(np.sum((factor @ np.append(-x[joint] * theta, 1.0)) ** 2))
-                for joint, factor in enumerate(self.rows.factors)
-            ]
-        )
-
-    def first_guess(self) -> Array:
-        """Return x of k_j i_j = Y_j beta + Y_j^L phi by least squares: gains too small by the noise, but near."""
-        n, b, u = len(self.rows.factors), self.rank, self.open_directions.shape[1]
-        blocks, right = [], []
-        for joint, factor in enumerate(self.rows.factors):
-            size = max(float(np.linalg.norm(factor[:, -1])), 1e-300)
-            block = np.zeros((len(factor), n + b + u))
-            block[:, joint] = factor[:, -1] / size
-            block[:, n : n + b] = -factor[:, :b] / size
-            block[:, n + b :] = -factor[:, b:-1] @ self.open_directions / size
-            blocks.append(block)
-            right.append(factor[:, b:-1] @ self.known / size)
-        A = np.vstack(blocks)
-        norms = np.maximum(np.linalg.norm(A, axis=0), 1e-300)
-        y, *_ = np.linalg.lstsq(A / norms, np.concatenate(right), rcond=1e-9)
-        x = y / norms
-        gains = x[:n].copy()
-        positive = gains[gains > 0]
-        middle = float(np.median(positive)) if len(positive) else 1.0
-        x[:n] = 1.0 / np.where(gains > 1e-3 * middle, gains, middle)
-        return np.asarray(x)
-
-    def system(self, x: Array, scale: Array, belief: Array) -> tuple[Array, Array]:
-        """Return residuals and their Jacobian, in units of the noise, beliefs last."""
-        n, b = len(self.rows.factors), self.rank
-        theta = self.torque_parameters(x)
-        values, slopes = [], []
-        for joint, factor in enumerate(self.rows.factors):
-            block = np.zeros((len(factor), len(x)))
-            block[:, joint] = -factor[:, :-1] @ theta
-            block[:, n : n + b] = -x[joint] * factor[:, :b]
-            block[:, n + b :] = -x[joint] * factor[:, b:-1] @ self.open_directions
-            values.append((factor[:, -1] - x[joint] * factor[:, :-1] @ theta) / scale[joint])
-            slopes.append(block / scale[joint])
-        gain_rows = np.zeros((n, len(x)))
-        gain_rows[:, :n] = np.diag(1.0 / (_BELIEF * belief))
-        load_rows = np.zeros((len(x) - n - b, len(x)))
-        load_rows[:, n + b :] = np.eye(len(x) - n - b)
-        values += [(x[:n] - belief) / (_BELIEF * belief), x[n + b :]]
-        return np.concatenate(values), np.vstack([*slopes, gain_rows, load_rows])
-
-    def solve(self, x: Array, scale: Array) -> Array:
-        """Return the likeliest x by Levenberg-Marquardt steps."""
-        belief = np.abs(x[: len(self.rows.factors)])
-        value, J = self.system(x, scale, belief)
-        cost, damping = float(value @ value), 1e-6
-        for _ in range(100):
-            norms = np.maximum(np.linalg.norm(J, axis=0), 1e-300)
-            A = np.vstack([J / norms, np.sqrt(damping) * np.eye(len(x))])
-            step, *_ = np.linalg.lstsq(A, np.concatenate([-value, np.zeros(len(x))]), rcond=None)
-            trial = x + step / norms
-            if np.all(trial[: len(belief)] > 0):
-                new, slope = self.system(trial, scale, belief)
-                if float(new @ new) <= cost:
-                    fallen = cost - float(new @ new)
-                    x, value, J, cost = trial, new, slope, float(new @ new)
-                    damping = max(damping * 0.1, 1e-14)
-                    if fallen < 1e-8 * max(cost, 1.0):
-                        break
-                    continue
-            damping *= 10.0
-            if damping > 1e10:
-                break
-        return x
-
-    def covariance(self, x: Array, scale: Array) -> Array:
-        _, J = self.system(x, scale, np.abs(x[: len(self.rows.factors)]))
-        norms = np.maximum(np.linalg.norm(J, axis=0), 1e-300)
-        inverse = np.linalg.pinv(J / norms, rcond=1e-13)
-        return np.asarray(inverse @ inverse.T / np.outer(norms, norms))
 
 
 def _notices(names: Sequence[str], gains: Array, std: Array) -> list[str]:
