@@ -1,7 +1,6 @@
 """`minidyn identify` and `validate` as people use them, and as things go wrong: clear words, nothing half done."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -389,9 +388,9 @@ def test_an_interrupted_run_keeps_the_old_result(module, name, number, logs, tmp
 
 
 def test_progress_is_on_stderr_and_only_there(logs, tmp_path) -> None:
-    command = [sys.executable, "-m", "minidyn", "identify", "two_link", str(logs / "run.csv"), "--json"]
-    command += ["--output", str(tmp_path / "out"), "--friction", "viscous", "--no-consistent"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "NO_COLOR": "1"})
-    json.loads(done.stdout)
-    assert "identifying two_link from 2000 samples" in done.stderr
-    assert "\x1b" not in done.stderr
+    words = ["identify", "two_link", logs / "run.csv", "--json", "--output", tmp_path / "out", "--friction", "viscous"]
+    result = CliRunner().invoke(main, [str(word) for word in (*words, "--no-consistent")])
+    assert result.exit_code == 0, result.stderr
+    json.loads(result.stdout)
+    assert "identifying two_link from 2000 samples" in result.stderr
+    assert "\x1b" not in result.stderr  # a bar is for terminals
