@@ -56,7 +56,9 @@ def test_lazy_and_in_memory_agree(method, log) -> None:
     assert isinstance(lazy, LazyRecording)
     assert_same(*(md.identify(robot, log, method, consistent=False) for log in (eager, lazy)))
     if method == "wls":  # the rest of the way is the same for all
-        one, two = (md.identify(robot, log) for log in (eager, lazy))
+        values = robot.values.copy()
+        values[robot.layout.links[1]] = np.nan  # a body that the prior does not know
+        one, two = (md.identify(robot.with_parameters(values), log) for log in (eager, lazy))
         assert_same(one, two)
         assert one.settings.keys() == two.settings.keys()
         assert one.settings["preparation"]["cutoff"] == pytest.approx(two.settings["preparation"]["cutoff"], rel=1e-9)
@@ -208,10 +210,10 @@ print(int(line.split()[1]) / 1024)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is read from /proc")
 def test_memory_does_not_grow_with_the_log(tmp_path) -> None:
-    """Four times the samples, the same peak: in memory the longer log would take 20 MB more at every step."""
+    """Ten times the samples, the same peak but for what threads leave: each copy in memory would take 40 MB more."""
     robot = arm()
     peaks = []
-    for samples in (60_000, 240_000):
+    for samples in (60_000, 600_000):
         path = tmp_path / f"{samples}.parquet"
         raw_log(robot, samples, rate=1000.0).save(path)
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
@@ -219,4 +221,4 @@ def test_memory_does_not_grow_with_the_log(tmp_path) -> None:
             [sys.executable, "-c", PEAK, str(path)], env=environment, capture_output=True, text=True, check=True
         )
         peaks.append(float(done.stdout))
-    assert peaks[1] - peaks[0] < 8, peaks
+    assert peaks[1] - peaks[0] < 25, peaks

@@ -153,7 +153,7 @@ class LazyRecording:
         row = 0
         for run in self.runs:
             made.append([])
-            for tile in run.tiles():
+            for tile in run.tiles(1 << 13):
                 kept = tile[-row % step :: step]
                 if len(kept):
                     made[-1].append(kept)

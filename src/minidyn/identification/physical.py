@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.base.base_map import BaseMap
 from minidyn.base.samples import units_of
 from minidyn.errors import MinidynError
-from minidyn.experiment.recording import Recording
 from minidyn.identification.open_directions import describe_open
 from minidyn.identification.prior import Seen
+from minidyn.identification.samples import typical_sizes
 from minidyn.identification.solution import Solution
 from minidyn.model.robot import Robot
 
@@ -48,11 +48,9 @@ def knows_a_body(robot: Robot, known: Array | None) -> bool:
 
 
 def something_moves(robot: Robot, recording: Any) -> bool:
-    """Say whether any joint moves; recordings that stay on disk are taken to."""
-    if not isinstance(recording, Recording) or recording.dq is None or not len(recording):
-        return True
-    speeds = np.sqrt(np.mean(np.nan_to_num(recording.dq) ** 2, axis=0))
-    return bool(np.any(speeds > _STILL * units_of(robot).speeds))
+    """Say whether any joint moves; where speeds are not known it is taken to."""
+    sizes = typical_sizes(recording)
+    return sizes is None or bool(np.any(~(sizes[1] <= _STILL * units_of(robot).speeds)))
 
 
 def possible_model(
@@ -94,7 +92,6 @@ def possible_model(
 
 
 def _seen(recording: Any) -> Seen | None:
-    """Return how large torques and speeds were; None for recordings that stay on disk."""
-    if not isinstance(recording, Recording) or recording.tau is None or recording.dq is None:
-        return None
-    return Seen(*(np.sqrt(np.mean(values**2, axis=0)) for values in (recording.tau, recording.dq)))
+    """Return how large torques and speeds were; None where they are not known."""
+    sizes = typical_sizes(recording)
+    return None if sizes is None else Seen(*sizes)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.experiment.recording import Recording, concatenate
 
-__all__ = ["PIECE", "Progress", "Samples", "Tiled", "counted", "samples_of", "time_step"]
+__all__ = ["PIECE", "Progress", "Samples", "Tiled", "counted", "samples_of", "time_step", "typical_sizes"]
 
 Array = NDArray[np.float64]
 Progress = Callable[[int], None]
@@ -101,6 +102,36 @@ def time_step(recording: Recording | Tiled) -> float:
     """Return the seconds between two samples, the median over the first PIECE of them; 0: unknown."""
     first = next(_raw(recording), None)
     return float(np.median(np.diff(first[0]))) if first is not None and len(first[0]) > 1 else 0.0
+
+
+def typical_sizes(recording: Recording | Tiled) -> tuple[Array, Array] | None:
+    """Return the root mean squares of torques and of speeds, each (n,); None where there are none.
+
+    A recording on disk is read for it, once.
+    """
+    if isinstance(recording, Recording):
+        return _root_mean_squares([(recording.tau, recording.dq)])
+    found = _SIZES.get(recording, _UNKNOWN)
+    if found is _UNKNOWN:
+        found = _SIZES[recording] = _root_mean_squares(
+            (signals["tau"], signals["dq"]) for _, signals, _, _ in _raw(recording)
+        )
+    return found  # type: ignore[return-value]
+
+
+_UNKNOWN = object()
+_SIZES: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
+
+
+def _root_mean_squares(pieces: Iterable[tuple[Array | None, Array | None]]) -> tuple[Array, Array] | None:
+    count, tau_squares, dq_squares = 0, np.zeros(0), np.zeros(0)
+    for tau, dq in pieces:
+        if tau is None or dq is None:
+            return None
+        tau_squares = np.sum(tau**2, axis=0) + (tau_squares if count else 0.0)
+        dq_squares = np.sum(dq**2, axis=0) + (dq_squares if count else 0.0)
+        count += len(tau)
+    return (np.sqrt(tau_squares / count), np.sqrt(dq_squares / count)) if count else None
 
 
 def counted(progress: Progress | None) -> Progress | None:
