@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import minidyn as md
+from minidyn.identification.certificate import certify
 from minidyn.identification.estimate import load_estimate
+from minidyn.identification.excitation import advise
 from minidyn.identification.identify import identify
 from minidyn.identification.problem import assemble
 from minidyn.identification.validate import validate
@@ -86,6 +88,89 @@ def test_weak_motion_is_named() -> None:
         robot, md.Recording(t, small[0], md.inverse_dynamics(robot, *small) + noise, *small[1:]), consistent=False
     )
     assert any("weakly determined" in notice for notice in estimate.notices)
+
+
+@pytest.mark.parametrize("still", [1, 3])
+def test_the_motion_that_would_help_is_named(still: int) -> None:
+    """Of a joint that crawls nothing is known: the advice is to move it, and with that motion the model is better."""
+    robot = truth("puma4")
+    t = np.linspace(0, 10, 1500)
+    q, dq, ddq = md.trajectory.fourier(robot, seed=0)(t)
+    slow = [part * np.where(np.arange(4) == still, 1e-2, 1.0) for part in (q, dq, ddq)]
+    rng = np.random.default_rng(0)
+    torque = md.inverse_dynamics(robot, *slow) + 0.3 * rng.normal(size=q.shape)
+    log = md.Recording(t, slow[0], torque, slow[1], slow[2], robot.joint_names)
+    base = md.base_parameters(robot)
+    R, _, _ = assemble(robot, base, log).weighted(np.full(4, 0.3))
+    advice = advise(robot, base, R, np.full(4, 0.3))
+    assert still in advice.joints
+    assert advice.after < 0.2 * advice.before
+    estimate = identify(robot, log, consistent=False, sign_width=0.0)
+    assert any(robot.joint_names[still] in notice for notice in estimate.notices if "would show most" in notice)
+
+
+def weak_log(robot: md.Robot, seconds: float, rate: float, seed: int, still: tuple[int, ...]) -> md.Recording:
+    """Return a raw log of a short motion in which some joints crawl: encoder steps, torque noise with a memory."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(0, seconds, 1 / rate)
+    q, dq, ddq = md.trajectory.fourier(robot, seed=seed)(t)
+    share = np.where(np.isin(np.arange(robot.n), still), 1e-2, 1.0)
+    q, dq, ddq = q[0] + share * (q - q[0]), share * dq, share * ddq
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    tau = tau + 0.03 * np.maximum(tau.std(axis=0), 0.05 * tau.std()) * rng.normal(size=tau.shape)
+    return md.Recording(t, np.round(q / 2e-5) * 2e-5, tau, joint_names=robot.joint_names)
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "seconds", "still"),
+    [("ur10e", 125, 4.0, (0, 1)), ("panda", 50, 4.0, (1, 4)), ("ur10e", 500, 10.0, ())],
+)
+def test_a_prior_carries_weak_recordings(name: str, rate: float, seconds: float, still: tuple[int, ...]) -> None:
+    """A drawing that errs by a third, one link unknown: not worse than plain least squares, far better if weak."""
+    robot = md.load(name).with_drives(True, ("viscous", "coulomb", "offset"), 0.02)
+    values, rng = robot.values.copy(), np.random.default_rng(1)
+    size = {"Ia": 0.3, "Fv": 2.0, "Fc": 3.0, "Fo": 0.3}
+    for columns in robot.layout.drives:
+        for column in columns:
+            values[column.index] = size[column.symbol] * 0.7**column.joint * rng.uniform(0.5, 1.5)
+    robot = robot.with_parameters(values)
+    believed = values.copy()
+    for part in robot.layout.links:
+        believed[part] *= rng.uniform(0.7, 1.3)
+    believed[robot.layout.links[2]] = np.nan
+    believed[[column.index for columns in robot.layout.drives for column in columns]] = np.nan
+    prior = robot.with_parameters(believed)
+    log = weak_log(robot, seconds, rate, 0, still)
+    other = motion(robot, 1000, seed=5)
+    possible = identify(prior, log, sign_width=0.02)
+    assert certify(possible.robot).consistent
+    error = validate(possible, other).relative_error
+    plain = validate(identify(prior, log, consistent=False, sign_width=0.02), other).relative_error
+    assert error < 1.1 * plain
+    if still:
+        assert error < 0.1 * plain
+        assert error < 0.5
+
+
+def test_what_no_sample_shows_follows_the_prior_and_is_told() -> None:
+    robot = truth("puma4")
+    t = np.linspace(0, 10, 1000)
+    q, dq, ddq = md.trajectory.fourier(robot, seed=0)(t)
+    held = [part * [1, 1, 1, 0] for part in (q, dq, ddq)]
+    log = md.Recording(t, held[0], md.inverse_dynamics(robot, *held), held[1], held[2], robot.joint_names)
+    with pytest.raises(md.MinidynError, match=r"does not (excite|determine)"):
+        identify(robot, log, consistent=False)
+    with pytest.raises(md.MinidynError, match=r"does not (excite|determine)"):
+        identify(robot.with_parameters(None), log)
+    estimate = identify(robot, log, sign_width=0.0)
+    assert any("stay open and follow the prior" in notice for notice in estimate.notices)
+    open_ = np.isinf(estimate.std)
+    assert open_.any()
+    assert not open_.all()
+    other = motion(robot, 500, seed=3)
+    assert validate(estimate, other).relative_error < 0.05  # the prior is right here
+    few = identify(robot, with_noise(motion(robot, 3000)[:25], 0.1), sign_width=0.0)
+    assert certify(few.robot).consistent
 
 
 def test_refusals(tmp_path) -> None:

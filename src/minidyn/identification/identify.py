@@ -15,12 +15,13 @@ from minidyn.errors import MinidynError, UnknownName
 from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
 from minidyn.identification.estimate import Estimate
+from minidyn.identification.excitation import excitation_notices
 from minidyn.identification.friction import AUTO, choose_friction, prior_for, starting_model
 from minidyn.identification.methods import ACCELERATION_FREE, METHODS
 from minidyn.identification.on_disk import ready_on_disk
 from minidyn.identification.physical import known_parameters, knows_a_body, possible_model, something_moves
 from minidyn.identification.samples import counted
-from minidyn.identification.solution import Options, Solution
+from minidyn.identification.solution import Options
 from minidyn.model.robot import Robot
 
 if TYPE_CHECKING:
@@ -29,9 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["identify"]
 
 Array = NDArray[np.float64]
-_WEAK = 0.3  # a relative standard deviation beyond which a parameter is called weak
 _FEWEST = 20  # samples that a prior can do with
-_POOR = 200.0  # a condition number beyond which excitation is called poor
 
 
 def identify(
@@ -109,7 +108,7 @@ def identify(
     notices += choice.notices
     options = Options(threads, progress, controller, allow_open=filled)
     found = choice.fit(lambda fitted: METHODS[method](fitted, chosen, ready, options))
-    notices += [*found.notices, *_excitation(chosen, found)]
+    notices += [*found.notices, *excitation_notices(model, chosen, found)]
     settings |= found.settings
     beta, parameters = found.beta, _lifted(chosen, found.beta, model)
     if consistent:
@@ -175,25 +174,6 @@ def in_joint_order(robot: Robot, recording: Recording) -> Recording:
         notices=recording.notices,
         info=recording.info,
     )
-
-
-def _excitation(base: BaseMap, found: Solution) -> list[str]:
-    notices = []
-    if found.condition > _POOR:
-        sizes = np.linalg.norm(found.R, axis=0)  # zero for what no motion shows
-        _, _, V = np.linalg.svd(found.R / np.where(sizes > 0, sizes, 1.0))
-        names = ", ".join(base.names[k] for k in np.argsort(-np.abs(V[-1]))[:3])
-        notices.append(
-            f"excitation is poor: condition number {found.condition:.3g} (good: below {_POOR:g}); the motion hardly "
-            f"separates {names}: record one in which these joints move against each other, faster and further"
-        )
-    with np.errstate(divide="ignore"):
-        relative = np.sqrt(np.diag(found.covariance)) / np.abs(found.beta)
-    weak = [base.names[k] for k in np.argsort(-relative) if relative[k] > _WEAK]
-    if weak:
-        shown = ", ".join(weak[:6]) + (f" and {len(weak) - 6} more" if len(weak) > 6 else "")
-        notices.append(f"weakly determined (standard deviation above {100 * _WEAK:g} % of the value): {shown}")
-    return notices
 
 
 def _lifted(base: BaseMap, beta: Array, robot: Robot) -> Array:
