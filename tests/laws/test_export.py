@@ -555,6 +555,34 @@ def test_estimates_come_back_bit_by_bit(base_method, consistent, tmp_path) -> No
     json.loads(path.read_text(), parse_constant=pytest.fail)  # NaN and Infinity are no JSON
 
 
+def test_broken_estimates_are_refused_by_name(tmp_path) -> None:
+    """Whatever is changed in the file, there is either an estimate or one clear error."""
+    rng = np.random.default_rng(6)
+    estimate_of(driven("two_link", rng), rng).save(tmp_path / "good.json")
+    text = (tmp_path / "good.json").read_text()
+    path = tmp_path / "bad.json"
+    told = []
+    for _ in range(count(60, 2000)):
+        place, length = int(rng.integers(len(text))), int(rng.integers(0, 30))
+        word = str(rng.choice(["null", "-1", "[]", "{}", '"x"', "true", "1e400", "", "NaN"]))
+        path.write_text(text[:place] + word + text[place + length :])
+        try:
+            load_estimate(path)
+        except DescriptionError as error:
+            told.append(str(error))
+    assert len(told) > 30
+    assert all(str(path) in message for message in told)
+    path.write_text("[" * 100_000)
+    with pytest.raises(DescriptionError, match="not a whole estimate"):
+        load_estimate(path)
+    other = estimate_of(driven("puma4", rng), rng)
+    other.save(tmp_path / "other.json")
+    content = json.loads(text) | {"robot": json.loads((tmp_path / "other.json").read_text())["robot"]}
+    path.write_text(json.dumps(content))
+    with pytest.raises(DescriptionError, match="not that of its base parameters"):
+        load_estimate(path)
+
+
 def test_loading_an_estimate_is_quick(tmp_path) -> None:
     robot = driven("panda", np.random.default_rng(0))
     estimate_of(robot, np.random.default_rng(0)).save(tmp_path / "estimate.json")

@@ -197,10 +197,12 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
                 f"{source}: an estimate of version {content.get('version', 1)}; this minidyn reads version 2, identify "
                 "again"
             )
-        base = base_from_json(content["base"])
+        robot, base = robot_from_text(content["robot"]), base_from_json(content["base"])
+        if robot.structure_fingerprint != base.robot.structure_fingerprint or len(content["sigma"]) != robot.n:
+            raise ValueError("its robot is not that of its base parameters")
         size = base.rank
         return Estimate(
-            robot_from_text(content["robot"]),
+            robot,
             base,
             np.array(content["beta"], dtype=float).reshape(size),
             np.array(content["covariance"], dtype=float).reshape(size, size),
@@ -214,7 +216,7 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
         )
     except FileNotFoundError:
         raise DescriptionError(f"{source}: no such file") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, MinidynError) as error:
         if isinstance(error, DescriptionError) and str(source) in str(error):
             raise
         raise DescriptionError(f"{source}: not a whole estimate ({error})") from None

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from minidyn.base.base_map import BaseMap
 from minidyn.base.mlc_structure import Role, Structure
+from minidyn.errors import DescriptionError
 from minidyn.model.load.toml import read_toml
 from minidyn.model.load.toml_write import toml_text
 from minidyn.model.robot import Robot
@@ -110,7 +111,10 @@ def robot_from_text(text: str) -> Robot:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "robot.toml"
         path.write_text(text, encoding="utf-8")
-        robot = read_toml(path)
+        try:
+            robot = read_toml(path)
+        except DescriptionError as error:
+            raise DescriptionError(str(error).replace(str(path), "its robot, line")) from None
     return replace(robot, source="") if robot.source == str(path) else robot
 
 
