@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from minidyn.blas import single_thread
 from minidyn.errors import MinidynError
+from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
 from minidyn.identification.identify import in_joint_order
 from minidyn.model.robot import Robot
@@ -44,8 +45,10 @@ class Reduced:
         return np.array([float(np.sum((factor @ np.append(x, -1.0)) ** 2)) for factor in self.factors])
 
 
-def ready_for(robot: Robot, recording: Recording, purpose: str, notices: list[str]) -> Recording:
+def ready_for(robot: Robot, recording: Recording | LazyRecording, purpose: str, notices: list[str]) -> Recording:
     """Return the recording in the robot's joint order with q, dq, ddq and tau, prepared where it is raw."""
+    if isinstance(recording, LazyRecording):
+        recording = recording.load()
     ordered = in_joint_order(robot, recording)
     if ordered.tau is None:
         raise MinidynError(f"{purpose} needs measured torques; the recording has none")
