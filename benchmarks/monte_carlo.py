@@ -1,6 +1,6 @@
 """Every method on simulated closed-loop runs of UR10e and Panda, against the truth that only a simulation knows.
 
-    python benchmarks/monte_carlo.py            prints the tables (about four minutes)
+    python benchmarks/monte_carlo.py            prints the tables (about three minutes)
     python benchmarks/monte_carlo.py --docs     and writes them into docs/comparing-methods.md
     python benchmarks/monte_carlo.py --quick    two runs a case, 4 s each
 
@@ -214,7 +214,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--docs", action="store_true", help="write the tables into docs/comparing-methods.md")
     parser.add_argument("--quick", action="store_true", help="two short runs a case")
-    parser.add_argument("--runs", type=int, default=4, help="runs a case")
+    parser.add_argument("--runs", type=int, default=3, help="runs a case")
     options = parser.parse_args()
     runs, duration = (2, 4.0) if options.quick else (options.runs, 8.0)
     begin = time.process_time()
