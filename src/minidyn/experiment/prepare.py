@@ -10,7 +10,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.errors import DescriptionError, MinidynError, ShapeError
+from minidyn.errors import DescriptionError, MinidynError, ShapeError, Unsupported
+from minidyn.experiment.delay import without_delay
 from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
 from minidyn.experiment.segments import Segment, averaged, segments
@@ -64,6 +65,7 @@ def prepare(
     period: float | None = None,
     rate: float | None = None,
     resample: float | None = None,
+    delay: float = 0.0,
 ) -> AnyRecording:
     """Return a recording with q, dq and ddq filtered and differentiated without delay, and tau filtered alike.
 
@@ -84,6 +86,8 @@ def prepare(
         period: Of a periodic motion, s: whole periods are averaged into one.
         rate: Samples per second, where times jitter but samples do not.
         resample: Interpolate to so many samples per second, where samples are truly uneven.
+        delay: Seconds that torques are late against positions (`md.identify` tells where they seem so): they are moved
+            back; negative: early.
 
     Returns:
         A recording; telemetry "tau_raw" is the measured torque at the same instants, "outlier" marks bridged samples
@@ -102,17 +106,21 @@ def prepare(
         raise ShapeError(f"decimate: expected a whole number from 1, got {decimate!r}")
     if not isinstance(order, int) or not 1 <= order <= 10:
         raise ShapeError(f"order: expected 1 to 10, got {order!r}")
+    if not (isinstance(delay, int | float) and math.isfinite(delay)):
+        raise ShapeError(f"delay: expected a number of seconds, got {delay!r}")
     strength = _SPIKE if outliers is None or outliers is True else float(outliers)
     wish = Settings(cutoff or 0.0, order, decimate, differentiate, trim, strength, period, rate, resample)
     if isinstance(recording, LazyRecording):
         from minidyn.experiment.prepare_lazy import prepare_on_disk
 
+        if delay:
+            raise Unsupported("delay= needs the whole recording: prepare(robot, recording.load(), delay=...)")
         return prepare_on_disk(recording, wish)
-    return _in_memory(recording, wish)
+    return _in_memory(without_delay(recording, delay), wish, float(delay))
 
 
-def _in_memory(recording: Recording, wish: Settings) -> Recording:
-    notices: list[str] = []
+def _in_memory(recording: Recording, wish: Settings, delay: float) -> Recording:
+    notices: list[str] = [f"torques are moved by {1e3 * delay:.4g} ms, as given"] if delay else []
     parts = [part for run in recording.runs for part in segments(run, wish, notices)]
     whole = [part for part in parts if len(part.q) >= _SHORTEST]
     if len(whole) < len(parts):
@@ -148,7 +156,8 @@ def _in_memory(recording: Recording, wish: Settings) -> Recording:
     notices.append(f"{used} of {len(recording)} samples are kept{every}")
     if marked:
         notices.append(f"{marked} samples were spikes or holes and are bridged (telemetry outlier)")
-    return _joined(made, recording, (*recording.notices, *notices), facts(settings, band, whole, used))
+    info = facts(settings, band, whole, used) | ({"delay": delay} if delay else {})
+    return _joined(made, recording, (*recording.notices, *notices), info)
 
 
 def settled(parts: Sequence[Segment], wish: Settings, notices: list[str]) -> tuple[Settings, Band]:

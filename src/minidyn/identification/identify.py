@@ -14,6 +14,7 @@ from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
+from minidyn.identification.delay import delay_notices
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.excitation import excitation_notices
 from minidyn.identification.friction import AUTO, choose_friction, prior_for, starting_model
@@ -108,7 +109,7 @@ def identify(
     notices += choice.notices
     options = Options(threads, progress, controller, allow_open=filled)
     found = choice.fit(lambda fitted: METHODS[method](fitted, chosen, ready, options))
-    notices += [*found.notices, *excitation_notices(model, chosen, found)]
+    notices += [*found.notices, *delay_notices(model, chosen, ready, found), *excitation_notices(model, chosen, found)]
     settings |= found.settings
     beta, parameters = found.beta, _lifted(chosen, found.beta, model)
     if consistent:

@@ -226,7 +226,9 @@ def prepared_for(
     cutoff, rate = known.get("cutoff"), known.get("rate")
     step = float(np.median(np.diff(recording.t))) if len(recording) > 1 else 0.0
     same_rate = bool(cutoff and rate and abs(step * float(rate) - 1) < 0.1)
-    return prepare(robot, recording, float(cutoff) if cutoff and same_rate else None)
+    return prepare(
+        robot, recording, float(cutoff) if cutoff and same_rate else None, delay=float(known.get("delay", 0.0))
+    )
 
 
 def pieces(recording: Recording | LazyRecording) -> Iterator[tuple[Recording, bool]]:

@@ -1,0 +1,77 @@
+"""Stated uncertainty is true uncertainty: raw logs with noise, friction, delay and encoder steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+
+import minidyn as md
+from conftest import count
+
+Array = NDArray[np.float64]
+SEEDS = count(6, 40)
+RATE, SECONDS = 400.0, 20.0
+NOISE = np.array([0.5, 1.5, 0.8, 0.2])  # N m
+
+
+def robot_with(friction: tuple[str, ...]) -> md.Robot:
+    robot = md.load("puma4").with_drives(friction=friction)
+    rng = np.random.default_rng(0)
+    values = np.where(np.isnan(robot.values), rng.uniform(0.4, 1.2, len(robot.values)), robot.values)
+    return robot.with_parameters(values).with_drives(sign_width=0.05)
+
+
+def log(robot: md.Robot, seed: int, memory: float = 0.0, step: float = 0.0, delay: float = 0.0) -> md.Recording:
+    """Return positions as an encoder reads them, and torques that are noisy and late."""
+    t = np.arange(0, SECONDS, 1 / RATE)
+    trajectory = md.trajectory.fourier(robot, seed=1, speed=3.0)
+    tau = md.inverse_dynamics(robot, *trajectory(t - delay))
+    white = np.random.default_rng(seed).normal(size=tau.shape)
+    tau = tau + NOISE * lfilter([np.sqrt(1 - memory**2)], [1.0, -memory], white, axis=0)
+    q = trajectory(t)[0]
+    return md.Recording(t, np.round(q / step) * step if step else q, tau, joint_names=robot.joint_names)
+
+
+def scores(robot: md.Robot, settings: dict[str, float], **faults: float) -> Array:
+    """Return errors over stated standard deviations (seeds, b)."""
+    found = []
+    for seed in range(SEEDS):
+        estimate = md.identify(robot, md.prepare(robot, log(robot, seed, **faults), **settings), consistent=False)
+        found.append((estimate.beta - estimate.base.values(robot.values)) / estimate.std)
+    return np.array(found)
+
+
+@pytest.mark.parametrize(
+    ("friction", "faults", "settings"),
+    [
+        ((), {}, {}),
+        ((), {"memory": 0.95}, {}),
+        (("viscous", "coulomb", "offset"), {}, {"cutoff": 40.0}),
+        (("viscous", "coulomb"), {"step": 1e-4}, {"cutoff": 30.0}),
+        (("viscous", "coulomb"), {"delay": 0.006}, {"cutoff": 40.0, "delay": 0.006}),
+    ],
+    ids=["noise", "slow noise", "friction", "encoder steps", "delay"],
+)
+def test_intervals_hold_the_truth(
+    friction: tuple[str, ...], faults: dict[str, float], settings: dict[str, float]
+) -> None:
+    found = scores(robot_with(friction), settings, **faults)
+    covered = float(np.mean(np.abs(found) < 1.96))
+    assert 0.88 < covered < 0.995, f"{100 * covered:.1f} % of 95 % intervals hold the truth"
+    assert 0.75 < np.sqrt(np.mean(found**2)) < 1.3
+
+
+def test_a_delay_is_told_and_can_be_removed() -> None:
+    robot = robot_with(("viscous", "coulomb"))
+    late = log(robot, 0, delay=0.006)
+    estimate = md.identify(robot, late, consistent=False)
+    told = [notice for notice in estimate.notices if "late" in notice]
+    assert len(told) == 1
+    assert abs(float(told[0].split("delay=")[1].split(")")[0]) - 0.006) < 0.001
+    mended = md.identify(robot, md.prepare(robot, late, delay=0.006), consistent=False)
+    assert not any("late" in notice or "early" in notice for notice in mended.notices)
+    fresh = log(robot, 7, delay=0.006)
+    assert md.validate(mended, fresh).rmse < 0.97 * md.validate(estimate, fresh).rmse
+    assert not any("late" in notice for notice in md.identify(robot, log(robot, 0), consistent=False).notices)
