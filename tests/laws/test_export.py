@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import mujoco
@@ -24,6 +25,7 @@ from minidyn.identification.certificate import certify
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.export import describable, possible
 from minidyn.model.drives import FRICTION
+from minidyn.model.joint import Limits
 from minidyn.model.load.folder import new_folder
 from minidyn.model.load.mjcf_update import update_mjcf
 from minidyn.model.load.side_file import side_path
@@ -453,6 +455,8 @@ def test_massless_and_flat_links_load_in_mujoco(tmp_path) -> None:
     rng = np.random.default_rng(0)
     robot = driven("puma4", rng)
     values = robot.values.copy()
+    joints = [replace(joint, limits=Limits(0.5, 0.5, 1.0, 0.0)) for joint in robot.joints]  # placeholders, too
+    robot = replace(robot, joints=tuple(joints))
     values[robot.layout.links[1]] = 0.0
     values[robot.layout.links[2]] = [1, 0, 0, 2, 0, 3, 0, 0, 0, 4.0]  # ZZ = XX + YY
     robot = robot.with_parameters(values)
@@ -474,8 +478,7 @@ def test_hostile_names_stay_text(tmp_path) -> None:
         if any(ord(letter) < 32 or 0xD800 <= ord(letter) < 0xE000 or ord(letter) > 0xFFFD for letter in name):
             continue
         robot = driven("two_link", rng)
-        joints = (robot.joints[0], type(robot.joints[1])(**{**vars(robot.joints[1]), "name": name or "x"}))
-        robot = type(robot)(**{**{f: getattr(robot, f) for f in robot.__dataclass_fields__}, "joints": joints})
+        robot = replace(robot, joints=(robot.joints[0], replace(robot.joints[1], name=name)))
         md.save(robot, tmp_path / "arm.xml")
         back = md.load(tmp_path / "arm.xml")
         assert back.joint_names == robot.joint_names
@@ -643,10 +646,7 @@ def test_rich_robots_come_back_through_mjcf(tmp_path) -> None:
     rng = np.random.default_rng(0)
     for seed in range(count(3, 30)):
         robot = rich_robot(np.random.default_rng(seed))
-        joints = tuple(
-            joint if not joint.follows else type(joint)(**{**vars(joint), "follows": None}) for joint in robot.joints
-        )
-        robot = type(robot)(**{**{f: getattr(robot, f) for f in robot.__dataclass_fields__}, "joints": joints})
+        robot = replace(robot, joints=tuple(replace(joint, follows=None) for joint in robot.joints))
         robot = filled(robot, rng)
         md.save(robot, tmp_path / "arm.xml")
         mujoco.MjModel.from_xml_path(str(tmp_path / "arm.xml"))

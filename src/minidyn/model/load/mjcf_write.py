@@ -204,7 +204,7 @@ def _joint(element: etree._Element, robot: Robot, index: int) -> None:
     if joint.turns:
         made.set("pos", numbers_text(matrix_of(inverse_steps(joint.after))[:3, 3]))
     limits = joint.limits
-    if math.isfinite(limits.lower) and math.isfinite(limits.upper) and joint.kind != "continuous":
+    if joint.kind != "continuous" and -math.inf < limits.lower < limits.upper < math.inf:  # MuJoCo wants an interval
         made.set("range", numbers_text([limits.lower, limits.upper]))
     if math.isfinite(limits.effort) and limits.effort > 0:
         made.set("actuatorfrcrange", numbers_text([-limits.effort, limits.effort]))
