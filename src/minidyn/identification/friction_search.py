@@ -21,6 +21,7 @@ Array = NDArray[np.float64]
 _CANDIDATES = (("load",), ("sqrt",), ("stribeck",), ("asymmetric",), ("cubic",), ALIASES["own"])
 _LEAST_GAIN = 0.02  # of the held-out squares, one percent of the error: less is not worth a term, however certain
 _ROUNDS = 6
+_LARGE = 120  # rigid parameters; beyond them (some fifteen joints) one proportion serves all joints, to save minutes
 _FINER = (1.36, 1.17)  # factors between the widths that are tried around the best
 
 
@@ -117,7 +118,7 @@ class Search:
         plain = table.judge(model, sigma)
         if self.add:
             model = self._extended(table, model, sigma)
-            table, model, sigma = self._sharpened(model)
+            table, model, sigma = self._pruned(*self._sharpened(model))
         if "load" in model.terms:
             table = self._settled(table, model)
         judged = table.judge(model, sigma)
@@ -197,7 +198,7 @@ class Search:
 
     def _own_widths(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> FrictionModel:
         for joint, columns in enumerate(self.robot.layout.drives):
-            if columns:
+            if columns and len(self.rigid) <= _LARGE:
                 first, rest = model.widths[:joint], model.widths[joint + 1 :]
                 options = [replace(model, widths=(*first, k, *rest)) for k in range(len(self.widths))]
                 model = self._best(table, options, sigma)
@@ -241,6 +242,25 @@ class Search:
         noise = np.full(len(self.robot.joints), float(np.max(sigma)))
         noise[list(self.robot.independent)] = sigma
         return frozenset(np.flatnonzero(np.std(loads, axis=0) > noise).tolist())
+
+    def _pruned(
+        self, table: FrictionTable, model: FrictionModel, sigma: Array
+    ) -> tuple[FrictionTable, FrictionModel, Array]:
+        """Leave out what was added, the latest first, where other widths do as well: they were chosen after it."""
+        best = (table, model, sigma, self.widths, self.curve)
+        for entry in reversed([entry for entry in self.tried if entry["taken"]]):
+            table, model, sigma, widths, curve = best
+            without = tuple(term for term in model.terms if term not in entry["added"])
+            plainer, option, noise = self._sharpened(replace(model, terms=without))
+            now, then = table.judge(model, sigma).deviance(sigma), plainer.judge(option, sigma).deviance(sigma)
+            worse = (then - now) / float(np.mean(then))
+            if float(np.mean(worse)) > max(float(np.std(worse, ddof=1) / np.sqrt(len(worse))), _LEAST_GAIN):
+                self.widths, self.curve = widths, curve
+                continue
+            entry["taken"] = False
+            best = (plainer, option, noise, self.widths, self.curve)
+        table, model, sigma, self.widths, self.curve = best
+        return table, model, sigma
 
     def _extended(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> FrictionModel:
         """Add the best term as long as one is better by more than its uncertainty."""

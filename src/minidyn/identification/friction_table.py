@@ -252,23 +252,35 @@ def _needed(terms: Sequence[str], width: int, fall: int) -> list[str]:
 
 
 def _non_negative(products: Array, bounded: NDArray[np.bool_]) -> Array:
-    """Solve least squares from products of columns and, last, the right side.
+    """Solve least squares from products of columns and, last, the right side, bounded unknowns not negative.
 
-    Bounded unknowns that come out negative are set to zero, the most negative first.
+    Block principal pivoting: unknowns that are negative leave, those whose gradient asks for it come back, all at once
+    as long as their number falls, else one at a time, which cannot go round in circles.
     """
     products, right = products[:-1, :-1], products[:-1, -1]
     length = np.sqrt(np.maximum(np.diag(products), 0.0))
-    active = np.flatnonzero(length > _ROUNDING * length.max(initial=0.0))
+    used = length > _ROUNDING * length.max(initial=0.0)
+    scale = np.where(used, length, 1.0)
+    A, b = products / np.outer(scale, scale), right / scale
+    active = used.copy()
     x = np.zeros(len(right))
-    while len(active):
-        scale = length[active]
-        found = _solved(products[np.ix_(active, active)] / np.outer(scale, scale), right[active] / scale)
-        negative = np.where(bounded[active], found, 0.0)
-        if negative.min() >= 0.0:
-            x[active] = found / scale
+    fewest, patience = len(right) + 1, 3
+    for _ in range(10 * len(right) + 10):
+        x = np.zeros(len(right))
+        x[active] = _solved(A[np.ix_(active, active)], b[active]) if active.any() else 0.0
+        gradient = b - A @ x
+        wrong = used & bounded & np.where(active, x < 0.0, gradient > 1e-10 * np.abs(b).max(initial=0.0))
+        count = int(np.count_nonzero(wrong))
+        if count == 0:
             break
-        active = np.delete(active, int(np.argmin(negative)))
-    return x
+        if count < fewest:
+            fewest, patience = count, 3
+        elif patience > 0:
+            patience -= 1
+        else:
+            wrong[: np.flatnonzero(wrong)[-1]] = False
+        active = active ^ wrong
+    return np.where(bounded, np.maximum(x, 0.0), x) / scale
 
 
 def _solved(products: Array, right: Array) -> Array:
