@@ -63,6 +63,12 @@ def _methods() -> Iterable[str]:
     return METHODS
 
 
+def _prior_kinds() -> Iterable[str]:
+    from minidyn.identification.consistency import PRIOR_KINDS
+
+    return PRIOR_KINDS
+
+
 def _functions() -> Iterable[str]:
     from minidyn.dynamics.record import WHAT
 
@@ -169,6 +175,7 @@ STEPS: dict[str, dict[str, Check]] = {
         "friction": _terms,
         "rotor_inertia": _flag,
         "prior": _prior,
+        "prior_kind": _one_of(_prior_kinds),
         "consistent": _flag,
         "sign_width": _numbers,
         "threads": _integer,

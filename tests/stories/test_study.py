@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 from pathlib import Path
@@ -14,6 +15,7 @@ from click.testing import CliRunner, Result
 import minidyn as md
 from minidyn.cli import main
 from minidyn.errors import MinidynError
+from minidyn.study_schema import STEPS
 from minidyn.study_store import hash_of, write_step
 
 STUDY = """\
@@ -151,6 +153,12 @@ def test_files_of_one_name_are_told_apart(folder: Path) -> None:
     assert set(result["validate"].summary["relative_error"]) == {"a/log.csv", "b/log.csv"}
     shutil.copy(folder / "a" / "log.csv", folder / "b" / "log.csv")
     assert md.run_study(folder / "study.toml", only=["validate"])["validate"].state == "done"
+
+
+def test_every_option_of_identification_can_be_given() -> None:
+    """What md.identify takes, a study can say; but for what only a program can hand over."""
+    options = set(inspect.signature(md.identify).parameters)
+    assert options - {"robot", "recording", "base", "controller", "progress"} <= set(STEPS["identify"])
 
 
 def test_logs_that_stay_on_disk_give_the_same_model(folder: Path) -> None:
