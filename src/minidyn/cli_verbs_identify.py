@@ -33,7 +33,7 @@ def _methods() -> list[str]:
     type=OneOf(_methods),
     default="wls",
     show_default=True,
-    help="ols, wls (joints weighted by noise), irls (robust), tls, iv, didim, filtered, momentum or energy.",
+    help="ols, wls (joints weighted by noise), irls (robust), parallel, tls, iv, didim, filtered, momentum or energy.",
 )
 @click.option(
     "--friction",

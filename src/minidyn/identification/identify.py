@@ -55,10 +55,10 @@ def identify(
     Args:
         robot: The robot; its own values, where known, are the prior.
         recording: Raw (q and tau; it is prepared) or prepared (with dq and ddq); a lazy one is read piece by piece.
-        method: "wls" (least squares, each joint weighted by its own noise), "ols", "irls" (outliers count less), "tls"
-            (noise in the regressor, too), "iv" (instruments from simulated states, and a test whether least squares is
-            biased), "didim" (torque of a simulation in closed loop), or without accelerations "filtered", "momentum",
-            "energy"; see docs/estimators.md.
+        method: "wls" (least squares, each joint weighted by its own noise), "ols", "irls" (outliers count less),
+            "parallel" (regressor and torque after one low-pass), "tls" (noise in the regressor, too), "iv" (instruments
+            from simulated states, and a test whether least squares is biased), "didim" (torque of a simulation in
+            closed loop), or without accelerations "filtered", "momentum", "energy"; see docs/estimators.md.
         base: Base parameters to estimate; None: found exactly.
         friction: Drive terms to identify, names of minidyn.model.drives.TERMS; "auto": viscous, Coulomb, offset, and
             those that predict better what was held out (docs/friction.md); None: the robot's own.
@@ -108,10 +108,15 @@ def identify(
     settings |= choice.settings
     notices += choice.notices
     options = Options(threads, progress, controller, allow_open=filled)
-    found = choice.fit(lambda fitted: METHODS[method](fitted, chosen, ready, options))
-    notices += [*found.notices, *delay_notices(model, chosen, ready, found), *excitation_notices(model, chosen, found)]
-    settings |= found.settings
+    found = choice.fit(lambda loaded: METHODS[method](loaded, chosen, ready, options))
     beta, parameters = found.beta, _lifted(chosen, found.beta, model)
+    fitted = model.with_parameters(parameters)  # loads that friction grows with are those of the fit
+    notices += [
+        *found.notices,
+        *delay_notices(fitted, chosen, ready, found),
+        *excitation_notices(fitted, chosen, found),
+    ]
+    settings |= found.settings
     if consistent:
         known = known_parameters(model, prior)
         beta, parameters, more, chosen_weight = possible_model(model, chosen, found, ready, known, prior_kind)

@@ -15,6 +15,7 @@ from minidyn.identification.didim import didim
 from minidyn.identification.folds import time_folds
 from minidyn.identification.instrumental import instrumental
 from minidyn.identification.least_squares import block_covariance, condition_of, fit
+from minidyn.identification.parallel import parallel
 from minidyn.identification.samples import time_step
 from minidyn.identification.solution import Options, Solution
 from minidyn.identification.total_least_squares import total_least_squares
@@ -50,7 +51,7 @@ ACCELERATION_FREE: frozenset[str] = frozenset({"filtered", "momentum", "energy"}
 
 METHODS: Mapping[str, Estimator] = MappingProxyType(
     {name: partial(_least_squares, name) for name in ("ols", "wls", "irls")}
-    | {"tls": total_least_squares, "iv": instrumental, "didim": didim}
+    | {"parallel": parallel, "tls": total_least_squares, "iv": instrumental, "didim": didim}
     | {name: partial(acceleration_free, name) for name in ("filtered", "momentum", "energy")}
 )
 """Name of each method and what computes it."""
