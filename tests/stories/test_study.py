@@ -13,9 +13,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import minidyn as md
+from minidyn import study_schema
 from minidyn.cli import main
 from minidyn.errors import MinidynError
-from minidyn.study_schema import STEPS
 from minidyn.study_store import hash_of, write_step
 
 STUDY = """\
@@ -158,7 +158,7 @@ def test_files_of_one_name_are_told_apart(folder: Path) -> None:
 def test_every_option_of_identification_can_be_given() -> None:
     """What md.identify takes, a study can say; but for what only a program can hand over."""
     options = set(inspect.signature(md.identify).parameters)
-    assert options - {"robot", "recording", "base", "controller", "progress"} <= set(STEPS["identify"])
+    assert options - {"robot", "recording", "base", "controller", "progress"} <= set(study_schema.STEPS["identify"])
 
 
 def test_logs_that_stay_on_disk_give_the_same_model(folder: Path) -> None:
