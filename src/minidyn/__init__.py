@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from minidyn.base.mlc import InertiaConstants as InertiaConstants
     from minidyn.base.mlc import inertia_constants as inertia_constants
     from minidyn.base.operation_count import operation_count as operation_count
+    from minidyn.base.save_robot import save as save
     from minidyn.dynamics.by_regressor import forward_dynamics_by_regressor as forward_dynamics_by_regressor
     from minidyn.dynamics.by_regressor import inertia_matrix_by_regressor as inertia_matrix_by_regressor
     from minidyn.dynamics.formulas import regressor_formulas as regressor_formulas
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     from minidyn.model.load.mjcf_update import update_mjcf as update_mjcf
     from minidyn.model.load.urdf_update import update_urdf as update_urdf
     from minidyn.model.robot import Robot as Robot
-    from minidyn.model.save import save as save
     from minidyn.reporting.report import report as report
     from minidyn.study import StudyResult as StudyResult
     from minidyn.study import run_study as run_study
@@ -81,7 +81,7 @@ _WHERE = {
     "Robot": "model.robot:Robot",
     "load": "model.load:load",
     "robots": "model.load:robots",
-    "save": "model.save:save",
+    "save": "base.save_robot:save",
     "update_urdf": "model.load.urdf_update:update_urdf",
     "update_mjcf": "model.load.mjcf_update:update_mjcf",
     # reduce

@@ -150,6 +150,12 @@ def test_c_model_has_all_functions(tmp_path) -> None:
         md.coriolis_matrix(robot, q, dq).reshape(-1, 36),
     )
     assert "gcc -std=c99" in (tmp_path / "model.h").read_text()
+    (tmp_path / "other").mkdir()
+    md.save(robot, tmp_path / "other" / "model.c")
+    for name in ("model.c", "model.h"):
+        assert (tmp_path / "other" / name).read_text() == (tmp_path / name).read_text()
+    with pytest.raises(UnknownParameters):
+        md.save(robot.with_parameters(None), tmp_path / "other" / "unknown.c")
 
 
 def mujoco_torque(path: Path, like: md.Robot, motion: tuple[np.ndarray, ...]) -> np.ndarray:

@@ -319,7 +319,7 @@ def test_random_robots_survive_saving(tmp_path: Path) -> None:
 
 def test_saving_says_what_it_cannot_do(tmp_path: Path) -> None:
     robot = md.load("two_link")
-    with pytest.raises(DescriptionError, match=r"saved as \.toml, \.urdf or \.xml"):
+    with pytest.raises(DescriptionError, match=r"saved as \.toml, \.urdf, \.xml or \.c"):
         md.save(robot, tmp_path / "robot.yaml")
     with pytest.raises(DescriptionError, match="cannot be written"):
         md.save(robot, tmp_path / "nowhere" / "robot.toml")

@@ -34,7 +34,7 @@ def save(robot: Robot, path: str | os.PathLike[str]) -> None:
     target = Path(path)
     suffix = target.suffix.lower()
     if target.is_dir():
-        raise DescriptionError(f"{target}: a folder; expected a file's name ending with .toml, .urdf or .xml")
+        raise DescriptionError(f"{target}: a folder; expected a file's name ending with .toml, .urdf, .xml or .c")
     if suffix == ".urdf":
         from minidyn.model.load.side_file import remove_side_file
         from minidyn.model.load.urdf_write import write_urdf
@@ -51,4 +51,4 @@ def save(robot: Robot, path: str | os.PathLike[str]) -> None:
 
         write_atomically(target, toml_text(robot).encode())
     else:
-        raise DescriptionError(f"{target}: the name ends with {suffix!r}; a robot is saved as .toml, .urdf or .xml")
+        raise DescriptionError(f"{target}: the name ends with {suffix!r}; a robot is saved as .toml, .urdf, .xml or .c")
