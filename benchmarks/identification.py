@@ -228,9 +228,10 @@ def tables(found: Mapping[str, Any]) -> str:
         f"{log['peak_megabytes']:.0f} | {log['load']:.1f} |"
     )
     if log["recorded_seconds"] >= 3600:
-        small = log["peak_megabytes"] <= GOAL_MEGABYTES
-        lines.append(f"\nUnder {GOAL_MEGABYTES:.0f} MB: {_met(small)}. Under {GOAL_SECONDS:.0f} s on 2 quiet cores: "
-                     f"{_met(log['seconds'] <= GOAL_SECONDS)} at this load.")  # fmt: skip
+        small, quick = log["peak_megabytes"] <= GOAL_MEGABYTES, log["seconds"] <= GOAL_SECONDS
+        lines.append(f"\nUnder {GOAL_MEGABYTES:.0f} MB: {_met(small)}.")
+        judged = _met(quick) if quick or log["load"] < 1.5 else f"not judged, {log['load']:.0f} others wanted them"
+        lines.append(f"Under {GOAL_SECONDS:.0f} s on 2 quiet cores: {judged}.")
     return "\n".join(lines)
 
 

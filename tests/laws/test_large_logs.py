@@ -12,6 +12,7 @@ import pytest
 import minidyn as md
 from minidyn.experiment import prepare_lazy, spool
 from minidyn.experiment.lazy import LazyRecording
+from minidyn.identification import on_disk
 
 TERMS = ("viscous", "coulomb", "offset")
 
@@ -123,10 +124,14 @@ def test_a_standstill_at_the_beginning_does_not_settle_the_cutoff(tmp_path, monk
     assert any("stretches" in notice for notice in lazy.notices)
 
 
-def test_other_methods_read_it_whole(log) -> None:
+def test_other_methods_read_it_whole(log, monkeypatch) -> None:
     robot = arm()
     estimate = md.identify(robot, md.read_recording(log, robot, lazy=True), "filtered", consistent=False)
     assert any("into memory" in notice for notice in estimate.notices)
+    monkeypatch.setattr(on_disk, "_LONG", 1000)
+    other = md.identify(robot, md.read_recording(log, robot, lazy=True), "filtered", consistent=False)
+    assert any("piece by piece" in notice for notice in other.notices)
+    assert np.all(np.abs(other.beta - estimate.beta) < 3 * estimate.std)
 
 
 def test_thinned_is_a_slice_with_a_step(log) -> None:

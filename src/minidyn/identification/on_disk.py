@@ -13,7 +13,12 @@ from minidyn.model.robot import Robot
 __all__ = ["STREAMED", "in_robot_order", "ready_on_disk"]
 
 STREAMED = frozenset({"ols", "wls", "irls"})
-"""The methods that read a recording piece by piece; others take it into memory."""
+"""The methods that read a recording piece by piece, with the result of the same recording in memory."""
+
+PIECEWISE = frozenset({"filtered", "momentum", "energy"})
+"""The methods that can, too, but whose filters start anew with each piece: only very long recordings are read so."""
+
+_LONG = 1_000_000  # samples
 
 
 def ready_on_disk(
@@ -31,7 +36,9 @@ def ready_on_disk(
         ordered = prepare(robot, ordered)
         notices.append("the recording was prepared with default settings; see its own notices")
     notices += list(ordered.notices)
-    if method not in STREAMED:
+    if method in PIECEWISE and len(ordered) > _LONG:
+        notices.append(f'method "{method}" reads {len(ordered)} samples piece by piece, filters start anew with each')
+    elif method not in STREAMED:
         notices.append(f'method "{method}" reads the whole recording into memory ({len(ordered)} samples)')
         return ordered.load()
     return spooled(ordered, progress) if raw else ordered

@@ -36,8 +36,8 @@ STRETCHES = 5
 """Stretches of equal length that are reduced each on its own."""
 
 _FEW = 2048  # samples that are taken in row by row
-_LIKE = 1024  # samples of a piece that say how its columns lie
-_AHEAD = 3  # pieces that may be under way; results depend on it, so it does not depend on the number of threads
+_LIKE = 512  # samples of a piece that say how its columns lie
+_AHEAD = 2  # pieces that may be under way; results depend on it, so it does not depend on the number of threads
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ __all__ = ["PIECE", "Progress", "Samples", "Tiled", "counted", "samples_of", "ti
 Array = NDArray[np.float64]
 Progress = Callable[[int], None]
 _SIGNALS = ("q", "dq", "ddq", "tau")
-PIECE = 1 << 15
+PIECE = 1 << 16
 """Samples handled at once: their arrays fit the caches' last level, and what is done once per piece does not count."""
 
 

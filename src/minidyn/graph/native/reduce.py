@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -141,14 +141,20 @@ def _packed_triangle(factor: Array) -> Array:
 
 def _unpacked(sums: Array, size: int, width: int, step: int) -> Array:
     """Return the products as a symmetric matrix (size, size), lanes added up."""
-    tiles = sums.reshape(-1, GROUP, step, width).sum(axis=3)
-    made = np.empty((size, size))
-    place = 0
+    made = np.zeros((size, size))
+    made.ravel()[_places(size, step)] = sums.reshape(-1, width).sum(axis=1)
+    return np.asarray(np.triu(made) + np.triu(made, 1).T)
+
+
+@lru_cache(maxsize=64)
+def _places(size: int, step: int) -> NDArray[np.intp]:
+    """Return where in a matrix (size, size), row by row, the sums go in the order `@gram` keeps them."""
+    found = []
     for i in range(0, size, GROUP):
         for j in range(i, size, step):
-            made[i : i + GROUP, j : j + step] = tiles[place]
-            place += 1
-    return np.asarray(np.triu(made) + np.triu(made, 1).T)
+            rows, columns = np.arange(i, i + GROUP)[:, None], np.arange(j, j + step)
+            found.append((rows * size + columns).ravel())
+    return np.concatenate(found)
 
 
 def _reduce_text(plan: Plan, width: int) -> str:
