@@ -20,7 +20,7 @@ from minidyn.errors import DescriptionError, MinidynError
 from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
 
-__all__ = ["spooled"]
+__all__ = ["SpooledRun", "spooled"]
 
 Array = NDArray[np.float64]
 _SIGNALS = ("q", "dq", "ddq", "tau")

@@ -6,7 +6,7 @@ from minidyn.errors import MinidynError, UnknownName
 from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.prepare import prepare
 from minidyn.experiment.recording import Recording
-from minidyn.experiment.spool import spooled
+from minidyn.experiment.spool import SpooledRun, spooled
 from minidyn.identification.samples import Progress
 from minidyn.model.robot import Robot
 
@@ -26,7 +26,8 @@ def ready_on_disk(
 ) -> LazyRecording | Recording:
     """Return a lazy recording in the robot's joint order with q, dq, ddq and tau.
 
-    A raw one is prepared once, into a temporary file; a method that cannot read piece by piece gets it in memory.
+    A raw one is prepared, and what is prepared as it is read is kept in a temporary file; a method that cannot read
+    piece by piece gets it in memory.
     """
     ordered = in_robot_order(robot, recording)
     if "tau" not in ordered.signals:
@@ -41,7 +42,9 @@ def ready_on_disk(
     elif method not in STREAMED:
         notices.append(f'method "{method}" reads the whole recording into memory ({len(ordered)} samples)')
         return ordered.load()
-    return spooled(ordered, progress) if raw else ordered
+    # what is prepared as it is read would be prepared again in every pass
+    as_read = bool(ordered.info) and not all(isinstance(run, SpooledRun) for run, _, _ in ordered.parts)
+    return spooled(ordered, progress) if as_read and method in STREAMED else ordered
 
 
 def in_robot_order(robot: Robot, recording: LazyRecording) -> LazyRecording:
