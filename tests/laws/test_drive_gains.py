@@ -17,7 +17,7 @@ def currents(run: md.Recording, gains: np.ndarray) -> md.Recording:
     return md.Recording(run.t, run.q, run.tau / gains, run.dq, run.ddq, run.joint_names)
 
 
-@pytest.mark.parametrize("name", ["ur10e", "panda"])
+@pytest.mark.parametrize("name", ["panda", "ur10e"][: count(1, 2)])
 def test_gains_are_found_with_honest_uncertainty(name: str) -> None:
     robot = truth(name)
     loaded = md.Payload(0.0, LOAD).on(robot)

@@ -47,7 +47,7 @@ def baseline(robot: md.Robot, seed: int = 100, **options) -> md.Estimate:
 @pytest.mark.parametrize("name", ["ur10e", "panda"])
 def test_mass_within_two_percent_whatever_the_temperature(name: str) -> None:
     estimate = baseline(truth(name))
-    for seed in range(count(2, 10)):
+    for seed in range(count(1, 10)):
         for friction in (0.8, 1.2):
             payload = md.identify_payload(estimate, motion(md.Payload(0.0, BODY).on(truth(name, friction)), 200 + seed))
             assert payload.mass == pytest.approx(2.0, rel=0.02)
@@ -82,7 +82,7 @@ def geared(robot: md.Robot) -> md.Robot:
 def test_uncertainty_is_honest() -> None:
     """Errors over standard deviations have about unit size, the baseline's share included."""
     robot, scores = truth("ur10e"), []
-    for seed in range(count(6, 30)):
+    for seed in range(count(5, 30)):
         payload = md.identify_payload(
             baseline(robot, 300 + seed, samples=1500), motion(md.Payload(0.0, BODY).on(robot), 400 + seed, samples=1500)
         )
@@ -92,7 +92,7 @@ def test_uncertainty_is_honest() -> None:
     assert 0.7 < np.sqrt(np.mean(np.square(scores))) < 1.4
 
 
-@pytest.mark.parametrize("name", ["ur10e", "panda"])
+@pytest.mark.parametrize("name", ["panda", "ur10e"][: count(1, 2)])
 def test_changes_of_the_baseline_are_named(name: str) -> None:
     robot = truth(name)
     estimate, loaded = baseline(robot), md.Payload(0.0, BODY).on(robot)
