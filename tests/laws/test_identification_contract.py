@@ -61,7 +61,7 @@ def test_exact_without_noise(method: str) -> None:
 
 @pytest.mark.parametrize("method", EVERY)
 def test_order_of_runs_and_joints_does_not_matter(method: str) -> None:
-    one, two = noisy(motion(samples=1500), 1), noisy(motion(samples=1400, seed=1), 2)
+    one, two = noisy(motion(samples=800), 1), noisy(motion(samples=700, seed=1), 2)
     first = fitted(md.concatenate([one, two]), method)
     second = fitted(md.concatenate([two, one]), method)
     np.testing.assert_allclose(first.beta, second.beta, rtol=1e-6, atol=1e-6 * np.abs(first.beta).max())
@@ -75,7 +75,7 @@ def test_order_of_runs_and_joints_does_not_matter(method: str) -> None:
 @pytest.mark.parametrize("method", EVERY)
 def test_units_of_the_file_do_not_matter(method: str, tmp_path: Path) -> None:
     """The same log in degrees and milliseconds, mapped, gives the same parameters."""
-    log = noisy(motion(samples=1500), 3)
+    log = noisy(motion(samples=800), 3)
     names = log.joint_names
     for name, angle, time in (("si", 1.0, 1.0), ("other", 180 / np.pi, 1e3)):
         table = np.column_stack([time * log.t, angle * log.q, angle * log.dq, log.tau])
@@ -102,8 +102,9 @@ def test_the_same_twice(method: str) -> None:
 @pytest.mark.parametrize("method", EVERY)
 def test_consistent_models_can_exist(method: str) -> None:
     """Little and noisy data: whatever the method says, the model is a robot, and predicts as its links do."""
-    log = noisy(motion(samples=400), 5, size=5 * NOISE)
-    prior = ROBOT.with_parameters(ROBOT.values * 1.4)
+    robot = truth("scara")
+    log = noisy(motion(robot, samples=400), 5, size=5 * NOISE[: robot.n])
+    prior = robot.with_parameters(robot.values * 1.4)
     estimate = md.identify(prior, log, method, sign_width=0.0)
     assert estimate.consistent
     assert certify(estimate.robot).consistent
