@@ -350,7 +350,7 @@ def test_command() -> None:
     assert shown.exit_code == 0, shown.output
     assert "4 steps show 33 constants" in shown.output
     assert "all of joint4" in shown.output
-    content = json.loads(runner.invoke(main, ["plan", "stanford", "--json"]).output)
+    content = json.loads(runner.invoke(main, ["plan", "stanford", "--json"]).stdout)
     assert content == json.loads(json.dumps(md.one_joint_plan(md.load("stanford")).to_json()))
     assert content["condition"] < 50
     assert [step["number"] for step in content["steps"]] == [1, 2, 3, 4]
