@@ -1,5 +1,6 @@
 """Estimators beyond least squares: what each promises, on data whose truth is known."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -188,7 +189,7 @@ def test_a_model_that_cannot_be_simulated_is_replaced() -> None:
     recording = md.Recording(run.t, run.q, run.tau, run.dq, run.ddq, run.joint_names)
     found = fit_system(base_of(), lambda: [next(iter(_rows(recording)))])
     wrong = -found.beta
-    broken = type(found)(**{**vars(found), "beta": wrong})
+    broken = replace(found, beta=wrong)
     model = _model_of(truth().with_parameters(None), base_of(), broken, run.q)
     assert np.linalg.eigvalsh(md.inertia_matrix(model, run.q[::500])).min() > 0
 
@@ -196,6 +197,22 @@ def test_a_model_that_cannot_be_simulated_is_replaced() -> None:
 def _rows(recording: md.Recording) -> list[Piece]:
     W = md.base_regressor(truth(), base_of(), recording.q, recording.dq, recording.ddq)
     return [Piece(W, np.asarray(recording.tau), recording.t, 0.0)]
+
+
+def test_a_loop_that_answers_too_strongly_settles_by_shorter_steps(monkeypatch) -> None:
+    """Each fit overshoots by half: full steps would swing apart."""
+    from minidyn.identification import simulated_states
+
+    run = clean_run()
+    start = fit_system(base_of(), lambda: _rows(md.Recording(run.t, run.q, run.tau, run.dq, run.ddq)))
+    target = start.beta + 3 * np.sqrt(np.diag(start.covariance))
+    monkeypatch.setattr(simulated_states, "_model_of", lambda robot, base, tried, positions: tried)
+    monkeypatch.setattr(simulated_states, "simulated", lambda tried, controller, recording: tried)
+    end = simulated_states.settled(
+        truth(), base_of(), run, loop(), start, lambda tried: replace(tried, beta=target - 1.5 * (tried.beta - target))
+    )
+    np.testing.assert_allclose(end.found.beta, target, rtol=1e-6, atol=1e-6)
+    assert not end.notices
 
 
 def test_clear_refusals() -> None:

@@ -9,7 +9,7 @@ simulated robot follows its reference exactly whatever the parameters are: nothi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,8 @@ from minidyn.model.robot import Robot
 __all__ = ["Settled", "can_simulate", "settled"]
 
 Array = NDArray[np.float64]
-_PASSES = 10
+_PASSES = 15
+_LEAST_STEP = 0.1
 _SETTLED = 0.01  # standard deviations
 
 
@@ -74,16 +75,24 @@ def settled(
         start: A first fit.
         refit: From a simulation to the next fit.
     """
+    # found.beta is what a simulation with tried.beta leads to; the two agree where all is settled
     first = simulation = simulated(_model_of(robot, base, start, recording.q), controller, recording)
-    found, change, passes = start, np.inf, 0
+    tried, found = start, refit(simulation)
+    change, passes, step = _change(tried, found), 1, 1.0
     while change > _SETTLED and passes < _PASSES:
-        if passes:
-            simulation = simulated(_model_of(robot, base, found, recording.q), controller, recording)
-        before, found = found, refit(simulation)
-        deviation = np.sqrt(np.maximum(np.diag(found.covariance), 1e-300))
-        change = float(np.abs((found.beta - before.beta) / deviation).max(initial=0.0))
+        tried = replace(found, beta=tried.beta + step * (found.beta - tried.beta))
+        simulation = simulated(_model_of(robot, base, tried, recording.q), controller, recording)
+        before, change, found = change, _change(tried, after := refit(simulation)), after
+        # a soft loop answers to parameters with other states, and full steps swing
+        step = max(0.5 * step, _LEAST_STEP) if change > 0.7 * before else min(1.0, 1.5 * step)
         passes += 1
     return Settled(found, simulation, first, passes, change)
+
+
+def _change(before: SystemFit, after: SystemFit) -> float:
+    """Largest change of a base parameter, in standard deviations."""
+    deviation = np.sqrt(np.maximum(np.diag(after.covariance), 1e-300))
+    return float(np.abs((after.beta - before.beta) / deviation).max(initial=0.0))
 
 
 def can_simulate(recording: Recording, controller: Controller | None) -> bool:
