@@ -84,7 +84,7 @@ def run_study(
     """
     study = read_study(path)
     steps = _chosen(study, only)
-    context = Context(study, study_robot(study))
+    context = Context(study, *study_robot(study))
     keys: dict[str, str] = {}
     results = []
     for step in steps:

@@ -27,6 +27,7 @@ class Context:
 
     study: Study
     robot: Robot
+    told: tuple[str, ...] = ()  # what the mappings of the logs say about the robot
 
     def folder(self, step: str) -> Path:
         """Return the folder of an earlier step's results."""
@@ -36,10 +37,19 @@ class Context:
 Maker = Callable[[Context, Step, Path], Mapping[str, Any]]
 
 
-def study_robot(study: Study) -> Robot:
-    """Return the study's robot."""
+def study_robot(study: Study) -> tuple[Robot, tuple[str, ...]]:
+    """Return the study's robot, its drives coupled as [robot] or else a log's mapping says; and that in words."""
+    from minidyn.experiment.mapped_drives import with_mapped_coupling
+    from minidyn.experiment.mapping import SignalMap
+
     robot = load(study.robot_path(study.robot), gravity=study.gravity)
-    return robot.with_drives(coupling=study.coupling) if study.coupling else robot
+    if study.coupling:
+        return robot.with_drives(coupling=study.coupling), ()
+    for log in (log for step in study.steps for log in step.logs):
+        coupled, told = with_mapped_coupling(robot, SignalMap.of(log.mapping))
+        if told:
+            return coupled, told
+    return robot, ()
 
 
 def recording_of(context: Context, robot: Robot, log: Log, lazy: bool = False) -> Any:

@@ -40,7 +40,7 @@ def identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         "base_parameters": len(estimate.beta),
         "samples": estimate.samples,
         "condition": float(estimate.condition),
-        "notices": list(estimate.notices),
+        "notices": [*context.told, *estimate.notices],
     }
 
 

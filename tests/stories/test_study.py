@@ -332,6 +332,41 @@ def test_payloads_and_comparisons_are_steps(tmp_path: Path) -> None:
         md.run_study(tmp_path / "study.toml")
 
 
+def test_motors_that_two_joints_turn(tmp_path: Path) -> None:
+    """A motor-side log: the mapping's coupling couples the drives of the model, too; [robot] decides otherwise."""
+    robot = md.load("two_link").with_drives(True, ("viscous",), coupling={"joint2": {"joint1": -0.5}})
+    drives = {"Ia": 0.2, "Fv": 2.0}
+    robot = robot.with_parameters([drives.get(name[:2], v) for name, v in zip(robot.parameter_names, robot.values)])
+    t = np.arange(1500) * 0.005
+    q, dq, ddq = md.trajectory.fourier(robot, seed=0, speed=3.0)(t)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    Rq = np.diag([50.0, -40.0]) @ np.array([[1.0, 0.0], [-0.5, 1.0]])
+    motors = md.Recording(t, q @ Rq.T, np.linalg.solve(Rq.T, tau.T).T, joint_names=robot.joint_names)
+    motors.save(tmp_path / "motors.csv")
+    text = """\
+[robot]
+file = "two_link"
+[mapping]
+gear_ratio = [50, -40]
+coupling = [[1, 0], [-0.5, 1]]
+[[log]]
+name = "run"
+files = ["motors.csv"]
+[identify]
+logs = ["run"]
+friction = ["viscous"]
+[validate]
+logs = ["run"]
+"""
+    (tmp_path / "study.toml").write_text(text)
+    found = md.run_study(tmp_path / "study.toml")
+    assert any("drive of joint2 also turns with joint1" in told for told in found["identify"].summary["notices"])
+    assert found["validate"].summary["relative_error"]["run"] < 0.002
+    wrong = text.replace('"two_link"', '"two_link"\ncoupling = { joint1 = { joint2 = 0.5 } }')
+    (tmp_path / "study.toml").write_text(wrong)
+    assert md.run_study(tmp_path / "study.toml")["validate"].summary["relative_error"]["run"] > 0.01
+
+
 def test_a_starter_file_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     hostile = 'a "b" \\ # ü.csv'
