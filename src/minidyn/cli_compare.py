@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from typing import Any
 
 import click
 
+from minidyn.cli_identify import as_mapped, friction_terms, same_logs
 from minidyn.cli_text import plain, print_table, progress, safe, table
 from minidyn.errors import MinidynError
 from minidyn.model.load import load
@@ -21,7 +23,7 @@ def show_comparison(
     held_out: tuple[str, ...],
     methods: str | None,
     friction: str,
-    rotor_inertia: bool | None,
+    rotor_inertia: bool,
     mapping: str | None,
     rate: float | None,
     as_json: bool,
@@ -29,21 +31,24 @@ def show_comparison(
     """Print what all methods make of the same logs."""
     from minidyn.experiment.read import read_recording
     from minidyn.identification.compare import compare
+    from minidyn.identification.methods import METHODS
 
-    robot = load(source)
+    robot, told = as_mapped(load(source), mapping)
     if not held_out:
         raise MinidynError("compare needs a log that is not fitted, to test the models on: --validate other.csv")
     reading: dict[str, Any] = {} if rate is None else {"rate": rate}
     if mapping is not None:
         reading["mapping"] = mapping
-    drives: dict[str, Any] = {"rotor_inertia": rotor_inertia}
-    if friction != "own":
-        drives["friction"] = "auto" if friction == "auto" else tuple(_words("" if friction == "none" else friction))
+    drives: dict[str, Any] = {"rotor_inertia": rotor_inertia, "friction": friction_terms(friction)}
+    chosen = None if methods is None else _words(methods)
     with progress(f"reading {', '.join((*logs, *held_out))}"):
         fitted = read_recording(list(logs), robot=robot, **reading)
         tested = read_recording(list(held_out), robot=robot, **reading)
-    with progress(f"comparing methods on {robot.name}"):
-        found = compare(robot, fitted, tested, None if methods is None else _words(methods), **drives)
+    models = 2 * len(METHODS if chosen is None else chosen)  # each as it is and made possible
+    with progress(f"comparing {models} models of {robot.name}", total=models) as tell:
+        begun = itertools.count()
+        found = compare(robot, fitted, tested, chosen, progress=lambda name: tell(next(begun)), **drives)
+    notices = (*told, *found.notices, *same_logs(logs, held_out))
     if as_json:
         rows = [
             {
@@ -58,7 +63,7 @@ def show_comparison(
             }
             for row in found.rows
         ]
-        click.echo(json.dumps({"rows": rows, "notices": list(found.notices)}, indent=1))
+        click.echo(json.dumps({"rows": rows, "notices": list(notices)}, indent=1))
         return
     columns = ("method", "made possible", "validation error", "fit error", "realizable", "seconds")
     made = table(f"{safe(robot.name)}: error of the torque on logs that were not fitted", *columns, right=(2, 3, 5))
@@ -73,9 +78,11 @@ def show_comparison(
     for row in found.rows:
         if row.failure:
             click.echo(f"{row.label} failed: {plain(row.failure)}")
-    for notice in found.notices:
+    for notice in notices:
         click.echo(f"note: {plain(notice)}")
-    click.echo(f"least validation error: {found.best.label}")
+    click.echo(
+        f"least validation error: {found.best.label} (possible models are preferred where they cost less than 1 %)"
+    )
 
 
 def _words(text: str) -> list[str]:

@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from minidyn.identification.validate import Validation
     from minidyn.model.robot import Robot
 
-__all__ = ["LARGE", "log_labels", "read_logs", "run_identification", "run_validation"]
+__all__ = [
+    "LARGE",
+    "as_mapped",
+    "friction_terms",
+    "log_labels",
+    "read_logs",
+    "run_identification",
+    "run_validation",
+    "same_logs",
+]
 
 LARGE = 100_000_000
 """Bytes of logs beyond which they stay on disk and are read piece by piece."""
@@ -53,12 +62,12 @@ def run_identification(
     from minidyn.model.load.folder import check_folder
 
     target = check_folder(output)  # before long work
-    robot, told = _as_mapped(load(source), mapping)
+    robot, told = as_mapped(load(source), mapping)
     options: dict[str, Any] = {
         "method": method,
         "consistent": consistent,
         "rotor_inertia": rotor_inertia,
-        "friction": _terms(friction),
+        "friction": friction_terms(friction),
     }
     believed = None if prior is None else _believed(prior, robot)
     with progress(f"reading {_named((*logs, *held_out))}"):
@@ -95,7 +104,7 @@ def run_identification(
     if crossed is not None:
         _print_crossed(crossed)
     _print_certificate(estimate)
-    for notice in (*told, *estimate.notices, *summary["export_notices"], *_same_logs(logs, held_out)):
+    for notice in (*told, *estimate.notices, *summary["export_notices"], *same_logs(logs, held_out)):
         click.echo(f"note: {plain(notice)}")
     click.echo(f"written into {plain(str(target))}: {', '.join(summary['files'])}")
 
@@ -126,13 +135,14 @@ def run_validation(
 # -------------------------------------------------------------------- what goes in
 
 
-def _terms(friction: str) -> tuple[str, ...] | str | None:
+def friction_terms(friction: str) -> tuple[str, ...] | str | None:
+    """Return the option --friction as `md.identify` takes it."""
     if friction in ("own", "auto"):
         return "auto" if friction == "auto" else None
     return tuple(word for word in friction.replace(" ", ",").split(",") if word and word != "none")
 
 
-def _as_mapped(robot: Robot, mapping: str | None) -> tuple[Robot, tuple[str, ...]]:
+def as_mapped(robot: Robot, mapping: str | None) -> tuple[Robot, tuple[str, ...]]:
     """Return the robot with what the mapping of its logs tells about its drives."""
     if mapping is None:
         return robot, ()
@@ -187,7 +197,8 @@ def log_labels(names: Iterable[str]) -> dict[str, str]:
     return {name if short.count(word) > 1 or word in ("", "fit") else word: name for name, word in zip(paths, short)}
 
 
-def _same_logs(logs: Iterable[str], held_out: Iterable[str]) -> list[str]:
+def same_logs(logs: Iterable[str], held_out: Iterable[str]) -> list[str]:
+    """Return a notice for each log that is both fitted and tested on."""
     fitted = {Path(name).resolve() for name in logs}
     same = [name for name in held_out if Path(name).resolve() in fitted]
     return [f"{name} was fitted, too: its error says nothing about new motion" for name in same]

@@ -38,10 +38,13 @@ def payload(
     help="A log that is not fitted, to test the models on; repeat.",
 )
 @click.option("--methods", help="Some methods only, as in ols,wls,iv; default: all.")
-@click.option("--friction", default="own", show_default=True, help="Terms such as viscous,coulomb; auto, none or own.")
 @click.option(
-    "--rotor-inertia/--no-rotor-inertia", default=None, help="Identify rotor inertias; default: as the ROBOT."
+    "--friction",
+    default="viscous,coulomb,offset",
+    show_default=True,
+    help="Terms, none, own (what the robot's file has), or auto: what the data ask for, method by method, slowly.",
 )
+@click.option("--rotor-inertia/--no-rotor-inertia", default=True, show_default=True, help="Identify rotor inertias.")
 @log_options
 @json_option
 def compare(
@@ -50,7 +53,7 @@ def compare(
     held_out: tuple[str, ...],
     methods: str | None,
     friction: str,
-    rotor_inertia: bool | None,
+    rotor_inertia: bool,
     mapping: str | None,
     rate: float | None,
     as_json: bool,

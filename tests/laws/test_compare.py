@@ -75,6 +75,14 @@ def test_verbs(runs, tmp_path, monkeypatch) -> None:
     rows = json.loads(CliRunner().invoke(main, [*words, "--json"]).stdout)["rows"]
     assert [row["method"] for row in rows] == ["ols", "ols", "wls", "wls"]
     assert all(0 < row["validation_error"] < 0.2 for row in rows)
+    md.save(robot.with_drives(False, ()), tmp_path / "bare.toml")  # a vendor's file knows no friction
+    words[1] = "bare.toml"
+    bare = json.loads(CliRunner().invoke(main, [*words, "--json"]).stdout)["rows"]
+    assert [row["validation_error"] for row in bare] == pytest.approx(
+        [row["validation_error"] for row in rows], rel=0.2
+    )
+    words[4] = "fitted.npz"
+    assert "was fitted, too" in CliRunner().invoke(main, words).stdout
 
     arm = truth("ur10e")
     estimate = md.identify(arm.with_parameters(None), motion(arm, 3), prior=False, consistent=False, sign_width=0.0)
