@@ -45,6 +45,7 @@ def run_identification(
     output: str,
     *,
     held_out: tuple[str, ...],
+    hold_out: float | None,
     method: str,
     friction: str,
     rotor_inertia: bool,
@@ -73,6 +74,8 @@ def run_identification(
     with progress(f"reading {_named((*logs, *held_out))}"):
         recording = read_logs(logs, robot, mapping, rate)
         others = {label: read_logs([name], robot, mapping, rate) for label, name in log_labels(held_out).items()}
+    if hold_out is not None:
+        recording, others = _cut(recording, hold_out, others)
     with progress(f"identifying {robot.name} from {len(recording)} samples") as tell:
         try:
             estimate = identify(robot, recording, prior=believed, progress=tell, **options)
@@ -91,6 +94,7 @@ def run_identification(
             "description": source,
             "logs": list(logs),
             "validated_on": list(held_out),
+            "hold_out": hold_out,
             "prior": prior,
         }
         record["mapping_notices"] = list(told)
@@ -106,6 +110,10 @@ def run_identification(
     _print_certificate(estimate)
     for notice in (*told, *estimate.notices, *summary["export_notices"], *same_logs(logs, held_out)):
         click.echo(f"note: {plain(notice)}")
+    if not others and crossed is None:
+        click.echo(
+            "note: only fitted data were looked at; --validate OTHER or --hold-out 0.3 tests on motion it has not seen"
+        )
     click.echo(f"written into {plain(str(target))}: {', '.join(summary['files'])}")
 
 
@@ -179,6 +187,12 @@ def read_logs(logs: Sequence[str], robot: Robot, mapping: str | None, rate: floa
         return on_disk
     in_memory: Recording = read_recording(list(logs), robot=robot, **options)
     return in_memory
+
+
+def _cut(recording: Any, share: float, others: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the beginning of what was read, to be fitted, and its end among the recordings for the test."""
+    kept = round((1.0 - share) * len(recording))
+    return recording[:kept], {f"last {100 * share:.3g} %": recording[kept:], **others}
 
 
 def _size(path: Path) -> int:

@@ -29,6 +29,12 @@ def _methods() -> list[str]:
     help="A log that is not fitted, to test the model on; repeat.",
 )
 @click.option(
+    "--hold-out",
+    type=click.FloatRange(0.0, 0.9, min_open=True),
+    metavar="SHARE",
+    help="Keep the end of the log for the test, as in 0.3: for a single log.",
+)
+@click.option(
     "--method",
     type=OneOf(_methods),
     default="wls",

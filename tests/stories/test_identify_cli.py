@@ -165,6 +165,22 @@ def test_logs_of_one_name_are_told_apart(logs, tmp_path) -> None:
     assert len([name for name in found["files"] if name.endswith(".png")]) == 3
 
 
+def test_the_end_of_a_single_log_can_be_kept_for_the_test(logs, tmp_path, monkeypatch) -> None:
+    words = ("identify", logs / "arm.urdf", logs / "run.csv", "--friction", ",".join(FRICTION), "--output")
+    assert "--hold-out" in run(*words, tmp_path / "all").stdout, "a word to those who test on nothing"
+    told = run(*words, tmp_path / "cut", "--hold-out", "0.25").stdout
+    assert "last 25 %" in told
+    assert "--hold-out" not in told
+    found = json.loads((tmp_path / "cut" / "result.json").read_text())
+    assert found["hold_out"] == 0.25
+    assert found["samples"] < 0.76 * 2000
+    assert set(found["errors"]) == {"fit", "last 25 %"}
+    monkeypatch.setattr(cli_identify, "LARGE", 10)
+    lazily = json.loads(run(*words, tmp_path / "lazy", "--hold-out", "0.25", "--json").stdout)
+    expected = found["errors"]["last 25 %"]["relative_error"]
+    assert lazily["errors"]["last 25 %"]["relative_error"] == pytest.approx(expected, rel=0.1)
+
+
 def test_large_logs_stay_on_disk(logs, tmp_path, monkeypatch) -> None:
     words = ("identify", "two_link", logs / "other.parquet", "--friction", ",".join(FRICTION), "--json")
     in_memory = json.loads(run(*words, "--output", tmp_path / "a").stdout)
