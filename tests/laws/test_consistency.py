@@ -524,3 +524,19 @@ def test_misuse_is_named() -> None:
         make_consistent(robot, base, R, z, prior_kind="entropy")
     with pytest.raises(MinidynError, match="fold"):
         choose_weight(robot, base, [], None)
+
+
+def test_a_rotor_may_outweigh_the_flange_it_turns() -> None:
+    """The last link of a UR10e weighs 200 g; the rotor behind its gears shows a hundred times its inertia."""
+    robot = md.load("ur10e").with_drives(rotor_inertia=True)
+    rotors = [column.index for columns in robot.layout.drives for column in columns]
+    true = robot.values.copy()
+    true[rotors] = [0.5, 0.5, 0.3, 0.1, 0.05, 0.05]
+    base = md.base_parameters(robot)
+    known = true.copy()
+    known[rotors] = np.nan
+    last = base.names.index("Ia6")
+    R = np.diag(1000.0 / np.maximum(np.abs(base.values(true)), 0.01))  # a thousandth of each value, or 1e-5
+    found = make_consistent(robot, base, R, R @ base.values(true), prior=known)
+    spread = 1.0 / R[last, last]
+    assert abs(base.values(found.phi)[last] - 0.05) < 0.1 * spread

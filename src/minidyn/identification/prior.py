@@ -45,6 +45,7 @@ _FIRM = 2.0  # the same for joints that crawl: one unit off costs one
 _CRAWL = 0.05  # of L / T, about 0.25 rad/s for an arm: joints that move less crawl
 _GUESSED = 0.03  # of the weight, for links that are unknown among known ones
 _SMALLEST_DRIVE = 0.2  # torque of the weakest drive against the strongest
+_SMALLEST_ROTOR = 0.01  # what is much for the smallest rotor against the inertia that the first joints move
 _SMALLEST = 1e-3  # eigenvalues of a prior body, in the metric of the default one, are raised to this
 
 
@@ -242,6 +243,9 @@ def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, A
     if seen is not None:
         torques = np.maximum(torques, seen.torque)
         pulls = pulls + _FIRM * np.minimum(1.0, _CRAWL * units.speeds / np.maximum(seen.speed, 1e-300)) ** 4
+    # a flange weighs next to nothing, but the gears of its drive show a rotor a hundred times as large
+    sizes = units.rows / units.speeds
+    inertias = np.maximum(inertias, _SMALLEST_ROTOR * np.max(inertias / sizes) * sizes)
     of_joints = np.full((3, len(robot.joints)), [[np.max(inertias)], [np.max(torques)], [_FAINT]])
     of_joints[:, list(robot.independent)] = inertias, torques, pulls
     rows = np.array([units.length if joint.turns else 1.0 for joint in robot.joints]) * units.length / units.time**2
