@@ -25,7 +25,7 @@ __all__ = [
     "LARGE",
     "as_mapped",
     "friction_terms",
-    "log_labels",
+    "log_groups",
     "read_logs",
     "run_identification",
     "run_validation",
@@ -73,7 +73,8 @@ def run_identification(
     believed = None if prior is None else _believed(prior, robot)
     with progress(f"reading {_named((*logs, *held_out))}"):
         recording = read_logs(logs, robot, mapping, rate)
-        others = {label: read_logs([name], robot, mapping, rate) for label, name in log_labels(held_out).items()}
+        groups = log_groups(held_out, robot, mapping)
+        others = {label: read_logs(names, robot, mapping, rate) for label, names in groups.items()}
     if hold_out is not None:
         recording, others = _cut(recording, hold_out, others)
     with progress(f"identifying {robot.name} from {len(recording)} samples") as tell:
@@ -127,13 +128,13 @@ def run_validation(
 
     estimate = load_estimate(estimate_file)
     found: dict[str, Validation] = {}
-    for label, name in log_labels(logs).items():
-        with progress(f"validating on {name}"):
-            recording = read_logs([name], estimate.robot, mapping, rate)
+    for label, names in log_groups(logs, estimate.robot, mapping).items():
+        with progress(f"validating on {_named(names)}"):
+            recording = read_logs(names, estimate.robot, mapping, rate)
             try:
                 found[label] = validate(estimate, recording)
             except MinidynError as error:
-                raise MinidynError(f"{name}: {error}") from None
+                raise MinidynError(f"{_named(names)}: {error}") from None
     if as_json:
         click.echo(json.dumps(result_summary(estimate, found), indent=1))
         return
@@ -192,7 +193,7 @@ def read_logs(logs: Sequence[str], robot: Robot, mapping: str | None, rate: floa
 def _cut(recording: Any, share: float, others: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return the beginning of what was read, to be fitted, and its end among the recordings for the test."""
     kept = round((1.0 - share) * len(recording))
-    return recording[:kept], {f"last {100 * share:.3g} %": recording[kept:], **others}
+    return recording[:kept], {"held out": recording[kept:], **others}
 
 
 def _size(path: Path) -> int:
@@ -204,11 +205,18 @@ def _size(path: Path) -> int:
         return 0  # the reader says what is wrong
 
 
-def log_labels(names: Iterable[str]) -> dict[str, str]:
-    """Return {how a log is called in results: its path}: its file name, its path where two have the same."""
+def log_groups(names: Iterable[str], robot: Robot, mapping: str | None) -> dict[str, list[str]]:
+    """Return {how a log is called in results: its files}: a file each, or all where they are one run.
+
+    A log is called by its file name, by its path where two have the same.
+    """
+    from minidyn.experiment.read import are_one_run
+
     paths = list(dict.fromkeys(names))
     short = [Path(name).name for name in paths]
-    return {name if short.count(word) > 1 or word in ("", "fit") else word: name for name, word in zip(paths, short)}
+    if are_one_run(paths, robot, mapping):
+        return {" + ".join(short): paths}
+    return {name if short.count(word) > 1 or word in ("", "fit") else word: [name] for name, word in zip(paths, short)}
 
 
 def same_logs(logs: Iterable[str], held_out: Iterable[str]) -> list[str]:

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from minidyn.cli_identify import log_labels, read_logs
+from minidyn.cli_identify import log_groups, read_logs
 from minidyn.cli_text import plain, progress
 from minidyn.identification.estimate import load_estimate
 from minidyn.reporting.report import report
@@ -38,8 +38,9 @@ def write_report(
     """
     estimate = load_estimate(estimate_file)
     robot = estimate.robot
-    with progress(f"reading {len(logs) + len(fitted)} logs"):
-        runs = {label: read_logs([name], robot, mapping, rate) for label, name in log_labels(logs).items()}
+    with progress(f"reading {', '.join((*logs, *fitted)) or 'the estimate'}"):
+        groups = log_groups(logs, robot, mapping)
+        runs = {label: read_logs(names, robot, mapping, rate) for label, names in groups.items()}
         fit = read_logs(fitted, robot, mapping, rate) if fitted else None
     details = {"estimate file": estimate_file, "logs": ", ".join(logs) or "none", "fitted logs": ", ".join(fitted)}
     with progress("writing the report"):

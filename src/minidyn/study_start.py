@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from minidyn.dynamics.functions import inertia_matrix, inverse_dynamics
 from minidyn.errors import DescriptionError
+from minidyn.experiment.read import are_one_run
 from minidyn.experiment.trajectory import fourier
 from minidyn.model.load import load, robots
 from minidyn.model.load.text_file import write_atomically
@@ -26,7 +27,8 @@ def write_starter(path: str | Path, robot: str, logs: Sequence[str] = ()) -> Non
     Args:
         path: File to write; one that exists is left alone.
         robot: Built-in name or file.
-        logs: Files; the last of several, or the last part of a single one, is kept for validation.
+        logs: Files; the last of several, or the last part of a single one, is kept for validation. Files with
+            different signals of the same samples (positions here, torques there) are a single one.
 
     Raises:
         DescriptionError: The file exists, or robot or logs do not.
@@ -34,15 +36,23 @@ def write_starter(path: str | Path, robot: str, logs: Sequence[str] = ()) -> Non
     target = Path(path)
     if target.exists():
         raise DescriptionError(f"{target}: exists already; choose another name or remove it")
-    load(robot)  # a wrong robot is told now, not when the study runs
+    loaded = load(robot)  # a wrong robot is told now, not when the study runs
     for log in logs:
         if not Path(log).exists():
             raise DescriptionError(f"{log}: no such file")
-    write_atomically(target, starter_text(target, robot, logs).encode())
+    text = starter_text(target, robot, logs, together=are_one_run(logs, loaded))
+    write_atomically(target, text.encode())
 
 
-def starter_text(path: Path, robot: str, logs: Sequence[str]) -> str:
-    """Return the text of a study file; files are named relative to it."""
+def starter_text(path: Path, robot: str, logs: Sequence[str], together: bool = False) -> str:
+    """Return the text of a study file; files are named relative to it.
+
+    Args:
+        path: The study file.
+        robot: Built-in name or file.
+        logs: Files.
+        together: Whether they hold signals of the same samples.
+    """
     source = robot if robot in robots() else _relative(path, robot)
     lines = [
         "# A study: `minidyn run` does what stands here, step by step, and skips what has not changed.",
@@ -58,7 +68,7 @@ def starter_text(path: Path, robot: str, logs: Sequence[str]) -> str:
         "",
         "[base]",
     ]
-    lines += _logs(path, logs) if logs else _simulated(load(robot))
+    lines += _logs(path, logs, together) if logs else _simulated(load(robot))
     lines += [
         "",
         "[preparation]",
@@ -121,7 +131,7 @@ def _listed(values: NDArray[np.float64]) -> str:
     return "[" + ", ".join(f"{value:.2g}" for value in values) + "]"
 
 
-def _logs(path: Path, logs: Sequence[str]) -> list[str]:
+def _logs(path: Path, logs: Sequence[str], together: bool) -> list[str]:
     names = [_relative(path, log) for log in logs]
     lines = [
         "",
@@ -130,10 +140,14 @@ def _logs(path: Path, logs: Sequence[str]) -> list[str]:
         "# rate = 500            # samples per second, where there is no time column",
         '# units = "deg"',
         "# drive_gain = [...]    # N m per ampere, where tau holds motor currents",
+        "# gear_ratio = [...]    # motor turns per joint turn, where signals are on the motor side",
+        "# coupling = [[...]]    # (n, n), where motors turn with other joints, too: docs/how-to",
+        "# offset = [...]        # rad, added to positions",
     ]
-    if len(names) == 1:
+    if len(names) == 1 or together:
+        every = ", ".join(map(quoted, names))
         for name, part in (("fit", "[0.0, 0.7]"), ("test", "[0.7, 1.0]")):
-            lines += ["", "[[log]]", f'name = "{name}"', f"files = [{quoted(names[0])}]", f"part = {part}"]
+            lines += ["", "[[log]]", f'name = "{name}"', f"files = [{every}]", f"part = {part}"]
         return lines
     for name, files in (("fit", names[:-1]), ("test", names[-1:])):
         lines += ["", "[[log]]", f'name = "{name}"', f"files = [{', '.join(map(quoted, files))}]"]

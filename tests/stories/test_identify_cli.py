@@ -169,16 +169,16 @@ def test_the_end_of_a_single_log_can_be_kept_for_the_test(logs, tmp_path, monkey
     words = ("identify", logs / "arm.urdf", logs / "run.csv", "--friction", ",".join(FRICTION), "--output")
     assert "--hold-out" in run(*words, tmp_path / "all").stdout, "a word to those who test on nothing"
     told = run(*words, tmp_path / "cut", "--hold-out", "0.25").stdout
-    assert "last 25 %" in told
+    assert "held out" in told
     assert "--hold-out" not in told
     found = json.loads((tmp_path / "cut" / "result.json").read_text())
     assert found["hold_out"] == 0.25
     assert found["samples"] < 0.76 * 2000
-    assert set(found["errors"]) == {"fit", "last 25 %"}
+    assert set(found["errors"]) == {"fit", "held out"}
     monkeypatch.setattr(cli_identify, "LARGE", 10)
     lazily = json.loads(run(*words, tmp_path / "lazy", "--hold-out", "0.25", "--json").stdout)
-    expected = found["errors"]["last 25 %"]["relative_error"]
-    assert lazily["errors"]["last 25 %"]["relative_error"] == pytest.approx(expected, rel=0.1)
+    expected = found["errors"]["held out"]["relative_error"]
+    assert lazily["errors"]["held out"]["relative_error"] == pytest.approx(expected, rel=0.1)
 
 
 def test_large_logs_stay_on_disk(logs, tmp_path, monkeypatch) -> None:

@@ -384,5 +384,14 @@ def test_a_starter_file_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
         steps = {step["step"]: step for step in json.loads(done.stdout)["steps"]}
         assert steps["validate"]["summary"]["relative_error"]["test"] < 0.05
         shutil.rmtree("new")
+    recording = md.read_recording("test.csv")
+    for signal in ("q", "tau"):  # positions in one file, torques in the other: one run, not one to fit and one to test
+        names = ",".join(f"{signal}.{joint}" for joint in recording.joint_names)
+        columns = np.column_stack([recording.t, getattr(recording, signal)])
+        np.savetxt(f"{signal}.csv", columns, delimiter=",", header=f"t,{names}", comments="")
+    assert run("two.toml", "--init", "--robot", "arm.toml", "--log", "q.csv", "--log", "tau.csv").exit_code == 0
+    assert Path("two.toml").read_text().count('files = ["q.csv", "tau.csv"]\npart = ') == 2
+    told = CliRunner().invoke(main, ["-q", "validate", "study/identify/estimate.json", "q.csv", "tau.csv"])
+    assert "q.csv + tau.csv" in told.stdout, told.output
     assert run("x.toml", "--init").exit_code == 2
     assert run("x.toml", "--robot", "arm.toml").exit_code == 2

@@ -22,7 +22,7 @@ from minidyn.experiment.source import Source, bound
 from minidyn.experiment.table import JoinedTable, Table
 from minidyn.model.robot import Robot
 
-__all__ = ["read_recording"]
+__all__ = ["are_one_run", "read_recording"]
 
 Array = NDArray[np.float64]
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -105,6 +105,16 @@ def read_recording(
     if not notices:
         return whole
     return _with_notices(whole, (*notices, *whole.notices))
+
+
+def are_one_run(paths: Sequence[str | os.PathLike[str]], robot: Robot, mapping: str | None = None) -> bool:
+    """Return whether files hold different signals of the same samples: `read_recording` makes one run of them."""
+    if len(paths) < 2:
+        return False
+    given = SignalMap.of({}, mapping)
+    return _belong_together(
+        [open_table(Path(path), given, robot.joint_names, keep=False) for path in paths], given, robot
+    )
 
 
 def _belong_together(tables: Sequence[Table], given: SignalMap, robot: Robot | None) -> bool:
