@@ -8,6 +8,7 @@ balance gives one row a window instead of n: less to compute, and less to see.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import TypeAlias
@@ -40,17 +41,8 @@ def acceleration_free(form: str, robot: Robot, base: BaseMap, recording: AnyReco
     found = fit_system(base, partial(_pieces, form, robot, base, recording, cutoff), options.allow_open)
     if options.progress is not None:
         options.progress(len(recording))
-    return Solution(
-        found.beta,
-        found.covariance,
-        _torque_noise(robot, base, recording, found.beta),
-        found.condition,
-        found.R,
-        found.z,
-        found.rest,
-        lambda: found.folds,
-        settings={"block_seconds": found.seconds, "filter_cutoff": cutoff, "rows": found.rows * len(found.sigma)},
-    )
+    made = found.solution((), {"filter_cutoff": cutoff, "rows": found.rows * len(found.sigma)})
+    return replace(made, sigma=_torque_noise(robot, base, recording, found.beta))
 
 
 def _cutoff(recording: AnyRecording) -> float:

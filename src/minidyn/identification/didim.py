@@ -40,15 +40,4 @@ def didim(robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solu
         notices = (f"no controller was given: torques are compared along states {origin}",)
     if options.progress is not None:
         options.progress(len(whole))
-    return Solution(
-        found.beta,
-        found.covariance,
-        found.sigma,
-        found.condition,
-        found.R,
-        found.z,
-        found.rest,
-        lambda: found.folds,
-        notices,
-        {"block_seconds": found.seconds, "states": origin, "passes": passes},
-    )
+    return found.solution(notices, {"states": origin, "passes": passes})

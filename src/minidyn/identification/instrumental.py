@@ -57,7 +57,6 @@ def instrumental(robot: Robot, base: BaseMap, recording: Any, options: Options) 
     test = exogeneity_test(rows(states), plain.beta, plain.sigma, max(plain.block, found.block))
     moved = (found.beta - plain.beta) / np.sqrt(np.diag(found.covariance))
     settings = {
-        "block_seconds": found.seconds,
         "instruments": states.origin,
         "passes": passes,
         "exogeneity": {
@@ -69,15 +68,4 @@ def instrumental(robot: Robot, base: BaseMap, recording: Any, options: Options) 
             "largest_shift": float(np.abs(moved).max(initial=0.0)),
         },
     }
-    return Solution(
-        found.beta,
-        found.covariance,
-        found.sigma,
-        found.condition,
-        found.R,
-        found.z,
-        found.rest,
-        lambda: found.folds,
-        (test.verdict, *notices),
-        settings,
-    )
+    return found.solution((test.verdict, *notices), settings)

@@ -19,16 +19,15 @@ from scipy.linalg import solve_triangular
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
 from minidyn.identification.base_functions import base_functions
-from minidyn.identification.blocks import few_blocks
+from minidyn.identification.blocks import block_length, few_blocks
 from minidyn.identification.open_directions import pseudo_inverse
 from minidyn.identification.problem import Problem, assemble
 from minidyn.identification.samples import Progress, Samples, samples_of
 from minidyn.model.robot import Robot
 
-__all__ = ["METHODS", "Fit", "block_covariance", "condition_of", "fit", "solve"]
+__all__ = ["Fit", "block_covariance", "condition_of", "fit", "solve"]
 
 Array = NDArray[np.float64]
-METHODS = ("ols", "wls", "irls")
 _HUBER = 1.345  # standard deviations beyond which a residual counts linearly: 95 % efficient for normal noise
 _SCORES = 1024  # samples whose scores are held at once
 
@@ -88,7 +87,7 @@ def fit(
     progress: Progress | None = None,
     allow_open: bool = False,
 ) -> Fit:
-    """Fit base parameters by one of METHODS; with `allow_open`, what no sample shows is left at zero."""
+    """Fit base parameters by "ols", "wls" or "irls"; with `allow_open`, what no sample shows is left at zero."""
     problem = assemble(robot, base, recording, threads=threads, progress=progress)
     ones = np.ones(robot.n)
     R, z, _ = problem.weighted(ones)
@@ -238,20 +237,4 @@ def _block_length(found: Fit, recording: Any) -> tuple[int, float]:
     pieces = islice(samples_of(recording, found.problem.robot.n), 3)
     piece = max(pieces, key=len)
     residual = _residual(found, piece)
-    memory = 1.0
-    for series in residual.T:
-        centred = series - series.mean()
-        power = float(centred @ centred)
-        if power <= 0:
-            continue
-        lags = min(len(series) - 1, len(series) // 4)
-        spectrum = np.abs(np.fft.rfft(centred, 2 * len(centred))) ** 2
-        correlation = np.fft.irfft(spectrum)[: lags + 1] / power
-        below = np.flatnonzero(correlation < 0.05)
-        until = int(below[0]) if len(below) else lags
-        memory = max(memory, 1.0 + 2.0 * float(np.sum(correlation[1 : until + 1])))
-    step = float(np.median(np.diff(piece.t))) if len(piece) > 1 else 0.0
-    length = int(max(20, np.ceil(10 * memory)))
-    # at least thirty blocks, or the spread of their sums says little
-    length = max(1, min(length, found.problem.samples // 30))
-    return length, length * step
+    return block_length(residual, piece.t, found.problem.samples)

@@ -7,9 +7,9 @@ Zᵀ (y - W beta) = 0, without them Z is W and it is least squares.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from minidyn.identification.blocks import block_covariance, block_length, block_
 from minidyn.identification.folds import Fold
 from minidyn.identification.least_squares import condition_of, solve
 from minidyn.identification.open_directions import pseudo_inverse
+from minidyn.identification.solution import Solution
 
 __all__ = ["FOLDS", "Piece", "Pieces", "SystemFit", "fit_system", "signals_of"]
 
@@ -90,6 +91,21 @@ class SystemFit:
     block: int
     seconds: float
     rows: int
+
+    def solution(self, notices: tuple[str, ...], settings: Mapping[str, Any]) -> Solution:
+        """Hand the fit over as every estimator does, with what it has to say."""
+        return Solution(
+            self.beta,
+            self.covariance,
+            self.sigma,
+            self.condition,
+            self.R,
+            self.z,
+            self.rest,
+            lambda: self.folds,
+            notices,
+            {"block_seconds": self.seconds, **settings},
+        )
 
 
 def fit_system(base: BaseMap, pieces: Pieces, allow_open: bool = False) -> SystemFit:

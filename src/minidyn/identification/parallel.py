@@ -38,17 +38,7 @@ def parallel(robot: Robot, base: BaseMap, recording: Any, options: Options) -> S
     found = fit_system(base, partial(_pieces, robot, base, whole, cutoff), options.allow_open)
     if options.progress is not None:
         options.progress(len(whole))
-    return Solution(
-        found.beta,
-        found.covariance,
-        found.sigma,
-        found.condition,
-        found.R,
-        found.z,
-        found.rest,
-        lambda: found.folds,
-        settings={"block_seconds": found.seconds, "parallel_cutoff": cutoff, "rows": found.rows * robot.n},
-    )
+    return found.solution((), {"parallel_cutoff": cutoff, "rows": found.rows * robot.n})
 
 
 def _pieces(robot: Robot, base: BaseMap, recording: Recording, cutoff: float) -> Iterator[Piece]:

@@ -55,18 +55,7 @@ def total_least_squares(robot: Robot, base: BaseMap, recording: Any, options: Op
             found, share = _refined(pieces, found, T, L)
     if options.progress is not None:
         options.progress(len(whole))
-    return Solution(
-        found.beta,
-        found.covariance,
-        found.sigma,
-        found.condition,
-        found.R,
-        found.z,
-        found.rest,
-        lambda: found.folds,
-        notices,
-        {"block_seconds": found.seconds, "state_cutoff": smooth.cutoff, "column_error_share": share},
-    )
+    return found.solution(notices, {"state_cutoff": smooth.cutoff, "column_error_share": share})
 
 
 def smallest_ratio(T: Array, L: Array) -> tuple[Array, float]:
