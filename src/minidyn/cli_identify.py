@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from minidyn.cli_text import plain, print_table, progress, safe, table
+from minidyn.cli_identify_tables import print_certificate, print_crossed, print_errors, print_notices
+from minidyn.cli_text import plain, progress
 from minidyn.errors import MinidynError
 from minidyn.model.load import load
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from minidyn.experiment.lazy import LazyRecording
     from minidyn.experiment.recording import Recording
     from minidyn.identification.cross_validate import CrossValidation
-    from minidyn.identification.estimate import Estimate
     from minidyn.identification.validate import Validation
     from minidyn.model.robot import Robot
 
@@ -35,7 +35,6 @@ __all__ = [
 LARGE = 100_000_000
 """Bytes of logs beyond which they stay on disk and are read piece by piece."""
 
-_NOISY = 0.02  # share of the torque above the cut-off that is worth a word
 _STILL = 1e-6  # rad or m: a joint that moves less does not move
 
 
@@ -105,12 +104,11 @@ def run_identification(
     if as_json:
         click.echo(json.dumps(summary, indent=1))
         return
-    _print(estimate, validations)
+    print_errors(estimate, validations)
     if crossed is not None:
-        _print_crossed(crossed)
-    _print_certificate(estimate)
-    for notice in (*told, *estimate.notices, *summary["export_notices"], *same_logs(logs, held_out)):
-        click.echo(f"note: {plain(notice)}")
+        print_crossed(crossed)
+    print_certificate(estimate)
+    print_notices((*told, *estimate.notices, *summary["export_notices"], *same_logs(logs, held_out)))
     if not others and crossed is None:
         click.echo(
             "note: only fitted data were looked at; --validate OTHER or --hold-out 0.3 tests on motion it has not seen"
@@ -138,10 +136,7 @@ def run_validation(
     if as_json:
         click.echo(json.dumps(result_summary(estimate, found), indent=1))
         return
-    _print(estimate, found)
-
-
-# -------------------------------------------------------------------- what goes in
+    print_errors(estimate, found)
 
 
 def friction_terms(friction: str) -> tuple[str, ...] | str | None:
@@ -246,66 +241,3 @@ def _crossed(robot: Robot, recording: Recording | LazyRecording, folds: int, **o
 
     with progress(f"cross-validating over {folds} stretches of time"):
         return cross_validate(robot, recording, folds, **options)
-
-
-# -------------------------------------------------------------------- what comes out
-
-
-def _print(estimate: Estimate, validations: dict[str, Validation]) -> None:
-    from minidyn.identification.validate import percent
-
-    for label, validation in validations.items():
-        rows = table(
-            f"{safe(estimate.robot.name)}, {safe(label)}: {percent(validation.relative_error)} of the measured torque",
-            "joint", "error", "low-passed", "description", "rms", "bias", "residual",
-            right=(1, 2, 3, 4, 5),
-        )  # fmt: skip
-        words = validation.whiteness
-        nothing = float("nan")
-        for name, entry in validation.per_joint.items():
-            errors = (
-                entry["relative_error"],
-                entry.get("filtered_relative_error", nothing),
-                entry.get("prior_relative_error", nothing),
-            )
-            numbers = (f"{entry['rmse']:.3g}", f"{entry['bias']:+.2g}")
-            rows.add_row(safe(name), *map(percent, errors), *numbers, words[name].split(",")[0])
-        every = (validation.relative_error, validation.filtered_relative_error, validation.prior_relative_error)
-        rows.add_row("all joints", *map(percent, every), f"{validation.rmse:.3g}", "", "")
-        print_table(rows)
-        if validation.above_cutoff > _NOISY:
-            click.echo(
-                f"{percent(validation.above_cutoff)} of the raw torque lies above the cut-off: no model follows it"
-            )
-    click.echo(
-        "error: rms of measured minus predicted torque over rms of raw measured torque; low-passed: the same without "
-        "what no model of this bandwidth can follow; description: what the robot's file reaches; rms, bias: N m or N;\n"
-        "foreseeable: share of the residual that the sample before foretells, because friction, elasticity or delays "
-        "are not modelled"
-    )
-
-
-def _print_crossed(crossed: CrossValidation) -> None:
-    from minidyn.identification.validate import percent
-
-    rows = table(
-        "errors on stretches that were left out", "time, s", "left out", "fitted", "description", right=(1, 2, 3)
-    )
-    for (begin, end), fold, fit in zip(crossed.spans, crossed.folds, crossed.fits):
-        errors = (fold.relative_error, fit.relative_error, fold.prior_relative_error)
-        rows.add_row(f"{begin:.4g} to {end:.4g}", *map(percent, errors))
-    rows.add_row("mean", percent(crossed.relative_error), "", "")
-    print_table(rows)
-
-
-def _print_certificate(estimate: Estimate) -> None:
-    certificate = estimate.certificate
-    word = "possible" if certificate.consistent else "NOT possible: " + "; ".join(certificate.reasons()[:3])
-    click.echo(
-        plain(
-            f"{len(estimate.beta)} base parameters, condition number {estimate.condition:.3g}; physically {word}, "
-            f"smallest scaled eigenvalue of a link {certificate.smallest:.3g}"
-        )
-    )
-    click.echo(plain(f"inertia matrix: {certificate.statement}"))
-    click.echo(plain(f"total mass: {certificate.mass_statement}"))

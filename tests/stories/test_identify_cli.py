@@ -181,6 +181,19 @@ def test_the_end_of_a_single_log_can_be_kept_for_the_test(logs, tmp_path, monkey
     assert lazily["errors"]["held out"]["relative_error"] == pytest.approx(expected, rel=0.1)
 
 
+def test_what_asks_for_action_comes_first(logs, tmp_path) -> None:
+    good = motion()
+    changed(good, q=np.rad2deg(good.q)).save(tmp_path / "degrees.csv")
+    words = ("identify", logs / "arm.urdf", tmp_path / "degrees.csv", "--friction", "none")
+    told = run(*words, "--output", tmp_path / "out")
+    notes = [line for line in told.stdout.splitlines() if line.startswith(("warning: ", "note: "))]
+    assert notes[0].startswith("warning: ")
+    assert "degrees" in notes[0]
+    assert [line.startswith("warning") for line in notes] == sorted(line.startswith("warning") for line in notes)[::-1]
+    refusal = run("validate", tmp_path / "out", tmp_path / "degrees.csv", code=2).stderr
+    assert "out: a folder; name the estimate in it" in refusal
+
+
 def test_large_logs_stay_on_disk(logs, tmp_path, monkeypatch) -> None:
     words = ("identify", "two_link", logs / "other.parquet", "--friction", ",".join(FRICTION), "--json")
     in_memory = json.loads(run(*words, "--output", tmp_path / "a").stdout)

@@ -188,6 +188,8 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
         DescriptionError: The file is missing, broken or something else.
     """
     source = Path(path)
+    if source.is_dir():
+        raise DescriptionError(f"{source}: a folder; name the estimate in it, as in {source / 'estimate.json'}")
     try:
         content = with_numbers(json.loads(source.read_text(encoding="utf-8")))
         if not isinstance(content, dict) or content.get("minidyn") != "estimate":

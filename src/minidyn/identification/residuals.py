@@ -103,16 +103,15 @@ class Residuals:
         return np.asarray(chdtrc(lags, statistic), dtype=float)
 
 
-def whiteness_words(probability: float, predictable: float, outside: float) -> str:
+def whiteness_words(probability: float, predictable: float) -> str:
     """Return in plain words what autocorrelations say about a residual.
 
     Args:
         probability: Of the Ljung-Box test.
         predictable: Share of the residual's power that the sample before predicts.
-        outside: Share of the autocorrelations outside the band of white noise.
     """
     if probability >= _WHITE:
         return "white: only noise is left"
     if predictable < 0.05:
-        return f"nearly white: {100 * outside:.0f} % of autocorrelations outside the band"
+        return f"nearly white: {100 * predictable:.1g} % foreseeable"
     return f"not white: {100 * predictable:.0f} % foreseeable, something is not modelled"

@@ -72,10 +72,7 @@ class Validation:
     @property
     def whiteness(self) -> dict[str, str]:
         """For each joint, in words, whether its residual is more than noise."""
-        return {
-            name: whiteness_words(entry["ljung_box"], entry["whiteness"], entry["autocorrelations_outside"])
-            for name, entry in self.per_joint.items()
-        }
+        return {name: whiteness_words(entry["ljung_box"], entry["whiteness"]) for name, entry in self.per_joint.items()}
 
     def table(self) -> str:
         """Return a Markdown table of the errors, joint by joint."""

@@ -65,7 +65,8 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
     (r"did not converge|stopped early|failed", "look", "The result is usable; a richer recording makes it sharper."),
     (r"lags? |delay", "look", "Torques and positions are not from the same instant; the report shows what was found."),
     (
-        r"degrees or motor side|wrong unit|offset or sign|units or time differ|leave the limits",
+        r"or motor side|motor side \(|degrees\?|wrong unit|offset or sign|opposite sign|units or time differ|"
+        r"leave the limits",
         "act",
         "Check the units and signs of the log: a mapping file says which column is what, in which unit.",
     ),

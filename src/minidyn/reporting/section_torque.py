@@ -86,7 +86,7 @@ def _signed(value: float) -> str:
 def _residual_words(entry: Mapping[str, float]) -> str:
     if "ljung_box" not in entry:
         return ""
-    return whiteness_words(entry["ljung_box"], entry["whiteness"], entry["autocorrelations_outside"])
+    return whiteness_words(entry["ljung_box"], entry["whiteness"])
 
 
 def _stretches(found: CrossValidation) -> Html:

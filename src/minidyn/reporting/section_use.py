@@ -57,7 +57,7 @@ def code_section(facts: Facts) -> Section | None:
         "Counts are exact, for one sample with these parameter values."
     )
     note = "Times: vectorised machine code on one core of the computer that made this report, large batches."
-    command = "minidyn generate robot.toml inverse_dynamics --target c --output code"
+    command = "minidyn generate FOLDER/robot.toml inverse_dynamics --target c --output code"
     content = (
         table("Cost of the generated functions", headings, rows, (2, 3, 4, 5, 6)),
         tag("p", note, class_="quiet"),

@@ -144,8 +144,8 @@ def _steps(facts: Facts, level: str) -> tuple[tuple[str, str], ...]:
     if level != "bad":
         steps.append(
             (
-                "Put the model to work: robot.urdf for simulators, C code for your controller.",
-                "minidyn generate robot.toml inverse_dynamics --target c --output code",
+                "Put the model to work, from its FOLDER: robot.urdf for simulators, C code for your controller.",
+                "minidyn generate FOLDER/robot.toml inverse_dynamics --target c --output code",
             )
         )
     if level == "good":
