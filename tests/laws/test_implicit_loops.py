@@ -278,3 +278,22 @@ def test_out_of_reach_is_told() -> None:
     robot = assemble("short", links, joints, loops=[loop])
     with pytest.raises(LoopError, match="bar"):
         md.gravity_torque(robot, np.array([3.0]))
+
+
+def test_a_solved_loop_is_identified() -> None:
+    robot = parallelogram(True)
+    rng = np.random.default_rng(5)
+    t = np.arange(600) / 100
+    rates = 2 * math.pi * 0.3 * np.arange(1, 4)
+    phase = t[:, None, None] * rates + rng.uniform(0, 6, size=(robot.n, 3))
+    size = 0.2 * rng.normal(size=(robot.n, 3))
+    q, dq = (size * np.sin(phase)).sum(-1), (size * rates * np.cos(phase)).sum(-1)
+    ddq = (-size * rates**2 * np.sin(phase)).sum(-1)
+    clean = md.inverse_dynamics(robot, q, dq, ddq)
+    recording = md.Recording(t, q, clean + 0.02 * rng.normal(size=clean.shape), dq, ddq, robot.joint_names)
+    estimate = md.identify(robot, recording, prior=False, sign_width=0.0)
+    assert md.validate(estimate, recording).relative_error < 0.01
+    other = md.Recording(t, q, clean, dq, ddq, robot.joint_names)
+    assert md.validate(estimate, other).relative_error < 0.002
+    with pytest.raises(md.MinidynError, match=r"irls.*bars.*solved sample by sample"):
+        md.identify(robot, recording, method="irls")

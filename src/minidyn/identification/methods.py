@@ -10,14 +10,18 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from minidyn.base.base_map import BaseMap
+from minidyn.errors import Unsupported
 from minidyn.identification.acceleration_free import acceleration_free
 from minidyn.identification.didim import didim
 from minidyn.identification.folds import time_folds
 from minidyn.identification.instrumental import instrumental
 from minidyn.identification.least_squares import block_covariance, condition_of, fit
+from minidyn.identification.linear_system import fit_system
 from minidyn.identification.parallel import parallel
 from minidyn.identification.samples import time_step
+from minidyn.identification.smooth_states import as_recorded
 from minidyn.identification.solution import Options, Solution
+from minidyn.identification.state_rows import in_memory, torque_rows
 from minidyn.identification.total_least_squares import total_least_squares
 from minidyn.model.robot import Robot
 
@@ -27,6 +31,8 @@ Estimator: TypeAlias = Callable[[Robot, BaseMap, Any, Options], Solution]
 
 
 def _least_squares(method: str, robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
+    if robot.implicit_loops:
+        return _by_rows(method, robot, base, recording, options)
     found = fit(robot, base, recording, method, options.threads, options.progress, options.allow_open)
     covariance, seconds = block_covariance(found, recording, options.progress)
     # what follows takes rows for independent: squares are divided by the memory of the residuals, a tenth of a block
@@ -44,6 +50,21 @@ def _least_squares(method: str, robot: Robot, base: BaseMap, recording: Any, opt
         partial(time_folds, found, recording, memory),
         settings={"block_seconds": seconds},
     )
+
+
+def _by_rows(method: str, robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
+    """Weighted least squares where loops are solved sample by sample: compiled tiles cannot do that."""
+    if method != "wls":
+        loop = robot.implicit_loops[0].name
+        raise Unsupported(
+            f'method {method!r}: loop {loop!r} of robot {robot.name!r} is solved sample by sample; use "wls" or '
+            "another method, or give its passive joints as formulas in the robot's file"
+        )
+    whole = in_memory(recording, method)
+    found = fit_system(base, torque_rows(robot, base, whole, as_recorded(whole)), options.allow_open)
+    if options.progress is not None:
+        options.progress(len(whole))
+    return found.solution((), {})
 
 
 ACCELERATION_FREE: frozenset[str] = frozenset({"filtered", "momentum", "energy"})
