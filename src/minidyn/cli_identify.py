@@ -11,7 +11,7 @@ import click
 
 from minidyn.cli_identify_tables import print_certificate, print_crossed, print_errors, print_notices
 from minidyn.cli_text import plain, progress
-from minidyn.errors import MinidynError
+from minidyn.errors import DescriptionError, MinidynError
 from minidyn.model.load import load
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ __all__ = [
 LARGE = 100_000_000
 """Bytes of logs beyond which they stay on disk and are read piece by piece."""
 
+_KEYS = ("time=", "q names", "joints=")  # of a mapping, in words of the reader
 _STILL = 1e-6  # rad or m: a joint that moves less does not move
 
 
@@ -178,11 +179,15 @@ def read_logs(logs: Sequence[str], robot: Robot, mapping: str | None, rate: floa
     options: dict[str, Any] = {} if rate is None else {"rate": rate}
     if mapping is not None:
         options["mapping"] = mapping
-    if sum(_size(Path(name)) for name in logs) > LARGE:
-        on_disk: LazyRecording = read_recording(list(logs), robot=robot, lazy=True, **options)
-        return on_disk
-    in_memory: Recording = read_recording(list(logs), robot=robot, **options)
-    return in_memory
+    options["lazy"] = sum(_size(Path(name)) for name in logs) > LARGE
+    try:
+        found: Recording | LazyRecording = read_recording(list(logs), robot=robot, **options)
+    except DescriptionError as error:
+        if mapping is None and any(key in str(error) for key in _KEYS):
+            hint = "on the command line such keys stand in a file: --mapping map.toml"
+            raise DescriptionError(f"{error}; {hint}") from None
+        raise
+    return found
 
 
 def _cut(recording: Any, share: float, others: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -57,7 +57,11 @@ def log_options(command: F) -> F:
     """Add the options that say how logs are to be read."""
     for option in (
         click.option("--rate", type=float, help="Samples per second, for logs without a time column."),
-        click.option("--mapping", type=click.Path(), help="TOML file that says which column is what."),
+        click.option(
+            "--mapping",
+            type=click.Path(),
+            help="TOML file that says which column is what, in which unit, on which side of the gears.",
+        ),
     ):
         command = option(command)
     return command

@@ -9,7 +9,7 @@ from minidyn.cli_options import json_option, log_options, output_option
 __all__ = ["demo", "report"]
 
 
-@click.command()
+@click.command(short_help="Write one HTML file on a saved ESTIMATE, tested on LOGS it has not seen.")
 @click.argument("estimate", type=click.Path())
 @click.argument("logs", nargs=-1, type=click.Path())
 @output_option("report.html", "HTML file to write.")
@@ -36,7 +36,7 @@ def report(
     write_report(estimate, logs, output, fitted, title, mapping, rate, as_json)
 
 
-@click.command()
+@click.command(short_help="Do the whole job on a built-in robot, ending in a report.")
 @output_option("minidyn-out/demo")
 @json_option
 def demo(output: str, as_json: bool) -> None:
