@@ -75,3 +75,25 @@ def test_a_delay_is_told_and_can_be_removed() -> None:
     fresh = log(robot, 7, delay=0.006)
     assert md.validate(mended, fresh).rmse < 0.97 * md.validate(estimate, fresh).rmse
     assert not any("late" in notice for notice in md.identify(robot, log(robot, 0), consistent=False).notices)
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["width chosen", "width given"])
+def test_friction_that_turns_at_once_is_within_its_intervals(known: bool) -> None:
+    """The low-pass of preparation rounds the edges of friction; what that leaves open is part of the uncertainty."""
+    robot = md.load("ur10e").with_drives(friction=("viscous", "coulomb"), sign_width=1e-3)
+    values = robot.values.copy()
+    for column in (column for columns in robot.layout.drives for column in columns):
+        values[column.index] = {"Fv": 2.0, "Fc": 3.0}[column.symbol] * 0.7**column.joint
+    sharp = robot.with_parameters(values)
+    described = sharp if known else sharp.with_drives(sign_width=0.0)
+    t = np.arange(0, 10.0, 1 / 500)
+    found = []
+    for seed in range(2):
+        q, dq, ddq = md.trajectory.fourier(sharp, seed=seed)(t)
+        tau = md.inverse_dynamics(sharp, q, dq, ddq)
+        tau = tau + 0.01 * tau.std(axis=0) * np.random.default_rng(seed).normal(size=tau.shape)
+        estimate = md.identify(described, md.Recording(t, q, tau, joint_names=sharp.joint_names), consistent=False)
+        turning = [name.startswith("F") for name in estimate.names]
+        found.append(((estimate.beta - estimate.base.values(values)) / estimate.std)[turning])
+    size = float(np.sqrt(np.mean(np.square(found))))
+    assert 0.3 < size < 1.5

@@ -21,6 +21,7 @@ from minidyn.identification.friction import AUTO, choose_friction, prior_for, st
 from minidyn.identification.methods import ACCELERATION_FREE, METHODS
 from minidyn.identification.on_disk import ready_on_disk
 from minidyn.identification.physical import known_parameters, knows_a_body, possible_model, something_moves
+from minidyn.identification.reversals import reversal_covariance
 from minidyn.identification.samples import counted
 from minidyn.identification.solution import Options
 from minidyn.model.robot import Robot
@@ -111,6 +112,13 @@ def identify(
     notices += choice.notices
     options = Options(threads, progress, controller, allow_open=filled)
     found = choice.fit(lambda loaded: METHODS[method](loaded, chosen, ready, options))
+    if choice.motion is not None and not (method == "didim" and controller is not None):
+        widths_chosen = "sign_width" in choice.settings
+        # "parallel" filters the columns, too: a width that was given is right there
+        cutoff = ready.info.get("cutoff") if widths_chosen or method != "parallel" else None
+        smear_at = float(cutoff) if isinstance(cutoff, int | float) else None
+        smeared = reversal_covariance(model, chosen, choice.motion, found.sigma, smear_at, widths_chosen)
+        found = replace(found, covariance=found.covariance + smeared)
     beta, parameters = found.beta, _lifted(chosen, found.beta, model)
     fitted = model.with_parameters(parameters)  # loads that friction grows with are those of the fit
     notices += [
