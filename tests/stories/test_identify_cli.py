@@ -286,7 +286,7 @@ def test_values_that_are_not_numbers(logs, tmp_path) -> None:
 
 def test_wrong_joint_name(logs, tmp_path) -> None:
     changed(motion(400), joint_names=("joint1", "elbow")).save(tmp_path / "names.csv")
-    refused("identify", "two_link", tmp_path / "names.csv", says="names.csv|'joint2'|--mapping", output=tmp_path / "out")
+    refused("identify", "two_link", tmp_path / "names.csv", says="names|'joint2'|--mapping", output=tmp_path / "out")
 
 
 @pytest.mark.parametrize("samples", [1, 15])
