@@ -138,6 +138,12 @@ def test_the_verdict_follows_the_evidence(tmp_path: Path) -> None:
     assert "Not to be used yet" in md.report(tmp_path / "c.html", impossible, fit=fit, code=False).read_text()
     wrong = md.Recording(other.t, other.q, -np.asarray(other.tau), joint_names=other.joint_names)
     assert "Not to be used yet" in md.report(tmp_path / "d.html", good, wrong, code=False).read_text()
+    tau = np.asarray(other.tau)
+    noise = 0.15 * np.sqrt(np.mean(tau**2, axis=0)) * np.random.default_rng(3).normal(size=tau.shape)
+    noisy = md.Recording(other.t, other.q, tau + noise, joint_names=other.joint_names)
+    shown = md.report(tmp_path / "e.html", good, noisy, code=False).read_text()
+    assert "Usable with care" in shown
+    assert "most of it is noise of the measured torque" in shown
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
@@ -258,6 +264,10 @@ def test_notices_get_advice() -> None:
     found = advise(["low-pass at 10 Hz", "weakly determined: XX1", "excitation is poor: condition number 500", "other"])
     assert [one.level for one in found] == ["act", "look", "look", "note"]
     assert all(one.advice for one in found[:2])
+    units = (
+        "a.csv: joint 1: positions reach 67, the limit is 3.14 rad: degrees (units='deg') or motor side (gear_ratio)?"
+    )
+    assert advise([units])[0].level == "act"
 
 
 def test_wrong_requests(tmp_path: Path) -> None:

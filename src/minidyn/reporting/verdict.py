@@ -59,6 +59,7 @@ def judge(facts: Facts) -> Verdict:
     elif unseen is not None and unseen > ERROR_GOOD:
         doubts.append(
             f"its torque error on unseen motion is {percent(unseen)}, where {percent(ERROR_GOOD)} would be good"
+            + _noise(facts)
         )
     if unseen is not None and fitted is not None and unseen > max(_OVERFIT * fitted, ERROR_GOOD):
         doubts.append(
@@ -86,6 +87,16 @@ def unseen_error(facts: Facts) -> float | None:
     if facts.held_out:
         return max(run.relative_error for run in facts.held_out.values())
     return None if facts.cross_validation is None else facts.cross_validation.relative_error
+
+
+def _noise(facts: Facts) -> str:
+    """Say where an error is large because the measured torque is noisy: no model follows that."""
+    if not facts.held_out:
+        return ""
+    worst = max(facts.held_out.values(), key=lambda run: run.relative_error)
+    if not worst.filtered_relative_error <= ERROR_GOOD:
+        return ""
+    return f"; most of it is noise of the measured torque, without it {percent(worst.filtered_relative_error)} are left"
 
 
 def _sentence(facts: Facts, unseen: float | None, fitted: float | None) -> str:
