@@ -10,9 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
@@ -22,6 +20,7 @@ from typing import Any
 
 from minidyn import __version__
 from minidyn.errors import DescriptionError
+from minidyn.model.load.folder import new_folder
 
 __all__ = ["PROVENANCE", "code_hash", "hash_of", "key_of", "recorded", "versions", "write_step"]
 
@@ -102,16 +101,16 @@ def write_step(
 
     Returns:
         The record.
+
+    Raises:
+        DescriptionError: The folder cannot be written, or holds files that no step wrote.
     """
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DescriptionError(f"{folder.parent}: the folder cannot be made ({error.strerror or error})") from None
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / PROVENANCE).is_file():
+        raise DescriptionError(
+            f"{folder}: holds files but no {PROVENANCE}, so no step made it; move it away or choose another output"
+        )
     begin = datetime.now(UTC)
-    # whatever happens, an interruption included, the scratch folder goes and the old results stay
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as scratch:
-        fresh = Path(scratch) / "new"
-        fresh.mkdir()
+    with new_folder(folder, replace=True) as fresh:
         summary = dict(make(fresh))
         record = {
             "minidyn": "provenance",
@@ -124,9 +123,6 @@ def write_step(
             "results": {name: hash_of(fresh / name) for name in _files(fresh)},
         }
         (fresh / PROVENANCE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        if folder.exists():
-            shutil.move(folder, Path(scratch) / "old")
-        shutil.move(fresh, folder)
     return record
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,29 @@ def test_a_step_that_fails_leaves_the_old_result(tmp_path: Path) -> None:
         write_step(tmp_path / "step", "new", {}, fail)
     assert [path.name for path in tmp_path.iterdir()] == ["step"]
     assert (tmp_path / "step" / "a").read_text() == "old"
+
+
+def test_a_folder_that_no_step_wrote_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "thesis.tex").write_text("years of work")
+    with pytest.raises(MinidynError, match="no step made it; move it away"):
+        write_step(tmp_path / "report", "key", {}, lambda new: {})
+    assert (tmp_path / "report" / "thesis.tex").read_text() == "years of work"
+
+
+def test_meshes_are_found_from_an_exported_file(folder: Path) -> None:
+    """Results are written elsewhere and then put in place: relative names must be right in the end."""
+    (folder / "meshes").mkdir()
+    (folder / "meshes" / "arm.stl").write_bytes(b"")
+    md.save(md.load(folder / "arm.toml"), folder / "arm.urdf")
+    text = (folder / "arm.urdf").read_text()
+    visual = '<visual><geometry><mesh filename="meshes/arm.stl"/></geometry></visual></link>'
+    (folder / "arm.urdf").write_text(text.replace("</link>", visual, 1))
+    edit(folder, "arm.toml", "arm.urdf")
+    md.run_study(folder / "study.toml", only=["export"])
+    exported = folder / "study" / "export" / "robot.urdf"
+    (name,) = re.findall('mesh filename="([^"]*)"', exported.read_text())
+    assert (exported.parent / name).resolve() == (folder / "meshes" / "arm.stl").resolve()
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
-def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = ()) -> Iterator[Path]:
+def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = (), *, replace: bool = False) -> Iterator[Path]:
     """Give an empty folder to write into; at the end its files take their place in `path`, all of them or none.
 
     Files of other names stay. An error, an interruption or a full disk leaves what was there before. Where `path` does
@@ -46,6 +46,7 @@ def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = ()) -> It
     Args:
         path: The folder; made where it does not exist.
         obsolete: Names of files in it that go away unless they are written anew.
+        replace: The new folder takes the place of the old one, whose files all go.
 
     Raises:
         DescriptionError: Nothing can be written there.
@@ -64,7 +65,10 @@ def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = ()) -> It
         with _ended_orderly():
             yield scratch
         with _uninterrupted():
-            _put_in_place(scratch, target, obsolete)
+            if replace and target.exists():
+                _replace(scratch, target)
+            else:
+                _put_in_place(scratch, target, obsolete)
             done = True
     except OSError as error:
         raise DescriptionError(f"{path}: cannot be written ({error.strerror or error})") from None
@@ -102,6 +106,16 @@ def _put_in_place(scratch: Path, target: Path, obsolete: Iterable[str]) -> None:
                 place.unlink(missing_ok=True)
                 if aside_or_none is not None:
                     aside_or_none.rename(place)
+            raise
+
+
+def _replace(scratch: Path, target: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".old", dir=target.parent) as kept:
+        old = target.rename(Path(kept) / "old")
+        try:
+            scratch.rename(target)
+        except BaseException:
+            old.rename(target)
             raise
 
 
