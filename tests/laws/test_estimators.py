@@ -14,11 +14,12 @@ from conftest import count
 from minidyn.control.controller import Controller
 from minidyn.errors import MinidynError, Unsupported
 from minidyn.identification.certificate import certify
+from minidyn.identification.choose_states import best_states
 from minidyn.identification.closed_loop import simulated
 from minidyn.identification.exogeneity import exogeneity_test
 from minidyn.identification.linear_system import Piece, fit_system
 from minidyn.identification.methods import ACCELERATION_FREE, METHODS
-from minidyn.identification.smooth_states import best_states, motion_band, smoothed
+from minidyn.identification.smooth_states import motion_band, smoothed
 from minidyn.identification.solution import Options, Solution
 from minidyn.identification.total_least_squares import smallest_ratio
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 from minidyn.base.base_map import BaseMap
+from minidyn.identification.choose_states import best_states
 from minidyn.identification.closed_loop import Simulation, simulated_rows
 from minidyn.identification.linear_system import SystemFit, fit_system
 from minidyn.identification.simulated_states import can_simulate, settled
-from minidyn.identification.smooth_states import best_states
 from minidyn.identification.solution import Options, Solution
 from minidyn.identification.state_rows import in_memory, torque_rows
 from minidyn.model.robot import Robot

@@ -13,6 +13,9 @@ from typing import Any
 import numpy as np
 
 from minidyn.base.base_map import BaseMap
+from minidyn.errors import MinidynError
+from minidyn.experiment.recording import Recording
+from minidyn.identification.choose_states import best_states
 from minidyn.identification.closed_loop import Simulation
 from minidyn.identification.exogeneity import LEVEL, exogeneity_test
 from minidyn.identification.linear_system import Pieces, SystemFit, fit_system
@@ -44,16 +47,22 @@ def instrumental(robot: Robot, base: BaseMap, recording: Any, options: Options) 
         def refit(simulation: Simulation) -> SystemFit:
             return fit_system(base, rows(simulation.states(whole)), options.allow_open)
 
-        end = settled(robot, base, whole, options.controller, plain, refit)
-        found, states, passes, notices = end.found, end.first.states(whole), end.passes, end.notices
+        # a badly biased model may not be held by the loop
+        best = best_states(robot, base, whole)
+        start = plain if best.cutoff == np.inf else fit_system(base, torque_rows(robot, base, whole, best), True)
+        try:
+            end = settled(robot, base, whole, options.controller, start, refit)
+            found, states, passes, notices = end.found, end.first.states(whole), end.passes, end.notices
+        except MinidynError as problem:
+            states, notices = _smoothed(whole), (f"instruments are smoothed states, not simulated ones: {problem}",)
+            found = fit_system(base, rows(states), options.allow_open)
     else:
-        band, rate = motion_band(whole)
-        states = smoothed(whole, min(_TIMES_BAND * band, 0.2 * rate) if band > 0 else 0.2 * rate)
+        states = _smoothed(whole)
         found = fit_system(base, rows(states), options.allow_open)
     if options.progress is not None:
         options.progress(len(whole))
-    # instruments and directions of the test know the data through the plain fit alone, which has nothing to do with its
-    # own residual; those of later passes have, and would reject too often
+    # instruments and directions of the test know the data through the first fit alone, which, where least squares is
+    # unbiased, has nothing to do with its residual; those of later passes have, and would reject too often
     test = exogeneity_test(rows(states), plain.beta, plain.sigma, max(plain.block, found.block))
     moved = (found.beta - plain.beta) / np.sqrt(np.diag(found.covariance))
     settings = {
@@ -69,3 +78,8 @@ def instrumental(robot: Robot, base: BaseMap, recording: Any, options: Options) 
         },
     }
     return found.solution((test.verdict, *notices), settings)
+
+
+def _smoothed(recording: Recording) -> States:
+    band, rate = motion_band(recording)
+    return smoothed(recording, min(_TIMES_BAND * band, 0.2 * rate) if band > 0 else 0.2 * rate)

@@ -1,8 +1,7 @@
 """The motion behind a recording: positions, speeds and accelerations with most of their noise taken away.
 
 A robot moves slowly compared with the noise of its encoders: what lies above the band of the motion is noise. How much
-to take away is asked of the torques, because they are measured by other sensors: the states along which the model
-explains them best are the ones with the least error, be it noise that was left or motion that was filtered away.
+to take away is asked of the torques (:mod:`minidyn.identification.choose_states`).
 """
 
 from __future__ import annotations
@@ -15,21 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import signal
 
-from minidyn.base.base_map import BaseMap
-from minidyn.blas import single_thread
-from minidyn.dynamics.functions import base_regressor
 from minidyn.errors import MinidynError
 from minidyn.experiment.recording import Recording
 from minidyn.experiment.signals import choose_cutoff, derivatives, lowpass
 from minidyn.identification.linear_system import signals_of
-from minidyn.model.robot import Robot
 
-__all__ = ["States", "as_recorded", "best_states", "motion_band", "smoothed"]
+__all__ = ["States", "as_recorded", "motion_band", "smoothed"]
 
 Array = NDArray[np.float64]
-_STEPS = (2.0, 3.0, 4.5, 7.0, 10.0, 15.0, 22.0)  # cut-offs that are tried, over the band of the motion
-_SAMPLES = 4000  # enough to choose
-_HIGHEST = 0.35  # of the sample rate
 
 
 @dataclass(frozen=True)
@@ -103,39 +95,6 @@ def smoothed(recording: Recording, cutoff: float) -> States:
     q, dq, ddq = (np.concatenate([part[k] for part in found]) for k in range(3))
     usable = np.concatenate([part[3] for part in found])
     return States(q, dq, ddq, usable, f"recorded positions below {cutoff:.3g} Hz", cutoff)
-
-
-def best_states(robot: Robot, base: BaseMap, recording: Recording) -> States:
-    """Return the states, as recorded or smoothed, along which the base parameters explain the torques best."""
-    recorded = as_recorded(recording)
-    if len(recording) < 100:
-        return recorded
-    band, rate = motion_band(recording)
-    cutoffs = [step * band for step in _STEPS if 0 < step * band < _HIGHEST * rate]
-    candidates = [recorded, *(smoothed(recording, cutoff) for cutoff in cutoffs)]
-    rows = np.flatnonzero(np.logical_and.reduce([states.usable for states in candidates]))
-    rows = rows[:: max(1, len(rows) // _SAMPLES)].astype(np.intp)
-    if not cutoffs or len(rows) * robot.n < 4 * base.rank:
-        return recorded
-    (tau,) = signals_of(recording, "tau")
-    return candidates[_least_error(robot, base, candidates, rows, tau[rows])]
-
-
-def _least_error(robot: Robot, base: BaseMap, candidates: Sequence[States], rows: NDArray[np.intp], tau: Array) -> int:
-    """Return the number of the states that leave the least torque, each joint measured by its own residual."""
-    residuals: list[Array] = []
-    with single_thread():
-        scale = np.maximum(np.sqrt(np.mean(tau**2, axis=0)), 1e-300)
-        for _ in range(2):  # the second time, joints are weighed by what the first leaves at best
-            residuals = []
-            for states in candidates:
-                Y = base_regressor(robot, base, states.q[rows], states.dq[rows], states.ddq[rows])
-                weighted = (Y / scale[:, None]).reshape(-1, base.rank)
-                beta, *_ = np.linalg.lstsq(weighted, (tau / scale).ravel(), rcond=None)
-                residuals.append(np.mean((tau - Y @ beta) ** 2, axis=0))
-            floor = 1e-18 * np.mean(tau**2, axis=0)
-            scale = np.sqrt(np.maximum(np.min(residuals, axis=0), np.maximum(floor, 1e-300)))
-    return int(np.argmin([np.sum(residual / scale**2) for residual in residuals]))
 
 
 def _smooth_run(

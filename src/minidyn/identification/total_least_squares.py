@@ -22,9 +22,10 @@ from scipy.linalg import solve_triangular
 from minidyn.base.base_map import BaseMap
 from minidyn.blas import single_thread
 from minidyn.identification.blocks import block_covariance, block_sums
+from minidyn.identification.choose_states import best_states
 from minidyn.identification.folds import Fold
 from minidyn.identification.linear_system import Pieces, SystemFit, fit_system
-from minidyn.identification.smooth_states import as_recorded, best_states
+from minidyn.identification.smooth_states import as_recorded
 from minidyn.identification.solution import Options, Solution
 from minidyn.identification.state_rows import in_memory, torque_rows
 from minidyn.model.robot import Robot
@@ -43,7 +44,8 @@ def total_least_squares(robot: Robot, base: BaseMap, recording: Any, options: Op
     notices: tuple[str, ...] = ()
     share = 0.0
     with single_thread():
-        L = _column_errors(torque_rows(robot, base, whole, replace(recorded, usable=smooth.usable), smooth), found)
+        both = torque_rows(robot, base, whole, replace(recorded, usable=smooth.usable), smooth)
+        L = _column_errors(both, found)
         L *= np.sqrt(len(whole) / max(1, int(smooth.usable.sum())))
         T = np.zeros((base.rank + 1, base.rank + 1))
         T[:-1, :-1], T[:-1, -1], T[-1, -1] = found.R, found.z, np.sqrt(found.rest)
@@ -52,7 +54,16 @@ def total_least_squares(robot: Robot, base: BaseMap, recording: Any, options: Op
         elif not np.any(L) or not found.rest > 1e-12 * float(found.z @ found.z):
             notices = ("the states show no noise: total least squares is weighted least squares here",)
         else:
-            found, share = _refined(pieces, found, T, L)
+            refined, share = _refined(pieces, found, T, L)
+            # where errors are as large as columns the correction is worth nothing; smoothed states have little noise
+            if _left(both, refined) < _left(both, found):
+                found = refined
+            else:
+                notices = (
+                    "errors of the columns are too large for total least squares: it would explain torques along "
+                    f"smoothed states ({smooth.origin}) worse than weighted least squares, which was kept; prefer "
+                    '"iv" or "didim", or give positions alone',
+                )
     if options.progress is not None:
         options.progress(len(whole))
     return found.solution(notices, {"state_cutoff": smooth.cutoff, "column_error_share": share})
@@ -76,6 +87,11 @@ def _column_errors(pieces: Pieces, found: SystemFit) -> Array:
         rows = ((piece.W - piece.instruments) / found.sigma[:, None]).reshape(-1, size)
         L = np.asarray(np.linalg.qr(np.concatenate([L, rows]), mode="r"), dtype=float)
     return np.asarray(L / np.sqrt(found.memory), dtype=float)
+
+
+def _left(pieces: Pieces, found: SystemFit) -> float:
+    """Return the weighted squares of the torque that an estimate leaves along the smoothed states."""
+    return sum(float(np.sum(((piece.y - piece.instruments @ found.beta) / found.sigma) ** 2)) for piece in pieces())
 
 
 def _refined(pieces: Pieces, found: SystemFit, T: Array, L: Array) -> tuple[SystemFit, float]:
