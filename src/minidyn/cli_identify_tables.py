@@ -47,8 +47,9 @@ def print_errors(estimate: Estimate, validations: dict[str, Validation]) -> None
                 f"{percent(validation.above_cutoff)} of the raw torque lies above the cut-off: no model follows it"
             )
     click.echo(
-        "error: rms of measured minus predicted torque over rms of raw measured torque; low-passed: the same without "
-        "what no model of this bandwidth can follow; description: what the robot's file reaches; rms, bias: N m or N;\n"
+        "error: rms of measured minus predicted torque over rms of raw measured torque\n"
+        "low-passed: the same without what no model of this bandwidth can follow (-: nothing was filtered)\n"
+        "description: what the robot's file reaches; rms, bias: N m or N\n"
         "foreseeable: share of the residual that the sample before foretells, because friction, elasticity or delays "
         "are not modelled"
     )
