@@ -55,3 +55,12 @@ def test_noisy_speeds_in_the_loop_and_in_the_log(name: str) -> None:
     assert bias["tls"] <= bias["wls"]
     for method in ("iv", "didim", "iv, loop", "didim, loop"):
         assert bias[method] < 0.5 * bias["wls"], bias
+
+
+def test_a_loop_that_does_not_hold_the_model_leaves_smoothed_instruments() -> None:
+    recording, robot, _ = shaken("two_link", 0, 0.05)
+    wild = md.control.computed_torque(robot, rate=2e4, period=STEP)  # far too stiff for its period
+    unknown, base = robot.with_parameters(None), md.base_parameters(robot)
+    found = METHODS["iv"](unknown, base, recording, Options(controller=wild))
+    assert any("instruments are smoothed states" in notice for notice in found.notices)
+    np.testing.assert_array_equal(found.beta, METHODS["iv"](unknown, base, recording, Options()).beta)
