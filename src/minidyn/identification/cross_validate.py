@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -142,8 +142,6 @@ def cross_validate(
 
 def _reach(ready: Recording | LazyRecording) -> int:
     """Return how many samples the low-pass smears a torque over: one period of its cut-off."""
-    if not isinstance(ready, Recording):
-        return 100
     cutoff, rate, every = (ready.info.get(key) for key in ("cutoff", "rate", "decimate"))
     if not (isinstance(cutoff, float) and isinstance(rate, float) and isinstance(every, int)):
         return 0
@@ -156,10 +154,7 @@ def _joined(parts: list[Any]) -> Any:
         raise MinidynError("cross-validation: nothing is left to fit; the recording is too short")
     if isinstance(kept[0], Recording):
         return concatenate(kept)
-    first = kept[0]
-    return LazyRecording(
-        first.joint_names, first.signals, first.notices, tuple(part for one in kept for part in one.parts)
-    )
+    return replace(kept[0], parts=tuple(part for one in kept for part in one.parts))
 
 
 def _span(held: Recording | LazyRecording) -> tuple[float, float]:

@@ -22,6 +22,7 @@ __all__ = ["Validation", "percent", "pieces", "prepared_for", "validate"]
 
 Array = NDArray[np.float64]
 _SHOWN = 100_000  # samples that are kept for pictures of a recording that stays on disk
+_HEAD = 1 << 12  # samples that tell the rate of a recording that stays on disk
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +196,8 @@ def prepared_for(
     Args:
         robot: The robot.
         recording: Raw or prepared.
-        preparation: `info` of an earlier preparation, whose cut-off is used where the sample rate allows.
+        preparation: `info` of an earlier preparation, whose cut-off is used where the sample rate allows, and whose
+            delay is removed from the torques.
 
     Raises:
         MinidynError: No torques.
@@ -217,15 +219,17 @@ def prepared_for(
         return recording
     from minidyn.experiment.prepare import prepare
 
-    if isinstance(recording, LazyRecording):
-        return prepare(robot, recording)
     known: Mapping[str, Any] = preparation if isinstance(preparation, Mapping) else {}
-    cutoff, rate = known.get("cutoff"), known.get("rate")
-    step = float(np.median(np.diff(recording.t))) if len(recording) > 1 else 0.0
+    cutoff, rate, delay = known.get("cutoff"), known.get("rate"), float(known.get("delay", 0.0))
+    if delay and isinstance(recording, LazyRecording):
+        recording = recording.load()  # torques are moved in memory alone, as they were for the fit
+    head = next(iter(recording.tiles(_HEAD)), None) if isinstance(recording, LazyRecording) else recording
+    step = float(np.median(np.diff(head.t))) if head is not None and len(head) > 1 else 0.0
     same_rate = bool(cutoff and rate and abs(step * float(rate) - 1) < 0.1)
-    return prepare(
-        robot, recording, float(cutoff) if cutoff and same_rate else None, delay=float(known.get("delay", 0.0))
-    )
+    wish: dict[str, Any] = {"cutoff": float(cutoff) if cutoff and same_rate else None, "delay": delay}
+    if isinstance(recording, LazyRecording):
+        return prepare(robot, recording, **wish)
+    return prepare(robot, recording, **wish)  # the same call, but what comes back is of another type
 
 
 def pieces(recording: Recording | LazyRecording) -> Iterator[tuple[Recording, bool]]:
