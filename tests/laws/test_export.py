@@ -158,6 +158,17 @@ def test_c_model_has_all_functions(tmp_path) -> None:
         md.save(robot.with_parameters(None), tmp_path / "other" / "unknown.c")
 
 
+@needs_gcc
+def test_c_files_have_the_name_that_was_asked_for(tmp_path) -> None:
+    robot = driven("scara", np.random.default_rng(0))
+    md.save(robot, tmp_path / "my-arm.v2.c")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["my-arm.v2.c", "my-arm.v2.h"]
+    subprocess.run(["gcc", "-std=c99", "-Werror", "-c", "my-arm.v2.c"], cwd=tmp_path, check=True)
+    for name in ('a"; int x; ".c', "-o.c", "arm 2.c"):
+        with pytest.raises(DescriptionError, match="choose another"):
+            md.save(robot, tmp_path / name)
+
+
 def mujoco_torque(path: Path, like: md.Robot, motion: tuple[np.ndarray, ...]) -> np.ndarray:
     """Return MuJoCo's own inverse dynamics; dry friction is a constraint there and is left out."""
     model = mujoco.MjModel.from_xml_path(str(path))

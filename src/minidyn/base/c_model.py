@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from minidyn.base.code_files import function_for
 from minidyn.dynamics.sources import c_files, source_name
-from minidyn.errors import MinidynError, Unsupported
+from minidyn.errors import DescriptionError, MinidynError, Unsupported
 from minidyn.graph.names import safe_comment, safe_identifier
 from minidyn.model.robot import Robot
 
@@ -15,19 +16,23 @@ __all__ = ["FUNCTIONS", "c_model"]
 FUNCTIONS = ("inverse_dynamics", "gravity_torque", "inertia_matrix", "coriolis_matrix", "forward_dynamics")
 """What a model consists of."""
 
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # what an #include and a command line take as it is
+
 
 def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return ({"NAME.h": text, "NAME.c": text}, what could not be written) of a robot's functions.
 
     Args:
         robot: The robot, its parameters known.
-        name: Of the two files; made safe.
+        name: Of the two files, without ending.
         functions: Names of functions.
 
     Raises:
+        DescriptionError: A name with other characters than letters, digits and any of `_.+-`.
         MinidynError: None of the functions can be written; the first reason.
     """
-    stem = safe_identifier(name)
+    if not _FILE.fullmatch(name):
+        raise DescriptionError(f"{name!r}: expected a name of letters, digits, _ . + and - for C files; choose another")
     prototypes, bodies, names, notices = [], [], [], []
     reason: MinidynError | None = None
     for what in functions:
@@ -51,14 +56,16 @@ def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tu
         if helper and helper.strip() not in helpers:
             helpers.append(helper.strip())
         rest.append(("void " if helper else "") + function_text)
-    head = _head(robot, stem, names)
-    guard = f"MINIDYN_{stem.upper()}_H"
+    head = _head(robot, name, names)
+    guard = f"MINIDYN_{safe_identifier(name).upper()}_H"
     header = (
         f"{head}#ifndef {guard}\n#define {guard}\n\n" + '#ifdef __cplusplus\nextern "C" {\n#endif\n\n'
-        f"{_numbers(robot, stem)}" + "\n\n".join(prototypes) + "\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
+        f"{_numbers(robot, safe_identifier(name))}"
+        + "\n\n".join(prototypes)
+        + "\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
     )
-    source = f'{head}#include "{stem}.h"\n\n#include <math.h>\n\n' + "\n\n".join([*helpers, *rest]) + "\n"
-    return {f"{stem}.h": header, f"{stem}.c": source}, tuple(notices)
+    source = f'{head}#include "{name}.h"\n\n#include <math.h>\n\n' + "\n\n".join([*helpers, *rest]) + "\n"
+    return {f"{name}.h": header, f"{name}.c": source}, tuple(notices)
 
 
 def _between(text: str, before: str, after: str) -> str:
@@ -67,20 +74,20 @@ def _between(text: str, before: str, after: str) -> str:
     return text[start : text.index(after, start) + 1]
 
 
-def _numbers(robot: Robot, stem: str) -> str:
-    return f"#define {stem.upper()}_JOINTS {robot.n}\n\n"
+def _numbers(robot: Robot, word: str) -> str:
+    return f"#define {word.upper()}_JOINTS {robot.n}\n\n"
 
 
-def _head(robot: Robot, stem: str, names: Sequence[str]) -> str:
+def _head(robot: Robot, name: str, names: Sequence[str]) -> str:
     """Return the comment at the head of both files: whose model, units, how to compile and call."""
-    order = [f"  {number}: {name}" for number, name in enumerate(robot.joint_names)]
-    call = next((name for name in names if name.endswith("inverse_dynamics")), names[0])
+    order = [f"  {number}: {joint}" for number, joint in enumerate(robot.joint_names)]
+    call = next((function for function in names if function.endswith("inverse_dynamics")), names[0])
     lines = [
         f"Dynamic model of robot {robot.name}, written by minidyn. Parameters are baked in, rotor inertia and friction",
         f"included. Robot fingerprint {robot.fingerprint}.",
         "",
-        "Compile:  gcc -std=c99 -O2 -c " + stem + ".c      (link with -lm; any C99 or C++ compiler will do)",
-        f'Call:     #include "{stem}.h"',
+        "Compile:  gcc -std=c99 -O2 -c " + name + ".c      (link with -lm; any C99 or C++ compiler will do)",
+        f'Call:     #include "{name}.h"',
         f"          double q[{robot.n}], dq[{robot.n}], ddq[{robot.n}], tau[{robot.n}];  {call}(q, dq, ddq, tau);",
         "",
         "Units: rad, rad/s, rad/s^2, N m for joints that turn; m, m/s, m/s^2, N for joints that slide. Matrices are",

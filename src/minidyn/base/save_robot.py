@@ -27,7 +27,8 @@ def save(robot: Robot, path: str | os.PathLike[str]) -> None:
         path: Where to; the ending chooses the format.
 
     Raises:
-        DescriptionError: Another ending, a folder that does not exist, a robot the format cannot describe.
+        DescriptionError: Another ending, a folder that does not exist, a robot the format cannot describe, a name that
+            C cannot include.
         Unsupported: A robot that the format has no words for.
         UnknownParameters: MJCF or C of a robot whose parameters are unknown.
     """
@@ -37,5 +38,5 @@ def save(robot: Robot, path: str | os.PathLike[str]) -> None:
         return
     target = Path(path)
     texts, _ = c_model(robot, target.stem)
-    for name, text in texts.items():  # letters, digits and underscores alone
+    for name, text in texts.items():
         write_atomically(target.with_name(name), text.encode())

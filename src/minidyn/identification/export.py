@@ -135,7 +135,7 @@ def _one(estimate: Estimate, name: str, path: Path, origin: Path | None) -> tupl
         return [path], []
     if name == "c":
         texts, told = c_model(robot, path.stem)
-        files = [path.with_name(file) for file in texts]  # letters, digits and underscores alone
+        files = [path.with_name(file) for file in texts]
         for file, text in zip(files, texts.values()):
             write_atomically(file, text.encode())
         return files, list(told)
