@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.stats import f as f_distribution
+from scipy.special import fdtrc
 
 from minidyn.blas import single_thread
 from minidyn.dynamics.functions import base_regressor
@@ -228,11 +228,11 @@ def _eliminated(estimate: Estimate, problem: _Problem, level: float, loss: float
         ratio = beta**2 / np.sum(inverse**2, axis=1)
         least = int(np.argmin(ratio))
         free = max(1.0, problem.free - len(kept))
-        chance = float(f_distribution.sf(ratio[least], 1, free))
+        chance = float(fdtrc(1, free, ratio[least]))
         fewer = [k for k in kept if k != kept[least]]
         new_beta, new_R, new_rest = _solved(system, fewer)
         together = (new_rest - full_rest) / (len(steps) + 1)
-        chance_all = float(f_distribution.sf(max(together, 0.0), len(steps) + 1, max(1.0, problem.free - size)))
+        chance_all = float(fdtrc(len(steps) + 1, max(1.0, problem.free - size), max(together, 0.0)))
         if min(chance, chance_all) < level:
             stopped = f"{names[kept[least]]} differs from zero (p = {min(chance, chance_all):.2g})"
             break
