@@ -233,3 +233,17 @@ def test_memory_does_not_grow_with_the_log(tmp_path) -> None:
         )
         peaks.append(float(done.stdout))
     assert peaks[1] - peaks[0] < 25, peaks
+
+
+def test_recordings_on_disk_are_joined_on_disk(log) -> None:
+    robot = arm()
+    eager, lazy = md.read_recording(log, robot), md.read_recording(log, robot, lazy=True)
+    one, two = lazy.runs
+    joined = md.concatenate([two, one])
+    assert isinstance(joined, LazyRecording)
+    assert joined.starts == (0, len(two))
+    np.testing.assert_array_equal(joined.load().tau, md.concatenate([eager.runs[1], eager.runs[0]]).tau)
+    mixed = md.concatenate([eager.runs[0], two])
+    assert_same(md.identify(robot, eager, consistent=False), md.identify(robot, mixed, consistent=False))
+    with pytest.raises(md.MinidynError, match="recording 2 has q dq ddq tau"):
+        md.concatenate([lazy, md.prepare(robot, eager)])

@@ -10,7 +10,16 @@ from minidyn.errors import MinidynError
 from minidyn.experiment.recording import Recording, concatenate
 from minidyn.experiment.source import Source
 
-__all__ = ["LazyRecording", "ReorderedRun", "RunOnDisk", "SourceRun", "joined_runs", "reordered"]
+__all__ = [
+    "HeldRun",
+    "LazyRecording",
+    "ReorderedRun",
+    "RunOnDisk",
+    "SourceRun",
+    "joined_lazily",
+    "joined_runs",
+    "reordered",
+]
 
 
 class RunOnDisk(Protocol):
@@ -64,6 +73,23 @@ class ReorderedRun:
         """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
         for tile in self.run.tiles(samples, begin, end):
             yield reordered(tile, self.order)
+
+
+@dataclass(frozen=True)
+class HeldRun:
+    """A run in memory among runs on disk."""
+
+    run: Recording
+
+    @property
+    def length(self) -> int:
+        """Number of samples."""
+        return len(self.run)
+
+    def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
+        """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
+        for first in range(begin, end, samples):
+            yield self.run[first : min(first + samples, end)]
 
 
 def reordered(recording: Recording, order: Sequence[int]) -> Recording:
@@ -175,6 +201,32 @@ class LazyRecording:
         return (
             f"LazyRecording({len(self)} samples of {self.n} joints, {len(self.parts)} runs, {' '.join(self.signals)})"
         )
+
+
+def joined_lazily(recordings: Sequence[Recording | LazyRecording]) -> LazyRecording:
+    """Return recordings, some of them on disk, as one whose samples stay where they are; runs stay separate.
+
+    Raises:
+        MinidynError: They have other signals; what one lacks cannot be left out of files unread.
+    """
+    parts: list[tuple[RunOnDisk, int, int]] = []
+    signals: list[tuple[str, ...]] = []
+    for recording in recordings:
+        if isinstance(recording, LazyRecording):
+            parts += recording.parts
+            signals.append(recording.signals)
+        else:
+            parts += [(HeldRun(run), 0, len(run)) for run in recording.runs]
+            signals.append(tuple(name for name in ("q", "dq", "ddq", "tau") if getattr(recording, name) is not None))
+        if set(signals[-1]) != set(signals[0]):
+            raise MinidynError(
+                f"concatenate: recording {len(signals)} has {' '.join(signals[-1])}, the first {' '.join(signals[0])}; "
+                "read them alike (dq=False leaves speeds out), or prepare them first"
+            )
+    first = recordings[0]
+    alike = all(dict(recording.info) == dict(first.info) for recording in recordings)
+    notices = tuple(dict.fromkeys(notice for recording in recordings for notice in recording.notices))
+    return LazyRecording(first.joint_names, signals[0], notices, tuple(parts), first.info if alike else {})
 
 
 def joined_runs(runs: Sequence[Recording], notices: Sequence[str], info: Mapping[str, object]) -> Recording:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
+
+if TYPE_CHECKING:
+    from minidyn.experiment.lazy import LazyRecording
 
 __all__ = ["Recording", "concatenate"]
 
@@ -161,17 +164,33 @@ class Recording:
         return f"Recording({len(self)} samples of {self.n} joints, {len(self.starts)} runs, {span}, {present})"
 
 
-def concatenate(recordings: Sequence[Recording]) -> Recording:
-    """Return all recordings as one; runs stay separate. A signal that one of them lacks is missing in all."""
-    parts = list(recordings)
-    if not parts:
+@overload
+def concatenate(recordings: Iterable[Recording]) -> Recording: ...
+
+
+@overload
+def concatenate(recordings: Iterable[Recording | LazyRecording]) -> Recording | LazyRecording: ...
+
+
+def concatenate(recordings: Iterable[Recording | LazyRecording]) -> Recording | LazyRecording:
+    """Return all recordings as one; runs stay separate. A signal that one of them lacks is missing in all.
+
+    Where one of them is on disk the whole is, too: a lazy recording.
+    """
+    given = list(recordings)
+    parts = [part for part in given if isinstance(part, Recording)]
+    if not given:
         raise MinidynError("concatenate: expected at least one recording, got none")
-    names = parts[0].joint_names
-    for number, part in enumerate(parts):
-        if part.joint_names != names:
+    names = given[0].joint_names
+    for number, other in enumerate(given):
+        if other.joint_names != names:
             raise MinidynError(
-                f"concatenate: recording {number + 1} has joints {list(part.joint_names)}, the first {list(names)}"
+                f"concatenate: recording {number + 1} has joints {list(other.joint_names)}, the first {list(names)}"
             )
+    if len(parts) < len(given):
+        from minidyn.experiment.lazy import joined_lazily
+
+        return joined_lazily(given)
     starts: list[int] = []
     offset = 0
     for part in parts:
