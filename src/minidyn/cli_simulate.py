@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -12,6 +12,9 @@ import numpy as np
 from minidyn.cli_text import plain, print_table, progress, safe, table
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.model.load import load
+
+if TYPE_CHECKING:
+    from minidyn.experiment.recording import Recording
 
 __all__ = ["run_case_study", "run_simulation"]
 
@@ -78,12 +81,13 @@ def run_simulation(
         save_figure(plot_run(recording, f"{robot.name}, {law.name}", law.estimated), picture)
         files.append(str(picture))
     error = recording.telemetry["error"]
+    notices = [*recording.notices, *_joints_left_behind(recording)]
     summary: dict[str, Any] = {
         "samples": len(recording),
         "largest_error": np.abs(error).max(axis=0).tolist(),
         "last_error": np.abs(error[-1]).tolist(),
         "largest_torque": np.abs(np.asarray(recording.tau)).max(axis=0).tolist(),
-        "notices": list(recording.notices),
+        "notices": notices,
         "files": files,
     }
     if as_json:
@@ -98,9 +102,23 @@ def run_simulation(
             f"{summary['largest_torque'][index]:.4g}",
         )
     print_table(rows)
-    for notice in recording.notices:
+    for notice in notices:
         click.echo(f"note: {plain(notice)}")
     click.echo("written: " + ", ".join(plain(name) for name in files))
+
+
+def _joints_left_behind(recording: Recording) -> list[str]:
+    """Name the joints that do not follow their reference at all."""
+    wanted, error = recording.telemetry["q_d"], recording.telemetry["error"]
+    span, off = np.ptp(wanted, axis=0), np.abs(error).max(axis=0)
+    lost = [name for name, width, most in zip(recording.joint_names, span, off) if most > 0.5 * width > 0]
+    if not lost:
+        return []
+    return [
+        f"{', '.join(lost)}: left behind by more than half of the wanted motion; where a joint has much friction and "
+        "next to no inertia, no loop of this step holds it: give its drive a rotor inertia (an identified one near "
+        "zero is often only unseen), or try a smaller --dt"
+    ]
 
 
 def run_case_study(name: str, output: str, as_json: bool) -> None:

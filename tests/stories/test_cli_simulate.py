@@ -5,6 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+import minidyn as md
 from minidyn.cli import main
 from minidyn.experiment.recording_files import read_own_recording
 
@@ -32,6 +33,18 @@ def test_every_law_runs(tmp_path, controller) -> None:
     assert result.exit_code == 0, result.output
     assert "joint4" in result.stdout
     assert path.exists()
+
+
+def test_a_joint_that_does_not_follow_is_named(tmp_path) -> None:
+    robot = md.load("two_link", friction=("coulomb",))
+    values = [value if name != "Fc2" else 100.0 for name, value in zip(robot.parameter_names, robot.values)]
+    md.save(robot.with_parameters([0.0 if name == "Fc1" else v for name, v in zip(robot.parameter_names, values)]),
+            tmp_path / "stuck.toml")  # fmt: skip
+    command = ("--duration", "1", "--output", str(tmp_path / "run.npz"), "--json")
+    stuck = json.loads(run("simulate", str(tmp_path / "stuck.toml"), "--controller", "pd_gravity", *command).stdout)
+    assert [notice.split(":")[0] for notice in stuck["notices"] if "left behind" in notice] == ["joint2"]
+    free = json.loads(run("simulate", "two_link", *command).stdout)
+    assert not [notice for notice in free["notices"] if "left behind" in notice]
 
 
 def test_case_study(tmp_path) -> None:

@@ -148,7 +148,7 @@ def _steps(facts: Facts, level: str) -> tuple[tuple[str, str], ...]:
     if facts.certificate is not None and not facts.certificate.consistent:
         steps.append(("Let the physics take part in the fit.", "minidyn identify ROBOT LOG --consistent"))
     unseen = unseen_error(facts)
-    if unseen is not None and unseen > ERROR_GOOD:
+    if unseen is not None and unseen > ERROR_GOOD and not _noise(facts):
         steps.append(_missing(facts))
     if any(one.level == "act" for one in advise(facts.estimate.notices)):
         steps.append(("Read the notices below that ask for action.", ""))
