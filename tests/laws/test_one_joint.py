@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -318,7 +319,6 @@ def test_bad_runs_are_refused_with_their_reason() -> None:
         (md.Recording(good.t, moving, good.tau, **arrays), "recording 2: joints 'joint1' and 'joint2' both move"),
         (md.Recording(good.t, good.q, broken, **arrays), "recording 2: values that are not finite"),
         (md.Recording(good.t, good.q, None, **arrays), "recording 2: tau missing"),
-        (md.Recording(good.t, good.q, good.tau), "recording 2: dq, ddq missing; md.prepare"),
     ):
         with pytest.raises(md.MinidynError, match=message):
             md.identify_one_joint(robot, [good, run])
@@ -329,6 +329,25 @@ def test_bad_runs_are_refused_with_their_reason() -> None:
     only_slides = [run for run, step in zip(runs, plan.steps) if step.joint == "joint3"]
     with pytest.raises(md.MinidynError, match="do not show U33_4, U11_22_4, U12_4, U13_4, U23_4 of joint 'joint4'"):
         md.identify_one_joint(robot, only_slides)
+
+
+def test_raw_runs_are_prepared_and_runs_on_disk_are_read(tmp_path: Path) -> None:
+    robot = wrist_arm()
+    plan = md.one_joint_plan(robot)
+    rng, raw = np.random.default_rng(0), []
+    for step in plan.steps:
+        t = np.arange(0, 2 * step.trajectory.period, 0.005)
+        q, dq, ddq = step.trajectory(t)
+        tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.05 * rng.normal(size=q.shape)
+        raw.append(md.Recording(t, q, tau, joint_names=robot.joint_names))
+    found = md.identify_one_joint(robot, raw)
+    errors = (found.beta - found.base.values(robot.values)) / found.std
+    assert np.mean(np.abs(errors) < 2.5) > 0.9
+    for number, run in enumerate(raw):
+        run.save(tmp_path / f"{number}.parquet")
+    files = [tmp_path / f"{number}.parquet" for number in range(len(raw))]
+    lazy = md.identify_one_joint(robot, [md.read_recording(file, robot, lazy=True) for file in files])
+    np.testing.assert_allclose(lazy.beta, found.beta, rtol=1e-9, atol=1e-12)
 
 
 # -------------------------------------------------------------------- text

@@ -17,6 +17,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.equivalence import equivalence
 from minidyn.dynamics.functions import base_regressor
 from minidyn.errors import MinidynError, ShapeError
+from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.one_joint_equations import Equations
 from minidyn.experiment.recording import Recording
 from minidyn.model.robot import Robot
@@ -121,7 +122,9 @@ class OneJointEstimate:
         )
 
 
-def identify_one_joint(robot: Robot, runs: Recording | Sequence[Recording]) -> OneJointEstimate:
+def identify_one_joint(
+    robot: Robot, runs: Recording | LazyRecording | Sequence[Recording | LazyRecording]
+) -> OneJointEstimate:
     """Return the constants of a chain from recordings in which one joint moves at a time.
 
     :func:`minidyn.one_joint_plan` says which runs are needed; more are welcome, in any order. Which joint moves, and
@@ -130,7 +133,8 @@ def identify_one_joint(robot: Robot, runs: Recording | Sequence[Recording]) -> O
 
     Args:
         robot: A serial chain; its parameters are not read.
-        runs: Recordings with q, dq, ddq and tau of all joints; one with several runs counts as several.
+        runs: Recordings with q and tau of all joints; one with several runs counts as several. Without dq and ddq they
+            are prepared; those on disk are read.
 
     Raises:
         Unsupported: Trees, loops, joints that follow others, coupled drives.
@@ -141,7 +145,8 @@ def identify_one_joint(robot: Robot, runs: Recording | Sequence[Recording]) -> O
         mass or U33 included; errors of the joints behind are carried on as covariances; rotor inertia and friction.
     """
     equations = Equations.of(robot, "identify_one_joint")
-    given = _runs(equations, [runs] if isinstance(runs, Recording) else list(runs))
+    whole = [runs] if isinstance(runs, Recording | LazyRecording) else list(runs)
+    given = _runs(equations, [_prepared(robot, run) for run in whole])
     size = equations.base.rank
     beta, P = np.zeros(size), np.zeros((size, size))
     bodies = []
@@ -197,6 +202,17 @@ class _Run:
     notices: tuple[str, ...]
 
 
+def _prepared(robot: Robot, recording: Recording | LazyRecording) -> Recording:
+    """Return a recording in memory, prepared where it is raw."""
+    held = recording.load() if isinstance(recording, LazyRecording) else recording
+    if held.tau is None or (held.dq is not None and held.ddq is not None) or held.n != robot.n:
+        return held
+    from minidyn.experiment.prepare import prepare
+    from minidyn.identification.identify import in_joint_order
+
+    return prepare(robot, in_joint_order(robot, held))
+
+
 def _runs(equations: Equations, recordings: list[Recording]) -> list[_Run]:
     found = []
     names = equations.robot.joint_names
@@ -213,10 +229,7 @@ def _runs(equations: Equations, recordings: list[Recording]) -> list[_Run]:
             tau, dq, ddq = part.tau, part.dq, part.ddq
             if tau is None or dq is None or ddq is None:
                 lacking = [name for name in ("tau", "dq", "ddq") if getattr(part, name) is None]
-                raise MinidynError(
-                    f"{where}: {', '.join(lacking)} missing; md.prepare gives speeds and accelerations, torques must "
-                    "be measured"
-                )
+                raise MinidynError(f"{where}: {', '.join(lacking)} missing; torques must be measured")
             q, tau, dq, ddq = (signal[:, order] for signal in (part.q, tau, dq, ddq))
             if not all(np.all(np.isfinite(signal)) for signal in (q, tau, dq, ddq)):
                 raise MinidynError(f"{where}: values that are not finite; leave such samples out")
