@@ -37,6 +37,17 @@ def test_every_method_has_a_row(runs) -> None:
     assert found.best.label in repr(found)
 
 
+def test_friction_is_chosen_once_for_all(runs) -> None:
+    robot, fitted, tested = runs
+    bare = robot.with_drives(friction=())
+    found = md.compare(bare, fitted, tested, ["ols", "irls"], consistent=[False], friction="auto")
+    terms = {row.estimate.robot.parameter_names for row in found.rows}
+    assert len(terms) == 1
+    assert {"Fv1", "Fc2"} <= set(terms.pop())
+    assert any(notice.startswith("friction:") for notice in found.notices)
+    assert all(row.validation_error < 0.05 for row in found.rows)
+
+
 def test_a_failure_is_a_row(runs) -> None:
     robot, fitted, tested = runs
     still = np.zeros_like(fitted.q)

@@ -12,6 +12,7 @@ import numpy as np
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.experiment.recording import Recording
 from minidyn.identification.estimate import Estimate
+from minidyn.identification.friction import AUTO
 from minidyn.identification.identify import identify
 from minidyn.identification.methods import ACCELERATION_FREE, METHODS
 from minidyn.identification.validate import validate
@@ -126,7 +127,7 @@ def compare(
         methods: Names of `md.identify`'s methods; None: all.
         consistent: Whether models are made physically possible: both ways, or one.
         progress: Called with the name of each method before it runs.
-        options: Further options of `md.identify`, the same for all.
+        options: Further options of `md.identify`, the same for all; friction="auto" is chosen once, by "wls".
 
     Returns:
         A row for each method; one that fails has its reason in its row and stops none of the others.
@@ -142,6 +143,10 @@ def compare(
     if validation.tau is None:
         raise MinidynError("compare: validation needs measured torques; the validation recording has none")
     fitted, tested = _prepared(robot, recording), _prepared(robot, validation)
+    more: tuple[str, ...] = ()
+    if options.get("friction") == AUTO:
+        robot, more = _with_chosen_friction(robot, fitted, options)
+        options = {**options, "friction": None, "rotor_inertia": None}
     rows = []
     for name in names:
         # without accelerations measured speeds are better than filtered ones
@@ -150,7 +155,15 @@ def compare(
             if progress is not None:
                 progress(name)
             rows.append(_row(robot, name, bool(possible), given, fitted, tested, options))
-    return Comparison(tuple(rows), tuple(dict.fromkeys((*fitted.notices, *tested.notices))))
+    return Comparison(tuple(rows), tuple(dict.fromkeys((*fitted.notices, *tested.notices, *more))))
+
+
+def _with_chosen_friction(robot: Robot, fitted: Recording, options: dict[str, Any]) -> tuple[Robot, tuple[str, ...]]:
+    """Return the robot with the drive terms that the data ask for, chosen once for all methods, and what was chosen."""
+    chosen = identify(robot, fitted, "wls", consistent=False, **options)
+    known = dict(zip(robot.parameter_names, robot.values))
+    values = [known.get(name, np.nan) for name in chosen.robot.parameter_names]
+    return chosen.robot.with_parameters(values), tuple(text for text in chosen.notices if text.startswith("friction"))
 
 
 def _prepared(robot: Robot, recording: Recording) -> Recording:
