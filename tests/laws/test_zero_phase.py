@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from minidyn.experiment.signals import _LONG, lowpass, spikes
+from minidyn.errors import ShapeError
+from minidyn.experiment.signals import lowpass, spikes
+from minidyn.experiment.spectrum import power_spectrum
 from minidyn.experiment.zero_phase import butterworth, zero_phase
 
 
@@ -20,11 +22,40 @@ def test_compiled_filter_is_scipys(order, columns) -> None:
         np.testing.assert_allclose(found, expected, atol=1e-11 * np.abs(values).max())
 
 
-def test_long_and_short_signals_are_filtered_alike() -> None:
-    values = np.cumsum(np.random.default_rng(0).standard_normal((_LONG + 1, 3)), axis=0)
-    long = lowpass(values, 500.0, 9.0)
-    apart = np.column_stack([lowpass(column, 500.0, 9.0) for column in values.T])  # vectors take scipy's way
-    np.testing.assert_allclose(long, apart, atol=1e-11 * np.abs(values).max())
+@pytest.mark.parametrize("order", range(1, 11))
+@pytest.mark.parametrize("cutoff", [0.3, 12.0, 499.0])
+def test_butterworth_is_scipys(order, cutoff) -> None:
+    sections, states = butterworth(order, cutoff, 1000.0)
+    theirs = signal.butter(order, cutoff, fs=1000.0, output="sos")
+    f = np.geomspace(0.01, 500.0, 200)
+    found, expected = (signal.sosfreqz(sos, f, fs=1000.0)[1] for sos in (sections, theirs))
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    np.testing.assert_allclose(states, signal.sosfilt_zi(sections), atol=1e-9)
+    for wrong in (0.0, 500.0, 600.0):
+        with pytest.raises(ShapeError, match="half the sample rate"):
+            butterworth(order, wrong, 1000.0)
+
+
+@pytest.mark.parametrize("shape", [(40,), (5000, 3), (300, 2, 3)])
+def test_lowpass_is_scipys(shape) -> None:
+    values = np.cumsum(np.random.default_rng(0).standard_normal(shape), axis=0)
+    sections = signal.butter(4, 90.0, fs=500.0, output="sos")
+    scale = np.abs(values).max()
+    np.testing.assert_allclose(
+        lowpass(values, 500.0, 90.0), signal.sosfiltfilt(sections, values, axis=0, padlen=17), atol=1e-11 * scale
+    )
+    rows = len(values)
+    three = signal.sosfiltfilt(sections, np.concatenate([values] * 3), axis=0, padlen=0)[rows : 2 * rows]
+    np.testing.assert_allclose(lowpass(values, 500.0, 90.0, periodic=True), three, atol=1e-11 * scale)
+
+
+@pytest.mark.parametrize(("samples", "size"), [(1000, 256), (1000, 1000), (1001, 255), (64, 64)])
+def test_power_spectrum_is_scipys(samples, size) -> None:
+    values = np.cumsum(np.random.default_rng(size).standard_normal((samples, 3)), axis=0)
+    f, power = power_spectrum(values, 250.0, size)
+    f_theirs, theirs = signal.welch(signal.detrend(values, axis=0), 250.0, nperseg=size, axis=0)
+    np.testing.assert_allclose(f, f_theirs)
+    np.testing.assert_allclose(power, theirs, atol=1e-12 * theirs.max())
 
 
 def plain_spikes(values: np.ndarray, threshold: float) -> np.ndarray:

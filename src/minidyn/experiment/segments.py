@@ -8,7 +8,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.interpolate import CubicSpline
 
 from minidyn.errors import DescriptionError, ShapeError
 from minidyn.experiment.recording import Recording
@@ -183,6 +182,8 @@ def _filled(part: Segment, whole: NDArray[np.bool_]) -> Segment:
 
 def _resampled(run: Recording, rate: float) -> Recording:
     """Return the run at even times: positions by a cubic spline, the rest by lines."""
+    from scipy.interpolate import CubicSpline  # rarely needed, and slow to import
+
     keep = np.concatenate([[True], np.diff(run.t) > 0]) & np.all(np.isfinite(run.q), axis=1)
     run = _rows(run, keep)
     if len(run) < 4:

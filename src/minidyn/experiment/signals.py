@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal
 
+from minidyn.experiment.spectrum import power_spectrum
 from minidyn.experiment.zero_phase import butterworth, zero_phase
 
 __all__ = ["Band", "choose_cutoff", "derivatives", "lowpass", "moving_part", "spikes"]
@@ -19,7 +19,6 @@ Array = NDArray[np.float64]
 _FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
 _SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
 _CHUNK = 2048  # samples
-_LONG = 4096  # samples from which compiled filters pay
 _TIMES_BAND = 6.0  # the cut-off is so many times the band of the motion: nothing of the motion is bent (1e-6)
 _SHARE = 0.999  # the band holds this share of the power of the speeds
 _LEAST = 20.0  # Hz: friction that turns makes torques faster than a slow motion
@@ -60,15 +59,14 @@ def lowpass(values: Array, rate: float, cutoff: float, order: int = 4, periodic:
     """
     sections, states = butterworth(order, float(cutoff), float(rate))
     pad = math.ceil(3 * rate / cutoff - 1e-6)  # a rate computed from times is a whole number but for rounding
+    columns = values.reshape(len(values), -1)
     if periodic:
         copies = math.ceil(pad / len(values))
-        long = np.concatenate([values] * (2 * copies + 1))
-        filtered = signal.sosfiltfilt(sections, long, axis=0, padlen=0)
-        return np.asarray(filtered[copies * len(values) : (copies + 1) * len(values)])
-    pad = min(pad, len(values) - 1)
-    if values.ndim == 2 and len(values) >= _LONG:
-        return zero_phase(sections, states, values, pad)
-    return np.asarray(signal.sosfiltfilt(sections, values, axis=0, padlen=pad))
+        long = zero_phase(sections, states, np.concatenate([columns] * (2 * copies + 1)), 0)
+        filtered = long[copies * len(values) : (copies + 1) * len(values)]
+    else:
+        filtered = zero_phase(sections, states, columns, min(pad, len(values) - 1))
+    return filtered.reshape(values.shape)
 
 
 def derivatives(values: Array, step: float, periodic: bool = False, rows: slice = slice(None)) -> tuple[Array, Array]:
@@ -114,7 +112,7 @@ def choose_cutoff(runs: Sequence[Array], rates: Sequence[float]) -> Band:
     for q, rate in zip(runs, rates):
         slowest = min(slowest, rate)
         size = min(len(q), 1 << math.ceil(math.log2(max(8 * rate, 64))))
-        f, power = signal.welch(signal.detrend(q, axis=0), rate, nperseg=size, axis=0)
+        f, power = power_spectrum(q, rate, size)
         floor = np.median(power[f > 0.25 * rate], axis=0)
         floors.append(np.sqrt(floor * rate / 2))
         speed = np.sqrt(np.sum((f[:, None] ** 2) * np.maximum(power - 2 * floor, 0), axis=0))

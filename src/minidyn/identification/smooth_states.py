@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import signal
 
 from minidyn.errors import MinidynError
 from minidyn.experiment.recording import Recording
 from minidyn.experiment.signals import choose_cutoff, derivatives, lowpass
+from minidyn.experiment.spectrum import power_spectrum
 from minidyn.identification.linear_system import signals_of
 
 __all__ = ["States", "as_recorded", "motion_band", "smoothed"]
@@ -75,7 +75,7 @@ def _most_power(positions: Sequence[Array], rates: Sequence[float]) -> float:
     """Return the frequency below which 99 % of the power of the speeds lies, largest of the moving joints, Hz."""
     highest = 0.0
     for q, rate in zip(positions, rates):
-        f, power = signal.welch(signal.detrend(q, axis=0), rate, nperseg=min(len(q), 1 << 13), axis=0)
+        f, power = power_spectrum(q, rate, min(len(q), 1 << 13))
         share = np.cumsum(f[:, None] ** 2 * power, axis=0)
         for joint in np.flatnonzero(share[-1] > 0.0025 * share[-1].max()):
             highest = max(highest, float(f[int(np.searchsorted(share[:, joint], 0.99 * share[-1, joint]))]))
