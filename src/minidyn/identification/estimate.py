@@ -129,7 +129,7 @@ class Estimate:
         """Return a Markdown table of the base parameters, their values and uncertainty."""
         lines = ["| parameter | value | std | relative |", "|---|---:|---:|---:|"]
         for name, value, std, relative in zip(self.names, self.beta, self.std, self.relative_std):
-            share = f"{100 * relative:.3g} %" if np.isfinite(relative) else "-"
+            share = "-" if not np.isfinite(relative) else f"{100 * relative:.3g} %" if relative <= 10 else "> 1000 %"
             lines.append(f"| {name} | {value:.6g} | {std:.3g} | {share} |")
         return "\n".join(lines)
 

@@ -155,7 +155,7 @@ def _prepared(robot: Robot, recording: Recording, notices: list[str], needs_ddq:
         from minidyn.experiment.prepare import prepare
 
         ready = prepare(robot, ready)
-        notices.append("the recording was prepared with default settings; see its own notices")
+        notices.append("the recording was prepared with default settings, as told below")
     notices += list(ready.notices)
     return ready
 

@@ -35,7 +35,7 @@ def ready_on_disk(
     raw = "dq" not in ordered.signals or ("ddq" not in ordered.signals and needs_ddq)
     if raw:
         ordered = prepare(robot, ordered)
-        notices.append("the recording was prepared with default settings; see its own notices")
+        notices.append("the recording was prepared with default settings, as told below")
     notices += list(ordered.notices)
     if method in PIECEWISE and len(ordered) > _LONG:
         notices.append(f'method "{method}" reads {len(ordered)} samples piece by piece, filters start anew with each')

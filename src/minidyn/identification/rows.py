@@ -56,7 +56,7 @@ def ready_for(robot: Robot, recording: Recording | LazyRecording, purpose: str, 
         from minidyn.experiment.prepare import prepare
 
         ordered = prepare(robot, ordered)
-        notices.append("a recording was prepared with default settings; see its own notices")
+        notices.append("a recording was prepared with default settings, as told below")
     if ordered.n != robot.n:
         raise MinidynError(f"the recording has {ordered.n} joints, robot {robot.name!r} has {robot.n}")
     for name in ("q", "dq", "ddq", "tau"):
