@@ -475,3 +475,35 @@ def test_lazy_memory_is_flat(ending, tmp_path) -> None:
     tracemalloc.stop()
     assert np.isclose(total, q.sum())
     assert peak < 6e6, peak  # the whole would be 29 MB
+
+
+@pytest.mark.parametrize(
+    ("positions", "speeds", "torques"),
+    [
+        ("q{} [deg]", "dq{} [deg/s]", "tau{} [Nm]"),
+        ("Position {} (deg)", "Velocity {} (deg/s)", "Torque {} (N m)"),
+        ("q{}_deg", "dq{}_deg_s", "tau{}_Nm"),
+        ("q_deg_{}", "dq_deg_{}", "tau_{}"),
+        ("panda_joint{}_pos [°]", "panda_joint{}_vel [°/s]", "panda_joint{}_effort [Nm]"),
+    ],
+)
+def test_units_in_the_names_of_columns_are_read(positions: str, speeds: str, torques: str, tmp_path: Path) -> None:
+    robot = md.load("panda")
+    t = np.arange(50) / 100
+    q, dq, ddq = md.trajectory.fourier(robot, seed=2)(t)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    names = [
+        "sec" if "_deg" in positions else "Time [s]",
+        *(form.format(k + 1) for form in (positions, speeds, torques) for k in range(7)),
+    ]
+    file = tmp_path / "log.csv"
+    rows = np.column_stack([t, np.rad2deg(q), np.rad2deg(dq), tau])
+    np.savetxt(file, rows, delimiter=",", header=",".join(names), comments="", encoding="utf-8")
+    for lazy in (False, True):
+        read = md.read_recording(file, robot, lazy=lazy)
+        assert any("q is converted from deg" in notice for notice in read.notices)
+        held = read.load() if lazy else read
+        for found, expected in ((held.q, q), (held.dq, dq), (held.tau, tau)):
+            np.testing.assert_allclose(found, expected, atol=1e-9)
+    raw = md.read_recording(file, robot, units="rad")
+    np.testing.assert_allclose(raw.q, np.rad2deg(q), atol=1e-9)

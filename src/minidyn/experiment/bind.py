@@ -5,18 +5,19 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from minidyn.errors import DescriptionError, near_names
 from minidyn.experiment.guess import SIGNALS, ColumnName, natural, read_name, same_word, time_columns
-from minidyn.experiment.mapping import SignalMap
+from minidyn.experiment.mapping import UNITS, SignalMap
 from minidyn.experiment.table import Table
 from minidyn.model.robot import Robot
 
 __all__ = ["Binding", "bind", "guessed_signals"]
 
 Key = str | int
+_SI = ("", "rad", "m", "nm", "n", "a")  # as columns state them; amperes are what drive gains are per
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Binding:
         run: Column whose changes begin a run; "" where there is none.
         telemetry: Columns of further signals by name (files that minidyn wrote).
         notices: What was guessed, what was left out.
+        units: For each signal whose columns state units that are not SI, the unit of each column, "" where it has none.
     """
 
     joints: tuple[str, ...]
@@ -40,6 +42,7 @@ class Binding:
     run: str
     telemetry: Mapping[str, tuple[str, ...]]
     notices: tuple[str, ...]
+    units: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -76,9 +79,28 @@ def bind(table: Table, given: SignalMap, robot: Robot | None) -> Binding:
     for signal in ("tau",):
         if signal not in signals and given.tau is not False:
             notices.append(f"{table.path.name}: no torques found; tau names their columns")
+    units = {} if table.own or given.units is not None else _units(table, signals, known, notices)
     time, unit = _time(table, given, notices)
     run = _one(table, given.run, "run") if given.run else "run" if "run" in table.names else ""
-    return Binding(names, signals, time, given.time_unit or unit, run, _telemetry(table), tuple(notices))
+    return Binding(names, signals, time, given.time_unit or unit, run, _telemetry(table), tuple(notices), units)
+
+
+def _units(
+    table: Table, signals: Mapping[str, tuple[str, ...]], known: Sequence[str], notices: list[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the units that columns state in their names, of signals where one is not SI; these are converted."""
+    found = {}
+    for signal, columns in signals.items():
+        read = [read_name(column, known) or read_name(f"{signal}:{column}", known) for column in columns]
+        units = tuple(name.unit if name is not None and name.unit in UNITS else "" for name in read)
+        odd = dict.fromkeys(unit for unit in units if unit not in _SI)
+        if odd:
+            found[signal] = units
+            notices.append(
+                f"{table.path.name}: {signal} is converted from {', '.join(odd)}, as its columns are named; units=... "
+                "says otherwise"
+            )
+    return found
 
 
 def _known_joints(table: Table, given: SignalMap, robot: Robot | None) -> tuple[str, ...]:
@@ -118,10 +140,7 @@ def _guess(table: Table, given: SignalMap, known: Sequence[str], notices: list[s
         for signal, columns in from_file.items():
             found.setdefault(
                 signal,
-                [
-                    ColumnName(c.column.removeprefix(prefix), c.signal, c.joint, c.kind, c.penalty, c.current)
-                    for c in columns
-                ],
+                [replace(c, column=c.column.removeprefix(prefix)) for c in columns],
             )
     return found
 

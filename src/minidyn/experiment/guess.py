@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["SIGNALS", "ColumnName", "natural", "read_name", "same_word", "time_columns"]
+__all__ = ["SIGNALS", "ColumnName", "named_unit", "natural", "read_name", "same_word", "time_columns"]
 
 SIGNALS = ("q", "dq", "ddq", "tau")
 
@@ -42,6 +42,25 @@ _UNIT = {"s": "s", "sec": "s", "secs": "s", "seconds": "s", "ms": "ms", "msec": 
     "milliseconds": "ms",
     "microseconds": "us",
 }
+_SPELLED = {"°": "deg", "degs": "deg", "degree": "deg", "degrees": "deg", "rads": "rad", "radian": "rad"} | {
+    "radians": "rad",
+    "n*m": "nm",
+    "n.m": "nm",
+    "n·m": "nm",
+    "n m": "nm",
+    "n-m": "nm",
+}
+_PER_TIME = r"(?:[ _]?/?[ _]?s(?:ec)?(?:\^?2|²)?)?"
+# letters that may be anything else (m, N, A) count as units in brackets alone
+_IN_BRACKETS = re.compile(
+    r"\s*[\[(]\s*(°|deg\w*|m?rads?|radians?|turns?|rev|rpm|[munck]?m|in|[mk]?N[ *.·-]?[mc]?m?|m?A)"
+    rf"{_PER_TIME}\s*[\])]\s*$",
+    re.IGNORECASE,
+)
+_AS_WORD = re.compile(
+    rf"(?<=[^A-Za-z])(°|deg(?:s|rees?)?|m?rads?|radians?|rpm|mm|Nm{{1,2}}|mNm)(?:{_PER_TIME}$|(?=[ _.-]))",
+    re.IGNORECASE,
+)
 _TOKEN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -56,6 +75,7 @@ class ColumnName:
         kind: The name without the joint: columns of one kind belong together.
         penalty: 0 for a measured torque or motion; higher for currents and for desired values.
         current: Whether the word said current rather than torque.
+        unit: The unit that the name states, "" where it states none.
     """
 
     column: str
@@ -64,6 +84,7 @@ class ColumnName:
     kind: str
     penalty: int
     current: bool
+    unit: str = ""
 
 
 def read_name(column: str, joints: Sequence[str] = ()) -> ColumnName | None:
@@ -77,6 +98,7 @@ def read_name(column: str, joints: Sequence[str] = ()) -> ColumnName | None:
     rest, joint = name, _known_joint(name, joints)
     if joint is not None:
         rest = next(pattern for pattern in _patterns(joint) if pattern.search(name)).sub(" ", name, count=1)
+    rest, unit = named_unit(rest)
     words = [match.group().lower() for match in _TOKEN.finditer(rest)]
     outside = [match.group().lower() for match in _TOKEN.finditer(file)]
     if _OTHER.intersection(words) or name.startswith("telemetry."):
@@ -95,7 +117,19 @@ def read_name(column: str, joints: Sequence[str] = ()) -> ColumnName | None:
     kind = " ".join(word for word in [*outside, ":", *words] if not word.isdigit())
     if joint is None and isinstance(key, str):  # the joint's own words are not part of the kind
         kind = " ".join([*outside, ":", *(word for word in words if word in used or word in _MEASURED | _TARGET)])
-    return ColumnName(column, "tau" if current else signal, key, kind, penalty, current)
+    return ColumnName(column, "tau" if current else signal, key, kind, penalty, current, unit)
+
+
+def named_unit(column: str) -> tuple[str, str]:
+    """Return a column's name without the unit it states, and the unit in small letters ("" where it states none).
+
+    "q1 [deg]", "Torque 2 (Nm)", "speed_3_rad/s" and "q_deg_4" state one; of speeds "deg" stands for deg/s.
+    """
+    found = _IN_BRACKETS.search(column) or _AS_WORD.search(column)
+    if found is None:
+        return column, ""
+    unit = found.group(1).lower()
+    return f"{column[: found.start()]} {column[found.end() :]}".strip(" _"), _SPELLED.get(unit, unit)
 
 
 def time_columns(columns: Iterable[str]) -> tuple[tuple[str, ...], str]:
@@ -117,7 +151,7 @@ def time_columns(columns: Iterable[str]) -> tuple[tuple[str, ...], str]:
     if whole:
         best = min(whole, key=lambda item: len(item[0].rpartition(":")[2]))
         return (best[0],), best[1]
-    return (), ""
+    return ((parts["s"],), "s") if "s" in parts else ((), "")
 
 
 def same_word(name: str) -> str:

@@ -24,7 +24,7 @@ from minidyn.errors import DescriptionError, MissingFile, ShapeError, UnknownNam
 from minidyn.experiment.guess import SIGNALS
 from minidyn.model.robot import Robot
 
-__all__ = ["Conversion", "SignalMap", "conversion"]
+__all__ = ["UNITS", "Conversion", "SignalMap", "conversion"]
 
 Array = NDArray[np.float64]
 
@@ -32,6 +32,10 @@ _LENGTH = {"m": 1.0, "cm": 1e-2, "mm": 1e-3, "um": 1e-6, "in": 0.0254}
 _ANGLE = {"rad": 1.0, "deg": math.pi / 180, "mrad": 1e-3, "turn": 2 * math.pi, "rev": 2 * math.pi}
 _ANGLE |= {"rpm": 2 * math.pi / 60}
 _EFFORT = {"nm": 1.0, "n": 1.0, "nmm": 1e-3, "mnm": 1e-3, "ncm": 1e-2, "knm": 1e3, "kn": 1e3, "a": 1.0, "ma": 1e-3}
+
+
+UNITS = frozenset(_ANGLE | _LENGTH | _EFFORT)
+"""Units of positions, speeds and torques that are known, in small letters."""
 
 
 @dataclass(frozen=True, kw_only=True)

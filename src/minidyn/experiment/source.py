@@ -94,7 +94,8 @@ def bound(table: Table, given: SignalMap, robot: Robot | None) -> Source:
     """Return a table with its columns understood; the first rows settle the unit of time."""
     binding = bind(table, given, robot)
     notices = [*table.notices, *binding.notices]
-    convert = conversion(given, binding.joints, robot)
+    stated = replace(given, units=dict(binding.units)) if binding.units else given
+    convert = conversion(stated, binding.joints, robot)
     made = Source(table, binding, convert, given.rate or 0.0, 1.0, 0.0, ())
     if given.rate is None:
         first = next(table.batches(binding.time, 1 << 16, 0, 1 << 16), None)
