@@ -592,9 +592,10 @@ def test_broken_estimates_are_refused_by_name(tmp_path) -> None:
             told.append(str(error))
     assert len(told) > 30
     assert all(str(path) in message for message in told)
-    path.write_text("[" * 100_000)
-    with pytest.raises(DescriptionError, match="not a whole estimate"):
-        load_estimate(path)
+    for wrong in ("[" * 100_000, json.dumps(json.loads(text) | {"samples": "Infinity"})):
+        path.write_text(wrong)
+        with pytest.raises(DescriptionError, match="not a whole estimate"):
+            load_estimate(path)
     other = estimate_of(driven("puma4", rng), rng)
     other.save(tmp_path / "other.json")
     content = json.loads(text) | {"robot": json.loads((tmp_path / "other.json").read_text())["robot"]}

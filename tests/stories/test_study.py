@@ -391,6 +391,12 @@ logs = ["run"]
     assert md.run_study(tmp_path / "study.toml")["validate"].summary["relative_error"]["run"] > 0.01
 
 
+def test_wrong_signs_of_coupled_drives_are_told(folder: Path) -> None:
+    edit(folder, "[base]", '[mapping]\nsign = ["up", "down"]\ncoupling = [[1, 0], [0.5, 1]]\n\n[base]')
+    with pytest.raises(MinidynError, match="sign"):
+        md.run_study(folder / "study.toml", only=["validate"])
+
+
 def test_a_starter_file_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     hostile = 'a "b" \\ # ü.csv'

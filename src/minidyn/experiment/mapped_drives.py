@@ -29,12 +29,11 @@ def with_mapped_coupling(robot: Robot, given: SignalMap) -> tuple[Robot, tuple[s
     if isinstance(given.joints, list | tuple) and sorted(map(str, given.joints)) == sorted(names):
         names = [str(name) for name in given.joints]
     try:
-        R = np.array(given.coupling, dtype=float)
+        R, signs = np.array(given.coupling, dtype=float), _signs(given.sign, names)
     except (TypeError, ValueError):
-        return robot, ()  # the reader says what is wrong with it
+        return robot, ()  # the reader says what is wrong with them
     if R.shape != (len(names), len(names)) or np.any(np.diag(R) == 0):
         return robot, ()
-    signs = _signs(given.sign, names)
     ratios = R * signs / (np.diag(R) * signs)[:, None]  # joint side: the drive's own joint counts 1
     coupling = {
         name: {other: float(ratios[i, k]) for k, other in enumerate(names) if k != i and ratios[i, k] != 0.0}

@@ -218,7 +218,16 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
         )
     except FileNotFoundError:
         raise DescriptionError(f"{source}: no such file") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, MinidynError) as error:
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        ArithmeticError,
+        AttributeError,
+        RecursionError,
+        MinidynError,
+    ) as error:
         if isinstance(error, DescriptionError) and str(source) in str(error):
             raise
         raise DescriptionError(f"{source}: not a whole estimate ({error})") from None
