@@ -48,6 +48,19 @@ def test_friction_is_chosen_once_for_all(runs) -> None:
     assert all(row.validation_error < 0.05 for row in found.rows)
 
 
+def test_logs_on_disk_are_compared_too(runs, tmp_path) -> None:
+    robot, fitted, tested = runs
+    on_disk = []
+    for name, log in (("fit", fitted), ("test", tested)):
+        log.save(tmp_path / f"{name}.parquet")
+        on_disk.append(md.read_recording(tmp_path / f"{name}.parquet", robot, lazy=True))
+    errors = [
+        [row.validation_error for row in md.compare(robot, *logs, ["ols"], consistent=[False]).rows]
+        for logs in (on_disk, (fitted, tested))
+    ]
+    assert errors[0] == pytest.approx(errors[1], rel=1e-9)
+
+
 def test_a_failure_is_a_row(runs) -> None:
     robot, fitted, tested = runs
     still = np.zeros_like(fitted.q)

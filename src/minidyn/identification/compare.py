@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from minidyn.errors import MinidynError, UnknownName
+from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.friction import AUTO
@@ -110,8 +111,8 @@ class Comparison:
 
 def compare(
     robot: Robot,
-    recording: Recording,
-    validation: Recording,
+    recording: Recording | LazyRecording,
+    validation: Recording | LazyRecording,
     methods: Iterable[str] | None = None,
     *,
     consistent: Sequence[bool] = (False, True),
@@ -122,7 +123,7 @@ def compare(
 
     Args:
         robot: The robot.
-        recording: What is fitted, raw (it is prepared once for all) or prepared.
+        recording: What is fitted, raw (it is prepared once for all) or prepared; one on disk is read into memory.
         validation: What the models are tested on.
         methods: Names of `md.identify`'s methods; None: all.
         consistent: Whether models are made physically possible: both ways, or one.
@@ -140,6 +141,7 @@ def compare(
         raise MinidynError("compare: at least one method is needed")
     if recording is validation:
         raise MinidynError("compare: the validation recording is the fitted one; give one that no method has seen")
+    recording, validation = (log.load() if isinstance(log, LazyRecording) else log for log in (recording, validation))
     if validation.tau is None:
         raise MinidynError("compare: validation needs measured torques; the validation recording has none")
     fitted, tested = _prepared(robot, recording), _prepared(robot, validation)
