@@ -72,6 +72,19 @@ def test_closed_loop_with_raw_signals() -> None:
     assert payload.mass == pytest.approx(2.0, rel=0.02)
 
 
+def test_noise_free_logs_show_no_changes_that_filters_make() -> None:
+    """Without noise what the low-pass rounds off is all that is left: small torque, but nothing else explains it."""
+    cold, warm = (geared(truth("panda", friction)) for friction in (1.0, 1.3))
+    law = md.control.computed_torque(cold.with_drives(friction=()), rate=10, period=2e-3)
+    ready = []
+    for true, seed in ((cold, 1), (md.Payload(0.0, BODY).on(warm), 2)):
+        run = md.simulate(true, law, md.trajectory.fourier(cold, seed=seed, speed=2.0), 8.0, dt=2e-3)
+        ready.append(md.prepare(cold, md.Recording(run.t, run.q, run.tau, joint_names=run.joint_names)))
+    payload = md.identify_payload(md.identify(cold.with_parameters(None), ready[0]), ready[1])
+    assert {"friction"} >= {entry["kind"] for entry in payload.settings["changes"]}
+    assert payload.mass == pytest.approx(2.0, rel=0.005)
+
+
 def geared(robot: md.Robot) -> md.Robot:
     """The robot with rotors behind gears, and friction that turns round over a range of speeds."""
     made = robot.with_drives(rotor_inertia=True, sign_width=0.05)

@@ -23,6 +23,7 @@ __all__ = ["identify_payload"]
 
 Array = NDArray[np.float64]
 _RELEVANT = 0.3  # torque that only a change explains, over the noise of its joint, from which it is taken for one
+_SMALL = 0.02  # of a joint's torque: noise counts as at least so large, for filters and models are no better
 _NOTABLE = 0.2  # torque of changed friction, which is always estimated, over the noise, from which it is worth a word
 _WIDENINGS = 8
 _FIRM = -3.0  # standard deviations below which a negative mass is no accident
@@ -167,6 +168,7 @@ def _selected(
     free = max(1.0, float(np.sum(len(run) / full.memory)) - len(full.active))
     variance = max(1.0, full.rest / free)
     sigma = full.scale / np.sqrt(full.memory)
+    sigma = np.maximum(sigma, _SMALL * np.sqrt(np.mean(np.square(run.tau), axis=0)))  # type: ignore[arg-type]
     chosen: list[Group] = []
     active = unknowns.always
     x, _, rest = _solve(system, active, size)
