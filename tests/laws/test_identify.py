@@ -263,3 +263,22 @@ def test_filtering_alike_removes_what_a_filtered_torque_spoils() -> None:
         estimate = identify(robot, log, method, consistent=False, sign_width=0.0)
         errors[method] = np.linalg.norm(estimate.beta - true) / np.linalg.norm(true)
     assert errors["parallel"] < 0.2 * errors["wls"]
+
+
+@pytest.mark.parametrize("consistent", [True, False])
+def test_predictions_follow_the_columns_of_the_recording(consistent: bool) -> None:
+    robot = md.load("ur10e")
+    t = np.arange(0, 5.0, 0.01)
+    q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    names = np.array(robot.joint_names)
+    estimate = md.identify(robot, md.Recording(t, q, tau, dq, ddq, robot.joint_names), consistent=consistent)
+    turned = np.random.default_rng(0).permutation(6)
+    signals = [signal[:, turned] for signal in (q, tau, dq, ddq)]
+    shuffled = md.Recording(t, *signals, joint_names=names[turned].tolist())
+    np.testing.assert_allclose(estimate.predict(shuffled), tau[:, turned], atol=1e-6 * np.abs(tau).max())
+    raw = md.Recording(t, q[:, turned], tau[:, turned], joint_names=names[turned].tolist())
+    predicted = estimate.predict(raw)
+    assert predicted.shape == tau.shape
+    inner = slice(50, -50)  # the ends suffer from the low-pass
+    assert np.linalg.norm((predicted - tau[:, turned])[inner]) < 0.01 * np.linalg.norm(tau[inner])

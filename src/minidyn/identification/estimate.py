@@ -115,15 +115,44 @@ class Estimate:
         return certify(self.robot, prior=self.base.robot.values)
 
     def predict(self, recording: Recording | LazyRecording) -> Array:
-        """Return the torques (N, n) the model expects for a recorded motion (q, dq, ddq)."""
+        """Return the torques (N, n) the model expects for a recorded motion, columns in the recording's own order.
+
+        A raw recording in memory (q without dq or ddq) is low-passed and differentiated, and every sample is kept.
+        """
         if isinstance(recording, LazyRecording):
-            return np.concatenate([self.predict(tile) for tile in recording.tiles()])
+            return np.concatenate([self._torques(tile) for tile in recording.tiles()])
+        if recording.dq is not None and recording.ddq is not None:
+            return self._torques(recording)
+        from minidyn.experiment.prepare import prepare
+        from minidyn.identification.identify import in_joint_order
+
+        ready = prepare(self.robot, in_joint_order(self.robot, recording), decimate=1, trim=False)
+        if len(ready) != len(recording):
+            raise MinidynError(
+                f"predict: {len(recording) - len(ready)} of {len(recording)} samples have no speeds and accelerations "
+                "(gaps, short runs); prepare the recording first: md.prepare(robot, recording)"
+            )
+        return self._torques(ready)[:, self._order(recording)]
+
+    def _torques(self, recording: Recording) -> Array:
         if recording.dq is None or recording.ddq is None:
             raise MinidynError("predict needs dq and ddq; prepare the recording first: md.prepare(robot, recording)")
+        q, dq, ddq, order = recording.q, recording.dq, recording.ddq, self._order(recording)
+        shuffled = order != list(range(recording.n))
+        if shuffled:
+            q, dq, ddq = (signal[:, np.argsort(order)] for signal in (q, dq, ddq))
         if self.consistent:
-            return inverse_dynamics(self.robot, recording.q, recording.dq, recording.ddq)
-        Y = base_regressor(self.robot, self.base, recording.q, recording.dq, recording.ddq)
-        return np.asarray(Y @ self.beta, dtype=float)
+            tau = inverse_dynamics(self.robot, q, dq, ddq)
+        else:
+            tau = np.asarray(base_regressor(self.robot, self.base, q, dq, ddq) @ self.beta, dtype=float)
+        return tau[:, order] if shuffled else tau
+
+    def _order(self, recording: Recording) -> list[int]:
+        """Return the robot's joint of each of the recording's columns; by position where names are of another kind."""
+        names = self.robot.joint_names
+        if set(recording.joint_names) != set(names):
+            return list(range(recording.n))
+        return [names.index(name) for name in recording.joint_names]
 
     def table(self) -> str:
         """Return a Markdown table of the base parameters, their values and uncertainty."""
