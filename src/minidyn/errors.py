@@ -15,6 +15,7 @@ __all__ = [
     "MissingFile",
     "NotEquivalent",
     "NotRealizable",
+    "NotWritten",
     "ShapeError",
     "UnknownName",
     "UnknownParameters",
@@ -37,6 +38,10 @@ class DescriptionError(MinidynError, ValueError):
 
 class MissingFile(DescriptionError, FileNotFoundError):
     """A file that does not exist."""
+
+
+class NotWritten(DescriptionError):
+    """A file that cannot be written: no such folder, no permission, a full disk."""
 
 
 class LoopError(DescriptionError):

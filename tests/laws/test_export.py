@@ -575,6 +575,20 @@ def test_estimates_come_back_bit_by_bit(base_method, consistent, tmp_path) -> No
     json.loads(path.read_text(), parse_constant=pytest.fail)  # NaN and Infinity are no JSON
 
 
+def test_a_name_that_one_format_cannot_hold_leaves_the_others(tmp_path) -> None:
+    rng = np.random.default_rng(8)
+    robot = driven("two_link", rng)
+    for name, lost in (("$(id)", ["URDF"]), ("a\x01b", ["URDF", "MJCF"])):
+        joints = (replace(robot.joints[0], name=name), *robot.joints[1:])
+        exported = estimate_of(replace(robot, joints=joints), rng).export(tmp_path / str(len(lost)))
+        left_out = [notice.split(":")[0] for notice in exported.notices if notice.startswith("no ")]
+        assert left_out == [f"no {word}" for word in lost]
+        there = sorted(file.name for file in (tmp_path / str(len(lost))).iterdir())
+        assert there == sorted(file.name for file in exported.files)
+        assert {"robot.toml", "model.c"} <= set(there)
+        assert "robot.urdf" not in there
+
+
 def test_broken_estimates_are_refused_by_name(tmp_path) -> None:
     """Whatever is changed in the file, there is either an estimate or one clear error."""
     rng = np.random.default_rng(6)

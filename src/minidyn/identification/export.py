@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from minidyn.base.c_model import c_model
 from minidyn.dynamics.functions import inverse_dynamics
-from minidyn.errors import DescriptionError, MinidynError, UnknownName, UnknownParameters, Unsupported
+from minidyn.errors import DescriptionError, MinidynError, NotWritten, UnknownName, Unsupported
 from minidyn.identification.estimate import Estimate
 from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.load import SIDE, load, root_element
@@ -102,7 +102,11 @@ def export(
         for name in (name for name in FORMATS if name in chosen):
             try:
                 files, notices = _one(estimate, name, folder / FORMATS[name], origin)
-            except (Unsupported, UnknownParameters) as error:
+            except NotWritten:
+                raise
+            except MinidynError as error:  # a name XML cannot hold, say: the other formats are written all the same
+                for left in (FORMATS[name], FORMATS[name] + SIDE):
+                    (folder / left).unlink(missing_ok=True)
                 told.append(f"no {name.upper()}: {error}")
                 continue
             written += [target / file.name for file in files]

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from minidyn.errors import DescriptionError
+from minidyn.errors import DescriptionError, NotWritten
 
 __all__ = ["check_folder", "new_folder"]
 
@@ -59,7 +59,7 @@ def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = (), *, re
         scratch = target.parent / f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.new"
         scratch.mkdir()
     except OSError as error:
-        raise DescriptionError(f"{path}: cannot be written ({error.strerror or error})") from None
+        raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
     done = False
     try:
         with _ended_orderly():
@@ -71,7 +71,7 @@ def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = (), *, re
                 _put_in_place(scratch, target, obsolete)
             done = True
     except OSError as error:
-        raise DescriptionError(f"{path}: cannot be written ({error.strerror or error})") from None
+        raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         for folder in [] if done else made:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.errors import DescriptionError
+from minidyn.errors import DescriptionError, NotWritten
 from minidyn.model.inertia import from_body, from_mujoco
 from minidyn.model.load.mjcf_tolerant import read_tolerantly
 from minidyn.model.load.xml_file import read_bytes, refuse_doctype
@@ -113,7 +113,7 @@ def refused_by_mujoco(data: bytes, path: Path) -> str:
         except ValueError as error:
             return " ".join(str(error).split())[:200]
         except OSError as error:
-            raise DescriptionError(f"{path}: cannot be written ({error.strerror or error})") from None
+            raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
         finally:
             with contextlib.suppress(OSError):
                 trial.unlink(missing_ok=True)

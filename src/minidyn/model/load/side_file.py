@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from minidyn.errors import DescriptionError, near_names
+from minidyn.errors import DescriptionError, NotWritten, near_names
 from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.inertia import STANDARD
 from minidyn.model.joint import Joint
@@ -74,7 +74,8 @@ def write_with_side_file(
         write_atomically(trial, data)
         plain = read(trial)
     except DescriptionError as error:
-        raise DescriptionError(str(error).replace(str(trial), str(path))) from None
+        kind = NotWritten if isinstance(error, NotWritten) else DescriptionError
+        raise kind(str(error).replace(str(trial), str(path))) from None
     finally:
         with suppress(OSError):
             trial.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from minidyn.errors import DescriptionError
+from minidyn.errors import NotWritten
 
 __all__ = ["write_atomically"]
 
@@ -15,7 +15,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     """Write a file under a temporary name beside it, then put it in place; an existing file keeps its mode.
 
     Raises:
-        DescriptionError: The folder does not exist or cannot be written.
+        NotWritten: The folder does not exist or cannot be written.
     """
     target = Path(os.path.realpath(path))  # a link stays a link
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
@@ -28,4 +28,4 @@ def write_atomically(path: Path, data: bytes) -> None:
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        raise DescriptionError(f"{path}: cannot be written ({error.strerror or error})") from None
+        raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
