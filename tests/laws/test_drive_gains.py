@@ -37,6 +37,19 @@ def test_gains_are_found_with_honest_uncertainty(name: str) -> None:
     assert found.table().count("\n") == robot.n + 1
 
 
+def test_a_planar_arm_feels_little_of_the_load() -> None:
+    """Parameters of the load without any torque do not keep the others from being found."""
+    robot = truth("two_link")
+    robot = robot.with_parameters(np.nan_to_num(robot.values, nan=0.5))
+    gains, scores = np.array([2.0, 15.0]), []
+    for seed in range(count(4, 16)):
+        both = (robot, md.Payload(0.0, LOAD).on(robot))
+        bare, heavy = (currents(motion(one, 2 * seed + k), gains) for k, one in enumerate(both))
+        found = md.identify_drive_gains(robot.with_parameters(None), bare, heavy, 5.0)
+        scores.append((found.gains - gains) / found.std)
+    assert 0.5 < np.sqrt(np.mean(np.square(scores))) < 1.7
+
+
 def test_noise_does_not_shrink_gains_as_plain_least_squares_does() -> None:
     """Noise of a third of the signal: gains by least squares on k i = Y beta are too small, these are not."""
     robot = truth("two_link")

@@ -105,9 +105,11 @@ class GainProblem:
             blocks.append(block)
             right.append(factor[:, b:-1] @ self.known / size)
         A = np.vstack(blocks)
-        norms = np.maximum(np.linalg.norm(A, axis=0), 1e-300)
-        y, *_ = np.linalg.lstsq(A / norms, np.concatenate(right), rcond=1e-9)
-        x = y / norms
+        norms = np.linalg.norm(A, axis=0)
+        shown = norms > 1e-9 * norms.max(initial=0.0)  # a planar arm feels few of the load's parameters
+        norms = np.where(shown, norms, 1.0)
+        y, *_ = np.linalg.lstsq(A * shown / norms, np.concatenate(right), rcond=1e-9)
+        x = np.where(shown, y / norms, 0.0)
         gains = x[:n].copy()
         positive = gains[gains > 0]
         middle = float(np.median(positive)) if len(positive) else 1.0
