@@ -1,6 +1,7 @@
 """Validation says what it measured: raw torque, honest denominators, noise told from what is not modelled."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from minidyn.experiment.lazy import LazyRecording
 from minidyn.identification.cross_validate import cross_validate
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.residuals import LAGS, Residuals
+from minidyn.identification.result_folder import write_result
 from minidyn.identification.validate import validate
 
 
@@ -239,3 +241,16 @@ def test_cross_validation_names_the_stretch_it_cannot_do_without() -> None:
         cross_validate(robot, recording, consistent=False, sign_width=0.0)
     with pytest.raises(ShapeError, match="folds"):
         cross_validate(robot, still, folds=1)
+
+
+def test_foreign_names_are_no_markup_in_tables(tmp_path) -> None:
+    robot, _ = robot_and_truth()
+    names = ["<script>alert(1)</script>", "a | b", "[x](javascript:y)", "shoulder_pan\nlift"]
+    robot = replace(robot, joints=tuple(replace(joint, name=name) for joint, name in zip(robot.joints, names)))
+    estimate = md.identify(robot, motion(robot, 0.1), consistent=False, sign_width=0.0)
+    write_result(estimate, {"<b>log</b>": validate(estimate, motion(robot, 0.1, seed=1))}, tmp_path / "out")
+    text = (tmp_path / "out" / "parameters.md").read_text()
+    for markup in ("<script", "<b>", "| a | b |", "[x](", "pan\nlift"):
+        assert markup not in text
+    for shown in ("&lt;script&gt;", "a \\| b", "shoulder_pan\\\\nlift"):
+        assert shown in text

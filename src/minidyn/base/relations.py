@@ -11,6 +11,7 @@ import numpy as np
 from minidyn.base.formatting import ASCII, LATEX, UNICODE, Alphabet, Weighted, coefficient_text, escape_latex, sum_text
 from minidyn.base.symbols import Polynomial, rule_entries, symbolic_entries
 from minidyn.blas import single_thread
+from minidyn.graph.names import markdown_cell
 
 if TYPE_CHECKING:
     from minidyn.base.base_map import BaseMap
@@ -195,7 +196,5 @@ def _weighted(term: Term) -> Weighted:
 
 
 def _markdown(text: str) -> str:
-    """Return foreign text as Markdown that shows it as it is, on one line."""
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    shown = shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return "".join("\\" + c if c in "\\`*_[]|#!~" else c for c in shown)
+    """Return foreign text as Markdown that shows it as it is, on one line, wherever it stands."""
+    return "".join("\\" + c if c in "_#~" else c for c in markdown_cell(text))

@@ -13,6 +13,7 @@ from minidyn.base.samples import random_states, units_of
 from minidyn.dynamics.drives import rotor_inertia_matrix
 from minidyn.dynamics.functions import inertia_matrix
 from minidyn.errors import ShapeError, UnknownParameters
+from minidyn.graph.names import markdown_cell
 from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.inertia import to_pseudo_inertia
 from minidyn.model.parameters import Layout
@@ -95,7 +96,7 @@ class Certificate:
         """Return a Markdown table of what must be positive, and what is known of inertia matrix and mass."""
         lines = ["| must be positive | value | without units |", "|---|---:|---:|"]
         for name, value, scaled in zip(self.links, self.pseudo_inertias, self.eigenvalues):
-            shown = name.replace("|", "\\|").replace("\n", " ")
+            shown = markdown_cell(name)
             lines.append(f"| smallest eigenvalue of the pseudo-inertia of {shown} | {value:.4g} | {scaled:.4g} |")
         lines += [f"| {name} | {value:.4g} | |" for name, value in zip(self.drives, self.drive_values)]
         lines += ["", f"inertia matrix: {self.statement}", f"total mass: {self.mass_statement}"]

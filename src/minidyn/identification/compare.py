@@ -12,6 +12,7 @@ import numpy as np
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
+from minidyn.graph.names import markdown_cell
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.friction import AUTO
 from minidyn.identification.identify import identify
@@ -89,7 +90,7 @@ class Comparison:
         for row in self.rows:
             asked = "yes" if row.consistent else "no"
             if row.failure:
-                reason = row.failure.replace("|", "\\|").replace("\n", " ")
+                reason = markdown_cell(row.failure)
                 lines.append(f"| {row.method} | {asked} | - | - | - | {row.seconds:.2f} | failed: {reason} |")
                 continue
             lines.append(

@@ -22,6 +22,7 @@ from minidyn.base.samples import units_of
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.experiment.payload import Payload
 from minidyn.experiment.recording import Recording
+from minidyn.graph.names import markdown_cell
 from minidyn.identification.drive_gain_problem import CurrentColumns, GainProblem, together
 from minidyn.identification.identify import in_joint_order
 from minidyn.identification.rows import memory_of, ready_for, reduced, residuals
@@ -89,7 +90,7 @@ class DriveGains:
         """Return a Markdown table of the gains."""
         lines = ["| joint | gain | std | relative |", "|---|---:|---:|---:|"]
         for name, gain, std in zip(self.robot.joint_names, self.gains, self.std):
-            lines.append(f"| {name} | {gain:.6g} | {std:.3g} | {100 * std / abs(gain):.3g} % |")
+            lines.append(f"| {markdown_cell(name)} | {gain:.6g} | {std:.3g} | {100 * std / abs(gain):.3g} % |")
         return "\n".join(lines)
 
     def __repr__(self) -> str:

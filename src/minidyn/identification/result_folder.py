@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from minidyn.graph.names import markdown_cell
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimate_file import plain_values
 from minidyn.identification.validate import Validation
@@ -109,15 +110,11 @@ def _earlier(folder: Path) -> list[str]:
 def _tables(estimate: Estimate, validations: Mapping[str, Validation]) -> str:
     parts = ["# Identified model", "## Base parameters", estimate.table()]
     for name, validation in validations.items():
-        parts += [f"## Errors: {_line(name)}", validation.table()]
+        parts += [f"## Errors: {markdown_cell(name)}", validation.table()]
     parts += ["## Certificate", estimate.certificate.table()]
     if estimate.notices:
-        parts += ["## Notices", "\n".join(f"- {_line(notice)}" for notice in estimate.notices)]
+        parts += ["## Notices", "\n".join(f"- {markdown_cell(notice)}" for notice in estimate.notices)]
     return "\n\n".join(parts) + "\n"
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _pictures(names: Iterable[str]) -> list[str]:

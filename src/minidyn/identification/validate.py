@@ -14,6 +14,7 @@ from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.experiment.lazy import LazyRecording
 from minidyn.experiment.recording import Recording
+from minidyn.graph.names import markdown_cell
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.residuals import Residuals, whiteness_words
 from minidyn.model.robot import Robot
@@ -82,10 +83,10 @@ class Validation:
             "|---|---:|---:|---:|---:|---:|---|",
         ]
         for name, entry in self.per_joint.items():
-            shown = name.replace("|", "\\|").replace("\n", " ")
             keys = ("relative_error", "filtered_relative_error", "prior_relative_error")
             cells = " | ".join(percent(entry.get(key, math.nan)) for key in keys)
-            lines.append(f"| {shown} | {cells} | {entry['rmse']:.4g} | {entry['bias']:+.3g} | {self.whiteness[name]} |")
+            numbers = f"{entry['rmse']:.4g} | {entry['bias']:+.3g}"
+            lines.append(f"| {markdown_cell(name)} | {cells} | {numbers} | {self.whiteness[name]} |")
         every = (self.relative_error, self.filtered_relative_error, self.prior_relative_error)
         lines.append(f"| all | {' | '.join(percent(value) for value in every)} | {self.rmse:.4g} | | |")
         return "\n".join(lines)
