@@ -144,6 +144,11 @@ def test_the_verdict_follows_the_evidence(tmp_path: Path) -> None:
     shown = md.report(tmp_path / "e.html", good, noisy, code=False).read_text()
     assert "Usable with care" in shown
     assert "most of it is noise of the measured torque" in shown
+    dead = md.Recording(other.t, other.q, 0 * tau, joint_names=other.joint_names)  # a sensor that was not plugged in
+    for runs in ({"dead": dead}, {"dead": dead, "other": other}, {"other": other, "dead": dead}):
+        shown = md.report(tmp_path / "f.html", good, runs, code=False).read_text()
+        assert "Not to be used yet" in shown
+        assert "no torque error can be told on dead" in shown
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:

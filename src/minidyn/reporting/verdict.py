@@ -54,6 +54,12 @@ def judge(facts: Facts) -> Verdict:
         doubts.append("some parameters are unknown, so that nobody can say whether such a robot can exist")
     elif not facts.certificate.consistent:
         bad.append("no robot can have these parameters (" + "; ".join(facts.certificate.reasons()[:2]) + ")")
+    silent = [name for name, run in facts.held_out.items() if not np.isfinite(run.relative_error)]
+    if silent:
+        bad.append(
+            f"no torque error can be told on {', '.join(short(name) for name in silent[:3])} (is the measured torque "
+            "zero throughout?): test it on a run with torques"
+        )
     if unseen is not None and unseen > ERROR_POOR:
         bad.append(f"its torque error on unseen motion is {percent(unseen)}")
     elif unseen is not None and unseen > ERROR_GOOD:
@@ -85,7 +91,7 @@ def judge(facts: Facts) -> Verdict:
 def unseen_error(facts: Facts) -> float | None:
     """Return the error on motion that was not fitted: of the worst run, or of stretches left out; None: not known."""
     if facts.held_out:
-        return max(run.relative_error for run in facts.held_out.values())
+        return float(np.max([run.relative_error for run in facts.held_out.values()]))  # not a number counts as worst
     return None if facts.cross_validation is None else facts.cross_validation.relative_error
 
 
