@@ -62,6 +62,9 @@ def _words(step: StepResult) -> str:
         if key == "relative_error" and isinstance(value, dict):
             filtered = step.summary.get("filtered_relative_error") or {}
             for log, error in value.items():
+                if error is None:
+                    parts.append(f"error on {log}: not known, the measured torque is zero")
+                    continue
                 smooth = filtered.get(log)
                 more = "" if smooth is None else f" ({100 * smooth:.3g} % without sensor noise)"
                 parts.append(f"error on {log}: {100 * error:.3g} %{more}")

@@ -391,6 +391,15 @@ logs = ["run"]
     assert md.run_study(tmp_path / "study.toml")["validate"].summary["relative_error"]["run"] > 0.01
 
 
+def test_a_log_without_torques_has_no_error_to_tell(folder: Path) -> None:
+    log = md.read_recording(folder / "test.csv", md.load(folder / "arm.toml"))
+    (folder / "test.csv").unlink()
+    md.Recording(log.t, log.q, 0 * np.asarray(log.tau), joint_names=log.joint_names).save(folder / "test.csv")
+    result = run(str(folder / "study.toml"), "--step", "validate")
+    assert result.exit_code == 0, result.output
+    assert "error on test: not known" in " ".join(result.output.split())
+
+
 def test_wrong_signs_of_coupled_drives_are_told(folder: Path) -> None:
     edit(folder, "[base]", '[mapping]\nsign = ["up", "down"]\ncoupling = [[1, 0], [0.5, 1]]\n\n[base]')
     with pytest.raises(MinidynError, match="sign"):
