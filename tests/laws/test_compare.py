@@ -61,6 +61,13 @@ def test_logs_on_disk_are_compared_too(runs, tmp_path) -> None:
     assert errors[0] == pytest.approx(errors[1], rel=1e-9)
 
 
+def test_a_test_without_torques_is_refused(runs) -> None:
+    robot, fitted, tested = runs
+    dead = md.Recording(tested.t, tested.q, 0 * tested.tau, tested.dq, tested.ddq, tested.joint_names)
+    with pytest.raises(md.MinidynError, match="zero throughout"):
+        md.compare(robot, fitted, dead, ["ols"])
+
+
 def test_a_failure_is_a_row(runs) -> None:
     robot, fitted, tested = runs
     still = np.zeros_like(fitted.q)

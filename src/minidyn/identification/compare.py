@@ -145,6 +145,8 @@ def compare(
     recording, validation = (log.load() if isinstance(log, LazyRecording) else log for log in (recording, validation))
     if validation.tau is None:
         raise MinidynError("compare: validation needs measured torques; the validation recording has none")
+    if not np.any(validation.tau):
+        raise MinidynError("compare: the torques of the validation recording are zero throughout; are they measured?")
     fitted, tested = _prepared(robot, recording), _prepared(robot, validation)
     more: tuple[str, ...] = ()
     if options.get("friction") == AUTO:
