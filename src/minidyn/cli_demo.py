@@ -290,7 +290,7 @@ def _program() -> str:
     if shutil.which("minidyn"):
         return "minidyn"
     called = Path(sys.argv[0])
-    return "python -m minidyn" if called.stem == "__main__" else plain(shlex.quote(str(called)))
+    return plain(shlex.quote(str(called))) if called.stem == "minidyn" else "python -m minidyn"
 
 
 def _farewell(target: Path, seconds: float) -> None:

@@ -282,3 +282,11 @@ def test_predictions_follow_the_columns_of_the_recording(consistent: bool) -> No
     assert predicted.shape == tau.shape
     inner = slice(50, -50)  # the ends suffer from the low-pass
     assert np.linalg.norm((predicted - tau[:, turned])[inner]) < 0.01 * np.linalg.norm(tau[inner])
+
+
+def test_torques_that_are_zero_are_no_measurement() -> None:
+    robot = md.load("two_link")
+    t = np.arange(2000) / 200
+    q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t)
+    with pytest.raises(md.MinidynError, match="zero throughout"):
+        md.identify(robot, md.Recording(t, q, np.zeros_like(q), dq, ddq, robot.joint_names))

@@ -94,7 +94,10 @@ def identify(
     chosen = base_parameters(model) if base is None else base
     # a prior decides what a weak recording leaves open; without one, or without any motion, it is refused
     believed = known_parameters(model, prior_for(prior, (robot,), model))
-    filled = consistent and knows_a_body(model, believed) and something_moves(model, ready)
+    moves = something_moves(model, ready)
+    if moves and isinstance(ready, Recording) and not np.any(ready.tau):
+        raise MinidynError("the measured torques are zero throughout; is that the right column of the log?")
+    filled = consistent and knows_a_body(model, believed) and moves
     if len(ready) * model.n < 2 * chosen.rank and not (filled and len(ready) >= _FEWEST):
         raise MinidynError(
             f"{len(ready)} samples of {model.n} joints are too few for {chosen.rank} base parameters; record at least "
