@@ -30,6 +30,7 @@ _SHARE = 0.6  # of the change is one standard deviation: simulated robots, sharp
 _FINEST = 1.1  # widths are chosen from steps of 17 %: nearer ones are not told apart
 _COARSEST = 2.0  # a width that may be all smear: half of it is as far off as the truth is
 _STANDSTILL = 1e-12
+_SAMPLES = 6000  # enough to see how far a fit moves with a width
 
 
 def reversal_covariance(
@@ -61,7 +62,9 @@ def reversal_covariance(
     columns, layout = robot.layout.columns, robot.layout
     rigid = [name for name in base.kept if not columns[layout.index(name)].is_friction and not name.startswith("Ja")]
     falls = [np.array([drive.stribeck_speed for drive in drives])]
-    table = friction_table(robot, rigid, motion, terms, [widths, others], falls)
+    step = -(-len(motion) // _SAMPLES)
+    some = Motion(*(signal[::step] for signal in (motion.q, motion.dq, motion.ddq, motion.tau)))
+    table = friction_table(robot, rigid, some, terms, [widths, others], falls)
     place = {name: k for k, name in enumerate(base.kept)}
     as_it_is = FrictionModel(terms, (0,) * len(drives))
 
