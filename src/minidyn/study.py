@@ -129,13 +129,19 @@ def _facts(context: Context, step: Step, keys: Mapping[str, str]) -> dict[str, A
         "step": step.name,
         "version": __version__,
         "code": code_hash(),
-        "robot": {"source": study.robot, "fingerprint": context.robot.fingerprint} | believed,
+        "robot": {"source": study.robot, "fingerprint": context.robot.fingerprint} | believed | _description(study),
         "settings": dict(step.settings),
         "seed": study.seed,
         "preparation": dict(study.preparation) if step.logs else {},
         "inputs": {log.name: _input(study, log) for log in step.logs},
         "after": {name: keys[name] for name in step.after},
     }
+
+
+def _description(study: Study) -> dict[str, str]:
+    """Return the hash of the robot's file: exports copy from it what the fingerprint does not know, such as meshes."""
+    path = Path(study.robot_path(study.robot))
+    return {"sha256": hash_of(path)} if path.is_file() else {}
 
 
 def _input(study: Study, log: Log) -> dict[str, Any]:

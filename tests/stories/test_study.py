@@ -173,6 +173,15 @@ def test_logs_that_stay_on_disk_give_the_same_model(folder: Path) -> None:
         md.run_study(folder / "study.toml")
 
 
+def test_another_description_of_the_same_robot_counts_as_changed(folder: Path) -> None:
+    """Exports copy looks and meshes from the file, which the dynamics do not know."""
+    arm = folder / "arm.toml"
+    arm.write_text(arm.read_text() + "\n# looks different\n")
+    told = run(str(folder / "study.toml"), "--dry-run", "--json")
+    assert told.exit_code == 0, told.output
+    assert "unchanged" not in told.stdout
+
+
 def test_a_dry_run_tells_and_does_nothing(folder: Path) -> None:
     shutil.rmtree(folder / "study" / "validate")
     before = sorted((folder / "study").rglob("*"))

@@ -50,9 +50,14 @@ def notices_of(payload: Payload, ten: Array, settings: Mapping[str, Any]) -> lis
             "taken with a load, or gravity or signs of torque are wrong; values are as found, no body has them",
             *notices,
         ]
-    if abs(mass) < _SEEN * deviation:
+    if mass < _SEEN * deviation:
+        near = (
+            f"; the nearest possible body has {payload.mass:.3g} kg" if abs(payload.mass - mass) > 0.01 * mass else ""
+        )
         notices.insert(
-            0, f"the mass is compatible with zero: {mass:.3g} ± {deviation:.2g} kg; no load is seen in this run"
+            0,
+            f"the mass is compatible with zero: data alone say {mass:.3g} ± {deviation:.2g} kg{near}; no load is seen "
+            "in this run",
         )
         return notices
     if settings["torque_over_residual"] < 1.0:
