@@ -58,6 +58,7 @@ def run_identification(
 ) -> None:
     """Identify a robot from logs and write everything about the model into a folder, whole or not at all."""
     from minidyn.identification.identify import identify
+    from minidyn.identification.physical import values_for
     from minidyn.identification.result_folder import write_result
     from minidyn.identification.validate import validate
     from minidyn.model.load.folder import check_folder
@@ -70,7 +71,7 @@ def run_identification(
         "rotor_inertia": rotor_inertia,
         "friction": friction_terms(friction),
     }
-    believed = None if prior is None else _believed(prior, robot)
+    believed = None if prior is None else values_for(robot, load(prior), prior)
     with progress(f"reading {_named((*logs, *held_out))}"):
         recording = read_logs(logs, robot, mapping, rate)
         groups = log_groups(held_out, robot, mapping)
@@ -155,21 +156,6 @@ def as_mapped(robot: Robot, mapping: str | None) -> tuple[Robot, tuple[str, ...]
     from minidyn.experiment.mapping import SignalMap
 
     return with_mapped_coupling(robot, SignalMap.of({}, mapping))
-
-
-def _believed(prior: str, robot: Robot) -> Any:
-    """Return the values of another robot for this one's parameters, by joint; it must have the same joints."""
-    import numpy as np
-
-    other = load(prior)
-    names = [joint.name for joint in robot.joints]
-    if [joint.name for joint in other.joints] != names:
-        raise MinidynError(
-            f"{prior}: its joints ({', '.join(joint.name for joint in other.joints[:8])}) are not those of robot "
-            f"{robot.name!r} ({', '.join(names[:8])}); a prior is the same robot with values that are believed"
-        )
-    known = dict(zip(other.parameter_names, other.values))
-    return np.array([known.get(name, np.nan) for name in robot.parameter_names])
 
 
 def read_logs(logs: Sequence[str], robot: Robot, mapping: str | None, rate: float | None) -> Recording | LazyRecording:

@@ -21,12 +21,15 @@ def identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Identify the robot from logs."""
     from minidyn.experiment.recording import concatenate
     from minidyn.identification.identify import identify as run
+    from minidyn.identification.physical import values_for
 
     given = dict(step.settings)
     friction = given.pop("friction", "auto")
     rotor_inertia = given.pop("rotor_inertia", True)
     if isinstance(given.get("prior"), str):
-        given["prior"] = _believed(context, given["prior"])
+        given["prior"] = values_for(
+            context.robot, load(context.study.robot_path(given["prior"])), f"prior: {given['prior']}"
+        )
     if given.pop("lazy", False):
         if len(step.logs) != 1:
             raise DescriptionError("lazy: expected one log (it may have several files)")
@@ -42,17 +45,6 @@ def identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         "condition": float(estimate.condition),
         "notices": [*context.told, *estimate.notices],
     }
-
-
-def _believed(context: Context, name: str) -> Any:
-    """Return another description's parameters in the order of the study's robot, NaN where it has none."""
-    other, robot = load(context.study.robot_path(name)), context.robot
-    if other.joint_names != robot.joint_names:
-        raise DescriptionError(
-            f"prior: {name} has joints {', '.join(other.joint_names)}; expected {', '.join(robot.joint_names)}"
-        )
-    known = dict(zip(other.parameter_names, other.values))
-    return np.array([known.get(parameter, np.nan) for parameter in robot.parameter_names])
 
 
 def validate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:

@@ -16,10 +16,31 @@ from minidyn.identification.samples import typical_sizes
 from minidyn.identification.solution import Solution
 from minidyn.model.robot import Robot
 
-__all__ = ["known_parameters", "knows_a_body", "possible_model", "something_moves"]
+__all__ = ["known_parameters", "knows_a_body", "possible_model", "something_moves", "values_for"]
 
 Array = NDArray[np.float64]
 _STILL = 1e-3  # of L / T, about 5 mrad/s for an arm: slower than this is standstill
+
+
+def values_for(robot: Robot, other: Robot, told: str) -> Array:
+    """Return another description's values for this robot's parameters (p,), NaN where it has none.
+
+    Args:
+        robot: The robot, with its drive terms.
+        other: The same robot with values that are believed.
+        told: How the other one was named, for errors.
+
+    Raises:
+        MinidynError: Their joints differ.
+    """
+    names, others = ([joint.name for joint in one.joints] for one in (robot, other))
+    if others != names:
+        raise MinidynError(
+            f"{told}: its joints ({', '.join(others[:8])}) are not those of robot {robot.name!r} "
+            f"({', '.join(names[:8])}); a prior is the same robot with values that are believed"
+        )
+    known = dict(zip(other.parameter_names, other.values))
+    return np.array([known.get(name, np.nan) for name in robot.parameter_names])
 
 
 def known_parameters(robot: Robot, prior: ArrayLike | bool | None) -> Array | None:
