@@ -27,9 +27,9 @@ from dynamics_tables import Row, goals, tables
 from limits import limits, machine, moved_bytes, operations, spin, twice
 from minidyn.dynamics.kernel import Kernel
 from minidyn.dynamics.record import WHAT
-from minidyn.graph.native import NativeFunction, compile_function
-from minidyn.graph.native.host import Code, compile_text
-from minidyn.graph.native.text import FOOTER
+from minidyn.graph.targets.native import NativeFunction, compile_function
+from minidyn.graph.targets.native.host import Code, compile_text
+from minidyn.graph.targets.native.text import FOOTER
 from minidyn.model.robot import Robot
 from timing import aligned, from_blocks, race, to_blocks
 

@@ -63,12 +63,11 @@ def _log(name: str, samples: int) -> tuple[Any, Any]:
 
 def _reduction(name: str, samples: int, seconds: float, rate: float) -> dict[str, Any]:
     import minidyn as md
-    from minidyn.blas import single_thread
-    from minidyn.graph.native import compile_function
-    from minidyn.identification.base_functions import base_functions
-    from minidyn.identification.least_squares import block_covariance, fit
-    from minidyn.identification.problem import assemble
-    from minidyn.identification.triangle import metric_of
+    from minidyn.arrays import single_thread
+    from minidyn.graph.targets.native import compile_function
+    from minidyn.identification.estimators.least_squares import block_covariance, fit
+    from minidyn.identification.rows.base_functions import base_functions
+    from minidyn.identification.rows.problem import assemble, metric_of
 
     robot, log = _log(name, samples)
     base = md.base_parameters(robot)
@@ -132,7 +131,7 @@ def _generated(function: Any, folder: Path) -> Callable[..., Any] | None:
     import ctypes
     import shutil
 
-    from minidyn.graph.c_source import c_name, c_source
+    from minidyn.graph.targets.c import c_name, c_source
 
     if shutil.which("gcc") is None:
         return None

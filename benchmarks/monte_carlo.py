@@ -25,7 +25,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 import minidyn as md
-from minidyn.identification.methods import METHODS
+from minidyn.identification.estimators.methods import METHODS
 
 PAGE = Path(__file__).parents[1] / "docs" / "comparing-methods.md"
 ROBOTS = {"UR10e": "ur10e", "Panda": "panda"}

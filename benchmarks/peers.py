@@ -12,8 +12,8 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-from minidyn.graph.c_source import c_name, c_source
 from minidyn.graph.function import Function
+from minidyn.graph.targets.c import c_name, c_source
 from minidyn.model.robot import Robot
 
 Array = NDArray[np.float64]

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 import minidyn as md
 from minidyn.dynamics.drive_loads import loads_of_motion
-from minidyn.identification.friction import PLAIN, motion_of
-from minidyn.identification.friction_table import FrictionModel, FrictionTable, Motion, friction_table
+from minidyn.identification.friction.choose import PLAIN, motion_of
+from minidyn.identification.friction.table import FrictionModel, FrictionTable, Motion, friction_table
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 DOCS = Path(__file__).parents[1] / "docs" / "friction.md"

@@ -106,7 +106,7 @@ def verbs_help() -> str:
     """Return the help of every verb, as the terminal shows it."""
     import click
 
-    from minidyn.cli import main
+    from minidyn.app.cli.main import main
 
     lines = []
     for name, verb in main.commands.items():

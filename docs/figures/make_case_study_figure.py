@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from minidyn.experiment.case_study import lu_meng_case
+from minidyn.simulation.case_study import lu_meng_case
 
 HERE = Path(__file__).parent
 COLOURS = ("#2a6fbb", "#c8553d", "#3d8c57", "#8a5fb5")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from minidyn.base.operation_count import operation_count
-from minidyn.base.paper_counts import PRINTED, formulation_lines, moment_lines, paper_count, total
-from minidyn.model.load import load
+from minidyn.formats.load import load
 from minidyn.model.robot import Robot
+from minidyn.papers.operation_count import operation_count
+from minidyn.papers.paper_counts import PRINTED, formulation_lines, moment_lines, paper_count, total
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "operation-counts.md"

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minidyn import control as control
+    from minidyn.app.report.report import report as report
+    from minidyn.app.study.run import StudyResult as StudyResult
+    from minidyn.app.study.run import run_study as run_study
     from minidyn.base.base_map import BaseMap as BaseMap
     from minidyn.base.base_parameters import base_parameters as base_parameters
+    from minidyn.base.closed_form.mlc import InertiaConstants as InertiaConstants
+    from minidyn.base.closed_form.mlc import inertia_constants as inertia_constants
     from minidyn.base.equivalence import equivalence as equivalence
     from minidyn.base.minimal_functions import coriolis_matrix as coriolis_matrix
     from minidyn.base.minimal_functions import gravity_torque as gravity_torque
     from minidyn.base.minimal_functions import inertia_matrix as inertia_matrix
     from minidyn.base.minimal_functions import inverse_dynamics as inverse_dynamics
-    from minidyn.base.mlc import InertiaConstants as InertiaConstants
-    from minidyn.base.mlc import inertia_constants as inertia_constants
-    from minidyn.base.operation_count import operation_count as operation_count
-    from minidyn.base.save_robot import save as save
-    from minidyn.dynamics.by_regressor import forward_dynamics_by_regressor as forward_dynamics_by_regressor
-    from minidyn.dynamics.by_regressor import inertia_matrix_by_regressor as inertia_matrix_by_regressor
+    from minidyn.codegen.save import save as save
     from minidyn.dynamics.formulas import regressor_formulas as regressor_formulas
     from minidyn.dynamics.functions import base_regressor as base_regressor
     from minidyn.dynamics.functions import energy as energy
@@ -34,44 +34,44 @@ if TYPE_CHECKING:
     from minidyn.dynamics.functions import regressor as regressor
     from minidyn.dynamics.kernel import Kernel as Kernel
     from minidyn.dynamics.kernel import compile_kernel as compile  # noqa: F401
+    from minidyn.dynamics.papers.by_regressor import forward_dynamics_by_regressor as forward_dynamics_by_regressor
+    from minidyn.dynamics.papers.by_regressor import inertia_matrix_by_regressor as inertia_matrix_by_regressor
     from minidyn.dynamics.regressor_forms import Lumeng16 as Lumeng16
     from minidyn.dynamics.regressor_forms import lumeng16 as lumeng16
     from minidyn.dynamics.regressor_forms import slotine_li_regressor as slotine_li_regressor
     from minidyn.dynamics.regressor_forms import split_regressor as split_regressor
     from minidyn.errors import MinidynError as MinidynError
-    from minidyn.experiment import trajectory as trajectory
-    from minidyn.experiment.filtered import filtered_regressor as filtered_regressor
-    from minidyn.experiment.one_joint_plan import one_joint_plan as one_joint_plan
-    from minidyn.experiment.prepare import prepare as prepare
-    from minidyn.experiment.read import read_recording as read_recording
-    from minidyn.experiment.recording import Recording as Recording
-    from minidyn.experiment.recording import concatenate as concatenate
-    from minidyn.experiment.simulate import Payload as Payload
-    from minidyn.experiment.simulate import simulate as simulate
-    from minidyn.experiment.simulate import simulate_batch as simulate_batch
+    from minidyn.excitation.one_joint_plan import one_joint_plan as one_joint_plan
+    from minidyn.formats.load import load as load
+    from minidyn.formats.load import robots as robots
+    from minidyn.formats.mjcf.update import update_mjcf as update_mjcf
+    from minidyn.formats.urdf.update import update_urdf as update_urdf
     from minidyn.identification.compare import Comparison as Comparison
     from minidyn.identification.compare import compare as compare
     from minidyn.identification.cross_validate import CrossValidation as CrossValidation
     from minidyn.identification.cross_validate import cross_validate as cross_validate
-    from minidyn.identification.drive_gains import DriveGains as DriveGains
-    from minidyn.identification.drive_gains import identify_drive_gains as identify_drive_gains
-    from minidyn.identification.essential import Essential as Essential
-    from minidyn.identification.essential import essential as essential
+    from minidyn.identification.diagnostics.essential import Essential as Essential
+    from minidyn.identification.diagnostics.essential import essential as essential
     from minidyn.identification.estimate import Estimate as Estimate
     from minidyn.identification.estimate import load_estimate as load_estimate
+    from minidyn.identification.gains.drive_gains import DriveGains as DriveGains
+    from minidyn.identification.gains.drive_gains import identify_drive_gains as identify_drive_gains
     from minidyn.identification.identify import identify as identify
-    from minidyn.identification.one_joint import identify_one_joint as identify_one_joint
-    from minidyn.identification.payload import identify_payload as identify_payload
+    from minidyn.identification.one_joint.one_joint import identify_one_joint as identify_one_joint
+    from minidyn.identification.payload.payload import identify_payload as identify_payload
+    from minidyn.identification.rows.filtered import filtered_regressor as filtered_regressor
     from minidyn.identification.validate import Validation as Validation
     from minidyn.identification.validate import validate as validate
-    from minidyn.model.load import load as load
-    from minidyn.model.load import robots as robots
-    from minidyn.model.load.mjcf_update import update_mjcf as update_mjcf
-    from minidyn.model.load.urdf_update import update_urdf as update_urdf
     from minidyn.model.robot import Robot as Robot
-    from minidyn.reporting.report import report as report
-    from minidyn.study import StudyResult as StudyResult
-    from minidyn.study import run_study as run_study
+    from minidyn.papers.operation_count import operation_count as operation_count
+    from minidyn.recording.prepare.prepare import prepare as prepare
+    from minidyn.recording.read.read import read_recording as read_recording
+    from minidyn.recording.recording import Recording as Recording
+    from minidyn.recording.recording import concatenate as concatenate
+    from minidyn.simulation import trajectory as trajectory
+    from minidyn.simulation.payload import Payload as Payload
+    from minidyn.simulation.simulate import simulate as simulate
+    from minidyn.simulation.simulate import simulate_batch as simulate_batch
 
 __version__ = "0.1.0"
 
@@ -79,37 +79,37 @@ _WHERE = {
     "MinidynError": "errors:MinidynError",
     # describe
     "Robot": "model.robot:Robot",
-    "load": "model.load:load",
-    "robots": "model.load:robots",
-    "save": "base.save_robot:save",
-    "update_urdf": "model.load.urdf_update:update_urdf",
-    "update_mjcf": "model.load.mjcf_update:update_mjcf",
+    "load": "formats.load:load",
+    "robots": "formats.load:robots",
+    "save": "codegen.save:save",
+    "update_urdf": "formats.urdf.update:update_urdf",
+    "update_mjcf": "formats.mjcf.update:update_mjcf",
     # reduce
     "base_parameters": "base.base_parameters:base_parameters",
     "BaseMap": "base.base_map:BaseMap",
     "equivalence": "base.equivalence:equivalence",
-    "inertia_constants": "base.mlc:inertia_constants",
-    "InertiaConstants": "base.mlc:InertiaConstants",
+    "inertia_constants": "base.closed_form.mlc:inertia_constants",
+    "InertiaConstants": "base.closed_form.mlc:InertiaConstants",
     # experiment and control
-    "Recording": "experiment.recording:Recording",
-    "concatenate": "experiment.recording:concatenate",
-    "read_recording": "experiment.read:read_recording",
-    "prepare": "experiment.prepare:prepare",
-    "filtered_regressor": "experiment.filtered:filtered_regressor",
-    "one_joint_plan": "experiment.one_joint_plan:one_joint_plan",
-    "simulate": "experiment.simulate:simulate",
-    "simulate_batch": "experiment.simulate:simulate_batch",
-    "Payload": "experiment.simulate:Payload",
+    "Recording": "recording.recording:Recording",
+    "concatenate": "recording.recording:concatenate",
+    "read_recording": "recording.read.read:read_recording",
+    "prepare": "recording.prepare.prepare:prepare",
+    "filtered_regressor": "identification.rows.filtered:filtered_regressor",
+    "one_joint_plan": "excitation.one_joint_plan:one_joint_plan",
+    "simulate": "simulation.simulate:simulate",
+    "simulate_batch": "simulation.simulate:simulate_batch",
+    "Payload": "simulation.payload:Payload",
     # identify
     "identify": "identification.identify:identify",
-    "identify_one_joint": "identification.one_joint:identify_one_joint",
-    "identify_payload": "identification.payload:identify_payload",
-    "essential": "identification.essential:essential",
-    "Essential": "identification.essential:Essential",
+    "identify_one_joint": "identification.one_joint.one_joint:identify_one_joint",
+    "identify_payload": "identification.payload.payload:identify_payload",
+    "essential": "identification.diagnostics.essential:essential",
+    "Essential": "identification.diagnostics.essential:Essential",
     "compare": "identification.compare:compare",
     "Comparison": "identification.compare:Comparison",
-    "identify_drive_gains": "identification.drive_gains:identify_drive_gains",
-    "DriveGains": "identification.drive_gains:DriveGains",
+    "identify_drive_gains": "identification.gains.drive_gains:identify_drive_gains",
+    "DriveGains": "identification.gains.drive_gains:DriveGains",
     "Estimate": "identification.estimate:Estimate",
     "load_estimate": "identification.estimate:load_estimate",
     "validate": "identification.validate:validate",
@@ -117,18 +117,18 @@ _WHERE = {
     "cross_validate": "identification.cross_validate:cross_validate",
     "CrossValidation": "identification.cross_validate:CrossValidation",
     # whole jobs
-    "run_study": "study:run_study",
-    "StudyResult": "study:StudyResult",
+    "run_study": "app.study.run:run_study",
+    "StudyResult": "app.study.run:StudyResult",
     # show
-    "report": "reporting.report:report",
+    "report": "app.report.report:report",
     # compute
     "inverse_dynamics": "base.minimal_functions:inverse_dynamics",
     "gravity_torque": "base.minimal_functions:gravity_torque",
     "coriolis_matrix": "base.minimal_functions:coriolis_matrix",
     "inertia_matrix": "base.minimal_functions:inertia_matrix",
     "forward_dynamics": "dynamics.functions:forward_dynamics",
-    "forward_dynamics_by_regressor": "dynamics.by_regressor:forward_dynamics_by_regressor",
-    "inertia_matrix_by_regressor": "dynamics.by_regressor:inertia_matrix_by_regressor",
+    "forward_dynamics_by_regressor": "dynamics.papers.by_regressor:forward_dynamics_by_regressor",
+    "inertia_matrix_by_regressor": "dynamics.papers.by_regressor:inertia_matrix_by_regressor",
     "regressor": "dynamics.functions:regressor",
     "base_regressor": "dynamics.functions:base_regressor",
     "slotine_li_regressor": "dynamics.regressor_forms:slotine_li_regressor",
@@ -142,14 +142,14 @@ _WHERE = {
     "jacobian": "dynamics.functions:jacobian",
     "compile": "dynamics.kernel:compile_kernel",
     "Kernel": "dynamics.kernel:Kernel",
-    "operation_count": "base.operation_count:operation_count",
+    "operation_count": "papers.operation_count:operation_count",
 }
 """Where each public name lives: module and attribute."""
 
 __all__ = list(_WHERE)
 
 
-_MODULES = {"control": "minidyn.control", "trajectory": "minidyn.experiment.trajectory"}
+_MODULES = {"control": "minidyn.control", "trajectory": "minidyn.simulation.trajectory"}
 """Modules that are part of the public face: md.control.slotine_li, md.trajectory.fourier."""
 
 

@@ -1,6 +1,6 @@
 """`python -m minidyn` is `minidyn`."""
 
-from minidyn.cli import main
+from minidyn.app.cli.main import main
 
 if __name__ == "__main__":
     main()

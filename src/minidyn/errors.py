@@ -8,21 +8,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = [
-    "DescriptionError",
-    "LoopError",
-    "MinidynError",
-    "MissingFile",
-    "NotEquivalent",
-    "NotRealizable",
-    "NotWritten",
-    "ShapeError",
-    "UnknownName",
-    "UnknownParameters",
-    "Unsupported",
-    "near_names",
-]
-
 
 class MinidynError(Exception):
     """Root of every error minidyn raises on purpose."""

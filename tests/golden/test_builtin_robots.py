@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import minidyn as md
+from minidyn.formats.load import describe
 from minidyn.model.geometry import Step
 from minidyn.model.inertia import from_body
-from minidyn.model.load import describe
 from minidyn.model.loops import link_placements, loop_residual, solve_loops
 from minidyn.model.mdh import mdh_steps
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from minidyn.experiment.case_study import lu_meng_case
+from minidyn.simulation.case_study import lu_meng_case
 
 # (time, estimated mass, tracking errors) as the golden file rounds them
 SLOTINE_LI_20 = [

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import minidyn as md
-from minidyn.base.numeric import numeric_base
-from minidyn.base.samples import States, model_rows
-from minidyn.base.scaling import scaling_of
+from minidyn.base.numeric.numeric import numeric_base, scaling_of
+from minidyn.base.numeric.samples import States, model_rows
 from minidyn.model.robot import Robot
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "gautier.json").read_text())

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import minidyn as md
-from minidyn.base.mlc import mlc_base
+from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.model.placements import tree_pose
 from minidyn.model.robot import Robot
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import minidyn as md
-from minidyn.experiment.one_joint_equations import Equations
+from minidyn.excitation.one_joint_equations import Equations
 from minidyn.model.robot import Robot
 
 Array = NDArray[np.float64]

@@ -11,8 +11,10 @@ import pytest
 
 import minidyn as md
 from conftest import count
-from minidyn.base.operation_count import operation_count
-from minidyn.base.paper_counts import (
+from minidyn.errors import MinidynError, UnknownName, Unsupported
+from minidyn.model.robot import Robot
+from minidyn.papers.operation_count import operation_count
+from minidyn.papers.paper_counts import (
     PRINTED,
     formulation_lines,
     moment_lines,
@@ -20,8 +22,6 @@ from minidyn.base.paper_counts import (
     printed_counts,
     total,
 )
-from minidyn.errors import MinidynError, UnknownName, Unsupported
-from minidyn.model.robot import Robot
 
 GOLDEN = json.loads((Path(__file__).parent / "lin.json").read_text())
 RIGHT = math.pi / 2
@@ -175,7 +175,7 @@ def test_misuse_is_explained() -> None:
 def test_the_command_prints_them() -> None:
     from click.testing import CliRunner
 
-    from minidyn.cli import main
+    from minidyn.app.cli.main import main
 
     printed = CliRunner().invoke(main, ["count", "rx90", "inverse_dynamics", "--base", "--json"])
     mul, add = operation_count(md.load("rx90"), "inverse_dynamics")

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from minidyn.formats.load import load
 from minidyn.model.geometry import Step
-from minidyn.model.load import load
 from minidyn.model.robot import Robot
 
 _ANGLES = (0.0, 0.0, math.pi / 2, -math.pi / 2, math.pi, math.pi / 4, math.pi / 3, 2 * math.pi / 3)

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from test_payload import BODY, motion, truth
 
 import minidyn as md
-from minidyn.cli import main
-from minidyn.identification.methods import METHODS
+from minidyn.app.cli.main import main
+from minidyn.identification.estimators.methods import METHODS
 
 
 @pytest.fixture(scope="module")

@@ -14,12 +14,23 @@ from random_robots import looped_robot, random_body, random_tree
 import minidyn as md
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
-from minidyn.identification import lmi
-from minidyn.identification.certificate import certify, is_consistent
-from minidyn.identification.consistency import choose_weight, make_consistent
-from minidyn.identification.log_cholesky import _linearised, from_log_cholesky, solve_log_cholesky, to_log_cholesky
-from minidyn.identification.prior import centre_of, default_bodies, entropic_distance, euclidean_distance, upper_factor
-from minidyn.identification.whitened import Whitened, newton, objective, path, symmetric, whiten
+from minidyn.identification.consistency import lmi
+from minidyn.identification.consistency.certificate import certify, is_consistent
+from minidyn.identification.consistency.consistency import choose_weight, make_consistent
+from minidyn.identification.consistency.log_cholesky import (
+    _linearised,
+    from_log_cholesky,
+    solve_log_cholesky,
+    to_log_cholesky,
+)
+from minidyn.identification.consistency.prior import (
+    centre_of,
+    default_bodies,
+    entropic_distance,
+    euclidean_distance,
+    upper_factor,
+)
+from minidyn.identification.consistency.whitened import Whitened, newton, objective, path, symmetric, whiten
 from minidyn.model.inertia import from_pseudo_inertia, realizability, to_pseudo_inertia, transform
 from minidyn.model.robot import Robot
 

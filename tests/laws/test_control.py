@@ -10,9 +10,10 @@ import minidyn as md
 from c_compiler import STRICT, needs_gcc
 from minidyn import control
 from minidyn.errors import NotRealizable, UnknownName
-from minidyn.experiment.simulate import Payload, simulate
-from minidyn.experiment.trajectory import fourier, hold
 from minidyn.model.inertia import from_body, realizability
+from minidyn.simulation.payload import Payload
+from minidyn.simulation.simulate import simulate
+from minidyn.simulation.trajectory import fourier, hold
 from robot_cases import FOUR_BAR
 
 ROBOTS = ("puma4", "two_link", "stanford", "panda")

@@ -13,15 +13,15 @@ import minidyn as md
 from conftest import count
 from minidyn.control.controller import Controller
 from minidyn.errors import MinidynError, Unsupported
-from minidyn.identification.certificate import certify
-from minidyn.identification.choose_states import best_states
-from minidyn.identification.closed_loop import simulated
-from minidyn.identification.exogeneity import exogeneity_test
-from minidyn.identification.linear_system import Piece, fit_system
-from minidyn.identification.methods import ACCELERATION_FREE, METHODS
-from minidyn.identification.smooth_states import motion_band, smoothed
-from minidyn.identification.solution import Options, Solution
-from minidyn.identification.total_least_squares import smallest_ratio
+from minidyn.identification.consistency.certificate import certify
+from minidyn.identification.diagnostics.exogeneity import exogeneity_test
+from minidyn.identification.estimators.choose_states import best_states
+from minidyn.identification.estimators.closed_loop import simulated
+from minidyn.identification.estimators.linear_system import Piece, fit_system
+from minidyn.identification.estimators.methods import ACCELERATION_FREE, METHODS
+from minidyn.identification.estimators.smooth_states import motion_band, smoothed
+from minidyn.identification.estimators.solution import Options, Solution
+from minidyn.identification.estimators.total_least_squares import smallest_ratio
 
 BEYOND = [name for name in METHODS if name not in ("ols", "wls", "irls")]
 STEP = 2e-3
@@ -183,7 +183,7 @@ def test_didim_is_exact_where_the_loop_is_known() -> None:
 
 
 def test_a_model_that_cannot_be_simulated_is_replaced() -> None:
-    from minidyn.identification.simulated_states import _model_of
+    from minidyn.identification.estimators.simulated_states import _model_of
 
     run = clean_run()
     recording = md.Recording(run.t, run.q, run.tau, run.dq, run.ddq, run.joint_names)
@@ -201,7 +201,7 @@ def _rows(recording: md.Recording) -> list[Piece]:
 
 def test_a_loop_that_answers_too_strongly_settles_by_shorter_steps(monkeypatch) -> None:
     """Each fit overshoots by half: full steps would swing apart."""
-    from minidyn.identification import simulated_states
+    from minidyn.identification.estimators import simulated_states
 
     run = clean_run()
     start = fit_system(base_of(), lambda: _rows(md.Recording(run.t, run.q, run.tau, run.dq, run.ddq)))

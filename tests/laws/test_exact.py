@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 import minidyn as md
 from conftest import count
-from minidyn.base.angles import AngleBasis
-from minidyn.base.constant_turns import with_right_angles
-from minidyn.base.prime import PRIMES, UNITS, Field, exact_fraction
-from minidyn.base.rank import chinese_remainder, echelon, rational
+from minidyn.base.exact.angles import AngleBasis
+from minidyn.base.exact.constant_turns import with_right_angles
+from minidyn.base.exact.prime import PRIMES, UNITS, Field, exact_fraction
+from minidyn.base.exact.rank import chinese_remainder, echelon, rational
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.model.geometry import Step, matrix_of, steps_from_matrix
 from minidyn.model.joint import Follow
@@ -351,7 +351,7 @@ def test_a_tree_of_thirty_joints(size: int) -> None:
     assert base.notices == ()
     phi = rng.normal(size=len(robot.layout))
     q, dq, ddq = states(robot, 4, 5)
-    from minidyn.base.samples import States, model_rows
+    from minidyn.base.numeric.samples import States, model_rows
 
     Y = model_rows(robot, "torque", States(q, dq, ddq))
     small = Y[..., list(robot.layout.indices(base.kept))] @ base.values(phi)

@@ -17,19 +17,19 @@ import minidyn as md
 import robot_cases
 from c_compiler import STRICT, needs_gcc
 from conftest import count
-from minidyn.base.code_files import function_for
+from minidyn.codegen.files import function_for
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.dynamics.sources import source_name
 from minidyn.errors import DescriptionError, UnknownName, UnknownParameters, Unsupported
-from minidyn.identification.certificate import certify
+from minidyn.files import new_folder
+from minidyn.formats.mjcf.update import update_mjcf
+from minidyn.formats.side_file import side_path
+from minidyn.formats.urdf.update import inertial_numbers
+from minidyn.identification.consistency.certificate import certify
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.export import describable, possible
 from minidyn.model.drives import FRICTION
 from minidyn.model.joint import Limits
-from minidyn.model.load.folder import new_folder
-from minidyn.model.load.mjcf_update import update_mjcf
-from minidyn.model.load.side_file import side_path
-from minidyn.model.load.urdf_update import inertial_numbers
 
 ALL = ("viscous", "coulomb", "offset")
 

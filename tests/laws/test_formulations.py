@@ -9,21 +9,19 @@ from chain_cases import special_chain
 import minidyn as md
 from conftest import count
 from minidyn.base import minimal_functions
-from minidyn.base.mlc import mlc_base
-from minidyn.base.operation_count import operation_count
+from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.virtual_links import carrier_of, rigid_chain
 from minidyn.dynamics import functions
-from minidyn.dynamics.chain import chain_at
-from minidyn.dynamics.chain_bodies import composite_bodies, composite_moments, moments_of_inertia
-from minidyn.dynamics.composite import Constants, inertia_constants_of
-from minidyn.dynamics.formulation_meeting import formulation_meeting
-from minidyn.dynamics.formulations import FORMULATIONS, joint_wrench
 from minidyn.dynamics.mdh_chain import mdh_rows, stands
-from minidyn.dynamics.minimal import record_minimal
-from minidyn.dynamics.table_vii import Combinations, composites_of_set, set_formulation_1, set_formulation_2
+from minidyn.dynamics.papers.chain import chain_at, composite_bodies, composite_moments, moments_of_inertia
+from minidyn.dynamics.papers.composite import Constants, inertia_constants_of
+from minidyn.dynamics.papers.formulations import FORMULATIONS, formulation_meeting, joint_wrench
+from minidyn.dynamics.papers.minimal import record_minimal
+from minidyn.dynamics.papers.table_vii import Combinations, composites_of_set, set_formulation_1, set_formulation_2
 from minidyn.errors import MinidynError, NotEquivalent, UnknownName, Unsupported
 from minidyn.graph.evaluate import evaluate
 from minidyn.model.robot import Robot
+from minidyn.papers.operation_count import operation_count
 from robot_cases import random_chain, random_state, relative_error
 
 

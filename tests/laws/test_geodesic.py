@@ -10,9 +10,9 @@ from test_payload import motion, truth
 
 import minidyn as md
 from conftest import count
-from minidyn.identification.consistency import make_consistent
-from minidyn.identification.geodesic import geodesic_distance
-from minidyn.identification.prior import entropic_distance, euclidean_distance
+from minidyn.identification.consistency.consistency import make_consistent
+from minidyn.identification.consistency.geodesic import geodesic_distance
+from minidyn.identification.consistency.prior import entropic_distance, euclidean_distance
 from minidyn.model.inertia import from_pseudo_inertia, transform
 
 

@@ -208,7 +208,7 @@ def test_the_same_recording_gives_the_same_text_in_every_process():
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "from random_programs import Program\n"
-        "from minidyn.graph.c_source import c_source\n"
+        "from minidyn.graph.targets.c import c_source\n"
         "from minidyn.graph.derivative import jacobian\n"
         "f = Program(3).record(); g = jacobian(f, 'q')\n"
         "sys.stdout.write(f.fingerprint + g.fingerprint + str(g.counts) + c_source(g)[1])\n"

@@ -11,8 +11,8 @@ from scipy.signal import lfilter
 
 import minidyn as md
 from conftest import count
-from minidyn.identification.certificate import certify
-from minidyn.identification.methods import METHODS
+from minidyn.identification.consistency.certificate import certify
+from minidyn.identification.estimators.methods import METHODS
 
 Array = NDArray[np.float64]
 EVERY = tuple(METHODS)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import minidyn as md
-from minidyn.experiment.signals import lowpass
-from minidyn.identification.certificate import certify
+from minidyn.identification.consistency.certificate import certify
+from minidyn.identification.diagnostics.excitation import advise
 from minidyn.identification.estimate import load_estimate
-from minidyn.identification.excitation import advise
 from minidyn.identification.identify import identify
-from minidyn.identification.problem import assemble
+from minidyn.identification.rows.problem import assemble
 from minidyn.identification.validate import validate
+from minidyn.recording.prepare.signals import lowpass
 
 
 def truth(name: str, seed: int = 0) -> md.Robot:

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import minidyn as md
-from minidyn.experiment import prepare_lazy, spool
-from minidyn.experiment.lazy import LazyRecording
-from minidyn.identification import on_disk
+from minidyn.identification.rows import on_disk
+from minidyn.recording import spool
+from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.prepare import on_disk as prepare_lazy
 
 TERMS = ("viscous", "coulomb", "offset")
 
@@ -206,8 +207,9 @@ PEAK = """
 import sys
 from pathlib import Path
 import minidyn as md
-from minidyn.experiment import prepare_lazy
-from minidyn.identification import problem, samples
+from minidyn.recording.prepare import on_disk as prepare_lazy
+from minidyn.identification.rows import problem
+from minidyn.identification.rows import samples
 from test_large_logs import arm
 prepare_lazy._LOOK = prepare_lazy._WINDOW = 1 << 13  # small pieces are all there after a short log
 problem.PIECE = samples.PIECE = 1 << 12

@@ -14,8 +14,8 @@ import minidyn as md
 from minidyn.dynamics import functions
 from minidyn.dynamics.kernel import function_of
 from minidyn.errors import DescriptionError, ShapeError
-from minidyn.graph.native import compile_function, is_compiled
-from minidyn.graph.native import kernel as native
+from minidyn.graph.targets.native import compile_function, is_compiled
+from minidyn.graph.targets.native import kernel as native
 
 
 def arm(length: float, joints: int = 2) -> md.Robot:

@@ -13,8 +13,8 @@ from hostile_names import HOSTILE
 from random_robots import placements
 
 from minidyn.errors import DescriptionError
+from minidyn.formats.mjcf.read import read_mjcf
 from minidyn.model.inertia import from_body, to_body
-from minidyn.model.load.mjcf import read_mjcf
 from minidyn.model.robot import Robot
 
 RICH = """

@@ -12,11 +12,13 @@ from random_robots import looped_robot
 import minidyn as md
 from conftest import count
 from minidyn.base.base_map import BaseMap
-from minidyn.base.mlc import mlc_base
-from minidyn.base.mlc_structure import structure_of
-from minidyn.base.mlc_symbols import symbolic_rows
-from minidyn.base.samples import States, model_rows, units_of
-from minidyn.dynamics.composite import (
+from minidyn.base.closed_form.mlc import mlc_base
+from minidyn.base.closed_form.structure import structure_of
+from minidyn.base.numeric.samples import States, model_rows, units_of
+from minidyn.base.printing.symbols import symbolic_rows
+from minidyn.dynamics.mdh_chain import mdh_rows, poses, stands
+from minidyn.dynamics.mdh_frames import to_mdh
+from minidyn.dynamics.papers.composite import (
     Composite,
     Constants,
     composites,
@@ -24,8 +26,6 @@ from minidyn.dynamics.composite import (
     moment_product,
     varying_parts,
 )
-from minidyn.dynamics.mdh_chain import mdh_rows, poses, stands
-from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.errors import UnknownName, Unsupported
 from minidyn.model.geometry import Step
 from minidyn.model.placements import tree_pose

@@ -15,9 +15,9 @@ import pytest
 
 from minidyn.errors import ShapeError
 from minidyn.graph.function import ARITY, Argument, Function, Instruction, Result
-from minidyn.graph.native import NativeFunction, compile_function
-from minidyn.graph.native import host as host_module
-from minidyn.graph.native import sincos as sincos_module
+from minidyn.graph.targets.native import NativeFunction, compile_function
+from minidyn.graph.targets.native import host as host_module
+from minidyn.graph.targets.native import sincos as sincos_module
 
 WIDTHS = [1, 2, 4, 8]
 

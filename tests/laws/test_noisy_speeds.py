@@ -8,8 +8,8 @@ import pytest
 import minidyn as md
 from conftest import count
 from minidyn.control.controller import Controller
-from minidyn.identification.methods import METHODS
-from minidyn.identification.solution import Options
+from minidyn.identification.estimators.methods import METHODS
+from minidyn.identification.estimators.solution import Options
 
 STEP = 2e-3
 

@@ -14,10 +14,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import minidyn as md
 from conftest import count
-from minidyn.base import numeric
 from minidyn.base.base_map import BaseMap
-from minidyn.base.numeric import numeric_base, rank_of
-from minidyn.base.samples import Observation, model_rows, observe, random_states, units_of
+from minidyn.base.numeric import numeric
+from minidyn.base.numeric.numeric import numeric_base, rank_of
+from minidyn.base.numeric.samples import Observation, model_rows, observe, random_states, units_of
 from minidyn.errors import LoopError, UnknownName
 from minidyn.model.geometry import Step
 from minidyn.model.joint import Loop

@@ -16,10 +16,10 @@ from random_robots import looped_robot
 
 import minidyn as md
 from conftest import count
-from minidyn.cli import main
+from minidyn.app.cli.main import main
 from minidyn.errors import ShapeError, Unsupported
-from minidyn.experiment.one_joint_equations import Equations
-from minidyn.experiment.one_joint_plan import Plan, Step
+from minidyn.excitation.one_joint_equations import Equations
+from minidyn.excitation.one_joint_plan import Plan, Step
 from minidyn.model.robot import Robot
 from mlc_cases import any_frames, chain_of_seed
 

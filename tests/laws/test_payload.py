@@ -10,7 +10,7 @@ from scipy.signal import lfilter
 
 import minidyn as md
 from conftest import count
-from minidyn.identification.payload_body import nearest_body
+from minidyn.identification.payload.body import nearest_body
 from minidyn.model.inertia import from_body, realizability
 
 UR10 = Path(__file__).parents[3] / "shared" / "data" / "ur10_exciting" / "ur10_exciting_trajectory.db3"

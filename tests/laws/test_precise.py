@@ -12,8 +12,8 @@ from random_robots import looped_robot
 
 import minidyn as md
 from conftest import count
-from minidyn.base.digits import PI, Digits, cos_sin, formula_operations, sixty_digits
-from minidyn.base.precise import METHOD, precise_base
+from minidyn.base.exact.digits import PI, Digits, cos_sin, formula_operations, sixty_digits
+from minidyn.base.exact.precise import METHOD, precise_base
 from minidyn.base.question import Question
 from minidyn.errors import LoopError
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble

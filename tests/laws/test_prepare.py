@@ -11,7 +11,7 @@ import pytest
 import minidyn as md
 from minidyn import control
 from minidyn.errors import DescriptionError, ShapeError, Unsupported
-from minidyn.experiment.signals import choose_cutoff, derivatives, lowpass, moving_part, spikes
+from minidyn.recording.prepare.signals import choose_cutoff, derivatives, lowpass, moving_part, spikes
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 ROBOT = md.load("ur10e")

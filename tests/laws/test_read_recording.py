@@ -13,8 +13,8 @@ from pyarrow import parquet
 
 import minidyn as md
 from minidyn.errors import DescriptionError, MissingFile, ShapeError, UnknownName
-from minidyn.experiment.guess import read_name, time_columns
-from minidyn.experiment.lazy import LazyRecording
+from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.read.guess import read_name, time_columns
 
 sys.path.insert(0, str(Path(__file__).parent))
 from bags import messages, write_bag

@@ -5,13 +5,12 @@ import pytest
 
 import minidyn as md
 from conftest import count
-from minidyn.graph.native.gram import GROUP
-from minidyn.graph.native.reduce import Reduction
 from minidyn.graph.scalar import Graph
-from minidyn.identification import problem as problem_module
-from minidyn.identification.base_functions import base_functions
-from minidyn.identification.problem import assemble
-from minidyn.identification.triangle import Triangle, metric_of, triangle_of
+from minidyn.graph.targets.native.gram import GROUP
+from minidyn.graph.targets.native.reduce import Reduction
+from minidyn.identification.rows import problem as problem_module
+from minidyn.identification.rows.base_functions import base_functions
+from minidyn.identification.rows.problem import Triangle, assemble, metric_of, triangle_of
 from robot_cases import random_chain, robot_of_seed
 
 

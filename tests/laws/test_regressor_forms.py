@@ -14,8 +14,8 @@ from conftest import count
 from minidyn.dynamics.formulas import regressor_formulas
 from minidyn.dynamics.functions import _call
 from minidyn.dynamics.kernel import function_of
-from minidyn.dynamics.lagrangian import link_lagrangians
-from minidyn.dynamics.sixteen import SIXTEEN
+from minidyn.dynamics.papers.lagrangian import link_lagrangians
+from minidyn.dynamics.papers.sixteen import SIXTEEN
 from minidyn.dynamics.tree import place
 from minidyn.dynamics.wanted import Chosen
 from minidyn.errors import MinidynError, ShapeError, UnknownName, Unsupported

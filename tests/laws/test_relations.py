@@ -15,10 +15,18 @@ from hostile_names import HOSTILE
 import minidyn as md
 from conftest import count
 from minidyn.base.base_map import BaseMap
-from minidyn.base.formatting import UNICODE, Weighted, coefficient_text, escape_latex, sum_text
-from minidyn.base.numeric import numeric_base
-from minidyn.base.relations import explain, relations, relations_json
-from minidyn.base.symbols import Polynomial, symbolic_entries
+from minidyn.base.numeric.numeric import numeric_base
+from minidyn.base.printing.relations import (
+    UNICODE,
+    Weighted,
+    coefficient_text,
+    escape_latex,
+    explain,
+    relations,
+    relations_json,
+    sum_text,
+)
+from minidyn.base.printing.symbols import Polynomial, symbolic_entries
 from minidyn.model.geometry import Step
 from minidyn.model.robot import Robot
 

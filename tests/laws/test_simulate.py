@@ -5,10 +5,10 @@ import pytest
 
 import minidyn as md
 from minidyn import control
-from minidyn.experiment.recording import Recording, concatenate
-from minidyn.experiment.recording_files import read_own_recording
-from minidyn.experiment.simulate import simulate, simulate_batch
-from minidyn.experiment.trajectory import fourier, hold, quintic, sampled
+from minidyn.recording.files import read_own_recording
+from minidyn.recording.recording import Recording, concatenate
+from minidyn.simulation.simulate import simulate, simulate_batch
+from minidyn.simulation.trajectory import fourier, hold, quintic, sampled
 
 
 @pytest.mark.parametrize("name", ["two_link", "panda", "stanford", "two_arm"])

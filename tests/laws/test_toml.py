@@ -11,8 +11,8 @@ import pytest
 
 import minidyn as md
 from minidyn.errors import DescriptionError, LoopError, UnknownName
+from minidyn.formats.toml.place import quantity
 from minidyn.model.geometry import Step
-from minidyn.model.load.toml_place import quantity
 
 DOC = Path(__file__).parents[2] / "docs" / "robot-files.md"
 

@@ -9,13 +9,13 @@ from scipy.signal import lfilter
 
 import minidyn as md
 from conftest import count
+from minidyn.app.result_folder import write_result
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
-from minidyn.experiment.lazy import LazyRecording
 from minidyn.identification.cross_validate import cross_validate
+from minidyn.identification.diagnostics.residuals import LAGS, Residuals
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.residuals import LAGS, Residuals
-from minidyn.identification.result_folder import write_result
 from minidyn.identification.validate import validate
+from minidyn.recording.lazy import LazyRecording
 
 
 def robot_and_truth() -> tuple[md.Robot, Estimate]:

@@ -5,9 +5,8 @@ import pytest
 from scipy import signal
 
 from minidyn.errors import ShapeError
-from minidyn.experiment.signals import lowpass, spikes
-from minidyn.experiment.spectrum import power_spectrum
-from minidyn.experiment.zero_phase import butterworth, zero_phase
+from minidyn.recording.prepare.signals import lowpass, power_spectrum, spikes
+from minidyn.recording.prepare.zero_phase import butterworth, zero_phase
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 10])

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 import minidyn as md
 from minidyn.errors import DescriptionError, Unsupported
+from minidyn.formats.urdf.read import read_urdf
+from minidyn.formats.urdf.write import write_urdf
 from minidyn.model.inertia import from_pinocchio, to_pinocchio, transform
-from minidyn.model.load.urdf import read_urdf
-from minidyn.model.load.urdf_write import write_urdf
 from minidyn.model.robot import Robot
 
 pin = pytest.importorskip("pinocchio", reason="Pinocchio (pip install pin) is not installed")

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 import minidyn as md
 from conftest import count
+from minidyn.formats.urdf.write import write_urdf
 from minidyn.model.geometry import matrix_of
-from minidyn.model.load.urdf_write import write_urdf
 from robot_cases import robot_of_seed
 
 Array = NDArray[np.float64]

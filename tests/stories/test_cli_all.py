@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import minidyn as md
-from minidyn.cli import SECTIONS, main
+from minidyn.app.cli.main import SECTIONS, main
 
 VERBS = sorted(main.commands)
 every_verb = pytest.mark.parametrize("verb", VERBS)
@@ -158,7 +158,7 @@ def test_unexpected_errors_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> No
     def fail(*_: object) -> None:
         raise ZeroDivisionError("two\nlines")
 
-    monkeypatch.setattr("minidyn.cli_show.show_robots", fail)
+    monkeypatch.setattr("minidyn.app.cli.show.show_robots", fail)
     result = run("robots")
     assert result.exit_code == 1
     assert result.stderr == (
@@ -172,7 +172,7 @@ def test_interrupting_is_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("minidyn.cli_show.show_robots", interrupt)
+    monkeypatch.setattr("minidyn.app.cli.show.show_robots", interrupt)
     result = run("robots")
     assert result.exit_code == 130
     assert "interrupted" in result.stderr
@@ -218,7 +218,9 @@ def test_completion_scripts(shell: str) -> None:
 
 
 def test_help_is_quick_and_loads_no_heavy_library() -> None:
-    code = "import sys, minidyn.cli; print([m for m in ('numpy', 'scipy', 'rich', 'mujoco') if m in sys.modules])"
+    code = (
+        "import sys, minidyn.app.cli.main; print([m for m in ('numpy', 'scipy', 'rich', 'mujoco') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import minidyn as md
-from minidyn.cli import main
+from minidyn.app.cli.main import main
 
 
 def run(*arguments: str) -> Result:

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 import minidyn as md
 from c_compiler import STRICT, needs_gcc
-from minidyn.cli import main
+from minidyn.app.cli.main import main
 from minidyn.dynamics.record import WHAT
 
 

@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 import minidyn as md
-from minidyn.cli import main
-from minidyn.experiment.recording_files import read_own_recording
+from minidyn.app.cli.main import main
+from minidyn.recording.files import read_own_recording
 
 
 def run(*arguments: str):

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 import minidyn as md
-from minidyn import cli_demo
-from minidyn.cli import main
+from minidyn.app.cli import demo as cli_demo
+from minidyn.app.cli.main import main
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pytest
 
 import minidyn as md
-from minidyn.cli import main
+from minidyn.app.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -25,7 +25,7 @@ import pytest
 from click.testing import CliRunner
 
 import minidyn as md
-from minidyn.cli import main
+from minidyn.app.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"

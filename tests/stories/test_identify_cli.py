@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 import minidyn as md
 from bags import messages, write_bag
-from minidyn import cli_identify
-from minidyn.cli import main
+from minidyn.app.cli import identify as cli_identify
+from minidyn.app.cli.main import main
 
 FRICTION = ("viscous", "coulomb", "offset")
 
@@ -357,7 +357,7 @@ def test_a_failure_while_writing_keeps_the_old_result(logs, tmp_path, monkeypatc
     words = ("identify", "two_link", logs / "run.csv", "--output", output, "--friction", "viscous")
     run(*words)
     old = {path.name: path.read_bytes() for path in output.iterdir()}
-    from minidyn.identification import result_folder
+    from minidyn.app import result_folder
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -378,7 +378,7 @@ def slow(*arguments, **options):
     time.sleep(60)
     return true(*arguments, **options)
 module.{name} = slow
-from minidyn.cli import main
+from minidyn.app.cli.main import main
 main(sys.argv[1:])
 """
 

@@ -14,12 +14,12 @@ import pytest
 from click.testing import CliRunner
 
 import minidyn as md
-from minidyn import cli_identify
-from minidyn.cli import main
-from minidyn.reporting.advice import advise
-from minidyn.reporting.decimate import envelope, shown_time
-from minidyn.reporting.html import data_block, tag
-from minidyn.reporting.numbers import number, percent, with_error
+from minidyn.app.cli import identify as cli_identify
+from minidyn.app.cli.main import main
+from minidyn.app.report.advice import advise
+from minidyn.app.report.decimate import envelope, shown_time
+from minidyn.app.report.html import data_block, tag
+from minidyn.app.report.numbers import number, percent, with_error
 from report_cases import HOSTILE_NAME, hostile_estimate, small_estimate, small_runs
 from robot_cases import FOUR_BAR
 
@@ -216,7 +216,7 @@ def test_long_logs_stay_small(tmp_path: Path) -> None:
 
 def test_robots_of_other_kinds(tmp_path: Path) -> None:
     """Trees, loops, sliding joints, unknown parameters: what cannot be told is said, the rest is there."""
-    from minidyn.reporting.robot_scene import scene_of
+    from minidyn.app.report.robot_scene import scene_of
 
     linkage = tmp_path / "linkage.toml"
     linkage.write_text(FOUR_BAR)

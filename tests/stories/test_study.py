@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import minidyn as md
-from minidyn import study_schema
-from minidyn.cli import main
+from minidyn.app.cli.main import main
+from minidyn.app.study import schema as study_schema
+from minidyn.app.study.store import hash_of, write_step
 from minidyn.errors import MinidynError
-from minidyn.study_store import hash_of, write_step
 
 STUDY = """\
 [study]

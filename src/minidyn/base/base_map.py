@@ -17,15 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from minidyn.arrays import Array
 from minidyn.errors import MinidynError, ShapeError, UnknownParameters
 from minidyn.model.robot import Robot
 
 if TYPE_CHECKING:
-    from minidyn.base.mlc_structure import Structure
-
-__all__ = ["BaseMap"]
-
-Array = NDArray[np.float64]
+    from minidyn.base.closed_form.structure import Structure
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +132,7 @@ class BaseMap:
     @cached_property
     def statuses(self) -> dict[str, str]:
         """For every standard parameter: "identifiable", "in combination" or "no effect: why"."""
-        from minidyn.base.reasons import reason
+        from minidyn.base.printing.reasons import reason
 
         separate = set(self.unchanged)
         found = {}
@@ -217,19 +214,19 @@ class BaseMap:
 
     def relations(self) -> Any:
         """Return every base parameter as a formula of standard ones, geometry symbols kept where there are any."""
-        from minidyn.base.relations import relations
+        from minidyn.base.printing.relations import relations
 
         return relations(self)
 
     def to_markdown(self) -> str:
         """Return the relations as a Markdown table."""
-        from minidyn.base.relations import to_markdown
+        from minidyn.base.printing.relations import to_markdown
 
         return to_markdown(self)
 
     def to_latex(self) -> str:
         """Return the relations as a LaTeX table."""
-        from minidyn.base.relations import to_latex
+        from minidyn.base.printing.relations import to_latex
 
         return to_latex(self)
 

@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from minidyn.arrays import single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.base.question import Order, Question
-from minidyn.blas import single_thread
 from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.model.robot import Robot
-
-__all__ = ["METHODS", "base_parameters"]
 
 _OPTIONS = {
     "exact": (),
@@ -85,17 +83,17 @@ def _by_arithmetic(question: Question, method: str, seed: int, **options: Any) -
     robot = question.robot
     if method == "exact":
         if robot.formulas or robot.implicit_loops:
-            from minidyn.base.precise import precise_base
+            from minidyn.base.exact.precise import precise_base
 
             return precise_base(question, seed)
-        from minidyn.base.exact import exact_base
+        from minidyn.base.exact.exact import exact_base
 
         return exact_base(question, seed)
     if method == "rules+qr":
-        from minidyn.base.rules_qr import rules_qr_base
+        from minidyn.base.numeric.rules_qr import rules_qr_base
 
         return rules_qr_base(question, seed, **options)
-    from minidyn.base.numeric import numeric_base
+    from minidyn.base.numeric.numeric import numeric_base
 
     return numeric_base(
         robot,
@@ -110,7 +108,7 @@ def _by_arithmetic(question: Question, method: str, seed: int, **options: Any) -
 
 
 def _by_rule(question: Question, **options: Any) -> BaseMap:
-    from minidyn.base.mlc import mlc_base
+    from minidyn.base.closed_form.mlc import mlc_base
 
     asked = (question.joints, question.columns, question.order)
     if question.model != "torque" or any(part is not None for part in asked):

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.base.samples import units_of
+from minidyn.base.numeric.samples import units_of
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError
-
-__all__ = ["equivalence"]
-
-Array = NDArray[np.float64]
 
 
 def equivalence(base_a: BaseMap, base_b: BaseMap, *, tolerance: float = 1e-9) -> Array:

@@ -11,8 +11,6 @@ from minidyn.errors import MinidynError, UnknownName
 from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
 
-__all__ = ["MODELS", "Order", "Question"]
-
 MODELS = ("torque", "static", "energy")
 """Torque (the paper's d), torque at zero speed (d0), differences of energy (h)."""
 

@@ -15,8 +15,6 @@ from minidyn.dynamics.tree import Tree
 from minidyn.dynamics.vectors import Scalar
 from minidyn.model.robot import Robot
 
-__all__ = ["Entries", "energy_entries", "torque_entries"]
-
 Entries = dict[tuple[int, int], Scalar]
 
 

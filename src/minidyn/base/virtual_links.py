@@ -11,23 +11,19 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.base.mlc import mlc_base
-from minidyn.dynamics.chain import generic_rows, is_serial
+from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.dynamics.mdh_chain import MdhRow, check_open, mdh_rows
 from minidyn.dynamics.mdh_frames import to_mdh
-from minidyn.dynamics.minimal import VirtualLinks
+from minidyn.dynamics.papers.chain import generic_rows, is_serial
+from minidyn.dynamics.papers.minimal import VirtualLinks
 from minidyn.errors import MinidynError
 from minidyn.model.drives import Drive
 from minidyn.model.mdh import mdh_steps
 from minidyn.model.parameters import Layout
 from minidyn.model.robot import Robot
-
-__all__ = ["Carrier", "carrier_of", "generic_chain", "rigid_chain"]
-
-Array = NDArray[np.float64]
 
 _DEPENDENT = 1e-8  # a column that the others make up to this share of itself is dependent
 

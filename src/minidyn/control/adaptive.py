@@ -11,8 +11,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.control.controller import Controller, Reference, Signals, gain_vector, positive
 from minidyn.control.natural import natural_links
@@ -20,12 +21,9 @@ from minidyn.control.recorded import AdaptiveLaw
 from minidyn.control.unknowns import unknowns_of
 from minidyn.dynamics.functions import coriolis_matrix, inertia_matrix
 from minidyn.errors import MinidynError, Unsupported
-from minidyn.graph.native import compile_function
+from minidyn.graph.targets.native import compile_function
 from minidyn.model.robot import Robot
 
-__all__ = ["craig", "modified_slotine_li", "slotine_li"]
-
-Array = NDArray[np.float64]
 Unknown = Sequence[str] | Mapping[str, ArrayLike] | None
 
 

@@ -11,15 +11,13 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from minidyn.arrays import Array
 from minidyn.errors import MinidynError, ShapeError, Unsupported
 from minidyn.graph.function import Function
 from minidyn.model.robot import Robot
 
-__all__ = ["Controller", "Measurement", "Signals", "gain_vector", "positive"]
-
-Array = NDArray[np.float64]
 Signals = Mapping[str, Array]
 Reference = tuple[Array, Array, Array]
 

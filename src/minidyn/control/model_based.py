@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from minidyn.arrays import Array
 from minidyn.control.controller import Controller, Reference, Signals, gain_vector, positive
 from minidyn.dynamics.functions import gravity_torque, inverse_dynamics
 from minidyn.dynamics.kernel import compile_kernel
@@ -16,10 +16,6 @@ from minidyn.dynamics.vectors import Scalar
 from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph
 from minidyn.model.robot import Robot
-
-__all__ = ["computed_torque", "pd_gravity"]
-
-Array = NDArray[np.float64]
 
 
 def computed_torque(robot: Robot, *, rate: float, period: float = 1e-3) -> Controller:

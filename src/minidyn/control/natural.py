@@ -14,17 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from minidyn.arrays import Array
 from minidyn.control.unknowns import Unknowns
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import MinidynError, NotRealizable
 from minidyn.model.inertia import STANDARD, from_pseudo_inertia, realizability, to_pseudo_inertia
 from minidyn.model.robot import Robot
-
-__all__ = ["NaturalLinks", "natural_links"]
-
-Array = NDArray[np.float64]
 
 # P as a linear function of the ten parameters, and back, as exact small matrices
 _TO_PSEUDO = to_pseudo_inertia(np.eye(10)).reshape(10, 16)

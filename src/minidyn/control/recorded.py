@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.control.natural import NaturalLinks
 from minidyn.control.unknowns import Unknowns
@@ -20,10 +20,6 @@ from minidyn.dynamics.vectors import Scalar
 from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph, sign
 from minidyn.model.robot import Robot
-
-__all__ = ["AdaptiveLaw"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.kernel import require_own
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
 from minidyn.model.inertia import from_body
 from minidyn.model.robot import Robot
-
-__all__ = ["Unknowns", "point_mass", "unknowns_of"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

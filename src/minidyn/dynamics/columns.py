@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
+from minidyn.arrays import Array
 from minidyn.dynamics.coordinates import Coordinates
 from minidyn.dynamics.drives import DriveColumn
-from minidyn.dynamics.sixteen import sixteen_layout, sixteen_links
+from minidyn.dynamics.papers.sixteen import sixteen_layout, sixteen_links
 from minidyn.dynamics.vectors import Scalar
 from minidyn.graph.derivative import tangents
-from minidyn.graph.scalar import Node
+from minidyn.graph.node import Node
 from minidyn.model.robot import Robot
 
-__all__ = ["Block", "all_columns", "chosen_columns", "drifting"]
-
-Array = NDArray[np.float64]
 Block = Mapping[int, Sequence[Scalar]]
 """Of one link: {joint: entries of its parameters}."""
 

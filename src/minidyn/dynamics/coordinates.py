@@ -12,10 +12,8 @@ from typing import Any
 
 from minidyn.dynamics.vectors import Scalar
 from minidyn.graph.derivative import derivatives, tangents
-from minidyn.graph.scalar import Node
+from minidyn.graph.node import Node
 from minidyn.model.robot import Robot
-
-__all__ = ["Coordinates", "coordinates"]
 
 Row = dict[int, Scalar]
 

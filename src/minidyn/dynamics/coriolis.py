@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 from minidyn.dynamics.vectors import Scalar
 from minidyn.graph.derivative import derivatives
-from minidyn.graph.scalar import Node
-
-__all__ = ["christoffel_matrix"]
+from minidyn.graph.node import Node
 
 
 def christoffel_matrix(M: Sequence[Sequence[Scalar]], q: Sequence[Node], dq: Sequence[Scalar]) -> list[list[Scalar]]:

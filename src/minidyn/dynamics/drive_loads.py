@@ -10,18 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from minidyn.arrays import Array
 from minidyn.dynamics.coordinates import Coordinates, coordinates
 from minidyn.dynamics.drives import drive_ratios
 from minidyn.dynamics.newton_euler import joint_torques
 from minidyn.dynamics.tree import REAL, Tree, place
 from minidyn.dynamics.vectors import Scalar
 from minidyn.model.robot import Robot
-
-__all__ = ["drive_loads", "has_load", "loads_of_motion", "some_parameters"]
-
-Array = NDArray[np.float64]
 
 
 def has_load(robot: Robot) -> bool:

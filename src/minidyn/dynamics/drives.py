@@ -17,8 +17,6 @@ from minidyn.graph import scalar
 from minidyn.model.drives import INERTIAS, STRIBECK_SPEED
 from minidyn.model.robot import Robot
 
-__all__ = ["DriveColumn", "RealShapes", "Shapes", "drive_columns", "drive_ratios", "rotor_inertia_matrix"]
-
 _OWN = ("Ks", "Bs", "Bc", "Ja", "Jv", "Jc")  # act on the joint, whatever turns its drive
 
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from minidyn.dynamics.tree import Tree
 from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, scale, to_child, to_parent
 
-__all__ = ["kinetic_columns", "potential_columns"]
-
 
 def kinetic_columns(tree: Tree, dq: Sequence[Scalar]) -> list[list[Scalar]]:
     """Return for each link the kinetic energy of unit XX ... M.

@@ -10,9 +10,9 @@ import numpy as np
 from minidyn.dynamics.columns import all_columns, chosen_columns
 from minidyn.dynamics.coordinates import coordinates
 from minidyn.dynamics.drives import RealShapes, drive_columns
-from minidyn.dynamics.lagrangian import lagrange_regressor
+from minidyn.dynamics.papers.lagrangian import lagrange_regressor
+from minidyn.dynamics.papers.sixteen import sixteen_layout, sixteen_regressor, standard_entries
 from minidyn.dynamics.regressor import rigid_regressor
-from minidyn.dynamics.sixteen import sixteen_layout, sixteen_regressor, standard_entries
 from minidyn.dynamics.tree import RealNumbers, place
 from minidyn.dynamics.vectors import Scalar
 from minidyn.dynamics.wanted import regressor_form
@@ -21,8 +21,6 @@ from minidyn.graph.polynomial import Polynomial, expand
 from minidyn.graph.scalar import Graph
 from minidyn.model.geometry import Step
 from minidyn.model.robot import Robot
-
-__all__ = ["regressor_formulas"]
 
 
 class _Symbols(RealNumbers):

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import NotRealizable
 
-__all__ = ["solve_symmetric"]
-
 
 def solve_symmetric(
     M: Sequence[Sequence[Scalar]], b: Sequence[Scalar], names: Sequence[str] | None = None

@@ -9,31 +9,15 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from minidyn.arrays import Array
 from minidyn.dynamics.implicit import implicit_call
 from minidyn.dynamics.kernel import BaseColumns, check_parameters, function_of, require_own, require_robot
 from minidyn.dynamics.needed import without_unknowns
 from minidyn.dynamics.wanted import Chosen, regressor_form
 from minidyn.graph.function import Function
 from minidyn.model.robot import Robot
-
-__all__ = [
-    "base_regressor",
-    "coriolis_matrix",
-    "energy",
-    "energy_regressor",
-    "forward_dynamics",
-    "forward_kinematics",
-    "gravity_torque",
-    "inertia_matrix",
-    "inverse_dynamics",
-    "jacobian",
-    "regressor",
-]
-
-Array = NDArray[np.float64]
 
 
 def inverse_dynamics(
@@ -235,8 +219,8 @@ def _run(
 
     Given the robot, the machine code is remembered for it, so that later calls find it at once.
     """
-    from minidyn.graph.native import compile_function, is_compiled
-    from minidyn.graph.native.arrays import take_argument
+    from minidyn.graph.targets.native import compile_function, is_compiled
+    from minidyn.graph.targets.native.arrays import take_argument
 
     large = len(function.tape) >= _LARGE
     patience = _patience(function) if large else _EAGER_SAMPLES
@@ -278,7 +262,7 @@ def _patience(function: Function) -> int:
 
 def _on_numpy(function: Function, arrays: list[Array], out: Any) -> Any:
     from minidyn.graph.evaluate import evaluate_in_blocks
-    from minidyn.graph.native.arrays import check_out
+    from minidyn.graph.targets.native.arrays import check_out
 
     found = evaluate_in_blocks(function, *arrays)
     if out is None:

@@ -13,22 +13,20 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from minidyn.arrays import Array
 from minidyn.dynamics.drive_loads import has_load
 from minidyn.dynamics.record import WHAT
 from minidyn.errors import ShapeError, Unsupported
 from minidyn.graph.function import Argument, Result
-from minidyn.graph.native.arrays import check_out, take_argument
+from minidyn.graph.targets.native.arrays import check_out, take_argument
 from minidyn.model.loops import loop_jacobian, solve_loops
 from minidyn.model.robot import Robot
 
 if TYPE_CHECKING:
     from minidyn.dynamics.kernel import BaseColumns
 
-__all__ = ["REGRESSORS", "implicit_call"]
-
-Array = NDArray[np.float64]
 
 REGRESSORS = (
     *("regressor", "base_regressor"),

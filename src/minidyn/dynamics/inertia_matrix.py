@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from minidyn.dynamics.tree import Move, Tree
 from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, scale, shift_tensor, tensor_product, turn_tensor
 
-__all__ = ["composite_inertia_matrix"]
-
 
 def composite_inertia_matrix(tree: Tree, phi: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
     """Return the inertia matrix of all joints, rigid links only.

@@ -8,13 +8,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from minidyn.dynamics.papers.sixteen import sixteen_layout
 from minidyn.dynamics.record import WHAT, record
-from minidyn.dynamics.sixteen import sixteen_layout
 from minidyn.errors import DescriptionError, MinidynError, ShapeError, UnknownName, Unsupported
 from minidyn.graph.function import Function
 from minidyn.model.robot import Robot
-
-__all__ = ["BaseColumns", "Kernel", "check_parameters", "compile_kernel", "function_of", "require_own", "require_robot"]
 
 
 class BaseColumns(Protocol):
@@ -43,8 +41,8 @@ class Kernel:
     """
 
     def __init__(self, robot: Robot, what: str, function: Function, threads: int = 1) -> None:
-        from minidyn.graph.native import compile_function
-        from minidyn.graph.native.builtin import called_by
+        from minidyn.graph.targets.native import compile_function
+        from minidyn.graph.targets.native.builtin import called_by
 
         self.robot = robot
         self.what = what

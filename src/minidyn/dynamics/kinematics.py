@@ -5,8 +5,6 @@ from __future__ import annotations
 from minidyn.dynamics.tree import Tree
 from minidyn.dynamics.vectors import Scalar, Turn, Vector, add, cross, dot, subtract, to_parent, turn_columns
 
-__all__ = ["link_jacobian", "link_placement"]
-
 
 def link_placement(
     tree: Tree, link: int, turns: tuple[Turn, ...] = (), shift: Vector | None = None

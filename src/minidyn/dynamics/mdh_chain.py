@@ -11,15 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from minidyn.dynamics.composite import Pose, Stand
+from minidyn.dynamics.papers.composite import Pose, Stand
 from minidyn.dynamics.tree import REAL, Numbers, constant_placement
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import Unsupported
 from minidyn.model.geometry import Step
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
-
-__all__ = ["MdhRow", "check_open", "is_mdh", "mdh_rows", "poses", "stands"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from minidyn.arrays import Array
 from minidyn.dynamics.mdh_chain import check_open, is_mdh
 from minidyn.model.geometry import AXES, inverse_steps, matrix_of
 from minidyn.model.inertia import transform
@@ -20,10 +20,6 @@ from minidyn.model.joint import Joint
 from minidyn.model.mdh import mdh_steps
 from minidyn.model.parameters import Layout
 from minidyn.model.robot import Robot
-
-__all__ = ["to_mdh"]
-
-Array = NDArray[np.float64]
 
 _PARALLEL = 1e-9  # sine of the angle below which two axes are parallel
 

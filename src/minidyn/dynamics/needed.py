@@ -11,16 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from minidyn.arrays import Array
 from minidyn.dynamics.drive_loads import some_parameters
 from minidyn.errors import UnknownParameters
 from minidyn.graph.evaluate import evaluate
 from minidyn.graph.function import Function
 from minidyn.model.drives import INERTIAS
 from minidyn.model.robot import Robot
-
-__all__ = ["needed_columns", "without_unknowns"]
-
-Array = NDArray[np.float64]
 
 _ZERO = 1e-12  # of the regressor's largest entry: a column below this is zero
 _STATES = 16

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from minidyn.dynamics.tree import Tree
 from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, scale
 
-__all__ = ["LinkMotion", "joint_torques", "link_motions", "link_wrench", "matrix_product", "motion_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class LinkMotion:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from minidyn.arrays import Array
 from minidyn.dynamics.columns import Block, all_columns, chosen_columns, drifting
 from minidyn.dynamics.coordinates import Coordinates, coordinates
 from minidyn.dynamics.coriolis import christoffel_matrix
@@ -18,13 +18,12 @@ from minidyn.dynamics.energy import kinetic_columns, potential_columns
 from minidyn.dynamics.forward import solve_symmetric
 from minidyn.dynamics.inertia_matrix import composite_inertia_matrix
 from minidyn.dynamics.kinematics import link_jacobian, link_placement
-from minidyn.dynamics.lagrangian import lagrange_regressor, link_lagrangians
 from minidyn.dynamics.needed import without_unknowns
 from minidyn.dynamics.newton_euler import joint_torques
-from minidyn.dynamics.regressor import regressor_blocks, rigid_regressor
+from minidyn.dynamics.papers.lagrangian import lagrange_regressor, link_lagrangians
+from minidyn.dynamics.papers.sixteen import sixteen_regressor, standard_entries
+from minidyn.dynamics.regressor import reference_motions, regressor_blocks, rigid_regressor
 from minidyn.dynamics.regroup import regrouped
-from minidyn.dynamics.sixteen import sixteen_regressor, standard_entries
-from minidyn.dynamics.slotine_li import reference_motions
 from minidyn.dynamics.tree import REAL, Tree, constant_placement, place
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import UnknownName, Unsupported
@@ -32,10 +31,6 @@ from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph
 from minidyn.model.drives import INERTIAS
 from minidyn.model.robot import Robot
-
-__all__ = ["WHAT", "build", "record"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -8,18 +8,15 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from minidyn.arrays import Array
 from minidyn.dynamics.functions import _call
 from minidyn.dynamics.kernel import BaseColumns, function_of, require_own
-from minidyn.dynamics.sixteen import sixteen_layout, sixteen_map, sixteen_parameters
+from minidyn.dynamics.papers.sixteen import sixteen_layout, sixteen_map, sixteen_parameters
 from minidyn.dynamics.wanted import PARAMETRIZATIONS
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.model.robot import Robot
-
-__all__ = ["Lumeng16", "NamedColumns", "lumeng16", "slotine_li_regressor", "split_regressor"]
-
-Array = NDArray[np.float64]
 
 
 class NamedColumns(BaseColumns, Protocol):

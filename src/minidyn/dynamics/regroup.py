@@ -17,8 +17,6 @@ from minidyn.dynamics.vectors import Scalar, Turn, shift_tensor, to_parent, turn
 from minidyn.model.geometry import Steps
 from minidyn.model.robot import Robot
 
-__all__ = ["regrouped"]
-
 _DIAGONAL = (0, 3, 5)  # places of XX, YY, ZZ
 
 

@@ -18,8 +18,6 @@ from minidyn.model.geometry import Step, cos_sin
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
 
-__all__ = ["REAL", "Move", "Numbers", "RealNumbers", "Tree", "constant_placement", "place"]
-
 
 class Numbers(Protocol):
     """A number system: how constants and coordinates of a robot become its scalars."""

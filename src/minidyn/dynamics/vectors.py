@@ -9,23 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = [
-    "Scalar",
-    "Turn",
-    "Vector",
-    "add",
-    "cross",
-    "dot",
-    "scale",
-    "shift_tensor",
-    "subtract",
-    "tensor_product",
-    "to_child",
-    "to_parent",
-    "turn_columns",
-    "turn_tensor",
-]
-
 Scalar = Any
 Vector = list[Scalar]
 Turn = tuple[int, Scalar, Scalar]

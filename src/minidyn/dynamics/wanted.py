@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from minidyn.errors import UnknownName
 
-__all__ = ["FORMS", "PARAMETRIZATIONS", "Chosen", "regressor_form"]
-
 PARAMETRIZATIONS = {
     "standard": {"newton_euler": "regressor", "lagrange": "lagrange_regressor"},
     "lumeng16": {"newton_euler": "lumeng16_regressor", "lagrange": "lumeng16_lagrange_regressor"},

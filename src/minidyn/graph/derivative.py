@@ -12,11 +12,10 @@ from itertools import chain
 
 from minidyn.errors import UnknownName
 from minidyn.graph.function import Function
+from minidyn.graph.node import Node
 from minidyn.graph.rebuild import open_graph, shaped
-from minidyn.graph.scalar import Graph, Node, Scalar, cos, sin
+from minidyn.graph.scalar import Graph, Scalar, cos, sin
 from minidyn.graph.tape import reachable
-
-__all__ = ["derivatives", "jacobian", "jvp", "tangents"]
 
 
 def jacobian(function: Function, wrt: str) -> Function:

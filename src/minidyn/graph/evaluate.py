@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike
 from minidyn.errors import ShapeError
 from minidyn.graph.function import Function
 
-__all__ = ["batch_shape", "evaluate", "evaluate_in_blocks", "operations", "run_tape"]
-
 _BLOCK = 16_000_000  # values of all steps and samples that are kept at a time: 128 MB
 
 

@@ -10,8 +10,6 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
-__all__ = ["ARITY", "Argument", "Function", "Instruction", "Result"]
-
 ARITY: dict[str, int] = {
     "const": 0,  # value: the number
     "input": 0,  # value: (argument index, element index)

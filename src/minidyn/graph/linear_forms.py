@@ -16,8 +16,6 @@ from minidyn.graph.function import Function
 from minidyn.graph.rebuild import shaped
 from minidyn.graph.scalar import Graph, Scalar, atan2, cos, sign, sin, sqrt
 
-__all__ = ["Forms", "Replay", "signed_sum"]
-
 _SUMS = {"add": (1, 1), "sub": (1, -1), "neg": (-1,)}
 _OPERATIONS: dict[str, Callable[..., Scalar]] = {
     "add": lambda a, b: a + b,

@@ -12,8 +12,6 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-__all__ = ["fresh_prefix", "markdown_cell", "safe_comment", "safe_identifier"]
-
 LONGEST_NAME = 63  # characters C99 compares in an internal name
 LONGEST_COMMENT = 200
 

@@ -24,7 +24,6 @@ from minidyn.errors import MinidynError, UnknownParameters
 if TYPE_CHECKING:
     from minidyn.graph.scalar import Graph
 
-__all__ = ["Node", "as_float", "not_finite", "other_graph"]
 
 _REAL = (float, int, np.floating, np.integer)
 

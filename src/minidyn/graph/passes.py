@@ -2,19 +2,281 @@
 
 A pass takes a function and returns another that computes the same, up to rounding. Passes never ask for values of
 arguments: what they save is saved for every parameter vector.
+
+Passes on factors: a b + a c becomes a (b + c), and constant factors wait until they meet another constant.
+
+Passes on sums: addends that are known once per call meet, and parts that several sums have in common are shared.
+
+Addition is taken to be associative: results agree to rounding, not bit by bit.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import TypeAlias
 
 from minidyn.errors import UnknownName
+from minidyn.graph.evaluate import run_tape
 from minidyn.graph.function import Function
-from minidyn.graph.pass_factors import defer_constants, factor_sums
-from minidyn.graph.pass_sums import gather_sums, share_sums
+from minidyn.graph.linear_forms import Forms, Replay, signed_sum
+from minidyn.graph.node import Node
+from minidyn.graph.rebuild import shaped
+from minidyn.graph.scalar import Graph, Scalar, atan2, cos, sign, sin, sqrt
 
-__all__ = ["PASSES", "Pass", "apply_passes", "cheapest", "cost", "optimise"]
+
+def factor_sums(function: Function) -> Function:
+    """Return the function with common factors taken out of sums, the most frequent factor of a sum first.
+
+    Only products that nobody else uses are taken apart, so that each factoring saves a multiplication.
+    """
+    forms = Forms(function, whole=True)
+    replay = Replay(forms)
+    tape = function.tape
+    for root in forms.roots:
+        plain = dict(forms.form[root])
+        products: list[tuple[int, int]] = []  # (atom, coefficient)
+        for atom in forms.form[root]:
+            if atom not in forms.uniform and tape[atom].op == "mul" and forms.uses[atom] == 1 and atom != root:
+                products.append((atom, plain.pop(atom)))
+        terms: list[tuple[int, Scalar]] = []
+        while products:
+            often = Counter(operand for atom, _ in products for operand in set(tape[atom].args))
+            factor = max(often, key=lambda operand: (often[operand], operand))
+            if often[factor] < 2:
+                break
+            group = [item for item in products if factor in tape[item[0]].args]
+            products = [item for item in products if factor not in tape[item[0]].args]
+            others = [(coefficient, replay.value[_other(tape[atom].args, factor)]) for atom, coefficient in group]
+            terms.append((1, replay.value[factor] * signed_sum(others)))
+        plain.update(products)
+        left = [(coefficient, replay.atom(atom)) for atom, coefficient in sorted(plain.items())]
+        replay.value[root] = signed_sum([*left, *terms])
+    return replay.finish()
+
+
+def defer_constants(function: Function) -> Function:
+    """Return the function with constant factors carried along until they are needed.
+
+    A constant turn k1 y + k2 z becomes k1 (y + (k2/k1) z). Where the sum meets the next constant, k1 joins it and one
+    multiplication is saved; where it does not, k1 is multiplied at last and nothing is lost.
+    """
+    graph = Graph()
+    columns: list[list[Scalar]] = [
+        [
+            _Scaled(1.0, node, argument.uniform)
+            for node in graph.inputs(argument.name, argument.size, uniform=argument.uniform)
+        ]
+        for argument in function.arguments
+    ]
+    table: dict[str, Callable[..., Scalar]] = {
+        "add": lambda a, b: _add(_lift(a), _lift(b), 1.0),
+        "sub": lambda a, b: _add(_lift(a), _lift(b), -1.0),
+        "neg": lambda a: _Scaled(-_lift(a).factor, _lift(a).core, _lift(a).uniform),
+        "mul": lambda a, b: _multiply(_lift(a), _lift(b)),
+        "div": lambda a, b: _plain(_lift(a).value / _lift(b).value, a, b),
+        "sqrt": lambda a: _plain(sqrt(_lift(a).value), a),
+        "sin": lambda a: _plain(sin(_lift(a).value), a),
+        "cos": lambda a: _plain(cos(_lift(a).value), a),
+        "sign": lambda a: _plain(sign(_lift(a).value), a),
+        "atan2": lambda a, b: _plain(atan2(_lift(a).value, _lift(b).value), a, b),
+    }
+    outputs = run_tape(function, columns, table)
+    results = {
+        result.name: shaped([_lift(value).value for value in values], result.shape)
+        for result, values in zip(function.results, outputs)
+    }
+    return graph.function(function.name, results)
+
+
+class _Scaled:
+    """A value that waits to be multiplied: factor times core."""
+
+    __slots__ = ("core", "factor", "uniform")
+
+    def __init__(self, factor: float, core: Scalar, uniform: bool) -> None:
+        self.factor = factor
+        self.core = core
+        self.uniform = uniform
+
+    @property
+    def value(self) -> Scalar:
+        return self.core * self.factor
+
+
+def _lift(x: Scalar) -> _Scaled:
+    return x if isinstance(x, _Scaled) else _Scaled(1.0, x, True)
+
+
+def _plain(value: Scalar, *operands: Scalar) -> _Scaled:
+    return _Scaled(1.0, value, all(_lift(operand).uniform for operand in operands))
+
+
+def _add(a: _Scaled, b: _Scaled, sign: float) -> _Scaled:
+    if a.uniform and b.uniform:
+        return _Scaled(1.0, a.value + b.value * sign, True)
+    if a.uniform:  # dividing what is known once per call costs nothing
+        return _Scaled(b.factor, a.core * (a.factor / b.factor) + b.core * sign, False)
+    if b.uniform:
+        return _Scaled(a.factor, a.core + b.core * (sign * b.factor / a.factor), False)
+    if abs(a.factor) == 1.0 or abs(b.factor) == 1.0:
+        return _Scaled(1.0, a.value + b.value * sign, False)
+    return _Scaled(a.factor, a.core + b.core * (sign * b.factor / a.factor), False)
+
+
+def _multiply(a: _Scaled, b: _Scaled) -> _Scaled:
+    for x, y in ((a, b), (b, a)):
+        number = x.core.value if isinstance(x.core, Node) else x.core
+        if x.uniform and number is not None:
+            factor = x.factor * float(number) * y.factor
+            if factor == 0.0 or factor - factor != 0.0:
+                return _Scaled(1.0, a.value * b.value, a.uniform and b.uniform)
+            if y.uniform:
+                return _Scaled(1.0, y.core * factor, True)
+            return _Scaled(factor, y.core, False)
+    return _Scaled(1.0, a.value * b.value, a.uniform and b.uniform)
+
+
+def _other(operands: tuple[int, ...], factor: int) -> int:
+    first, second = operands
+    return second if first == factor else first
+
+
+_Key: TypeAlias = tuple[str, float, int]  # kind of term, its number, its multiple
+_Pair: TypeAlias = tuple[_Key, _Key, int]  # two terms and the sign between them
+
+
+def gather_sums(function: Function) -> Function:
+    """Return the function with sums gathered: uniform addends of one sum become one, shared parts are found.
+
+    Sums that are used several times stay whole, so that the number of additions cannot grow.
+    """
+    return _rewrite_sums(function, whole=True)
+
+
+def share_sums(function: Function) -> Function:
+    """Return the function with all sums taken apart and common parts shared anew, the most frequent pair first.
+
+    Finds what `gather_sums` cannot see behind sums that are used several times; may also lose, so that a driver has to
+    compare.
+    """
+    return _rewrite_sums(function, whole=False)
+
+
+def _rewrite_sums(function: Function, whole: bool) -> Function:
+    forms = Forms(function, whole)
+    replay = Replay(forms)
+    terms = _Terms(replay)
+    # a sum that stays whole is an atom elsewhere; its own form is what its step says
+    sums = {root: terms.read(root) for root in forms.roots}
+    pairs = _share(sums, terms)
+    for root in forms.roots:
+        replay.value[root] = signed_sum(
+            [(sign, terms.value(key, pairs)) for key, sign in sorted(sums[root].items(), key=terms.order)]
+        )
+    return replay.finish()
+
+
+class _Terms:
+    """The terms of all sums, numbered in order of appearance."""
+
+    def __init__(self, replay: Replay) -> None:
+        self.replay = replay
+        self.rank: dict[_Key, int] = {}
+        self._value: dict[_Key, Scalar] = {}
+
+    def order(self, item: tuple[_Key, int]) -> int:
+        """Rank of a term, for sorting."""
+        return self.rank[item[0]]
+
+    def register(self, key: _Key) -> _Key:
+        """Number a term that is new."""
+        self.rank.setdefault(key, len(self.rank))
+        return key
+
+    def read(self, root: int) -> dict[_Key, int]:
+        """Return {term: ±1}; a multiple of an atom is a term of its own, uniform atoms are added up."""
+        forms = self.replay.forms
+        found: dict[_Key, int] = {}
+        constant: list[tuple[int, Scalar]] = []
+        for atom, coefficient in forms.form[root].items():
+            if atom in forms.uniform:
+                constant.append((coefficient, self.replay.value[atom]))
+            else:
+                found[self.register(("atom", atom, abs(coefficient)))] = 1 if coefficient > 0 else -1
+        total = signed_sum(constant)
+        negative = total.negative if isinstance(total, Node) and total.value is None else float(_number(total)) < 0
+        if negative:
+            total = -total
+        if isinstance(total, Node) and total.value is None:
+            key: _Key = ("uniform", total.id, 1)
+        else:
+            key = ("number", _number(total), 1)
+            if key[1] == 0.0:
+                return found
+        self._value[self.register(key)] = total
+        found[key] = -1 if negative else 1
+        return found
+
+    def value(self, key: _Key, pairs: dict[_Key, _Pair]) -> Scalar:
+        """Return the value of a term; all it depends on stands already."""
+        if key not in self._value:
+            if key in pairs:
+                a, b, sign = pairs[key]
+                left, right = self.value(a, pairs), self.value(b, pairs)
+                self._value[key] = left + right if sign > 0 else left - right
+            else:
+                value = self.replay.atom(int(key[1]))
+                self._value[key] = value if key[2] == 1 else value * float(key[2])
+        return self._value[key]
+
+
+def _number(total: Scalar) -> float:
+    """Return the number that a constant scalar is."""
+    value = total.value if isinstance(total, Node) else total
+    return 0.0 if value is None else float(value)
+
+
+def _share(sums: dict[int, dict[_Key, int]], terms: _Terms) -> dict[_Key, _Pair]:
+    """Replace in `sums` the pair of terms that most sums have, again and again; return the pairs."""
+    where: dict[_Pair, set[int]] = defaultdict(set)
+    waiting: list[tuple[int, int, int, int, _Pair]] = []  # a heap; entries whose number of sums has changed are stale
+
+    def note(pair: _Pair) -> None:
+        if len(where[pair]) > 1:
+            a, b, sign = pair
+            heappush(waiting, (-len(where[pair]), terms.rank[a], terms.rank[b], -sign, pair))
+
+    def pairs_of(root: int) -> list[_Pair]:
+        items = sorted(sums[root].items(), key=terms.order)
+        return [(a, b, sign_a * sign_b) for i, (a, sign_a) in enumerate(items) for b, sign_b in items[i + 1 :]]
+
+    for root in sums:
+        for pair in pairs_of(root):
+            where[pair].add(root)
+    for pair in where:
+        note(pair)
+    made: dict[_Key, _Pair] = {}
+    while waiting:
+        size, *_, best = heappop(waiting)
+        if len(where[best]) != -size:
+            continue
+        a, b, _ = best
+        key = terms.register(("pair", len(made), 1))
+        made[key] = best
+        for root in sorted(where[best]):
+            for pair in pairs_of(root):
+                where[pair].discard(root)
+                note(pair)
+            sign = sums[root].pop(a)
+            del sums[root][b]
+            sums[root][key] = sign
+            for pair in pairs_of(root):
+                where[pair].add(root)
+                note(pair)
+    return made
+
 
 Pass: TypeAlias = Callable[[Function], Function]
 

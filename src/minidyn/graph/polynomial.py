@@ -15,8 +15,6 @@ from minidyn.errors import Unsupported
 from minidyn.graph.evaluate import run_tape
 from minidyn.graph.function import Function
 
-__all__ = ["Atom", "Polynomial", "expand"]
-
 _MOST = 1000  # terms of one polynomial
 _ROUNDING = 1e-13  # of the largest coefficient that was added
 _GROUP = 1000  # ranks of one argument

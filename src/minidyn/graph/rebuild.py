@@ -16,8 +16,6 @@ from minidyn.graph.evaluate import run_tape
 from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph, Scalar, atan2, cos, sign, sin, sqrt
 
-__all__ = ["Rewrite", "open_graph", "rebuild", "shaped"]
-
 Rewrite: TypeAlias = Callable[[str, tuple[Scalar, ...]], Scalar | None]
 """Takes an operation and its operands (nodes or numbers); returns what replaces it, or None to leave it."""
 

@@ -19,8 +19,6 @@ from minidyn.graph.names import safe_identifier
 from minidyn.graph.node import Node, as_float, not_finite, other_graph
 from minidyn.graph.tape import build_tape
 
-__all__ = ["Graph", "Node", "Scalar", "atan2", "cos", "cos_sin", "sign", "sin", "sqrt"]
-
 Scalar: TypeAlias = Any
 """What a recursion computes with: a float, a NumPy array with one value per sample, or a Node."""
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from minidyn.graph.function import Instruction
 
 if TYPE_CHECKING:
-    from minidyn.graph.scalar import Node
+    from minidyn.graph.node import Node
 
-__all__ = ["build_tape", "reachable"]
 
 _TURNS = frozenset(("sub", "scale", "shift"))  # cores whose sign can be chosen at no cost
 _ONE = frozenset(("sin", "cos", "sign", "scale", "shift"))  # one unsigned operand

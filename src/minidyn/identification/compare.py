@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 
 from minidyn.errors import MinidynError, UnknownName
-from minidyn.experiment.lazy import LazyRecording
-from minidyn.experiment.recording import Recording
 from minidyn.graph.names import markdown_cell
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.friction import AUTO
+from minidyn.identification.estimators.methods import ACCELERATION_FREE, METHODS
+from minidyn.identification.friction.choose import AUTO
 from minidyn.identification.identify import identify
-from minidyn.identification.methods import ACCELERATION_FREE, METHODS
 from minidyn.identification.validate import validate
 from minidyn.model.robot import Robot
-
-__all__ = ["Compared", "Comparison", "compare"]
+from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.recording import Recording
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +172,7 @@ def _with_chosen_friction(robot: Robot, fitted: Recording, options: dict[str, An
 def _prepared(robot: Robot, recording: Recording) -> Recording:
     if recording.dq is not None and recording.ddq is not None:
         return recording
-    from minidyn.experiment.prepare import prepare
+    from minidyn.recording.prepare.prepare import prepare
 
     return prepare(robot, recording)
 

@@ -8,19 +8,15 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from minidyn.arrays import Array
 from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import MinidynError, ShapeError
-from minidyn.experiment.lazy import LazyRecording
-from minidyn.experiment.recording import Recording, concatenate
 from minidyn.identification.identify import identify
 from minidyn.identification.validate import Validation, percent, prepared_for, validate
 from minidyn.model.robot import Robot
-
-__all__ = ["CrossValidation", "cross_validate"]
-
-Array = NDArray[np.float64]
+from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.recording import Recording, concatenate
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.functions import base_regressor, inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError
-from minidyn.experiment.lazy import LazyRecording
-from minidyn.experiment.recording import Recording
+from minidyn.files import write_atomically
+from minidyn.formats.toml.write import toml_text
 from minidyn.identification.estimate_file import (
     base_from_json,
     base_to_json,
@@ -26,17 +26,13 @@ from minidyn.identification.estimate_file import (
     strict_json,
     with_numbers,
 )
-from minidyn.model.load.text_file import write_atomically
-from minidyn.model.load.toml_write import toml_text
 from minidyn.model.robot import Robot
+from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.recording import Recording
 
 if TYPE_CHECKING:
-    from minidyn.identification.certificate import Certificate
+    from minidyn.identification.consistency.certificate import Certificate
     from minidyn.identification.export import Exported
-
-__all__ = ["Estimate", "load_estimate"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +106,7 @@ class Estimate:
     @cached_property
     def certificate(self) -> Certificate:
         """The numbers that show whether the model can exist: links, drives, inertia matrix, total mass."""
-        from minidyn.identification.certificate import certify
+        from minidyn.identification.consistency.certificate import certify
 
         return certify(self.robot, prior=self.base.robot.values)
 
@@ -123,8 +119,8 @@ class Estimate:
             return np.concatenate([self._torques(tile) for tile in recording.tiles()])
         if recording.dq is not None and recording.ddq is not None:
             return self._torques(recording)
-        from minidyn.experiment.prepare import prepare
         from minidyn.identification.identify import in_joint_order
+        from minidyn.recording.prepare.prepare import prepare
 
         ready = prepare(self.robot, in_joint_order(self.robot, recording), decimate=1, trim=False)
         if len(ready) != len(recording):

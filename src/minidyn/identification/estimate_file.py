@@ -11,18 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from minidyn.base.base_map import BaseMap
-from minidyn.base.mlc_structure import Role, Structure
+from minidyn.base.closed_form.structure import Role, Structure
 from minidyn.errors import DescriptionError
-from minidyn.model.load.toml import read_toml
-from minidyn.model.load.toml_write import toml_text
+from minidyn.formats.toml.read import read_toml
+from minidyn.formats.toml.write import toml_text
 from minidyn.model.robot import Robot
 
-__all__ = ["base_from_json", "base_to_json", "plain_values", "robot_from_text", "strict_json", "with_numbers"]
-
-Array = NDArray[np.float64]
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 

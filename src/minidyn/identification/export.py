@@ -12,23 +12,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from minidyn.base.c_model import c_model
+from minidyn.codegen.c_model import c_model
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError, NotWritten, UnknownName, Unsupported
+from minidyn.files import new_folder, write_atomically
+from minidyn.formats.load import SIDE, load, root_element
+from minidyn.formats.save import save
+from minidyn.formats.urdf.update import inertial_numbers, update_urdf
 from minidyn.identification.estimate import Estimate
 from minidyn.model.drives import NON_NEGATIVE
-from minidyn.model.load import SIDE, load, root_element
-from minidyn.model.load.folder import new_folder
-from minidyn.model.load.text_file import write_atomically
-from minidyn.model.load.urdf_update import inertial_numbers, update_urdf
 from minidyn.model.robot import Robot
-from minidyn.model.save import save
 
-__all__ = ["FORMATS", "Exported", "describable", "export", "possible"]
-
-Array = NDArray[np.float64]
 FORMATS = {"toml": "robot.toml", "urdf": "robot.urdf", "mjcf": "robot.xml", "c": "model.c"}
 """Formats, and the file of each in a folder."""
 
@@ -165,8 +160,8 @@ def _urdf(robot: Robot, path: Path, origin: Path | None, notices: list[str]) -> 
 
 
 def _mjcf(estimate: Estimate, path: Path, origin: Path | None, notices: list[str]) -> None:
-    from minidyn.model.load.mjcf_update import update_mjcf
-    from minidyn.model.load.mjcf_write import refuse_in_mjcf, write_mjcf
+    from minidyn.formats.mjcf.update import update_mjcf
+    from minidyn.formats.mjcf.write import refuse_in_mjcf, write_mjcf
 
     exact = describable(estimate)
     refuse_in_mjcf(exact)
@@ -190,7 +185,7 @@ def _mjcf(estimate: Estimate, path: Path, origin: Path | None, notices: list[str
 
 
 def _accepted_by_mujoco(robot: Robot) -> bool:
-    from minidyn.model.load.mjcf_write import possible_in_mujoco
+    from minidyn.formats.mjcf.write import possible_in_mujoco
 
     values = robot.values
     drives = [column for columns in robot.layout.drives for column in columns]
@@ -247,7 +242,7 @@ def describable(estimate: Estimate) -> Robot:
 
 def possible(estimate: Estimate) -> Robot:
     """Return the physically possible robot that is nearest to an estimate, measured by its own covariance."""
-    from minidyn.identification.consistency import make_consistent
+    from minidyn.identification.consistency.consistency import make_consistent
 
     size, directions = np.linalg.eigh(estimate.covariance)
     floor = max(float(size[-1]), 1e-300) * 1e-12

@@ -7,31 +7,30 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import MinidynError, UnknownName
-from minidyn.experiment.lazy import LazyRecording
-from minidyn.experiment.recording import Recording
-from minidyn.identification.delay import delay_notices
+from minidyn.identification.consistency.physical import known_parameters, knows_a_body, possible_model, something_moves
+from minidyn.identification.diagnostics.delay import delay_notices
+from minidyn.identification.diagnostics.excitation import excitation_notices
+from minidyn.identification.diagnostics.reversals import reversal_covariance
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.excitation import excitation_notices
-from minidyn.identification.friction import AUTO, choose_friction, prior_for, starting_model
-from minidyn.identification.methods import ACCELERATION_FREE, METHODS
-from minidyn.identification.on_disk import ready_on_disk
-from minidyn.identification.physical import known_parameters, knows_a_body, possible_model, something_moves
-from minidyn.identification.reversals import reversal_covariance
-from minidyn.identification.samples import counted
-from minidyn.identification.solution import Options
+from minidyn.identification.estimators.methods import ACCELERATION_FREE, METHODS
+from minidyn.identification.estimators.solution import Options
+from minidyn.identification.friction.choose import AUTO, choose_friction, prior_for, starting_model
+from minidyn.identification.rows.on_disk import ready_on_disk
+from minidyn.identification.rows.samples import counted
 from minidyn.model.robot import Robot
+from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.recording import Recording
 
 if TYPE_CHECKING:
     from minidyn.control.controller import Controller
 
-__all__ = ["identify"]
 
-Array = NDArray[np.float64]
 _FEWEST = 20  # samples that a prior can do with
 
 
@@ -155,7 +154,7 @@ def _prepared(robot: Robot, recording: Recording, notices: list[str], needs_ddq:
     if ready.tau is None:
         raise MinidynError("identification needs measured torques; the recording has none")
     if ready.dq is None or (ready.ddq is None and needs_ddq):
-        from minidyn.experiment.prepare import prepare
+        from minidyn.recording.prepare.prepare import prepare
 
         ready = prepare(robot, ready)
         notices.append("the recording was prepared with default settings, as told below")

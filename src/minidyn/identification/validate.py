@@ -8,20 +8,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from minidyn.arrays import Array
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError, UnknownParameters
-from minidyn.experiment.lazy import LazyRecording
-from minidyn.experiment.recording import Recording
 from minidyn.graph.names import markdown_cell
+from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.residuals import Residuals, whiteness_words
 from minidyn.model.robot import Robot
+from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.recording import Recording
 
-__all__ = ["Validation", "percent", "pieces", "prepared_for", "validate"]
-
-Array = NDArray[np.float64]
 _SHOWN = 100_000  # samples that are kept for pictures of a recording that stays on disk
 _HEAD = 1 << 12  # samples that tell the rate of a recording that stays on disk
 
@@ -205,7 +202,7 @@ def prepared_for(
         UnknownName: Joints of another robot.
     """
     if isinstance(recording, LazyRecording):
-        from minidyn.identification.on_disk import in_robot_order
+        from minidyn.identification.rows.on_disk import in_robot_order
 
         recording = in_robot_order(robot, recording)
         has = set(recording.signals)
@@ -218,7 +215,7 @@ def prepared_for(
         raise MinidynError("validation needs measured torques; the recording has none")
     if {"dq", "ddq"} <= has:
         return recording
-    from minidyn.experiment.prepare import prepare
+    from minidyn.recording.prepare.prepare import prepare
 
     known: Mapping[str, Any] = preparation if isinstance(preparation, Mapping) else {}
     cutoff, rate, delay = known.get("cutoff"), known.get("rate"), float(known.get("delay", 0.0))

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, near_names
 from minidyn.model.drives import ALIASES, FRICTION, ROTOR, Drive, terms_that_fit
 from minidyn.model.formula import Formula
@@ -31,10 +32,6 @@ from minidyn.model.inertia import transform
 from minidyn.model.joint import Follow, Frame, Joint, Limits, Loop
 from minidyn.model.parameters import Layout
 from minidyn.model.robot import Robot, formula_names
-
-__all__ = ["LooseJoint", "LooseLink", "LooseLoop", "assemble", "motion_along"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -19,21 +19,6 @@ from dataclasses import dataclass
 
 from minidyn.errors import UnknownName
 
-__all__ = [
-    "ALIASES",
-    "FRICTION",
-    "INERTIAS",
-    "NON_NEGATIVE",
-    "POSITION_TERMS",
-    "ROTOR",
-    "STRIBECK_SPEED",
-    "TERMS",
-    "Drive",
-    "Term",
-    "friction_symbols",
-    "terms_that_fit",
-]
-
 ROTOR = "Ia"
 """Column of the rotor inertia reduced to the joint side (motor inertia times gear ratio squared), kg m²."""
 

@@ -14,8 +14,6 @@ import numpy as np
 
 from minidyn.errors import DescriptionError, near_names
 
-__all__ = ["FUNCTIONS", "Formula"]
-
 FUNCTIONS = ("sin", "cos", "sqrt", "atan2", "acos", "asin")
 
 

@@ -14,25 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from minidyn.arrays import real_array
 from minidyn.errors import DescriptionError
-from minidyn.model.numbers import real_array
-
-__all__ = [
-    "AXES",
-    "Step",
-    "Steps",
-    "align_z",
-    "cos_sin",
-    "inverse_steps",
-    "matrix_of",
-    "rpy_of",
-    "snap_angle",
-    "snap_axis",
-    "snap_length",
-    "steps_from_matrix",
-    "steps_from_rpy",
-    "tidy_steps",
-]
 
 AXES = "xyz"
 ANGLE_TOLERANCE = 1e-4  # rad: closer than this to a right angle is a right angle

@@ -9,27 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-__all__ = [
-    "STANDARD",
-    "Realizability",
-    "from_body",
-    "from_lumeng16",
-    "from_mujoco",
-    "from_pinocchio",
-    "from_pseudo_inertia",
-    "realizability",
-    "tensor",
-    "to_body",
-    "to_lumeng16",
-    "to_mujoco",
-    "to_pinocchio",
-    "to_pseudo_inertia",
-    "transform",
-]
-
-Array = NDArray[np.float64]
+from minidyn.arrays import Array
 
 STANDARD = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
 _ROW = (0, 0, 0, 1, 1, 2)

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from minidyn.model.drives import Drive
 from minidyn.model.geometry import Step, Steps, inverse_steps, matrix_of
 
-__all__ = ["Follow", "Frame", "Joint", "Limits", "Loop"]
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:

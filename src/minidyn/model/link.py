@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+from minidyn.arrays import Array
 from minidyn.model import inertia as _inertia
 from minidyn.model.inertia import Realizability
-
-__all__ = ["Link"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

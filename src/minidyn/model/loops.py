@@ -16,20 +16,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from minidyn.arrays import Array
 from minidyn.errors import LoopError, ShapeError
 from minidyn.graph.derivative import jacobian, jvp
 from minidyn.graph.evaluate import evaluate
 from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph
-from minidyn.model.loop_frames import bias, constraint, loop_residual
-from minidyn.model.placements import link_placements, tree_pose
+from minidyn.model.placements import bias, constraint, loop_residual, tree_pose
 from minidyn.model.robot import Robot, formula_names
-
-__all__ = ["check_loops", "link_placements", "loop_jacobian", "loop_motion", "loop_residual", "solve_loops"]
-
-Array = NDArray[np.float64]
 
 CLOSED = 1e-6  # m and rad: a loop that is further open does not close
 SOLVED = 1e-10  # m and rad: what Newton's method must reach

@@ -12,18 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from minidyn.arrays import real_array
 from minidyn.errors import DescriptionError, UnknownName
 from minidyn.model.drives import FRICTION, ROTOR, Drive, friction_symbols, terms_that_fit
 from minidyn.model.geometry import Step, Steps, snap_angle, snap_length, tidy_steps
 from minidyn.model.inertia import from_body
 from minidyn.model.joint import Joint
-from minidyn.model.numbers import real_array
 from minidyn.model.parameters import Layout
 
 if TYPE_CHECKING:
     from minidyn.model.robot import Robot
 
-__all__ = ["body_parameters", "mdh_steps", "robot_from_mdh"]
 
 _LETTERS = {"R": "revolute", "P": "prismatic"}
 _DRIVE_KEYS = (ROTOR, *FRICTION.values())

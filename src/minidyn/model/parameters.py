@@ -15,8 +15,6 @@ from minidyn.errors import UnknownName
 from minidyn.model.drives import INERTIAS, Drive
 from minidyn.model.inertia import STANDARD
 
-__all__ = ["Column", "Layout"]
-
 
 @dataclass(frozen=True, slots=True)
 class Column:

@@ -9,19 +9,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from minidyn.arrays import Array, real_array
 from minidyn.errors import DescriptionError, ShapeError, UnknownName
 from minidyn.model.formula import Formula
 from minidyn.model.geometry import Steps, matrix_of
 from minidyn.model.joint import Frame, Joint, Loop
 from minidyn.model.link import Link
-from minidyn.model.numbers import real_array
 from minidyn.model.parameters import Layout
-
-__all__ = ["Link", "Robot", "formula_names"]
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

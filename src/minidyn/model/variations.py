@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from minidyn.arrays import real_array
 from minidyn.errors import DescriptionError, ShapeError, UnknownName
 from minidyn.model.drives import Drive, friction_symbols, terms_that_fit
 from minidyn.model.geometry import steps_from_matrix
 from minidyn.model.joint import Joint
 from minidyn.model.mdh import body_parameters
-from minidyn.model.numbers import real_array
 from minidyn.model.parameters import Layout
 from minidyn.model.robot import Robot
-
-__all__ = ["with_drives", "with_joints", "with_load"]
 
 
 def with_joints(robot: Robot, change: Callable[[Joint], Joint]) -> Robot:

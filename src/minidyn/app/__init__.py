@@ -1,0 +1,1 @@
+"""Whole jobs for people: the command line, study files, the report."""

@@ -1,0 +1,1 @@
+"""The command line: verbs and what they print."""

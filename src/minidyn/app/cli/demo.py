@@ -1,0 +1,317 @@
+"""What `minidyn demo` does: the whole job on the built-in Stanford arm, told step by step."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from minidyn.app.cli.text import console, plain, progress
+from minidyn.app.report.report import report
+from minidyn.base.base_parameters import base_parameters
+from minidyn.control import computed_torque
+from minidyn.dynamics.functions import inverse_dynamics
+from minidyn.excitation.one_joint_plan import Plan, one_joint_plan
+from minidyn.files import check_folder, new_folder
+from minidyn.formats.load import load
+from minidyn.formats.save import save
+from minidyn.identification.estimate import Estimate
+from minidyn.identification.identify import identify
+from minidyn.identification.one_joint.one_joint import OneJointEstimate, identify_one_joint
+from minidyn.identification.validate import Validation, validate
+from minidyn.model.robot import Robot
+from minidyn.recording.recording import Recording
+from minidyn.simulation.case_study import CaseStudy, lu_meng_case
+from minidyn.simulation.simulate import simulate
+from minidyn.simulation.trajectory import fourier
+
+# what the pretended robot has and its data sheet does not say: rotor inertias and friction, joint 1 to 6, SI units
+_DRIVES = {
+    "Ia": (0.95, 2.0, 0.8, 0.11, 0.11, 0.02),
+    "Fv": (3.5, 3.0, 12.0, 0.5, 0.4, 0.2),
+    "Fc": (1.25, 1.5, 4.0, 0.3, 0.25, 0.15),
+    "Fo": (0.15, -0.2, 0.5, 0.025, -0.02, 0.01),
+}
+_REACH = (2.0, 1.2, 0.25, 2.5, 1.5, 2.5)  # rad or m, either way; the paper prints no limits
+_SPEED = (2.0, 1.5, 0.8, 2.5, 2.5, 2.5)
+_NOISE = 0.01  # of each joint's largest torque
+_STEP = 4e-3  # s
+_STEPS = 10
+
+
+def run_demo(output: str, as_json: bool) -> None:
+    """Do the whole job and write its results into a folder, whole or not at all.
+
+    Args:
+        output: The folder.
+        as_json: Print a summary as JSON instead of the story.
+    """
+    target = check_folder(output)
+    begin = time.monotonic()
+    story = _Story(quiet=as_json)
+    with new_folder(target) as folder:
+        facts = _job(story, folder)
+    files = sorted(str(path) for path in target.rglob("*") if path.is_file())
+    facts["seconds"] = round(time.monotonic() - begin, 1)
+    if as_json:
+        click.echo(json.dumps(facts | {"files": files}, indent=1))
+        return
+    _farewell(target, facts["seconds"])
+
+
+def _job(story: _Story, folder: Path) -> dict[str, Any]:
+    robot, true, believed = _robots(story)
+    plan = _plan(story, robot)
+    found = _one_joint(story, true, plan)
+    fit, other = _logs(story, true, folder)
+    estimate = _identify(story, believed, fit, true)
+    _consistency(story, estimate)
+    test = _validate(story, estimate, other)
+    exported = _export(story, estimate, believed, folder)
+    study = _control(story)
+    page = _report(story, estimate, test, fit, plan, found, study, folder)
+    return {
+        "base_parameters": len(estimate.beta),
+        "plan_steps": len(plan.steps),
+        "relative_error": test.relative_error,
+        "condition": estimate.condition,
+        "consistent": estimate.certificate.consistent,
+        "exports": exported,
+        "report": page,
+    }
+
+
+class _Story:
+    """Tells the steps on the terminal: a heading with the time it took, and what came of it."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.quiet = quiet
+        self.number = 0
+        if not quiet:
+            console().print("[bold]minidyn[/bold]: from a robot's geometry to a model you can trust\n")
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[Callable[[str], None]]:
+        """Tell a step; the block gets a function that says a sentence."""
+        self.number += 1
+        heading = f"{self.number:2}/{_STEPS} {title}"
+        said: list[str] = []
+        begin = time.monotonic()
+        with progress(heading) if self.quiet else console().status(heading):
+            yield said.append
+        if self.quiet:
+            return
+        took = time.monotonic() - begin
+        console().print(f"[bold cyan]{self.number:2}/{_STEPS}[/bold cyan] [bold]{title}[/bold] [dim]{took:.1f} s[/dim]")
+        for sentence in said:
+            console().print(textwrap.indent(textwrap.fill(sentence, 92), "      "), markup=False, soft_wrap=True)
+
+
+def _robots(story: _Story) -> tuple[Robot, Robot, Robot]:
+    """The bare arm, the arm that is pretended to be real, and what is believed of it."""
+    with story.step("The robot and its base parameters") as say:
+        robot = load("stanford")
+        rigid = base_parameters(robot)
+        arm = replace(robot, joints=tuple(_limited(joint, k) for k, joint in enumerate(robot.joints)))
+        arm = arm.with_drives(True, ("viscous", "coulomb", "offset"))
+        values = arm.values.copy()
+        for symbol, given in _DRIVES.items():
+            for joint, value in enumerate(given):
+                values[arm.layout.index(f"{symbol}{joint + 1}")] = value
+        sheet = arm.values.copy()
+        rng = np.random.default_rng(1)
+        for part in arm.layout.links:
+            sheet[part] *= rng.uniform(0.8, 1.2)
+        every = base_parameters(arm)
+        say(
+            f"Stanford arm, {robot.n} joints. Of {len(robot.layout)} masses and inertias, {rigid.rank} combinations "
+            f"act on the torques; with rotor inertia and friction {every.rank} of {len(arm.layout)}. Found exactly: no "
+            "tolerance decides."
+        )
+    return arm, arm.with_parameters(values), arm.with_parameters(sheet)
+
+
+def _limited(joint: Any, k: int) -> Any:
+    return replace(joint, limits=replace(joint.limits, lower=-_REACH[k], upper=_REACH[k], velocity=_SPEED[k]))
+
+
+def _plan(story: _Story, robot: Robot) -> Plan:
+    with story.step("A plan: one joint at a time") as say:
+        plan = one_joint_plan(robot)
+        say(
+            f"{len(plan.steps)} runs in which one joint moves show all {plan.base.rank} constants, condition numbers "
+            f"up to {plan.condition:.0f}: for a new robot that nobody dares to swing freely."
+        )
+    return plan
+
+
+def _one_joint(story: _Story, true: Robot, plan: Plan) -> OneJointEstimate:
+    with story.step("The plan carried out") as say:
+        runs = []
+        rng = np.random.default_rng(2)
+        for step in plan.steps:
+            t = np.arange(0.0, step.trajectory.period, _STEP)
+            q, dq, ddq = step.trajectory(t)
+            tau = inverse_dynamics(true, q, dq, ddq)
+            tau = tau + _NOISE * np.abs(tau).max(axis=0) * rng.normal(size=tau.shape)
+            runs.append(Recording(t, q, tau, dq=dq, ddq=ddq, joint_names=true.joint_names))
+        found = identify_one_joint(true, runs)
+        off = np.abs(found.beta - found.base.values()) / found.std
+        say(
+            f"{len(found.beta)} constants from {len(runs)} short runs; {int(np.sum(off < 2))} lie within two standard "
+            "deviations of the truth, which a simulation knows."
+        )
+    return found
+
+
+def _logs(story: _Story, true: Robot, folder: Path) -> tuple[Recording, Recording]:
+    with story.step("Two logs of a pretended robot, noisy and with friction") as say:
+        law = computed_torque(true, rate=20.0)
+        logs = []
+        (folder / "logs").mkdir()
+        for seed, duration, name in ((4, 20.0, "fit"), (11, 10.0, "other")):
+            motion = fourier(true, seed=seed, period=10.0, harmonics=5)
+            run = simulate(true, law, motion, duration, dt=_STEP, noise=5e-6, seed=seed, control="continuous")
+            log = _noisy(run, seed)
+            log.save(folder / "logs" / f"{name}.parquet")
+            logs.append(log)
+        say(
+            f"{len(logs[0])} and {len(logs[1])} samples of positions and torques, {1 / _STEP:.0f} a second, noise "
+            f"{100 * _NOISE:g} % of each joint's largest torque. The second log is kept away from the fit."
+        )
+    return logs[0], logs[1]
+
+
+def _noisy(run: Recording, seed: int) -> Recording:
+    tau = np.asarray(run.tau)
+    noise = np.random.default_rng(seed).normal(size=tau.shape)
+    return Recording(run.t, run.q, tau + _NOISE * np.abs(tau).max(axis=0) * noise, joint_names=run.joint_names)
+
+
+def _identify(story: _Story, believed: Robot, fit: Recording, true: Robot) -> Estimate:
+    with story.step("Identification from the first log") as say:
+        estimate = identify(believed, fit)
+        inside = np.abs(estimate.beta - estimate.base.values(true.values)) < 2 * estimate.std
+        say(
+            f"{len(estimate.beta)} base parameters at once, condition number {estimate.condition:.0f} (good: below "
+            f"200); {int(inside.sum())} lie within two standard deviations of the truth."
+        )
+    return estimate
+
+
+def _consistency(story: _Story, estimate: Estimate) -> None:
+    with story.step("Physical consistency") as say:
+        certificate = estimate.certificate
+        word = "can exist" if certificate.consistent else "cannot all exist"
+        say(f"The links {word}: smallest eigenvalue {certificate.smallest:.2g} (1/3 is a ball, 0 a sheet or rod).")
+        if any("impossible" in notice for notice in estimate.notices):
+            say(
+                "Link 1 as printed in the paper cannot exist: its moments of inertia break the triangle inequality. "
+                "The nearest possible body stands in for it; the one combination that joint 1 can show is identified "
+                "like all others."
+            )
+
+
+def _validate(story: _Story, estimate: Estimate, other: Recording) -> Validation:
+    with story.step("Validation on the other log") as say:
+        test = validate(estimate, other)
+        say(
+            f"The model predicts torques it has never seen to {100 * test.relative_error:.1f} % of the measured ones, "
+            f"noise included; with the values believed before it was {100 * test.prior_relative_error:.0f} %."
+        )
+    return test
+
+
+def _export(story: _Story, estimate: Estimate, believed: Robot, folder: Path) -> list[str]:
+    with story.step("Export") as say:
+        estimate.save(folder / "estimate.json")
+        save(believed, folder / "robot-before.toml")
+        written = estimate.export(folder / "model")
+        names = [path.name for path in written.files]
+        say(f"For simulators and controllers, in model/: {', '.join(names)}.")
+        for notice in written.notices:
+            say(plain(notice[:1].upper() + notice[1:]) + ".")
+    return names
+
+
+def _control(story: _Story) -> CaseStudy:
+    with story.step("Adaptive control of an arm with an unknown load") as say:
+        study = lu_meng_case()
+        mass = float(study.slotine_li.telemetry["estimate"][-1, 0])
+        true = study.robot.links[-1].mass
+        say(
+            f"The controller believes 0.5 kg where {true:.3g} kg are; after {study.slotine_li.t[-1]:g} s it believes "
+            f"{mass:.3f} kg."
+        )
+    return study
+
+
+def _report(
+    story: _Story,
+    estimate: Estimate,
+    test: Validation,
+    fit: Recording,
+    plan: Plan,
+    found: OneJointEstimate,
+    study: CaseStudy,
+    folder: Path,
+) -> str:
+    with story.step("The report") as say:
+        page = report(
+            folder / "report.html",
+            estimate,
+            {"the other log": test},
+            fit=fit,
+            plan=plan,
+            one_joint=found,
+            case_study=study,
+            title="Dynamic model of the Stanford arm",
+            details={"command": "minidyn demo", "data": "simulated, noise and friction included"},
+        )
+        say(f"One HTML file of {page.stat().st_size / 1e6:.1f} MB that loads nothing: for screens, phones and paper.")
+    return page.name
+
+
+def _program() -> str:
+    """How this program is called: a virtual environment that is not active has no plain name."""
+    if shutil.which("minidyn"):
+        return "minidyn"
+    called = Path(sys.argv[0])
+    return plain(shlex.quote(str(called))) if called.stem == "minidyn" else "python -m minidyn"
+
+
+def _farewell(target: Path, seconds: float) -> None:
+    where, out = plain(shlex.quote(str(target))), console()
+    program = _program()
+    out.print(f"\n[bold]Done in {seconds:.0f} s.[/bold] Look at:")
+    for name, what in (
+        ("report.html", "the whole story: open it in a browser"),
+        ("model", "the identified robot: TOML, URDF, MJCF, C"),
+        ("logs", "the logs, to try again with other settings"),
+    ):
+        out.print(f"  {where}/{name:12} {what}", markup=False, soft_wrap=True)
+    out.print("\n[bold]With your own robot[/bold] (URDF, MJCF or TOML; logs as CSV, Parquet, NPZ or ROS bags):")
+    for command, what in (
+        ("show robot.urdf", "is it read as you mean it?"),
+        ("plan robot.urdf", "experiments that need no courage"),
+        ("identify robot.urdf log.csv --validate other.csv --output out", ""),
+        ("report out/estimate.json other.csv --fit log.csv --output report.html", ""),
+    ):
+        out.print(f"  {program} {command}" + (f"   # {what}" if what else ""), markup=False, soft_wrap=True)
+    out.print("\n[bold]With these logs[/bold], without friction in the model, and see the report complain:")
+    for command in (
+        f"identify {where}/robot-before.toml {where}/logs/fit.parquet --friction none --output {where}/again",
+        f"report {where}/again/estimate.json {where}/logs/other.parquet --output {where}/again.html",
+    ):
+        out.print(f"  {program} {command}", markup=False, soft_wrap=True)

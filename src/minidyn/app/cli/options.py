@@ -1,0 +1,65 @@
+"""What verbs share: the argument ROBOT and options that mean the same everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+F = TypeVar("F", bound=Callable[..., object])
+if TYPE_CHECKING:
+    _Word = click.ParamType[str]
+else:  # generic only since click 8.4
+    _Word = click.ParamType
+
+
+class Robot(_Word):
+    """A built-in name or a file; the shell completes both."""
+
+    name = "robot"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the built-in names that begin so, and ask the shell for files."""
+        from minidyn.formats.load import robots
+
+        names = [CompletionItem(name) for name in robots() if name.startswith(incomplete)]
+        return [*names, CompletionItem(incomplete, type="file")]
+
+
+class OneOf(_Word):
+    """A word whose meaning the library checks; the shell completes it from a list that is fetched when asked."""
+
+    name = "word"
+
+    def __init__(self, words: Callable[[], list[str]]) -> None:
+        self._words = words
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the words that begin so."""
+        return [CompletionItem(word) for word in self._words() if word.startswith(incomplete)]
+
+
+robot_argument = click.argument("robot", type=Robot())
+json_option = click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
+seed_option = click.option("--seed", default=0, show_default=True, help="Of everything random.")
+
+
+def output_option(default: str, what: str = "Folder to write into.") -> Callable[[F], F]:
+    """Return the option --output."""
+    return click.option("--output", type=click.Path(), default=default, show_default=True, help=what)
+
+
+def log_options(command: F) -> F:
+    """Add the options that say how logs are to be read."""
+    for option in (
+        click.option("--rate", type=float, help="Samples per second, for logs without a time column."),
+        click.option(
+            "--mapping",
+            type=click.Path(),
+            help="TOML file that says which column is what, in which unit, on which side of the gears.",
+        ),
+    ):
+        command = option(command)
+    return command

@@ -1,0 +1,118 @@
+"""Text for terminals: names come from files and are not trusted; colours only where they are seen."""
+
+from __future__ import annotations
+
+import math
+import time
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+_WIDEST = 400  # columns a table may take where its numbers need them
+
+
+def plain(text: str) -> str:
+    """Return the text with control characters (but line ends and tabs) shown, not acted upon."""
+    return "".join(
+        character
+        if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        else character.encode("unicode_escape").decode()
+        for character in text
+    )
+
+
+def safe(text: object) -> str:
+    """Return foreign text for rich: no control characters, no line ends, markup escaped."""
+    from rich.markup import escape
+
+    return escape(plain(str(text)).replace("\n", "\\n").replace("\t", "\\t"))
+
+
+def number(value: float, digits: int = 6) -> str:
+    """Return a number as people write it; "unknown" for NaN, "-" for infinity."""
+    if math.isnan(value):
+        return "unknown"
+    return "-" if math.isinf(value) else f"{value:.{digits}g}"
+
+
+@cache
+def console() -> Console:
+    """Return the console of the process: colours on terminals only, 120 columns where there is none."""
+    from rich.console import Console
+
+    made = Console(highlight=False, soft_wrap=False)
+    if not made.is_terminal:
+        made.width = 120
+    return made
+
+
+def table(title: str, *columns: str, right: tuple[int, ...] = ()) -> Table:
+    """Return an empty table in the house style.
+
+    Args:
+        title: Shown above.
+        columns: Headings.
+        right: Columns of numbers, aligned right.
+    """
+    from rich import box
+    from rich.table import Table
+
+    made = Table(title=title, box=box.SIMPLE_HEAD, header_style="bold", collapse_padding=True)
+    for index, name in enumerate(columns):
+        numeric = index in right  # a number broken over two lines would read as two
+        made.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=numeric)
+    return made
+
+
+def print_table(made: Table) -> None:
+    """Print a table below its title, which may be wider than the table; numbers may make it wider than the console."""
+    from rich.measure import Measurement
+
+    out, title = console(), made.title
+    made.title = None
+    out.print(f"[bold]{title}[/bold]")
+    needed = Measurement.get(out, out.options.update(max_width=_WIDEST), made).minimum
+    if needed > out.width:
+        made.width = needed
+    out.print(made, crop=False, soft_wrap=True)
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Tell on stderr what takes time: a bar on a terminal, one line elsewhere, nothing with --quiet.
+
+    Args:
+        what: What is being done; may hold foreign names.
+        total: How many parts there are; None: not known, a moving mark is shown.
+
+    Yields:
+        A function to be called with the number of parts done so far.
+    """
+    context = click.get_current_context(silent=True)
+    if context is not None and context.find_root().params.get("quiet"):
+        yield lambda done: None
+        return
+    from rich.console import Console
+
+    terminal = Console(stderr=True, highlight=False)
+    if not terminal.is_terminal:
+        click.echo(f"{plain(what)} ...", err=True)
+        yield lambda done: None
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    begin = time.monotonic()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=terminal, transient=True) as bar:
+        task = bar.add_task(safe(what), total=total)
+        yield lambda done: bar.update(task, completed=done)
+    terminal.print(f"{safe(what)} [dim]{time.monotonic() - begin:.1f} s[/dim]")

@@ -1,0 +1,153 @@
+"""Everything an identification gives, in one folder: estimate, robot in every format, tables, pictures, one summary."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from minidyn.files import new_folder, write_atomically
+from minidyn.graph.names import markdown_cell
+from minidyn.identification.estimate import Estimate
+from minidyn.identification.estimate_file import plain_values
+from minidyn.identification.validate import Validation
+
+SUMMARY = "result.json"
+"""What a folder of results holds, and the names of its files."""
+
+
+def write_result(
+    estimate: Estimate,
+    validations: Mapping[str, Validation],
+    path: str | os.PathLike[str],
+    record: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Write a folder of results, whole or not at all; files of an earlier result there are replaced, others stay.
+
+    estimate.json, parameters.md (parameters, errors, certificate), robot.toml, robot.urdf, robot.xml, model.c and
+    model.h, a picture of the torques for each validation, and result.json with the names of all.
+
+    Args:
+        estimate: The estimate.
+        validations: Its errors, by the name of the recording.
+        path: The folder.
+        record: What else belongs into result.json: names of logs and robot.
+
+    Returns:
+        What result.json holds.
+
+    Raises:
+        DescriptionError: Nothing can be written there.
+    """
+    summary: dict[str, Any] = {}
+    with new_folder(path, _earlier(Path(path))) as folder:
+        estimate.save(folder / "estimate.json")
+        told = estimate.export(folder).notices
+        write_atomically(folder / "parameters.md", _tables(estimate, validations).encode())
+        for name, picture in zip(validations, _pictures(validations)):
+            _draw(validations[name], folder / picture, name)
+        files = sorted([*(file.name for file in folder.iterdir()), SUMMARY])
+        found = result_summary(estimate, validations)
+        summary = _strict({**(record or {}), **found, "export_notices": told, "files": files})
+        write_atomically(folder / SUMMARY, json.dumps(summary, indent=1, allow_nan=False).encode())
+    return summary
+
+
+def result_summary(estimate: Estimate, validations: Mapping[str, Validation]) -> dict[str, Any]:
+    """Return an identification as plain values: parameters with their uncertainty, errors, certificate, notices."""
+    return _strict(
+        {
+            "robot": estimate.robot.name,
+            "method": estimate.method,
+            "consistent": estimate.consistent,
+            "samples": estimate.samples,
+            "condition": estimate.condition,
+            "base_parameters": len(estimate.beta),
+            "parameters": {
+                name: {"value": value, "std": std, "relative_std": relative}
+                for name, value, std, relative in zip(
+                    estimate.names, estimate.beta, estimate.std, estimate.relative_std
+                )
+            },
+            "standard_parameters": dict(zip(estimate.robot.parameter_names, estimate.parameters)),
+            "noise": dict(zip(estimate.robot.joint_names, estimate.sigma)),
+            "errors": {name: validation.to_json() for name, validation in validations.items()},
+            "certificate": estimate.certificate.to_json(),
+            "settings": estimate.settings,
+            "notices": list(estimate.notices),
+        }
+    )
+
+
+def _strict(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _null(plain_values(entry)) for key, entry in value.items()}
+
+
+def _null(value: Any) -> Any:
+    """Numbers that are not finite as None: JSON has no others."""
+    if isinstance(value, dict):
+        return {key: _null(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_null(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _earlier(folder: Path) -> list[str]:
+    """Return the files that an earlier result says it wrote: plain names in the folder itself, nothing else."""
+    try:
+        names = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))["files"]
+        return [name for name in names if isinstance(name, str) and Path(name).name == name and name not in ("", "..")]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _tables(estimate: Estimate, validations: Mapping[str, Validation]) -> str:
+    parts = ["# Identified model", "## Base parameters", estimate.table()]
+    for name, validation in validations.items():
+        parts += [f"## Errors: {markdown_cell(name)}", validation.table()]
+    parts += ["## Certificate", estimate.certificate.table()]
+    if estimate.notices:
+        parts += ["## Notices", "\n".join(f"- {markdown_cell(notice)}" for notice in estimate.notices)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _pictures(names: Iterable[str]) -> list[str]:
+    """Return a file name for the picture of each validation: letters and digits alone, each once."""
+    made: list[str] = []
+    for name in names:
+        stem = Path(name).stem if "." in name else name
+        word = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in stem)[:40] or "log"
+        number = 1
+        while f"torque_{word}{'' if number == 1 else f'_{number}'}.png" in made:
+            number += 1
+        made.append(f"torque_{word}{'' if number == 1 else f'_{number}'}.png")
+    return made
+
+
+def _draw(validation: Validation, path: Path, title: str) -> None:
+    from matplotlib.figure import Figure
+
+    from minidyn.recording.plots import save_figure
+
+    count = validation.measured.shape[1]
+    every = max(1, len(validation.t) // 20_000)
+    figure = Figure(figsize=(10, 1.7 * count + 0.6), layout="constrained")
+    axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
+    figure.suptitle(_shown(title), x=0.01, ha="left")
+    columns = zip(axes, validation.per_joint, validation.measured.T, validation.predicted.T)
+    for axis, name, measured, predicted in columns:
+        axis.plot(validation.t[::every], measured[::every], color="#9aa5b1", linewidth=0.8, label="measured")
+        axis.plot(validation.t[::every], predicted[::every], color="#c8553d", linewidth=1.0, label="model")
+        axis.set_ylabel(_shown(name)[:16], fontsize=8)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(loc="upper right", frameon=False, ncols=2, fontsize=8)
+    axes[-1].set_xlabel("time, s")
+    save_figure(figure, path)
+
+
+def _shown(text: str) -> str:
+    """Foreign text for matplotlib: no control characters, no mathematics."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text).replace("$", r"\$")

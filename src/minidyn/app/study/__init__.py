@@ -1,0 +1,1 @@
+"""Study files: whole jobs as TOML."""

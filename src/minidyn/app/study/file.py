@@ -1,0 +1,234 @@
+"""Study files: a whole job as TOML, read and checked before anything runs.
+
+See docs/study-files.md for the format. Every complaint names the file, the line, the key and what was expected.
+Relative paths are relative to the study file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from minidyn.app.study.schema import (
+    LOG,
+    MAPPING,
+    NEEDS,
+    PREPARATION,
+    READS,
+    REQUIRED,
+    ROBOT,
+    SEVERAL,
+    STEPS,
+    STUDY,
+    Check,
+)
+from minidyn.errors import DescriptionError, MinidynError, near_names
+from minidyn.formats.toml.table import Table, read_tables
+from minidyn.recording.read.mapping import SignalMap
+
+
+@dataclass(frozen=True)
+class Log:
+    """One recording of the study.
+
+    Attributes:
+        name: How the study calls it.
+        files: Its files; none where a step simulates it.
+        mapping: How its columns are read.
+        part: Fractions of its samples between which it is used.
+        step: Name of the step that simulates it; "" for files.
+    """
+
+    name: str
+    files: tuple[Path, ...] = ()
+    mapping: Mapping[str, Any] = field(default_factory=dict)
+    part: tuple[float, float] = (0.0, 1.0)
+    step: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do.
+
+    Attributes:
+        name: Of the step and its folder: "identify", "simulate-fit".
+        kind: Which function of :mod:`minidyn.app.study.run` does it.
+        settings: What the file says, as plain values.
+        logs: Recordings it reads.
+        after: Steps whose results it reads.
+        where: File, line and table, for messages.
+    """
+
+    name: str
+    kind: str
+    settings: Mapping[str, Any]
+    logs: tuple[Log, ...]
+    after: tuple[str, ...]
+    where: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study file, read and checked.
+
+    Attributes:
+        path: The file.
+        name: What the study is called.
+        output: Folder of the results.
+        seed: Of everything random.
+        robot: Built-in name of the robot, or its file as the study names it.
+        gravity: Other gravity (3,), m/s²; None: the file's.
+        coupling: {joint: {other joint: coefficient}}: drives that other joints turn, too.
+        preparation: Options of :func:`minidyn.prepare`.
+        steps: What to do, in order.
+    """
+
+    path: Path
+    name: str
+    output: Path
+    seed: int
+    robot: str
+    gravity: tuple[float, ...] | None
+    coupling: Mapping[str, Mapping[str, float]]
+    preparation: Mapping[str, Any]
+    steps: tuple[Step, ...]
+
+    def robot_path(self, name: str) -> str:
+        """Return a built-in name as it is, a file as one relative to the study file."""
+        from minidyn.formats.load import robots
+
+        return name if name in robots() else str(self.path.parent / name)
+
+
+def read_study(path: str | Path) -> Study:
+    """Read and check a study file.
+
+    Raises:
+        DescriptionError: With file, line and key, what was found and what is expected.
+    """
+    source = Path(path)
+    if source.is_dir():
+        raise DescriptionError(f"{source}: a folder; expected a study file such as study.toml")
+    top = read_tables(source)
+    top.finish(["study", "robot", "mapping", "preparation", "log", *STEPS])
+    folder = source.parent
+    study = _values(top.table("study"), STUDY)
+    robot_table = top.table("robot")
+    if robot_table is None or "file" not in robot_table:
+        raise DescriptionError(f'{source}: no robot; expected a table [robot] with file = "robot.urdf" (or a name)')
+    robot = _values(robot_table, ROBOT)
+    mapping = _values(top.table("mapping"), MAPPING)
+    logs = {log.name: log for log in _logs(top, folder, mapping)}
+    for table in top.tables("simulate", "simulate"):
+        name = _name(table, logs)
+        logs[name] = Log(name, step=f"simulate-{name}")
+    seed = study.get("seed", 0)
+    steps: list[Step] = []
+    for kind in STEPS:
+        one = top.table(kind) if kind not in SEVERAL else None
+        for number, table in enumerate(top.tables(kind, kind) if kind in SEVERAL else [one] if one else []):
+            used = [_log(table, entry, folder, logs, mapping) for entry in table.texts("logs")]
+            steps.append(_step(top, table, kind, used, steps, seed + number))
+    if not steps:
+        raise DescriptionError(f"{source}: nothing to do; expected at least one of [{'], ['.join(STEPS)}]")
+    return Study(
+        source,
+        study.get("name", source.stem),
+        folder / study.get("output", source.stem),
+        seed,
+        robot["file"],
+        tuple(robot["gravity"]) if "gravity" in robot else None,
+        robot.get("coupling", {}),
+        _values(top.table("preparation"), PREPARATION),
+        tuple(steps),
+    )
+
+
+def _values(table: Table | None, keys: Mapping[str, Check]) -> dict[str, Any]:
+    if table is None:
+        return {}
+    table.finish(keys)
+    return {key: keys[key](table, key) for key in table.data}
+
+
+def _require(table: Table, kind: str) -> None:
+    for key in REQUIRED.get(kind, ()):
+        if key not in table:
+            raise DescriptionError(f"{table.where}: {table.label} has no {key!r}")
+
+
+def _word(table: Table) -> str:
+    name = table.text("name")
+    if not name or not name.isascii() or not all(character.isalnum() or character in "-_" for character in name):
+        raise table.error("name", f"expected letters, digits, - and _ (it names a folder), found {name!r}")
+    return name
+
+
+def _name(table: Table, taken: Mapping[str, Log]) -> str:
+    name = _word(table)
+    if name in taken:
+        raise table.error("name", f"{name!r} is the name of another log")
+    return name
+
+
+def _logs(top: Table, folder: Path, mapping: Mapping[str, Any]) -> list[Log]:
+    found: dict[str, Log] = {}
+    for table in top.tables("log", "log"):
+        _require(table, "log")
+        name = _name(table, found)
+        values = _values(table, LOG)
+        files = tuple(folder / file for file in values.pop("files"))
+        for file in files:
+            if not file.exists():
+                raise table.error("files", f"no such file: {file}")
+        part = values.pop("part", [0.0, 1.0])
+        values.pop("name")
+        own = {**mapping, **values}
+        _check_mapping(own, table.where)
+        found[name] = Log(name, files, own, (float(part[0]), float(part[1])))
+    return list(found.values())
+
+
+def _check_mapping(mapping: Mapping[str, Any], where: str) -> None:
+    try:
+        SignalMap.of(mapping)
+    except MinidynError as error:
+        raise DescriptionError(f"{where}: {error}") from None
+
+
+def _step(top: Table, table: Table, kind: str, used: Sequence[Log], before: Sequence[Step], seed: int) -> Step:
+    """Return a step: its settings checked, what it needs there."""
+    _require(table, kind)
+    settings = {name: value for name, value in _values(table, STEPS[kind]).items() if name != "logs"}
+    for needed in NEEDS.get(kind, ()):
+        if needed not in top:
+            raise DescriptionError(
+                f"{table.where}: {table.label} needs the step [{needed}], which the file does not have"
+            )
+    if kind in ("compare", "report"):  # they show the logs that were fitted and those that were not
+        used = [log for step in before if step.kind in ("identify", "validate") for log in step.logs]
+    if kind == "simulate":
+        settings = {"seed": seed, **settings}
+    name = kind
+    if kind in SEVERAL:
+        name = f"{kind}-{_word(table)}"
+        settings.pop("name")
+        if any(step.name == name for step in before):
+            raise table.error("name", f"there are two steps {name!r}")
+    after = {log.step for log in used if log.step}
+    if READS.get(kind) in top:
+        after.add(READS[kind])
+    return Step(name, kind, settings, tuple(used), tuple(sorted(after)), f"{table.where}: {table.label}")
+
+
+def _log(table: Table, entry: str, folder: Path, logs: Mapping[str, Log], mapping: Mapping[str, Any]) -> Log:
+    if entry in logs:
+        return logs[entry]
+    file = folder / entry
+    if not file.exists():
+        near = near_names(entry, logs) if logs else ""
+        raise table.error("logs", f"{entry!r} is neither a file beside the study file nor the name of a log{near}")
+    _check_mapping(mapping, table.where)
+    return Log(entry, (file,), dict(mapping))

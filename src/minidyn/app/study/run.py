@@ -1,0 +1,173 @@
+"""Studies: whole jobs described by a file, run step by step, resumed where they stopped.
+
+The steps of a study: each writes files into a folder and returns a summary of plain values.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minidyn import __version__
+from minidyn.app.study.context import Context, Maker, study_robot
+from minidyn.app.study.file import Log, Step, Study, read_study
+from minidyn.app.study.steps_experiment import base, plan, simulate
+from minidyn.app.study.steps_models import compare, export, identify, payload, report, validate
+from minidyn.app.study.store import code_hash, hash_of, key_of, recorded, write_step
+from minidyn.errors import DescriptionError, MinidynError, UnknownName
+from minidyn.formats.load import load
+
+MAKERS: dict[str, Maker] = {
+    "simulate": simulate,
+    "base": base,
+    "plan": plan,
+    "identify": identify,
+    "validate": validate,
+    "payload": payload,
+    "compare": compare,
+    "export": export,
+    "report": report,
+}
+"""The function of each kind of step."""
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What became of a step.
+
+    Attributes:
+        name: Of the step.
+        state: "done", "unchanged" where an earlier run's result is still good, or "to do" where nothing was run.
+        seconds: That it took now.
+        folder: Where its results are.
+        summary: Figures of the result.
+    """
+
+    name: str
+    state: str
+    seconds: float
+    folder: Path
+    summary: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """What became of a study.
+
+    Attributes:
+        study: The study as it was read.
+        steps: Results in the order they were made.
+    """
+
+    study: Study
+    steps: tuple[StepResult, ...]
+
+    def __getitem__(self, name: str) -> StepResult:
+        for step in self.steps:
+            if step.name == name:
+                return step
+        raise UnknownName("step", name, [step.name for step in self.steps])
+
+
+def run_study(
+    path: str | Path,
+    *,
+    only: Sequence[str] = (),
+    force: bool = False,
+    dry: bool = False,
+    around: Callable[[str], AbstractContextManager[Any]] | None = None,
+) -> StudyResult:
+    """Run a study file; steps whose inputs have not changed since the last run are skipped.
+
+    Each step's results lie in a folder of its own, written whole or not at all, beside `provenance.json`: settings,
+    seed, versions, date, and hashes of inputs and results. Whatever stops the run, finished steps stay.
+
+    Args:
+        path: The study file, see docs/study-files.md.
+        only: Steps to run, with those they need; none: all.
+        force: Run steps although nothing has changed.
+        dry: Run nothing; tell what would be.
+        around: Given the name of a step that is about to run, returns a context to run it in (a progress bar).
+
+    Raises:
+        DescriptionError: The file is wrong, or a step fails; with file and line.
+    """
+    study = read_study(path)
+    steps = _chosen(study, only)
+    context = Context(study, *study_robot(study))
+    keys: dict[str, str] = {}
+    results = []
+    for step in steps:
+        facts = _facts(context, step, keys)
+        keys[step.name] = key = key_of(facts)
+        folder = study.output / step.name
+        record = None if force else recorded(folder, key)
+        begin, state = time.perf_counter(), "unchanged"
+        if record is None and dry:
+            state, record = "to do", {"summary": {}}
+        elif record is None:
+            state = "done"
+            with nullcontext() if around is None else around(step.name):
+                record = _run(context, step, folder, key, facts)
+        results.append(StepResult(step.name, state, time.perf_counter() - begin, folder, record["summary"]))
+    return StudyResult(study, tuple(results))
+
+
+def _chosen(study: Study, only: Sequence[str]) -> list[Step]:
+    names = {step.name: step for step in study.steps}
+    wanted: set[str] = set()
+
+    def want(name: str) -> None:
+        if name not in names:
+            raise UnknownName(f"step of {study.path.name}", name, names)
+        if name not in wanted:
+            wanted.add(name)
+            for earlier in names[name].after:
+                want(earlier)
+
+    for name in only or names:
+        want(name)
+    return [step for step in study.steps if step.name in wanted]
+
+
+def _facts(context: Context, step: Step, keys: Mapping[str, str]) -> dict[str, Any]:
+    """Return everything that decides a step's result."""
+    study = context.study
+    prior = step.settings.get("prior")
+    believed = {"prior": load(study.robot_path(prior)).fingerprint} if isinstance(prior, str) else {}
+    return {
+        "step": step.name,
+        "version": __version__,
+        "code": code_hash(),
+        "robot": {"source": study.robot, "fingerprint": context.robot.fingerprint} | believed | _description(study),
+        "settings": dict(step.settings),
+        "seed": study.seed,
+        "preparation": dict(study.preparation) if step.logs else {},
+        "inputs": {log.name: _input(study, log) for log in step.logs},
+        "after": {name: keys[name] for name in step.after},
+    }
+
+
+def _description(study: Study) -> dict[str, str]:
+    """Return the hash of the robot's file: exports copy from it what the fingerprint does not know, such as meshes."""
+    path = Path(study.robot_path(study.robot))
+    return {"sha256": hash_of(path)} if path.is_file() else {}
+
+
+def _input(study: Study, log: Log) -> dict[str, Any]:
+    """Return what a log is: its files, by name and content, and how they are read."""
+    folder = study.path.parent
+    files = [{"file": Path(os.path.relpath(file, folder)).as_posix(), "sha256": hash_of(file)} for file in log.files]
+    return {"files": files, "mapping": dict(log.mapping), "part": list(log.part)}
+
+
+def _run(context: Context, step: Step, folder: Path, key: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return write_step(folder, key, facts, lambda fresh: MAKERS[step.kind](context, step, fresh))
+    except MinidynError as error:
+        raise DescriptionError(f"{step.where}: {error}") from None

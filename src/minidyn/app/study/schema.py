@@ -1,0 +1,197 @@
+"""What may stand in a study file: the keys of each table, and what their values must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from inspect import signature
+from typing import Any
+
+from minidyn.errors import near_names
+from minidyn.formats.toml.table import Table
+from minidyn.recording.prepare.prepare import prepare
+from minidyn.recording.read.mapping import SignalMap
+
+Check = Callable[[Table, str], Any]
+
+
+def _kind(what: str, test: Callable[[Any], bool]) -> Check:
+    def check(table: Table, key: str) -> Any:
+        value = table.raw(key)
+        if not test(value):
+            raise table.error(key, f"expected {what}, found {value!r}")
+        return value
+
+    return check
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _one_of(fetch: Callable[[], Iterable[str]], several: bool = False) -> Check:
+    """Return a check for names that the library knows; they are fetched when a file has the key."""
+
+    def check(table: Table, key: str) -> Any:
+        value = (_texts if several else _text)(table, key)
+        known = list(fetch())
+        for word in value if several else [value]:
+            if word not in known:
+                raise table.error(key, f"unknown {word!r}{near_names(word, known, len(known))}")
+        return value
+
+    return check
+
+
+def _methods() -> Iterable[str]:
+    from minidyn.identification.estimators.methods import METHODS
+
+    return METHODS
+
+
+def _prior_kinds() -> Iterable[str]:
+    from minidyn.identification.consistency.consistency import PRIOR_KINDS
+
+    return PRIOR_KINDS
+
+
+def _functions() -> Iterable[str]:
+    from minidyn.dynamics.record import WHAT
+
+    return WHAT
+
+
+def _targets() -> Iterable[str]:
+    from minidyn.codegen.files import TARGETS
+
+    return TARGETS
+
+
+def _formats() -> Iterable[str]:
+    from minidyn.identification.export import FORMATS
+
+    return FORMATS
+
+
+def _laws() -> Iterable[str]:
+    from minidyn.simulation.named_laws import LAWS
+
+    return LAWS
+
+
+_text = _kind("a text in quotes", lambda value: isinstance(value, str))
+_number = _kind("a number", _is_number)
+_positive = _kind("a number above 0", lambda value: _is_number(value) and value > 0)
+_integer = _kind("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool))
+_flag = _kind("true or false", lambda value: isinstance(value, bool))
+_texts = _kind("a list of texts", lambda value: isinstance(value, list) and all(isinstance(x, str) for x in value))
+_numbers = _kind(
+    "a number or a list of numbers",
+    lambda value: _is_number(value) or (isinstance(value, list) and all(map(_is_number, value))),
+)
+_gravity = _kind("three numbers, m/s²", lambda v: isinstance(v, list) and len(v) == 3 and all(map(_is_number, v)))
+_part = _kind(
+    "two fractions such as [0, 0.7]",
+    lambda v: isinstance(v, list) and len(v) == 2 and all(map(_is_number, v)) and 0 <= v[0] < v[1] <= 1,
+)
+_any: Check = lambda table, key: table.raw(key)  # noqa: E731
+
+
+def _terms(table: Table, key: str) -> Any:
+    """Check friction terms: "auto", or a list of names."""
+    if table.raw(key) == "auto":
+        return "auto"
+    from minidyn.model.drives import TERMS
+
+    return _one_of(lambda: TERMS, several=True)(table, key)
+
+
+_coupling = _kind(
+    "a table such as { joint6 = { joint5 = 1.0 } }: drives that other joints turn, too",
+    lambda v: (
+        isinstance(v, dict)
+        and all(isinstance(inner, dict) and all(map(_is_number, inner.values())) for inner in v.values())
+    ),
+)
+_payload = _kind(
+    "a table such as { mass = 2.0, com = [0, 0, 0.1] }",
+    lambda v: isinstance(v, dict) and "mass" in v and set(v) <= {"mass", "com", "inertia"},
+)
+_prior = _kind("a robot's name or file, or false", lambda value: isinstance(value, str) or value is False)
+_friction = _kind(
+    'a table such as { viscous = 1.0, coulomb = [2, 2, 1] }, of the terms "viscous", "coulomb" and "offset"',
+    lambda v: (
+        isinstance(v, dict)
+        and set(v) <= {"viscous", "coulomb", "offset"}
+        and all(_is_number(x) or (isinstance(x, list) and all(map(_is_number, x))) for x in v.values())
+    ),
+)
+
+STUDY: dict[str, Check] = {"name": _text, "output": _text, "seed": _integer}
+ROBOT: dict[str, Check] = {"file": _text, "gravity": _gravity, "coupling": _coupling}
+MAPPING: dict[str, Check] = {field.name: _any for field in fields(SignalMap)}
+PREPARATION: dict[str, Check] = dict.fromkeys(list(signature(prepare).parameters)[2:], _any)  # after robot, recording
+LOG: dict[str, Check] = {"name": _text, "files": _texts, "part": _part} | MAPPING
+_SIMULATE: dict[str, Check] = {
+    "name": _text,
+    "duration": _positive,
+    "dt": _positive,
+    "controller": _one_of(_laws),
+    "bandwidth": _positive,
+    "model_error": _number,
+    "friction": _friction,
+    "rotor_inertia": _numbers,
+    "parameter_spread": _number,
+    "noise": _number,
+    "velocity_noise": _number,
+    "torque_noise": _number,
+    "resolution": _number,
+    "delay": _number,
+    "plant": _one_of(lambda: ("minidyn", "regressor", "mujoco")),
+    "payload": _payload,
+    "seed": _integer,
+}
+STEPS: dict[str, dict[str, Check]] = {
+    "simulate": _SIMULATE,
+    "base": {"method": _text, "model": _text},
+    "plan": {},
+    "identify": {
+        "logs": _texts,
+        "method": _one_of(_methods),
+        "friction": _terms,
+        "rotor_inertia": _flag,
+        "prior": _prior,
+        "prior_kind": _one_of(_prior_kinds),
+        "consistent": _flag,
+        "sign_width": _numbers,
+        "threads": _integer,
+        "lazy": _flag,
+    },
+    "validate": {"logs": _texts},
+    "payload": {"name": _text, "logs": _texts, "link": _text},
+    "compare": {"methods": _one_of(_methods, several=True), "friction": _terms, "rotor_inertia": _flag},
+    "export": {
+        "formats": _one_of(_formats, several=True),
+        "code": _one_of(_functions, several=True),
+        "targets": _one_of(_targets, several=True),
+    },
+    "report": {"title": _text, "code": _flag},
+}
+REQUIRED = {
+    "identify": ("logs",),
+    "validate": ("logs",),
+    "simulate": ("name",),
+    "payload": ("name", "logs"),
+    "log": ("name", "files"),
+}
+NEEDS = {
+    "validate": ("identify",),
+    "payload": ("identify",),
+    "compare": ("identify", "validate"),
+    "report": ("identify",),
+}
+"""Steps that must be there too."""
+READS = {"validate": "identify", "payload": "identify", "export": "identify", "report": "identify"}
+"""Steps whose results are read, where the file has them."""
+SEVERAL = ("simulate", "payload")
+"""Steps that a file may have several of, each with a name."""

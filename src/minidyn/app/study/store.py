@@ -1,0 +1,128 @@
+"""Results of a study: one folder a step, whole or absent, with a record of where it came from.
+
+A step's key is a hash of everything that decides its result: its settings, the contents of its input files, the keys of
+the steps before it and the code of minidyn. A folder whose record has the same key, and whose files are as they were
+written, is up to date.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from minidyn import __version__
+from minidyn.errors import DescriptionError
+from minidyn.files import new_folder
+
+PROVENANCE = "provenance.json"
+"""Name of the record in every step's folder."""
+
+_LIBRARIES = ("numpy", "scipy", "llvmlite", "cvxpy", "clarabel", "pyarrow", "rosbags", "mujoco")
+
+
+def hash_of(path: Path) -> str:
+    """Return the SHA-256 of a file, or of all files of a folder with their names (a ROS 2 bag is one)."""
+    digest = hashlib.sha256()
+    try:
+        if path.is_dir():
+            for file in sorted(path.rglob("*")):
+                if file.is_file():
+                    digest.update(f"{file.relative_to(path).as_posix()}\0{hash_of(file)}\n".encode())
+            return digest.hexdigest()
+        with path.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
+    return digest.hexdigest()
+
+
+def key_of(content: Mapping[str, Any]) -> str:
+    """Return the hash of plain values, whatever their order."""
+    text = json.dumps(content, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def code_hash() -> str:
+    """Return the hash of minidyn's own source: results of other code are other results."""
+    package = Path(__file__).parents[2]
+    digest = hashlib.sha256()
+    for file in sorted(package.rglob("*.py")):
+        digest.update(f"{file.relative_to(package).as_posix()}\0".encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of everything that may change a result."""
+    found = {"minidyn": __version__, "python": sys.version.split()[0], "platform": platform.platform()}
+    for name in _LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def recorded(folder: Path, key: str) -> dict[str, Any] | None:
+    """Return a step's record where it is up to date: same key, every file as it was written; else None."""
+    try:
+        record: dict[str, Any] = json.loads((folder / PROVENANCE).read_text(encoding="utf-8"))
+        if record["key"] != key:
+            return None
+        for name, digest in record["results"].items():
+            if hash_of(folder / name) != digest:
+                return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, DescriptionError):
+        return None
+    return record
+
+
+def write_step(
+    folder: Path, key: str, facts: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Run a step into a new folder beside the old one, add the record, and only then put it in place.
+
+    Args:
+        folder: Where the results belong.
+        key: The step's key.
+        facts: For the record: settings, inputs, seed.
+        make: Writes files into the folder it is given and returns a summary.
+
+    Returns:
+        The record.
+
+    Raises:
+        DescriptionError: The folder cannot be written, or holds files that no step wrote.
+    """
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / PROVENANCE).is_file():
+        raise DescriptionError(
+            f"{folder}: holds files but no {PROVENANCE}, so no step made it; move it away or choose another output"
+        )
+    begin = datetime.now(UTC)
+    with new_folder(folder, replace=True) as fresh:
+        summary = dict(make(fresh))
+        record = {
+            "minidyn": "provenance",
+            "key": key,
+            **facts,
+            "date": begin.isoformat(timespec="seconds"),
+            "seconds": round((datetime.now(UTC) - begin).total_seconds(), 3),
+            "versions": versions(),
+            "summary": summary,
+            "results": {name: hash_of(fresh / name) for name in _files(fresh)},
+        }
+        (fresh / PROVENANCE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return record
+
+
+def _files(folder: Path) -> Iterable[str]:
+    return [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file()]

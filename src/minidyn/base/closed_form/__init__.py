@@ -1,0 +1,1 @@
+"""Minimal linear combinations by rule (LinFang1999)."""

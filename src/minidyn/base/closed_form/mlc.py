@@ -1,0 +1,225 @@
+"""Minimal linear combinations in closed form: the identifiable set by rule, without numerics.
+
+The rule reads the robot's geometry (see `mlc_structure`), takes the constants of composite bodies that it names (see
+`mlc_combinations`), and gives them as a linear map from the robot's own standard parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
+from minidyn.base.closed_form.combinations import Combination, combinations
+from minidyn.base.closed_form.structure import FOR, structure_of
+from minidyn.dynamics.mdh_chain import stands
+from minidyn.dynamics.mdh_frames import to_mdh
+from minidyn.dynamics.papers.composite import VERSIONS, inertia_constants_of
+from minidyn.errors import UnknownName, Unsupported
+from minidyn.model.drives import POSITION_TERMS
+from minidyn.model.inertia import STANDARD
+from minidyn.model.robot import Robot
+
+_NOISE = 1e-12  # entries of the map without units that are smaller are rounding of zeros
+
+
+@dataclass(frozen=True)
+class InertiaConstants:
+    """The constants of one composite body, about and in the frame of its joint.
+
+    Attributes:
+        mass: m̂, kg.
+        k: Constant part of the first moment (3,), kg m.
+        U: Constant part of the inertia (3, 3), kg m².
+    """
+
+    mass: float
+    k: Array
+    U: Array
+
+    def __repr__(self) -> str:
+        k = ", ".join(f"{component:.6g}" for component in self.k)
+        return f"InertiaConstants(mass={self.mass:.6g}, k=({k}), U33={self.U[2, 2]:.6g})"
+
+
+def inertia_constants(robot: Robot, version: str = "1999") -> tuple[InertiaConstants, ...]:
+    """Return m̂, k and U of every composite body, NaN where a parameter that enters is unknown.
+
+    Args:
+        robot: A chain or tree of rotational and translational joints. Where its frames are not modified
+            Denavit-Hartenberg, the constants are those in the frames that :func:`minidyn.dynamics.mdh_frames.to_mdh`
+            gives it.
+        version: "1999" (LinFang1999), or "1992" (Lin1992, Lin1994), which pass U33 of a rotational child on.
+
+    Raises:
+        Unsupported: Loops, or joints that follow others.
+
+    Implements: Lin1992 eq. (18)-(28), Lin1994 eq. (21), (23), (25), LinFang1999 eq. (C1)-(C3).
+    """
+    changed, T = to_mdh(robot, "inertia_constants")
+    layout = changed.layout
+    phi = np.eye(len(layout))
+    ten = [[phi[k] for k in range(part.start, part.stop)] for part in layout.links]
+    found = []
+    for c in inertia_constants_of(stands(changed), ten, version):
+        XX, XY, XZ, YY, YZ, ZZ, kx, ky, kz, mass = _apply(np.array([*c.U, *c.k, c.mass]) @ T, robot.values)
+        U = np.array([[XX, XY, XZ], [XY, YY, YZ], [XZ, YZ, ZZ]])
+        k = np.array([kx, ky, kz])
+        for array in (U, k):
+            array.setflags(write=False)
+        found.append(InertiaConstants(float(mass), k, U))
+    return tuple(found)
+
+
+def mlc_base(robot: Robot, version: str = "1999", for_: str = "torque") -> BaseMap:
+    """Return a set of minimal linear combinations of the standard parameters, found by rule.
+
+    Base parameters are constants of composite bodies: U33_1 (inertia about the axis), U11_22_4, U12_4, U13_4, U23_4,
+    k2x, k2y (first moments), m3 (mass that a translational joint moves), kappa1_3, kappa2_3 (first moments of a
+    translational joint between r and s), and drive terms. U13h_3, U23h_3 are taken about the point where all axes meet,
+    where nothing else can be known. `structure` of the result says why.
+
+    Args:
+        robot: A chain or tree of rotational and translational joints; any frames, any base.
+        version: Of the inertia constants: "1999" or "1992". Both sets determine each other.
+        for_: What the set must determine: "torque", "gravity" (the gravity load alone) or "inertia" (the inertia matrix
+            alone).
+
+    Raises:
+        Unsupported: Loops, joints that follow others, coupled drives, drive terms of the position; the message
+            names the method to use.
+
+    Implements: Lin1994 Theorem 4, Theorem 5, LinFang1999 Theorem 1.
+    Differs: Corrected as in ERRATA A; trees, any frames, rotor inertia and friction.
+    """
+    for kind, value, known in (("version", version, VERSIONS), ("for_", for_, FOR)):
+        if value not in known:
+            raise UnknownName(kind, value, known)
+    for joint in robot.joints:
+        if joint.drive.coupling and joint.drive.columns:
+            raise Unsupported(
+                f"minimal linear combinations: the drive of joint {joint.name!r} of robot {robot.name!r} is coupled to "
+                'other joints; the closed-form rule knows single drives only: use method="exact"'
+            )
+    if for_ == "torque":
+        _require_speed_terms(robot)
+    changed, T = to_mdh(robot, "minimal linear combinations")
+    moving = [index for index, joint in enumerate(robot.joints) if joint.kind != "fixed"]
+    structure = structure_of(changed, for_, [index + 1 for index in moving], version)
+    found = combinations(changed, structure, list(np.eye(len(changed.layout))))
+    rows = np.array([combination.value for combination in found]).reshape(len(found), len(changed.layout)) @ T
+    units = _units(found, robot)
+    rows = _clean(rows, units, robot)
+    kept = _kept(rows, units, found, robot, moving)
+    kept_set = set(kept)
+    regrouped = [k for k in range(rows.shape[1]) if k not in kept_set and np.any(rows[:, k])]
+    names = robot.layout.names
+    used = {*kept, *regrouped}
+    return BaseMap(
+        robot=robot,
+        method="mlc",
+        model=for_,
+        kept=tuple(names[k] for k in kept),
+        regrouped=tuple(names[k] for k in regrouped),
+        eliminated=tuple(name for k, name in enumerate(names) if k not in used),
+        K=_regrouping(rows[:, kept], rows[:, regrouped]),
+        rows=rows,
+        labels=tuple(combination.name for combination in found),
+        structure=structure,
+    )
+
+
+def _require_speed_terms(robot: Robot) -> None:
+    """Refuse drive terms that depend on the position: they may share their columns with gravity, or have none."""
+    for joint in robot.joints:
+        for term in joint.drive.friction:
+            if term in POSITION_TERMS:
+                raise Unsupported(
+                    f"minimal linear combinations: the drive term {term!r} of joint {joint.name!r} of robot "
+                    f"{robot.name!r} depends on the position; the closed-form rule knows terms of the speed only: "
+                    'use method="exact"'
+                )
+
+
+def _units(found: list[Combination], robot: Robot) -> tuple[Array, Array]:
+    """Powers of the robot's own length: units of the combinations (b, 1) and of the standard parameters (p,)."""
+    lengths = [abs(s.value) for joint in robot.joints for s in (*joint.before, *joint.after) if not s.is_turn]
+    size = max(lengths, default=0.0) or 1.0
+    columns = np.ones(len(robot.layout))
+    for part in robot.layout.links:
+        columns[part] = [size**2] * 6 + [size] * 3 + [1.0]
+    rows = np.array([size ** max(combination.unit, 0) for combination in found]).reshape(-1, 1)
+    return rows, columns
+
+
+def _clean(rows: Array, units: tuple[Array, Array], robot: Robot) -> Array:
+    """Put entries that are rounding to exact zero; compared without units, so that the length scale plays no part."""
+    inertial = np.array([column.is_inertial for column in robot.layout.columns])
+    return np.where(inertial & (np.abs(rows) * units[1] < _NOISE * units[0]), 0.0, rows)
+
+
+def _kept(
+    rows: Array, units: tuple[Array, Array], found: list[Combination], robot: Robot, moving: list[int]
+) -> list[int]:
+    """Choose the standard parameters that lead the set: of each joint's link, as many as it has combinations.
+
+    A combination reads its own link and those further out, so the choice is made link by link and is always regular.
+    In modified Denavit-Hartenberg frames it is the one the numeric methods make.
+    """
+    layout = robot.layout
+    kept: list[int] = []
+    for index, link in enumerate(moving):
+        own = [k for k, combination in enumerate(found) if combination.joint == index]
+        inertial = [k for k in own if found[k].unit >= 0]
+        for k in own:
+            if found[k].unit < 0:
+                symbol = found[k].leaders[0]
+                kept.append(next(column.index for column in layout.drives[link] if column.symbol == symbol))
+        start = layout.links[link].start
+        natural = [start + STANDARD.index(found[k].leaders[0]) for k in inertial]
+        block = rows[inertial]
+        if len(set(natural)) == len(natural) and np.array_equal(block[:, natural], np.eye(len(natural))):
+            kept += natural
+            continue
+        block = block * units[1] / units[0][inertial]
+        kept += _pivots(block, [start + STANDARD.index(s) for s in _ORDER])
+    return sorted(kept)
+
+
+_ORDER = ("ZZ", "XX", "XY", "XZ", "YZ", "MX", "MY", "M", "MZ", "YY")
+
+
+def _pivots(block: Array, order: list[int]) -> list[int]:
+    """Columns of a block of full row rank that make it regular: the largest by elimination, early ones preferred."""
+    left = block[:, order].copy()
+    chosen = []
+    for _ in range(len(block)):
+        sizes = np.abs(left)
+        best = sizes.max()
+        row, column = min(
+            ((int(i), int(j)) for i, j in np.argwhere(sizes > 0.5 * best)), key=lambda pair: (pair[1], pair[0])
+        )
+        chosen.append(order[column])
+        left = left - np.outer(left[:, column] / left[row, column], left[row])
+        left[row] = 0.0
+        left[:, column] = 0.0
+    return chosen
+
+
+def _regrouping(mixing: Array, rest: Array) -> Array:
+    """K = mixing⁻¹ rest, zeros exact: an entry below its own rounding is zero."""
+    if not mixing.size:
+        return np.zeros((len(mixing), rest.shape[1]))
+    inverse = np.linalg.inv(mixing)
+    K: Array = inverse @ rest
+    K[np.abs(K) < _NOISE * (np.abs(inverse) @ np.abs(rest))] = 0.0
+    return K
+
+
+def _apply(matrix: Array, values: Array) -> Array:
+    """Matrix · values, NaN only where a value that enters is NaN."""
+    missing = np.isnan(values)
+    unknown = (np.abs(matrix) > 0.0) @ missing
+    return np.where(unknown, np.nan, matrix @ np.where(missing, 0.0, values))

@@ -1,0 +1,1 @@
+"""Base parameters without a tolerance."""

@@ -1,0 +1,220 @@
+"""Base parameters of robots whose loops or formulas exact arithmetic cannot follow, in sixty digits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.base.base_map import BaseMap
+from minidyn.base.exact.constant_turns import with_right_angles
+from minidyn.base.exact.digits import Digits, sixty_digits
+from minidyn.base.exact.precise_state import PreciseRobot
+from minidyn.base.numeric.samples import random_states, units_of
+from minidyn.base.question import Question
+from minidyn.base.rows import energy_entries, torque_entries
+from minidyn.errors import MinidynError
+from minidyn.model.robot import Robot
+
+METHOD = "exact (high precision)"
+DEPENDENT = Decimal("1e-20")
+"""What is left of a column after those before it are taken out, against its own size: less than this is rounding."""
+UNCLEAR = (1e-30, 1e-13)  # what is left lies on either side of this range where nothing is in doubt
+_NEGLIGIBLE = Decimal("1e-12")  # of an entry of K, columns scaled to one size
+_REACH = 0.5  # rad or m from where a loop closes; sixty digits need no more
+_SPARE = 2
+_TRIES = 5
+
+Objects = NDArray[np.object_]
+
+
+def precise_base(question: Question, seed: int = 0) -> BaseMap:
+    """Return base parameters by elimination in sixty digits at random states.
+
+    Columns are taken in order of preference, as in exact arithmetic; a column whose remainder is below 1e-20 of its
+    size depends on those before it. The map's `gap` is the smallest remainder kept over the largest dropped, some
+    forty orders of magnitude where constants are exact, and a remainder in between is told.
+
+    Implements: Gautier1991 eq. (13), (17), closed loops with q̈_p = G q̈_a + Ġ q̇_a.
+    """
+    robot = question.robot
+    per_sample = 1 if question.model == "energy" else max(len(question.moving), 1)
+    samples = math.ceil(len(question.asked) / per_sample) + 3
+    rng = np.random.default_rng((seed, 2))
+    with sixty_digits():
+        for _ in range(_TRIES):
+            W = precise_rows(question, samples + _SPARE, rng)
+            per = len(W) // (samples + _SPARE - (question.model == "energy"))
+            used = [k for k in range(W.shape[1]) if any(W[:, k])]
+            scale = np.array([max(abs(value) for value in W[:, k]) for k in used], dtype=object)
+            scaled = W[:, used] / scale if used else W[:, used]
+            split = len(W) - _SPARE * per
+            found = _eliminate(scaled[:split])
+            if found.explains(scaled[split:]):
+                break
+            samples *= 2
+        else:
+            raise MinidynError(f"robot {robot.name!r}: no stable rank found; please report this robot")
+        one, two = [used[k] for k in found.pivots], [used[k] for k in found.others]
+        K = found.K * scale[found.others][None, :] / scale[found.pivots][:, None]
+        K[np.abs(found.K) < _NEGLIGIBLE] = Decimal(0)
+    kept, regrouped = [question.asked[k] for k in one], [question.asked[k] for k in two]
+    rows, columns = np.argsort(kept), np.argsort(regrouped)
+    names = robot.layout.names
+    part = {*kept, *regrouped}
+    notices = [
+        "loops or formulas that are not linear: computed with sixty digits at random states instead of exact arithmetic"
+    ]
+    unclear = [r for r in found.remainders if UNCLEAR[0] < r < UNCLEAR[1]]
+    if unclear:
+        notices.append(
+            f"the number of base parameters, {len(kept)}, is not clear: {len(unclear)} columns differ from a "
+            f"combination of others by about {max(unclear):.1e} of their size; a formula that closes its loop only to "
+            "rounding does this"
+        )
+    return BaseMap(
+        robot=robot,
+        method=METHOD,
+        model=question.model,
+        kept=tuple(names[k] for k in sorted(kept)),
+        regrouped=tuple(names[k] for k in sorted(regrouped)),
+        eliminated=tuple(name for k, name in enumerate(names) if k not in part),
+        K=K.astype(float)[rows][:, columns],
+        gap=found.gap,
+        joints=question.joints,
+        columns=question.columns,
+        notices=(*question.notices, *notices),
+    )
+
+
+def precise_rows(question: Question, samples: int, rng: np.random.Generator) -> Objects:
+    """Return rows of the model (rows, asked columns) as decimals, sample by sample; inside `sixty_digits` only."""
+    robot = with_right_angles(question.robot)
+    units = units_of(robot)
+    states = random_states(robot, units, samples, rng, question.moving)
+    if robot.implicit_loops:
+        states = replace(states, q=_near_home(robot, states.q))
+    if question.model == "static":
+        states = replace(states, dq=np.zeros_like(states.dq))
+    precise = PreciseRobot(robot, states)
+    tree, c = precise.state()
+    rows: tuple[int, ...] = (0,)
+    if question.model == "energy":
+        entries = energy_entries(robot, tree, c)
+    else:
+        friction = question.model == "torque"
+        entries, rows = torque_entries(robot, tree, c, friction, precise.shapes(tree, c)), question.moving
+    W = np.full((samples, len(rows), len(question.asked)), Decimal(0), dtype=object)
+    row_of = {row: k for k, row in enumerate(rows)}
+    column_of = {column: k for k, column in enumerate(question.asked)}
+    for (row, column), value in entries.items():
+        if row in row_of and column in column_of:
+            digits = value if isinstance(value, Digits) else Digits.constant(value)
+            W[:, row_of[row], column_of[column]] = digits.value
+    if question.model == "energy":
+        W = W[1:] - W[:1]
+    return _without_noise(W.reshape(-1, W.shape[-1]))
+
+
+def _near_home(robot: Robot, q: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Draw positions (e, n) near where the loops are known to close: far from it another branch may begin."""
+    home = {name: value for loop in robot.loops for name, value in loop.home}
+    limits = [(robot.joints[k].name, robot.joints[k].limits) for k in robot.independent]
+    centre = np.array([home.get(name, min(max(0.0, limit.lower), limit.upper)) for name, limit in limits])
+    far = max(float(np.abs(q - centre).max(initial=0.0)), 1e-9)
+    near: NDArray[np.float64] = centre + (q - centre) * min(1.0, _REACH / far)
+    return near
+
+
+def _without_noise(W: Objects) -> Objects:
+    """Set columns to zero that are rounding against the largest entry."""
+    if not W.size:
+        return W
+    largest = np.abs(W).max()
+    for k in range(W.shape[1]):
+        if np.abs(W[:, k]).max() <= DEPENDENT * largest:
+            W[:, k] = Decimal(0)
+    return W
+
+
+def solve_precisely(
+    question: Question, kept: Sequence[int], targets: Mapping[int, NDArray[np.intp]], seed: int = 0
+) -> dict[int, NDArray[np.float64]]:
+    """Return for each target column what it is made of, correct to the last digit of a double.
+
+    Args:
+        question: What was asked.
+        kept: Places of the kept columns.
+        targets: {place of a column: which of `kept` it depends on, and on all of those}.
+        seed: Of the random states.
+    """
+    from scipy.linalg import qr
+
+    friction = {column.index for column in question.robot.layout.columns if column.is_friction}
+    if friction.isdisjoint({*targets, *(kept[k] for support in targets.values() for k in support)}):
+        question = replace(question, model="static")  # the same relations (Gautier1991 eq. (8)), quicker
+    place = {column: k for k, column in enumerate(question.asked)}
+    most = max(len(support) for support in targets.values())
+    per_sample = 1 if question.model == "energy" else max(len(question.moving), 1)
+    found = {}
+    with sixty_digits():
+        W = precise_rows(question, math.ceil((2 * most + 10) / per_sample) + 12, np.random.default_rng((seed, 3)))
+        for target, support in targets.items():
+            system = W[:, [*(place[kept[k]] for k in support), place[target]]]
+            scale = np.array([max(map(abs, column)) for column in system.T], dtype=object)
+            system = system / scale
+            # the rows that tell these columns apart best; the others follow from them
+            _, _, order = qr(system[:, :-1].astype(float).T, mode="economic", pivoting=True)
+            solved = _eliminate(system[order[: len(support)]])
+            found[target] = (solved.K[:, 0] * scale[-1] / scale[:-1]).astype(float)
+    return found
+
+
+class _Elimination:
+    """Pivots, other columns, K between them, and what was left of each column when its turn came."""
+
+    def __init__(self, pivots: list[int], others: list[int], K: Objects, kept: list[float], dropped: list[float]):
+        self.pivots, self.others, self.K = pivots, others, K
+        self.remainders = [*kept, *dropped]
+        # sixty digits leave no less than this of a column that depends on others
+        self.gap = min(kept, default=math.inf) / max([*dropped, 1e-60]) if dropped else math.inf
+
+    def explains(self, rows: Objects) -> bool:
+        """Whether further rows obey the relations found."""
+        if not self.others or not len(rows):
+            return True
+        left = rows[:, self.others] - rows[:, self.pivots].dot(self.K) if self.pivots else rows[:, self.others]
+        return bool(np.abs(left).max() < DEPENDENT * max(Decimal(1), *np.abs(self.K).flat))
+
+
+def _eliminate(matrix: Objects) -> _Elimination:
+    """Reduce (rows, columns), columns of size 1, from left to right with the largest entry of each column as pivot."""
+    A = matrix.copy()
+    pivots: list[int] = []
+    others: list[int] = []
+    kept: list[float] = []
+    dropped: list[float] = []
+    for column in range(A.shape[1]):
+        rank = len(pivots)
+        sizes = np.abs(A[rank:, column])
+        best = int(np.argmax(sizes)) if len(sizes) else 0
+        left = sizes[best] if len(sizes) else Decimal(0)
+        if left < DEPENDENT:
+            others.append(column)
+            dropped.append(float(left))
+            continue
+        kept.append(float(left))
+        A[[rank, rank + best]] = A[[rank + best, rank]]
+        A[rank, column:] = A[rank, column:] / A[rank, column]
+        rest = rank + 1 + np.flatnonzero(A[rank + 1 :, column])
+        A[rest, column:] = A[rest, column:] - A[rest, column][:, None] * A[rank, column:]
+        pivots.append(column)
+    K = A[: len(pivots)][:, others]
+    U = A[: len(pivots)][:, pivots]
+    for k in range(len(pivots) - 1, 0, -1):
+        K[:k] = K[:k] - U[:k, k][:, None] * K[k]
+    return _Elimination(pivots, others, K, kept, dropped)

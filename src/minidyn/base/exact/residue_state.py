@@ -1,0 +1,302 @@
+"""A robot's random states modulo primes: positions as points of the circle, speeds and accelerations as residues.
+
+Friction and springs over finite fields: functions that are no polynomials, as fresh random values.
+
+A sign jumps where its speed passes zero; √|v|, the Stribeck curve and an angle (against its sine and cosine) are not
+algebraic in what else appears; a size |load| bends. So each is an independent function, and a random value that is
+drawn once for everything that shares it stands for it. Speeds that are proportional share their functions: s(k v) is
+±s(v), √|k v| is a constant times √|v|; Stribeck curves are the same where their speeds are in the same proportion.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+
+from minidyn.base.exact.angles import AngleBasis, AngleSum, constant_angles
+from minidyn.base.exact.prime import Field, Residues, exact_fraction
+from minidyn.dynamics.coordinates import Coordinates, coordinates
+from minidyn.dynamics.drive_loads import drive_loads
+from minidyn.dynamics.drives import drive_ratios
+from minidyn.dynamics.tree import Tree, place
+from minidyn.dynamics.vectors import Scalar
+from minidyn.model.drives import STRIBECK_SPEED
+from minidyn.model.geometry import Step
+from minidyn.model.robot import Robot
+
+Form = tuple[tuple[int, Fraction], ...]
+
+
+class ExactShapes:
+    """See `minidyn.dynamics.drives.Shapes`.
+
+    Args:
+        robot: The robot.
+        field: The numbers.
+        moving: Columns of q that move.
+        tree: Geometry at the random states.
+        c: Coordinates there.
+        shifts: Positions of the independent joints as numbers, whether they slide or turn.
+        turn: (cos, sin) of the position of a joint.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        field: Field,
+        moving: frozenset[int],
+        tree: Tree,
+        c: Coordinates,
+        shifts: Sequence[Scalar],
+        turn: Callable[[Scalar], tuple[Scalar, Scalar]],
+    ) -> None:
+        self._robot, self._field, self._moving = robot, field, moving
+        self._tree, self._c, self._shifts, self._turn = tree, c, shifts, turn
+        self._drawn: dict[tuple[object, ...], Residues] = {}
+        self._loads: list[Scalar] | None = None
+
+    def sign(self, joint: int, speed: Scalar, own: bool) -> Scalar:
+        """A random ±1; 0 for a drive that stands still."""
+        found = self._form(joint, own)
+        if found is None:
+            return 0
+        form, lead = found
+        sign = self._draw(("sign", form), self._field.signs)
+        return sign if lead > 0 else -sign
+
+    def root(self, joint: int, speed: Scalar) -> Scalar:
+        """The sign times a random value and the constant √|k|."""
+        found = self._form(joint, False)
+        if found is None:
+            return 0
+        form, lead = found
+        root = self._draw(("root", form), self._field.random)
+        if abs(lead) != 1:
+            root = root * self._draw(("scale", abs(lead)), lambda: self._field.random(constant=True))
+        return self.sign(joint, speed, False) * root
+
+    def stribeck(self, joint: int, speed: Scalar) -> Scalar:
+        """The sign times a random value for each Stribeck speed."""
+        found = self._form(joint, False)
+        if found is None:
+            return 0
+        form, lead = found
+        fall = (self._robot.joints[joint].drive.stribeck_speed or STRIBECK_SPEED) / abs(float(lead))
+        return self.sign(joint, speed, False) * self._draw(("stribeck", form, f"{fall:.9g}"), self._field.random)
+
+    def angle(self, joint: int) -> Scalar:
+        """A joint's position as a number, which is no function of the point on the circle that its turn is."""
+        robot = self._robot
+        follows = robot.joints[joint].follows
+        if follows is None:
+            return self._shifts[robot.joint_names.index(robot.joints[joint].name)]
+        total: Scalar = self._field.number(follows.offset)
+        for name, ratio in follows.terms:
+            total = total + self._field.number(ratio) * self._shifts[robot.joint_names.index(name)]
+        return total
+
+    def cos_sin(self, joint: int) -> tuple[Scalar, Scalar]:
+        """The point of the circle that the geometry has."""
+        return self._turn(self._c.q[joint])
+
+    def load(self, joint: int) -> Scalar:
+        """0 where gravity never loads the drive, a constant where it always does alike, a random value elsewhere."""
+        if self._loads is None:
+            ten = [[self._field.random(constant=True) for _ in range(10)] for _ in self._robot.joints]
+            self._loads = drive_loads(self._robot, self._tree, self._c, ten)
+        load = 0 if self._loads is None else self._loads[joint]
+        if load.__class__ is not Residues:
+            return load
+        if not load.value.any():
+            return 0
+        if load.value.shape[1] == 1 or np.all(load.value == load.value[:, :1]):
+            return self._draw(("constant load", joint), partial(self._field.random, constant=True))
+        # loads that are proportional at every state have proportional sizes
+        first = Residues(load.value[:, :1], self._field)
+        kind = (load * first.power(-1)).value.tobytes()
+        size = self._draw(("load", kind), self._field.random)
+        return size * self._draw(("share", joint), partial(self._field.random, constant=True))
+
+    def _form(self, joint: int, own: bool) -> tuple[Form, Fraction] | None:
+        """Return (which combination of independent speeds, at what factor); None where the joint stands still."""
+        speed: dict[int, Fraction] = {}
+        ratios = {joint: 1.0} if own else drive_ratios(self._robot, joint)
+        for other, ratio in ratios.items():
+            for column, factor in self._c.G[other].items():
+                if column in self._moving:
+                    speed[column] = speed.get(column, Fraction(0)) + exact_fraction(ratio) * exact_fraction(factor)
+        form = sorted((column, value) for column, value in speed.items() if value)
+        if not form:
+            return None
+        lead = form[0][1]
+        return tuple((column, value / lead) for column, value in form), lead
+
+    def _draw(self, key: tuple[object, ...], draw: Callable[[], Residues]) -> Residues:
+        if key not in self._drawn:
+            self._drawn[key] = draw()
+        return self._drawn[key]
+
+
+LARGEST_MULTIPLE = 360
+"""Followers that turn more times for one turn of a common unit than this are as good as independent (see below)."""
+
+
+class ExactRobot:
+    """A robot over a field; also the number system (`Numbers`) its geometry is placed in.
+
+    Lengths, gravity, ratios and couplings are the rationals their decimals are. An angle that moves is a random point
+    of the circle, and a follower that turns takes the leader's point to the power of its ratio. A ratio that is no
+    small fraction, or one from a sliding leader to a turning follower, leaves the two without a polynomial relation of
+    low degree, so that an independent point is right; their speeds stay proportional.
+
+    Args:
+        robot: Its followers are linear, its loops given by them.
+        field: The numbers.
+        moving: Columns of q that move; the others are held in a general position.
+        angles: The robot's constant angles as sums of independent ones.
+    """
+
+    def __init__(self, robot: Robot, field: Field, moving: Sequence[int], angles: AngleBasis | None = None) -> None:
+        self.robot = robot
+        self.field = field
+        self.moving = frozenset(moving)
+        self._angles = AngleBasis(constant_angles(robot)) if angles is None else angles
+        # a sixth of each independent constant angle
+        self._sixths = [field.random(constant=True) for _ in self._angles.basis]
+        self._points: dict[AngleSum, Residues] = {}
+        self._turns: dict[AngleSum, tuple[Scalar, Scalar]] = {}
+        self._multiples = _common_units(robot)
+        self._shifts: list[Residues] = []
+
+    @property
+    def multiple(self) -> int:
+        """The largest power of a point in use, a factor of the degree of everything computed."""
+        return max([1, *(abs(k) for part in self._multiples for _, k in part.values())])
+
+    # ---------------------------------------------------------------- number system
+
+    def length(self, step: Step) -> Scalar:
+        """A constant length."""
+        return self.field.number(step.value)
+
+    def number(self, value: float) -> Scalar:
+        """A constant."""
+        return self.field.number(value)
+
+    def turn(self, step: Step) -> tuple[Scalar, Scalar]:
+        """(cos, sin) of a constant angle; right angles are plain integers."""
+        angle = self._angles.express(step.value)
+        found = self._turns.get(angle)
+        if found is None:
+            quarters, rest = divmod(angle.units, 180)
+            if rest == 0 and not angle.terms:
+                found = ((1, 0), (0, 1), (-1, 0), (0, -1))[quarters]
+            else:
+                found = self.field.cos_sin(self._point(angle))
+            self._turns[angle] = found
+        return found
+
+    def joint_turn(self, q: Residues, direction: int, offset: Step | None) -> tuple[Scalar, Scalar]:
+        """(cos, sin) of direction · q + offset, q given as its point."""
+        z = q if direction > 0 else q.power(-1)
+        if offset is not None:
+            z = z * self._point(self._angles.express(offset.value))
+        return self.field.cos_sin(z)
+
+    def joint_shift(self, q: Scalar, direction: int) -> Scalar:
+        """Direction · q."""
+        return q if direction > 0 else -q
+
+    def _point(self, angle: AngleSum) -> Residues:
+        found = self._points.get(angle)
+        if found is None:
+            found = self.field.unit_point(angle.units)
+            for index, sixths in angle.terms:
+                found = found * self._sixths[index].power(sixths)
+            self._points[angle] = found
+        return found
+
+    # ---------------------------------------------------------------- states
+
+    def state(self, dq: bool = True) -> tuple[Tree, Coordinates]:
+        """Return geometry and coordinates of random states; speeds 0 where they are not wanted."""
+        robot, field = self.robot, self.field
+        n = robot.n
+        speeds = [field.random() if dq and column in self.moving else 0 for column in range(n)]
+        accelerations = [field.random() if column in self.moving else 0 for column in range(n)]
+        c = coordinates(robot, [0] * n, speeds, accelerations, zero=0)
+        q = self._positions()
+        return place(robot, q, self), Coordinates(q, c.dq, c.ddq, c.G, n)
+
+    def _positions(self) -> list[Scalar]:
+        """Random positions of all joints: points for those that turn, residues for those that slide."""
+        robot, field = self.robot, self.field
+        column_of = {name: column for column, name in enumerate(robot.joint_names)}
+        shifts = [field.random(constant=column not in self.moving) for column in range(robot.n)]
+        self._shifts = shifts
+        points = [
+            [field.random(constant=column not in self.moving) for _ in {unit for unit, _ in part.values()}]
+            for column, part in enumerate(self._multiples)
+        ]
+        found: list[Scalar] = []
+        for joint in robot.joints:
+            if joint.kind == "fixed":
+                found.append(0)
+                continue
+            terms = [(joint.name, 1.0)] if joint.follows is None else list(joint.follows.terms)
+            offset = joint.follows.offset if joint.follows else 0.0
+            if joint.turns:
+                z = self._point(self._angles.express(offset))
+                for name, ratio in terms:
+                    if ratio == 0.0:
+                        continue
+                    column = column_of[name]
+                    unit, power = self._multiples[column][exact_fraction(ratio)]
+                    z = z * points[column][unit].power(power)
+                found.append(z)
+            else:
+                x = field.number(offset)
+                for name, ratio in terms:
+                    x = x + field.number(ratio) * shifts[column_of[name]]
+                found.append(x)
+        return found
+
+    def shapes(self, tree: Tree, c: Coordinates) -> ExactShapes:
+        """Return friction and springs at the states that `state` gave last."""
+        turn = partial(self.joint_turn, direction=1, offset=None)
+        return ExactShapes(self.robot, self.field, self.moving, tree, c, self._shifts, turn)
+
+
+def _common_units(robot: Robot) -> list[dict[Fraction, tuple[int, int]]]:
+    """For each independent joint, {ratio at which some joint turns with it: (which point, to which power)}."""
+    ratios: list[list[Fraction]] = [[] for _ in range(robot.n)]
+    column_of = {name: column for column, name in enumerate(robot.joint_names)}
+    for joint in robot.joints:
+        if joint.turns:
+            for name, factor in [(joint.name, 1.0)] if joint.follows is None else joint.follows.terms:
+                exact = exact_fraction(factor)
+                if exact and exact not in ratios[column_of[name]]:
+                    ratios[column_of[name]].append(exact)
+    found = []
+    for uses in ratios:
+        groups: list[tuple[Fraction, list[Fraction]]] = []  # common unit, ratios that are whole multiples of it
+        for ratio in uses:
+            for index, (unit, members) in enumerate(groups):
+                common = _gcd(unit, ratio)
+                if max(abs(member / common) for member in (*members, ratio)) <= LARGEST_MULTIPLE:
+                    groups[index] = common, [*members, ratio]
+                    break
+            else:
+                groups.append((abs(ratio), [ratio]))
+        found.append(
+            {ratio: (index, int(ratio / unit)) for index, (unit, members) in enumerate(groups) for ratio in members}
+        )
+    return found
+
+
+def _gcd(a: Fraction, b: Fraction) -> Fraction:
+    return Fraction(math.gcd(a.numerator * b.denominator, b.numerator * a.denominator), a.denominator * b.denominator)

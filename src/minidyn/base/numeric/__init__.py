@@ -1,0 +1,1 @@
+"""Base parameters from random states in floating point."""

@@ -1,0 +1,392 @@
+"""Base parameters from random states in floating point, by QR or singular value decomposition.
+
+The paper's three steps: drop the columns that are zero, count the independent ones by a decomposition that orders
+them, choose them by one that does not. Here columns and rows are first freed of units (see `samples`), the values that
+decide are kept at hand, and a decision that is not clear says so.
+
+The paper's row-wise scaling: states at which the entries of a row are of like size.
+
+A row computed to full relative accuracy has errors in proportion to its entries, so that a matrix whose entries are of
+one size has the smallest errors for its size. The paper minimises the scaling S = max |W_ij| / min |W_ij| of one row at
+a time, from as many random starts as rows are wanted. Here all rows are improved side by side by small random steps
+that are kept where they help: S has no useful derivative and an acceptable value is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
+from minidyn.base.numeric.samples import Observation, States, Units, model_rows, observe, random_states, units_of
+from minidyn.base.question import Order, Question
+from minidyn.errors import UnknownName
+from minidyn.model.robot import Robot
+
+_CUTOFF = 1e-13  # entries this small against the largest are zeros of the structure
+_ROUNDS = 400
+_FARTHEST = 4.0  # speeds and accelerations stay within this many of the robot's own units
+
+
+@dataclass(frozen=True)
+class Search:
+    """Outcome of a search.
+
+    Attributes:
+        observation: Matrix of the rows found.
+        before: Scaling S of the random rows the search began with.
+        after: Scaling S of the rows found.
+        notice: Both, and what they did to the gap, in words.
+    """
+
+    observation: Observation
+    before: float
+    after: float
+    notice: str
+
+
+def scaling_of(W: Array) -> float:
+    """Return S = max |W_ij| / min |W_ij| over the entries that are not zero; 1.0 where there are none."""
+    sizes = np.abs(W)
+    sizes = sizes[sizes > _CUTOFF * sizes.max(initial=0.0)]
+    return float(sizes.max() / sizes.min()) if sizes.size else 1.0
+
+
+def scaled_rows(
+    robot: Robot, model: str, rng: np.random.Generator, moving: Sequence[int] | None, asked: NDArray[np.bool_]
+) -> Search:
+    """Search states whose rows are well scaled; one state (two for a difference of energy) for each block of rows.
+
+    Args:
+        robot: The robot.
+        model: One of `question.MODELS`.
+        rng: Where chance comes from.
+        moving: Places in q of the joints that move; None: all.
+        asked: (p,) the columns that count.
+
+    Implements: Gautier1991, section "Scaling of W".
+    Differs: random descent on S alone for all rows at once, instead of Powell's method on λ1 ||W|| + λ2 S.
+    """
+    units = units_of(robot)
+    rows = list(range(robot.n)) if moving is None else list(moving)
+    blocks_of, width = _model_blocks(robot, model, units, rows)
+    count = 2 * int(np.count_nonzero(asked)) // (1 if model == "energy" else max(1, len(rows))) + 8
+    start = random_states(robot, units, count * width, rng, moving)
+    x = _to_vector(start, units, count)
+    blocks = blocks_of(_to_states(x, units, robot.n))
+    first = Observation(blocks.reshape(-1, blocks.shape[-1]).copy(), units)
+    counted = (np.abs(blocks).max(axis=0) > _CUTOFF * np.abs(blocks).max(initial=0.0)) & asked
+    may_move = np.tile(np.isin(np.arange(robot.n), rows), 3)
+    free = np.tile(may_move, width)
+    turning = np.array([robot.joints[k].turns for k in robot.independent])
+    limit = np.tile(np.concatenate([np.where(turning, np.inf, 2.0), np.full(2 * robot.n, _FARTHEST)]), width)
+    best = _log_scaling(blocks, counted)
+    for step in range(_ROUNDS):
+        size = 10.0 ** (0.3 - 2.3 * step / _ROUNDS)
+        some = rng.random(x.shape) < rng.choice((0.1, 0.3, 1.0))
+        trial = np.clip(x + size * rng.normal(size=x.shape) * (some & free), -limit, limit)
+        trial_blocks = blocks_of(_to_states(trial, units, robot.n))
+        value = _log_scaling(trial_blocks, counted)
+        better = value < best
+        x[better], best[better], blocks[better] = trial[better], value[better], trial_blocks[better]
+    last = Observation(blocks.reshape(-1, blocks.shape[-1]), units)
+    gaps = [rank_of(observation, asked, "qr", equal_columns=False).gap for observation in (first, last)]
+    before, after = (scaling_of(observation.W[:, asked]) for observation in (first, last))
+    notice = (
+        f"row-wise scaling search over {len(last.W)} rows: S = max/min of the entries went from {before:.1e} to "
+        f"{after:.1e}, the gap from {gaps[0]:.1e} to {gaps[1]:.1e}"
+    )
+    return Search(last, before, after, notice)
+
+
+def _model_blocks(robot: Robot, model: str, units: Units, rows: Sequence[int]) -> tuple[Callable[[States], Array], int]:
+    """Return (states -> blocks of rows (count, rows, p) without units, states in a block)."""
+    grounded = replace(robot, base=tuple(step for step in robot.base if step.is_turn))
+
+    def torque(states: States) -> Array:
+        blocks = model_rows(grounded, model, states) * units.parameters / units.rows[:, None]
+        return np.asarray(blocks[:, list(rows)])
+
+    def energy(states: States) -> Array:
+        h = model_rows(grounded, model, states) * units.parameters / (units.length / units.time) ** 2
+        return np.asarray((h[0::2] - h[1::2])[:, None])
+
+    return (energy, 2) if model == "energy" else (torque, 1)
+
+
+def _log_scaling(blocks: Array, counted: NDArray[np.bool_]) -> Array:
+    """Return log10 S of each block over the entries that count; no entry may vanish."""
+    sizes = np.abs(blocks[:, counted])
+    if not sizes.size:
+        return np.zeros(len(blocks))
+    tiny = np.finfo(float).tiny
+    return np.asarray(np.log10(sizes.max(axis=1) + tiny) - np.log10(sizes.min(axis=1) + tiny))
+
+
+def _to_vector(states: States, units: Units, count: int) -> Array:
+    """Return the states of each block as one row (count, width * 3 n), without units."""
+    q = states.q / (units.speeds * units.time)
+    stacked = np.concatenate([q, states.dq / units.speeds, states.ddq / (units.speeds / units.time)], axis=1)
+    return stacked.reshape(count, -1)
+
+
+def _to_states(x: Array, units: Units, n: int) -> States:
+    stacked = x.reshape(-1, 3 * n)
+    q, dq, ddq = stacked[:, :n], stacked[:, n : 2 * n], stacked[:, 2 * n :]
+    return States(q * (units.speeds * units.time), dq * units.speeds, ddq * (units.speeds / units.time))
+
+
+METHODS = ("qr", "svd")
+SCALINGS = ("columns", "paper")
+CLEAR_GAP = 1e3  # a smaller ratio of smallest kept to largest dropped value is worth a notice
+_EPS = float(np.finfo(float).eps)
+_SUSPECT = 1e-4  # kept values this small are looked at again: some robots have them, and so has bad arithmetic
+_ZERO = 1e-12  # columns shorter than this, against the longest and in the robot's own units, are zero
+# a column much shorter than the others is a difference of larger terms and carries their rounding: making it longer
+# than this share of the longest would only make noise loud
+_SHORTEST = 1e-3
+
+
+def numeric_base(
+    robot: Robot,
+    method: str = "qr",
+    model: str = "torque",
+    seed: int = 0,
+    scaling: str | None = None,
+    order: Order | None = None,
+    joints: Sequence[str] | str | None = None,
+    columns: Sequence[str] | str | None = None,
+) -> BaseMap:
+    """Return base parameters found from random states in floating point.
+
+    Args:
+        robot: The robot; loops are allowed.
+        method: "qr" or "svd". Both give the same answer; the singular values are the surer sign of a rank in doubt.
+        model: "torque", "static" (zero speed) or "energy" (differences of energy).
+        seed: Of the random states.
+        scaling: None or "columns": columns scaled to one length. "paper": the row-wise search of the paper for states
+            whose rows have entries of like size, instead; its effect on the gap is a notice.
+        order: Names of parameters to be kept where possible, the most wanted first, or a sort key of columns; None:
+            storage order, so that large subscripts are regrouped first.
+        joints: Names of the joints that move, None for all; the others are held in a general position and their
+            torques are not looked at.
+        columns: Names of the parameters asked about, None for all; the others are taken as known.
+
+    Raises:
+        UnknownName: A method, model, scaling, joint or parameter that does not exist, with near names.
+
+    Implements: Gautier1991 eq. (5)-(28).
+    Differs: scaled columns and a threshold from their rounding, instead of r |T11| eps; energies as differences.
+    """
+    if method not in METHODS:
+        raise UnknownName("method", method, METHODS)
+    if scaling is not None and scaling not in SCALINGS:
+        raise UnknownName("scaling", scaling, SCALINGS)
+    question = Question.of(robot, model, joints, columns, order)
+    moving = None if question.joints is None else question.moving
+    asked = np.zeros(len(robot.layout), dtype=bool)
+    asked[list(question.asked)] = True
+    notices = list(question.notices)
+    rng = np.random.default_rng(seed)
+    if scaling == "paper":
+        search = scaled_rows(robot, model, rng, moving, asked)
+        notices.append(search.notice)
+        observation = search.observation
+    else:
+        observation = observe(robot, model, rng, moving)
+    found = rank_of(observation, asked, method, equal_columns=scaling != "paper")
+    if found.gap < CLEAR_GAP:
+        notices.append(
+            f"the number of base parameters, {found.rank}, is not clear: the smallest value that was kept is only "
+            f'{found.gap:.1f} times the largest that was dropped; use method="exact", which needs no tolerance'
+        )
+    elif found.largest_fall > found.gap:
+        notices.append(
+            f"the number of base parameters, {found.rank}, is not clear: among the values that were kept there is a "
+            f"larger fall (by {found.largest_fall:.0e}) than from them to rounding (by {found.gap:.0e}); use "
+            'method="exact", which needs no tolerance'
+        )
+    kept, clear = _choose(found, question.asked)
+    if not clear:
+        notices.append(
+            f"which {found.rank} parameters are independent is not clear in floating point; the choice below is one "
+            'that is numerically sound. Use method="exact", which needs no tolerance'
+        )
+    regrouped = [k for k in found.columns if k not in set(kept)]
+    K = _regrouping(found, kept, regrouped, observation)
+    every = robot.layout.names
+    used = {*kept, *regrouped}
+    return BaseMap(
+        robot=robot,
+        method=method,
+        model=model,
+        kept=tuple(every[k] for k in kept),
+        regrouped=tuple(every[k] for k in regrouped),
+        eliminated=tuple(name for k, name in enumerate(every) if k not in used),
+        K=K,
+        gap=found.gap,
+        joints=question.joints,
+        columns=question.columns,
+        notices=tuple(notices),
+    )
+
+
+@dataclass(frozen=True)
+class Rank:
+    """How many columns are independent, and the values that say so.
+
+    Attributes:
+        rank: b.
+        gap: Smallest kept over largest dropped value, columns taken as zero included.
+        largest_fall: Largest ratio of one kept value to the next that is suspiciously small.
+        values: Diagonal of the pivoted triangle, or singular values (c,), largest first.
+        columns: Places of the c columns that are not zero, in storage order.
+        scales: (c,) what each column was divided by.
+        triangle: R (c, c) with the inner products of the scaled columns.
+        null: V2 (c, c - b), by singular values only.
+        threshold: Values up to this one count as zero.
+    """
+
+    rank: int
+    gap: float
+    largest_fall: float
+    values: Array
+    columns: tuple[int, ...]
+    scales: Array
+    triangle: Array
+    null: Array | None
+    threshold: float
+
+
+def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equal_columns: bool = True) -> Rank:
+    """Drop the zero columns of an observation matrix and count the independent ones.
+
+    Implements: Gautier1991 eq. (13), (14), (21)-(23).
+    """
+    from scipy import linalg
+
+    W = observation.W / np.sqrt(len(observation.W))
+    norms = np.where(asked, np.linalg.norm(W, axis=0), 0.0)
+    longest = float(norms.max(initial=0.0))
+    zero = max(_ZERO, _ZERO * longest)
+    columns = np.flatnonzero(norms > zero)
+    if not columns.size:
+        return Rank(0, np.inf, 1.0, np.zeros(0), (), np.zeros(0), np.zeros((0, 0)), None, 0.0)
+    dropped = float(norms[norms <= zero].max(initial=0.0))
+    gap = float(norms[columns].min()) / max(dropped, _EPS * longest)
+    scales = np.maximum(norms[columns], _SHORTEST * longest) if equal_columns else np.full(len(columns), longest)
+    triangle = linalg.qr(W[:, columns] / scales, mode="r")[0][: len(columns)]
+    null = None
+    if method == "svd":
+        _, values, Vt = linalg.svd(triangle)
+    else:
+        values = np.abs(np.diag(linalg.qr(triangle, mode="r", pivoting=True)[0]))
+    threshold = 32 * len(W) * _EPS * float(values[0])
+    rank = int(np.count_nonzero(values > threshold))
+    if method == "svd":
+        null = Vt[rank:].T
+    # where nothing was dropped, what would have been is the measure
+    largest = max(float(values[rank]), _EPS * float(values[0])) if rank < len(values) else threshold
+    gap = min(gap, float(values[rank - 1]) / largest)
+    falls = values[: rank - 1] / values[1:rank]
+    fall = float(falls[values[1:rank] < _SUSPECT * values[0]].max(initial=1.0))
+    return Rank(rank, gap, fall, values, tuple(map(int, columns)), scales, triangle, null, threshold)
+
+
+def _choose(found: Rank, wanted: Sequence[int]) -> tuple[list[int], bool]:
+    """Return the places of the columns to keep, in storage order, and whether the choice was clear.
+
+    Args:
+        found: The columns and their rank.
+        wanted: Places of all columns asked about, the most wanted first.
+
+    By QR: a column is kept if it is independent of the preferred ones before it. By singular values: rows of V2 are
+    taken from the last one up as long as they are independent; the columns left over are kept.
+
+    Implements: Gautier1991 eq. (15), (16), (26).
+    """
+    place = {column: k for k, column in enumerate(found.columns)}
+    order = np.array([place[column] for column in wanted if column in place], dtype=int)
+    if found.null is None:
+        chosen, clear = independent_columns(found.triangle[:, order], found.rank, found.threshold)
+        kept = order[chosen]
+    else:
+        order = order[::-1]
+        # rows of V2 are known to about eps over the smallest singular value that was kept
+        noise = found.threshold / max(float(found.values[found.rank - 1]), _EPS) if found.rank else 0.0
+        chosen, clear = independent_columns(found.null[order].T, len(found.columns) - found.rank, noise)
+        kept = np.setdiff1d(np.arange(len(found.columns)), order[chosen])
+    return [found.columns[k] for k in np.sort(kept)], clear
+
+
+def independent_columns(A: Array, count: int, threshold: float) -> tuple[list[int], bool]:
+    """Return `count` columns of A, each independent of those chosen before it, first come first served.
+
+    A column is judged by what is left of it after the chosen ones are taken out (twice, so that rounding does not
+    bring them back). A threshold that does not give the known count is moved, and where none does, the columns with
+    the largest remainders are taken and the answer is not clear.
+    """
+    for factor in (1.0, 10.0, 0.1, 1e2, 1e-2, 1e3, 1e4, 1e5):
+        chosen = _pass(A, threshold * factor)
+        if len(chosen) == count:
+            return chosen, True
+    from scipy import linalg
+
+    _, pivots = linalg.qr(A, mode="r", pivoting=True)
+    return [int(k) for k in pivots[:count]], False
+
+
+def _pass(A: Array, threshold: float) -> list[int]:
+    Q = np.empty((A.shape[0], min(A.shape)))
+    chosen: list[int] = []
+    for k in range(A.shape[1]):
+        if len(chosen) == Q.shape[1]:
+            break
+        basis = Q[:, : len(chosen)]
+        v = A[:, k] - basis @ (basis.T @ A[:, k])
+        v -= basis @ (basis.T @ v)
+        left = float(np.linalg.norm(v))
+        if left > threshold:
+            Q[:, len(chosen)] = v / left
+            chosen.append(k)
+    return chosen
+
+
+def _regrouping(found: Rank, kept: Sequence[int], regrouped: Sequence[int], observation: Observation) -> Array:
+    """Return K (b, d) in SI units, with exact zeros where an entry is rounding.
+
+    An entry's error is at most the rounding of the columns times the length of its row of R1⁻¹; entries within that
+    are zero. Each column of K is then solved for once more on the entries that remain, which makes them as accurate
+    as the few columns they belong to.
+
+    Implements: Gautier1991 eq. (17), (27).
+    """
+    from scipy import linalg
+
+    place = {column: k for k, column in enumerate(found.columns)}
+    one, two = [place[k] for k in kept], [place[k] for k in regrouped]
+    if not one or not two:
+        return np.zeros((len(one), len(two)))
+    W1, W2 = found.triangle[:, one], found.triangle[:, two]
+    Q1, R1 = linalg.qr(W1, mode="economic")
+    inverse = linalg.solve_triangular(R1, np.eye(len(one)))
+    K: Array = linalg.solve_triangular(R1, Q1.T @ W2)
+    if found.null is not None:
+        K = -linalg.solve(found.null[two].T, found.null[one].T).T
+    K += linalg.solve_triangular(R1, Q1.T @ (W2 - W1 @ K))  # an ill-conditioned V22 or R1 must not pass for noise
+    noise = np.linalg.norm(W2 - W1 @ K, axis=0).max() + 4 * _EPS
+    error = 4.0 * noise * np.linalg.norm(inverse, axis=1)[:, None] * (1.0 + np.abs(K).sum(axis=0))
+    K[np.abs(K) <= error] = 0.0
+    for k in range(K.shape[1]):
+        support = np.flatnonzero(K[:, k])
+        again, _, _, _ = linalg.lstsq(W1[:, support], W2[:, k]) if support.size else (np.zeros(0), 0, 0, 0)
+        if np.linalg.norm(W2[:, k] - W1[:, support] @ again) <= 4.0 * noise:
+            K[support, k] = again
+    units = observation.units.parameters
+    to_one, to_two = units[list(kept)] / found.scales[one], units[list(regrouped)] / found.scales[two]
+    result: Array = K * to_one[:, None] / to_two
+    return result

@@ -1,0 +1,175 @@
+"""Closed-form rules first, numerics on what they leave.
+
+A relation between the columns of a tree that moves freely holds in every state, so it holds too where loops, followers
+or held joints allow some states only: what the rule eliminates or regroups on the freed tree stays so. What is left
+are fewer columns, the rule's own choice and the drives, and QR decides among these alone: the relations that make a
+rank hard to see are gone before it looks. Where nothing ties the joints of a robot, nothing is left to decide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
+from minidyn.base.closed_form.mlc import mlc_base
+from minidyn.base.numeric.numeric import independent_columns, numeric_base
+from minidyn.base.numeric.samples import units_of
+from minidyn.base.question import Question
+from minidyn.model.drives import POSITION_TERMS
+from minidyn.model.robot import Robot
+
+_ZERO = 1e-12  # shares of a column of the rule's map that are rounding
+_ROUNDING = 64 * float(np.finfo(float).eps)
+_COUNT = 1e-10  # smallest share that counts where only some parameters are asked about
+_COMPOSED = 1e-9  # entries of the composed map that are smaller than this share of their terms are zero
+
+
+def rules_qr_base(question: Question, seed: int = 0, scaling: str | None = None) -> BaseMap:
+    """Return base parameters found by the closed-form rule as far as it goes, and by QR beyond.
+
+    The choice of kept parameters is the usual one: each is independent of those asked about before it.
+
+    Args:
+        question: Robot, model, joints that move, columns and their order.
+        seed: Of the random states of the numeric part.
+        scaling: Of the numeric part, see :func:`minidyn.base.numeric.numeric.numeric_base`.
+
+    Implements: Gautier1991, section "Conclusions": closed-form rules first, the numeric method on the reduced model.
+    """
+    robot = question.robot
+    ties = _ties(robot)
+    open_to_numerics = ties if question.joints is None else [*ties, "held joints"]
+    rows = _rule_rows(question, free=not ties)
+    asked = list(question.asked)
+    left, clear = _leaders(rows[:, asked], units_of(robot).parameters[asked], whole=question.columns is None)
+    places = [asked[k] for k in left]
+    matrix = np.zeros((len(places), len(robot.layout)))
+    matrix[:, asked] = _in_leaders(rows[:, asked], left, units_of(robot).parameters[asked])
+    names = robot.layout.names
+    found = numeric_base(
+        robot,
+        "qr",
+        question.model,
+        seed,
+        scaling=scaling,
+        order=question.order,
+        joints=question.joints,
+        columns=[names[k] for k in places],
+    )
+    notices = list(found.notices)
+    if open_to_numerics:
+        first = found.matrix[:, places]
+        composed = first @ matrix
+        matrix = np.where(np.abs(composed) <= _COMPOSED * (np.abs(first) @ np.abs(matrix)), 0.0, composed)
+        places = list(robot.layout.indices(found.kept))
+        notices.append(
+            f"of {len(asked)} parameters the closed-form rule settled {len(asked) - len(left)} on the freely moving "
+            f"tree; QR decided among the {len(left)} that {', '.join(open_to_numerics)} leave open"
+        )
+    elif found.rank == len(places):
+        notices.append("the closed-form rule covers this robot: QR had nothing left to decide, and confirms it")
+    else:
+        notices.append(
+            f"the closed-form rule covers this robot and keeps {len(places)} parameters, of which QR can tell apart "
+            f'{found.rank} only; method="exact" settles it'
+        )
+    if not clear:
+        notices.append(
+            "which parameters the closed-form rule keeps is not clear in this robot's frames (geometry that is nearly "
+            'but not exactly special); use method="exact", which needs no tolerance'
+        )
+    return _base_map(question, matrix, places, found.gap, notices)
+
+
+def _ties(robot: Robot) -> list[str]:
+    """Return what keeps the rule from covering a robot."""
+    joints = robot.joints
+    found = {
+        "loops": bool(robot.loops),
+        "followers": any(joint.follows is not None and not joint.follows.passive for joint in joints),
+        "coupled drives": any(joint.drive.coupling and joint.drive.columns for joint in joints),
+        "drive terms of the position": any(term in POSITION_TERMS for joint in joints for term in joint.drive.friction),
+    }
+    return [name for name, there in found.items() if there]
+
+
+def _rule_rows(question: Question, free: bool) -> Array:
+    """Return the rule's map (b0, p) on the freely moving tree; where joints are tied, each drive is its own row."""
+    robot, layout = question.robot, question.robot.layout
+    friction = question.model == "torque"
+    alone = (robot if friction else robot.with_drives(friction=())) if free else _freed(robot)
+    found = mlc_base(alone)
+    drives = [column for column in layout.columns if not column.is_inertial and (friction or not column.is_friction)]
+    own = [] if free else [column.index for column in drives]
+    rows = np.zeros((found.rank + len(own), len(layout)))
+    rows[: found.rank, list(layout.indices(alone.layout.names))] = found.matrix
+    rows[np.arange(found.rank, len(rows)), own] = 1.0
+    return rows
+
+
+def _freed(robot: Robot) -> Robot:
+    """Return the tree of links alone, with every joint free."""
+    bare = robot.open_loops().with_drives(rotor_inertia=False, friction=())
+    return replace(bare, joints=tuple(replace(joint, follows=None) for joint in bare.joints))
+
+
+def _leaders(rows: Array, units: Array, whole: bool) -> tuple[list[int], bool]:
+    """Return columns of the rule's map that make it up, each independent of those before, and whether that is clear.
+
+    Args:
+        rows: (b0, c) the map's columns that were asked about, the most wanted first.
+        units: Of the columns, so that lengths in millimetres give the same answer.
+        whole: Whether all parameters were asked about: then as many are independent as the map has rows.
+    """
+    if not rows.size:
+        return [], True
+    scaled = _scaled(rows, units)
+    count = len(rows) if whole else int(np.linalg.matrix_rank(scaled, tol=_COUNT))
+    lengths = np.linalg.norm(scaled, axis=0)
+    return independent_columns(scaled / np.where(lengths > 0.0, lengths, 1.0), count, _ZERO)
+
+
+def _in_leaders(rows: Array, left: list[int], units: Array) -> Array:
+    """Return the map (b0', c) with the leaders' columns as unit vectors, zeros exact."""
+    scaled = _scaled(rows, units)
+    first = scaled[:, left]
+    inverse = np.linalg.pinv(first)
+    back = units[left][:, None] / units
+    square = len(left) == len(rows)  # then unscaled, so that simple entries stay exact
+    found = np.linalg.inv(rows[:, left]) @ rows if square else inverse @ scaled * back
+    # rounding of the solution, and of entries of the map itself, which are of size one
+    rounding = np.abs(inverse) @ (np.abs(first) @ np.abs(inverse) @ np.abs(scaled) + np.abs(scaled).max(axis=0))
+    found = np.where(np.abs(found / back) <= _ROUNDING * rounding, 0.0, found)
+    found[:, left] = np.eye(len(left))
+    return np.asarray(found)
+
+
+def _scaled(rows: Array, units: Array) -> Array:
+    scaled = rows * units
+    size = np.abs(scaled).max(axis=1, keepdims=True)
+    return np.asarray(scaled / np.where(size > 0.0, size, 1.0))
+
+
+def _base_map(question: Question, matrix: Array, kept: list[int], gap: float, notices: list[str]) -> BaseMap:
+    order = np.argsort(kept)
+    matrix, kept = matrix[order], sorted(kept)
+    chosen = set(kept)
+    names = question.robot.layout.names
+    regrouped = [k for k in range(len(names)) if k not in chosen and np.any(matrix[:, k])]
+    used = {*kept, *regrouped}
+    return BaseMap(
+        robot=question.robot,
+        method="rules+qr",
+        model=question.model,
+        kept=tuple(names[k] for k in kept),
+        regrouped=tuple(names[k] for k in regrouped),
+        eliminated=tuple(name for k, name in enumerate(names) if k not in used),
+        K=matrix[:, regrouped],
+        gap=float(gap),
+        joints=question.joints,
+        columns=question.columns,
+        notices=tuple(notices),
+    )

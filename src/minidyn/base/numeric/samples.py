@@ -1,0 +1,225 @@
+"""Observation matrices of the three models at random states, in units of the robot's own making.
+
+Lengths are measured in the robot's length scale L and times in sqrt(L / |gravity|), so that inertial, velocity and
+gravity terms are of one size and a robot described in millimetres or grams gives the same matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.base.rows import energy_entries, torque_entries
+from minidyn.dynamics.coordinates import coordinates
+from minidyn.dynamics.tree import REAL, Numbers, place
+from minidyn.errors import LoopError
+from minidyn.model.drives import INERTIAS, TERMS
+from minidyn.model.robot import Robot
+
+_FIRST = ("MX", "MY", "MZ")
+_TERM = {term.symbol: term for term in TERMS.values()}
+_NEAR = 0.5  # rad or m: how far from home joints go that move a loop which must be solved for
+
+
+@dataclass(frozen=True)
+class Units:
+    """The robot's own scales: what one unit of each parameter and each row is in SI.
+
+    Attributes:
+        length: L, m.
+        time: T, s.
+        parameters: (p,) SI value of one unit of each standard parameter, for a unit of mass of 1 kg.
+        rows: (n,) SI value of one unit of each joint's torque or force.
+        speeds: (n,) SI value of one unit of each joint's position times 1/T.
+    """
+
+    length: float
+    time: float
+    parameters: Array
+    rows: Array
+    speeds: Array
+
+
+def units_of(robot: Robot) -> Units:
+    """Return the robot's scales: L is the root mean square of its lengths that are not zero, T = sqrt(L / |g|)."""
+    steps = [step for joint in robot.joints for step in (*joint.before, *joint.after)]
+    lengths = np.array([step.value for step in steps if not step.is_turn and step.value != 0.0])
+    L = float(np.sqrt(np.mean(lengths**2))) if lengths.size else 1.0
+    g = float(np.linalg.norm(robot.gravity))
+    T = math.sqrt(L / g) if g > 0.0 else 1.0
+    torque = np.array([L**2 / T**2 if joint.turns else L / T**2 for joint in robot.joints])
+    parameters = np.empty(len(robot.layout))
+    for column in robot.layout.columns:
+        turns = robot.joints[column.joint].turns
+        if column.is_inertial:
+            value = L if column.symbol in _FIRST else 1.0 if column.symbol == "M" else L**2
+        elif column.symbol in INERTIAS:
+            value = L**2 if turns else 1.0
+        else:
+            term, travel = _TERM[column.symbol], 1.0 if turns else L
+            unit = travel if term.kind == "position" else (travel / T) ** term.speed_power
+            value = 1.0 if term.kind == "load" else torque[column.joint] / unit
+        parameters[column.index] = value
+    active = list(robot.independent)
+    speeds = np.array([1.0 if robot.joints[k].turns else L for k in active]) / T
+    return Units(L, T, parameters, torque[active], speeds)
+
+
+@dataclass(frozen=True)
+class States:
+    """Random states of the independent joints, SI units, each (e, n)."""
+
+    q: Array
+    dq: Array
+    ddq: Array
+
+
+def random_states(
+    robot: Robot, units: Units, count: int, rng: np.random.Generator, moving: Sequence[int] | None = None
+) -> States:
+    """Return states over the full turn of revolute joints and over ±2 L of prismatic ones.
+
+    Args:
+        robot: The robot.
+        units: Its scales.
+        count: Number of states e.
+        rng: Where chance comes from.
+        moving: Places in q of the joints that move; the others stand at one generic position. None: all.
+    """
+    n = robot.n
+    turns = np.array([robot.joints[k].turns for k in robot.independent])
+    reach = np.where(turns, math.pi, 2.0 * units.length)
+    q = rng.uniform(-1.0, 1.0, size=(count, n)) * reach
+    # uniform without the middle: no factor of a term is small by chance
+    dq, ddq = (rng.choice((-1.0, 1.0), size=(count, n)) * rng.uniform(0.3, 1.5, size=(count, n)) for _ in range(2))
+    dq, ddq = dq * units.speeds, ddq * (units.speeds / units.time)
+    if moving is not None:
+        still = np.setdiff1d(np.arange(n), moving)
+        q[:, still] = q[0, still]
+        dq[:, still] = ddq[:, still] = 0.0
+    return States(_in_reach(robot, q), dq, ddq)
+
+
+def _in_reach(robot: Robot, q: Array) -> Array:
+    """Draw positions (e, n) towards where the loops are known to close, and until they close everywhere.
+
+    Only joints that move a loop are drawn in. Far from home a loop that is solved for may have passed a position where
+    its branches meet and be on another one, which is another mechanism.
+    """
+    if not robot.implicit_loops and not robot.formulas:
+        return q
+    from minidyn.model.loops import loop_jacobian, solve_loops
+
+    home = {name: value for loop in robot.loops for name, value in loop.home}
+    joints = [robot.joints[k] for k in robot.independent]
+    centre = np.array([home.get(j.name, min(max(0.0, j.limits.lower), j.limits.upper)) for j in joints])
+    tied = np.ones(robot.n, dtype=bool)
+    first = 1.0
+    if robot.implicit_loops:
+        passive = [robot.joint_index(name) for loop in robot.implicit_loops for name in loop.passive]
+        G, _ = loop_jacobian(robot, solve_loops(robot, centre + 0.01 * (q[:4] - centre)))
+        tied = np.any(np.abs(G[:, passive]) > 1e-9, axis=(0, 1))
+        first = _NEAR / max(float(np.abs(q - centre)[:, tied].max(initial=0.0)), _NEAR)
+    for share in (first, first / 2, first / 5, first / 10, first / 20):
+        near: Array = np.where(tied, centre + share * (q - centre), q)
+        try:
+            if np.all(np.isfinite(solve_loops(robot, near))):
+                return near
+        except LoopError:
+            continue
+    near = np.where(tied, centre + first / 50 * (q - centre), q)
+    solve_loops(robot, near)  # says what does not close, and by how much
+    return near
+
+
+def model_rows(robot: Robot, model: str, states: States, numbers: Numbers = REAL, lead: tuple[int, ...] = ()) -> Array:
+    """Return rows of a model at given states, SI units.
+
+    Args:
+        robot: The robot.
+        model: One of `question.MODELS`.
+        states: Where.
+        numbers: What lengths are; where they are arrays (..., 1), the rows of all of them are computed at once.
+        lead: Shape of the leading axes that such arrays add.
+
+    Returns:
+        Torque and static: Y (..., e, n, p); energy: h (..., e, p), not yet differences. Friction columns are zero in
+        the latter two.
+
+    Implements: Gautier1991 eq. (5), (8), (10).
+    """
+    dq = np.zeros_like(states.dq) if model == "static" else states.dq
+    width = len(robot.layout)
+    friction = [column.index for column in robot.layout.columns if column.is_friction]
+    if robot.implicit_loops or robot.formulas:
+        from minidyn.dynamics import functions
+
+        if model == "energy":
+            return np.asarray(functions.energy_regressor(robot, states.q, dq))
+        Y = np.asarray(functions.regressor(robot, states.q, dq, states.ddq))
+        if model == "static":
+            Y[..., friction] = 0.0
+        return Y
+    # the recursions run on arrays: one pass, nothing recorded or compiled
+    c = coordinates(robot, list(states.q.T), list(dq.T), list(states.ddq.T))
+    tree = place(robot, c.q, numbers)
+    rows = np.zeros((*lead, len(dq), 1 if model == "energy" else robot.n, width))
+    if model == "energy":
+        entries = energy_entries(robot, tree, c)
+    else:
+        entries = torque_entries(robot, tree, c, friction=model == "torque")
+    for (row, column), value in entries.items():
+        rows[..., row, column] = value
+    return np.asarray(rows[..., 0, :]) if model == "energy" else rows
+
+
+@dataclass(frozen=True)
+class Observation:
+    """An observation matrix without units.
+
+    Attributes:
+        W: (r, p), rows and columns in the robot's own units.
+        units: Those units.
+    """
+
+    W: Array
+    units: Units
+
+
+def observe(
+    robot: Robot, model: str, rng: np.random.Generator, moving: Sequence[int] | None = None, rows: int | None = None
+) -> Observation:
+    """Return the observation matrix of a model at enough random states.
+
+    Torque rows are stacked sample by sample; energy rows are differences between two states, because the height from
+    which potential energy is counted is arbitrary and would add one parameter that no motion shows.
+
+    Args:
+        robot: The robot.
+        model: One of `question.MODELS`.
+        rng: Where chance comes from.
+        moving: Places in q of the joints that move; None: all.
+        rows: At least this many rows; None: twice as many as columns and some more.
+
+    Implements: Gautier1991 eq. (6), (9), (11), (12).
+    """
+    units = units_of(robot)
+    # where the base stands is of no effect, but its height would blur energy differences
+    grounded = replace(robot, base=tuple(step for step in robot.base if step.is_turn))
+    wanted = 2 * len(robot.layout) + 8 if rows is None else rows
+    if model == "energy":
+        states = random_states(robot, units, 2 * wanted, rng, moving)
+        h = model_rows(grounded, model, states)
+        W = (h[0::2] - h[1::2]) / (units.length / units.time) ** 2
+    else:
+        states = random_states(
+            robot, units, max(16, math.ceil(wanted / (robot.n if moving is None else max(1, len(moving))))), rng, moving
+        )
+        Y = model_rows(grounded, model, states) / units.rows[:, None]
+        Y = Y if moving is None else Y[:, list(moving)]
+        W = Y.reshape(-1, Y.shape[-1])
+    return Observation(W * units.parameters, units)

@@ -1,0 +1,1 @@
+"""Base parameters as formulas and words."""

@@ -1,0 +1,367 @@
+"""Every base parameter as a formula of standard ones, in text, Markdown, LaTeX and JSON; and the map in plain words.
+
+Formulas as text: one way to put a sum together, three alphabets (Unicode, ASCII, LaTeX) to write it in.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from minidyn.arrays import single_thread
+from minidyn.base.printing.symbols import Monomial, Polynomial, rule_entries, symbolic_entries
+from minidyn.graph.names import markdown_cell
+
+if TYPE_CHECKING:
+    from minidyn.base.base_map import BaseMap
+
+
+_NAME = re.compile(r"([A-Za-z]+)([0-9]+)\Z")
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "''",
+}
+
+
+def escape_latex(text: str) -> str:
+    """Return text that LaTeX prints as it is: specials escaped, accents dropped, other characters by code point."""
+    found = []
+    for character in text:
+        if character in _SPECIAL:
+            found.append(_SPECIAL[character])
+        elif " " <= character <= "~":
+            found.append(character)
+        else:
+            plain = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
+            ok = plain and all(" " <= c <= "~" and c not in _SPECIAL for c in plain)
+            found.append(plain if ok else f"U+{ord(character):04X}")
+    return "".join(found)
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """How names, powers and products are written.
+
+    Attributes:
+        name: "unicode", "ascii" or "latex".
+        space: Between the factors of a product.
+    """
+
+    name: str
+    space: str
+
+    def parameter(self, name: str) -> str:
+        """A standard or base parameter: ZZR1."""
+        return self._indexed(name, r"\mathrm") if self.name == "latex" else name
+
+    def symbol(self, name: str, power: int = 1) -> str:
+        """A power of a geometry symbol: D3²."""
+        if self.name == "latex":
+            return self._indexed(name, r"\mathit") + (f"^{{{power}}}" if power > 1 else "")
+        shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+        if power == 1:
+            return shown
+        return f"{shown}²" if self.name == "unicode" and power == 2 else f"{shown}^{power}"
+
+    def number(self, value: float) -> str:
+        """A number of ten digits, without its sign."""
+        text = f"{abs(value):.10g}"
+        if self.name == "latex" and "e" in text:
+            digits, _, power = text.partition("e")
+            return rf"{digits} \cdot 10^{{{int(power)}}}"
+        return text
+
+    def bracket(self, text: str) -> str:
+        """The text in parentheses."""
+        return rf"\left({text}\right)" if self.name == "latex" else f"({text})"
+
+    def _indexed(self, name: str, font: str) -> str:
+        match = _NAME.match(name)
+        if match is None:
+            return rf"\text{{{escape_latex(name)}}}"
+        letters, index = match.groups()
+        return f"{letters if len(letters) == 1 else f'{font}{{{letters}}}'}_{{{index}}}"
+
+
+UNICODE = Alphabet("unicode", " ")
+ASCII = Alphabet("ascii", " ")
+LATEX = Alphabet("latex", r"\,")
+
+
+@dataclass(frozen=True)
+class _Factor:
+    """A coefficient ready to print: sign, text without it, whether it needs parentheses before another factor."""
+
+    sign: int
+    text: str
+    is_sum: bool = False
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """A parameter and its coefficient: a number, or a polynomial where it is known."""
+
+    parameter: str
+    value: float
+    polynomial: Polynomial | None = None
+
+
+def coefficient_text(term: Weighted, alphabet: Alphabet = UNICODE) -> str:
+    """Return the coefficient as text: "1", "-0.25", "2 R3", "D3² + R3²"."""
+    factor = _factor(term, alphabet)
+    if factor.sign > 0:
+        return factor.text
+    return f"-{alphabet.bracket(factor.text)}" if factor.is_sum else f"-{factor.text}"
+
+
+def sum_text(terms: Sequence[Weighted], alphabet: Alphabet = UNICODE) -> str:
+    """Return the sum of the terms; parameters with equal coefficients (up to sign) share one."""
+    groups: dict[str, list[tuple[_Factor, str]]] = {}
+    for term in terms:
+        factor = _factor(term, alphabet)
+        key = factor.text if factor.text != "1" else f"1 {term.parameter}"
+        groups.setdefault(key, []).append((factor, alphabet.parameter(term.parameter)))
+    text = ""
+    for members in groups.values():
+        factor = members[0][0]
+        inner = _signed([(other.sign * factor.sign, name) for other, name in members])
+        body = inner if len(members) == 1 else alphabet.bracket(inner)
+        if factor.text != "1":
+            front = alphabet.bracket(factor.text) if factor.is_sum else factor.text
+            body = f"{front}{body}" if factor.is_sum and len(members) > 1 else f"{front}{alphabet.space}{body}"
+        text = _join(text, factor.sign, body)
+    return text or "0"
+
+
+def _factor(term: Weighted, alphabet: Alphabet) -> _Factor:
+    if term.polynomial is None:
+        return _Factor(-1 if term.value < 0 else 1, alphabet.number(term.value))
+    terms = [(number, product) for number, product in term.polynomial.terms if alphabet.number(number) != "0"]
+    if not terms:
+        return _Factor(1, "0")
+    ordered = sorted(terms, key=lambda pair: (pair[0] < 0, -len(pair[1]), sorted(pair[1])))
+    sign = -1 if ordered[0][0] < 0 else 1  # all are negative
+    return _Factor(
+        sign,
+        _signed([(sign if number > 0 else -sign, _product(number, p, alphabet)) for number, p in ordered]),
+        len(terms) > 1,
+    )
+
+
+def _product(number: float, product: Monomial, alphabet: Alphabet) -> str:
+    powers = {name: product.count(name) for name in sorted(product)}
+    factors = [alphabet.symbol(name, power) for name, power in powers.items()]
+    digits = alphabet.number(number)
+    return alphabet.space.join(factors if digits == "1" and factors else [digits, *factors])
+
+
+def _signed(parts: Sequence[tuple[int, str]]) -> str:
+    text = ""
+    for sign, part in parts:
+        text = _join(text, sign, part)
+    return text
+
+
+def _join(text: str, sign: int, part: str) -> str:
+    if not text:
+        return part if sign > 0 else f"-{part}"
+    return f"{text} + {part}" if sign > 0 else f"{text} - {part}"
+
+
+@dataclass(frozen=True)
+class Term:
+    """One standard parameter in a relation.
+
+    Attributes:
+        parameter: Its name.
+        value: Its coefficient as a number, SI units.
+        polynomial: The coefficient in geometry symbols; None where it is a plain number.
+    """
+
+    parameter: str
+    value: float
+    polynomial: Polynomial | None = None
+
+    @property
+    def coefficient(self) -> str:
+        """The coefficient as text, with symbols where it has them."""
+        return coefficient_text(_weighted(self))
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A base parameter: name = sum of coefficient · standard parameter. `str()` gives the formula.
+
+    Attributes:
+        name: Name of the base parameter, "ZZR1".
+        terms: In storage order of the parameters.
+    """
+
+    name: str
+    terms: tuple[Term, ...]
+
+    def formula(self, alphabet: Alphabet = UNICODE) -> str:
+        """Return the right-hand side."""
+        return sum_text([_weighted(term) for term in self.terms], alphabet)
+
+    def ascii(self) -> str:
+        """Return the whole relation with ASCII characters only: D3^2 for D3²."""
+        return f"{self.name} = {self.formula(ASCII)}"
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.formula()}"
+
+
+def relations(base: BaseMap) -> tuple[Relation, ...]:
+    """Return the relations of a map, one for each base parameter, in the order of `base.names`.
+
+    Coefficients are written with the lengths the robot's description names, where they are polynomials in them on a
+    chain or tree; others are numbers.
+
+    Implements: Gautier1991 Table V.
+    """
+    if base.rows is not None:
+        return _relations_of_rule(base)
+    with single_thread():
+        symbolic = symbolic_entries(base)
+    layout = base.robot.layout
+    found = []
+    for row, (name, kept) in enumerate(zip(base.names, base.kept)):
+        # a polynomial that happens to be zero for these lengths belongs to the formula all the same
+        shown = {int(column) for column in np.flatnonzero(base.K[row])} | {k for r, k in symbolic if r == row}
+        terms = [
+            Term(base.regrouped[column], float(base.K[row, column]), symbolic.get((row, column))) for column in shown
+        ]
+        # the leading parameter stays in front of those that join it
+        rest = sorted(terms, key=lambda term: layout.index(term.parameter))
+        found.append(Relation(name, (Term(kept, 1.0), *rest)))
+    return tuple(found)
+
+
+def _relations_of_rule(base: BaseMap) -> tuple[Relation, ...]:
+    """Return the relations of a map whose rows a closed-form rule gave."""
+    names, symbolic = base.robot.layout.names, rule_entries(base)
+    return tuple(
+        Relation(
+            label,
+            tuple(
+                Term(names[column], float(values[column]), symbolic.get((row, int(column))))
+                for column in np.flatnonzero(values)
+            ),
+        )
+        for row, (label, values) in enumerate(zip(base.names, base.matrix))
+    )
+
+
+def relations_json(base: BaseMap) -> list[dict[str, Any]]:
+    """Return the relations as plain values for `json.dump`."""
+    return [
+        {
+            "name": relation.name,
+            "formula": relation.formula(),
+            "terms": [
+                {"parameter": term.parameter, "coefficient": term.coefficient, "value": term.value}
+                for term in relation.terms
+            ],
+        }
+        for relation in relations(base)
+    ]
+
+
+def to_markdown(base: BaseMap) -> str:
+    """Return the map as Markdown: counts, a table of the relations, what has no effect, notices."""
+    lines = [
+        f"# Base parameters of {_markdown(base.robot.name)}",
+        "",
+        f"{_counts(base)} ({base.model} model, method {base.method}).",
+        "",
+        "| # | base parameter | in standard parameters |",
+        "|---:|---|---|",
+    ]
+    for number, relation in enumerate(relations(base), 1):
+        lines.append(f"| {number} | {_markdown(relation.name)} | {_markdown(relation.formula())} |")
+    if base.structure is not None:
+        lines += ["", *(f"- {_markdown(line)}" for line in base.structure.describe().splitlines())]
+    for title, names in (("Regrouped", base.regrouped), ("Without effect", base.eliminated)):
+        if names:
+            lines += ["", f"{title}: {', '.join(names)}."]
+    lines += [text for notice in base.notices for text in ("", f"Note: {_markdown(notice)}.")]
+    return "\n".join(lines) + "\n"
+
+
+def to_latex(base: BaseMap) -> str:
+    r"""Return the relations as LaTeX that may break over pages; needs only the package amsmath."""
+    lines = [
+        r"% needs \usepackage{amsmath}",
+        rf"\paragraph{{Base parameters of {escape_latex(base.robot.name)}}}",
+        f"{_counts(base)} ({base.model} model, method {base.method}).",
+    ]
+    found = relations(base)
+    if found:
+        rows = [f"{LATEX.parameter(relation.name)} &= {relation.formula(LATEX)}" for relation in found]
+        lines += [r"{\allowdisplaybreaks", r"\begin{align*}", " \\\\\n".join(rows), r"\end{align*}}"]
+    for title, names in (("Regrouped", base.regrouped), ("Without effect", base.eliminated)):
+        if names:
+            lines.append(f"{title}: " + ", ".join(f"${LATEX.parameter(name)}$" for name in names) + ".")
+            lines.append("")
+    lines += [f"Note: {escape_latex(notice)}." for notice in base.notices]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def explain(base: BaseMap) -> str:
+    """Return the map in plain words: what can be known by itself, what only in combination, what has no effect."""
+    statuses = base.statuses
+    alone = list(base.unchanged)
+    lines = [_counts(base) + "."]
+    if alone:
+        lines.append(f"Separately identifiable ({len(alone)}): {', '.join(alone)}.")
+    together = [relation for relation in relations(base) if len(relation.terms) > 1]
+    if together:
+        lines.append(f"Only in these combinations ({len(together)}):")
+        lines += [f"  {relation}" for relation in together]
+    reasons: dict[str, list[str]] = {}
+    for name in base.eliminated:
+        reasons.setdefault(statuses[name].partition(": ")[2], []).append(name)
+    if reasons:
+        lines.append(f"Without effect ({len(base.eliminated)}):")
+        lines += [f"  {', '.join(names)}: {why}" for why, names in reasons.items()]
+    if base.structure is not None:
+        lines += base.structure.describe().splitlines()
+    if base.gap < math.inf:
+        lines.append(f"The smallest value that was kept is {base.gap:.1e} times the largest that was dropped.")
+    lines += [f"Note: {notice}." for notice in base.notices]
+    return "\n".join(lines)
+
+
+def _counts(base: BaseMap) -> str:
+    return (
+        f"{len(base.robot.layout)} standard parameters = {base.rank} base + {len(base.regrouped)} regrouped + "
+        f"{len(base.eliminated)} without effect"
+    )
+
+
+def _weighted(term: Term) -> Weighted:
+    return Weighted(term.parameter, term.value, term.polynomial)
+
+
+def _markdown(text: str) -> str:
+    """Return foreign text as Markdown that shows it as it is, on one line, wherever it stands."""
+    return "".join("\\" + c if c in "_#~" else c for c in markdown_cell(text))

@@ -1,0 +1,1 @@
+"""Files of source code for other programs."""

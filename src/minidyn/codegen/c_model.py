@@ -1,0 +1,95 @@
+"""A robot's model as one C99 header and one source file, its parameters baked in: what a controller compiles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from minidyn.codegen.files import function_for
+from minidyn.dynamics.sources import c_files, source_name
+from minidyn.errors import DescriptionError, MinidynError, Unsupported
+from minidyn.graph.names import safe_comment, safe_identifier
+from minidyn.model.robot import Robot
+
+FUNCTIONS = ("inverse_dynamics", "gravity_torque", "inertia_matrix", "coriolis_matrix", "forward_dynamics")
+"""What a model consists of."""
+
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # what an #include and a command line take as it is
+
+
+def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return ({"NAME.h": text, "NAME.c": text}, what could not be written) of a robot's functions.
+
+    Args:
+        robot: The robot, its parameters known.
+        name: Of the two files, without ending.
+        functions: Names of functions.
+
+    Raises:
+        DescriptionError: A name with other characters than letters, digits and any of `_.+-`.
+        MinidynError: None of the functions can be written; the first reason.
+    """
+    if not _FILE.fullmatch(name):
+        raise DescriptionError(f"{name!r}: expected a name of letters, digits, _ . + and - for C files; choose another")
+    prototypes, bodies, names, notices = [], [], [], []
+    reason: MinidynError | None = None
+    for what in functions:
+        try:
+            function = function_for(robot, what)
+        except Unsupported as error:
+            reason = reason or error
+            notices.append(f"no C code of {what}: {error}")
+            continue
+        own = source_name(robot, function)
+        texts = c_files(robot, function)
+        prototypes.append(_between(texts[f"{own}.h"], "#endif\n\nvoid", ";\n"))
+        names.append(own)
+        bodies.append(texts[f"{own}.c"].split("#include <math.h>\n", 1)[1].strip("\n"))
+    if not names and reason is not None:
+        raise reason
+    helpers: list[str] = []
+    rest = []
+    for body in bodies:  # each function brings its own copy of sign_of
+        helper, _, function_text = body.rpartition("\nvoid ") if body.startswith("static ") else ("", "", body)
+        if helper and helper.strip() not in helpers:
+            helpers.append(helper.strip())
+        rest.append(("void " if helper else "") + function_text)
+    head = _head(robot, name, names)
+    guard = f"MINIDYN_{safe_identifier(name).upper()}_H"
+    header = (
+        f"{head}#ifndef {guard}\n#define {guard}\n\n" + '#ifdef __cplusplus\nextern "C" {\n#endif\n\n'
+        f"{_numbers(robot, safe_identifier(name))}"
+        + "\n\n".join(prototypes)
+        + "\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
+    )
+    source = f'{head}#include "{name}.h"\n\n#include <math.h>\n\n' + "\n\n".join([*helpers, *rest]) + "\n"
+    return {f"{name}.h": header, f"{name}.c": source}, tuple(notices)
+
+
+def _between(text: str, before: str, after: str) -> str:
+    """Return the prototype in a header: from the word void up to the semicolon."""
+    start = text.index(before) + len(before) - len("void")
+    return text[start : text.index(after, start) + 1]
+
+
+def _numbers(robot: Robot, word: str) -> str:
+    return f"#define {word.upper()}_JOINTS {robot.n}\n\n"
+
+
+def _head(robot: Robot, name: str, names: Sequence[str]) -> str:
+    """Return the comment at the head of both files: whose model, units, how to compile and call."""
+    order = [f"  {number}: {joint}" for number, joint in enumerate(robot.joint_names)]
+    call = next((function for function in names if function.endswith("inverse_dynamics")), names[0])
+    lines = [
+        f"Dynamic model of robot {robot.name}, written by minidyn. Parameters are baked in, rotor inertia and friction",
+        f"included. Robot fingerprint {robot.fingerprint}.",
+        "",
+        "Compile:  gcc -std=c99 -O2 -c " + name + ".c      (link with -lm; any C99 or C++ compiler will do)",
+        f'Call:     #include "{name}.h"',
+        f"          double q[{robot.n}], dq[{robot.n}], ddq[{robot.n}], tau[{robot.n}];  {call}(q, dq, ddq, tau);",
+        "",
+        "Units: rad, rad/s, rad/s^2, N m for joints that turn; m, m/s, m/s^2, N for joints that slide. Matrices are",
+        "row-major. No memory is allocated and nothing is kept between calls. Order of the joints:",
+        *order,
+    ]
+    return "/*\n" + "".join(f" * {safe_comment(line)}".rstrip() + "\n" for line in lines) + " */\n"

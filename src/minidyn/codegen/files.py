@@ -1,0 +1,58 @@
+"""Source files of a robot's functions, for other programs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from minidyn.base.base_parameters import base_parameters
+from minidyn.dynamics.kernel import BaseColumns, function_of
+from minidyn.dynamics.record import WHAT
+from minidyn.dynamics.sources import c_files, function_source, portable_llvm, source_name
+from minidyn.errors import UnknownName, Unsupported
+from minidyn.graph.function import Function
+from minidyn.graph.names import safe_identifier
+from minidyn.model.robot import Robot
+
+TARGETS = ("c", "python", "jax", "llvm")
+"""Languages that files are written in."""
+
+_SUFFIX = {"python": ".py", "jax": "_jax.py", "llvm": ".ll"}
+
+
+def function_for(robot: Robot, what: str, parameters: str = "own", link: str | None = None) -> Function:
+    """Return a function of a robot as it is to be printed.
+
+    Args:
+        robot: The robot.
+        what: Name of the function.
+        parameters: "own" bakes the robot's values in, "argument" makes them the function's last argument.
+        link: For kinematics, a link or frame.
+    """
+    wanted = WHAT.get(what)
+    if wanted is None:
+        raise UnknownName("function", what, WHAT)
+    if link is not None and not wanted.link:
+        kinematic = " and ".join(name for name, other in WHAT.items() if other.link)
+        raise Unsupported(f"--link is for {kinematic}; {what} is of the whole robot")
+    base: BaseColumns | None = None
+    if wanted.columns:
+        base = base_parameters(robot)
+    at_call = "argument" if parameters == "argument" and wanted.parameters else None
+    function = function_of(robot, what, parameters=at_call, base=base, link=link)
+    if link is None:
+        return function
+    return replace(function, name=safe_identifier(f"{what}_{link}"))  # several links may stand side by side
+
+
+def code_files(robot: Robot, function: Function, target: str) -> dict[str, str]:
+    """Return {file name: text} of a function in one of TARGETS; names are letters, digits and underscores alone."""
+    if target not in TARGETS:
+        raise UnknownName("target", target, TARGETS)
+    if target == "c":
+        return c_files(robot, function)
+    name = source_name(robot, function) + _SUFFIX[target]
+    if target == "llvm":
+        from minidyn.graph.targets.native import compile_function
+
+        return {name: portable_llvm(compile_function(function).llvm_ir)}
+    return {name: function_source(robot, function, target)}

@@ -1,0 +1,1 @@
+"""The papers' own ways to compute dynamics: formulations, minimal sets, sixteen parameters."""

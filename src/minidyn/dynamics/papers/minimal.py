@@ -1,0 +1,155 @@
+"""Dynamics of a serial chain from a minimal set alone, recorded: the set's values are the function's last argument.
+
+A minimal set has far fewer values than the links have parameters. `VirtualLinks` says which parameters of *virtual*
+links carry them, all others being exactly zero; zeros fold away as the recursions are recorded. Any minimal set can be
+carried: the values are a linear map of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from minidyn.dynamics.coriolis import christoffel_matrix
+from minidyn.dynamics.mdh_chain import MdhRow
+from minidyn.dynamics.papers.chain import ChainJoint, chain_at, composite_bodies, composite_moments
+from minidyn.dynamics.papers.formulations import Matrix, formulation, formulation_meeting
+from minidyn.dynamics.papers.moments import torques_of_moments
+from minidyn.dynamics.vectors import Scalar, Vector
+from minidyn.errors import UnknownName
+from minidyn.graph.function import Function
+from minidyn.graph.passes import cost, optimise
+from minidyn.graph.scalar import Graph
+
+MEETING = 6
+"""Number of the formulation that meets half-way; 1 to 5 are the paper's."""
+
+MINIMAL_WHAT = ("inertia_matrix", "inverse_dynamics", "gravity_torque", "coriolis_matrix", "velocity_torque")
+"""Functions that can be recorded from a minimal set."""
+
+Levels: TypeAlias = tuple[int, ...]
+
+_SHORT = 7  # chains up to this length try three starts, longer ones a single one
+
+
+@dataclass(frozen=True)
+class VirtualLinks:
+    """A serial chain whose links have only those parameters that carry a minimal set.
+
+    Attributes:
+        rows: Geometry.
+        places: For each value, (link, place): place in XX XY XZ YY YZ ZZ MX MY MZ M, or with `moments` in
+            Exx Exy Exz Eyy Eyz Ezz MX MY MZ M.
+        base_acceleration: Of the base minus gravity, in the frame before the first joint.
+        moments: Whether places are those of second moments E = ∫ r rᵀ dm instead of the inertia tensor.
+    """
+
+    rows: tuple[MdhRow, ...]
+    places: tuple[tuple[int, int], ...]
+    base_acceleration: tuple[float, float, float]
+    moments: bool
+
+    def bodies(self, values: Sequence[Scalar]) -> list[list[Scalar]]:
+        """Ten parameters of each virtual link, exact zeros but for the values."""
+        found: list[list[Scalar]] = [[0.0] * 10 for _ in self.rows]
+        for (link, place), value in zip(self.places, values):
+            found[link][place] = value
+        return found
+
+
+def record_minimal(
+    virtual: VirtualLinks,
+    what: str,
+    number: int = 1,
+    levels: Sequence[int] | None = None,
+    composed: bool = False,
+) -> Function:
+    """Return a function of q (and dq, ddq where it needs them) and of the virtual values, which are uniform.
+
+    Args:
+        virtual: The virtual links: by inertia tensors for formulations 1 to 5, by second moments for all else.
+        what: One of MINIMAL_WHAT.
+        number: Formulation of the inertia matrix.
+        levels: For formulation 6, where columns meet the axes; None: at the base, as formulation 1.
+        composed: For inverse dynamics, whether parallel joints in a row turn by the sum of their angles.
+
+    Raises:
+        UnknownName: There is no such function or formulation.
+    """
+    if what not in MINIMAL_WHAT:
+        raise UnknownName("function", what, MINIMAL_WHAT)
+    graph = Graph()
+    n = len(virtual.rows)
+    q = list(graph.inputs("q", n))
+    still: list[Scalar] = [0.0] * n
+    dq = still if what in ("inertia_matrix", "gravity_torque") else list(graph.inputs("dq", n))
+    ddq = list(graph.inputs("ddq", n)) if what == "inverse_dynamics" else still
+    bodies = virtual.bodies(list(graph.inputs("values", len(virtual.places), uniform=True)))
+    chain = chain_at(virtual.rows, q)
+    if what in ("inertia_matrix", "coriolis_matrix"):
+        M = _inertia_matrix(virtual, chain, bodies, number, levels)
+        if what == "inertia_matrix":
+            return graph.function(what, {"M": M})
+        return graph.function(what, {"C": christoffel_matrix(M, q, dq)})
+    base: Vector = list(virtual.base_acceleration) if what != "velocity_torque" else [0.0] * 3
+    return graph.function(what, {"tau": torques_of_moments(chain, dq, ddq, bodies, base, composed)})
+
+
+def _inertia_matrix(
+    virtual: VirtualLinks,
+    chain: list[ChainJoint],
+    bodies: list[list[Scalar]],
+    number: int,
+    levels: Sequence[int] | None,
+) -> Matrix:
+    composite = (composite_moments if virtual.moments else composite_bodies)(chain, bodies)
+    if number == MEETING:
+        return formulation_meeting(chain, composite, levels or [0] * len(chain))
+    return formulation(number)(chain, composite)
+
+
+def cheapest_inertia_matrix(virtual: VirtualLinks, polish: bool = True) -> tuple[Function, Levels]:
+    """Return the inertia matrix by formulation 6 with the levels that make it cheapest, and those levels.
+
+    Levels are found by descent, one column at a time, from up to three starts: the same on every machine.
+
+    Args:
+        virtual: The virtual links, by second moments.
+        polish: Whether graph passes finish the best few.
+    """
+    found: dict[Levels, Function] = {}
+
+    def made(levels: Levels) -> Function:
+        if levels not in found:
+            found[levels] = record_minimal(virtual, "inertia_matrix", MEETING, levels)
+        return found[levels]
+
+    def descended(levels: Levels) -> None:
+        made(levels)
+        before: Levels | None = None
+        while levels != before:
+            before = levels
+            for column in range(1, len(levels)):
+                levels = min(_column_choices(levels, column), key=lambda choice: (cost(made(choice)), choice))
+
+    for start in _starts(len(virtual.rows)):
+        descended(start)
+    ranked = sorted(found, key=lambda levels: (cost(found[levels]), levels))
+    if not polish:
+        return found[ranked[0]], ranked[0]
+    finished = {levels: optimise(found[levels]) for levels in ranked[:3]}
+    chosen = min(finished, key=lambda levels: (cost(finished[levels]), levels))
+    return finished[chosen], chosen
+
+
+def _starts(n: int) -> Iterator[Levels]:
+    yield tuple(range(n))
+    if n <= _SHORT:
+        yield (0,) * n
+        yield tuple(max(0, 2 * i - 1) for i in range(n))
+
+
+def _column_choices(levels: Levels, column: int) -> Iterator[Levels]:
+    for level in range(2 * column + 1):
+        yield (*levels[:column], level, *levels[column + 1 :])

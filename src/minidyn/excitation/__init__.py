@@ -1,0 +1,1 @@
+"""Motions that show what is to be known."""

@@ -1,0 +1,263 @@
+"""A plan of experiments in which one joint moves at a time and the others are locked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
+from minidyn.excitation.one_joint_design import Design
+from minidyn.excitation.one_joint_equations import Equations
+from minidyn.model.drives import FRICTION, ROTOR
+from minidyn.model.robot import Robot
+from minidyn.simulation.trajectory import Fourier
+
+_POOR = 100.0  # scaled conditions above this are worth a word
+_WEAK = 1000.0  # conditions in SI units above this, too
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One experiment: one joint moves, the others are locked.
+
+    Attributes:
+        number: From 1; one recording for each step.
+        joint: Name of the joint that moves.
+        index: Its place among the robot's joints, from 0.
+        place: Where all joints are (n,), rad or m; the moving one's entry is the middle of its motion.
+        trajectory: The suggested motion of all joints, callable as t -> (q, dq, ddq); only one moves.
+        yields: Names of the constants that this motion shows and no earlier kind of step does. Empty: it makes others
+            sharper.
+        rules: The steps of Lin1992's Algorithm 2 that it serves: "1", "2.1", "2.2", "3.1", "3.2", or "drive".
+    """
+
+    number: int
+    joint: str
+    index: int
+    place: Array
+    trajectory: Fourier
+    yields: tuple[str, ...]
+    rules: tuple[str, ...]
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """Lowest and highest position of the moving joint, rad or m."""
+        q = self.trajectory(np.linspace(0.0, self.trajectory.period, 721))[0][:, self.index]
+        return float(q.min()), float(q.max())
+
+    @property
+    def locked(self) -> dict[str, float]:
+        """Where the joints that do not move are locked, by number from 1 ("q2"), rad or m."""
+        return {f"q{k + 1}": float(value) for k, value in enumerate(self.place) if k != self.index}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the step as plain values for `json.dump`."""
+        return {
+            "number": self.number,
+            "joint": self.joint,
+            "place": self.place.tolist(),
+            "from": self.span[0],
+            "to": self.span[1],
+            "period": self.trajectory.period,
+            "sine": self.trajectory.sine[:, self.index].tolist(),
+            "yields": list(self.yields),
+            "rules": list(self.rules),
+        }
+
+
+@dataclass(frozen=True)
+class System:
+    """The small linear problem of one joint: its torque, solved for its own constants, joints behind it being known.
+
+    Attributes:
+        joint: Name of the joint whose torque is read.
+        constants: Names of what is solved for.
+        steps: Numbers of the steps that give it equations.
+        condition: Condition number of its matrix, SI units.
+        scaled_condition: The same with columns of unit length.
+    """
+
+    joint: str
+    constants: tuple[str, ...]
+    steps: tuple[int, ...]
+    condition: float
+    scaled_condition: float
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Experiments that show all constants of a chain, one joint moving at a time.
+
+    Attributes:
+        robot: The robot.
+        base: The constants, a base map (method "mlc", version 1992).
+        steps: The experiments.
+        systems: What is solved from them, from the last joint to the first.
+        notices: What a reader should know.
+    """
+
+    robot: Robot
+    base: BaseMap
+    steps: tuple[Step, ...]
+    systems: tuple[System, ...]
+    notices: tuple[str, ...] = ()
+
+    @property
+    def condition(self) -> float:
+        """The worst condition number of all systems."""
+        return max((system.condition for system in self.systems), default=1.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as plain values for `json.dump`."""
+        return {
+            "robot": self.robot.name,
+            "joint_names": list(self.robot.joint_names),
+            "constants": list(self.base.names),
+            "condition": self.condition,
+            "steps": [step.to_json() for step in self.steps],
+            "systems": [
+                {
+                    "joint": system.joint,
+                    "constants": list(system.constants),
+                    "steps": list(system.steps),
+                    "condition": system.condition,
+                    "scaled_condition": system.scaled_condition,
+                }
+                for system in self.systems
+            ],
+            "notices": list(self.notices),
+        }
+
+    def step_rows(self) -> list[tuple[str, ...]]:
+        """Return the steps as text: number, joint, motion, where the others are locked, what it shows."""
+        rows: list[tuple[str, ...]] = []
+        seen: dict[int, int] = {}
+        for step in self.steps:
+            low, high = step.span
+            locked = ", ".join(f"{name}={value:.3f}" for name, value in step.locked.items())
+            motion = f"{low:.3f} to {high:.3f}, {step.trajectory.period:.2f} s"
+            shows = self._shows(step) if step.index not in seen else f"as step {seen[step.index]}"
+            seen.setdefault(step.index, step.number)
+            rows.append((str(step.number), step.joint, motion, locked or "-", shows))
+        return rows
+
+    def _shows(self, step: Step) -> str:
+        """What a step shows, joint by joint: "all of joint2" where it is all of them."""
+        if not step.yields:
+            return "the same constants more sharply"
+        new, parts, whole = set(step.yields), [], []
+        for system in reversed(self.systems):
+            names = [name for name in system.constants if name in new]
+            if len(names) == len(system.constants) > 1:
+                whole.append(system.joint)
+            elif names:
+                parts.append(" ".join(names))
+        if whole:
+            parts.append(f"all of {' '.join(whole)}")
+        return ", ".join(parts)
+
+    def system_rows(self) -> list[tuple[str, ...]]:
+        """Return the systems as text: joint, number of constants, steps, condition."""
+        return [
+            (
+                system.joint,
+                str(len(system.constants)),
+                ", ".join(str(number) for number in system.steps),
+                f"{system.condition:.1f}",
+            )
+            for system in self.systems
+        ]
+
+    def __str__(self) -> str:
+        parts = [
+            f"{self.robot.name}: {len(self.steps)} steps show {self.base.rank} constants",
+            _text(("step", "moves", "rad or m, period", "others locked at", "shows"), self.step_rows()),
+            _text(("torque of", "constants", "from steps", "condition"), self.system_rows()),
+            *self.notices,
+        ]
+        return "\n\n".join(parts)
+
+    def __repr__(self) -> str:
+        return (
+            f"Plan({self.robot.name!r}: {len(self.steps)} steps, {self.base.rank} constants, "
+            f"worst condition {self.condition:.1f})"
+        )
+
+
+def one_joint_plan(robot: Robot) -> Plan:
+    """Return experiments from which :func:`minidyn.identify_one_joint` finds all constants of a serial chain.
+
+    One joint moves at a time, within limits of position and speed; mostly the first rotational one. Where the others
+    are locked is chosen so that every small problem is well conditioned. Obstacles, and the robot's own links, are not
+    known here: look at the places before running them.
+
+    Args:
+        robot: A serial chain of rotational and translational joints; any frames, any base. Its parameters are not read.
+
+    Raises:
+        Unsupported: Trees, loops, joints that follow others, coupled drives; the message names what to use.
+
+    Implements: Lin1992 Algorithm 2.
+    Differs: One set of places serves all joints, which needs fewer runs; every joint's torque is read in every run of
+        a joint before it; which joints must move is found by rank; rotor inertia and friction take part.
+    """
+    equations = Equations.of(robot, "one_joint_plan")
+    design = Design(equations)
+    steps = []
+    for number, run in enumerate(design.runs, start=1):
+        trajectory = design.trajectory(run)
+        shown = design.movers.get(run.mover, {})
+        steps.append(
+            Step(
+                number=number,
+                joint=robot.joint_names[run.mover],
+                index=run.mover,
+                place=trajectory.centre,
+                trajectory=trajectory,
+                yields=tuple(name for names in shown.values() for name in names),
+                rules=_rules(equations, run.mover, shown),
+            )
+        )
+    raw, scaled = design.conditions(design.runs), design.conditions(design.runs, scaled=True)
+    systems = []
+    notices = []
+    for joint in reversed(range(equations.n)):
+        if not equations.names(joint):
+            continue
+        numbers = tuple(step.number for step in steps if step.index <= joint)
+        name = robot.joint_names[joint]
+        systems.append(System(name, equations.names(joint), numbers, raw[joint], scaled[joint]))
+        if scaled[joint] > _POOR:
+            notices.append(
+                f"the constants of joint {name!r} are hard to tell apart within the joints' ranges of motion"
+            )
+        elif raw[joint] > _WEAK:
+            notices.append(f"some constants of joint {name!r} show weakly within the joints' ranges and speeds")
+    return Plan(robot, equations.base, tuple(steps), tuple(systems), tuple(notices))
+
+
+def _rules(equations: Equations, mover: int, shown: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
+    """Which steps of Algorithm 2 a mover serves."""
+    found = set()
+    for joint, names in shown.items():
+        role = equations.structure.roles[joint]
+        if any(name[:2] in (ROTOR, *FRICTION.values()) for name in names):
+            found.add("drive")
+        if mover == joint and not role.turning:
+            found.add("1")
+        elif names and role.s is not None:
+            found.add("2.1" if role.turning else "2.2")
+        elif names:
+            found.add("3.1" if role.turning else "3.2")
+    return tuple(sorted(found))
+
+
+def _text(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A plain table; the last column takes the room it needs."""
+    widths = [max(len(row[k]) for row in [heads, *rows]) for k in range(len(heads))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in [heads, *rows]]
+    rule = "  ".join("-" * width for width in [*widths[:-1], len(heads[-1])])
+    return "\n".join([lines[0], rule, *lines[1:]])

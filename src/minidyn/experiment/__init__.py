@@ -1,1 +1,0 @@
-"""Experiments: recordings of motion, trajectories that make it, simulation that stands in for the robot."""

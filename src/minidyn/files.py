@@ -1,0 +1,186 @@
+"""Several files in a folder, written whole or not at all: what was there stays until everything new is ready.
+
+Files that are either the old ones or the new ones, never half of each.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from minidyn.errors import DescriptionError, NotWritten
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file under a temporary name beside it, then put it in place; an existing file keeps its mode.
+
+    Raises:
+        NotWritten: The folder does not exist or cannot be written.
+    """
+    target = Path(os.path.realpath(path))  # a link stays a link
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        try:
+            temporary.write_bytes(data)
+            if target.exists():
+                shutil.copymode(target, temporary)
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+def check_folder(path: str | os.PathLike[str]) -> Path:
+    """Return the path of a folder that can be written, made or not; asked before long work.
+
+    Raises:
+        DescriptionError: It is a file, or nothing may be written there.
+    """
+    target = Path(path)
+    place = target.absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise DescriptionError(f"{place}: a file; expected a folder to write into, choose another name")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise DescriptionError(f"{target}: cannot be written (no permission in {place}); choose another folder")
+    return target
+
+
+@contextmanager
+def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = (), *, replace: bool = False) -> Iterator[Path]:
+    """Give an empty folder to write into; at the end its files take their place in `path`, all of them or none.
+
+    Files of other names stay. An error, an interruption or a full disk leaves what was there before. Where `path` does
+    not exist the whole folder appears at once; where it does, files are put in place one by one, undone if one fails,
+    with interruptions held back for these few moments.
+
+    Args:
+        path: The folder; made where it does not exist.
+        obsolete: Names of files in it that go away unless they are written anew.
+        replace: The new folder takes the place of the old one, whose files all go.
+
+    Raises:
+        DescriptionError: Nothing can be written there.
+    """
+    target = check_folder(path).absolute()
+    try:
+        made = _missing(target.parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # beside the target, so that relative names of other files mean the same in both
+        scratch = target.parent / f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.new"
+        scratch.mkdir()
+    except OSError as error:
+        raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
+    done = False
+    try:
+        with _ended_orderly():
+            yield scratch
+        with _uninterrupted():
+            if replace and target.exists():
+                _replace(scratch, target)
+            else:
+                _put_in_place(scratch, target, obsolete)
+            done = True
+    except OSError as error:
+        raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        for folder in [] if done else made:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _put_in_place(scratch: Path, target: Path, obsolete: Iterable[str]) -> None:
+    if not target.exists():
+        scratch.rename(target)
+        return
+    new = sorted(file.relative_to(scratch) for file in scratch.rglob("*") if file.is_file())
+    gone = [Path(name) for name in obsolete if Path(name) not in new]
+    undo: list[tuple[Path, Path | None]] = []  # (place, what stood there)
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".old", dir=target.parent) as kept:
+        try:
+            for name in (*new, *gone):
+                place, aside = target / name, Path(kept) / str(len(undo))
+                if place.is_dir():
+                    raise DescriptionError(f"{place}: a folder, where a file is to be written")
+                there = place.exists() or place.is_symlink()
+                if name in gone and not there:
+                    continue
+                place.parent.mkdir(parents=True, exist_ok=True)
+                if there:
+                    place.rename(aside)
+                undo.append((place, aside if there else None))
+                if name not in gone:
+                    (scratch / name).rename(place)
+        except BaseException:
+            for place, aside_or_none in reversed(undo):
+                place.unlink(missing_ok=True)
+                if aside_or_none is not None:
+                    aside_or_none.rename(place)
+            raise
+
+
+def _replace(scratch: Path, target: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".old", dir=target.parent) as kept:
+        old = target.rename(Path(kept) / "old")
+        try:
+            scratch.rename(target)
+        except BaseException:
+            old.rename(target)
+            raise
+
+
+def _missing(folder: Path) -> list[Path]:
+    """Return the folders that do not exist yet, the innermost first."""
+    found = []
+    while not folder.exists():
+        found.append(folder)
+        folder = folder.parent
+    return found
+
+
+@contextmanager
+def _ended_orderly() -> Iterator[None]:
+    """Let a request to end (SIGTERM) leave by the way of errors, so that nothing half written stays behind."""
+    plain = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if not plain:
+        yield
+        return
+
+    def end(number: int, _: Any) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold back interruptions (Ctrl-C, a request to end) until the block is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals reach the main thread alone
+        return
+    waiting: list[tuple[int, Any]] = []
+    old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in old:
+        signal.signal(number, lambda *arguments: waiting.append(arguments))
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+        for arguments in waiting:
+            signal.raise_signal(arguments[0])

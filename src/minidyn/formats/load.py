@@ -1,0 +1,158 @@
+"""Robots from files: one reader for each format, chosen by the file's name; built-in robots by name."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from minidyn.errors import DescriptionError, MissingFile, UnknownName, near_names
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from minidyn.model.robot import Robot
+
+
+SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf")
+"""File names that are understood."""
+
+SIDE = ".minidyn.toml"
+"""How the name of a file beside a URDF or MJCF ends that says what it cannot."""
+
+_BUILTIN = Path(__file__).parent.parent / "model" / "robots"
+
+
+@cache
+def robots() -> tuple[str, ...]:
+    """Return the names of the built-in robots, in alphabetical order."""
+    return tuple(sorted(path.stem for path in _BUILTIN.glob("*.toml")))
+
+
+def describe(name: str) -> str:
+    """Return the line that describes a built-in robot."""
+    import tomllib
+
+    if name not in robots():
+        raise UnknownName("robot", name, robots())
+    return str(tomllib.loads((_BUILTIN / f"{name}.toml").read_text(encoding="utf-8")).get("description", ""))
+
+
+def load(
+    source: str | os.PathLike[str],
+    *,
+    gravity: ArrayLike | None = None,
+    rotor_inertia: bool | Iterable[str] | None = None,
+    friction: Iterable[str] | str | None = None,
+) -> Robot:
+    """Return a robot by its built-in name, or from a file: TOML, URDF or MJCF.
+
+    A built-in name goes before a file of the same name; write ./name for the file.
+
+    Args:
+        source: A name from :func:`robots`, or the path of a .toml, .urdf, .xml or .mjcf file.
+        gravity: Acceleration of gravity in the world frame (3,), m/s²; None: what the file says.
+        rotor_inertia: Which joints have the column Ia: all (True), none (False), the named ones; None: as in the file.
+        friction: Drive terms of every joint, such as "viscous", "coulomb" (docs/friction.md); None: as in the file.
+
+    Raises:
+        DescriptionError: The file is wrong, with file and line.
+        UnknownName: There is no built-in robot of that name, with near names.
+    """
+    robot = _read(source)
+    if gravity is not None:
+        robot = robot.with_gravity(gravity)
+    if rotor_inertia is not None or friction is not None:
+        robot = robot.with_drives(rotor_inertia=rotor_inertia, friction=friction)
+    return robot
+
+
+def _read(source: object) -> Robot:
+    if not isinstance(source, str | os.PathLike):
+        raise DescriptionError(
+            f"load: expected a built-in robot's name or a file's path, got {source!r}; names: {', '.join(robots())}"
+        )
+    if isinstance(source, str) and source in robots():
+        from minidyn.formats.toml.read import read_toml
+
+        return read_toml(_BUILTIN / f"{source}.toml")
+    name = os.fspath(source)
+    if not isinstance(name, str):
+        raise DescriptionError(f"load: expected a path as text, got {name!r}")
+    if not name or "\0" in name:
+        raise DescriptionError(f"load: {name!r} is neither a built-in robot's name nor a file's path")
+    path = Path(name)
+    if name.endswith(SIDE):
+        raise DescriptionError(
+            f"{path}: a side file, read with the robot beside it; load {path.name.removesuffix(SIDE)!r} instead"
+        )
+    suffix = path.suffix.lower()
+    if not suffix and isinstance(source, str) and not re.search(r"[/\\]", name):
+        raise _unknown(name, path)
+    _require_text(path, suffix)
+    if suffix == ".toml":
+        from minidyn.formats.toml.read import read_toml
+
+        return read_toml(path)
+    if suffix == ".urdf" or (suffix == ".xml" and root_element(path) == "robot"):
+        from minidyn.formats.urdf.read import read_urdf
+
+        return _with_side_file(read_urdf(path), path)
+    from minidyn.formats.mjcf.read import read_mjcf
+
+    return _with_side_file(read_mjcf(path), path)
+
+
+def _with_side_file(robot: Robot, path: Path) -> Robot:
+    if not path.with_name(path.name + SIDE).exists():
+        return robot
+    from minidyn.formats.side_file import with_side_file
+
+    return with_side_file(robot, path)
+
+
+def _unknown(name: str, path: Path) -> UnknownName:
+    error = UnknownName("robot", name, robots())
+    if path.is_dir():
+        tail = f" ({name!r} is a folder here; name a file in it)"
+    elif path.exists():
+        tail = f" (a file {name!r} exists, but its name ends with none of {', '.join(SUFFIXES)})"
+    else:
+        tail = f" (and there is no file {name!r})"
+    error.args = (f"{error.args[0]}{tail}",)
+    return error
+
+
+def _require_text(path: Path, suffix: str) -> None:
+    """Raise where the path is not a readable, non-empty text file of a known kind."""
+    if path.is_dir():
+        raise DescriptionError(f"{path}: a folder; expected a file ({', '.join(SUFFIXES)})")
+    try:
+        with path.open("rb") as file:
+            head = file.read(65536)
+    except FileNotFoundError:
+        hint = near_names(path.stem, robots()) if path.parent == Path() else ""
+        raise MissingFile(f"{path}: no such file{hint}") from None
+    except OSError as error:
+        raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
+    if suffix == ".xacro":
+        raise DescriptionError(
+            f"{path}: xacro is a macro language; run `xacro {path.name} > robot.urdf`, load robot.urdf"
+        )
+    if suffix not in SUFFIXES:
+        raise DescriptionError(f"{path}: the name ends with {suffix!r}; expected one of {', '.join(SUFFIXES)}")
+    if not head.strip():
+        raise DescriptionError(f"{path}: the file is empty; expected a robot description")
+    if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DescriptionError(f"{path}: a binary file; expected text ({suffix})")
+
+
+def root_element(path: Path) -> str:
+    """Return the name of the first element of an XML file, "" where there is none."""
+    text = path.read_bytes().decode("utf-8", "replace")
+    text = re.sub(r"<!--.*?-->|<\?.*?\?>|<![^>]*>", "", text, flags=re.DOTALL)
+    found = re.search(r"<\s*([\w:.-]+)", text)
+    return found.group(1) if found else ""

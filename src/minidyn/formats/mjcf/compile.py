@@ -1,0 +1,365 @@
+"""MJCF files through MuJoCo's own reader and compiler, so that defaults, frames, angles and includes mean the same.
+
+Before compiling, everything dynamics does not need is taken out: pictures, meshes that carry no mass or are not there,
+sensors, tendons. Inertia that the file gives outright is kept aside with all its digits and without MuJoCo's own
+limits (it refuses bodies of no mass, and inertias that break the triangle inequality).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import secrets
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.errors import DescriptionError, NotWritten
+from minidyn.formats.mjcf.tolerant import read_tolerantly
+from minidyn.formats.xml_file import read_bytes, refuse_doctype
+from minidyn.model.inertia import from_body, from_mujoco
+
+_INCLUDE = re.compile(rb"""<include\s[^>]*?file\s*=\s*["']([^"']+)["']""")
+_NAN = re.compile(
+    rb"""\s(?!name\b)\w+\s*=\s*(["'])(?:[-+.\deE]+\s+)*[-+]?nan(?:\s+[-+.\deEnaN]+)*\s*\1""", re.IGNORECASE
+)
+_NEEDLESS = (
+    "keys",
+    "sensors",
+    "skins",
+    "flexes",
+    "excludes",
+    "pairs",
+    "tuples",
+    "texts",
+    "numerics",
+    "cameras",
+    "lights",
+)
+
+
+@dataclass
+class Compiled:
+    """What MuJoCo made of the file.
+
+    Attributes:
+        path: The file.
+        model: The compiled MjModel.
+        name: Model name.
+        where: File and line of each body, by id.
+        bodies: Ten parameters of each body in its own frame, by id; None where the file gives none.
+        notices: What was left out.
+    """
+
+    path: Path
+    model: Any
+    name: str
+    where: list[str]
+    bodies: list[Array | None]
+    notices: list[str]
+
+
+def compile_mjcf(path: Path) -> Compiled:
+    """Read and compile an MJCF file.
+
+    Raises:
+        DescriptionError: Not readable, a DOCTYPE, not MJCF, or something MuJoCo refuses.
+    """
+    import mujoco
+
+    _check_texts(path)
+    notices: list[str] = []
+    with _warnings_as_notices(notices, mujoco):
+        try:
+            spec = _read(path, notices, mujoco)
+            has_includes = _INCLUDE.search(read_bytes(path)) is not None
+            where = [str(path) if has_includes else _place(path, body) for body in spec.bodies]
+            _refuse_free_joints(spec, path, has_includes, mujoco)
+            _leave_out(spec, notices, mujoco)
+            plans = _plan_inertia(spec, path, notices, mujoco)
+            model = spec.compile()
+        except DescriptionError:
+            raise
+        except ValueError as error:
+            raise DescriptionError(_told(path, error)) from None
+    bodies: list[Array | None] = [None] * model.nbody
+    places = [str(path)] * model.nbody
+    for body, plan, place in zip(spec.bodies, plans, where):
+        bodies[body.id] = plan.parameters(model, body.id)
+        places[body.id] = place
+    return Compiled(path, model, str(spec.modelname), places, bodies, notices)
+
+
+def refused_by_mujoco(data: bytes, path: Path) -> str:
+    """Return why MuJoCo cannot read an MJCF text that is to stand at `path`; "" where it can."""
+    import mujoco
+
+    trial = path.with_name(f".{os.getpid()}.{secrets.token_hex(4)}{path.suffix}")
+    with _warnings_as_notices([], mujoco):
+        try:
+            trial.write_bytes(data)
+            mujoco.MjModel.from_xml_path(str(trial))
+        except ValueError as error:
+            return " ".join(str(error).split())[:200]
+        except OSError as error:
+            raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
+        finally:
+            with contextlib.suppress(OSError):
+                trial.unlink(missing_ok=True)
+    return ""
+
+
+def rotation(quaternion: Array) -> Array:
+    """Return the rotation matrix (3, 3) of a unit quaternion (w, x, y, z)."""
+    w, x, y, z = quaternion / np.linalg.norm(quaternion)
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+@contextlib.contextmanager
+def _warnings_as_notices(notices: list[str], mujoco: Any) -> Iterator[None]:
+    """Turn MuJoCo's warnings into notices; left to itself it writes a log file into the current folder."""
+    before = mujoco.get_mju_user_warning()
+    told: list[str] = []
+    mujoco.set_mju_user_warning(told.append)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+    finally:
+        mujoco.set_mju_user_warning(before)
+        told += [str(warning.message) for warning in caught]
+        notices += [f"MuJoCo: {' '.join(text.split())}" for text in dict.fromkeys(told)]
+
+
+# -------------------------------------------------------------------- the text
+
+
+def _read(path: Path, notices: list[str], mujoco: Any) -> Any:
+    try:
+        return mujoco.MjSpec.from_file(str(path))
+    except ValueError as error:
+        return read_tolerantly(path, error, notices)
+
+
+def _check_texts(path: Path) -> None:
+    """Refuse a DOCTYPE in the file or in what it includes, and files that are no MJCF at all."""
+    seen: set[Path] = set()
+    waiting = [path]
+    while waiting:
+        current = waiting.pop()
+        if current in seen:
+            continue
+        seen.add(current)
+        data = read_bytes(current)
+        if not data.strip():
+            raise DescriptionError(f"{current}:1: the file is empty; expected XML with a <mujoco> element")
+        root = refuse_doctype(data, str(current))
+        nan = _NAN.search(data)
+        if nan:  # MuJoCo would go on, and write a log file
+            line = data.count(b"\n", 0, nan.end()) + 1
+            found = nan[0].strip().decode(errors="replace")
+            raise DescriptionError(f"{current}:{line}: {found} is not a number; expected finite numbers")
+        if current == path and root and root != "mujoco":
+            hint = "; it looks like a URDF, call it .urdf" if root == "robot" else ""
+            raise DescriptionError(f"{path}: the root element is <{root}>; expected <mujoco>{hint}")
+        for name in _INCLUDE.findall(data):
+            for folder in (path.parent, current.parent):
+                included = folder / os.fsdecode(name)
+                if included.is_file():
+                    waiting.append(included)
+
+
+def _told(path: Path, error: Exception) -> str:
+    """Return MuJoCo's complaint in one line, with file and line where it knows one."""
+    text = " ".join(str(error).split())
+    line = re.search(r"line (?:number=)?(\d+)", text, re.IGNORECASE)
+    hint = ""
+    if "xacro" in text or "${" in text:
+        hint = "; run xacro on the file first"
+    return f"{path}{':' + line[1] if line else ''}: MuJoCo cannot read it ({text}){hint}"
+
+
+def _place(path: Path, item: Any) -> str:
+    line = re.search(r"line (\d+)", str(item.info))
+    return f"{path}:{line[1]}" if line else str(path)
+
+
+# -------------------------------------------------------------------- what dynamics does not need
+
+
+def _refuse_free_joints(spec: Any, path: Path, has_includes: bool, mujoco: Any) -> None:
+    known = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+    for joint in spec.joints:
+        if joint.type in known:
+            continue
+        what = "free" if joint.type == mujoco.mjtJoint.mjJNT_FREE else "ball"
+        place = _place(path, joint if joint.info else joint.parent)
+        place = str(path) if has_includes else place
+        advice = (
+            "remove it for a robot on a fixed base, or replace it by three slides and three hinges"
+            if what == "free"
+            else "replace it by three hinges at one point"
+        )
+        raise DescriptionError(
+            f"{place}: body {joint.parent.name!r} has a {what} joint; only hinges and slides are understood, {advice}"
+        )
+
+
+def _leave_out(spec: Any, notices: list[str], mujoco: Any) -> None:
+    for kind in _NEEDLESS:
+        for item in list(getattr(spec, kind, ())):
+            spec.delete(item)
+    through_joint = (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
+    for actuator in list(spec.actuators):
+        if actuator.trntype not in through_joint or actuator.plugin.active:
+            spec.delete(actuator)
+    joint_like = (mujoco.mjtEq.mjEQ_JOINT,)
+    for equality in list(spec.equalities):
+        if equality.type not in joint_like:
+            kind = equality.type.name.removeprefix("mjEQ_").lower()
+            notices.append(
+                f"the {kind} constraint {equality.name or ''!r} between {equality.name1!r} and {equality.name2!r} is "
+                "left out: MJCF does not say which joints it moves; describe the loop in a TOML file"
+            )
+            spec.delete(equality)
+    if list(spec.tendons):
+        notices.append(f"{len(list(spec.tendons))} tendons are left out")
+        for tendon in list(spec.tendons):
+            spec.delete(tendon)
+    for item in (*spec.geoms, *spec.sites):
+        item.material = ""
+    for kind in ("materials", "textures"):
+        for item in list(getattr(spec, kind)):
+            spec.delete(item)
+    # bodies that hold still keep their names: merging is ours to do
+    spec.compiler.fusestatic = False
+    spec.compiler.discardvisual = False
+
+
+# -------------------------------------------------------------------- inertia
+
+
+@dataclass
+class _Plan:
+    """Where a body's parameters come from: given outright, computed by MuJoCo, or nowhere."""
+
+    source: str  # "given", "compiled", "none"
+    mass: float = 0.0
+    com: Array | None = None
+    diagonal: Array | None = None
+    full: Array | None = None
+
+    def parameters(self, model: Any, index: int) -> Array | None:
+        if self.source == "none":
+            return None
+        R = rotation(model.body_iquat[index])
+        if self.source == "compiled":
+            inertia = (R * model.body_inertia[index]) @ R.T
+            return from_body(float(model.body_mass[index]), model.body_ipos[index], inertia)
+        com = np.zeros(3) if self.com is None else self.com
+        if self.full is not None:
+            return from_mujoco(self.mass, com, self.full)
+        diagonal = np.zeros(3) if self.diagonal is None else self.diagonal
+        return from_body(self.mass, com, (R * diagonal) @ R.T)
+
+
+def _plan_inertia(spec: Any, path: Path, notices: list[str], mujoco: Any) -> list[_Plan]:
+    """Decide for each body, take out meshes, and give MuJoCo an inertia it accepts where it need not compute one."""
+    compiler = spec.compiler
+    always = compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
+    never = compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
+    # settings that change numbers on purpose: then MuJoCo's own numbers count
+    adjusts = compiler.boundmass > 0 or compiler.boundinertia > 0 or bool(compiler.balanceinertia)
+    scales = compiler.settotalmass > 0
+    plans: list[_Plan] = []
+    for body in spec.bodies:
+        if body.name == spec.worldbody.name:  # what stands on the ground does not move
+            for geom in list(body.geoms):
+                spec.delete(geom)
+            plans.append(_Plan("none"))
+            continue
+        heavy = [] if never else [geom for geom in body.geoms if _has_mass(geom, compiler, mujoco)]
+        lost = [geom for geom in heavy if geom.meshname and not _mesh_is_there(spec, geom.meshname, path)]
+        by_geoms = bool(heavy) and (always or not body.explicitinertial)
+        if not by_geoms or lost:
+            needless = [geom for geom in body.geoms if geom.meshname or geom.hfieldname or geom.plugin.active]
+        else:
+            needless = [geom for geom in body.geoms if geom not in heavy and (geom.meshname or geom.hfieldname)]
+        if by_geoms and lost:
+            notices.append(
+                f"body {body.name!r}: its inertia comes from the mesh {lost[0].meshname!r}, whose file is not there; "
+                "taken as unknown"
+            )
+            plan = _Plan("none")
+        elif by_geoms or (body.explicitinertial and (adjusts or scales)):
+            plan = _Plan("compiled")
+        elif body.explicitinertial:
+            full = np.array(body.fullinertia, dtype=float)
+            given = None if math.isnan(full[0]) else full
+            plan = _Plan("given", float(body.mass), np.array(body.ipos), np.array(body.inertia), given)
+        else:
+            plan = _Plan("none")
+        plans.append(plan)
+        for geom in needless:
+            spec.delete(geom)
+        if plan.source != "compiled":
+            _give_placeholder(body, plan.source == "given" and plan.full is None)
+            for geom in list(body.geoms):
+                spec.delete(geom)
+    if scales and any(plan.source == "none" for plan in plans[1:]):
+        compiler.settotalmass = -1
+        notices.append("settotalmass is not honoured: some bodies have no known mass")
+    for kind, user in (("meshes", "meshname"), ("hfields", "hfieldname")):
+        used = {getattr(geom, user) for geom in spec.geoms} - {""}
+        for asset in list(getattr(spec, kind)):
+            if asset.name not in used and _stem(asset) not in used:
+                spec.delete(asset)
+    return plans
+
+
+def _has_mass(geom: Any, compiler: Any, mujoco: Any) -> bool:
+    lowest, highest = compiler.inertiagrouprange
+    if not lowest <= geom.group <= highest:
+        return False
+    if geom.type in (mujoco.mjtGeom.mjGEOM_PLANE, mujoco.mjtGeom.mjGEOM_HFIELD):
+        return False
+    return bool(geom.density != 0 if math.isnan(geom.mass) else geom.mass != 0)
+
+
+def _mesh_is_there(spec: Any, name: str, path: Path) -> bool:
+    for mesh in spec.meshes:
+        if name in (mesh.name, _stem(mesh)):
+            if not mesh.file:
+                return True  # its points stand in the MJCF itself
+            folder = path.parent / (spec.compiler.meshdir or "")
+            file = os.path.basename(mesh.file) if spec.strippath else mesh.file
+            return bool((folder / file).is_file())
+    return False
+
+
+def _stem(asset: Any) -> str:
+    return str(os.path.splitext(os.path.basename(asset.file))[0])
+
+
+def _give_placeholder(body: Any, keep_orientation: bool) -> None:
+    """Give MuJoCo some inertia it accepts; the orientation of the given one is still resolved by it."""
+    body.explicitinertial = True
+    body.mass = 1.0
+    body.inertia = np.ones(3)
+    body.fullinertia = np.array([math.nan, 0, 0, 0, 0, 0])
+    body.ipos = np.zeros(3)
+    if not keep_orientation:
+        body.iquat = np.array([1.0, 0, 0, 0])

@@ -1,0 +1,257 @@
+"""Robots from MJCF files: bodies, hinges and slides, inertia, drives, limits, joint constraints and gravity.
+
+MuJoCo itself reads and compiles the file (:mod:`minidyn.formats.mjcf.compile`); here its model becomes a robot. A
+link's frame is the body's frame, so that positions and inertia are those MuJoCo reports.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minidyn.errors import DescriptionError
+from minidyn.formats.mjcf.compile import Compiled, compile_mjcf, rotation
+from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
+from minidyn.model.formula import FUNCTIONS
+from minidyn.model.geometry import Step, Steps, snap_angle, snap_length, steps_from_matrix, tidy_steps
+from minidyn.model.joint import Limits
+from minidyn.model.robot import Robot
+
+
+def read_mjcf(path: Path) -> Robot:
+    """Return the robot an MJCF file describes, its world fixed.
+
+    Armature becomes the column Ia, damping Fv, frictionloss Fc (a zero adds none; an actuator's own armature and
+    damping count with its gear squared). The gear of a motor (fixed gain, no bias, no dynamics) on a joint is the gear
+    ratio. Joint equality constraints make followers. A body with several joints becomes a chain of massless links.
+    Springs, tendons, other constraints, fluid forces and gravity compensation are left out, with a notice.
+
+    Raises:
+        DescriptionError: With file, and line where MuJoCo tells it.
+    """
+    compiled = compile_mjcf(path)
+    model, notices = compiled.model, compiled.notices
+    names = _Names(model)
+    links = [LooseLink(names.bodies[0], str(path))]
+    joints: list[LooseJoint] = []
+    followers = _followers(compiled, names)
+    for body in range(1, model.nbody):
+        where = compiled.where[body]
+        links += [LooseLink(name, where, np.zeros(10)) for name in names.between[body]]
+        links.append(LooseLink(names.bodies[body], where, compiled.bodies[body]))
+        joints += _body_joints(compiled, names, body, followers)
+    _tell_what_is_left_out(compiled, names)
+    import mujoco
+
+    weightless = bool(model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY)
+    robot = assemble(
+        compiled.name or path.stem,
+        links,
+        joints,
+        gravity=np.zeros(3) if weightless else model.opt.gravity,
+        notices=notices,
+        source=str(path),
+    )
+    return _with_notices_of_unknown(robot)
+
+
+class _Names:
+    """Names of bodies, joints and the links between several joints of one body; MJCF may leave them out."""
+
+    def __init__(self, model: Any) -> None:
+        given = [model.body(index).name for index in range(model.nbody)]
+        taken = set(given)
+        self.bodies = [name or _new(f"body{index}", taken) for index, name in enumerate(given)]
+        given = [model.joint(index).name for index in range(model.njnt)]
+        taken_joints = set(given)
+        self.joints = []
+        for index, name in enumerate(given):
+            body = self.bodies[model.jnt_bodyid[index]]
+            self.joints.append(name or _new(f"{body}_joint", taken_joints))
+        self.fixed = [_new(f"{name}_fixed", taken_joints) for name in self.bodies]
+        self.between: list[list[str]] = []
+        for body, count in enumerate(model.body_jntnum):
+            self.between.append([_new(f"{self.bodies[body]}_{k + 1}", taken) for k in range(count - 1)])
+
+
+def _new(wanted: str, taken: set[str]) -> str:
+    while wanted in taken:
+        wanted += "_"
+    taken.add(wanted)
+    return wanted
+
+
+# -------------------------------------------------------------------- joints
+
+
+def _body_joints(
+    compiled: Compiled, names: _Names, body: int, followers: dict[int, dict[str, Any]]
+) -> list[LooseJoint]:
+    """Return the joints between a body and its parent: none is a fixed one, several are a chain."""
+    model, where, notices = compiled.model, compiled.where[body], compiled.notices
+    name = names.bodies[body]
+    T = np.eye(4)
+    T[:3, :3], T[:3, 3] = rotation(model.body_quat[body]), model.body_pos[body]
+    steps = steps_from_matrix(T, f"{where}: body {name!r}", notices)
+    parent = names.bodies[model.body_parentid[body]]
+    first, count = int(model.body_jntadr[body]), int(model.body_jntnum[body])
+    if count == 0:
+        return [LooseJoint(names.fixed[body], where, "fixed", parent, name, steps)]
+    made = []
+    children = [*names.between[body], name]
+    for joint, child in zip(range(first, first + count), children):
+        made.append(_joint(compiled, names, joint, parent, child, steps, followers.get(joint, {})))
+        parent, steps = child, ()
+    return made
+
+
+def _joint(
+    compiled: Compiled, names: _Names, joint: int, parent: str, child: str, steps: Steps, follower: dict[str, Any]
+) -> LooseJoint:
+    import mujoco
+
+    model, notices = compiled.model, compiled.notices
+    body = int(model.jnt_bodyid[joint])
+    place = f"{compiled.where[body]}: joint {names.joints[joint]!r}"
+    slides = model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_SLIDE
+    limited = bool(model.jnt_limited[joint])
+    kind = "prismatic" if slides else "revolute" if limited else "continuous"
+    turn, motion, sign, back = motion_along(kind, model.jnt_axis[joint], place, notices)
+    to_anchor: Steps = ()
+    if not slides:
+        to_anchor = tuple(Step("t" + "xyz"[i], snap_length(float(model.jnt_pos[joint][i]), place)) for i in range(3))
+    # the file's positions are those at q = ref
+    ref = float(model.qpos0[model.jnt_qposadr[joint]])
+    ref = ref if slides else snap_angle(ref, f"{place}, ref", notices)
+    from_anchor = tuple(Step(step.kind, -step.value) for step in to_anchor)
+    drive, gear, effort = _drive(model, joint)
+    lower, upper = model.jnt_range[joint] if limited else (-math.inf, math.inf)
+    return LooseJoint(
+        names.joints[joint],
+        compiled.where[body],
+        kind,
+        parent,
+        child,
+        before=tidy_steps((*steps, *to_anchor, *turn, Step(motion, -sign * ref))),
+        motion=motion,
+        direction=sign,
+        after=tidy_steps((*back, *from_anchor)),
+        limits=Limits(float(lower), float(upper), math.inf, effort),
+        drive_values=drive,
+        gear_ratio=gear,
+        **follower,
+    )
+
+
+def _drive(model: Any, joint: int) -> tuple[dict[str, float], float, float]:
+    """Return drive terms that are not zero, the gear ratio and the effort limit of a joint."""
+    import mujoco
+
+    dof = int(model.jnt_dofadr[joint])
+    terms = {
+        "Ia": float(model.dof_armature[dof]),
+        "Fv": float(model.dof_damping[dof]),
+        "Fc": float(model.dof_frictionloss[dof]),
+    }
+    gear, effort = 1.0, math.inf
+    if getattr(model, "jnt_actfrclimited", None) is not None and model.jnt_actfrclimited[joint]:
+        effort = float(np.abs(model.jnt_actfrcrange[joint]).max())
+    for actuator in range(model.nu):
+        if model.actuator_trnid[actuator][0] != joint:
+            continue
+        own = float(model.actuator_gear[actuator][0])
+        for symbol, field in (("Ia", "actuator_armature"), ("Fv", "actuator_damping")):
+            values = getattr(model, field, None)
+            if values is not None:
+                terms[symbol] += own * own * float(np.ravel(values[actuator])[0])
+        is_motor = (
+            model.actuator_gaintype[actuator] == mujoco.mjtGain.mjGAIN_FIXED
+            and model.actuator_biastype[actuator] == mujoco.mjtBias.mjBIAS_NONE
+            and model.actuator_dyntype[actuator] == mujoco.mjtDyn.mjDYN_NONE
+        )
+        if is_motor and own != 0.0:
+            gear = own
+        if model.actuator_forcelimited[actuator] and own != 0.0:
+            effort = min(effort, abs(own) * float(np.abs(model.actuator_forcerange[actuator]).max()))
+    return {symbol: value for symbol, value in terms.items() if value != 0.0}, gear, effort or math.inf
+
+
+# -------------------------------------------------------------------- followers
+
+
+def _followers(compiled: Compiled, names: _Names) -> dict[int, dict[str, Any]]:
+    """Return, for joints that an equality constraint ties to another, the rule: q1 - ref1 = poly(q2 - ref2)."""
+    import mujoco
+
+    model = compiled.model
+    found: dict[int, dict[str, Any]] = {}
+    if model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_EQUALITY:
+        return found
+    for index in range(model.neq):
+        if not model.eq_active0[index]:
+            continue
+        joint, leader = int(model.eq_obj1id[index]), int(model.eq_obj2id[index])
+        if joint in found:
+            raise DescriptionError(
+                f"{compiled.path}: joint {names.joints[joint]!r} is tied by two joint constraints; expected one"
+            )
+        a = [float(value) for value in model.eq_data[index][:5]]
+        ref = float(model.qpos0[model.jnt_qposadr[joint]])
+        if leader < 0:
+            found[joint] = {"leaders": {}, "offset": ref + a[0]}
+            continue
+        shift = float(model.qpos0[model.jnt_qposadr[leader]])
+        if not any(a[2:]):
+            found[joint] = {"leaders": {names.joints[leader]: a[1]}, "offset": ref + a[0] - a[1] * shift}
+            continue
+        x = _formula_name(names, leader)
+        x = f"({x} - {shift!r})" if shift else x
+        powers = " + ".join(f"({c!r})*" + "*".join([x] * power) for power, c in enumerate(a) if power and c)
+        found[joint] = {"formula": f"{ref + a[0]!r} + {powers}"}
+    return found
+
+
+def _formula_name(names: _Names, joint: int) -> str:
+    name = names.joints[joint]
+    if name.isidentifier() and name not in (*FUNCTIONS, "pi"):
+        return name
+    number = f"q{joint + 1}"
+    if number in names.joints:
+        raise DescriptionError(
+            f"joint {name!r} leads another by a polynomial and {number!r} is another joint's name; rename one of them"
+        )
+    return number
+
+
+# -------------------------------------------------------------------- notices
+
+
+def _tell_what_is_left_out(compiled: Compiled, names: _Names) -> None:
+    model, notices = compiled.model, compiled.notices
+    springs = [names.joints[i] for i in range(model.njnt) if model.jnt_stiffness[i] != 0]
+    if springs:
+        notices.append(f"joint springs are left out (stiffness of {', '.join(map(repr, springs))})")
+    polynomial = getattr(model, "dof_dampingpoly", None)
+    if polynomial is not None and np.any(polynomial):
+        notices.append("damping that is not proportional to speed is left out; its proportional part is kept")
+    lifted = [names.bodies[i] for i in range(model.nbody) if model.body_gravcomp[i] != 0]
+    if lifted:
+        notices.append(f"gravity compensation is left out (gravcomp of {', '.join(map(repr, lifted))})")
+    if model.opt.density or model.opt.viscosity:
+        notices.append("forces of a surrounding fluid (option density, viscosity) are left out")
+
+
+def _with_notices_of_unknown(robot: Robot) -> Robot:
+    from dataclasses import replace
+
+    unknown = [link.name for link in robot.links if np.isnan(link.parameters).all()]
+    told = "".join(robot.notices)
+    new = tuple(
+        f"body {name!r} has neither an <inertial> nor geoms with mass; taken as unknown"
+        for name in unknown
+        if f"body {name!r}: its inertia" not in told
+    )
+    return replace(robot, notices=robot.notices + new) if new else robot

@@ -1,0 +1,264 @@
+"""Parameters back into an existing MJCF: inertia and drive numbers change, geometry and all else stays byte for byte.
+
+A body's <inertial> is replaced, or added where geoms gave its inertia; joints get armature, damping and frictionloss.
+Compiler settings that would change these numbers again are switched off. Where the result goes to another folder, the
+folders of meshes and textures and the names of included files are written as seen from there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import numpy as np
+from lxml import etree
+
+from minidyn.arrays import Array
+from minidyn.errors import DescriptionError, near_names
+from minidyn.formats.mjcf.compile import Compiled, compile_mjcf
+from minidyn.formats.mjcf.read import read_mjcf
+from minidyn.formats.mjcf.write import HELD, possible_in_mujoco
+from minidyn.formats.side_file import write_with_side_file
+from minidyn.formats.urdf.update import changed, require_same_frame, shares
+from minidyn.formats.xml_edit import Edit, Tag, XmlText
+from minidyn.formats.xml_file import read_bytes, read_xml
+from minidyn.model.inertia import to_mujoco
+from minidyn.model.robot import Robot
+
+_ADJUSTS = {"balanceinertia": "false", "boundmass": "0", "boundinertia": "0", "settotalmass": "-1"}
+_SAME = 1e-12
+
+
+def update_mjcf(
+    robot: Robot, source: str | os.PathLike[str], path: str | os.PathLike[str], *, exact: Robot | None = None
+) -> None:
+    """Write the robot's inertia, rotor inertia and friction into the text of an MJCF file.
+
+    What MJCF cannot say goes into a side file beside the result.
+
+    Args:
+        robot: Parameters, for a robot that was read from this file (its links and frames must be the file's).
+        source: The existing MJCF.
+        path: Where the result goes; may be `source` itself.
+        exact: What `md.load` is to give back, where that is not `robot` itself.
+
+    Raises:
+        DescriptionError: The file is another robot's, its bodies stand in included files, or parameters that MuJoCo
+            refuses.
+    """
+    source, path = Path(source), Path(path)
+    compiled, old = compile_mjcf(source), read_mjcf(source)
+    data = read_bytes(source)
+    root = read_xml(source, "mujoco", data)
+    text = XmlText(source, data, etree.ElementTree(root.node).docinfo.encoding or "utf-8")
+    if not np.allclose(robot.gravity, old.gravity):
+        raise DescriptionError(f"{source}: gravity is {old.gravity.tolist()}, the robot's {robot.gravity.tolist()}")
+    bodies = _bodies(text.root, source)
+    there = [compiled.model.body(number).name for number in range(1, compiled.model.nbody)]
+    if there != [body.tag.attributes.get("name", "") for body in bodies[1:]]:
+        raise DescriptionError(f"{source}: bodies stand in included files; parameters cannot be written there")
+    own: dict[str, Array | None] = {body.name: compiled.bodies[number] for number, body in enumerate(bodies)}
+    edits = [*_settings(text, source, path)]
+    forced = bool(_overriding(text))
+    for index, name in enumerate(robot.link_names):
+        joint = robot.joints[index]
+        if joint.kind == "fixed":
+            raise DescriptionError(f"{source}: has no body for the load {name!r}")
+        if name not in old.link_names:
+            raise DescriptionError(
+                f"{source}: has no moving body {name!r} (robot {robot.name!r}){near_names(name, old.link_names)}"
+            )
+        position = old.link_names.index(name)
+        require_same_frame(robot, index, old, position, source)
+        new, before = robot.values[robot.layout.links[index]], old.values[old.layout.links[position]]
+        if np.isnan(new).any() or not (forced or _differs(new, before)):
+            continue
+        by_name = {body.name: body for body in bodies}
+        if name not in by_name:
+            raise DescriptionError(f"{source}: link {name!r} stands between two joints of one body; it has no inertia")
+        for part, ten in shares(new, old, position, own):
+            edits.append(_inertial(text, by_name[part].tag, ten, part, moving=part == name))
+    edits += _drives(text, robot, old, compiled, bodies)
+    write_with_side_file(exact or robot, robot, path, text.edited(edits), read_mjcf)
+
+
+# -------------------------------------------------------------------- where things stand
+
+
+@dataclass(frozen=True)
+class _Body:
+    """A <body>, and its own <joint>s."""
+
+    name: str
+    tag: Tag
+    joints: tuple[Tag, ...]
+
+
+def _bodies(root: Tag, source: Path) -> list[_Body]:
+    """Return the bodies in MuJoCo's order, the world first; names as the reader gives them."""
+    tags: list[Tag] = []
+
+    def walk(tag: Tag) -> None:
+        for child in tag.children:
+            if child.name in ("attach", "replicate", "include", "composite", "flexcomp"):
+                raise DescriptionError(
+                    f"{source}: bodies come from <{child.name}>; parameters cannot be written there, save a new file"
+                )
+            if child.name == "body":
+                tags.append(child)
+            if child.name in ("body", "frame"):
+                walk(child)
+
+    for world in root.all("worldbody"):
+        walk(world)
+    found = [_Body("world", root, ())]
+    for number, tag in enumerate(tags, 1):
+        joints = tuple(_own(tag, "joint"))
+        found.append(_Body(tag.attributes.get("name") or f"body{number}", tag, joints))
+    return found
+
+
+def _own(tag: Tag, name: str) -> Iterator[Tag]:
+    """Elements of a body, those in its <frame>s included."""
+    for child in tag.children:
+        if child.name == name:
+            yield child
+        elif child.name == "frame":
+            yield from _own(child, name)
+
+
+def _differs(new: Array, old: Array) -> bool:
+    return not np.abs(new - old).max() <= _SAME * np.abs(new).max()
+
+
+# -------------------------------------------------------------------- edits
+
+
+def _inertial(text: XmlText, body: Tag, ten: Array, name: str, moving: bool) -> Edit:
+    mass, com, full = to_mujoco(possible_in_mujoco(ten, name) if moving else ten)
+    numbers = {
+        "pos": com,
+        "mass": [mass],
+        "fullinertia" if full.any() else "diaginertia": full if full.any() else [0] * 3,
+    }
+    made = "<inertial " + " ".join(f'{key}="{_text(values)}"' for key, values in numbers.items()) + "/>"
+    old = next(_own(body, "inertial"), None)
+    if old is not None:
+        return Edit(old.start, text.end(old), made)
+    blanks = text.indent(body.children[0]) if body.children else ""
+    line = text.newline + (blanks or text.indent(body) + "  ") + made
+    opening = text.tag_text(body)
+    if opening.endswith("/>"):
+        return Edit(body.start, body.stop, f"{opening[:-2].rstrip()}>{line}{text.newline}{text.indent(body)}</body>")
+    return Edit(body.stop, body.stop, line)
+
+
+def _drives(text: XmlText, robot: Robot, old: Robot, compiled: Compiled, bodies: list[_Body]) -> Iterator[Edit]:
+    """Attributes of the joints whose drives changed; what actuators add by themselves stays with them."""
+    tags = _joint_tags(old, bodies)
+    for index, joint in enumerate(robot.joints):
+        place = old.joint_index(joint.name)
+        before = {column.symbol: float(old.values[column.index]) for column in old.layout.drives[place]}
+        after = {column.symbol: float(robot.values[column.index]) for column in robot.layout.drives[index]}
+        if joint.drive.coupling:
+            after = {}  # no attribute of a joint says it; the side file does
+        values = {}
+        for symbol, attribute in HELD.items():
+            change = after.get(symbol, 0.0) - before.get(symbol, 0.0)
+            if np.isfinite(change) and change != 0.0:
+                own = _attribute(compiled.model, joint.name, place, attribute)
+                rest = before.get(symbol, 0.0) - own
+                values[attribute] = _text([after.get(symbol, 0.0) - rest])
+        if values:
+            if joint.name not in tags:
+                raise DescriptionError(f"{compiled.path}: joint {joint.name!r} is not found in the text")
+            yield changed(text, tags[joint.name], values)
+
+
+def _joint_tags(old: Robot, bodies: list[_Body]) -> dict[str, Tag]:
+    """Return where each joint of the robot stands: those of one body are a chain that ends with its link."""
+    found = {}
+    for body in bodies:
+        if not body.joints or body.name not in old.link_names:
+            continue
+        index = old.link_names.index(body.name)
+        for tag in reversed(body.joints):
+            found[old.joints[index].name] = tag
+            index = old.joints[index].parent
+    return found
+
+
+def _attribute(model: Any, name: str, index: int, attribute: str) -> float:
+    try:
+        joint = model.joint(name).id
+    except KeyError:  # without a name in the file
+        joint = index
+    return float(getattr(model, f"dof_{attribute}")[model.jnt_dofadr[joint]])
+
+
+# -------------------------------------------------------------------- settings of the whole file
+
+
+def _overriding(text: XmlText) -> list[Tag]:
+    """Compiler elements that put other inertia in the place of the given one."""
+    return [
+        tag
+        for tag in text.root.all("compiler")
+        if tag.attributes.get("inertiafromgeom") == "true" or any(name in tag.attributes for name in _ADJUSTS)
+    ]
+
+
+def _settings(text: XmlText, source: Path, path: Path) -> Iterator[Edit]:
+    compilers = list(text.root.all("compiler"))
+    moved = _moved(text, compilers, source, path)
+    for number, tag in enumerate(compilers):
+        values = {name: value for name, value in _ADJUSTS.items() if name in tag.attributes}
+        if tag.attributes.get("inertiafromgeom") == "true":
+            values["inertiafromgeom"] = "auto"
+        if number == len(compilers) - 1:
+            values |= moved
+        if values:
+            yield changed(text, tag, values)
+    if moved and not compilers:
+        attributes = " ".join(f'{name}="{value}"' for name, value in moved.items())
+        yield Edit(text.root.stop, text.root.stop, f"{text.newline}  <compiler {attributes}/>")
+    if source.parent.resolve() != path.parent.resolve():
+        for tag in _every(text.root):
+            file = tag.attributes.get("file", "")
+            if tag.name == "include" and file and not os.path.isabs(file):
+                yield changed(text, tag, {"file": _seen_from(path, source.parent / file)})
+
+
+def _moved(text: XmlText, compilers: list[Tag], source: Path, path: Path) -> dict[str, str]:
+    """Folders of meshes and textures as seen from where the result goes."""
+    uses_files = any(tag.attributes.get("file") and tag.name != "include" for tag in _every(text.root))
+    if source.parent.resolve() == path.parent.resolve() or not uses_files:
+        return {}
+    given: dict[str, str] = {}
+    for tag in compilers:
+        given |= dict(tag.attributes)
+    found = {}
+    for name in ("meshdir", "texturedir"):
+        folder = given.get(name, given.get("assetdir", ""))
+        if not os.path.isabs(folder):
+            found[name] = _seen_from(path, source.parent / folder)
+    return found
+
+
+def _seen_from(path: Path, target: Path) -> str:
+    relative = os.path.relpath(target.resolve(), path.parent.resolve())
+    return escape(Path(relative).as_posix(), {'"': "&quot;", "'": "&apos;"})
+
+
+def _every(tag: Tag) -> Iterator[Tag]:
+    for child in tag.children:
+        yield child
+        yield from _every(child)
+
+
+def _text(values: Any) -> str:
+    return " ".join(repr(float(value)) for value in np.atleast_1d(np.asarray(values, dtype=float)))

@@ -1,0 +1,160 @@
+"""How a robot looks, carried from its URDF into a new MJCF: boxes, cylinders, spheres and meshes that are there.
+
+Only what is seen is carried: geoms of no mass that touch nothing, in group 2. Where a link is shown by meshes that
+MuJoCo does not read, its collision shapes stand in. What collides is left to whoever sets up the simulation.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from lxml import etree
+
+from minidyn.errors import DescriptionError
+from minidyn.formats.xml_edit import numbers_text, quaternion_of
+from minidyn.formats.xml_file import Element, read_xml
+from minidyn.model.geometry import matrix_of, steps_from_rpy
+
+_ZERO = (0.0, 0.0, 0.0)
+_MESHES = (".stl", ".obj", ".msh")  # what MuJoCo reads
+_UNSEEN = {"contype": "0", "conaffinity": "0", "group": "2", "mass": "0"}
+
+
+@dataclass
+class Looks:
+    """What is seen of each link, and which files it takes.
+
+    Attributes:
+        geoms: For each link of the URDF, geom elements.
+        meshes: {(file, scale): name} of the mesh assets.
+        lost: Meshes that are not there, or of a kind MuJoCo does not read.
+    """
+
+    geoms: dict[str, list[etree._Element]] = field(default_factory=dict)
+    meshes: dict[tuple[str, str], str] = field(default_factory=dict)
+    lost: list[str] = field(default_factory=list)
+
+    def assets(self) -> etree._Element | None:
+        """Return the <asset> element; None where there is no mesh."""
+        if not self.meshes:
+            return None
+        made = etree.Element("asset")
+        for (file, scale), name in self.meshes.items():
+            mesh = etree.SubElement(made, "mesh", name=name, file=file)
+            if scale:
+                mesh.set("scale", scale)
+        return made
+
+
+def looks_of(urdf: Path, folder: Path) -> Looks:
+    """Return what a URDF shows, as MJCF geoms.
+
+    Args:
+        urdf: The file.
+        folder: Where the MJCF goes: meshes are named as seen from there.
+    """
+    root = read_xml(urdf, "robot")
+    colours = {material.text("name", ""): _colour(material) for material in root.children("material")}
+    looks = Looks()
+    for link in root.children("link"):
+        lost: list[str] = []
+        for kind in ("visual", "collision"):
+            made = [_placed(shown, looks, urdf, folder, colours, lost) for shown in link.children(kind)]
+            kept = [geom for geom in made if geom is not None]
+            if kept:
+                looks.geoms[link.text("name")] = kept
+                break
+        else:
+            looks.lost += lost
+    return looks
+
+
+def _placed(
+    shown: Element, looks: Looks, urdf: Path, folder: Path, colours: Mapping[str, str], lost: list[str]
+) -> etree._Element | None:
+    """Return the geom of a <visual> or <collision>, None where it cannot be shown."""
+    try:
+        geom = _geom(shown, looks, urdf, folder, lost)
+        origin = shown.child("origin")
+        if geom is not None and origin is not None:
+            place = f"{origin.where}: {shown.tag}"
+            T = matrix_of(steps_from_rpy(origin.vector("xyz", _ZERO), origin.vector("rpy", _ZERO), place, []))
+            geom.set("pos", numbers_text(T[:3, 3]))
+            if not np.array_equal(T[:3, :3], np.eye(3)):
+                geom.set("quat", numbers_text(quaternion_of(T[:3, :3])))
+    except DescriptionError:
+        return None  # a picture is not worth a refusal
+    if geom is None:
+        return None
+    colour = _colour_of(shown, colours)
+    if colour:
+        geom.set("rgba", colour)
+    for key, value in _UNSEEN.items():
+        geom.set(key, value)
+    return geom
+
+
+def _geom(shown: Element, looks: Looks, urdf: Path, folder: Path, lost: list[str]) -> etree._Element | None:
+    shape = shown.child("geometry")
+    shape = None if shape is None else next(iter(shape.children()), None)
+    if shape is None:
+        return None
+    if shape.tag == "box":
+        return etree.Element("geom", type="box", size=numbers_text([0.5 * edge for edge in shape.vector("size")]))
+    if shape.tag == "sphere":
+        return etree.Element("geom", type="sphere", size=numbers_text([shape.number("radius")]))
+    if shape.tag == "cylinder":
+        size = [shape.number("radius"), 0.5 * shape.number("length")]
+        return etree.Element("geom", type="cylinder", size=numbers_text(size))
+    if shape.tag != "mesh":
+        return None
+    name = shape.text("filename", "")
+    file = _found(name, urdf)
+    if file is None or file.suffix.lower() not in _MESHES:
+        lost.append(name)
+        return None
+    seen = Path(os.path.relpath(file.resolve(), folder.resolve())).as_posix()
+    scale = numbers_text(shape.vector("scale")) if shape.has("scale") else ""
+    known = looks.meshes.setdefault((seen, scale), f"mesh{len(looks.meshes) + 1}")
+    return etree.Element("geom", type="mesh", mesh=known)
+
+
+def _found(name: str, urdf: Path) -> Path | None:
+    """Return the file of a mesh: beside the URDF, or in a package whose folder stands above it."""
+    for file in _candidates(name, urdf):
+        if file.is_file():
+            return file
+    return None
+
+
+def _candidates(name: str, urdf: Path) -> Iterator[Path]:
+    if name.startswith("package://"):
+        package, _, rest = name.removeprefix("package://").partition("/")
+        for parent in urdf.resolve().parents:
+            if parent.name == package:
+                yield parent / rest
+            yield parent / package / rest
+    elif name.startswith("file://"):
+        yield Path(name.removeprefix("file://"))
+    elif name and "://" not in name:
+        yield urdf.parent / name
+
+
+def _colour_of(visual: Element, colours: Mapping[str, str]) -> str:
+    material = visual.child("material")
+    if material is None:
+        return ""
+    return _colour(material) or colours.get(material.text("name", ""), "")
+
+
+def _colour(material: Element) -> str:
+    colour = material.child("color")
+    words = [] if colour is None else colour.text("rgba", "").split()
+    try:
+        return " ".join(repr(float(word)) for word in words) if len(words) == 4 else ""
+    except ValueError:
+        return ""

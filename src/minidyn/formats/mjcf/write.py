@@ -1,0 +1,284 @@
+"""Robots to MJCF: a file that MuJoCo simulates as it stands, and from which minidyn gets the same torques back.
+
+Bodies stand where links stand, armature, damping and frictionloss hold rotor inertia, viscous and Coulomb friction, a
+drive that other joints turn is a fixed tendon, a follower a joint constraint. What MJCF cannot say (offset and other
+friction terms, how sharply friction turns round, which tendon is a drive) goes into a side file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from lxml import etree
+
+from minidyn.arrays import Array
+from minidyn.errors import DescriptionError, UnknownParameters, Unsupported
+from minidyn.formats.mjcf.compile import refused_by_mujoco
+from minidyn.formats.mjcf.read import read_mjcf
+from minidyn.formats.mjcf.visuals import Looks, looks_of
+from minidyn.formats.side_file import write_with_side_file
+from minidyn.formats.xml_edit import numbers_text, quaternion_of
+from minidyn.model.drives import ROTOR
+from minidyn.model.geometry import Steps, inverse_steps, matrix_of
+from minidyn.model.inertia import from_body, to_body, to_mujoco
+from minidyn.model.joint import Joint
+from minidyn.model.robot import Robot
+
+HELD = {ROTOR: "armature", "Fv": "damping", "Fc": "frictionloss"}
+"""Drive terms that MJCF can hold, and the attribute of each."""
+
+_OWN = {"Ja": "armature", "Jv": "damping", "Jc": "frictionloss", "Ks": "stiffness"}
+"""Terms of the joint itself, whatever turns its drive."""
+
+_LEAST = 1e-14  # kg, kg m²: MuJoCo refuses moving bodies below 1e-15
+_ROUNDING = 1e-10  # of the trace: MuJoCo's own eigenvalues are only so exact
+
+
+def write_mjcf(robot: Robot, path: Path, *, exact: Robot | None = None, seen: Path | None = None) -> tuple[str, ...]:
+    """Write the robot to a new MJCF file, with a side file where MJCF cannot say everything.
+
+    Args:
+        robot: What MuJoCo is to simulate: every body possible.
+        path: Where to.
+        exact: What `md.load` is to give back, where that is not `robot` itself.
+        seen: A URDF of the robot whose pictures are carried over.
+
+    Returns:
+        What a reader should know.
+
+    Raises:
+        Unsupported: Loops, and followers that MJCF cannot describe.
+        UnknownParameters: A parameter is unknown.
+        DescriptionError: A body that MuJoCo refuses, or a name that XML cannot hold.
+    """
+    looks, notices = (None, []) if seen is None else _looks(seen, path)
+    data = mjcf_text(robot, looks)
+    if looks is not None and looks.geoms:
+        problem = refused_by_mujoco(data, path)
+        if problem:
+            notices.append(f"pictures are left out: {problem}")
+            data = mjcf_text(robot)
+    write_with_side_file(exact or robot, robot, path, data, read_mjcf)
+    return tuple(notices)
+
+
+def _looks(seen: Path, path: Path) -> tuple[Looks | None, list[str]]:
+    try:
+        looks = looks_of(seen, path.parent)
+    except DescriptionError as error:
+        return None, [f"pictures are left out: {error}"]
+    lost = list(dict.fromkeys(looks.lost))
+    if not lost:
+        return looks, []
+    return looks, [
+        f"{len(lost)} meshes are left out of the MJCF, not found or of a kind that MuJoCo does not read ({lost[0]!r})"
+    ]
+
+
+def mjcf_text(robot: Robot, looks: Looks | None = None) -> bytes:
+    """Return the MJCF text of a robot, with pictures where they are given."""
+    refuse_in_mjcf(robot)
+    names = _Names(robot)
+    try:
+        root = etree.Element("mujoco", model=robot.name or "robot")
+        root.append(etree.Comment(" written by minidyn; what MJCF cannot say stands in the side file beside it "))
+        etree.SubElement(root, "compiler", angle="radian", autolimits="true")
+        etree.SubElement(root, "option", gravity=numbers_text(robot.gravity))
+        assets = None if looks is None else looks.assets()
+        if assets is not None:
+            root.append(assets)
+        made = _bodies(robot, names, etree.SubElement(root, "worldbody"))
+        for link, geoms in ({} if looks is None else looks.geoms).items():
+            if link in made:
+                made[link].extend(geoms)
+        _tendons(robot, root)
+        _followers(robot, root)
+        _actuators(robot, root)
+    except ValueError as error:  # lxml refuses control characters in names
+        if isinstance(error, DescriptionError):
+            raise
+        raise DescriptionError(f"robot {robot.name!r}: a name cannot be written as XML ({error}); rename it") from None
+    etree.indent(root)
+    return bytes(etree.tostring(root, xml_declaration=True, encoding="utf-8")) + b"\n"
+
+
+def refuse_in_mjcf(robot: Robot) -> None:
+    """Raise for what MJCF cannot hold."""
+    if robot.loops:
+        raise Unsupported(f"robot {robot.name!r} has loops, which MJCF does not describe as we do; save it as .toml")
+    for joint in robot.joints:
+        follows = joint.follows
+        if follows and (follows.formula or len(follows.terms) > 1):
+            raise Unsupported(
+                f"joint {joint.name!r} follows {'a formula' if follows.formula else 'several joints'}; an MJCF joint "
+                "follows one joint linearly, save the robot as .toml"
+            )
+    unknown = [name for name, value in zip(robot.layout.names, robot.values) if math.isnan(value)]
+    if unknown:
+        shown = ", ".join(unknown[:6]) + (" ..." if len(unknown) > 6 else "")
+        raise UnknownParameters(f"robot {robot.name!r} cannot be written as MJCF: {shown} unknown (NaN)")
+
+
+class _Names:
+    """Names of bodies: MuJoCo keeps "world" for itself."""
+
+    def __init__(self, robot: Robot) -> None:
+        taken = {"world"}
+        self.base = "" if robot.base_name == "world" and not robot.base else _new(robot.base_name, taken)
+        self.links = [_new(name, taken) for name in robot.link_names]
+        self.frames = [_new(frame.name, taken) for frame in robot.frames]
+
+
+def _new(wanted: str, taken: set[str]) -> str:
+    while wanted in taken:
+        wanted += "_"
+    taken.add(wanted)
+    return wanted
+
+
+# -------------------------------------------------------------------- bodies
+
+
+def _bodies(robot: Robot, names: _Names, world: etree._Element) -> dict[str, etree._Element]:
+    """Make the bodies; return {link or frame: its body}."""
+    base = world
+    if names.base:
+        base = etree.SubElement(world, "body", name=names.base)
+        _place(base, robot.base)
+    elements: list[etree._Element] = []
+    for index, joint in enumerate(robot.joints):
+        parent = base if joint.parent < 0 else elements[joint.parent]
+        element = etree.SubElement(parent, "body", name=names.links[index])
+        _place(element, joint.before + joint.after)
+        ten = robot.values[robot.layout.links[index]]
+        moving = joint.kind != "fixed"
+        if moving or ten.any():
+            mass, com, full = to_mujoco(possible_in_mujoco(ten, robot.link_names[index]) if moving else ten)
+            etree.SubElement(
+                element, "inertial", pos=numbers_text(com), mass=numbers_text([mass]), fullinertia=numbers_text(full)
+            )
+        if moving:
+            _joint(element, robot, index)
+        elements.append(element)
+    made = {robot.base_name: base} | dict(zip(robot.link_names, elements))
+    for frame, name in zip(robot.frames, names.frames):
+        element = etree.SubElement(base if frame.link < 0 else elements[frame.link], "body", name=name)
+        _place(element, frame.steps)
+        made[frame.name] = element
+    return made
+
+
+def possible_in_mujoco(ten: Array, link: str) -> Array:
+    """Return the ten parameters as MuJoCo takes them: those of a body that moves nothing get 1e-14 kg.
+
+    Raises:
+        DescriptionError: No body has these parameters.
+    """
+    mass, com, inertia = to_body(ten)
+    if not ten.any():
+        return from_body(_LEAST, np.zeros(3), _LEAST * np.eye(3))
+    moments = np.linalg.eigvalsh(inertia) if np.isfinite(inertia).all() else np.full(3, math.nan)
+    size = float(np.abs(moments).sum())
+    lacking = max(float(moments[2] - moments[1] - moments[0]), -float(moments[0]))
+    if not mass > 0 or not lacking <= 1e-6 * size:
+        raise DescriptionError(
+            f"link {link!r}: no body has these parameters (mass {mass:.4g} kg, moments "
+            f"{', '.join(f'{value:.4g}' for value in moments)} kg m²), MuJoCo refuses them; make the model consistent"
+        )
+    margin = max(2 * _ROUNDING * size, 2 * _LEAST)
+    lift = max(0.0, lacking + margin, margin - float(moments[0])) if lacking > -margin else 0.0
+    heavy = max(mass, _LEAST)
+    return from_body(heavy, com, inertia + lift * np.eye(3)) if lift or heavy != mass else ten
+
+
+def _joint(element: etree._Element, robot: Robot, index: int) -> None:
+    joint = robot.joints[index]
+    made = etree.SubElement(element, "joint", name=joint.name, type="slide" if joint.slides else "hinge")
+    made.set("axis", numbers_text(joint.axis))
+    if joint.turns:
+        made.set("pos", numbers_text(matrix_of(inverse_steps(joint.after))[:3, 3]))
+    limits = joint.limits
+    if joint.kind != "continuous" and -math.inf < limits.lower < limits.upper < math.inf:  # MuJoCo wants an interval
+        made.set("range", numbers_text([limits.lower, limits.upper]))
+    if math.isfinite(limits.effort) and limits.effort > 0:
+        made.set("actuatorfrcrange", numbers_text([-limits.effort, limits.effort]))
+    for attribute, value in _held(robot, index, _OWN if joint.drive.coupling else HELD | _OWN).items():
+        made.set(attribute, numbers_text([value]))
+
+
+def _held(robot: Robot, index: int, words: Mapping[str, str]) -> dict[str, float]:
+    """Return {attribute: value} of the drive terms that MJCF has words for."""
+    found: dict[str, float] = {}
+    for column in robot.layout.drives[index]:
+        value = float(robot.values[column.index])
+        if column.symbol in words and value != 0.0:
+            found[words[column.symbol]] = found.get(words[column.symbol], 0.0) + value
+    return found
+
+
+# -------------------------------------------------------------------- what ties joints together
+
+
+def _tendons(robot: Robot, root: etree._Element) -> None:
+    """A drive that other joints turn, too, is a tendon over these joints."""
+    coupled = [(index, joint) for index, joint in enumerate(robot.joints) if joint.drive.coupling]
+    if not coupled:
+        return
+    section = etree.SubElement(root, "tendon")
+    for index, joint in coupled:
+        tendon = etree.SubElement(section, "fixed", name=f"{joint.name}_drive")
+        for attribute, value in _held(robot, index, HELD).items():
+            tendon.set(attribute, numbers_text([value]))
+        ratios = {joint.name: 1.0}
+        for name, ratio in joint.drive.coupling:
+            ratios[name] = ratios.get(name, 0.0) + ratio
+        for name, ratio in ratios.items():
+            etree.SubElement(tendon, "joint", joint=name, coef=numbers_text([ratio]))
+
+
+def _followers(robot: Robot, root: etree._Element) -> None:
+    followers = [joint for joint in robot.joints if joint.follows]
+    if not followers:
+        return
+    section = etree.SubElement(root, "equality")
+    for joint in followers:
+        follows = joint.follows
+        if follows is None:
+            continue
+        tie = etree.SubElement(section, "joint", joint1=joint.name)
+        ratio = 0.0
+        if follows.terms:
+            leader, ratio = follows.terms[0]
+            tie.set("joint2", leader)
+        tie.set("polycoef", numbers_text([follows.offset, ratio, 0, 0, 0]))
+
+
+def _actuators(robot: Robot, root: etree._Element) -> None:
+    section = etree.SubElement(root, "actuator")
+    for index in robot.independent:
+        joint = robot.joints[index]
+        motor = etree.SubElement(section, "motor", name=joint.name, joint=joint.name)
+        motor.set("gear", numbers_text([joint.drive.gear_ratio]))
+        effort = _motor_effort(joint)
+        if effort:
+            motor.set("forcerange", numbers_text([-effort, effort]))
+
+
+def _motor_effort(joint: Joint) -> float:
+    """Return what the motor itself may give; 0: no limit."""
+    effort, gear = joint.limits.effort, abs(joint.drive.gear_ratio)
+    return effort / gear if math.isfinite(effort) and gear > 0 else 0.0
+
+
+# -------------------------------------------------------------------- numbers
+
+
+def _place(element: etree._Element, steps: Steps) -> None:
+    T = matrix_of(steps)
+    if T[:3, 3].any():
+        element.set("pos", numbers_text(T[:3, 3]))
+    if not np.array_equal(T[:3, :3], np.eye(3)):
+        element.set("quat", numbers_text(quaternion_of(T[:3, :3])))

@@ -1,0 +1,1 @@
+"""TOML robot files, minidyn's own format: read and write."""

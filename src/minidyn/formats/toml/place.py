@@ -1,0 +1,181 @@
+"""Quantities and placements in TOML robot files: "90 deg", "pi/2", "2*D3", mDH rows, xyz and rpy, lists of steps."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from minidyn.errors import DescriptionError, near_names
+from minidyn.formats.toml.table import Table
+from minidyn.model.assemble import motion_along
+from minidyn.model.formula import Formula
+from minidyn.model.geometry import Step, Steps, snap_angle, snap_length, tidy_steps
+from minidyn.model.joint import Joint
+from minidyn.model.mdh import mdh_steps
+
+MDH = ("gamma", "b", "alpha", "a", "theta", "d")
+"""Keys of a modified Denavit-Hartenberg row."""
+
+PLACE = ("xyz", "rpy", "steps")
+"""Keys of a placement: a shift and turns, or elementary steps."""
+
+_TURNS = ("gamma", "alpha", "theta")
+_STEP_KINDS = ("rx", "ry", "rz", "tx", "ty", "tz")
+_DEGREES = re.compile(r"(.+?)\s*(?:deg|°)")
+_NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_ORIGIN = (0.0, 0.0, 0.0)
+
+Quantity = tuple[float, tuple[str, float] | None]
+"""A value (rad or m) and, where it was given by a symbol, (symbol, factor)."""
+
+Symbols = Mapping[str, float]
+
+
+def quantity(value: Any, place: str, symbols: Symbols, turn: bool) -> Quantity:
+    """Return the value of a number or text: 0.5, "90 deg", "-pi/2", "D3", "2*D3".
+
+    Args:
+        value: What the file holds.
+        place: File, line and element, for messages.
+        symbols: Named values that may be used.
+        turn: Whether it is an angle, which may be given in degrees.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if not math.isfinite(value):
+            raise DescriptionError(f"{place}: expected a finite number, found {value!r}")
+        return float(value), None
+    example = '1.57, "90 deg", "pi/2"' if turn else "0.5"
+    if not isinstance(value, str) or not value.strip():
+        raise DescriptionError(f'{place}: expected {example} or a symbol such as "2*D3", found {value!r}')
+    text = value.strip()
+    degrees = _DEGREES.fullmatch(text)
+    if degrees and not turn:
+        raise DescriptionError(f"{place}: found the angle {value!r}, expected a length in metres")
+    if degrees:
+        text = degrees.group(1)
+    else:
+        for name in _NAME.findall(text):
+            if name not in symbols and name not in ("pi", "sqrt", "sin", "cos", "atan2", "acos", "asin"):
+                known = list(symbols)
+                raise DescriptionError(
+                    f"{place}: unknown symbol {name!r} in {value!r}; expected {example} or a name from [symbols]"
+                    + near_names(name, known)
+                )
+    linear = Formula(text, place, {name: name for name in symbols}).linear()
+    if linear is None or len(linear[0]) > 1 or (linear[0] and (linear[1] != 0.0 or degrees)):
+        raise DescriptionError(f"{place}: found {value!r}, expected a number or one symbol times a number")
+    terms, constant = linear
+    if not terms:
+        number = _radians(constant) if degrees else constant
+        if not math.isfinite(number):
+            raise DescriptionError(f"{place}: expected a finite number, found {value!r}")
+        return number, None
+    [(symbol, factor)] = terms.items()
+    return factor * symbols[symbol], (symbol, factor)
+
+
+def _radians(degrees: float) -> float:
+    """Return degrees in rad, multiples of 90 exactly as everywhere else in the program."""
+    return degrees / 90.0 * (math.pi / 2) if degrees % 90.0 == 0.0 else math.radians(degrees)
+
+
+def joint_placement(table: Table, kind: str, symbols: Symbols, notices: list[str]) -> tuple[Steps, str, int, Steps]:
+    """Return (before, motion, direction, after) of a [[joint]]: an mDH row, xyz rpy axis, or steps."""
+    mdh, explicit = table.any(MDH), table.any(("xyz", "rpy", "axis"))
+    steps = table.any(("before", "motion", "after"))
+    given = [keys for keys in (mdh, explicit, steps) if keys]
+    if len(given) > 1:
+        raise table.error(
+            given[1][0],
+            f"mixed with {given[0][0]!r}; a joint is placed by alpha, a, theta, d (gamma, b), or by xyz, rpy, axis, "
+            "or by before, motion, after",
+        )
+    if steps:
+        return _step_placement(table, kind, symbols, notices)
+    if explicit:
+        before = _xyz_rpy(table, symbols, notices)
+        if kind == "fixed":
+            if "axis" in table:
+                raise table.error("axis", "a fixed joint has no axis")
+            return before, "rz", 1, ()
+        axis = table.numbers("axis", 3, (0.0, 0.0, 1.0))
+        turn, motion, direction, after = motion_along(kind, axis, table.place("axis"), notices)
+        return (*before, *turn), motion, direction, after
+    row: dict[str, float] = {}
+    named: dict[str, tuple[str, float]] = {}
+    for key in mdh:
+        row[key], symbol = quantity(table.raw(key), table.place(key), symbols, key in _TURNS)
+        if symbol:
+            named[key] = symbol
+    before = mdh_steps(kind, row, f"{table.where}: {table.label}", notices, named)
+    return before, "tz" if kind == "prismatic" else "rz", 1, ()
+
+
+def _step_placement(table: Table, kind: str, symbols: Symbols, notices: list[str]) -> tuple[Steps, str, int, Steps]:
+    before, after = (_steps(table, key, symbols, notices) for key in ("before", "after"))
+    letter = "t" if kind == "prismatic" else "r"
+    motion = table.text("motion", letter + "z")
+    direction = -1 if motion.startswith("-") else 1
+    motion = motion.removeprefix("-")
+    if motion not in _STEP_KINDS or (kind != "fixed" and motion[0] != letter):
+        raise table.error(
+            "motion", f"found {motion!r}, expected {letter}x, {letter}y or {letter}z, with a minus for the other way"
+        )
+    return before, motion, direction, after
+
+
+def placement(table: Table, symbols: Symbols, notices: list[str]) -> Steps:
+    """Return the placement a table gives by xyz and rpy, or by steps; none is the identity."""
+    if "steps" in table:
+        if other := table.any(("xyz", "rpy")):
+            raise table.error(other[0], "mixed with 'steps'; give one or the other")
+        return _steps(table, "steps", symbols, notices)
+    return _xyz_rpy(table, symbols, notices)
+
+
+def _xyz_rpy(table: Table, symbols: Symbols, notices: list[str]) -> Steps:
+    """Shift xyz, then Rz(yaw) Ry(pitch) Rx(roll), as in URDF."""
+    made = []
+    for key, kinds, order in (("xyz", ("tx", "ty", "tz"), (0, 1, 2)), ("rpy", ("rx", "ry", "rz"), (2, 1, 0))):
+        values = table.raw(key, _ORIGIN)
+        if not isinstance(values, list | tuple) or len(values) != 3:
+            raise table.error(key, f"expected 3 values, found {values!r}")
+        made += [_step(kinds[i], values[i], table.place(key), symbols, notices) for i in order]
+    return tidy_steps(made)
+
+
+def _steps(table: Table, key: str, symbols: Symbols, notices: list[str]) -> Steps:
+    """Read ["tz 0.3", "rx 90 deg", "tx D3"]."""
+    made = []
+    for text in table.texts(key):
+        kind, _, value = text.strip().partition(" ")
+        if kind not in _STEP_KINDS or not value.strip():
+            raise table.error(key, f'found the step {text!r}, expected for example "rx 90 deg" or "tz 0.3"')
+        made.append(_step(kind, value, table.place(key), symbols, notices))
+    return tidy_steps(made)
+
+
+def _step(kind: str, value: Any, place: str, symbols: Symbols, notices: list[str]) -> Step:
+    turn = kind[0] == "r"
+    number, symbol = quantity(value, place, symbols, turn)
+    snapped = snap_angle(number, place, notices) if turn else snap_length(number, place)
+    return Step(kind, snapped, *(symbol or ()))
+
+
+def mdh_slots(joint: Joint) -> list[tuple[str, Step]] | None:
+    """Return the mDH row of a joint, [(key, step), ...] in the order of MDH, None where it is not one."""
+    slides = joint.kind == "prismatic"
+    if joint.after or joint.direction != 1 or joint.motion != ("tz" if slides else "rz"):
+        return None
+    last = [("rz", "theta"), ("tz", "d")]
+    slots = [("rz", "gamma"), ("tz", "b"), ("rx", "alpha"), ("tx", "a"), *(last if slides else last[::-1])]
+    found: dict[str, Step] = {}
+    for step in reversed(joint.before):  # from the end, so that a lone turn about z is theta, not gamma
+        while slots and slots[-1][0] != step.kind:
+            slots.pop()
+        if not slots:
+            return None
+        found[slots.pop()[1]] = step
+    return [(key, found[key]) for key in MDH if key in found]

@@ -1,0 +1,365 @@
+"""Robots from TOML files: our own format, written by people; docs/robot-files.md describes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.errors import DescriptionError, near_names
+from minidyn.formats.toml.place import MDH, PLACE, joint_placement, placement, quantity
+from minidyn.formats.toml.table import Table, read_tables
+from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
+from minidyn.model.drives import FRICTION, ROTOR, Drive
+from minidyn.model.geometry import Steps
+from minidyn.model.inertia import STANDARD, from_body
+from minidyn.model.joint import Joint, Limits
+from minidyn.model.robot import Robot
+
+_ABOUT = ("name", "description", "source", "notices", "gravity")
+_TOP = (*_ABOUT, "base", "symbols", "joint", "link", "frame", "load", "loop")
+_STEPPED = ("before", "motion", "after")
+_JOINT = ("name", "type", "parent", "child", "limits", "mimic", "drive", *MDH, "xyz", "rpy", "axis", *_STEPPED)
+_LIMITS = ("lower", "upper", "velocity", "effort")
+_MIMIC = ("leader", "ratio", "offset", "leaders", "formula")
+_DRIVE = ("rotor_inertia", "motor_inertia", "gear_ratio", "coupling", "sign_width", "stribeck_speed", *FRICTION)
+_BODY = ("mass", "com", "inertia")
+_INERTIAL = (*_BODY, "parameters", *STANDARD)
+_LOOP = ("name", "kind", "a", "b", "passive", "start", "functions")
+_KINDS = ("revolute", "continuous", "prismatic", "fixed")
+
+
+class _Reader:
+    """What the parts of one file share: its symbols, and the notices collected on the way."""
+
+    def __init__(self, top: Table) -> None:
+        self.top = top
+        self.notices = [str(notice) for notice in top.texts("notices")]
+        self.symbols: dict[str, float] = {}
+        table = top.table("symbols")
+        for name in table.data if table else ():
+            place = f"{table.where_key(name)}: symbol {name!r}"  # type: ignore[union-attr]
+            if not name.isidentifier() or name == "pi":
+                raise DescriptionError(f"{place}: not a usable name; expected letters, digits and _, for example D3")
+            self.symbols[name] = quantity(table.raw(name), place, self.symbols, turn=True)[0]  # type: ignore[union-attr]
+
+    # ---------------------------------------------------------------- tree
+
+    def joints(self, passive: Mapping[str, str]) -> list[LooseJoint]:
+        tables = self.top.tables("joint", "joint")
+        if not tables:
+            raise DescriptionError(f"{self.top.file}: no [[joint]]; a robot needs at least one")
+        children = [table.text("child", f"link{index + 1}") for index, table in enumerate(tables)]
+        base = self.base_name(tables, children)
+        known = [base, *children]
+        made = []
+        for index, table in enumerate(tables):
+            table.finish(_JOINT)
+            kind = table.choice("type", _KINDS, "revolute")
+            before, motion, direction, after = joint_placement(table, kind, self.symbols, self.notices)
+            name = table.text("name", f"joint{index + 1}")
+            leaders, offset, formula = self.follow(table)
+            values, drive = read_drive(table)
+            if name in passive:
+                if leaders is not None or formula:
+                    raise table.error("mimic", "a loop gives this joint as a function already")
+                formula = passive[name]
+            made.append(
+                LooseJoint(
+                    name=name,
+                    where=table.where,
+                    kind=kind,
+                    parent=self.parent(table, index, known),
+                    child=children[index],
+                    before=before,
+                    motion=motion,
+                    direction=direction,
+                    after=after,
+                    limits=self.limits(table, kind),
+                    leaders=leaders,
+                    offset=offset,
+                    formula=formula,
+                    passive=name in passive,
+                    drive_values=values,
+                    gear_ratio=drive.gear_ratio,
+                    coupling=dict(drive.coupling),
+                    sign_width=drive.sign_width,
+                    stribeck_speed=drive.stribeck_speed,
+                )
+            )
+        names = [joint.name for joint in made]
+        for name in passive:
+            if name not in names:
+                raise DescriptionError(
+                    f"{self.top.file}: a loop gives a function for an unknown joint {name!r}{near_names(name, names)}"
+                )
+        return made
+
+    def base_name(self, tables: Sequence[Table], children: Sequence[str]) -> str:
+        """As [base] gives it; "base" where a joint stands on number 0; else the first parent that is no child."""
+        base = self.top.table("base")
+        if base is not None and "name" in base:
+            return base.text("name")
+        parents = [table.raw("parent", index) for index, table in enumerate(tables)]
+        foreign = [parent for parent in parents if isinstance(parent, str) and parent not in children]
+        return "base" if 0 in parents or not foreign else foreign[0]
+
+    def parent(self, table: Table, index: int, known: Sequence[str]) -> str:
+        """A link's name, or the number of a joint whose link it is (0: the base); default: the joint before."""
+        value = table.raw("parent", index)
+        if isinstance(value, str):
+            if value not in known:
+                raise table.error("parent", f"unknown link {value!r}{near_names(value, known)}")
+            return value
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise table.error(
+                "parent", f"expected a link's name or a joint's number from 0 (the base) on, found {value!r}"
+            )
+        if not 0 <= value < len(known):
+            raise table.error("parent", f"found {value}, expected 0 (the base) to {len(known) - 1}")
+        return known[value]
+
+    def limits(self, table: Table, kind: str) -> Limits:
+        inner = table.table("limits")
+        if inner is None:
+            return Limits()
+        inner.finish(_LIMITS)
+        turn = kind != "prismatic"
+        found = {key: quantity(inner.raw(key), inner.place(key), self.symbols, turn)[0] for key in inner.data}
+        if found.get("lower", -math.inf) > found.get("upper", math.inf):
+            raise inner.error("lower", f"{found['lower']} is above the upper limit {found['upper']}")
+        return Limits(**found)
+
+    def follow(self, table: Table) -> tuple[dict[str, float] | None, float, str]:
+        inner = table.table("mimic")
+        if inner is None:
+            return None, 0.0, ""
+        inner.finish(_MIMIC)
+        ways = inner.any(("leader", "leaders", "formula"))
+        if len(ways) != 1:
+            raise table.error("mimic", 'expected one of leader = "...", leaders = { ... } and formula = "..."')
+        if ways == ["formula"]:
+            if extra := inner.any(("ratio", "offset")):
+                raise inner.error(extra[0], "a formula says it all")
+            return None, 0.0, inner.text("formula")
+        offset = quantity(inner.raw("offset", 0.0), inner.place("offset"), self.symbols, turn=True)[0]
+        if ways == ["leader"]:
+            return {inner.text("leader"): inner.number("ratio", 1.0)}, offset, ""
+        if "ratio" in inner:
+            raise inner.error("ratio", "with several leaders each has its own ratio: leaders = { joint1 = 0.5 }")
+        several = inner.table("leaders")
+        return {key: several.number(key) for key in several.data} if several else {}, offset, ""
+
+    # ---------------------------------------------------------------- bodies
+
+    def links(self, joints: Sequence[LooseJoint], frames: Sequence[LooseJoint]) -> list[LooseLink]:
+        tables = self.top.tables("link", "link")
+        known: dict[str, str] = {}
+        for joint in (*joints, *frames):
+            known.setdefault(joint.parent, joint.where)
+            known.setdefault(joint.child, joint.where)
+        inertials: dict[str, LooseLink] = {}
+        for table in tables:
+            table.finish(("name", *_INERTIAL))
+            name = table.text("name")
+            if name not in known:
+                raise table.error("name", f"no joint carries a link {name!r}{near_names(name, known)}")
+            if name in inertials:
+                raise table.error("name", f"a second link {name!r} (the first: {inertials[name].where})")
+            inertials[name] = LooseLink(name, table.where, self.inertial(table))
+        return [inertials.get(name) or LooseLink(name, where) for name, where in known.items()]
+
+    def inertial(self, table: Table) -> Array | None:
+        """Ten parameters: mass, com, inertia about it; or by name, the others unknown; or all ten."""
+        body, named = table.any(_BODY), table.any(STANDARD)
+        flat = table.any(("parameters",))
+        given = [keys for keys in (body, named, flat) if keys]
+        if not given:
+            return None
+        if len(given) > 1:
+            raise table.error(
+                given[1][0], f"mixed with {given[0][0]!r}; give mass, com, inertia, or XX ... M, or parameters"
+            )
+        if flat:
+            return table.numbers("parameters", 10, unknown=True)
+        if named:
+            return np.array([table.number(key, math.nan, unknown=True) for key in STANDARD])
+        return from_body(table.number("mass"), table.numbers("com", 3, (0.0,) * 3), _tensor(table))
+
+    def frames(self, joints: Sequence[LooseJoint]) -> list[LooseJoint]:
+        made: list[LooseJoint] = []
+        tables = self.top.tables("frame", "frame")
+        known = {link for joint in joints for link in (joint.parent, joint.child)}
+        known |= {table.text("name") for table in tables}
+        for table in tables:
+            table.finish(("name", "link", *PLACE))
+            name = table.text("name")
+            link = table.text("link")
+            if link not in known:
+                raise table.error("link", f"unknown link {link!r}{near_names(link, sorted(known))}")
+            steps = placement(table, self.symbols, self.notices)
+            made.append(LooseJoint(f"{name} (frame)", table.where, "fixed", link, name, before=steps))
+        return made
+
+    def with_loads(self, robot: Robot) -> Robot:
+        """Add rigid loads that keep their own ten columns, numbered after the joints."""
+        for table in self.top.tables("load", "load"):
+            table.finish(("name", "link", *PLACE, *_INERTIAL))
+            name = table.text("name")
+            link, inner = self.frame_of(table, "link", robot)
+            if link < 0:
+                raise table.error("link", "a load on the base does not move; name a moving link")
+            ten = self.inertial(table)
+            robot = replace(
+                robot,
+                joints=(*robot.joints, Joint(name, "fixed", link, (*inner, *self.place(table)))),
+                link_names=(*robot.link_names, name),
+                values=np.concatenate([robot.values, np.full(10, np.nan) if ten is None else ten]),
+            )
+        return robot
+
+    def frame_of(self, table: Table, key: str, robot: Robot) -> tuple[int, Steps]:
+        name = table.text(key)
+        known = [*robot.link_names, *(frame.name for frame in robot.frames), robot.base_name]
+        if name not in known:
+            raise table.error(key, f"unknown link {name!r}{near_names(name, known)}")
+        return robot.find_frame(name)
+
+    def place(self, table: Table) -> Steps:
+        return placement(table, self.symbols, self.notices)
+
+    # ---------------------------------------------------------------- loops
+
+    def functions(self) -> dict[str, str]:
+        """{passive joint: formula} of all loops."""
+        found: dict[str, str] = {}
+        for table in self.top.tables("loop", "loop"):
+            table.finish(_LOOP)
+            inner = table.table("functions")
+            for name in inner.data if inner else ():
+                if name in found:
+                    raise inner.error(name, "two loops give this joint as a function")  # type: ignore[union-attr]
+                found[name] = inner.text(name)  # type: ignore[union-attr]
+        return found
+
+    def loops(self) -> list[LooseLoop]:
+        made = []
+        for index, table in enumerate(self.top.tables("loop", "loop")):
+            name = table.text("name", f"loop{index + 1}")
+            kind = table.choice("kind", ("point", "frame"), "point")
+            functions, starts = table.table("functions"), table.table("start")
+            passive = table.texts("passive") or tuple(functions.data if functions else ())
+            values = self.values(starts) if starts else {}
+            ends = [table.table("a"), table.table("b")]
+            if ends == [None, None] and functions:
+                continue  # functions alone: nothing to close
+            if not passive:
+                raise DescriptionError(
+                    f'{table.where}: {table.label} moves no joint; name them: passive = ["joint5", ...]'
+                )
+            sides = [self.end(table, key, end) for key, end in zip("ab", ends)]
+            start = tuple(values.get(key, 0.0) for key in passive)
+            home = tuple((key, value) for key, value in values.items() if key not in passive)
+            made.append(LooseLoop(name, table.where, *sides[0], *sides[1], kind, passive, start, home))
+        return made
+
+    def values(self, table: Table) -> dict[str, float]:
+        """{joint: position}, rad or m."""
+        return {key: quantity(table.raw(key), table.place(key), self.symbols, turn=True)[0] for key in table.data}
+
+    def end(self, table: Table, key: str, end: Table | None) -> tuple[str, Steps]:
+        if end is None:
+            raise DescriptionError(
+                f"{table.where}: {table.label} has no {key!r}; expected two frames that coincide, such as "
+                f'{key} = {{ link = "link4", xyz = [0.25, 0, 0] }}'
+            )
+        end.finish(("link", *PLACE))
+        return end.text("link"), self.place(end)
+
+
+def read_drive(table: Table) -> tuple[dict[str, float], Drive]:
+    """Return ({column: value} of the table's `drive`, and the drive they make)."""
+    inner = table.table("drive")
+    if inner is None:
+        return {}, Drive()
+    inner.finish(_DRIVE)
+    ratio = inner.number("gear_ratio", 1.0)
+    values: dict[str, float] = {}
+    if "rotor_inertia" in inner:
+        if "motor_inertia" in inner:
+            raise inner.error("motor_inertia", "mixed with 'rotor_inertia' (joint side); give one of the two")
+        values[ROTOR] = inner.number("rotor_inertia", unknown=True)
+    elif "motor_inertia" in inner:
+        values[ROTOR] = inner.number("motor_inertia", unknown=True) * ratio**2
+    for term, symbol in FRICTION.items():
+        if term in inner:
+            values[symbol] = inner.number(term, unknown=True)
+    coupling = inner.table("coupling")
+    found = tuple((key, coupling.number(key)) for key in coupling.data) if coupling else ()
+    width = inner.number("sign_width", 0.0)
+    if width < 0:
+        raise inner.error("sign_width", "is negative; expected a speed, 0 for a sign that changes at once")
+    fall = inner.number("stribeck_speed", 0.0)
+    if fall < 0:
+        raise inner.error("stribeck_speed", "is negative; expected the speed at which the term has fallen to a half")
+    terms = tuple(term for term, symbol in FRICTION.items() if symbol in values)
+    return values, Drive(ROTOR in values, terms, ratio, found, width, fall)
+
+
+def read_toml(path: Path) -> Robot:
+    """Return the robot of a TOML file.
+
+    Raises:
+        DescriptionError: With file and line.
+        LoopError: A loop does not close.
+    """
+    top = read_tables(path)
+    top.finish(_TOP)
+    reader = _Reader(top)
+    base = top.table("base")
+    if base is not None:
+        base.finish(("name", *PLACE))
+    joints = reader.joints(reader.functions())
+    frames = reader.frames(joints)
+    loops = reader.loops()
+    robot = assemble(
+        top.text("name", path.stem),
+        reader.links(joints, frames),
+        [*joints, *frames],
+        gravity=top.numbers("gravity", 3, (0.0, 0.0, -9.81)),
+        base=reader.place(base) if base is not None else (),
+        loops=loops,
+        symbols=reader.symbols.items(),
+        notices=reader.notices,
+        source=str(path),
+    )
+    top.text("description", "")
+    robot = replace(reader.with_loads(robot), source=top.text("source", str(path)))
+    if robot.loops:
+        from minidyn.model.loops import check_loops
+
+        check_loops(robot, {loop.name: loop.where for loop in loops})
+    return robot
+
+
+def _tensor(table: Table) -> Array:
+    value = table.raw("inertia")
+    if value is None:
+        return np.zeros((3, 3))
+    if isinstance(value, list) and len(value) == 3 and all(isinstance(row, list) and len(row) == 3 for row in value):
+        rows = [
+            Table({"inertia": row}, table.file, table.line, table.label, table._lines).numbers("inertia", 3)
+            for row in value
+        ]
+        tensor = np.array(rows)
+        if np.abs(tensor - tensor.T).max() > 1e-9 * max(np.abs(tensor).max(), 1e-300):
+            raise table.error("inertia", "the tensor must be symmetric")
+        return np.asarray(0.5 * (tensor + tensor.T))
+    if not isinstance(value, list) or len(value) != 6:
+        raise table.error("inertia", f"expected 6 numbers xx, xy, xz, yy, yz, zz or a 3x3 table, found {value!r}")
+    xx, xy, xz, yy, yz, zz = table.numbers("inertia", 6)
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])

@@ -1,0 +1,238 @@
+"""Tables of a TOML robot file that know their lines: every complaint names file, line, what was found and expected.
+
+`tomllib` gives values without places. A small scanner over the text finds the line of each table header and key, so
+that an error about a value can say where it stands.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.errors import DescriptionError, near_names
+
+_HEADER = re.compile(r"\s*\[\[?\s*([^\[\]#]+?)\s*\]\]?")
+_KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*(?:\.[^=]*)?=""")
+_QUOTES = ('"""', "'''", '"', "'")
+
+
+def read_tables(path: Path) -> Table:
+    """Return the file's top table.
+
+    Raises:
+        DescriptionError: The file cannot be read, is not UTF-8 text or not TOML; with the line where there is one.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except UnicodeDecodeError as error:
+        raise DescriptionError(f"{path}: not UTF-8 text (byte {error.start}); expected TOML text") from None
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DescriptionError(f"{path}{_place(str(error), text)}") from None
+    except RecursionError:
+        raise DescriptionError(f"{path}: nested too deeply") from None
+    return Table(data, str(path), 1, "the file", _Lines(text))
+
+
+def _place(message: str, text: str) -> str:
+    """Turn tomllib's '... (at line 3, column 5)' into ':3: not valid TOML: ...'."""
+    found = re.search(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)$", message)
+    if not found:
+        return f": not valid TOML: {message}"
+    reason = message[: found.start()]
+    if found.group(1):
+        return f":{found.group(1)}: not valid TOML (column {found.group(2)}): {reason}"
+    return f":{text.count(chr(10)) + 1}: not valid TOML (the file ends too early): {reason}"
+
+
+class _Lines:
+    """Where headers and keys stand: {table: [line of each header]}, and the keys below each header."""
+
+    def __init__(self, text: str) -> None:
+        self.headers: dict[str, list[int]] = {}
+        self.keys: dict[int, dict[str, int]] = {1: {}}  # header line -> key -> line; the top table has line 1
+        header = 1
+        for number, line in _outer_lines(text):
+            found = _HEADER.match(line)
+            if found:
+                name = ".".join(part.strip(" \t\"'") for part in found.group(1).split("."))
+                self.headers.setdefault(name, []).append(number)
+                header = number
+                self.keys.setdefault(header, {})
+            elif key := _KEY.match(line):
+                self.keys[header].setdefault(key.group(1).strip("\"'"), number)
+
+
+def _outer_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield (number, line) of the lines that do not begin inside a multi-line string, array or inline table."""
+    depth, quote = 0, ""
+    for number, line in enumerate(text.split("\n"), 1):
+        outer = depth == 0 and not quote
+        if outer:
+            yield number, line
+        position = len(match.group()) if outer and (match := _HEADER.match(line)) else 0
+        while position < len(line):
+            if quote:
+                if line[position] == "\\" and quote[0] == '"':
+                    position += 2
+                elif line.startswith(quote, position):
+                    position += len(quote)
+                    quote = ""
+                else:
+                    position += 1
+                continue
+            character = line[position]
+            if character == "#":
+                break
+            quote = next((mark for mark in _QUOTES if line.startswith(mark, position)), "")
+            depth += (character in "[{") - (character in "]}")
+            position += len(quote) or 1
+        if len(quote) == 1:
+            quote = ""  # such a string ends with its line
+
+
+class Table:
+    """One table of the file; what is not taken from it is an error.
+
+    Args:
+        data: Its keys and values.
+        file: Path, for messages.
+        line: Line of its header.
+        label: What it describes, for messages: "joint 'elbow'".
+        lines: The scanner's findings.
+    """
+
+    def __init__(self, data: Mapping[str, Any], file: str, line: int, label: str, lines: _Lines) -> None:
+        self.data = data
+        self.file = file
+        self.line = line
+        self.label = label
+        self._lines = lines
+        self._seen: set[str] = set()
+
+    @property
+    def where(self) -> str:
+        """File and line."""
+        return f"{self.file}:{self.line}"
+
+    def where_key(self, key: str) -> str:
+        """File and line of a key, or of the table where the key stands in one line with it."""
+        headers = self._lines.headers.get(key, []) if self.line == 1 else []
+        return f"{self.file}:{self._lines.keys.get(self.line, {}).get(key, headers[0] if headers else self.line)}"
+
+    def place(self, key: str) -> str:
+        """File, line, element and key: how messages about a value begin."""
+        return f"{self.where_key(key)}: {self.label}, {key}"
+
+    def error(self, key: str, text: str) -> DescriptionError:
+        """Return the error to raise about a key's value."""
+        return DescriptionError(f"{self.place(key)}: {text}")
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.data
+
+    def any(self, keys: Iterable[str]) -> list[str]:
+        """Return those of the keys that are given."""
+        return [key for key in keys if key in self.data]
+
+    def raw(self, key: str, default: Any = None) -> Any:
+        """Return a value as it is."""
+        self._seen.add(key)
+        return self.data.get(key, default)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Return a text; without a default it is required."""
+        value = self.raw(key, default)
+        if value is None:
+            raise DescriptionError(f"{self.where}: {self.label} has no {key!r}; expected a text in quotes")
+        if not isinstance(value, str):
+            raise self.error(key, f"expected a text in quotes, found {value!r}")
+        return value
+
+    def choice(self, key: str, known: Iterable[str], default: str) -> str:
+        """Return a text that is one of several."""
+        value, names = self.text(key, default), list(known)
+        if value not in names:
+            raise self.error(
+                key, f"found {value!r}, expected one of {', '.join(map(repr, names))}{near_names(value, names)}"
+            )
+        return value
+
+    def number(self, key: str, default: float | None = None, unknown: bool = False) -> float:
+        """Return a finite number; NaN only where `unknown` allows it."""
+        value = self.raw(key, default)
+        if value is None:
+            raise DescriptionError(f"{self.where}: {self.label} has no {key!r}; expected a number")
+        return self._number(key, value, unknown)
+
+    def _number(self, key: str, value: Any, unknown: bool) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self.error(key, f"expected a number, found {value!r}")
+        if not (math.isfinite(value) or (unknown and math.isnan(value))):
+            raise self.error(key, f"expected a finite number{' or nan (unknown)' if unknown else ''}, found {value!r}")
+        return float(value)
+
+    def numbers(
+        self, key: str, count: int, default: Iterable[float] | None = None, unknown: bool = False
+    ) -> NDArray[np.float64]:
+        """Return an array of so many numbers."""
+        value = self.raw(key, default)
+        if value is None:
+            raise DescriptionError(f"{self.where}: {self.label} has no {key!r}; expected {count} numbers")
+        if not isinstance(value, list | tuple):
+            raise self.error(key, f"expected a list of {count} numbers, found {value!r}")
+        if len(value) != count:
+            raise self.error(key, f"expected {count} numbers, found {len(value)}: {value!r}")
+        return np.array([self._number(key, entry, unknown) for entry in value])
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return a list of texts; empty where the key is not given."""
+        value = self.raw(key, [])
+        if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+            raise self.error(key, f"expected a list of texts in quotes, found {value!r}")
+        return tuple(value)
+
+    def table(self, key: str) -> Table | None:
+        """Return an inner table ([key] or key = { ... }), None where it is not given."""
+        value = self.raw(key)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise self.error(key, f"expected a table such as {{ ... }}, found {value!r}")
+        headers = self._lines.headers.get(key, []) if self.line == 1 else []
+        line = headers[0] if headers else self._lines.keys.get(self.line, {}).get(key, self.line)
+        label = f"[{key}]" if self.line == 1 and self.label == "the file" else f"{self.label}, {key}"
+        return Table(value, self.file, line, label, self._lines)
+
+    def tables(self, key: str, kind: str) -> list[Table]:
+        """Return the tables [[key]], in the order of the file."""
+        value = self.raw(key, [])
+        if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+            raise self.error(key, f"expected tables [[{key}]], found {value!r}")
+        headers = self._lines.headers.get(key, [])
+        found = []
+        for index, entry in enumerate(value):
+            line = headers[index] if len(headers) == len(value) else self._lines.keys[1].get(key, 1)
+            name = entry.get("name")
+            label = f"{kind} {name!r}" if isinstance(name, str) else f"{kind} {index + 1}"
+            found.append(Table(entry, self.file, line, label, self._lines))
+        return found
+
+    def finish(self, known: Iterable[str]) -> None:
+        """Raise for the first key that is none of the known ones, with near names."""
+        names = list(known)
+        for key in self.data:
+            if key not in names:
+                raise DescriptionError(
+                    f"{self.where_key(key)}: {self.label} has an unknown key {key!r}{near_names(key, names)}"
+                )

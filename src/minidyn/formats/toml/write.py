@@ -1,0 +1,218 @@
+"""Robots to TOML files, losing nothing: what is written reads back as an equal robot.
+
+Numbers are written with all their digits and right angles in degrees. A joint that is a modified Denavit-Hartenberg
+row is written as one, any other by its steps.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from minidyn.formats.toml.place import mdh_slots
+from minidyn.model.drives import FRICTION, ROTOR
+from minidyn.model.geometry import Step, Steps
+from minidyn.model.inertia import STANDARD
+from minidyn.model.joint import Follow, Joint, Limits, Loop
+from minidyn.model.robot import Robot
+
+_RIGHT = math.pi / 2
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_text(robot: Robot) -> str:
+    """Return the robot as the text of a TOML file."""
+    lines = [f"name = {quoted(robot.name)}"]
+    if robot.source:
+        lines.append(f"source = {quoted(robot.source)}")
+    if robot.notices:
+        lines.append(f"notices = {_listed(quoted(notice) for notice in robot.notices)}")
+    lines.append(f"gravity = {listed_numbers(robot.gravity)}")
+    lines += ["", "[base]", f"name = {quoted(robot.base_name)}", *_steps("steps", robot.base, robot)]
+    if robot.symbols:
+        lines += ["", "[symbols]", *(f"{name} = {_number(value)}" for name, value in robot.symbols)]
+    moving = [(index, joint) for index, joint in enumerate(robot.joints) if joint.kind != "fixed"]
+    for index, joint in moving:
+        lines += ["", "[[joint]]", *_joint(index, joint, robot)]
+    for index, _ in moving:
+        ten = robot.links[index].parameters
+        if not np.isnan(ten).all():
+            lines += ["", "[[link]]", f"name = {quoted(robot.link_names[index])}", _ten(ten)]
+    for frame in robot.frames:
+        link = quoted(_link(robot, frame.link))
+        lines += ["", "[[frame]]", f"name = {quoted(frame.name)}", f"link = {link}"]
+        lines += _steps("steps", frame.steps, robot)
+    for index, joint in enumerate(robot.joints):
+        if joint.kind == "fixed":
+            lines += ["", "[[load]]", f"name = {quoted(joint.name)}", f"link = {quoted(_link(robot, joint.parent))}"]
+            lines += [*_steps("steps", joint.before, robot), _ten(robot.links[index].parameters)]
+    for loop in robot.loops:
+        lines += ["", "[[loop]]", *_loop(loop, robot)]
+    in_loops = {name for loop in robot.loops for name in loop.passive}
+    alone = [j for j in robot.joints if j.follows and j.follows.passive and j.name not in in_loops]
+    if alone:
+        lines += ["", "[[loop]] # functions alone", _functions(alone, robot)]
+    return "\n".join(lines) + "\n"
+
+
+# ---------------------------------------------------------------- parts
+
+
+def _joint(index: int, joint: Joint, robot: Robot) -> list[str]:
+    lines = [
+        f"name = {quoted(joint.name)}",
+        f"type = {quoted(joint.kind)}",
+        f"parent = {quoted(_link(robot, joint.parent))}",
+        f"child = {quoted(robot.link_names[index])}",
+    ]
+    row = mdh_slots(joint)
+    if row is not None:
+        lines += [f"{key} = {_quantity(step, robot)}" for key, step in row]
+    else:
+        sign = "-" if joint.direction < 0 else ""
+        lines += _steps("before", joint.before, robot)
+        lines += [f'motion = "{sign}{joint.motion}"', *_steps("after", joint.after, robot)]
+    if joint.limits != Limits():
+        given = {
+            key: getattr(joint.limits, key)
+            for key in ("lower", "upper", "velocity", "effort")
+            if math.isfinite(getattr(joint.limits, key))
+        }
+        lines.append(f"limits = {_table((key, _number(value)) for key, value in given.items())}")
+    if joint.follows is not None and not joint.follows.passive:
+        lines.append(f"mimic = {_mimic(joint.follows)}")
+    drive = drive_text(robot, index)
+    if drive != "{}":
+        lines.append(f"drive = {drive}")
+    return lines
+
+
+def drive_text(robot: Robot, index: int) -> str:
+    """Return a joint's drive as an inline table: its terms with their values, gear, coupling, widths."""
+    return _table(_drive(index, robot.joints[index], robot))
+
+
+def _mimic(follows: Follow) -> str:
+    if follows.formula:
+        return _table([("formula", quoted(follows.formula))])
+    if len(follows.terms) == 1:
+        [(leader, ratio)] = follows.terms
+        return _table([("leader", quoted(leader)), ("ratio", _number(ratio)), ("offset", _number(follows.offset))])
+    leaders = _table((name, _number(ratio)) for name, ratio in follows.terms)
+    return _table([("leaders", leaders), ("offset", _number(follows.offset))])
+
+
+def _drive(index: int, joint: Joint, robot: Robot) -> list[tuple[str, str]]:
+    words = {ROTOR: "rotor_inertia"} | {symbol: term for term, symbol in FRICTION.items()}
+    pairs = [(words[column.symbol], _number(robot.values[column.index])) for column in robot.layout.drives[index]]
+    if joint.drive.gear_ratio != 1.0:
+        pairs.append(("gear_ratio", _number(joint.drive.gear_ratio)))
+    if joint.drive.sign_width:
+        pairs.append(("sign_width", _number(joint.drive.sign_width)))
+    if joint.drive.stribeck_speed:
+        pairs.append(("stribeck_speed", _number(joint.drive.stribeck_speed)))
+    if joint.drive.coupling:
+        pairs.append(("coupling", _table((name, _number(value)) for name, value in joint.drive.coupling)))
+    return pairs
+
+
+def _loop(loop: Loop, robot: Robot) -> list[str]:
+    lines = [f"name = {quoted(loop.name)}", f"kind = {quoted(loop.kind)}"]
+    for key, link, steps in (("a", loop.link_a, loop.steps_a), ("b", loop.link_b, loop.steps_b)):
+        placed = [("steps", _step_list(steps, robot))] if steps else []
+        lines.append(f"{key} = {_table([('link', quoted(_link(robot, link))), *placed])}")
+    lines.append(f"passive = {_listed(quoted(name) for name in loop.passive)}")
+    start = [(name, _number(value)) for name, value in (*zip(loop.passive, loop.start), *loop.home)]
+    lines.append(f"start = {_table(start)}")
+    functions = [joint for joint in robot.joints if joint.follows and joint.name in loop.passive]
+    if functions:
+        lines.append(_functions(functions, robot))
+    return lines
+
+
+def _functions(joints: Sequence[Joint], robot: Robot) -> str:
+    numbers = {joint.name: f"q{index + 1}" for index, joint in enumerate(robot.joints)}
+    pairs = ((joint.name, quoted(linear_text(joint.follows, numbers))) for joint in joints if joint.follows)
+    return f"functions = {_table(pairs)}"
+
+
+def linear_text(follows: Follow, names: Mapping[str, str]) -> str:
+    """Return what a joint follows: "q3 - q4" with the given names of its leaders, or the formula as it was given."""
+    if follows.formula:
+        return follows.formula
+    parts = [(ratio, names[name]) for name, ratio in follows.terms]
+    if follows.offset or not parts:
+        parts.append((follows.offset, ""))
+    text = ""
+    for ratio, name in parts:
+        sign = ("-" if ratio < 0 else "") if not text else (" - " if ratio < 0 else " + ")
+        size = "" if name and abs(ratio) == 1.0 else repr(abs(ratio)) + ("*" if name else "")
+        text += f"{sign}{size}{name}"
+    return text
+
+
+def _link(robot: Robot, index: int) -> str:
+    return robot.base_name if index < 0 else robot.link_names[index]
+
+
+def _ten(values: Iterable[float]) -> str:
+    return f"parameters = {listed_numbers(values)} # {' '.join(STANDARD)}"
+
+
+# ---------------------------------------------------------------- words
+
+
+def _steps(key: str, steps: Steps, robot: Robot) -> list[str]:
+    return [f"{key} = {_step_list(steps, robot)}"] if steps else []
+
+
+def _step_list(steps: Steps, robot: Robot) -> str:
+    return _listed(quoted(f"{step.kind} {_quantity(step, robot).strip(chr(34))}") for step in steps)
+
+
+def _quantity(step: Step, robot: Robot) -> str:
+    """Return an angle or length: by its symbol, a right angle in degrees, else all digits."""
+    if step.symbol and step.value == step.factor * dict(robot.symbols).get(step.symbol, math.nan):
+        if abs(step.factor) == 1.0:
+            return f'"{"-" if step.factor < 0 else ""}{step.symbol}"'
+        return f'"{step.factor!r}*{step.symbol}"'
+    quarters = round(step.value / _RIGHT)
+    if step.is_turn and quarters and step.value == quarters * _RIGHT:
+        return f'"{quarters * 90} deg"'
+    return _number(step.value)
+
+
+def _number(value: float) -> str:
+    number = float(value)
+    return "nan" if math.isnan(number) else repr(number)
+
+
+def listed_numbers(values: Iterable[float]) -> str:
+    """Return a TOML list of numbers with all their digits."""
+    return _listed(_number(value) for value in values)
+
+
+def _listed(parts: Iterable[str]) -> str:
+    return f"[{', '.join(parts)}]"
+
+
+def _table(pairs: Iterable[tuple[str, str]]) -> str:
+    inner = ", ".join(f"{key if _PLAIN.fullmatch(key) else quoted(key)} = {value}" for key, value in pairs)
+    return f"{{ {inner} }}" if inner else "{}"
+
+
+def quoted(text: str) -> str:
+    """Return a TOML basic string; control characters are escaped."""
+    parts = []
+    for character in text:
+        code = ord(character)
+        if character in '"\\':
+            parts.append("\\" + character)
+        elif code < 32 or 127 <= code < 160:
+            parts.append(f"\\u{code:04x}")
+        else:
+            parts.append(character)
+    return '"' + "".join(parts) + '"'

@@ -1,0 +1,195 @@
+"""Robots from URDF files: links with their inertia, joints, limits, mimic joints, dynamics and transmissions.
+
+Only what dynamics needs is read. Visuals, collisions, meshes, sensors and simulator settings are never looked at, so
+missing meshes and package:// addresses do not matter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.errors import DescriptionError, near_names
+from minidyn.formats.urdf.annex import Parts, restore
+from minidyn.formats.xml_file import Element, read_xml
+from minidyn.model.assemble import LooseJoint, LooseLink, motion_along
+from minidyn.model.geometry import Steps, matrix_of, steps_from_rpy
+from minidyn.model.inertia import from_body
+from minidyn.model.joint import Limits
+from minidyn.model.robot import Robot
+
+_MOVING = ("revolute", "continuous", "prismatic")
+_ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+_ZERO = (0.0, 0.0, 0.0)
+
+
+def read_urdf(path: Path) -> Robot:
+    """Return the robot a URDF file describes, its root link fixed to the world.
+
+    Damping and friction of <dynamics> become the columns Fv and Fc (a zero adds none), <mimic> a follower, a
+    transmission's reduction the gear ratio. A moving body none of whose links has an <inertial> is unknown. What a
+    file written by minidyn holds beyond URDF is restored (see :mod:`minidyn.formats.urdf.annex`).
+
+    Raises:
+        DescriptionError: With file and line.
+    """
+    root = read_xml(path, "robot")
+    xacro = next((child for child in root.children() if child.is_xacro), None)
+    try:
+        parts = read_parts(root)
+        return restore(root, parts, str(path))
+    except DescriptionError as error:
+        if xacro is None or "xacro" in str(error):
+            raise
+        raise DescriptionError(
+            f"{error} (the file holds xacro elements, line {xacro.line}; run xacro on it first)"
+        ) from None
+
+
+def read_parts(root: Element) -> Parts:
+    """Return the links and joints of a <robot> element, before they are put together."""
+    notices: list[str] = []
+    xacro = next((child for child in root.children() if child.is_xacro), None)
+    if xacro is not None:
+        notices.append(f"{xacro.where}: xacro elements are ignored; if links are missing, run xacro on the file first")
+    ratios = _reductions(root)
+    links = [_link(element, notices) for element in root.children("link")]
+    joints = [_joint(element, ratios, notices) for element in root.children("joint")]
+    _check_transmissions(root, joints, notices)
+    return Parts(root.text("name", "") or root.path.stem, links, joints, notices)
+
+
+def _link(element: Element, notices: list[str]) -> LooseLink:
+    name = element.text("name")
+    inertial = element.child("inertial")
+    parameters = None if inertial is None else _inertial(inertial, name, notices)
+    return LooseLink(name, element.where, parameters)
+
+
+def _inertial(element: Element, link: str, notices: list[str]) -> NDArray[np.float64]:
+    """Return the ten parameters in the link's frame: the file gives the inertia in a frame of its own."""
+    mass, inertia = element.child("mass"), element.child("inertia")
+    if mass is None or inertia is None:
+        lacking = "mass" if mass is None else "inertia"
+        raise DescriptionError(f"{element.where}: the <inertial> of link {link!r} has no <{lacking}>; both are needed")
+    xx, xy, xz, yy, yz, zz = (inertia.number(entry) for entry in _ENTRIES)
+    tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    origin = element.child("origin")
+    if origin is None:
+        return from_body(mass.number("value"), _ZERO, tensor)
+    place = f"{origin.where}: inertial frame of link {link!r}"
+    T = matrix_of(steps_from_rpy(origin.vector("xyz", _ZERO), origin.vector("rpy", _ZERO), place, notices))
+    return from_body(mass.number("value"), T[:3, 3], T[:3, :3] @ tensor @ T[:3, :3].T)
+
+
+def _joint(element: Element, ratios: Mapping[str, float], notices: list[str]) -> LooseJoint:
+    name = element.text("name")
+    where = f"{element.where}: joint {name!r}"
+    kind = element.text("type")
+    if kind in ("floating", "planar"):
+        raise DescriptionError(
+            f"{where} is {kind}; only a fixed base and joints with one axis are understood. For a robot on a fixed "
+            "base make it fixed; for a moving base replace it by prismatic and revolute joints in a row"
+        )
+    if kind not in (*_MOVING, "fixed"):
+        raise DescriptionError(f"{where} has the unknown type {kind!r}{near_names(kind, (*_MOVING, 'fixed'))}")
+    origin = element.child("origin")
+    before: Steps = ()
+    if origin is not None:
+        before = steps_from_rpy(
+            origin.vector("xyz", _ZERO), origin.vector("rpy", _ZERO), f"{origin.where}: joint {name!r}", notices
+        )
+    parent, child = _end(element, "parent", where), _end(element, "child", where)
+    if kind == "fixed":
+        return LooseJoint(name, element.where, kind, parent, child, before)
+    axis = element.child("axis")
+    direction = (1.0, 0.0, 0.0) if axis is None else axis.vector("xyz")
+    turn, motion, sign, back = motion_along(kind, direction, (axis or element).where + f": joint {name!r}", notices)
+    leaders, offset = _mimic(element)
+    return LooseJoint(
+        name,
+        element.where,
+        kind,
+        parent,
+        child,
+        before=(*before, *turn),
+        motion=motion,
+        direction=sign,
+        after=back,
+        limits=_limits(element, name, kind, notices),
+        leaders=leaders,
+        offset=offset,
+        drive_values=_friction(element),
+        gear_ratio=ratios.get(name, 1.0),
+    )
+
+
+def _end(joint: Element, tag: str, where: str) -> str:
+    element = joint.child(tag)
+    if element is None:
+        raise DescriptionError(f"{where} has no <{tag} link=...>")
+    return element.text("link")
+
+
+def _limits(joint: Element, name: str, kind: str, notices: list[str]) -> Limits:
+    """Return the limits; a speed or effort of 0 (a common placeholder) and a range that is not given are none."""
+    limit = joint.child("limit")
+    if limit is None:
+        return Limits()
+    most = {}
+    for key in ("velocity", "effort"):
+        most[key] = limit.number(key, math.inf)
+        if most[key] <= 0:
+            notices.append(f"{limit.where}: joint {name!r} has the {key} limit {most[key]:g}, taken as not given")
+            most[key] = math.inf
+    lower, upper = -math.inf, math.inf
+    if kind != "continuous" and (limit.has("lower") or limit.has("upper")):
+        lower, upper = limit.number("lower", 0.0), limit.number("upper", 0.0)
+        if lower > upper:
+            raise DescriptionError(
+                f"{limit.where}: joint {name!r} has lower={lower:g} above upper={upper:g}; expected lower <= upper"
+            )
+    return Limits(lower, upper, most["velocity"], most["effort"])
+
+
+def _mimic(joint: Element) -> tuple[dict[str, float] | None, float]:
+    mimic = joint.child("mimic")
+    if mimic is None:
+        return None, 0.0
+    return {mimic.text("joint"): mimic.number("multiplier", 1.0)}, mimic.number("offset", 0.0)
+
+
+def _friction(joint: Element) -> dict[str, float]:
+    dynamics = joint.child("dynamics")
+    if dynamics is None:
+        return {}
+    found = {"Fv": dynamics.number("damping", 0.0), "Fc": dynamics.number("friction", 0.0)}
+    return {symbol: value for symbol, value in found.items() if value != 0.0}
+
+
+def _reductions(robot: Element) -> dict[str, float]:
+    """Return {joint: gear ratio} of the transmissions; the reduction stands with the actuator or the joint."""
+    ratios: dict[str, float] = {}
+    for transmission in robot.children("transmission"):
+        joints = [joint.text("name") for joint in transmission.children("joint")]
+        places = [transmission, *transmission.children("actuator"), *transmission.children("joint")]
+        found = [element for place in places for element in place.children("mechanicalReduction")]
+        if len(joints) != 1 or not found or not found[0].content():
+            continue  # differentials couple several joints in a way URDF does not fix
+        ratio = found[0].parse_number(found[0].content(), found[0].content())
+        if ratio == 0:
+            raise DescriptionError(f"{found[0].where}: a mechanicalReduction of 0; expected motor turns per joint turn")
+        ratios[joints[0]] = ratio
+    return ratios
+
+
+def _check_transmissions(robot: Element, joints: list[LooseJoint], notices: list[str]) -> None:
+    known = {joint.name for joint in joints}
+    for transmission in robot.children("transmission"):
+        for joint in transmission.children("joint"):
+            if joint.text("name") not in known:
+                notices.append(f"{joint.where}: a transmission of the unknown joint {joint.text('name')!r} is ignored")

@@ -1,0 +1,235 @@
+"""Parameters back into an existing URDF: inertial numbers change (friction, too, where asked), all else stays as it is.
+
+A moving body may be several links that fixed joints hold together, while a robot knows only their sum. One link of
+the body carries the change: the moving joint's own link if it has an <inertial>, else the first merged link that has
+one, else the joint's own link gets one. The others keep their numbers and the carrier gets the rest; where that rest is
+not a body (a negative mass, say), the carrier gets all and the others are set to zero.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import numpy as np
+from lxml import etree
+
+from minidyn.arrays import Array
+from minidyn.errors import DescriptionError, near_names
+from minidyn.files import write_atomically
+from minidyn.formats.urdf.read import read_parts, read_urdf
+from minidyn.formats.xml_edit import Edit, Tag, XmlText, with_attributes
+from minidyn.formats.xml_file import Element, read_bytes, read_xml
+from minidyn.model.geometry import matrix_of, steps_from_rpy
+from minidyn.model.inertia import realizability, to_body, transform
+from minidyn.model.robot import Robot
+
+_SAME = 1e-12  # relative: parameters that differ by rounding alone leave the text as it is
+_FRAME = 1e-6  # link frames that differ by more are other frames
+
+
+def update_urdf(
+    robot: Robot, source: str | os.PathLike[str], path: str | os.PathLike[str], *, drives: bool = False
+) -> None:
+    """Write the robot's inertial parameters into the text of a URDF file.
+
+    Links whose parameters did not change, and those with unknown ones, keep their text. Loads that the file does not
+    have are left out. The frame in which a link's inertia is written stays the one the file has. Meshes that stand
+    beside the file are named as seen from where the result goes.
+
+    Args:
+        robot: Parameters, for a robot that was read from this file (its links and frames must be the file's).
+        source: The existing URDF.
+        path: Where the result goes; may be `source` itself.
+        drives: Also write viscous and Coulomb friction into <dynamics>, and what URDF cannot say (rotor inertia, offset
+            and further friction, coupling) into a file NAME.minidyn.toml beside it, which `md.load` finds.
+
+    Raises:
+        DescriptionError: The file is another robot's, or parameters that URDF cannot hold.
+    """
+    source, path = Path(source), Path(path)
+    data = read_bytes(source)
+    root = read_xml(source, "robot", data)
+    old = read_urdf(source)
+    own = {link.name: link.parameters for link in read_parts(root).links}
+    encoding = etree.ElementTree(root.node).docinfo.encoding or "utf-8"
+    text = XmlText(source, data, encoding)
+    tags = {tag.attributes["name"]: tag for tag in text.root.all("link")}
+    elements = {link.text("name"): link for link in root.children("link")}
+    edits: list[Edit] = []
+    for index, name in enumerate(robot.link_names):
+        if name not in old.link_names:
+            if robot.joints[index].kind == "fixed":
+                continue
+            raise DescriptionError(
+                f"{source}: has no moving link {name!r} (robot {robot.name!r}){near_names(name, old.link_names)}"
+            )
+        position = old.link_names.index(name)
+        require_same_frame(robot, index, old, position, source)
+        new = robot.values[robot.layout.links[index]]
+        if np.isnan(new).any() or _close(new, old.values[old.layout.links[position]]):
+            continue
+        for link, ten in shares(new, old, position, own):
+            edits += _link_edits(text, tags[link], elements[link], ten)
+    edits += _moved_meshes(text, source, path)
+    if not drives:
+        write_atomically(path, text.edited(edits))
+        return
+    from minidyn.formats.side_file import write_with_side_file
+
+    edits += _dynamics_edits(text, robot)
+    write_with_side_file(robot, robot, path, text.edited(edits), read_urdf)
+
+
+def inertial_numbers(ten: Array) -> tuple[float, Array, Array] | None:
+    """Return (mass, com, inertia about it) as an <inertial> holds them; None where it cannot."""
+    if not np.isfinite(ten).all():
+        return None
+    mass, com, tensor = to_body(ten)
+    return (mass, com, tensor) if np.isfinite(com).all() and np.isfinite(tensor).all() else None
+
+
+def require_same_frame(robot: Robot, index: int, old: Robot, position: int, source: Path) -> None:
+    """Raise where a link's frame is not the file's: the ten parameters mean nothing in another frame."""
+    mine, theirs = robot.joints[index], old.joints[position]
+    parents = [
+        robot.link_names[mine.parent] if mine.parent >= 0 else "",
+        old.link_names[theirs.parent] if theirs.parent >= 0 else "",
+    ]
+    if parents[0] != parents[1] or np.abs(mine.placement - theirs.placement).max() > _FRAME:
+        raise DescriptionError(
+            f"{source}: the frame of link {robot.link_names[index]!r} is not the one of robot {robot.name!r}; "
+            "parameters can only be written into the file the robot was loaded from"
+        )
+
+
+def _close(a: Array, b: Array) -> bool:
+    scale = float(np.abs(a).max())
+    return bool(np.abs(a - b).max() <= _SAME * scale)
+
+
+def shares(total: Array, robot: Robot, index: int, own: dict[str, Array | None]) -> list[tuple[str, Array]]:
+    """Return (link, its ten parameters in its own frame) for the links of a body whose text must change."""
+    name = robot.link_names[index]
+    merged = [
+        (frame.name, frame.placement, own[frame.name])
+        for frame in robot.frames
+        if frame.link == index and own.get(frame.name) is not None
+    ]
+    carrier, placement = name, np.eye(4)
+    if own.get(name) is None and merged:
+        carrier, placement, _ = merged.pop(0)
+    rest = total - sum((transform(ten, T) for _, T, ten in merged if ten is not None), np.zeros(10))
+    back = np.linalg.inv(placement)
+    if not merged or (realizability(rest).realizable and inertial_numbers(rest) is not None):
+        return [(carrier, rest if carrier == name else transform(rest, back))]
+    shares = [(carrier, total if carrier == name else transform(total, back))]
+    return shares + [(other, np.zeros(10)) for other, _, _ in merged]
+
+
+def _link_edits(text: XmlText, tag: Tag, link: Element, ten: Array) -> list[Edit]:
+    """Return the changes that give a link these parameters."""
+    inertial = tag.first("inertial")
+    origin = inertial.first("origin") if inertial else None
+    R = np.eye(3)
+    element = link.child("inertial")
+    place = element.child("origin") if element else None
+    if place is not None:
+        R = matrix_of(steps_from_rpy((0, 0, 0), place.vector("rpy", (0.0, 0.0, 0.0)), place.where))[:3, :3]
+    numbers = inertial_numbers(ten)
+    if numbers is None:
+        raise DescriptionError(
+            f"{link.where}: link {link.text('name')!r} has mass 0 with first moments, which a URDF cannot hold"
+        )
+    mass, com, about_com = numbers
+    tensor = R.T @ about_com @ R
+    entries = {f"i{'xyz'[i]}{'xyz'[j]}": _number(tensor[i, j]) for i in range(3) for j in range(i, 3)}
+    xyz = " ".join(_number(value) for value in com)
+    if inertial is None:
+        return [_inserted(text, tag, _number(mass), xyz, entries)]
+    masses, inertias = inertial.first("mass"), inertial.first("inertia")
+    if masses is None or inertias is None:  # read_parts has refused such a file
+        raise DescriptionError(f"{link.where}: the <inertial> of link {link.text('name')!r} is not complete")
+    edits = [changed(text, masses, {"value": _number(mass)}), changed(text, inertias, entries)]
+    if origin is not None:
+        edits.append(changed(text, origin, {"xyz": xyz}))
+    elif com.any():
+        blanks = text.indent(masses)
+        line = f'<origin xyz="{xyz}" rpy="0 0 0"/>' + (text.newline + blanks if blanks else "")
+        edits.append(Edit(masses.start, masses.start, line))
+    return edits
+
+
+def changed(text: XmlText, tag: Tag, values: Mapping[str, str]) -> Edit:
+    """Return the edit that gives an opening tag other values of some attributes."""
+    return Edit(tag.start, tag.stop, with_attributes(text.tag_text(tag), values))
+
+
+def _dynamics_edits(text: XmlText, robot: Robot) -> Iterator[Edit]:
+    """Yield the changes that give joints their friction; terms that URDF has no words for are left to the side file."""
+    tags = {tag.attributes["name"]: tag for tag in text.root.all("joint")}
+    for index, joint in enumerate(robot.joints):
+        tag = tags.get(joint.name)
+        if joint.kind == "fixed" or tag is None:
+            continue
+        terms = {column.symbol: float(robot.values[column.index]) for column in robot.layout.drives[index]}
+        if joint.drive.coupling or not np.isfinite(list(terms.values())).all():
+            terms = {}  # a drive that other joints turn is not friction of this joint alone
+        numbers = {key: _number(terms.get(symbol, 0.0)) for key, symbol in (("damping", "Fv"), ("friction", "Fc"))}
+        old = tag.first("dynamics")
+        if old is not None:
+            yield changed(text, old, numbers)
+        elif any(value != "0" for value in numbers.values()) and tag.children:
+            last = tag.children[-1]
+            blanks = text.indent(last)
+            made = f'<dynamics damping="{numbers["damping"]}" friction="{numbers["friction"]}"/>'
+            at = text.end(last)
+            yield Edit(at, at, (text.newline + blanks if blanks else "") + made)
+
+
+def _moved_meshes(text: XmlText, source: Path, path: Path) -> Iterator[Edit]:
+    """Yield the changes that let meshes beside the source be found from another folder."""
+    if source.parent.resolve() == path.parent.resolve():
+        return
+    waiting = [text.root]
+    while waiting:
+        tag = waiting.pop()
+        waiting += tag.children
+        name = tag.attributes.get("filename", "")
+        if tag.name not in ("mesh", "texture") or not name or "://" in name or os.path.isabs(name):
+            continue
+        if (source.parent / name).is_file():
+            seen = os.path.relpath((source.parent / name).resolve(), path.parent.resolve())
+            value = escape(Path(seen).as_posix(), {'"': "&quot;", "'": "&apos;"})
+            yield changed(text, tag, {"filename": value})
+
+
+def _inserted(text: XmlText, link: Tag, mass: str, xyz: str, entries: dict[str, str]) -> Edit:
+    """Return the edit that gives a link without <inertial> one, indented as its surroundings are."""
+    outer = text.indent(link)
+    unit = outer or "  "
+    if link.children and text.indent(link.children[0]).startswith(outer):
+        unit = text.indent(link.children[0])[len(outer) :] or unit
+    first, second = text.newline + outer + unit, text.newline + outer + 2 * unit
+    attributes = " ".join(f'{key}="{value}"' for key, value in entries.items())
+    lines: Sequence[str] = (
+        f"{first}<inertial>",
+        f'{second}<origin xyz="{xyz}" rpy="0 0 0"/>',
+        f'{second}<mass value="{mass}"/>',
+        f"{second}<inertia {attributes}/>",
+        f"{first}</inertial>",
+    )
+    body = "".join(lines)
+    opening = text.tag_text(link)
+    if opening.endswith("/>"):
+        return Edit(link.start, link.stop, f"{opening[:-2].rstrip()}>{body}{text.newline}{outer}</link>")
+    inside = text.data[link.stop : link.close]
+    ending = text.newline + outer if not inside.strip() and b"\n" not in inside else ""
+    return Edit(link.stop, link.stop, body + ending)
+
+
+def _number(value: float) -> str:
+    return "0" if value == 0 or not math.isfinite(value) else repr(float(value))

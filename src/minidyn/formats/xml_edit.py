@@ -1,0 +1,166 @@
+"""Changing numbers in an XML text without touching anything else: where tags stand, and replacing attributes in them.
+
+Comments, blanks, quotes, the order of attributes, line ends and the encoding stay as they were, byte for byte.
+
+Numbers as MJCF takes them.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.parsers import expat
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minidyn.arrays import Array
+from minidyn.errors import DescriptionError
+
+
+def quaternion_of(R: Array) -> Array:
+    """Return the unit quaternion (w, x, y, z) of a rotation matrix: the best conditioned of four formulas."""
+    squares = np.array([1 + R[0, 0] + R[1, 1] + R[2, 2], *(1 + 2 * R[k, k] - np.trace(R) for k in range(3))])
+    first = int(np.argmax(squares))
+    x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
+    xy, xz, yz = R[0, 1] + R[1, 0], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1]
+    rows = ((squares[0], x, y, z), (x, squares[1], xy, xz), (y, xy, squares[2], yz), (z, xz, yz, squares[3]))
+    quaternion = np.array(rows[first])
+    return np.asarray(quaternion / np.linalg.norm(quaternion), dtype=float)
+
+
+def numbers_text(values: ArrayLike) -> str:
+    """Return numbers so that reading them gives the same value."""
+    return " ".join(_number(float(value)) for value in np.asarray(values, dtype=float))
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+@dataclass
+class Tag:
+    """An element's place in the text (bytes of its UTF-8 form).
+
+    Attributes:
+        name: Tag name, without namespace prefix.
+        attributes: Its attributes.
+        start: Where its opening tag begins.
+        stop: Past the end of its opening tag.
+        close: Where its closing tag begins; the same as `stop` for <tag/>.
+        children: Elements in it.
+    """
+
+    name: str
+    attributes: Mapping[str, str]
+    start: int
+    stop: int
+    close: int = 0
+    children: list[Tag] = field(default_factory=list)
+
+    def all(self, name: str) -> Iterator[Tag]:
+        """Direct children of a name."""
+        return (child for child in self.children if child.name == name)
+
+    def first(self, name: str) -> Tag | None:
+        """The first direct child of a name."""
+        return next(self.all(name), None)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace what stands from `start` up to `stop` by `text`."""
+
+    start: int
+    stop: int
+    text: str
+
+
+class XmlText:
+    """An XML file as text that can be edited in places.
+
+    Args:
+        path: The file, for messages.
+        data: Its bytes, well-formed XML.
+        encoding: The encoding it declares.
+    """
+
+    def __init__(self, path: Path, data: bytes, encoding: str) -> None:
+        self._codec = encoding
+        for mark, codec in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
+            if data.startswith(mark):
+                self._codec = codec
+        try:
+            text = data.decode(self._codec)
+            if text.encode(self._codec) != data:
+                raise ValueError("it does not survive decoding")
+        except (ValueError, LookupError) as error:
+            raise DescriptionError(f"{path}: cannot be edited as {self._codec} text ({error})") from None
+        self.data = text.encode()
+        self.newline = "\r\n" if b"\r\n" in self.data else "\n"
+        self.root = self._tags(path)
+
+    def _tags(self, path: Path) -> Tag:
+        parser = expat.ParserCreate("utf-8")
+        top = Tag("", {}, 0, 0)
+        stack = [top]
+
+        def begin(name: str, attributes: dict[str, str]) -> None:
+            start = parser.CurrentByteIndex
+            tag = Tag(name.rsplit(":", 1)[-1], attributes, start, self._end_of_tag(start))
+            tag.close = tag.stop
+            if not name.startswith("xacro:"):
+                stack[-1].children.append(tag)
+            stack.append(tag)
+
+        def end(_: str) -> None:
+            tag = stack.pop()
+            if not self.data[tag.start : tag.stop].endswith(b"/>"):
+                tag.close = parser.CurrentByteIndex
+
+        parser.StartElementHandler = begin
+        parser.EndElementHandler = end
+        try:
+            parser.Parse(self.data, True)
+        except expat.ExpatError as error:
+            raise DescriptionError(f"{path}:{error.lineno}: not well-formed XML ({error})") from None
+        return top.children[0]
+
+    def _end_of_tag(self, start: int) -> int:
+        match = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""").match(self.data, start)
+        return match.end() if match else start
+
+    def tag_text(self, tag: Tag) -> str:
+        """Return the opening tag as it stands."""
+        return self.data[tag.start : tag.stop].decode()
+
+    def end(self, tag: Tag) -> int:
+        """Return where an element ends, its closing tag included."""
+        return tag.stop if self.tag_text(tag).endswith("/>") else self.data.index(b">", tag.close) + 1
+
+    def indent(self, tag: Tag) -> str:
+        """Return the blanks before a tag that begins its line, "" for one that does not."""
+        line = self.data[: tag.start].rsplit(b"\n", 1)[-1]
+        return line.decode() if not line.strip() else ""
+
+    def edited(self, edits: Iterable[Edit]) -> bytes:
+        """Return the file's bytes with the edits made."""
+        data = self.data
+        for edit in sorted(edits, key=lambda edit: (edit.start, edit.stop), reverse=True):  # insertions come last
+            data = data[: edit.start] + edit.text.encode() + data[edit.stop :]
+        return data.decode().encode(self._codec)
+
+
+def with_attributes(tag: str, values: Mapping[str, str]) -> str:
+    """Return an opening tag with other values for some attributes; those it lacks are added at its end."""
+    for name, value in values.items():
+        pattern = re.compile(rf"""(\s{re.escape(name)}\s*=\s*)(["'])(?:(?!\2).)*\2""", re.DOTALL)
+        match = pattern.search(tag)
+        if match:
+            tag = f"{tag[: match.start()]}{match[1]}{match[2]}{value}{match[2]}{tag[match.end() :]}"
+        else:
+            tag = re.sub(r"\s*(/?>)$", rf' {name}="{value}"\1', tag)
+    return tag

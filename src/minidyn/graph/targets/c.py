@@ -1,0 +1,84 @@
+"""C99 source of a recorded function: one header and one source file, for controllers and microcontrollers.
+
+The code is straight line, allocates nothing and needs only math.h. All inputs are read before the first
+result is written, so that arrays may overlap. What a user named passes through :mod:`minidyn.graph.names`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from minidyn.graph.function import Function
+from minidyn.graph.names import safe_identifier
+from minidyn.graph.targets.text import Names, comment_lines, statements
+
+
+def c_name(function: Function, prefix: str = "") -> str:
+    """Return the name of the C function, which is also the name its two files must have."""
+    return Names.of(function, prefix).function
+
+
+def c_source(function: Function, *, prefix: str = "", comments: Iterable[object] = ()) -> tuple[str, str]:
+    """Return a header and a source text that define one C99 function.
+
+    Args:
+        function: The recorded function.
+        prefix: Text before the function's name, as a robot's name; made safe.
+        comments: Lines for the head of both files, as the robot's name and fingerprint; made safe.
+
+    Returns:
+        The texts of NAME.h and NAME.c, NAME being :func:`c_name`. The function takes one array per argument
+        and then one per result, row-major; a scalar result is an array of one.
+    """
+    names = Names.of(function, prefix)
+    head = "/*\n" + "".join(f" * {line}\n" for line in comment_lines(function, comments)) + " */\n"
+    parameters = [
+        *[f"const double {_array(n, a.size)}" for n, a in zip(names.inputs, function.arguments)],
+        *[f"double {_array(n, r.size)}" for n, r in zip(names.outputs, function.results)],
+    ]
+    signature = f"void {names.function}({', '.join(parameters) or 'void'})"
+    return head + _header(names, signature), head + _source(function, names, signature)
+
+
+def _array(name: str, size: int) -> str:
+    return f"{name}[{size}]" if size else f"*{name}"  # C has no empty arrays
+
+
+def _header(names: Names, signature: str) -> str:
+    guard = f"MINIDYN_{names.function}_H"
+    while guard in (*names.inputs, *names.outputs):  # a macro that would erase an argument
+        guard += "_"
+    return (
+        f"#ifndef {guard}\n#define {guard}\n\n"
+        '#ifdef __cplusplus\nextern "C" {\n#endif\n\n'
+        f"{signature};\n\n"
+        "#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
+    )
+
+
+def _source(function: Function, names: Names, signature: str) -> str:
+    lines = [f'#include "{names.function}.h"\n\n#include <math.h>\n']
+    sign = safe_identifier("sign_of", [names.function, *names.inputs, *names.outputs])
+    if any(step.op == "sign" for step in function.tape):
+        lines.append(
+            f"static double {sign}(double x)\n{{\n"
+            "    return x > 0.0 ? 1.0 : (x < 0.0 ? -1.0 : x); /* zero and NaN return themselves */\n}\n"
+        )
+    lines.append(f"{signature}\n{{")
+    read = {step.value[0] for step in function.tape if isinstance(step.value, tuple)}
+    unused = [name for index, name in enumerate(names.inputs) if index not in read]
+    unused += [name for name, result in zip(names.outputs, function.results) if not result.size]
+    lines += [f"    (void){name};" for name in unused]
+    calls = {"sin": "sin", "cos": "cos", "sqrt": "sqrt", "atan2": "atan2", "sign": sign}
+    body, results = statements(
+        function, names, read="{0}[{1}]", assign="    const double {0} = {1};", calls=calls, number=_number
+    )
+    lines += body
+    for name, texts in zip(names.outputs, results):
+        lines += [f"    {name}[{element}] = {text};" for element, text in enumerate(texts)]
+    return "\n".join([*lines, "}", ""])
+
+
+def _number(value: float) -> str:
+    """Return a constant so that reading it gives the same bits; NaN and infinity by their C99 names."""
+    return "NAN" if value != value else repr(value).replace("inf", "INFINITY")

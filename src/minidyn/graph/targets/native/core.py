@@ -1,0 +1,313 @@
+"""The tape as straight-line code on vectors: one sample per lane, one block of samples per call.
+
+A block holds every scalar of an argument or result as one vector, one after the other: scalar e of a block
+lies at offset e * width. All addresses are then constants, no two columns collide in the cache, and with
+width 1 a block is an ordinary contiguous array.
+
+Three functions come out of a tape:
+
+- `@once(uniform arguments..., u)` computes what depends on uniform arguments alone, into the small buffer u;
+- `@fill(results..., u)` writes outputs that do not depend on the sample; they stay in a block that is used
+  again;
+- `@core.<width>(arguments..., results..., u)` computes one block, everything else.
+
+The order in which the steps of a block are computed.
+
+A tape of thousands of steps has far more values alive than there are vector registers, and LLVM keeps nearly
+the order it is given. So the order is chosen here: first the sines and cosines (each is a call, which empties
+the registers), then always the step that frees most values, among those the one whose operands are freshest.
+On regressors this saves a quarter of the time against the order of recording.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Set
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+from minidyn.graph.function import Function, Instruction
+from minidyn.graph.targets.native.sincos import atan2_text, sincos_text
+from minidyn.graph.targets.native.text import FLAGS, splat, suffix, vector
+
+
+def schedule(function: Function) -> list[int]:
+    """Return the tape indices to compute per sample, in order; constants and inputs are loaded where used."""
+    tape = function.tape
+    free = {index for index, step in enumerate(tape) if step.op == "input"} | function.uniform_steps
+    first = _sines(tape, free)
+    return first + _greedy(tape, free, first)
+
+
+def _sines(tape: tuple[Instruction, ...], free: Set[int]) -> list[int]:
+    """Return all sines and cosines with what they depend on."""
+    needed: set[int] = set()
+    for index in range(len(tape) - 1, -1, -1):
+        step = tape[index]
+        if index not in free and (index in needed or step.op in ("sin", "cos")):
+            needed.add(index)
+            needed.update(step.args)
+    return sorted(needed - free)
+
+
+def _greedy(tape: tuple[Instruction, ...], free: Set[int], first: list[int]) -> list[int]:
+    """Order all other steps, one at a time, by what each frees and how fresh its operands are."""
+    operands = [tuple({arg for arg in step.args if arg not in free}) for step in tape]
+    users: list[list[int]] = [[] for _ in tape]
+    for index, args in enumerate(operands):
+        if index not in free:
+            for arg in args:
+                users[arg].append(index)
+    left = [len(those) for those in users]  # uses to come
+    waiting = [len(args) for args in operands]  # operands to come
+    made = [-1] * len(tape)  # when it was computed
+    done = [index in free for index in range(len(tape))]
+    heap: list[tuple[int, int, int]] = []
+    order: list[int] = []
+
+    def offer(index: int) -> None:
+        """Put a step that can be computed now on the heap; worse entries of it may remain there."""
+        args = operands[index]
+        alive = (1 if users[index] else 0) - sum(left[arg] == 1 for arg in args)
+        heapq.heappush(heap, (alive, -max((made[arg] for arg in args), default=-1), index))
+
+    def compute(index: int, time: int) -> None:
+        done[index] = True
+        made[index] = time
+        for arg in operands[index]:
+            left[arg] -= 1
+            if left[arg] == 1:  # one use remains: whoever it is now frees the value
+                for user in users[arg]:
+                    if not done[user] and waiting[user] == 0:
+                        offer(user)
+        for user in users[index]:
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                offer(user)
+
+    early = set(first)
+    for time, index in enumerate(first):
+        compute(index, time)
+    for index in range(len(tape)):
+        if not done[index] and waiting[index] == 0:
+            offer(index)
+    while heap:
+        index = heapq.heappop(heap)[2]
+        if not done[index] and index not in early:
+            order.append(index)
+            compute(index, len(first) + len(order))
+    return order
+
+
+_BINARY = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is computed where: the tape split into constants, once per call and once per sample."""
+
+    function: Function
+
+    @cached_property
+    def constants(self) -> dict[int, float]:
+        """Value of each constant step."""
+        return {
+            index: step.value
+            for index, step in enumerate(self.function.tape)
+            if step.op == "const" and isinstance(step.value, float | int)
+        }
+
+    @cached_property
+    def slots(self) -> dict[int, int]:
+        """Place in the buffer u of each step computed once per call that the rest needs."""
+        once = self.function.uniform_steps
+        needed = {index for outputs in self.function.outputs for index in outputs}
+        for index, step in enumerate(self.function.tape):
+            if index not in once:
+                needed.update(step.args)
+        kept = sorted(index for index in needed if index in once and index not in self.constants)
+        return {index: slot for slot, index in enumerate(kept)}
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Steps computed per sample, in the order of the machine code."""
+        return schedule(self.function)
+
+    @cached_property
+    def stores(self) -> dict[int, list[tuple[int, int]]]:
+        """For each step that is an output: the results and positions it goes to."""
+        places: dict[int, list[tuple[int, int]]] = {}
+        for result, outputs in enumerate(self.function.outputs):
+            for position, index in enumerate(outputs):
+                places.setdefault(index, []).append((result, position))
+        return places
+
+    @cached_property
+    def block_sizes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Scalars per sample in the block of each argument (none for uniform ones) and of each result."""
+        arguments = tuple(0 if argument.uniform else argument.size for argument in self.function.arguments)
+        return arguments, tuple(result.size for result in self.function.results)
+
+
+def parameters(plan: Plan) -> str:
+    """Return the parameter list of `@core`: a pointer per argument and result, and u."""
+    function = plan.function
+    names = [f"a{index}" for index in range(len(function.arguments))]
+    names += [f"o{index}" for index in range(len(function.results))]
+    return ", ".join(f"ptr noalias %{name}" for name in [*names, "u"])
+
+
+def helper_text(plan: Plan, width: int) -> str:
+    """Return the declarations and functions that the steps of `@once` (scalar) and `@core` call."""
+    once = plan.function.uniform_steps
+    needed: dict[tuple[str, int], None] = {}
+    for index, step in enumerate(plan.function.tape):
+        kind = "sin" if step.op == "cos" else step.op
+        needed[kind, 1 if index in once else width] = None
+    text = ""
+    for kind, lanes in needed:
+        if kind == "sin":
+            text += sincos_text(lanes)
+        elif kind == "atan2":
+            text += atan2_text(lanes)
+        elif kind == "sqrt":
+            text += f"declare {vector(lanes)} @llvm.sqrt.{suffix(lanes)}({vector(lanes)})\n"
+    return text
+
+
+class _Steps:
+    """Emits steps of a tape one by one; the value of step i is %v<i> or a constant."""
+
+    def __init__(self, plan: Plan, width: int, *, once: bool) -> None:
+        self.plan = plan
+        self.width = width
+        self.real = vector(width)
+        self.once = once
+        self.lines: list[str] = []
+        self.names: dict[int, str] = {}
+        self.pairs: dict[int, int] = {}
+
+    def value(self, index: int) -> str:
+        """Return the operand for a step: loads of inputs and of u appear at the first use."""
+        name = self.names.get(index)
+        if name is not None:
+            return name
+        plan = self.plan
+        if index in plan.constants:
+            name = splat(plan.constants[index], self.width)
+        elif not self.once and index in plan.slots:
+            name = self._spread(index, plan.slots[index])
+        else:
+            name = f"%v{index}"
+            self._step(index, name)
+        self.names[index] = name
+        return name
+
+    def _spread(self, index: int, slot: int) -> str:
+        """Load a number that serves the whole call into every lane (the processor does it while loading)."""
+        lines, real = self.lines, self.real
+        lines.append(f"  %p{index} = getelementptr double, ptr %u, i64 {slot}")
+        if self.width == 1:
+            lines.append(f"  %v{index} = load double, ptr %p{index}, align 8")
+            return f"%v{index}"
+        lines.append(f"  %l{index} = load double, ptr %p{index}, align 8")
+        lines.append(f"  %i{index} = insertelement {real} undef, double %l{index}, i32 0")
+        lines.append(
+            f"  %v{index} = shufflevector {real} %i{index}, {real} undef, <{self.width} x i32> zeroinitializer"
+        )
+        return f"%v{index}"
+
+    def _step(self, index: int, name: str) -> None:
+        step = self.plan.function.tape[index]
+        real, width = self.real, self.width
+        if step.op == "input":
+            argument, element = cast("tuple[int, int]", step.value)
+            self.lines.append(f"  %p{index} = getelementptr double, ptr %a{argument}, i64 {element * width}")
+            self.lines.append(f"  {name} = load {real}, ptr %p{index}, align {8 * width}")
+            return
+        operands = [self.value(arg) for arg in step.args]
+        if step.op in _BINARY:
+            self.lines.append(f"  {name} = {_BINARY[step.op]} {FLAGS} {real} {operands[0]}, {operands[1]}")
+        elif step.op == "neg":
+            self.lines.append(f"  {name} = fneg {FLAGS} {real} {operands[0]}")
+        elif step.op in ("sin", "cos"):
+            pair = self._pair(step.args[0], operands[0])
+            place = 0 if step.op == "sin" else 1
+            self.lines.append(f"  {name} = extractvalue {{ {real}, {real} }} %sc{pair}, {place}")
+        elif step.op == "sqrt":
+            self.lines.append(f"  {name} = call {real} @llvm.sqrt.{suffix(width)}({real} {operands[0]})")
+        elif step.op == "atan2":
+            self.lines.append(f"  {name} = call {real} @atan2.{width}({real} {operands[0]}, {real} {operands[1]})")
+        elif step.op == "sign":
+            self._sign(name, operands[0])
+        else:
+            raise AssertionError(f"operation {step.op!r} has no native code")
+
+    def _pair(self, angle: int, operand: str) -> int:
+        """Sine and cosine of one angle come from one call."""
+        if angle not in self.pairs:
+            self.pairs[angle] = angle
+            real = self.real
+            self.lines.append(f"  %sc{angle} = call {{ {real}, {real} }} @sincos.{self.width}({real} {operand})")
+        return self.pairs[angle]
+
+    def _sign(self, name: str, operand: str) -> None:
+        real, bit = self.real, vector(self.width, "i1")
+        one, minus = splat(1.0, self.width), splat(-1.0, self.width)
+        zero = splat(0.0, self.width)
+        self.lines += [
+            f"  {name}.p = fcmp ogt {real} {operand}, {zero}",
+            f"  {name}.n = fcmp olt {real} {operand}, {zero}",
+            f"  {name}.s = select {bit} {name}.n, {real} {minus}, {real} {operand}",
+            f"  {name} = select {bit} {name}.p, {real} {one}, {real} {name}.s",
+        ]
+
+    def store(self, pointer: str, offset: int, value: str, tag: str) -> None:
+        """Append a store of a whole vector at a constant offset."""
+        self.lines.append(f"  %{tag} = getelementptr double, ptr %{pointer}, i64 {offset * self.width}")
+        self.lines.append(f"  store {self.real} {value}, ptr %{tag}, align {8 * self.width}")
+
+    def results(self, index: int) -> None:
+        """Store a step to every result element it is, at once: it need not stay in a register."""
+        for result, position in self.plan.stores.get(index, ()):
+            self.store(f"o{result}", position, self.value(index), f"s{result}.{position}")
+
+
+def core_text(plan: Plan, width: int) -> str:
+    """Return `@core.<width>`.
+
+    The stack is aligned to whole vectors: values that do not fit the registers are kept there, and across a
+    cache line each access would cost two (up to a third of the time, decided by the caller's stack).
+    """
+    steps = _Steps(plan, width, once=False)
+    for index in plan.order:
+        steps.value(index)
+        steps.results(index)
+    for index in plan.stores:  # an input that is an output
+        if plan.function.tape[index].op == "input" and index not in plan.slots:
+            steps.results(index)
+    body = "\n".join(steps.lines)
+    head = f"define internal void @core.{width}({parameters(plan)}) noinline alignstack({max(16, 8 * width)}) #0"
+    return f"{head} {{\n{body}\n  ret void\n}}\n"
+
+
+def once_text(plan: Plan) -> str:
+    """Return `@once`: scalar code into u."""
+    steps = _Steps(plan, 1, once=True)
+    for index in sorted(plan.function.uniform_steps):
+        value = steps.value(index)
+        if index in plan.slots:
+            steps.store("u", plan.slots[index], value, f"u{plan.slots[index]}")
+    body = "\n".join(steps.lines)
+    return f"define internal void @once({parameters(plan)}) noinline #0 {{\n{body}\n  ret void\n}}\n"
+
+
+def fill_text(plan: Plan, width: int) -> str:
+    """Return `@fill.<width>`: outputs that are constants or depend on uniform arguments alone."""
+    steps = _Steps(plan, width, once=False)
+    for index in plan.stores:
+        if index in plan.constants or index in plan.slots:
+            steps.results(index)
+    body = "\n".join(steps.lines)
+    return f"define internal void @fill.{width}({parameters(plan)}) noinline #0 {{\n{body}\n  ret void\n}}\n"

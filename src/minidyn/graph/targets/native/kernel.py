@@ -1,0 +1,306 @@
+"""A function compiled for this machine, callable with arrays.
+
+One sample: the same steps on plain numbers. A block of width one is an ordinary contiguous array.
+
+A batch split over a few threads: machine code runs without the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.graph.function import Function
+from minidyn.graph.targets.native.arrays import batch_shape, check_out, flat_rows, take_argument
+from minidyn.graph.targets.native.builtin import ROWS, SINGLE, called_by, make_builtin
+from minidyn.graph.targets.native.core import Plan, core_text, fill_text, helper_text, once_text
+from minidyn.graph.targets.native.host import Code, compile_text, host
+from minidyn.graph.targets.native.moves import copy_text
+from minidyn.graph.targets.native.rows import rows_text, tile_text
+from minidyn.graph.targets.native.text import FOOTER
+
+
+def single_text(plan: Plan) -> str:
+    """Return the module of `@single(arguments, results)`, which takes tables of pointers to arrays."""
+    function = plan.function
+    lines = ["define void @single(ptr %args, ptr %outs) #0 {"]
+    names: list[str] = []
+    for table, kind, count in (("args", "a", len(function.arguments)), ("outs", "o", len(function.results))):
+        for index in range(count):
+            name = f"{kind}{index}"
+            lines.append(f"  %{name}.p = getelementptr ptr, ptr %{table}, i64 {index}")
+            lines.append(f"  %{name} = load ptr, ptr %{name}.p, align 8")
+            names.append(name)
+    lines.append(f"  %u = alloca double, i64 {max(1, len(plan.slots))}, align 8")
+    call = ", ".join(f"ptr %{name}" for name in [*names, "u"])
+    lines += [f"  call void @{part}({call})" for part in ("once", "fill.1", "core.1")]
+    entry = "\n".join([*lines, "  ret void", "}", ""])
+    return helper_text(plan, 1) + once_text(plan) + fill_text(plan, 1) + core_text(plan, 1) + entry + FOOTER
+
+
+_POOL: dict[int, ThreadPoolExecutor] = {}  # by process: threads do not survive a fork
+_MOST = 64
+
+
+def _pool() -> ThreadPoolExecutor:
+    process = os.getpid()
+    pool = _POOL.get(process)
+    if pool is None:
+        _POOL.clear()
+        pool = _POOL.setdefault(process, ThreadPoolExecutor(_MOST, thread_name_prefix="minidyn"))
+    return pool
+
+
+def run_split(work: Callable[[int, int], None], count: int, threads: int, pieces: int, grain: int) -> None:
+    """Call `work(begin, end)` over 0..count in `pieces`, each a multiple of `grain` but the last.
+
+    Whoever is free takes the next piece, so a core that is also busy elsewhere does not hold up the rest. The
+    calling thread works too. Threads are started when first needed and then kept.
+    """
+    size = -(-count // (pieces * grain)) * grain
+    begins = iter(range(0, count, size))  # taking the next one is atomic
+
+    def take() -> None:
+        for begin in begins:
+            work(begin, min(count, begin + size))
+
+    pool = _pool()
+    helpers: list[Future[None]] = [pool.submit(take) for _ in range(min(threads, _MOST, pieces) - 1)]
+    take()
+    for helper in helpers:
+        helper.result()
+
+
+_CACHE: dict[tuple[str, int], NativeFunction] = {}  # the one used longest ago first
+_REMEMBERED = 256  # functions; each takes one to a few MB: a study over thousands of robots must not fill memory
+_LOCK = threading.Lock()
+_WORTH_SPLITTING = 2_000_000  # tape steps times samples a piece must have: about 0.1 ms of work
+
+_ROWS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 3)
+_TILE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
+_SINGLE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+
+
+def compile_function(function: Function, *, width: int | None = None) -> NativeFunction:
+    """Return the function compiled for this machine; the same function is compiled once while it is in use.
+
+    Args:
+        function: What to compile.
+        width: Samples computed side by side: 1, 2, 4 or 8. None takes what the machine's vector registers
+            hold.
+    """
+    lanes = host().width if width is None else width
+    if lanes not in (1, 2, 4, 8):
+        raise ValueError(f"width is {width!r}, expected 1, 2, 4, 8 or None")
+    key = function.fingerprint, lanes
+    with _LOCK:
+        native = _CACHE.pop(key, None)
+        if native is None:
+            native = NativeFunction(function, lanes)
+            while len(_CACHE) >= _REMEMBERED:  # who still holds one keeps it
+                del _CACHE[next(iter(_CACHE))]
+        _CACHE[key] = native
+    return native
+
+
+def is_compiled(function: Function) -> bool:
+    """Whether machine code for the function is in memory: calling it costs no compilation."""
+    native = _CACHE.get((function.fingerprint, host().width))
+    return native is not None and not {"code", "single_code"}.isdisjoint(vars(native))
+
+
+class NativeFunction:
+    """A compiled function.
+
+    Calling it computes a batch or one sample. The call is a builtin: contiguous float64 arrays, vectors or
+    matrices of equal length, go straight to machine code; everything else takes the same call in Python,
+    `general`.
+
+    Attributes:
+        function: What was compiled.
+        width: Samples computed side by side.
+        fast: The builtin itself: as `native(...)`, for any arguments, 40 ns quicker.
+        llvm_ir: The code, as LLVM text.
+    """
+
+    fast: Callable[..., Any]
+
+    def __init__(self, function: Function, width: int) -> None:
+        self.function = function
+        self.width = width
+        self._plan = Plan(function)
+        self._descriptor = ctypes.c_int64 * (3 * (len(function.arguments) + len(function.results)))
+        made = make_builtin(function, self.general)
+        self._record = None if made is None else made[1]
+        self.fast = self.general if made is None else made[0]
+        if made is not None:
+            self.__class__ = called_by(NativeFunction, made[0])
+
+    def __repr__(self) -> str:
+        return f"NativeFunction({self.function!r}, width {self.width})"
+
+    def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
+        """Compute the results for a batch of samples, or one.
+
+        Args:
+            *arrays: One per argument, shape batch + (size,); leading shapes broadcast against each other. A
+                uniform argument has shape (size,). Any real dtype and memory layout.
+            out: Array to write, or a tuple of them for several results: float64 of exactly the result's
+                shape, any strides. It may overlap the inputs.
+            threads: Number of threads a large batch is split over; None: one.
+
+        Returns:
+            An array of shape batch + result shape, or a tuple of them for several results.
+
+        Raises:
+            ShapeError: If an array does not fit; the message names the argument.
+            TypeError: If the number of arrays is wrong.
+        """
+        return self.general(*arrays, out=out, threads=threads)
+
+    @cached_property
+    def llvm_ir(self) -> str:
+        """The LLVM text of the vector code."""
+        plan, width = self._plan, self.width
+        head = f"; {self.function!r}, {width} samples side by side, fingerprint {self.function.fingerprint}\n"
+        parts = (helper_text(plan, width), once_text(plan), fill_text(plan, width), core_text(plan, width))
+        return head + "".join(parts) + copy_text(plan, width) + rows_text(plan, width) + tile_text(plan, width) + FOOTER
+
+    @cached_property
+    def code(self) -> Code:
+        """The vector code in memory: entries "rows" and "tile" (see :mod:`minidyn.graph.targets.native.rows`)."""
+        return compile_text(self.llvm_ir, ("rows", "tile"))
+
+    @cached_property
+    def single_code(self) -> Code:
+        """The scalar code in memory: entry "single"."""
+        return compile_text(single_text(self._plan), ("single",))
+
+    def tile(self, arguments: Sequence[Array], results: Sequence[Array], *, fill: bool = True) -> None:
+        """Compute packed blocks, nothing moved or checked for the caller: the inside of a streaming loop.
+
+        Machine code that computes tile by tile calls `code.addresses["tile"]` itself, as
+        `void tile(double **arguments, double **results, double *work, int64 blocks, int64 fill)`.
+
+        Args:
+            arguments: Per argument a contiguous array (blocks, size, width) aligned to 64 bytes: lane l of
+                block b is sample b * width + l. A uniform argument is (size,).
+            results: Per result a contiguous aligned array (blocks, size, width) to write.
+            fill: Whether to write outputs that are the same for every sample (structural zeros, constants);
+                False when the tile has been filled once before.
+        """
+        tables = []
+        for arrays in (arguments, results):
+            addresses = [array.__array_interface__["data"][0] for array in arrays]
+            tables.append((ctypes.c_void_p * len(addresses))(*addresses))
+        work = (ctypes.c_double * max(1, self.slots))()
+        _TILE(self.code.addresses["tile"])(*tables, work, len(results[0]), int(fill))
+
+    @cached_property
+    def splits_from(self) -> int:
+        """Samples from which a batch is split over threads; fewer are computed sooner by one."""
+        return -(-2 * _WORTH_SPLITTING // max(1, len(self.function.tape)))
+
+    @cached_property
+    def slots(self) -> int:
+        """Doubles of work space that `tile` needs."""
+        return len(self._plan.slots)
+
+    @cached_property
+    def _rows(self) -> Callable[..., int]:
+        call = _ROWS(self.code.addresses["rows"])
+        if self._record is not None:  # from now on the builtin does it without asking
+            self._record[ROWS] = self.code.addresses["rows"]
+        return call
+
+    @cached_property
+    def _single(self) -> Callable[..., None]:
+        call = _SINGLE(self.single_code.addresses["single"])
+        if self._record is not None:
+            self._record[SINGLE] = self.single_code.addresses["single"]
+        return call
+
+    def general(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
+        """As a call, in Python: takes every argument a call may have."""
+        function = self.function
+        name, arguments, results = function.name, function.arguments, function.results
+        if len(arrays) != len(arguments):
+            wanted = ", ".join(argument.name for argument in arguments)
+            raise TypeError(f"{name}: got {len(arrays)} array(s), expected {len(arguments)}: {wanted}")
+        if threads is None:
+            threads = 1
+        elif not isinstance(threads, int | np.integer) or threads < 1:
+            raise ValueError(f"{name}: threads is {threads!r}, expected a positive integer")
+        taken = [take_argument(value, argument, name) for value, argument in zip(arrays, arguments)]
+        batch = batch_shape(taken, arguments, name)
+        if out is None:
+            targets: list[Array] = [np.empty((*batch, *result.shape)) for result in results]
+        else:
+            targets = check_out(out, results, batch, name)
+            taken = [
+                array.copy() if any(np.may_share_memory(array, target) for target in targets) else array
+                for array in taken
+            ]
+        count = 1
+        for extent in batch:
+            count *= extent
+        if count:
+            self._fill(taken, targets, batch, count, int(threads))
+        if isinstance(out, list | tuple) or len(targets) != 1:
+            return tuple(targets)
+        return targets[0]
+
+    def _fill(self, taken: list[Array], targets: list[Array], batch: tuple[int, ...], count: int, threads: int) -> None:
+        """Compute into `targets`, through copies where an array has no two-stride view."""
+        places = []
+        for target, result in zip(targets, self.function.results):
+            flat = target.reshape(count, result.size)
+            if result.size and not np.may_share_memory(flat, target):
+                flat = np.empty((count, result.size))
+            places.append(flat)
+        rows = [
+            np.ascontiguousarray(array) if argument.uniform else flat_rows(array, batch, count)
+            for array, argument in zip(taken, self.function.arguments)
+        ]
+        if batch == ():
+            self._run_single(rows, places)
+        else:
+            self._run_rows(rows, places, count, threads)
+        for target, flat in zip(targets, places):
+            if flat.size and not np.may_share_memory(flat, target):
+                target[...] = flat.reshape(target.shape)
+
+    def _run_single(self, rows: list[Array], places: list[Array]) -> None:
+        """One sample: scalar code, which wants contiguous aligned arrays."""
+        ins = [np.require(array, np.float64, ["C", "A"]) for array in rows]
+        outs = [np.require(place, np.float64, ["C", "A", "W"]) for place in places]
+        addresses = [array.__array_interface__["data"][0] for array in (*ins, *outs)]
+        table = (ctypes.c_void_p * len(addresses))(*addresses)
+        self._single(ctypes.addressof(table), ctypes.addressof(table) + 8 * len(ins))
+        for place, array in zip(places, outs):
+            if array is not place:
+                place[...] = array
+
+    def _run_rows(self, rows: list[Array], places: list[Array], count: int, threads: int) -> None:
+        words: list[int] = []
+        for array in (*rows, *places):
+            words += (array.__array_interface__["data"][0], array.strides[0], array.strides[-1])
+        descriptor = self._descriptor(*words)
+        steps = count * len(self.function.tape)
+
+        def work(begin: int, end: int) -> None:
+            if self._rows(descriptor, begin, end, count):
+                raise MemoryError(f"{self.function.name}: no memory for the work space of one block")
+
+        if threads > 1 and count >= self.splits_from:
+            run_split(work, count, threads, min(8 * threads, steps // _WORTH_SPLITTING), self.width)
+        else:
+            work(0, count)

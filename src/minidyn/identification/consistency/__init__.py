@@ -1,0 +1,1 @@
+"""Physically consistent models: priors, the convex problem, its solver, the certificate."""

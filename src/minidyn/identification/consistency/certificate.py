@@ -1,0 +1,238 @@
+"""Proof that a model is physically possible: the numbers that must be positive, each named."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minidyn.arrays import Array
+from minidyn.base.numeric.samples import random_states, units_of
+from minidyn.dynamics.drives import rotor_inertia_matrix
+from minidyn.dynamics.functions import inertia_matrix
+from minidyn.errors import ShapeError, UnknownParameters
+from minidyn.graph.names import markdown_cell
+from minidyn.model.drives import NON_NEGATIVE
+from minidyn.model.inertia import to_pseudo_inertia
+from minidyn.model.parameters import Layout
+from minidyn.model.robot import Robot
+
+_SAMPLES = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """What shows that a model can exist.
+
+    Attributes:
+        links: Names of the links.
+        eigenvalues: Smallest eigenvalue of each link's pseudo-inertia (links,), lengths measured by the body's own
+            radius of gyration and masses by its own: 1/3 for a ball, 0 for a sheet or rod, negative for no body.
+        drives: Names of the rotor inertias and friction terms that cannot be negative.
+        drive_values: Their values, SI units.
+        inertia_matrix: Smallest eigenvalue of the inertia matrix with rotors, scaled to a unit diagonal, over sampled
+            positions in the joint range; 0 where a joint moves no mass.
+        pseudo_inertias: Smallest eigenvalue of each link's pseudo-inertia as it stands (links,), SI units (kg, kg m,
+            kg m² together): what an LMI bounds from below.
+        everywhere: Whether the inertia matrix is proved positive definite at every position, not only at the samples:
+            kinetic energy is a sum over links that are real bodies and rotors that are not negative.
+        bound: A number that no eigenvalue of the inertia matrix falls below at any position, SI units: what the rotors
+            alone give; 0 where they give none; NaN where nothing is proved.
+        samples: Number of positions.
+        total_mass: Of all moving links, kg.
+        prior_mass: The same of the robot as it was described before; NaN where unknown.
+    """
+
+    links: tuple[str, ...]
+    eigenvalues: Array
+    drives: tuple[str, ...]
+    drive_values: Array
+    inertia_matrix: float
+    pseudo_inertias: Array
+    everywhere: bool
+    bound: float
+    samples: int
+    total_mass: float
+    prior_mass: float = math.nan
+
+    @property
+    def consistent(self) -> bool:
+        """Every link strictly possible, no drive term negative, inertia matrix positive definite."""
+        return bool(np.all(self.eigenvalues > 0) and np.all(self.drive_values >= 0) and self.inertia_matrix > 0)
+
+    @property
+    def smallest(self) -> float:
+        """The smallest of the links' eigenvalues."""
+        return float(self.eigenvalues.min())
+
+    def reasons(self) -> tuple[str, ...]:
+        """Return in words what is not possible; empty where all is."""
+        found = [
+            f"link {name!r}: smallest eigenvalue {value:.3g}"
+            for name, value in zip(self.links, self.eigenvalues)
+            if not value > 0
+        ]
+        found += [f"{name} = {value:.3g} < 0" for name, value in zip(self.drives, self.drive_values) if not value >= 0]
+        if not self.inertia_matrix > 0:
+            found.append(f"inertia matrix: smallest scaled eigenvalue {self.inertia_matrix:.3g}")
+        return tuple(found)
+
+    @property
+    def statement(self) -> str:
+        """What is known of the inertia matrix, in words: proved for every position, or only sampled."""
+        sampled = f"smallest scaled eigenvalue {self.inertia_matrix:.3g} at {self.samples} positions"
+        if not self.everywhere:
+            return f"{sampled}; not proved between them"
+        bound = f", no eigenvalue below {self.bound:.3g}" if self.bound > 0 else ""
+        return f"positive definite at every position (all links are bodies, no rotor negative){bound}; {sampled}"
+
+    def table(self) -> str:
+        """Return a Markdown table of what must be positive, and what is known of inertia matrix and mass."""
+        lines = ["| must be positive | value | without units |", "|---|---:|---:|"]
+        for name, value, scaled in zip(self.links, self.pseudo_inertias, self.eigenvalues):
+            shown = markdown_cell(name)
+            lines.append(f"| smallest eigenvalue of the pseudo-inertia of {shown} | {value:.4g} | {scaled:.4g} |")
+        lines += [f"| {name} | {value:.4g} | |" for name, value in zip(self.drives, self.drive_values)]
+        lines += ["", f"inertia matrix: {self.statement}", f"total mass: {self.mass_statement}"]
+        return "\n".join(lines)
+
+    @property
+    def mass_statement(self) -> str:
+        """The total mass, and how it compares with the description."""
+        known = math.isfinite(self.prior_mass) and self.prior_mass > 0
+        beside = (
+            f"the description says {self.prior_mass:.4g} kg ({100 * (self.total_mass / self.prior_mass - 1):+.1f} %)"
+        )
+        return f"{self.total_mass:.4g} kg" + (f"; {beside}" if known else "; the description does not say")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain lists, numbers and text."""
+        return {
+            "consistent": self.consistent,
+            "links": {
+                name: {"smallest_eigenvalue": float(value), "scaled": float(scaled)}
+                for name, value, scaled in zip(self.links, self.pseudo_inertias, self.eigenvalues)
+            },
+            "drives": {name: float(value) for name, value in zip(self.drives, self.drive_values)},
+            "inertia_matrix": {
+                "smallest_scaled_eigenvalue": self.inertia_matrix,
+                "samples": self.samples,
+                "proved_everywhere": self.everywhere,
+                "bound": self.bound,
+                "statement": self.statement,
+            },
+            "total_mass": self.total_mass,
+            "prior_mass": self.prior_mass,
+            "reasons": list(self.reasons()),
+        }
+
+    def __repr__(self) -> str:
+        word = "possible" if self.consistent else "impossible"
+        return f"Certificate({word}: links >= {self.smallest:.3g}, inertia matrix >= {self.inertia_matrix:.3g})"
+
+
+def certify(
+    robot: Robot, phi: ArrayLike | None = None, samples: int = _SAMPLES, prior: ArrayLike | None = None
+) -> Certificate:
+    """Return the certificate of standard parameters (p,); None: the robot's own.
+
+    Args:
+        robot: The robot.
+        phi: Standard parameters (p,); None: the robot's own.
+        samples: Number of positions at which the inertia matrix is looked at.
+        prior: Standard parameters (p,) that were believed before, for the total mass.
+
+    Raises:
+        UnknownParameters: A parameter is NaN.
+    """
+    values = robot.values if phi is None else np.asarray(phi, dtype=float)
+    layout = robot.layout
+    if values.shape != (len(layout),):
+        raise ShapeError(f"parameters: expected shape ({len(layout)},), got {values.shape}")
+    unknown = [name for name, value in zip(layout.names, values) if not np.isfinite(value)]
+    if unknown:
+        shown = ", ".join(unknown[:8]) + (" ..." if len(unknown) > 8 else "")
+        raise UnknownParameters(f"no certificate for robot {robot.name!r}: unknown parameters {shown}")
+    eigenvalues = np.array([_smallest(values[part]) for part in layout.links])
+    drives = [column for columns in layout.drives for column in columns if column.symbol in NON_NEGATIVE]
+    drive_values = values[[column.index for column in drives]]
+    pseudo = np.array([np.linalg.eigvalsh(to_pseudo_inertia(values[part]))[0] for part in layout.links])
+    for array in (eigenvalues, drive_values, pseudo):
+        array.setflags(write=False)
+    everywhere = bool(np.all(pseudo > 0) and np.all(eigenvalues > 0) and np.all(drive_values >= 0))
+    return Certificate(
+        robot.link_names,
+        eigenvalues,
+        tuple(column.name for column in drives),
+        drive_values,
+        _inertia_matrix(robot, values, samples),
+        pseudo,
+        everywhere,
+        _rotor_bound(robot, values) if everywhere else math.nan,
+        samples,
+        float(sum(values[part][9] for part in layout.links)),
+        _mass_of(layout, prior),
+    )
+
+
+def is_consistent(robot: Robot) -> bool:
+    """Say whether a robot's own parameters are known and physically possible."""
+    return bool(np.isfinite(robot.values).all()) and certify(robot).consistent
+
+
+def _smallest(phi: Array) -> float:
+    """Return the smallest eigenvalue about the centre of mass, or about the origin where there is no such centre."""
+    P = to_pseudo_inertia(phi)
+    mass = P[3, 3]
+    if mass > 0:
+        about_com = P[:3, :3] - np.outer(P[:3, 3], P[:3, 3]) / mass
+        size = float(np.trace(about_com))
+        moments = np.linalg.eigvalsh(about_com)
+        # a trace that is not positive gives no scale: only the sign matters then
+        return float(moments[0] / size) if size > 0 else min(-1.0, float(moments[0]))
+    return -1.0 if np.any(P) else 0.0
+
+
+def _inertia_matrix(robot: Robot, phi: Array, samples: int) -> float:
+    M = inertia_matrix(robot, _positions(robot, samples), phi)
+    diagonal = np.diagonal(M, axis1=-2, axis2=-1)
+    if np.any(diagonal <= 0):
+        return min(-1.0, float(diagonal.min())) if np.any(diagonal < 0) else 0.0
+    root = np.sqrt(diagonal)
+    return float(np.linalg.eigvalsh(M / (root[:, :, None] * root[:, None, :]))[:, 0].min())
+
+
+def _rotor_bound(robot: Robot, phi: Array) -> float:
+    """Return the smallest eigenvalue of what rotors alone add to the inertia matrix; 0 where joints follow others.
+
+    M(q) = links(q) + rotors, and links(q) is positive semidefinite, so that this is a bound at every position.
+    """
+    if robot.loops or any(joint.follows for joint in robot.joints):
+        return 0.0
+    every = np.array(rotor_inertia_matrix(robot, phi.tolist()), dtype=float)
+    own = every[np.ix_(robot.independent, robot.independent)]
+    return max(0.0, float(np.linalg.eigvalsh(own)[0]))
+
+
+def _mass_of(layout: Layout, phi: ArrayLike | None) -> float:
+    values = np.full(len(layout), np.nan) if phi is None else np.asarray(phi, dtype=float)
+    if values.shape != (len(layout),):
+        raise ShapeError(f"prior: expected shape ({len(layout)},), got {values.shape}")
+    return float(sum(values[part][9] for part in layout.links))
+
+
+def _positions(robot: Robot, samples: int) -> Array:
+    """Return positions (samples, n) over the joint limits; where there are none over a full turn or ±2 lengths."""
+    rng = np.random.default_rng(0)
+    units = units_of(robot)
+    q = random_states(robot, units, samples, rng).q
+    if robot.implicit_loops or robot.formulas:
+        return q
+    for place, index in enumerate(robot.independent):
+        limits = robot.joints[index].limits
+        if math.isfinite(limits.lower) and math.isfinite(limits.upper):
+            q[:, place] = rng.uniform(limits.lower, limits.upper, size=samples)
+    return q

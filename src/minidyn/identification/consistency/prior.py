@@ -1,0 +1,307 @@
+"""What is believed before any data: a body for every link, and how far another body is from it.
+
+Where data are silent something must still be chosen: a link's mass that no torque depends on, or the share of a rotor
+in the inertia about the first axis. The choice is the body nearest to a believed one: the given prior, or, without one,
+a body drawn from the geometry (between the joints it carries) whose mass follows from the data as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
+from minidyn.base.numeric.samples import random_states, units_of
+from minidyn.dynamics.functions import gravity_torque, inertia_matrix
+from minidyn.errors import ShapeError
+from minidyn.model.drives import INERTIAS, NON_NEGATIVE, ROTOR, TERMS
+from minidyn.model.inertia import from_pseudo_inertia, realizability, to_pseudo_inertia
+from minidyn.model.robot import Robot
+
+_TAPER = 0.75  # arms become lighter towards the tip: the mass of a link against the one that carries it
+_THICKNESS = 0.5  # radius of a default body over the robot's length scale
+_DENSITY = 150.0  # kg/m³ of cubes of the length scale: light and heavy arms lie within a factor of two
+_SEEN = 3.0  # standard deviations above which a link is seen in the data
+_POSITIONS = 40  # at which the torque of the believed bodies is looked at
+_ACCELERATION = 0.2  # of L / T², about 5 rad/s² for an arm: what joints are speeded up with
+_FRICTION = 0.5  # share of that torque which is much for friction
+_FAINT = 0.02  # pull of drive terms: ten units off cost one noise variance
+_FIRM = 2.0  # the same for joints that crawl: one unit off costs one
+_CRAWL = 0.05  # of L / T, about 0.25 rad/s for an arm: joints that move less crawl
+_GUESSED = 0.03  # of the weight, for links that are unknown among known ones
+_SMALLEST_DRIVE = 0.2  # torque of the weakest drive against the strongest
+_SMALLEST_ROTOR = 0.01  # what is much for the smallest rotor against the inertia that the first joints move
+_SMALLEST = 1e-3  # eigenvalues of a prior body, in the metric of the default one, are raised to this
+
+
+_LOADED = frozenset(term.symbol for term in TERMS.values() if term.kind == "load")  # no unit: shares of a load
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How large the motion was that the data come from.
+
+    Attributes:
+        torque: Root mean square of each joint's torque (n,), N m or N.
+        speed: Root mean square of each joint's speed (n,), rad/s or m/s.
+    """
+
+    torque: Array
+    speed: Array
+
+
+@dataclass(frozen=True)
+class Centre:
+    """The believed parameters and the scales in which distances from them are measured.
+
+    Attributes:
+        phi: Believed standard parameters (p,): every link strictly realizable; 0 for drive terms without a prior.
+        factors: Upper triangular U (links, 4, 4) with U Uᵀ the pseudo-inertia of a stout body of the same mass and
+            centre as the believed one, in whose metric faint beliefs are held: a slim prior, if wrong, must not bite.
+        scales: Size (p,) of one unit of each drive term; of no meaning for inertial columns.
+        faint: Pull (p,) of each drive term to its believed value: one unit off costs half of it, in noise variances.
+        known_links: Which links have a prior that was given (links,).
+        known_drives: Which drive terms have a positive prior that was given (p,).
+        notices: What was changed or left out.
+    """
+
+    phi: Array
+    factors: Array
+    scales: Array
+    faint: Array
+    known_links: NDArray[np.bool_]
+    known_drives: NDArray[np.bool_]
+    notices: tuple[str, ...]
+
+
+def entropic_distance(phi: ArrayLike, prior: ArrayLike) -> Array:
+    """Return the log-det Bregman divergence tr(P₀⁻¹P) - log det(P₀⁻¹P) - 4 of bodies (..., 10) from prior ones.
+
+    It does not depend on frames or units, is convex in phi, and is infinite for bodies that are not strictly possible:
+    relative entropy of the Gaussian mass distributions, up to a factor.
+    """
+    Y = _whitened(phi, prior)
+    sign, logdet = np.linalg.slogdet(Y)
+    possible = (sign > 0) & (np.linalg.eigvalsh(Y)[..., 0] > 0)
+    return np.where(possible, np.trace(Y, axis1=-2, axis2=-1) - logdet - 4.0, np.inf)
+
+
+def euclidean_distance(phi: ArrayLike, prior: ArrayLike) -> Array:
+    """Return ½ ‖P₀^-½ P P₀^-½ - 1‖² of bodies (..., 10) from prior ones: the entropic one to second order.
+
+    The metric is the prior body's own, so that a gram of a finger counts like a kilogram of a shoulder.
+    """
+    return np.asarray(0.5 * ((_whitened(phi, prior) - np.eye(4)) ** 2).sum(axis=(-2, -1)))
+
+
+def upper_factor(P: Array) -> Array:
+    """Return upper triangular U (..., 4, 4) with U Uᵀ = P: with it the mass is P₄₄ = U₄₄² alone."""
+    return np.ascontiguousarray(np.linalg.cholesky(P[..., ::-1, ::-1])[..., ::-1, ::-1])
+
+
+def default_bodies(robot: Robot) -> Array:
+    """Return ten parameters of each link (links, 10) from geometry alone, for a total mass of 1.
+
+    A body is a thick rod through its joint's origin and the origins of what it carries; it is fat on purpose, since
+    motors and housings are, and since a body inside it is reached without strain.
+    """
+    L = units_of(robot).length
+    radius = _THICKNESS * L
+    points: list[list[Array]] = [[np.zeros(3)] for _ in robot.joints]
+    depth: list[int] = []
+    for joint in robot.joints:
+        depth.append(0 if joint.parent < 0 else depth[joint.parent] + (joint.kind != "fixed"))
+        if joint.parent >= 0:
+            points[joint.parent].append(joint.placement[:3, 3])
+    for frame in robot.frames:
+        if frame.link >= 0:
+            points[frame.link].append(frame.placement[:3, 3])
+    P = np.empty((len(robot.joints), 4, 4))
+    for index, own in enumerate(points):
+        cloud = np.array(own)
+        com = cloud.mean(axis=0)
+        spread = (cloud - com).T @ (cloud - com) / len(cloud) + radius**2 / 5 * np.eye(3)
+        reach = float(np.linalg.norm(cloud - cloud[0], axis=1).max())
+        mass = _TAPER ** depth[index] * (reach + 2 * radius)
+        P[index, :3, :3] = mass * (spread + np.outer(com, com))
+        P[index, :3, 3] = P[index, 3, :3] = mass * com
+        P[index, 3, 3] = mass
+    return from_pseudo_inertia(P / P[:, 3, 3].sum())
+
+
+def centre_of(
+    robot: Robot,
+    base: BaseMap,
+    R: Array,
+    z: Array,
+    prior: ArrayLike | None = None,
+    mass: float | None = None,
+    seen: Seen | None = None,
+) -> Centre:
+    """Return the believed parameters of a robot: the prior where it is known, a body of like density elsewhere.
+
+    Args:
+        robot: The robot; its own parameter values are not read.
+        base: Its base parameters.
+        R: (b, b) data in units of their noise.
+        z: Weighted data (b,): they set the mass of the default bodies where nothing else does.
+        prior: Standard parameters (p,), NaN where unknown.
+        mass: Total mass of the moving links, kg, where it is known.
+        seen: How large torques and speeds were; None: unknown, and joints are taken to move well.
+    """
+    layout = robot.layout
+    given = np.full(len(layout), np.nan) if prior is None else np.array(prior, dtype=float)
+    if given.shape != (len(layout),):
+        raise ShapeError(f"prior: expected shape ({len(layout)},), got {given.shape}")
+    shapes = default_bodies(robot)
+    masses = np.array([given[part][9] for part in layout.links])
+    known = np.array([bool(np.isfinite(given[part]).all() and np.any(given[part])) for part in layout.links])
+    heavy = np.isfinite(masses) & (masses > 0)
+    L = units_of(robot).length
+    if heavy.any():
+        total = masses[heavy].sum() / shapes[heavy, 9].sum()
+    elif mass is not None:
+        total = mass
+    else:
+        total = _mass_in_data(robot, base, R, z, shapes, _DENSITY * len(shapes) * L**3)
+    if mass is not None and not heavy.all():
+        rest = mass - masses[heavy].sum()
+        total = rest / shapes[~heavy, 9].sum() if rest > 0.05 * mass else total
+    phi = np.zeros(len(layout))
+    notices = []
+    for index, part in enumerate(layout.links):
+        body = shapes[index] * (masses[index] / shapes[index, 9] if heavy[index] else total)
+        if known[index]:
+            body, changed = _possible(given[part], body)
+            if changed:
+                notices.append(
+                    f"prior of link {robot.link_names[index]!r} {changed}; the nearest possible body is used"
+                )
+        phi[part] = body
+    scales, faint = _drive_scales(robot, phi, seen)
+    known_drives = np.zeros(len(layout), dtype=bool)
+    for column in (column for columns in layout.drives for column in columns):
+        value = given[column.index]
+        if np.isfinite(value) and (value > 0 or column.symbol not in NON_NEGATIVE):
+            phi[column.index] = value
+            if column.symbol == ROTOR:  # friction is no matter of design: it is left to the data
+                scales[column.index] = value
+                known_drives[column.index] = True
+    stout = to_pseudo_inertia(np.array([phi[part] for part in layout.links]))
+    stout[known, :3, :3] += stout[known, 3, 3, None, None] * (_THICKNESS * L) ** 2 / 5 * np.eye(3)
+    factors = upper_factor(stout)
+    return Centre(phi, factors, scales, faint, known, known_drives, tuple(notices))
+
+
+def shares_of(centre: Centre, given: bool) -> Array:
+    """Return the share (links,) of the prior's weight that each link gets.
+
+    Links without a prior, among others that have one, are held to their bodies drawn from the geometry a little:
+    otherwise they take up whatever the others may not say. Where no link is known the weight holds for none; where no
+    prior is given at all, for the drawn bodies.
+
+    Args:
+        centre: The belief.
+        given: Whether a prior was given, be it of unknown values.
+    """
+    if not given:
+        return np.ones(len(centre.known_links))
+    return np.where(centre.known_links, 1.0, _GUESSED if centre.known_links.any() else 0.0)
+
+
+def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, Array]:
+    """Return one unit (p,) of each drive term, what would be much for the believed bodies, and its pull (p,).
+
+    A rotor is measured by the inertia of what it moves, friction by half of the torque that carries and speeds up the
+    believed bodies, or by half of the measured torque where that is larger. The pull is faint, but for joints that
+    crawl: these show neither rotor nor friction as they are at speed (bearings creep before they slip), and a model of
+    the crawl would be absurd beyond it.
+    """
+    units = units_of(robot)
+    q = random_states(robot, units, _POSITIONS, np.random.default_rng(0)).q
+    inertias = np.mean(np.diagonal(inertia_matrix(robot, q, phi), axis1=-2, axis2=-1), axis=0)
+    torques = np.sqrt(np.mean(gravity_torque(robot, q, phi) ** 2, axis=0))
+    torques = torques + _ACCELERATION * inertias * units.speeds / units.time
+    # a wrist carries little, but its drive is no hundredth of a shoulder's
+    torques = np.maximum(torques, _SMALLEST_DRIVE * np.max(torques / units.rows) * units.rows)
+    pulls = np.full(robot.n, _FAINT)
+    if seen is not None:
+        torques = np.maximum(torques, seen.torque)
+        pulls = pulls + _FIRM * np.minimum(1.0, _CRAWL * units.speeds / np.maximum(seen.speed, 1e-300)) ** 4
+    # a flange weighs next to nothing, but the gears of its drive show a rotor a hundred times as large
+    sizes = units.rows / units.speeds
+    inertias = np.maximum(inertias, _SMALLEST_ROTOR * np.max(inertias / sizes) * sizes)
+    of_joints = np.full((3, len(robot.joints)), [[np.max(inertias)], [np.max(torques)], [_FAINT]])
+    of_joints[:, list(robot.independent)] = inertias, torques, pulls
+    rows = np.array([units.length if joint.turns else 1.0 for joint in robot.joints]) * units.length / units.time**2
+    scales, faint = np.ones(len(robot.layout)), np.zeros(len(robot.layout))
+    for column in (column for columns in robot.layout.drives for column in columns):
+        inertia, load, pull = of_joints[:, column.joint]
+        size = inertia if column.symbol in INERTIAS else _FRICTION
+        if column.symbol not in INERTIAS | _LOADED:
+            size *= load * units.parameters[column.index] / rows[column.joint]
+        scales[column.index] = max(float(size), 1e-12 * float(np.max(of_joints[:2])))
+        faint[column.index] = pull
+    return scales, faint
+
+
+def _whitened(phi: ArrayLike, prior: ArrayLike) -> Array:
+    inverse = np.linalg.inv(upper_factor(to_pseudo_inertia(prior)))
+    return np.asarray(inverse @ to_pseudo_inertia(phi) @ np.swapaxes(inverse, -1, -2))
+
+
+def _possible(given: Array, body: Array) -> tuple[Array, str]:
+    """Return the nearest strictly possible body to a given one in the metric of `body`, and what was wrong."""
+    U = upper_factor(to_pseudo_inertia(body))
+    inverse = np.linalg.inv(U)
+    values, vectors = np.linalg.eigh(inverse @ to_pseudo_inertia(given) @ inverse.T)
+    report = realizability(given)
+    if values[0] >= _SMALLEST and report.realizable:
+        return given, ""
+    changed = "" if report.realizable else f"is impossible: {report.reason}"
+    raised = (vectors * np.maximum(values, _SMALLEST)) @ vectors.T
+    return from_pseudo_inertia(U @ raised @ U.T), changed
+
+
+def _mass_in_data(robot: Robot, base: BaseMap, R: Array, z: Array, shapes: Array, guess: float) -> float:
+    """Return the total mass with which the default bodies, and drive terms as they like, fit the data best.
+
+    As far as links are not seen in the data (by share of mass, of those that motion can show), the guess stands in, in
+    logarithms: one finger that moves does not tell the mass of an arm.
+    """
+    from scipy.optimize import lsq_linear
+
+    drives = [column for columns in robot.layout.drives for column in columns]
+    bodies = np.zeros((len(robot.layout), len(shapes)))
+    for index, part in enumerate(robot.layout.links):
+        bodies[part, index] = shapes[index]
+    of_drives = base.matrix[:, [column.index for column in drives]]
+    links = R @ base.matrix @ bodies
+    columns = np.column_stack([links.sum(axis=1), R @ of_drives])
+    sizes = np.linalg.norm(columns, axis=0)
+    use = sizes > 0
+    if not use[0] or not np.any(z):
+        return guess
+    lower = np.array([0.0] + [0.0 if column.symbol in NON_NEGATIVE else -np.inf for column in drives])[use]
+    fit = lsq_linear(columns[:, use] / sizes[use], z / np.linalg.norm(z), (lower, np.inf), method="bvls", tol=1e-12)
+    found = float(fit.x[0] / sizes[0] * np.linalg.norm(z))
+    if not (np.isfinite(found) and fit.x[0] > 1e-6):
+        return guess
+    seen = np.linalg.norm(_beside(links, R @ of_drives), axis=0) * found > _SEEN
+    could = base.matrix @ bodies
+    visible = np.linalg.norm(_beside(could, of_drives), axis=0) > 1e-9 * np.linalg.norm(could, axis=0)
+    share = float(shapes[seen & visible, 9].sum() / max(shapes[visible, 9].sum(), 1e-300))
+    return float(np.exp(share * np.log(found) + (1.0 - share) * np.log(guess)))
+
+
+def _beside(columns: Array, others: Array) -> Array:
+    """Return the part of columns that no combination of others explains."""
+    sizes = np.linalg.norm(others, axis=0)
+    if not np.any(sizes > 0):
+        return columns
+    U, s, _ = np.linalg.svd(others[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
+    U = U[:, s > 1e-10 * s[0]]
+    return np.asarray(columns - U @ (U.T @ columns))

@@ -1,0 +1,1 @@
+"""What is weak in data or fit: delay, excitation, bias, residuals."""

@@ -1,0 +1,269 @@
+"""Essential parameters: those that a recording asks for; the others are set to zero, one by one, at a stated loss.
+
+Base parameters are the most that any motion could show. A given motion with a given noise shows fewer: some do not
+differ from zero by more than chance. Leaving them out makes a smaller model that predicts as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import fdtrc
+
+from minidyn.arrays import Array, single_thread
+from minidyn.dynamics.functions import base_regressor
+from minidyn.errors import MinidynError
+from minidyn.identification.estimate import Estimate
+from minidyn.identification.rows.columns import Reduced, memory_of, ready_for, reduced, residuals, stacked
+from minidyn.recording.recording import Recording
+
+_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """One step.
+
+    Attributes:
+        name: The base parameter that was set to zero.
+        value: What it was.
+        p_value: Probability, were it zero, of a value as far from it: F test of this step.
+        p_value_all: The same for all that were removed so far, against the full model.
+        parameters: How many are left.
+        fit_error: Relative torque error of the fit, ‖tau - prediction‖ / ‖tau‖.
+        validation_error: The same on stretches of time that were left out of the fit.
+    """
+
+    name: str
+    value: float
+    p_value: float
+    p_value_all: float
+    parameters: int
+    fit_error: float
+    validation_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Essential:
+    """A reduced model and how it was reached.
+
+    Attributes:
+        estimate: The reduced model: removed base parameters are zero, the others estimated again.
+        steps: What was removed, in order.
+        names: The base parameters that are left.
+        fit_error: Relative torque error of the full model's fit.
+        validation_error: The same on stretches of time that were left out of the fit.
+        stopped: Why no more was removed.
+    """
+
+    estimate: Estimate
+    steps: tuple[Elimination, ...]
+    names: tuple[str, ...]
+    fit_error: float
+    validation_error: float
+    stopped: str
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """Names of the removed base parameters, in order."""
+        return tuple(step.name for step in self.steps)
+
+    @property
+    def loss(self) -> float:
+        """Growth of the validation error by the reduction: 0.01 is one percent; negative where it fell."""
+        return self.steps[-1].validation_error / self.validation_error - 1.0 if self.steps else 0.0
+
+    def predict(self, recording: Recording) -> Array:
+        """Return the torques (N, n) that the reduced model expects."""
+        return self.estimate.predict(recording)
+
+    def table(self) -> str:
+        """Return a Markdown table of the steps."""
+        lines = [
+            "| removed | value | p | p, all removed | parameters left | fit error | validation error |",
+            "|---|---:|---:|---:|---:|---:|---:|",
+            f"| (none) | | | | {len(self.names) + len(self.steps)} | {100 * self.fit_error:.4g} % | "
+            f"{100 * self.validation_error:.4g} % |",
+        ]
+        for step in self.steps:
+            lines.append(
+                f"| {step.name} | {step.value:.4g} | {step.p_value:.2g} | {step.p_value_all:.2g} | {step.parameters} | "
+                f"{100 * step.fit_error:.4g} % | {100 * step.validation_error:.4g} % |"
+            )
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        total = len(self.names) + len(self.steps)
+        return f"Essential({len(self.names)} of {total} base parameters, validation error {100 * self.loss:+.2g} %)"
+
+
+def essential(estimate: Estimate, recording: Recording, *, level: float = 0.05, loss: float = 0.01) -> Essential:
+    """Return the essential parameters of a model by backward elimination.
+
+    In each step the base parameter that differs least from zero, by an F test that counts samples which repeat each
+    other once, is removed and the others are estimated again by weighted least squares. It ends where the next one
+    differs from zero at the given level, all that was removed together does, or the error on stretches of time that
+    were left out of the fit has grown by more than the given loss.
+
+    Args:
+        estimate: The full model, for its robot and base parameters.
+        recording: What it was identified from, raw (it is prepared) or prepared.
+        level: Of the tests; 0: only the loss ends the elimination.
+        loss: Largest growth of the validation error, relative to the full model's; infinity: only the tests end it.
+
+    Returns:
+        The reduced model and the steps to it.
+
+    Gautier (1997) and Pham (1991) take rows for independent and remove by relative standard deviation instead.
+    """
+    if not 0 <= level < 1:
+        raise MinidynError(f"level: expected a probability from 0 to below 1, got {level!r}")
+    if not loss >= 0:
+        raise MinidynError(f"loss: expected a number that is not negative, got {loss!r}")
+    notices: list[str] = []
+    run = ready_for(estimate.robot, recording, "finding essential parameters", notices)
+    if len(run) * run.n < 2 * estimate.base.rank * _FOLDS:
+        raise MinidynError(f"{len(run)} samples are too few for {estimate.base.rank} base parameters in {_FOLDS} parts")
+    with single_thread():
+        problem = _Problem.of(estimate, run)
+        return _eliminated(estimate, problem, level, loss, notices)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Reduced rows by stretches of time, and the noise.
+
+    Attributes:
+        parts: Rows of each stretch.
+        torque: Sum of squared torques of each stretch.
+        scale: Each joint's noise, grown by its memory (n,).
+        free: Number of independent samples, all joints together.
+    """
+
+    parts: tuple[Reduced, ...]
+    torque: Array
+    scale: Array
+    free: float
+
+    @classmethod
+    def of(cls, estimate: Estimate, run: Recording) -> _Problem:
+        def columns(piece: Recording) -> tuple[Array, Array]:
+            dq, ddq, tau = (np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau"))
+            return base_regressor(estimate.robot, estimate.base, piece.q, dq, ddq), tau
+
+        edges = np.linspace(0, len(run), _FOLDS + 1).astype(int)
+        parts = tuple(reduced(run[int(a) : int(b)], columns) for a, b in pairwise(edges))
+        torque = np.array([float(np.sum(np.square(run.tau[a:b]))) for a, b in pairwise(edges)])  # type: ignore[index]
+        size = estimate.base.rank
+        floor = 1e-9 * np.sqrt(torque.sum() / run.q.size) + 1e-300
+        scale, memory = np.maximum(estimate.sigma, floor), np.ones(run.n)
+        for _ in range(2):
+            beta, _, _ = _solved(_stack(parts, scale), list(range(size)))
+            left = residuals(run, columns, beta)
+            memory = np.minimum(memory_of(left, run.starts), len(run) / 30)
+            scale = np.maximum(np.sqrt(np.mean(left**2, axis=0)), floor)
+        independent = float(np.sum(len(run) / memory))
+        grown = memory * independent / max(independent - size, 0.1 * independent)
+        return cls(parts, torque, scale * np.sqrt(grown), independent)
+
+    def errors(self, kept: Sequence[int], size: int) -> tuple[float, float]:
+        """Return relative torque errors of the fit and on stretches that were left out of it."""
+        beta = _full(_solved(_stack(self.parts, self.scale), kept)[0], kept, size)
+        fitted = sum(float(part.squares(beta).sum()) for part in self.parts)
+        held_out = 0.0
+        for number, part in enumerate(self.parts):
+            others = [other for k, other in enumerate(self.parts) if k != number]
+            held_out += float(part.squares(_full(_solved(_stack(others, self.scale), kept)[0], kept, size)).sum())
+        total = float(self.torque.sum())
+        return float(np.sqrt(fitted / total)), float(np.sqrt(held_out / total))
+
+
+def _stack(parts: Sequence[Reduced], scale: Array) -> tuple[Array, Array, float]:
+    return stacked([factor / noise for part in parts for factor, noise in zip(part.factors, scale)])
+
+
+def _solved(system: tuple[Array, Array, float], kept: Sequence[int]) -> tuple[Array, Array, float]:
+    """Return (beta of the kept ones, R, rest)."""
+    R, z, rest = system
+    size = len(R)
+    rows = np.zeros((size + 1, len(kept) + 1))
+    rows[:size] = np.column_stack([R[:, list(kept)], z])
+    rows[size, -1] = np.sqrt(rest)
+    triangle, right, left = stacked([rows])
+    if not len(kept):
+        return np.zeros(0), triangle, left
+    diagonal = np.abs(np.diag(triangle))
+    if np.any(diagonal <= 1e-12 * np.linalg.norm(triangle, axis=0)):
+        raise MinidynError(
+            "a stretch of this recording does not determine all base parameters; give a longer or richer motion"
+        )
+    return np.asarray(solve_triangular(triangle, right), dtype=float), triangle, left
+
+
+def _full(beta: Array, kept: Sequence[int], size: int) -> Array:
+    whole = np.zeros(size)
+    whole[list(kept)] = beta
+    return whole
+
+
+def _eliminated(estimate: Estimate, problem: _Problem, level: float, loss: float, notices: list[str]) -> Essential:
+    size, names = estimate.base.rank, estimate.names
+    kept = list(range(size))
+    system = _stack(problem.parts, problem.scale)
+    beta, R, rest = _solved(system, kept)
+    full_rest = rest
+    fit_error, validation_error = problem.errors(kept, size)
+    steps: list[Elimination] = []
+    stopped = "nothing is left"
+    while kept:
+        inverse = np.asarray(solve_triangular(R, np.eye(len(kept))), dtype=float)
+        ratio = beta**2 / np.sum(inverse**2, axis=1)
+        least = int(np.argmin(ratio))
+        free = max(1.0, problem.free - len(kept))
+        chance = float(fdtrc(1, free, ratio[least]))
+        fewer = [k for k in kept if k != kept[least]]
+        new_beta, new_R, new_rest = _solved(system, fewer)
+        together = (new_rest - full_rest) / (len(steps) + 1)
+        chance_all = float(fdtrc(len(steps) + 1, max(1.0, problem.free - size), max(together, 0.0)))
+        if min(chance, chance_all) < level:
+            stopped = f"{names[kept[least]]} differs from zero (p = {min(chance, chance_all):.2g})"
+            break
+        errors = problem.errors(fewer, size)
+        if errors[1] > (1.0 + loss) * validation_error:
+            growth = errors[1] / validation_error - 1.0
+            stopped = f"without {names[kept[least]]} the validation error would grow by {100 * growth:.2g} %"
+            break
+        steps.append(
+            Elimination(names[kept[least]], float(beta[least]), chance, chance_all, len(fewer), errors[0], errors[1])
+        )
+        kept, beta, R, rest = fewer, new_beta, new_R, new_rest
+    covariance = np.zeros((size, size))
+    inverse = np.asarray(solve_triangular(R, np.eye(len(kept))), dtype=float) if kept else np.zeros((0, 0))
+    covariance[np.ix_(kept, kept)] = inverse @ inverse.T
+    whole = _full(beta, kept, size)
+    base, robot = estimate.base, estimate.robot
+    regrouped = robot.values[list(robot.layout.indices(base.regrouped))]
+    lifted = np.asarray(base.lift(whole, np.nan_to_num(regrouped)), dtype=float)
+    notice = f"{len(steps)} of {size} base parameters were removed as not essential; the model was not made consistent"
+    reduced_estimate = replace(
+        estimate,
+        robot=robot.with_parameters(lifted),
+        beta=whole,
+        covariance=covariance,
+        consistent=False,
+        method="wls",
+        notices=(*estimate.notices, *notices, *([notice] if steps else [])),
+        settings={**estimate.settings, "removed": [step.name for step in steps]},
+    )
+    return Essential(
+        reduced_estimate,
+        tuple(steps),
+        tuple(names[k] for k in kept),
+        fit_error,
+        validation_error,
+        stopped,
+    )

@@ -1,0 +1,183 @@
+"""Which parameters a recording hardly shows, and which motion would show them.
+
+What counts is the torque: the weakest combination of base parameters is the one whose uncertainty spreads the predicted
+torque most, over states all through the workspace. Motions that a user can make are tried: one joint, or two
+neighbours, in fast reversals or slow sweeps, the others at some position. The one that lowers that spread most is
+named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
+from minidyn.base.numeric.samples import random_states, units_of
+from minidyn.dynamics.functions import base_regressor
+from minidyn.identification.estimators.solution import Solution
+from minidyn.model.robot import Robot
+
+_WEAK = 0.3  # a relative standard deviation beyond which a parameter is called weak
+_POOR = 200.0  # a condition number beyond which excitation is called poor
+_STATES = 150  # of the workspace, where the torque's uncertainty is looked at
+_SAMPLES = 24  # of a motion that is tried
+_PLACES = 3  # positions of the joints that rest
+_WORTH = 200.0  # independent samples that a recording of such a motion would give
+_EFFORT = 1.3  # what a second joint must bring
+_FAST, _SLOW = 0.4, 0.05  # speeds of reversals and sweeps over L / T: about 2 and 0.25 rad/s for an arm
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The motion that would help most.
+
+    Attributes:
+        names: Parameters that make up the weakest combination, largest share first.
+        motion: What to record, in words.
+        joints: Places in q of the joints that move.
+        fast: Whether they reverse fast (inertia, friction) or sweep slowly (gravity, Coulomb friction).
+        q: Position (n,) of the joints that rest, and the middle of those that move.
+        before: Spread of the predicted torque by the weakest combination, over its noise.
+        after: The same after such a motion.
+    """
+
+    names: tuple[str, ...]
+    motion: str
+    joints: tuple[int, ...]
+    fast: bool
+    q: Array
+    before: float
+    after: float
+
+
+def excitation_notices(robot: Robot, base: BaseMap, found: Solution) -> list[str]:
+    """Return what a reader should know about the motion: poor, which parameters are weak, what would help."""
+    notices = []
+    if found.condition > _POOR:
+        sizes = np.linalg.norm(found.R, axis=0)  # zero for what no motion shows
+        _, _, V = np.linalg.svd(found.R / np.where(sizes > 0, sizes, 1.0))
+        names = ", ".join(base.names[k] for k in np.argsort(-np.abs(V[-1]))[:3])
+        notices.append(
+            f"excitation is poor: condition number {found.condition:.3g} (good: below {_POOR:g}); the motion hardly "
+            f"separates {names}"
+        )
+    with np.errstate(divide="ignore"):
+        relative = np.sqrt(np.diag(found.covariance)) / np.abs(found.beta)
+    weak = [base.names[k] for k in np.argsort(-relative) if relative[k] > _WEAK]
+    if weak:
+        shown = ", ".join(weak[:6]) + (f" and {len(weak) - 6} more" if len(weak) > 6 else "")
+        notices.append(f"weakly determined (standard deviation above {100 * _WEAK:g} % of the value): {shown}")
+    advice = advise(robot, base, found.R, found.sigma) if notices else None
+    if advice is not None and advice.before > 1.0:
+        now = f"by {advice.before:.2g} times its noise" if advice.before < 1e4 else "without bound"
+        notices.append(
+            f"what would show most: {advice.motion}. The weakest combination ({', '.join(advice.names)}) spreads the "
+            f"predicted torque {now}; after such a run by {advice.after:.2g} times"
+        )
+    return notices
+
+
+def advise(robot: Robot, base: BaseMap, R: Array, sigma: Array) -> Advice | None:
+    """Return the motion that lowers the uncertainty of the predicted torque most; None where there is nothing to say.
+
+    Args:
+        robot: The robot.
+        base: Its base parameters.
+        R: (b, b) triangle of the data in units of their noise.
+        sigma: Noise of each joint's torque (n,).
+    """
+    if not base.rank or robot.implicit_loops or robot.formulas:
+        return None
+    units = units_of(robot)
+    states = random_states(robot, units, _STATES, np.random.default_rng(0))
+    dq = _FAST * states.dq
+    everywhere = _rows(robot, base, _inside(robot, states.q), dq, _FAST * states.ddq, sigma)
+    tried = list(_candidates(robot))
+    signals = [np.concatenate([motion[k] for *_, motion in tried]) for k in range(3)]
+    Y = _rows(robot, base, signals[0], signals[1], signals[2], sigma).reshape(len(tried), -1, base.rank)
+    size = np.linalg.norm(everywhere, axis=0)
+    size = np.where(size > 0, size, 1.0)
+    information = (R / size).T @ (R / size)
+    judged = np.asarray(np.linalg.qr(everywhere / size / np.sqrt(_STATES * robot.n), mode="r"))
+    # what no motion shows must not hide the rest: a faint floor, a millionth of what the data know best
+    floor = 1e-12 * max(float(np.max(np.diag(information))), 1e-300) * np.eye(base.rank)
+    before, direction = _weakest(judged, information + floor)
+    spreads = []
+    for number in range(len(tried)):
+        added = np.sqrt(_WORTH / _SAMPLES) * Y[number] / size
+        spreads.append(_weakest(judged, information + floor + added.T @ added)[0])
+    # one joint is easier to move than two, if it helps about as much
+    best = int(np.argmin([after * _EFFORT ** (len(tried[number][0]) - 1) for number, after in enumerate(spreads)]))
+    joints, fast, q, _ = tried[best]
+    names = tuple(base.names[k] for k in np.argsort(-np.abs(direction))[:3])
+    return Advice(names, _words(robot, joints, fast, q), joints, fast, q, before, spreads[best])
+
+
+def _weakest(judged: Array, information: Array) -> tuple[float, Array]:
+    """Return the largest spread of the torque along one direction, over its noise, and that direction (b,)."""
+    L = np.linalg.cholesky(information)
+    _, s, Vt = np.linalg.svd(np.linalg.solve(L, judged.T).T, full_matrices=False)
+    return float(s[0]), np.linalg.solve(L.T, Vt[0])
+
+
+def _rows(robot: Robot, base: BaseMap, q: Array, dq: Array, ddq: Array, sigma: Array) -> Array:
+    return np.asarray((base_regressor(robot, base, q, dq, ddq) / sigma[:, None]).reshape(-1, base.rank))
+
+
+def _limits(robot: Robot) -> tuple[Array, Array]:
+    """Return where joints may go (n,), (n,): their limits, and not more than a half turn or two lengths each way."""
+    joints = [robot.joints[index] for index in robot.independent]
+    reach = np.array([np.pi if joint.turns else 2 * units_of(robot).length for joint in joints])
+    lower = np.array([joint.limits.lower for joint in joints])
+    upper = np.array([joint.limits.upper for joint in joints])
+    bounded = np.isfinite(lower) & np.isfinite(upper)
+    middle = np.where(bounded, np.where(bounded, lower, 0.0) + np.where(bounded, upper, 0.0), 0.0) / 2
+    return np.maximum(lower, middle - reach), np.minimum(upper, middle + reach)
+
+
+def _inside(robot: Robot, q: Array) -> Array:
+    lower, upper = _limits(robot)
+    return np.asarray(lower + (upper - lower) * (q - q.min(axis=0)) / np.maximum(np.ptp(q, axis=0), 1e-300))
+
+
+def _candidates(robot: Robot) -> Iterator[tuple[tuple[int, ...], bool, Array, tuple[Array, Array, Array]]]:
+    """Yield (joints that move, fast, position, (q, dq, ddq) each (_SAMPLES, n)) of every motion that is tried."""
+    lower, upper = _limits(robot)
+    speeds = units_of(robot).speeds
+    rng = np.random.default_rng(1)
+    places = [
+        lower + (upper - lower) * share
+        for share in [np.full(robot.n, 0.5), *rng.uniform(0.1, 0.9, (_PLACES - 1, robot.n))]
+    ]
+    phase = 2 * np.pi * (np.arange(_SAMPLES) + 0.5) / _SAMPLES
+    groups = [(joint,) for joint in range(robot.n)] + [(joint, joint + 1) for joint in range(robot.n - 1)]
+    for place in places:
+        for joints in groups:
+            for fast in (True, False):
+                q, dq, ddq = np.tile(place, (_SAMPLES, 1)), np.zeros((_SAMPLES, robot.n)), np.zeros((_SAMPLES, robot.n))
+                middle = place.copy()
+                for order, joint in enumerate(joints):  # neighbours move at a quarter of a period from each other
+                    middle[joint] = (lower[joint] + upper[joint]) / 2
+                    turn = phase * (1 + order) + order * np.pi / 2
+                    reach = (upper[joint] - lower[joint]) / 2 * (0.15 if fast else 0.9)
+                    rate = (_FAST if fast else _SLOW) * speeds[joint] / max(reach, 1e-9)
+                    q[:, joint] = middle[joint] + reach * np.sin(turn)
+                    dq[:, joint] = reach * rate * np.cos(turn)
+                    ddq[:, joint] = -reach * rate**2 * np.sin(turn)
+                yield joints, fast, middle, (q, dq, ddq)
+
+
+def _words(robot: Robot, joints: tuple[int, ...], fast: bool, q: Array) -> str:
+    moving = " and ".join(repr(robot.joint_names[joint]) for joint in joints)
+    kind = "fast reversals" if fast else "slow sweeps over the whole range"
+    resting = []
+    for place, index in enumerate(robot.independent):
+        if place not in joints:
+            turns = robot.joints[index].turns
+            value = f"{np.degrees(q[place]):.0f}°" if turns else f"{q[place]:.2f} m"
+            resting.append(f"{robot.joint_names[place]!r} at {value}")
+    rest = f", with {', '.join(resting)}" if resting else ""
+    return f"{kind} of {'joints' if len(joints) > 1 else 'joint'} {moving}{rest}"

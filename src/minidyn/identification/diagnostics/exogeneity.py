@@ -1,0 +1,136 @@
+"""Was plain least squares biased? The Durbin-Wu-Hausman test, robust to residuals with a memory.
+
+Least squares is right where the regressor has nothing to do with the residual. Noise in the states breaks that: it is
+in the columns and, times the parameters, in the residual. Instruments Z are the columns without that noise, so that
+v = (W - Z) beta is, joint by joint, the torque that the noise of the states is worth. Where least squares is unbiased,
+v and the residual are unrelated, and the test asks just that. It looks in one direction for each joint, the one in
+which noise of the states pulls, not in one for each parameter: blocks of a short recording could not tell those apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from minidyn.arrays import Array, single_thread
+from minidyn.identification.diagnostics.open_directions import pseudo_inverse
+from minidyn.identification.estimators.blocks import block_sums
+from minidyn.identification.estimators.linear_system import Pieces
+
+LEVEL = 0.05
+_DRAWS = 4999
+_NOTHING = 1e-9  # of a joint's torque: a difference of regressors below is rounding
+
+
+@dataclass(frozen=True)
+class Exogeneity:
+    """Result of the test.
+
+    Attributes:
+        statistic: Hotelling's statistic of the block sums, as an F value.
+        dof: Degrees of freedom (directions tested, blocks less directions).
+        p_value: Chance of such a value or a larger one where least squares is unbiased.
+    """
+
+    statistic: float
+    dof: tuple[int, int]
+    p_value: float
+
+    @property
+    def biased(self) -> bool:
+        """Whether least squares is measurably biased, at a level of 5 %."""
+        return self.p_value < LEVEL
+
+    @property
+    def verdict(self) -> str:
+        """The result in words."""
+        if self.dof[0] == 0:
+            return "recorded states have no noise that instruments could show: plain least squares is not biased by any"
+        value = f"p = {self.p_value:.2g}, F({self.dof[0]}, {self.dof[1]}) = {self.statistic:.3g}"
+        if self.biased:
+            return (
+                f"plain least squares was measurably biased ({value}): what recorded states have and simulated ones "
+                "have not is correlated with the residual torque. Noise does that, and so does torque that the model "
+                "lacks where joints turn round; prefer these estimates, or filter positions more strongly"
+            )
+        return f"plain least squares was not measurably biased ({value})"
+
+
+def exogeneity_test(pieces: Pieces, beta: Array, sigma: Array, length: int) -> Exogeneity:
+    """Test whether the regressor is unrelated to the residual.
+
+    Args:
+        pieces: Rows with instruments.
+        beta: An estimate (b,) that gives the directions their weights.
+        sigma: Noise of each joint (n,).
+        length: Samples of a block, several times the memory of the residuals.
+
+    Returns:
+        A score test: sums over blocks of v times the residual of least squares, both freed of the columns of W. Under
+        exogeneity they have mean zero.
+    """
+    with single_thread():
+        factor, torque = _factor(pieces, beta, sigma)
+        size = len(beta)
+        count = len(sigma)
+        inverse, _ = pseudo_inverse(factor[:size, :size])
+        along, right = inverse @ factor[:size, size : size + count], inverse @ factor[:size, -1]
+        left = np.linalg.norm(factor[size : size + count, size : size + count], axis=0)
+        shown = np.flatnonzero(left > _NOTHING * torque)
+        if not len(shown):
+            return Exogeneity(0.0, (0, 0), 1.0)
+
+        def scores() -> list[Array]:
+            made = []
+            for piece in pieces():
+                v = ((piece.W - piece.instruments) @ beta) / sigma
+                W = piece.W / sigma[:, None]
+                residual = piece.y / sigma - W @ right
+                # v of a joint has rows of that joint only; its projection on W has rows of all
+                own = v * residual - np.einsum("kij,jm,ki->km", W, along, residual)
+                made.append(own[:, shown])
+            return made
+
+        sums = block_sums(scores(), length)
+        if len(sums) < 3 * len(shown):  # too few blocks for one direction a joint: all joints together
+            sums = sums.sum(axis=1, keepdims=True)
+    return _mean_is_zero(sums)
+
+
+def _mean_is_zero(sums: Array) -> Exogeneity:
+    """Test that independent rows (K, m) have mean zero, whatever the size of each.
+
+    Under that hypothesis the sign of a row says nothing: Hotelling's statistic is compared with those of the same rows
+    with signs drawn at random. Unlike the F distribution this needs no rows of equal size, and here a few blocks, where
+    joints turn round, weigh most.
+    """
+    count, size = sums.shape
+    if count <= size:
+        return Exogeneity(0.0, (0, 0), 1.0)
+    Q = np.linalg.qr(sums / np.maximum(np.linalg.norm(sums, axis=0), 1e-300))[0]
+    found = float(np.sum(Q.sum(axis=0) ** 2))
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(_DRAWS, count))
+    drawn = np.sum((signs @ Q) ** 2, axis=1)
+    p_value = (1.0 + float(np.sum(drawn >= found * (1.0 - 1e-12)))) / (_DRAWS + 1.0)
+    share = min(found / count, 1.0 - 1e-12)
+    return Exogeneity((count - size) / size * share / (1.0 - share), (size, count - size), p_value)
+
+
+def _factor(pieces: Pieces, beta: Array, sigma: Array) -> tuple[Array, Array]:
+    """Triangle of [W | V | y] with a column of V for each joint, and each joint's torque (root of the squares' sum)."""
+    size, count = len(beta), len(sigma)
+    factor = np.zeros((0, size + count + 1))
+    squares = np.zeros(count)
+    for piece in pieces():
+        rows = np.zeros((*piece.y.shape, size + count + 1))
+        rows[..., :size] = piece.W
+        v = (piece.W - piece.instruments) @ beta
+        for joint in range(count):
+            rows[:, joint, size + joint] = v[:, joint]
+        rows[..., -1] = piece.y
+        rows /= sigma[:, None]
+        squares += np.sum((piece.y / sigma) ** 2, axis=0)
+        stacked = np.concatenate([factor, rows.reshape(-1, size + count + 1)])
+        factor = np.asarray(np.linalg.qr(stacked, mode="r"), dtype=float)
+    return factor, np.sqrt(squares)

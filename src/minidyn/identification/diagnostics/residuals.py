@@ -1,0 +1,115 @@
+"""Sums over residuals that say how good a model is: collected piece by piece, so that memory does not grow."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import chdtrc
+
+from minidyn.arrays import Array
+
+LAGS = 20
+"""Autocorrelations that are looked at."""
+
+_BAND = 1.96  # standard deviations: one autocorrelation in twenty of white noise lies outside
+_WHITE = 0.01  # probability below which residuals are not called white
+
+
+class Residuals:
+    """What is known of the residuals of each joint, samples added in order.
+
+    Args:
+        joints: Number of joints.
+    """
+
+    def __init__(self, joints: int) -> None:
+        self.samples = 0
+        self.squares = np.zeros(joints)
+        self.torque_squares = np.zeros(joints)
+        self.sums = np.zeros(joints)
+        self._products = np.zeros((LAGS, joints))  # of samples k + 1 apart
+        self._ends = np.zeros((LAGS, joints))  # sums of both samples of each pair
+        self._pairs = np.zeros(LAGS)
+        self._tail = np.zeros((0, joints))
+
+    def new_run(self) -> None:
+        """Say that the next sample does not follow the last one."""
+        self._tail = self._tail[:0]
+
+    def add(self, residual: Array, torque: Array) -> None:
+        """Add samples (N, n) that follow the last ones."""
+        self.samples += len(residual)
+        self.squares += np.sum(residual**2, axis=0)
+        self.torque_squares += np.sum(torque**2, axis=0)
+        self.sums += np.sum(residual, axis=0)
+        joined = np.concatenate([self._tail, residual])
+        for lag in range(1, LAGS + 1):
+            first = max(0, len(self._tail) - lag)  # pairs whose later sample is new
+            if len(joined) - lag > first:
+                early, late = joined[first:-lag], joined[first + lag :]
+                self._products[lag - 1] += np.sum(early * late, axis=0)
+                self._ends[lag - 1] += np.sum(early, axis=0) + np.sum(late, axis=0)
+                self._pairs[lag - 1] += len(joined) - lag - first
+        self._tail = joined[-LAGS:]
+
+    @property
+    def rmse(self) -> Array:
+        """Root of the mean squared residual of each joint (n,)."""
+        return np.sqrt(self.squares / max(self.samples, 1))
+
+    @property
+    def relative(self) -> Array:
+        """‖residual‖ / ‖torque‖ of each joint (n,); NaN where the torque is zero throughout."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.torque_squares > 0, np.sqrt(self.squares / self.torque_squares), np.nan)
+
+    @property
+    def overall(self) -> float:
+        """‖residual‖ / ‖torque‖ over all joints."""
+        total = float(self.torque_squares.sum())
+        return math.sqrt(float(self.squares.sum()) / total) if total > 0 else math.nan
+
+    @property
+    def bias(self) -> Array:
+        """Mean residual of each joint (n,)."""
+        return np.asarray(self.sums / max(self.samples, 1), dtype=float)
+
+    @property
+    def autocorrelation(self) -> Array:
+        """Of each joint's residual about its mean, one row a lag (LAGS, n)."""
+        variance = self.squares / max(self.samples, 1) - self.bias**2
+        pairs = np.maximum(self._pairs, 1)[:, None]
+        covariance = (self._products - self.bias * self._ends) / pairs + self.bias**2
+        covariance[self._pairs == 0] = 0.0
+        return np.where(variance > 1e-24 * (self.squares + 1e-300), covariance / np.maximum(variance, 1e-300), 0.0)
+
+    @property
+    def outside(self) -> Array:
+        """Share of the autocorrelations of each joint that white noise would hardly show (n,)."""
+        band = _BAND / np.sqrt(np.maximum(self._pairs, 1))[:, None]
+        return np.asarray(np.mean(np.abs(self.autocorrelation) > band, axis=0), dtype=float)
+
+    @property
+    def ljung_box(self) -> Array:
+        """Probability (n,) that white noise shows autocorrelations at least as large (test of Ljung and Box, 1978)."""
+        lags = int(np.sum(self._pairs > 0))
+        if lags == 0:
+            return np.ones(len(self.sums))
+        weights = (self.samples + 2) * self.samples / np.maximum(self._pairs, 1)
+        statistic = np.sum(weights[:lags, None] * self.autocorrelation[:lags] ** 2, axis=0)
+        return np.asarray(chdtrc(lags, statistic), dtype=float)
+
+
+def whiteness_words(probability: float, predictable: float) -> str:
+    """Return in plain words what autocorrelations say about a residual.
+
+    Args:
+        probability: Of the Ljung-Box test.
+        predictable: Share of the residual's power that the sample before predicts.
+    """
+    if probability >= _WHITE:
+        return "white: only noise is left"
+    if predictable < 0.05:
+        return f"nearly white: {100 * predictable:.1g} % foreseeable"
+    return f"not white: {100 * predictable:.0f} % foreseeable, something is not modelled"

@@ -1,0 +1,1 @@
+"""Estimators: one file each, and what they share."""

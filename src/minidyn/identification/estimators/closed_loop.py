@@ -1,0 +1,162 @@
+"""A model simulated in the robot's place: same controller, same reference, run by run, on the controller's clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
+from minidyn.control.controller import Controller
+from minidyn.dynamics.functions import base_regressor
+from minidyn.errors import MinidynError
+from minidyn.identification.estimators.linear_system import FOLDS, Piece, Pieces, signals_of
+from minidyn.identification.estimators.smooth_states import States, motion_band
+from minidyn.model.robot import Robot
+from minidyn.recording.prepare.signals import lowpass
+from minidyn.recording.recording import Recording
+from minidyn.simulation.simulate import simulate_batch
+from minidyn.simulation.trajectory import sampled
+
+_PIECE = 4096
+_FORGOTTEN = 0.01  # share of a difference at the start that may be left where a simulation counts
+
+
+@dataclass(frozen=True)
+class SimulatedRun:
+    """One run on the controller's clock, from the run's first sample on.
+
+    Attributes:
+        q: (M, n).
+        dq: (M, n).
+        ddq: (M, n).
+        period: Between steps, s.
+        settled: Steps after which the state it started from is forgotten.
+    """
+
+    q: Array
+    dq: Array
+    ddq: Array
+    period: float
+    settled: int
+
+    def steps(self, t: Array) -> NDArray[np.intp]:
+        """Return the steps nearest to times (N,) since the run's first sample."""
+        return np.clip(np.rint(t / self.period).astype(np.intp), 0, len(self.q) - 1)
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """All runs of a recording, simulated.
+
+    Attributes:
+        runs: One for each run.
+        law: Name of the controller.
+    """
+
+    runs: tuple[SimulatedRun, ...]
+    law: str
+
+    def states(self, recording: Recording) -> States:
+        """Return the states at the samples of the recording."""
+        parts, usable = [], []
+        for run, made in zip(recording.runs, self.runs):
+            t = run.t - run.t[0]
+            near = made.steps(t)
+            late = (t - made.period * near)[:, None]  # samples need not lie on the controller's clock
+            q, dq, ddq = made.q[near], made.dq[near], made.ddq[near]
+            parts.append((q + late * dq + 0.5 * late**2 * ddq, dq + late * ddq, ddq))
+            usable.append(near >= made.settled)
+        q, dq, ddq = (np.concatenate([part[k] for part in parts]) for k in range(3))
+        return States(q, dq, ddq, np.concatenate(usable), f"simulated under {self.law}")
+
+
+def simulated(model: Robot, controller: Controller, recording: Recording) -> Simulation:
+    """Simulate a model under the controller along the recorded reference (telemetry "q_d").
+
+    Each run is simulated twice, from its own first state, as a cubic through its first samples sees it, and from the
+    reference: where the two agree, the start is forgotten.
+
+    Raises:
+        MinidynError: A run is too short, or the loop is unstable with this model.
+    """
+    motion, _ = motion_band(recording)
+    return Simulation(tuple(_run(model, controller, run, motion) for run in recording.runs), controller.name)
+
+
+def _run(model: Robot, controller: Controller, run: Recording, motion: float) -> SimulatedRun:
+    if len(run) < 20:
+        raise MinidynError(f"a run of {len(run)} samples is too short to be simulated; at least 20 are needed")
+    t = np.asarray(run.t - run.t[0], dtype=float)
+    wanted = np.asarray(run.telemetry["q_d"], dtype=float)
+    trajectory = sampled(t, wanted)
+    q_d, dq_d, _ = trajectory(0.0)
+    error, rate = _start(t, run.q - wanted, motion)
+    period = controller.period
+    logs = simulate_batch(
+        model,
+        controller,
+        trajectory,
+        math.ceil(t[-1] / period - 1e-6) * period,
+        dt=period,
+        q0=np.stack([q_d + error, q_d]),
+        dq0=np.stack([dq_d + rate, dq_d]),
+    )
+    q, dq, ddq = logs[0].telemetry["q_true"], logs[0].telemetry["dq_true"], np.asarray(logs[0].ddq)
+    apart = np.abs(dq - logs[1].telemetry["dq_true"])
+    far = np.flatnonzero(np.any(apart > _FORGOTTEN * np.maximum(apart.max(axis=0), 1e-300), axis=1))
+    settled = int(far[-1]) + 1 if len(far) else 0
+    # a loop that keeps differences alive (friction that sticks at other places) forgets slowly: half a run is the most
+    return SimulatedRun(q, dq, ddq, period, min(settled, len(q) // 2))
+
+
+def _start(t: Array, error: Array, motion: float) -> tuple[Array, Array]:
+    """Return the deviation from the reference and its rate at the first sample, from a cubic through the beginning."""
+    length = 1.0 / (10.0 * motion) if motion > 0 else t[-1]
+    count = int(np.clip(np.searchsorted(t, length), 12, len(t)))
+    s = t[:count] / t[count - 1]
+    coefficients, *_ = np.linalg.lstsq(s[:, None] ** np.arange(4), error[:count], rcond=None)
+    return coefficients[0], coefficients[1] / t[count - 1]
+
+
+def simulated_rows(robot: Robot, base: BaseMap, recording: Recording, simulation: Simulation) -> Pieces:
+    """Return rows of torque along a simulation; where the measured torque was low-passed, so are the columns.
+
+    Torque jumps where friction turns round, and simulated states show that jump: both sides must see the same filter.
+    """
+    cutoff, order = recording.info.get("cutoff"), recording.info.get("order", 4)
+    if not isinstance(cutoff, float) or not isinstance(order, int):
+        cutoff, order = math.inf, 4
+    return partial(_rows, robot, base, recording, simulation, cutoff, order)
+
+
+def _rows(
+    robot: Robot, base: BaseMap, recording: Recording, simulation: Simulation, cutoff: float, order: int
+) -> Iterator[Piece]:
+    for run, made, start in zip(recording.runs, simulation.runs, recording.starts):
+        (tau,) = signals_of(run, "tau")
+        t = run.t - run.t[0]
+        near = made.steps(t)
+        rate = 1.0 / made.period
+        filtered = cutoff < 0.45 * rate
+        margin = (
+            math.ceil(rate / cutoff) if filtered else 0
+        )  # the ends of the run, where the filter sees no more motion
+        overlap = 6 * margin
+        inside = np.flatnonzero((near >= made.settled + margin) & (near < len(made.q) - margin))
+        length = max(1, min(_PIECE, -(-len(run) // FOLDS)))
+        for begin in range(0, len(inside), length):
+            rows = inside[begin : begin + length]
+            low, high = max(0, int(near[rows[0]]) - overlap), min(len(made.q), int(near[rows[-1]]) + overlap + 1)
+            if filtered:
+                part = slice(low, high)
+                W = base_regressor(robot, base, made.q[part], made.dq[part], made.ddq[part])
+                W = lowpass(W, rate, cutoff, order)[near[rows] - low]
+            else:
+                W = base_regressor(robot, base, made.q[near[rows]], made.dq[near[rows]], made.ddq[near[rows]])
+            yield Piece(W, tau[rows], run.t[rows], (start + int(rows[0])) / len(recording))

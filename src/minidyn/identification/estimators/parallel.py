@@ -1,0 +1,55 @@
+"""Parallel filtering: the columns of the regressor pass the same low-pass as the torque, then both are thinned.
+
+A torque that was filtered, by a sensor or by preparation, no longer equals the regressor at the same instants: friction
+that turns round has lost its edges, and the columns have not. Filtered alike, by a low-pass below whatever filter was
+there before, both sides of tau = Y beta are the same again, and noise above the motion is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from minidyn.base.base_map import BaseMap
+from minidyn.dynamics.functions import base_regressor
+from minidyn.identification.estimators.linear_system import FOLDS, Piece, fit_system, signals_of
+from minidyn.identification.estimators.smooth_states import motion_band
+from minidyn.identification.estimators.solution import Options, Solution
+from minidyn.identification.rows.state_rows import in_memory
+from minidyn.model.robot import Robot
+from minidyn.recording.prepare.signals import lowpass
+from minidyn.recording.recording import Recording
+
+_TIMES_BAND = 4.0  # the cut-off over the band of the motion
+_PER_PERIOD = 5  # samples of a period of the cut-off that are kept
+_ORDER = 4
+
+
+def parallel(robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
+    """Estimate base parameters by weighted least squares on regressor and torque after one low-pass."""
+    whole = in_memory(recording, "parallel")
+    band, rate = motion_band(whole)
+    cutoff = min(_TIMES_BAND * band, 0.2 * rate) if band > 0 else 0.2 * rate
+    found = fit_system(base, partial(_pieces, robot, base, whole, cutoff), options.allow_open)
+    if options.progress is not None:
+        options.progress(len(whole))
+    return found.solution((), {"parallel_cutoff": cutoff, "rows": found.rows * robot.n})
+
+
+def _pieces(robot: Robot, base: BaseMap, recording: Recording, cutoff: float) -> Iterator[Piece]:
+    """Rows run by run: filtered whole, the ends that the filter spoils cut off, thinned, then cut into stretches."""
+    for run, start in zip(recording.runs, recording.starts):
+        q, dq, ddq, tau = signals_of(run, "q", "dq", "ddq", "tau")
+        rate = 1.0 / max(float(np.median(np.diff(run.t))), 1e-12) if len(run) > 1 else 1.0
+        spoiled = int(np.ceil(rate / cutoff))
+        if len(run) < 3 * spoiled + 10:
+            continue
+        W = lowpass(base_regressor(robot, base, q, dq, ddq), rate, cutoff, _ORDER)
+        keep = np.arange(spoiled, len(run) - spoiled, max(1, int(rate / (_PER_PERIOD * cutoff))))
+        y = lowpass(tau, rate, cutoff, _ORDER)
+        for rows in np.array_split(keep, FOLDS):
+            if len(rows):
+                yield Piece(W[rows], y[rows], run.t[rows], (start + int(rows[0])) / len(recording))

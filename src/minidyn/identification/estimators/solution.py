@@ -1,0 +1,62 @@
+"""What every estimator is given beside the data, and what it hands back, whatever its principle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from minidyn.arrays import Array
+from minidyn.identification.estimators.folds import Fold
+
+if TYPE_CHECKING:
+    from minidyn.control.controller import Controller
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """What an estimator may use beside robot, base parameters and recording.
+
+    Attributes:
+        threads: For the reduction of large recordings.
+        progress: Called with the number of samples reduced.
+        controller: What drove the robot, for the methods that simulate it; None: unknown.
+        allow_open: Parameters that no sample shows are left open (a prior will decide) instead of refused.
+    """
+
+    threads: int = 1
+    progress: Callable[[int], None] | None = None
+    controller: Controller | None = None
+    allow_open: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Base parameters as one estimator sees them, and the quadratic form that says how well the data know them.
+
+    ‖R beta - z‖² + rest is what the data say against other base parameters, in variances of independent noise: samples
+    that repeat each other have been counted once. The physically possible model is the one with the least of it.
+
+    Attributes:
+        beta: Base parameters (b,).
+        covariance: Of beta (b, b).
+        sigma: Standard deviation of each joint's residual torque (n,), N m or N.
+        condition: Condition number of the problem, columns scaled.
+        R: (b, b) triangle.
+        z: (b,).
+        rest: Misfit that no parameters explain.
+        folds: Makes the same forms for stretches of time, to choose the weight of a prior.
+        notices: What a reader should know.
+        settings: What was chosen, for records.
+    """
+
+    beta: Array
+    covariance: Array
+    sigma: Array
+    condition: float
+    R: Array
+    z: Array
+    rest: float
+    folds: Callable[[], list[Fold]]
+    notices: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)

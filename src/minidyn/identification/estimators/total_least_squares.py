@@ -1,0 +1,137 @@
+"""Total least squares: the regressor is noisy, too, and how much is told by the states themselves.
+
+Noise in positions, speeds and accelerations makes columns too long, and least squares answers with parameters that are
+too small. What the columns along recorded and along smoothed states differ by is the error E of the columns; its
+moments S = EᵀE say which columns are uncertain and how (a constant column is exact: E is zero there). Then beta
+minimises
+
+    ‖y - W beta‖² / (c + betaᵀ S beta)
+
+with c the noise of the torques: total least squares with a stated error covariance, also where it is singular.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from minidyn.arrays import Array, single_thread
+from minidyn.base.base_map import BaseMap
+from minidyn.identification.estimators.blocks import block_covariance, block_sums
+from minidyn.identification.estimators.choose_states import best_states
+from minidyn.identification.estimators.folds import Fold
+from minidyn.identification.estimators.linear_system import Pieces, SystemFit, fit_system
+from minidyn.identification.estimators.smooth_states import as_recorded
+from minidyn.identification.estimators.solution import Options, Solution
+from minidyn.identification.rows.state_rows import in_memory, torque_rows
+from minidyn.model.robot import Robot
+
+
+def total_least_squares(robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
+    """Estimate base parameters by total least squares with the column errors that the states show."""
+    whole = in_memory(recording, "tls")
+    recorded, smooth = as_recorded(whole), best_states(robot, base, whole)
+    pieces = torque_rows(robot, base, whole, recorded)
+    found = fit_system(base, pieces, options.allow_open)
+    notices: tuple[str, ...] = ()
+    share = 0.0
+    with single_thread():
+        both = torque_rows(robot, base, whole, replace(recorded, usable=smooth.usable), smooth)
+        L = _column_errors(both, found)
+        L *= np.sqrt(len(whole) / max(1, int(smooth.usable.sum())))
+        T = np.zeros((base.rank + 1, base.rank + 1))
+        T[:-1, :-1], T[:-1, -1], T[-1, -1] = found.R, found.z, np.sqrt(found.rest)
+        if not np.isfinite(found.covariance).all():
+            notices = ("the motion leaves parameters open: weighted instead of total least squares was used",)
+        elif not np.any(L) or not found.rest > 1e-12 * float(found.z @ found.z):
+            notices = ("the states show no noise: total least squares is weighted least squares here",)
+        else:
+            refined, share = _refined(pieces, found, T, L)
+            # where errors are as large as columns the correction is worth nothing; smoothed states have little noise
+            if _left(both, refined) < _left(both, found):
+                found = refined
+            else:
+                notices = (
+                    "errors of the columns are too large for total least squares: it would explain torques along "
+                    f"smoothed states ({smooth.origin}) worse than weighted least squares, which was kept; prefer "
+                    '"iv" or "didim", or give positions alone',
+                )
+    if options.progress is not None:
+        options.progress(len(whole))
+    return found.solution(notices, {"state_cutoff": smooth.cutoff, "column_error_share": share})
+
+
+def smallest_ratio(T: Array, L: Array) -> tuple[Array, float]:
+    """Return (v (k,), ratio) with the least ratio ‖T v‖² / ‖L v‖², T (k, k) triangular and regular, L (m, k) any.
+
+    Directions that L maps to zero are free of error: they are fitted as by least squares.
+    """
+    K = np.asarray(solve_triangular(T, L.T, trans="T"), dtype=float).T
+    _, s, Vt = np.linalg.svd(K, full_matrices=False)
+    return np.asarray(solve_triangular(T, Vt[0]), dtype=float), float(1.0 / s[0] ** 2)
+
+
+def _column_errors(pieces: Pieces, found: SystemFit) -> Array:
+    """Triangle (b, b) of the columns' errors, weighted and counted as the rows of the fit."""
+    size = len(found.beta)
+    L = np.zeros((0, size))
+    for piece in pieces():
+        rows = ((piece.W - piece.instruments) / found.sigma[:, None]).reshape(-1, size)
+        L = np.asarray(np.linalg.qr(np.concatenate([L, rows]), mode="r"), dtype=float)
+    return np.asarray(L / np.sqrt(found.memory), dtype=float)
+
+
+def _left(pieces: Pieces, found: SystemFit) -> float:
+    """Return the weighted squares of the torque that an estimate leaves along the smoothed states."""
+    return sum(float(np.sum(((piece.y - piece.instruments @ found.beta) / found.sigma) ** 2)) for piece in pieces())
+
+
+def _refined(pieces: Pieces, found: SystemFit, T: Array, L: Array) -> tuple[SystemFit, float]:
+    """Return the total-least-squares solution, and the share of the misfit that errors of columns explain."""
+    beta, rest = found.beta, found.rest
+    for _ in range(20):
+        # what the columns' errors do not explain of the misfit is noise of the torques
+        share = min(float(np.sum((L @ beta) ** 2)) / rest, 0.999)
+        C = np.zeros((len(L) + 1, len(T)))
+        C[:-1, :-1], C[-1, -1] = L, np.sqrt((1.0 - share) * rest)
+        v, ratio = smallest_ratio(T, C)
+        moved = -v[:-1] / v[-1]
+        change = float(np.abs(found.R @ (moved - beta)).max())
+        beta = moved
+        if change < 1e-6:
+            break
+    R = _deflated(found.R, L, ratio)
+    size = len(beta)
+    Sb = L.T @ (L @ beta) * found.memory
+    scale = rest * found.memory * (1.0 - share) + float(beta @ Sb)
+
+    def scores() -> Any:
+        for piece in pieces():
+            residual = piece.y - piece.W @ beta
+            scaled = np.sum((residual / found.sigma) ** 2, axis=1)
+            yield np.einsum("kij,ki->kj", piece.W, residual / found.sigma**2) + scaled[:, None] * Sb / scale
+
+    inverse = np.asarray(solve_triangular(R, np.eye(size)), dtype=float) / np.sqrt(found.memory)
+    bread, rows = inverse @ inverse.T, found.rows * len(found.sigma)
+    covariance, _ = block_covariance(bread, block_sums(scores(), found.block), bread, rows)
+    folds = [_corrected(fold, L, ratio) for fold in found.folds]
+    return replace(found, beta=beta, covariance=covariance, R=R, z=R @ beta, folds=folds), share
+
+
+def _deflated(R: Array, L: Array, ratio: float) -> Array:
+    """Return the triangle of RᵀR - ratio LᵀL, what is left of the columns without their errors."""
+    K = np.asarray(solve_triangular(R, L.T, trans="T"), dtype=float).T
+    s, V = np.linalg.eigh(np.eye(len(R)) - ratio * K.T @ K)
+    kept = np.sqrt(np.maximum(s, 1e-6))  # positive but for rounding: the ratio is the least there is
+    return np.asarray(np.linalg.qr(kept[:, None] * (V.T @ R), mode="r"), dtype=float)
+
+
+def _corrected(fold: Fold, L: Array, ratio: float) -> Fold:
+    """Return a fold whose training part has the errors of its columns taken out, as the whole has."""
+    R, z, R_held, z_held, rest = fold
+    clean = _deflated(R, L, 0.8 * ratio)
+    moments = np.asarray(solve_triangular(clean, R.T @ z, trans="T"), dtype=float)
+    return clean, moments, R_held, z_held, rest

@@ -1,0 +1,1 @@
+"""Friction terms chosen from the data."""

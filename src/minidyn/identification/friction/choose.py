@@ -1,0 +1,263 @@
+"""Friction in identification: what the robot's description leaves open is chosen from the data.
+
+A measured speed near zero has a random sign, and real friction turns round over a range of speeds: a hard sign spoils
+the fit around every reversal. So the sign width, the Stribeck speed and, with friction="auto", the terms themselves are
+those that predict blocks of time best which were held out. A term is added only where it lowers that error by more than
+the uncertainty of the difference (the one-standard-error rule), so that a model stays as plain as the data allow. Loads
+that friction grows with come from the model itself, and the fit is repeated until they settle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
+from minidyn.base.base_parameters import base_parameters
+from minidyn.dynamics.drive_loads import has_load, loads_of_motion
+from minidyn.dynamics.drives import drive_ratios
+from minidyn.errors import MinidynError
+from minidyn.identification.estimators.solution import Solution
+from minidyn.identification.friction.search import Search
+from minidyn.identification.friction.table import BLOCKS, FrictionModel, Motion, friction_table
+from minidyn.model.joint import Joint
+from minidyn.model.robot import Robot
+from minidyn.model.variations import with_joints
+from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.recording import Recording
+
+AnyRecording = Recording | LazyRecording
+
+AUTO = "auto"
+"""Friction whose terms are chosen."""
+
+PLAIN = ("viscous", "coulomb", "offset")
+"""What a choice of terms begins with."""
+
+_WIDTHS = (0.0, 0.01, 0.02, 0.04, 0.07, 0.13, 0.25, 0.5)  # over the root mean square of each drive's speed
+_FALLS = (0.05, 0.15, 0.4)  # Stribeck speeds, over the same
+_SAMPLES = 10_000  # enough to choose; a longer recording is thinned
+_SETTLED = 0.05  # of the noise: what loads may still change
+_ASTRAY = 0.02  # of the torque: a larger change of load friction is no correction
+_REPEATS = 3
+
+
+@dataclass(frozen=True)
+class FrictionChoice:
+    """What was chosen.
+
+    Attributes:
+        robot: The robot with terms, sign widths and Stribeck speeds; its values are those it had.
+        base: Its base parameters.
+        parameters: Standard parameters (p,) whose gravity is that of the data: what loads are computed from; None where
+            no friction grows with the load.
+        motion: Samples of the recording; None where none were needed.
+        settings: What was tried, for records.
+        notices: What a reader should know.
+    """
+
+    robot: Robot
+    base: BaseMap
+    parameters: Array | None = None
+    motion: Motion | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+    def fit(self, estimator: Callable[[Robot], Solution]) -> Solution:
+        """Return the solution of an estimator; where friction grows with loads, repeated until they settle.
+
+        Args:
+            estimator: From the robot, with the parameters that its loads are computed from, to a solution.
+        """
+        if self.parameters is None or self.motion is None:
+            return estimator(self.robot)
+        values = self.parameters
+        for _ in range(_REPEATS):
+            found = estimator(self.robot.with_parameters(values))
+            after = np.asarray(self.base.lift(found.beta), dtype=float)
+            moved = self._load_change(self.motion, values, after)
+            # an estimator that hardly sees gravity must not lead the loads astray
+            astray = moved > np.maximum(found.sigma, _ASTRAY * np.sqrt(np.mean(self.motion.tau**2, axis=0)))
+            if np.all(moved < _SETTLED * found.sigma) or np.any(astray):
+                break
+            values = after
+        return found
+
+    def _load_change(self, motion: Motion, before: Array, after: Array) -> Array:
+        """Return how much load friction changes between two sets of parameters (n,), root mean square, N m or N."""
+        robot = self.robot
+        links = [[list(values[part]) for part in robot.layout.links] for values in (before, after)]
+        loads = [np.abs(loads_of_motion(robot, motion.q, ten)) for ten in links]
+        found = np.zeros(robot.n)
+        for column in robot.layout.columns:
+            if column.symbol == "Fl" and column.joint in robot.independent:
+                change = after[column.index] * (loads[1][:, column.joint] - loads[0][:, column.joint])
+                found[robot.independent.index(column.joint)] = float(np.sqrt(np.mean(change**2)))
+        return found
+
+
+def starting_model(
+    robot: Robot, friction: Iterable[str] | str | None, rotor_inertia: bool | None, sign_width: ArrayLike | None = None
+) -> Robot:
+    """Return the robot with the drive terms that identification begins with; "auto" begins with PLAIN ones."""
+    terms = PLAIN if _is_auto(friction) else friction
+    if terms is None and rotor_inertia is None and sign_width is None:
+        return robot
+    return robot.with_drives(rotor_inertia, terms, sign_width)
+
+
+def choose_friction(
+    robot: Robot,
+    base: BaseMap,
+    recording: AnyRecording,
+    friction: Iterable[str] | str | None = None,
+    *,
+    widths: bool = True,
+    fixed: bool = False,
+) -> FrictionChoice:
+    """Choose what the robot's description leaves open.
+
+    Args:
+        robot: With the terms to begin with, see `starting_model`.
+        base: Its base parameters.
+        recording: Prepared, with q, dq and tau.
+        friction: "auto": terms may be added. None: where the robot has no terms and shows friction, a notice says so.
+        widths: Whether a sign width may be chosen, where the robot has none.
+        fixed: Whether the base parameters are given: then no term may be left out.
+    """
+    drives = [joint.drive for joint in robot.joints]
+    auto, bare = _is_auto(friction), not any(drive.friction for drive in drives)
+    unchanged = FrictionChoice(robot, base)
+    if bare and not auto and friction is not None:
+        return unchanged
+    motion = motion_of(robot, recording)
+    unknowns = base.rank + (len(PLAIN) * robot.n if bare else 0)
+    if motion is None or len(motion) < 4 * BLOCKS * unknowns / robot.n:
+        if has_load(robot):
+            raise MinidynError(
+                "friction that grows with the load needs a recording long enough to hold blocks of time out, and a "
+                'robot without joints given by formulas; identify without the term "load", or record more'
+            )
+        return replace(unchanged, notices=("friction: too few samples to choose terms",)) if auto else unchanged
+    if bare and not auto:
+        return replace(unchanged, notices=_missing(robot, base, motion))
+    speeds = _typical_speeds(robot, motion)
+    given, known = (np.array([getattr(drive, name) for drive in drives]) for name in ("sign_width", "stribeck_speed"))
+    sharp = {float("nan"): given} if given.any() or not widths else {ratio: ratio * speeds for ratio in _WIDTHS}
+    falls = [known] if known.any() else [ratio * speeds for ratio in _FALLS]
+    rigid = [name for name in base.kept if not robot.layout.columns[robot.layout.index(name)].is_friction]
+    rigid = [name for name in rigid if not name.startswith("Ja")]
+    found = Search(robot, rigid, motion, sharp, falls, auto, not fixed).run()
+    chosen = robot.with_drives(friction=found.terms) if auto else robot
+    chosen = chosen.with_drives(sign_width=found.sign_width)
+    if "stribeck" in found.terms:
+        chosen = chosen.with_drives(stribeck_speed=found.stribeck_speed)
+    if found.unloaded:
+        chosen = _without_load(chosen, {robot.joints[index].name for index in found.unloaded})
+    same = chosen.parameter_names == robot.parameter_names
+    parameters = found.parameters
+    if parameters is not None:
+        parameters = _carried(parameters, robot.with_drives(friction=()), chosen, 0.0)
+    return FrictionChoice(
+        chosen,
+        # how sharply friction turns round does not change what can be identified
+        replace(base, robot=chosen) if same else base_parameters(chosen),
+        parameters,
+        motion,
+        found.settings,
+        found.notices,
+    )
+
+
+def _carried(values: Array, before: Robot, after: Robot, unknown: float = np.nan) -> Array:
+    """Return parameters of one robot in the order of another that has other drive terms."""
+    old = before.layout
+    return np.array([values[old.index(name)] if name in old else unknown for name in after.parameter_names])
+
+
+def _without_load(robot: Robot, names: set[str]) -> Robot:
+    def change(joint: Joint) -> Joint:
+        if joint.name not in names:
+            return joint
+        terms = tuple(term for term in joint.drive.friction if term != "load")
+        return replace(joint, drive=replace(joint.drive, friction=terms))
+
+    return with_joints(robot, change)
+
+
+def prior_for(prior: ArrayLike | bool | None, owners: Iterable[Robot], robot: Robot) -> ArrayLike | bool | None:
+    """Return a prior in the order of a robot whose terms were chosen; one of the robot's own length stays as it is.
+
+    Args:
+        prior: Standard parameters, or what says that there are none.
+        owners: Robots it may belong to.
+        robot: The robot it is for.
+    """
+    if prior is None or isinstance(prior, bool):
+        return prior
+    values = np.asarray(prior, dtype=float)
+    if values.shape != robot.values.shape:
+        for owner in owners:
+            if values.shape == owner.values.shape:
+                return _carried(values, owner, robot)
+    return prior
+
+
+def _is_auto(friction: object) -> bool:
+    return isinstance(friction, str) and friction == AUTO
+
+
+def _missing(robot: Robot, base: BaseMap, motion: Motion) -> tuple[str, ...]:
+    """Return a notice where a robot without friction terms shows friction."""
+    widths, falls = [0.02 * _typical_speeds(robot, motion)], [np.zeros(len(robot.joints))]
+    table = friction_table(robot, base.kept, motion, PLAIN, widths, falls)
+    still = (0,) * len(robot.joints)
+    sigma = table.noise(FrictionModel(PLAIN, still))
+    without, with_it = (table.judge(FrictionModel(terms, still), sigma) for terms in ((), PLAIN))
+    gain = without.deviance(sigma) - with_it.deviance(sigma)
+    certain = float(np.mean(gain)) > 2 * float(np.std(gain, ddof=1)) / np.sqrt(len(gain))
+    if not certain or with_it.relative_error > 0.9 * without.relative_error:
+        return ()
+    return (
+        f"the residuals show friction, which the robot has no terms for: error {100 * without.relative_error:.3g} % on "
+        f"blocks of time that were held out, {100 * with_it.relative_error:.3g} % with {', '.join(PLAIN)}; identify "
+        'with friction="auto"',
+    )
+
+
+def motion_of(robot: Robot, recording: AnyRecording) -> Motion | None:
+    """Return samples spread over a recording; None where signals are missing, not finite, or joints are formulas.
+
+    Accelerations that are not recorded are differences of the speeds: enough to choose friction.
+    """
+    if robot.formulas or robot.implicit_loops:
+        return None
+    step = max(1, len(recording) // _SAMPLES)
+    thinned = recording[::step] if isinstance(recording, Recording) else recording.thinned(step)
+    if thinned.ddq is None and thinned.dq is not None and len(thinned) > 1:
+        thinned = replace(thinned, ddq=np.gradient(thinned.dq, thinned.t, axis=0))
+    signals = [getattr(thinned, name) for name in ("q", "dq", "ddq", "tau")]
+    if any(signal is None or not np.all(np.isfinite(signal)) for signal in signals):
+        return None
+    return Motion(*(np.asarray(signal, dtype=float) for signal in signals))
+
+
+def _typical_speeds(robot: Robot, motion: Motion) -> Array:
+    """Return the root mean square speed of each joint's drive (joints,); 1 for one that stands still."""
+    dq = np.zeros((len(motion), len(robot.joints)))
+    for index, joint in enumerate(robot.joints):
+        terms = joint.follows.terms if joint.follows is not None else ((joint.name, 1.0),)
+        for name, ratio in terms:
+            if name in robot.joint_names:
+                dq[:, index] += ratio * motion.dq[:, robot.joint_names.index(name)]
+    found = np.ones(len(robot.joints))
+    for index in range(len(robot.joints)):
+        v = sum(ratio * dq[:, other] for other, ratio in drive_ratios(robot, index).items())
+        size = float(np.sqrt(np.mean(np.square(v))))
+        found[index] = size if size > 0 else 1.0
+    return found

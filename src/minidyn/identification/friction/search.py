@@ -1,0 +1,283 @@
+"""The search for friction terms: forward, one at a time, judged on blocks of time that were held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.dynamics.drive_loads import loads_of_motion
+from minidyn.identification.friction.table import BLOCKS, FrictionModel, FrictionTable, Motion, friction_table
+from minidyn.model.drives import ALIASES, friction_symbols
+from minidyn.model.robot import Robot
+
+_CANDIDATES = (("load",), ("sqrt",), ("stribeck",), ("asymmetric",), ("cubic",), ALIASES["own"])
+_LEAST_GAIN = 0.02  # of the held-out squares, one percent of the error: less is not worth a term, however certain
+_ROUNDS = 6
+_LARGE = 120  # rigid parameters; beyond them (some fifteen joints) one proportion serves all joints, to save minutes
+_FINER = (1.36, 1.17)  # factors between the widths that are tried around the best
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search has found.
+
+    Attributes:
+        terms: Names of drive terms.
+        unloaded: Joints without load friction, whatever the terms.
+        sign_width: Of each joint (joints,).
+        stribeck_speed: Of each joint (joints,).
+        parameters: Standard parameters of the robot without friction (p,) that loads are computed from; None: no loads.
+        settings: What was tried, for records.
+        notices: What a reader should know.
+    """
+
+    terms: tuple[str, ...]
+    unloaded: tuple[int, ...]
+    sign_width: Array
+    stribeck_speed: Array
+    parameters: Array | None
+    settings: dict[str, Any]
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """A model with one more group of terms: by how much it lowers held-out squares, as a share, and how certainly."""
+
+    group: tuple[str, ...]
+    model: FrictionModel
+    error: float
+    gain: float
+    uncertainty: float
+    deviance: Array
+
+    def record(self, before: FrictionModel, taken: bool) -> dict[str, Any]:
+        return {
+            "with": list(before.terms),
+            "added": list(self.group),
+            "error": self.error,
+            "gain": self.gain,
+            "uncertainty": self.uncertainty,
+            "taken": taken,
+        }
+
+
+class Search:
+    """One search.
+
+    Args:
+        robot: With the terms to begin with.
+        rigid: Names of independent columns of links and rotors.
+        motion: The samples.
+        widths: Sign widths of all joints to choose from, {name for records: (joints,)}.
+        falls: Stribeck speeds of all joints to choose from, each (joints,).
+        add: Whether terms may be added.
+        leave_out: Whether load friction may be left out where a joint's load hardly changes.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        rigid: Sequence[str],
+        motion: Motion,
+        widths: dict[float, Array],
+        falls: Sequence[Array],
+        add: bool,
+        leave_out: bool,
+    ) -> None:
+        self.robot, self.motion, self.rigid = robot, motion, tuple(rigid)
+        self.add, self.leave_out = add, leave_out
+        self.ratios, self.wide, self.falls = list(widths), list(widths.values()), list(falls)
+        self.widths = self.wide
+        self.curve: list[list[float]] = []
+        self.bare = robot.with_drives(friction=())
+        self.own = friction_symbols(term for joint in robot.joints for term in joint.drive.friction)
+        coupled = any(joint.drive.coupling for joint in robot.joints)
+        groups = [group for group in _CANDIDATES if add and (coupled or group != ALIASES["own"])]
+        self.groups = [group for group in groups if not set(group) <= set(self.own)]
+        self.every = friction_symbols((*self.own, *(term for group in self.groups for term in group)))
+        self.parameters: Array | None = None
+        self.loaded: frozenset[int] = frozenset()
+        self.tried: list[dict[str, Any]] = []
+
+    def run(self) -> Found:
+        """Choose the widths with the terms at hand, add terms, then choose the widths again."""
+        model = FrictionModel(tuple(term for term in self.own if term != "load"), self._alike(0))
+        table, model, sigma = self._sharpened(model)
+        if "load" in self.every:
+            table = self._settled(table, model)
+            model = replace(model, terms=self.own)
+        plain = table.judge(model, sigma)
+        if self.add:
+            model = self._extended(table, model, sigma)
+            table, model, sigma = self._pruned(*self._sharpened(model))
+        if "load" in model.terms:
+            table = self._settled(table, model)
+        judged = table.judge(model, sigma)
+        settings: dict[str, Any] = {"friction": list(model.terms), "friction_error": judged.relative_error}
+        if len(self.wide) > 1:
+            settings["sign_width"] = self.widths[0].tolist()
+            settings["sign_width_curve"] = self.curve
+        if "stribeck" in model.terms:
+            settings["stribeck_speed"] = self.falls[model.fall].tolist()
+        notices: list[str] = []
+        if self.add:
+            settings["friction_tried"] = self.tried
+            notices.append(self._told(model, plain.relative_error, judged.relative_error))
+        unloaded: tuple[int, ...] = ()
+        if "load" in model.terms:
+            unloaded = tuple(joint for joint in range(len(self.robot.joints)) if joint not in self.loaded)
+            names = [self.robot.joints[joint].name for joint in unloaded if self.robot.joints[joint].kind != "fixed"]
+            if names:
+                notices.append(
+                    f"friction: what {', '.join(names)} carry changes by less than the noise; no load friction there"
+                )
+        return Found(
+            model.terms,
+            unloaded,
+            self.widths[0],
+            self.falls[model.fall],
+            self.parameters if "load" in model.terms else None,
+            settings,
+            tuple(notices),
+        )
+
+    def _told(self, model: FrictionModel, before: float, after: float) -> str:
+        added = [term for term in model.terms if term not in self.own]
+        if not added:
+            return (
+                f"friction: {', '.join(model.terms)}; no further term predicts blocks of time that were held out "
+                "better by more than its uncertainty"
+            )
+        return (
+            f"friction: {', '.join(model.terms)}, chosen by cross-validation over {BLOCKS} blocks of time: error "
+            f"{100 * before:.3g} % with {', '.join(self.own)}, {100 * after:.3g} % with {', '.join(added)} besides"
+        )
+
+    def _table(self) -> FrictionTable:
+        loads = None
+        if self.parameters is not None:
+            ten = [list(self.parameters[part]) for part in self.bare.layout.links]
+            loads = loads_of_motion(self.bare.with_drives(friction="load"), self.motion.q, ten)
+            loads[:, [joint for joint in range(loads.shape[1]) if joint not in self.loaded]] = np.nan
+        return friction_table(self.robot, self.rigid, self.motion, self.every, self.widths, self.falls, loads)
+
+    def _sharpened(self, model: FrictionModel) -> tuple[FrictionTable, FrictionModel, Array]:
+        """Choose the Stribeck speed and the sign widths that predict best; return the table with them, and the noise.
+
+        Widths are tried in proportion to the speeds of the drives: one proportion for all joints, then each its own,
+        then finer ones around it.
+        """
+        self.widths = self.wide
+        table, model = self._table(), replace(model, widths=self._alike(0))
+        sigma = table.noise(replace(model, widths=self._alike(len(self.wide) // 2)))
+        if "stribeck" in model.terms:
+            model = self._best(table, [replace(model, fall=k) for k in range(len(self.falls))], sigma)
+        options = [replace(model, widths=self._alike(k)) for k in range(len(self.wide))]
+        if len(options) > 1:
+            errors = [float(np.mean(table.judge(option, sigma).deviance(sigma))) for option in options]
+            self.curve = [[ratio, error] for ratio, error in zip(self.ratios, errors)]
+            model = self._own_widths(table, options[int(np.argmin(errors))], sigma)
+            for finer in _FINER:
+                chosen = self._widths_of(model)
+                self.widths = [chosen / finer, chosen, chosen * finer]
+                table, model = self._table(), replace(model, widths=self._alike(1))
+                sigma = table.noise(model)
+                model = self._own_widths(table, model, sigma)
+            self.widths = [self._widths_of(model)]
+            table, model = self._table(), replace(model, widths=self._alike(0))
+        return table, model, table.noise(model)
+
+    def _own_widths(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> FrictionModel:
+        for joint, columns in enumerate(self.robot.layout.drives):
+            if columns and len(self.rigid) <= _LARGE:
+                first, rest = model.widths[:joint], model.widths[joint + 1 :]
+                options = [replace(model, widths=(*first, k, *rest)) for k in range(len(self.widths))]
+                model = self._best(table, options, sigma)
+        return model
+
+    def _widths_of(self, model: FrictionModel) -> Array:
+        return np.array([self.widths[k][joint] for joint, k in enumerate(model.widths)])
+
+    def _alike(self, width: int) -> tuple[int, ...]:
+        return (width,) * len(self.robot.joints)
+
+    def _best(self, table: FrictionTable, options: Sequence[FrictionModel], sigma: Array) -> FrictionModel:
+        if len(options) == 1:
+            return options[0]
+        errors = [float(np.mean(table.judge(option, sigma).deviance(sigma))) for option in options]
+        return options[int(np.argmin(errors))]
+
+    def _settled(self, table: FrictionTable, model: FrictionModel) -> FrictionTable:
+        """Return the table with the loads of the model's own fit."""
+        for _ in range(_ROUNDS):
+            sigma = table.noise(model)
+            keys, values = table.fit(model, sigma)
+            known = {key[0]: value for key, value in zip(keys, values)}
+            found = np.array([known.get(name, 0.0) for name in self.bare.layout.names])
+            before, self.parameters = self.parameters, found
+            if before is None:
+                self.loaded = self._loaded(sigma)
+            table = self._table()
+            if "load" not in model.terms:
+                break
+            if before is not None and np.linalg.norm(found - before) < 1e-4 * np.linalg.norm(found):
+                break
+        return table
+
+    def _loaded(self, sigma: Array) -> frozenset[int]:
+        """Return the joints whose drives carry what changes by more than the noise: others cannot show its friction."""
+        if self.parameters is None or not self.leave_out:
+            return frozenset(range(len(self.robot.joints)))
+        ten = [list(self.parameters[part]) for part in self.bare.layout.links]
+        loads = np.abs(loads_of_motion(self.bare.with_drives(friction="load"), self.motion.q, ten))
+        noise = np.full(len(self.robot.joints), float(np.max(sigma)))
+        noise[list(self.robot.independent)] = sigma
+        return frozenset(np.flatnonzero(np.std(loads, axis=0) > noise).tolist())
+
+    def _pruned(
+        self, table: FrictionTable, model: FrictionModel, sigma: Array
+    ) -> tuple[FrictionTable, FrictionModel, Array]:
+        """Leave out what was added, the latest first, where other widths do as well: they were chosen after it."""
+        best = (table, model, sigma, self.widths, self.curve)
+        for entry in reversed([entry for entry in self.tried if entry["taken"]]):
+            table, model, sigma, widths, curve = best
+            without = tuple(term for term in model.terms if term not in entry["added"])
+            plainer, option, noise = self._sharpened(replace(model, terms=without))
+            now, then = table.judge(model, sigma).deviance(sigma), plainer.judge(option, sigma).deviance(sigma)
+            worse = (then - now) / float(np.mean(then))
+            if float(np.mean(worse)) > max(float(np.std(worse, ddof=1) / np.sqrt(len(worse))), _LEAST_GAIN):
+                self.widths, self.curve = widths, curve
+                continue
+            entry["taken"] = False
+            best = (plainer, option, noise, self.widths, self.curve)
+        table, model, sigma, self.widths, self.curve = best
+        return table, model, sigma
+
+    def _extended(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> FrictionModel:
+        """Add the best term as long as one is better by more than its uncertainty."""
+        now = table.judge(model, sigma).deviance(sigma)
+        left = list(self.groups)
+        while left:
+            found: list[_Tried] = []
+            for group in left:
+                option = replace(model, terms=friction_symbols((*model.terms, *group)))
+                if "stribeck" in group:
+                    option = self._best(table, [replace(option, fall=k) for k in range(len(self.falls))], sigma)
+                judged = table.judge(option, sigma)
+                deviance = judged.deviance(sigma)
+                gains = (now - deviance) / float(np.mean(now))
+                spread = float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
+                found.append(_Tried(group, option, judged.relative_error, float(np.mean(gains)), spread, deviance))
+            found.sort(key=lambda tried: -tried.gain)
+            best = next((tried for tried in found if tried.gain > max(tried.uncertainty, _LEAST_GAIN)), None)
+            self.tried += [tried.record(model, tried is best) for tried in found]
+            if best is None:
+                break
+            model, now = best.model, best.deviance
+            left.remove(best.group)
+        return model

@@ -1,0 +1,1 @@
+"""Drive gains: from motor current to joint torque."""

@@ -1,0 +1,339 @@
+"""Drive gains, from motor current to joint torque, from two runs: one without and one with a load of known mass.
+
+Currents alone fix no scale: twice the gains and twice all inertias move alike. A load whose mass was weighed does. All
+joints are solved together, because they share the bodies they carry.
+
+The currents are what is noisy, so the model predicts them: i_j = (Y_j beta + Y_j^L phi_L) / k_j + noise. Plain least
+squares for k_j i_j = ... would put noise into the columns and make gains too small. Total least squares avoids that for
+equal noise, the form here for any, and it is the likeliest solution for normal noise.
+
+The equations of drive gains: predicted currents of all joints, both runs, and their likeliest unknowns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
+from minidyn.base.base_parameters import base_parameters
+from minidyn.base.numeric.samples import units_of
+from minidyn.dynamics.functions import base_regressor, regressor
+from minidyn.errors import DescriptionError, MinidynError, ShapeError
+from minidyn.graph.names import markdown_cell
+from minidyn.identification.identify import in_joint_order
+from minidyn.identification.rows.columns import Reduced, memory_of, ready_for, reduced, residuals
+from minidyn.model.geometry import matrix_of
+from minidyn.model.inertia import from_body, transform
+from minidyn.model.robot import Robot
+from minidyn.recording.recording import Recording
+from minidyn.simulation.payload import Payload
+
+_BELIEF = 10.0  # how far, times its first guess, a gain may be: a belief that any data overrule
+
+
+@dataclass(frozen=True)
+class CurrentColumns:
+    """Columns of base parameters and of the load, against currents."""
+
+    robot: Robot
+    base: BaseMap
+    carrier: int
+    placement: Array
+    loaded: bool
+
+    def __call__(self, piece: Recording) -> tuple[Array, Array]:
+        """Return columns (N, n, b + 10), those of the load zero in a run without it, and currents (N, n)."""
+        dq, ddq, current = (np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau"))
+        B = base_regressor(self.robot, self.base, piece.q, dq, ddq)
+        layout = self.robot.layout
+        ten = [column.name for column in layout.columns[layout.links[self.carrier]]]
+        L = np.zeros((*current.shape, 10))
+        if self.loaded:
+            of_frame = transform(np.eye(10), self.placement).T
+            L = regressor(self.robot, piece.q, dq, ddq, columns=ten) @ of_frame
+        return np.concatenate([B, L], axis=-1), current
+
+
+def together(parts: Sequence[Reduced]) -> Reduced:
+    """Return the rows of several runs as one triangle for each joint."""
+    each = zip(*(part.factors for part in parts))
+    factors = [np.asarray(np.linalg.qr(np.vstack(own), mode="r"), dtype=float) for own in each]
+    return Reduced(tuple(factors), sum(part.samples for part in parts))
+
+
+@dataclass(frozen=True)
+class GainProblem:
+    """Unknowns x: inverse gains (n,), base parameters (b,), and what is open of the load (u,).
+
+    Attributes:
+        rows: [Y | Y^L | current] of each joint, both runs.
+        rank: Number of base parameters.
+        known: Known parameters of the load (10,).
+        open_directions: (10, u).
+    """
+
+    rows: Reduced
+    rank: int
+    known: Array
+    open_directions: Array
+
+    def load(self, x: Array) -> Array:
+        """Return the ten parameters of the load."""
+        return np.asarray(self.known + self.open_directions @ x[len(self.rows.factors) + self.rank :])
+
+    def torque_parameters(self, x: Array) -> Array:
+        """Return base parameters and the load's, which give torques."""
+        n = len(self.rows.factors)
+        return np.concatenate([x[n : n + self.rank], self.load(x)])
+
+    def predicted(self, run: Recording, columns: CurrentColumns, x: Array) -> Array:
+        """Return predicted currents (N, n)."""
+        none = residuals(run, columns, np.zeros(self.rank + 10))
+        torque = none - residuals(run, columns, self.torque_parameters(x))
+        return np.asarray(torque * x[: len(self.rows.factors)])
+
+    def rows_squares(self, x: Array) -> Array:
+        """For each joint, the sum of squared residual currents (n,)."""
+        theta = self.torque_parameters(x)
+        return np.array(
+            [
+                float(np.sum((factor @ np.append(-x[joint] * theta, 1.0)) ** 2))
+                for joint, factor in enumerate(self.rows.factors)
+            ]
+        )
+
+    def first_guess(self) -> Array:
+        """Return x of k_j i_j = Y_j beta + Y_j^L phi by least squares: gains too small by the noise, but near."""
+        n, b, u = len(self.rows.factors), self.rank, self.open_directions.shape[1]
+        blocks, right = [], []
+        for joint, factor in enumerate(self.rows.factors):
+            size = max(float(np.linalg.norm(factor[:, -1])), 1e-300)
+            block = np.zeros((len(factor), n + b + u))
+            block[:, joint] = factor[:, -1] / size
+            block[:, n : n + b] = -factor[:, :b] / size
+            block[:, n + b :] = -factor[:, b:-1] @ self.open_directions / size
+            blocks.append(block)
+            right.append(factor[:, b:-1] @ self.known / size)
+        A = np.vstack(blocks)
+        norms = np.linalg.norm(A, axis=0)
+        shown = norms > 1e-9 * norms.max(initial=0.0)  # a planar arm feels few of the load's parameters
+        norms = np.where(shown, norms, 1.0)
+        y, *_ = np.linalg.lstsq(A * shown / norms, np.concatenate(right), rcond=1e-9)
+        x = np.where(shown, y / norms, 0.0)
+        gains = x[:n].copy()
+        positive = gains[gains > 0]
+        middle = float(np.median(positive)) if len(positive) else 1.0
+        x[:n] = 1.0 / np.where(gains > 1e-3 * middle, gains, middle)
+        return np.asarray(x)
+
+    def system(self, x: Array, scale: Array, belief: Array) -> tuple[Array, Array]:
+        """Return residuals and their Jacobian, in units of the noise, beliefs last."""
+        n, b = len(self.rows.factors), self.rank
+        theta = self.torque_parameters(x)
+        values, slopes = [], []
+        for joint, factor in enumerate(self.rows.factors):
+            block = np.zeros((len(factor), len(x)))
+            block[:, joint] = -factor[:, :-1] @ theta
+            block[:, n : n + b] = -x[joint] * factor[:, :b]
+            block[:, n + b :] = -x[joint] * factor[:, b:-1] @ self.open_directions
+            values.append((factor[:, -1] - x[joint] * factor[:, :-1] @ theta) / scale[joint])
+            slopes.append(block / scale[joint])
+        gain_rows = np.zeros((n, len(x)))
+        gain_rows[:, :n] = np.diag(1.0 / (_BELIEF * belief))
+        load_rows = np.zeros((len(x) - n - b, len(x)))
+        load_rows[:, n + b :] = np.eye(len(x) - n - b)
+        values += [(x[:n] - belief) / (_BELIEF * belief), x[n + b :]]
+        return np.concatenate(values), np.vstack([*slopes, gain_rows, load_rows])
+
+    def solve(self, x: Array, scale: Array) -> Array:
+        """Return the likeliest x by Levenberg-Marquardt steps."""
+        belief = np.abs(x[: len(self.rows.factors)])
+        value, J = self.system(x, scale, belief)
+        cost, damping = float(value @ value), 1e-6
+        for _ in range(100):
+            norms = np.maximum(np.linalg.norm(J, axis=0), 1e-300)
+            A = np.vstack([J / norms, np.sqrt(damping) * np.eye(len(x))])
+            step, *_ = np.linalg.lstsq(A, np.concatenate([-value, np.zeros(len(x))]), rcond=None)
+            trial = x + step / norms
+            if np.all(trial[: len(belief)] > 0):
+                new, slope = self.system(trial, scale, belief)
+                if float(new @ new) <= cost:
+                    fallen = cost - float(new @ new)
+                    x, value, J, cost = trial, new, slope, float(new @ new)
+                    damping = max(damping * 0.1, 1e-14)
+                    if fallen < 1e-8 * max(cost, 1.0):
+                        break
+                    continue
+            damping *= 10.0
+            if damping > 1e10:
+                break
+        return x
+
+    def covariance(self, x: Array, scale: Array) -> Array:
+        """Return the covariance of x for currents with this noise (n,)."""
+        _, J = self.system(x, scale, np.abs(x[: len(self.rows.factors)]))
+        norms = np.maximum(np.linalg.norm(J, axis=0), 1e-300)
+        inverse = np.linalg.pinv(J / norms, rcond=1e-13)
+        return np.asarray(inverse @ inverse.T / np.outer(norms, norms))
+
+
+_LOOSE = 0.1  # relative standard deviation beyond which a gain is called open
+
+
+@dataclass(frozen=True, eq=False)
+class DriveGains:
+    """Gains that turn measured currents into joint torques.
+
+    Attributes:
+        robot: The robot.
+        gains: N m (or N) a unit of current (n,), joint side.
+        covariance: Of the gains (n, n).
+        base: Base parameters that were estimated with them.
+        beta: Their values (b,).
+        payload: The load, with what was found of its centre and inertia.
+        sigma: Noise of each joint's current (n,).
+        notices: What a reader should know.
+    """
+
+    robot: Robot
+    gains: Array
+    covariance: Array
+    base: BaseMap
+    beta: Array
+    payload: Payload
+    sigma: Array
+    notices: tuple[str, ...] = ()
+
+    @property
+    def std(self) -> Array:
+        """Standard deviation of each gain (n,)."""
+        return np.sqrt(np.diag(self.covariance))
+
+    def apply(self, recording: Recording) -> Recording:
+        """Return a recording of currents with torques in their place."""
+        ordered = in_joint_order(self.robot, recording)
+        if ordered.tau is None:
+            raise MinidynError("drive gains need measured currents; the recording has none")
+        extra = {
+            name: values * self.gains if name == "tau_raw" else values for name, values in ordered.telemetry.items()
+        }
+        return Recording(
+            ordered.t,
+            ordered.q,
+            ordered.tau * self.gains,
+            ordered.dq,
+            ordered.ddq,
+            ordered.joint_names,
+            starts=ordered.starts,
+            telemetry=extra,
+            notices=(*ordered.notices, "torques are currents times identified drive gains"),
+            info=ordered.info,
+        )
+
+    def table(self) -> str:
+        """Return a Markdown table of the gains."""
+        lines = ["| joint | gain | std | relative |", "|---|---:|---:|---:|"]
+        for name, gain, std in zip(self.robot.joint_names, self.gains, self.std):
+            lines.append(f"| {markdown_cell(name)} | {gain:.6g} | {std:.3g} | {100 * std / abs(gain):.3g} % |")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"DriveGains({self.robot.name!r}: {' '.join(f'{gain:.4g}' for gain in self.gains)})"
+
+
+def identify_drive_gains(
+    robot: Robot,
+    recording: Recording,
+    loaded_recording: Recording,
+    mass: float,
+    *,
+    com: ArrayLike | None = None,
+    inertia: ArrayLike | None = None,
+    link: str | None = None,
+    base: BaseMap | None = None,
+) -> DriveGains:
+    """Return the drive gains of all joints from a run without and a run with a load of known mass.
+
+    Args:
+        robot: The robot; its own parameter values are not read.
+        recording: A run without the load; `tau` holds currents (or torques in any unit), joint by joint.
+        loaded_recording: A run with it.
+        mass: Of the load, kg, weighed: its error is the gains' error.
+        com: Its centre in the frame that carries it (3,), m, where known; None: estimated.
+        inertia: About its centre (3, 3), kg m², where known, with `com`; None: estimated.
+        link: Link or frame that carries it; None: the last link.
+        base: Base parameters; None: found exactly.
+
+    Raises:
+        MinidynError: The mass is not positive, or a recording has no currents.
+
+    Gautier and Briot (2014) scale the solution of one total least squares problem, which takes all currents to have the
+    same noise; here each joint has its own.
+    """
+    if not (np.isfinite(mass) and mass > 0):
+        raise MinidynError(f"mass: expected a positive number of kilograms, got {mass!r}")
+    known, open_directions = _known_load(robot, float(mass), com, inertia)
+    carrier, steps = robot.find_frame(link)
+    if carrier < 0:
+        raise DescriptionError(f"a load on the base {link!r} moves nothing; name a moving link")
+    notices: list[str] = []
+    chosen = base_parameters(robot) if base is None else base
+    runs = [ready_for(robot, run, "identifying drive gains", notices) for run in (recording, loaded_recording)]
+    columns = [CurrentColumns(robot, chosen, carrier, matrix_of(steps), loaded) for loaded in (False, True)]
+    parts = [reduced(run, own) for run, own in zip(runs, columns)]
+    problem = GainProblem(together(parts), chosen.rank, known, open_directions)
+    x = problem.first_guess()
+    floor = 1e-9 * np.sqrt(np.mean(np.square(np.concatenate([np.asarray(run.tau) for run in runs])), axis=0)) + 1e-300
+    samples = problem.rows.samples
+    for _ in range(2):
+        scale = np.maximum(np.sqrt(problem.rows_squares(x) / samples), floor)
+        x = problem.solve(x, scale)
+    left = [residuals(run, own, np.zeros(chosen.rank + 10)) for run, own in zip(runs, columns)]
+    left = [series - problem.predicted(run, own, x) for series, run, own in zip(left, runs, columns)]
+    memory = np.mean([memory_of(series, run.starts) for series, run in zip(left, runs)], axis=0)
+    independent = float(np.sum(samples / memory))
+    grown = memory * independent / max(independent - len(x), 0.1 * independent)
+    sigma = np.maximum(np.sqrt(problem.rows_squares(x) / samples), floor)
+    covariance = problem.covariance(x, sigma * np.sqrt(grown))
+    n = robot.n
+    gains = 1.0 / x[:n]
+    spread = covariance[:n, :n] * np.outer(gains**2, gains**2)
+    ten = problem.load(x)
+    of_load = open_directions @ covariance[n + chosen.rank :, n + chosen.rank :] @ open_directions.T
+    payload = Payload(0.0, ten, None, link, of_load)
+    notices += _notices(robot.joint_names, gains, np.sqrt(np.diag(spread)))
+    return DriveGains(robot, gains, spread, chosen, x[n : n + chosen.rank], payload, sigma, tuple(notices))
+
+
+def _known_load(robot: Robot, mass: float, com: ArrayLike | None, inertia: ArrayLike | None) -> tuple[Array, Array]:
+    """Return what is known of the ten parameters (10,), and the open ones (10, u) in units of their likely size."""
+    if inertia is not None and com is None:
+        raise MinidynError("inertia: a known inertia about the centre of mass needs a known centre: give com, too")
+    L = units_of(robot).length
+    sizes = mass * L ** np.array([2.0] * 6 + [1.0] * 3 + [0.0])
+    centre = np.zeros(3) if com is None else np.asarray(com, dtype=float)
+    about = np.zeros((3, 3)) if inertia is None else np.asarray(inertia, dtype=float)
+    for name, value, shape in (("com", centre, (3,)), ("inertia", about, (3, 3))):
+        if value.shape != shape or not np.all(np.isfinite(value)):
+            raise ShapeError(f"{name}: expected finite numbers of shape {shape}, got shape {value.shape}")
+    until = 9 if com is None else 6 if inertia is None else 0
+    return from_body(mass, centre, about), np.diag(sizes)[:, :until]
+
+
+def _notices(names: Sequence[str], gains: Array, std: Array) -> list[str]:
+    loose = [
+        f"{name!r} ({100 * deviation / gain:.2g} %)"
+        for name, gain, deviation in zip(names, gains, std)
+        if deviation > _LOOSE * gain
+    ]
+    if not loose:
+        return []
+    return [
+        f"gains that these runs leave open (standard deviation): {', '.join(loose)}. A gain is seen where the joint "
+        "feels the load or shares moving bodies with joints that do: use a heavier load, off the axis, or move faster"
+    ]

@@ -1,0 +1,1 @@
+"""One joint at a time: a chain of small problems."""

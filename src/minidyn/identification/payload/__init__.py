@@ -1,0 +1,1 @@
+"""Loads: mass, centre and inertia from a run with a load."""

@@ -1,0 +1,229 @@
+"""What a run with a load may differ by from the baseline model, as columns: the load, friction, the baseline's errors.
+
+All unknowns are in units of what is believed of their size, so that a belief is one row of the identity for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.base.numeric.samples import units_of
+from minidyn.dynamics.functions import base_regressor, gravity_torque, regressor
+from minidyn.errors import DescriptionError
+from minidyn.identification.estimate import Estimate
+from minidyn.identification.rows.columns import Reduced
+from minidyn.model.drives import FRICTION
+from minidyn.model.geometry import matrix_of
+from minidyn.model.inertia import transform
+from minidyn.model.parameters import Column
+from minidyn.model.robot import Robot
+from minidyn.recording.recording import Recording
+
+_LARGEST_LOAD = 10.0  # believed size of a load over the robot's own mass: so large that data always win
+_TERMS = ("viscous", "coulomb", "offset")
+
+
+@dataclass(frozen=True)
+class RawColumns:
+    """Columns of a run, before units: the load's ten, friction, base parameters, gravity turned about two axes.
+
+    Attributes:
+        estimate: The baseline.
+        carrier: Index of the link that carries the load.
+        placement: The load's frame on it (4, 4).
+        with_friction: The baseline's robot with all simple friction terms switched on.
+        friction: Their columns.
+        turned: Robots in gravity turned by a right angle times its size, one for each horizontal axis.
+    """
+
+    estimate: Estimate
+    carrier: int
+    placement: Array
+    with_friction: Robot
+    friction: tuple[Column, ...]
+    turned: tuple[Robot, ...]
+
+    def __call__(self, piece: Recording) -> tuple[Array, Array]:
+        """Return columns (N, n, k) and measured minus baseline torque (N, n)."""
+        dq, ddq, tau = (np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau"))
+        state = piece.q, dq, ddq
+        layout = self.with_friction.layout
+        ten = [column.name for column in layout.columns[layout.links[self.carrier]]]
+        Y = regressor(self.with_friction, *state, columns=[*ten, *(column.name for column in self.friction)])
+        of_frame = transform(np.eye(10), self.placement).T  # ten of the load's frame -> ten of the link's
+        robot = self.estimate.robot
+        B = base_regressor(robot, self.estimate.base, *state)
+        tilt = [gravity_torque(turned, piece.q)[..., None] for turned in self.turned]
+        return np.concatenate([Y[..., :10] @ of_frame, Y[..., 10:], B, *tilt], axis=-1), np.asarray(
+            tau - self.estimate.predict(piece), dtype=float
+        )
+
+    @property
+    def places(self) -> tuple[slice, slice, slice, slice]:
+        """Where load, friction, base and tilt columns are."""
+        f, b = 10 + len(self.friction), 10 + len(self.friction) + len(self.estimate.beta)
+        return slice(0, 10), slice(10, f), slice(f, b), slice(b, b + len(self.turned))
+
+
+def raw_columns(estimate: Estimate, link: str | None) -> RawColumns:
+    """Return the columns for a load on a link or frame; None: the last link.
+
+    Raises:
+        UnknownName: There is no such link.
+        DescriptionError: It is the base.
+    """
+    robot = estimate.robot
+    carrier, steps = robot.find_frame(link)
+    if carrier < 0:
+        raise DescriptionError(f"a load on the base {link!r} moves nothing; name a moving link")
+    own = {term for joint in robot.joints for term in joint.drive.friction}
+    with_friction = robot.with_drives(friction=[term for term in FRICTION if term in own or term in _TERMS])
+    symbols = {FRICTION[term] for term in _TERMS}
+    friction = tuple(column for column in with_friction.layout.columns if column.symbol in symbols)
+    turned = []
+    if np.any(robot.gravity) and np.all(np.isfinite(robot.values)):
+        up = robot.gravity / np.linalg.norm(robot.gravity)
+        across = np.cross(up, np.eye(3)[int(np.argmin(np.abs(up)))])
+        across /= np.linalg.norm(across)
+        turned = [robot.with_gravity(np.cross(axis, robot.gravity)) for axis in (across, np.cross(up, across))]
+    return RawColumns(estimate, carrier, matrix_of(steps), with_friction, friction, tuple(turned))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Something that may have changed since the baseline was taken.
+
+    Attributes:
+        kind: "friction", "torque scale", "link" or "gravity".
+        name: The joint or link it concerns; "" for gravity.
+        columns: Its places among the unknowns.
+    """
+
+    kind: str
+    name: str
+    columns: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Unknowns:
+    """Unknowns in units of their believed sizes, and how they act on each joint.
+
+    Attributes:
+        maps: For each joint, raw columns to unknowns (n, k, u).
+        units: Size of one unit of each unknown (u,), of use for load, friction, scale and tilt.
+        always: Places of the unknowns that are always estimated: friction, the baseline's errors, and last the load.
+        baseline: Places of the baseline's errors.
+        friction: Groups of friction columns, by joint.
+        candidates: Groups that are only estimated where the data ask for them.
+    """
+
+    maps: Array
+    units: Array
+    always: tuple[int, ...]
+    baseline: tuple[int, ...]
+    friction: tuple[Group, ...]
+    candidates: tuple[Group, ...]
+
+    def with_wider_baseline(self, factor: float) -> Unknowns:
+        """Return the unknowns with errors of the baseline that are believed to be so many times larger."""
+        maps = self.maps.copy()
+        maps[:, :, list(self.baseline)] *= factor
+        return replace(self, maps=maps)
+
+    def of(self, X: Array) -> Array:
+        """Return the columns (N, n, u) of unknowns from raw ones (N, n, k)."""
+        return np.asarray(np.swapaxes(np.swapaxes(X, 0, 1) @ self.maps, 0, 1))
+
+
+def unknowns_of(raw: RawColumns, rows: Reduced, ten: Array) -> Unknowns:
+    """Return the unknowns of a run.
+
+    Args:
+        raw: Its columns.
+        rows: Them, reduced.
+        ten: What is known of the load (10,): a changed torque scale acts on its torque too.
+    """
+    estimate, robot = raw.estimate, raw.estimate.robot
+    n, size = robot.n, len(estimate.beta)
+    load, friction, base, tilt = raw.places
+    parts: list[Array] = []
+    units: list[float] = []
+    total = rows.factors[0].shape[1] - 1
+
+    def add(columns: Array, unit: Array) -> tuple[int, ...]:
+        """Take columns (n, k, c) that are already scaled by `unit` (c,)."""
+        begin = len(units)
+        parts.append(columns)
+        units.extend(np.broadcast_to(unit, columns.shape[2]).tolist())
+        return tuple(range(begin, len(units)))
+
+    def everywhere(place: slice, matrix: Array) -> Array:
+        columns = np.zeros((n, total, matrix.shape[1]))
+        columns[:, place] = matrix
+        return columns
+
+    # friction: as large as it is, or a tenth of the joint's torque
+    torque = np.array([np.linalg.norm(factor[:, -1]) for factor in rows.factors])
+    torque = np.maximum(torque, np.sqrt(rows.samples) * estimate.sigma)
+    sizes = []
+    for place, term in zip(range(friction.start, friction.stop), raw.friction):
+        norms = np.array([np.linalg.norm(factor[:, place]) for factor in rows.factors])
+        joint = int(np.argmax(norms))
+        fallback = 0.1 * torque[joint] / norms[joint] if norms[joint] > 0 else 1.0
+        known = robot.values[robot.layout.index(term.name)] if term.name in robot.layout else 0.0
+        sizes.append(max(abs(float(np.nan_to_num(known))), fallback))
+    of_friction = add(everywhere(friction, np.diag(sizes)), np.array(sizes))
+    # the baseline's errors: its covariance has independent unit unknowns
+    covariance = _finite(estimate)
+    deviation = np.maximum(np.sqrt(np.diag(covariance)), 1e-300)
+    values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
+    root = deviation[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
+    of_base = add(everywhere(base, root), np.ones(size))
+    # candidates
+    candidates: list[Group] = []
+    for joint, name in enumerate(robot.joint_names):
+        columns = np.zeros((n, total, 1))
+        columns[joint, base, 0] = estimate.beta
+        columns[joint, load, 0] = ten
+        candidates.append(Group("torque scale", name, add(columns, np.ones(1))))
+    if raw.turned:
+        candidates.append(Group("gravity", "", add(everywhere(tilt, np.eye(2)), np.ones(2))))
+    mass = float(np.nansum([robot.values[part][9] for part in robot.layout.links]))
+    mass = mass if mass > 0 else 10.0
+    sizes_of_body = mass * units_of(robot).length ** np.array([2.0] * 6 + [1.0] * 3 + [0.0])
+    for index, (name, part) in enumerate(zip(robot.link_names, robot.layout.links)):
+        body = estimate.base.matrix[:, part] * sizes_of_body
+        if index != raw.carrier and np.any(body):
+            candidates.append(Group("link", name, add(everywhere(base, body), sizes_of_body)))
+    # the load last: the corner of the triangle is then what is left to it by all others
+    unit = _LARGEST_LOAD * sizes_of_body
+    of_load = add(everywhere(load, np.diag(unit)), unit)
+    groups = []
+    for index, joint_name in zip(robot.independent, robot.joint_names):
+        terms = [k for k, term in zip(of_friction, raw.friction) if term.joint == index]
+        if terms:
+            groups.append(Group("friction", joint_name, tuple(terms)))
+    return Unknowns(
+        np.concatenate(parts, axis=2),
+        np.array(units),
+        (*of_friction, *of_base, *of_load),
+        of_base,
+        tuple(groups),
+        tuple(candidates),
+    )
+
+
+def _finite(estimate: Estimate) -> Array:
+    """Return the baseline's covariance; what its recording left open is believed to be off by ten times its size."""
+    covariance = estimate.covariance.copy()
+    still_open = ~np.isfinite(np.diag(covariance))
+    if np.any(still_open):
+        robot = estimate.robot
+        mass = max(float(np.nansum([robot.values[part][9] for part in robot.layout.links])), 1.0)
+        sizes = units_of(robot).parameters[list(robot.layout.indices(estimate.base.kept))] * mass
+        covariance[still_open] = covariance[:, still_open] = 0.0
+        covariance[still_open, still_open] = (10.0 * np.maximum(np.abs(estimate.beta), sizes)[still_open]) ** 2
+    return np.asarray(covariance)

@@ -1,0 +1,1 @@
+"""Rows of linear systems from recordings, and their reduction to triangles."""

@@ -1,0 +1,1 @@
+"""What readers of the five papers look for: counts, formulations, equivalents."""

@@ -1,0 +1,1 @@
+"""From raw samples to speeds and accelerations: even stretches, filters, derivatives."""

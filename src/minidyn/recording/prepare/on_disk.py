@@ -1,0 +1,204 @@
+"""Preparation of recordings that stay on disk: windows overlap by what the filter needs and are cropped."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from minidyn.errors import DescriptionError, Unsupported
+from minidyn.recording.lazy import LazyRecording, RunOnDisk
+from minidyn.recording.prepare.prepare import Settings, facts, process, settled
+from minidyn.recording.prepare.segments import Segment, segments
+from minidyn.recording.recording import Recording
+
+_LOOK = 1 << 16  # samples of each run that settle rate and cut-off
+_LOOKS = 4  # stretches they are taken from where the run is longer: its beginning may be a standstill
+_SHORTEST = 20
+_MOVES = 0.05  # of the largest reach: a stretch that moves less stands still
+_WINDOW = 1 << 14  # raw samples filtered at once, besides what overlaps
+_THREADS = min(2, os.cpu_count() or 1)  # windows filtered side by side: filters run without the interpreter's lock
+
+
+def prepare_on_disk(recording: LazyRecording, wish: Settings) -> LazyRecording:
+    """Return the recording prepared as it is read; a few stretches of each run settle rate and cut-off.
+
+    Raises:
+        Unsupported: Period averaging and resampling, which need whole runs.
+    """
+    if wish.period is not None or wish.resample is not None:
+        raise Unsupported("period= and resample= need the whole recording: prepare(robot, recording.load(), ...)")
+    notices: list[str] = []
+    looks: list[list[Segment]] = []
+    for run in recording.runs:
+        found = [part for look in _looks(run) for part in segments(look, wish, notices)]
+        looks.append([part for part in found if len(part.q) >= _SHORTEST])
+    heads = [part for found in looks for part in found]
+    if not heads:
+        raise DescriptionError(f"no run has {_SHORTEST} samples in a row; {len(recording)} samples in all")
+    if not wish.cutoff and any(len(run) > _LOOK for run in recording.runs):
+        notices.append(f"the cut-off is settled by {_LOOKS} stretches of {_LOOK // _LOOKS} samples of each long run")
+    settings, band = settled(_moving(heads), wish, notices)
+    made = [_prepared_part(*part, settings, found[0].rate) for part, found in zip(recording.parts, looks) if found]
+    parts = tuple((run, 0, run.length) for run in made if run is not None)
+    if not parts:
+        raise DescriptionError(f"no run is longer than the ends that a filter of {settings.cutoff:.4g} Hz spoils")
+    kept = sum(end - begin for _, begin, end in parts)
+    notices.append(f"prepared as it is read: {kept} of {len(recording)} samples, standstill and all")
+    signals = tuple(name for name in ("q", "dq", "ddq", "tau") if name != "tau" or "tau" in recording.signals)
+    told = (*recording.notices, *dict.fromkeys(notices))
+    return LazyRecording(recording.joint_names, signals, told, parts, facts(settings, band, heads, kept))
+
+
+def _looks(run: LazyRecording) -> Iterator[Recording]:
+    """Yield what settles rate and cut-off: all of a short run, stretches spread over a long one."""
+    size = _LOOK if len(run) <= _LOOK else _LOOK // _LOOKS
+    for number in range(1 if len(run) <= _LOOK else _LOOKS):
+        begin = number * (len(run) - size) // (_LOOKS - 1) if number else 0
+        pieces = list(run[begin : begin + size].tiles(size))
+        if pieces:
+            yield _glued(pieces)
+
+
+def _moving(parts: Sequence[Segment]) -> list[Segment]:
+    """Return the segments in which something moves: the noise of a standstill must not pass for motion."""
+    reach = np.array([np.ptp(part.q, axis=0) for part in parts])
+    whole = np.where(reach.max(axis=0) > 0, reach.max(axis=0), 1.0)
+    return [part for part, share in zip(parts, (reach / whole).max(axis=1)) if share > _MOVES or not reach.any()]
+
+
+def _prepared_part(run: RunOnDisk, begin: int, end: int, settings: Settings, rate: float) -> PreparedRun | None:
+    """Return a run to be prepared; None where nothing is left of it."""
+    margin = settings.margin(rate) if settings.trim else 0
+    every = settings.every(rate)
+    length = math.ceil((end - begin - 2 * margin) / every)
+    if end - begin - 2 * margin < _SHORTEST:
+        return None
+    return PreparedRun(run, begin, end, replace(settings, decimate=every), rate, margin, length)
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run on disk, prepared when it is read.
+
+    Attributes:
+        run: The raw run.
+        begin: First raw sample.
+        end: Last raw sample, exclusive.
+        settings: Cut-off and the rest, settled.
+        rate: Samples per second of the raw run.
+        margin: Raw samples left out at either end.
+        length: Samples once prepared; fewer come where the run has gaps.
+    """
+
+    run: RunOnDisk
+    begin: int
+    end: int
+    settings: Settings
+    rate: float
+    margin: int
+    length: int
+
+    def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
+        """Yield the prepared samples from `begin` to `end`, at most `samples` at a time."""
+        under_way: deque[Future[list[Recording]]] = deque()
+        pool = ThreadPoolExecutor(_THREADS)
+        try:
+            for window in self._windows(begin, end):
+                under_way.append(pool.submit(self._middle, *window))
+                if len(under_way) > _THREADS:
+                    yield from _cut(under_way.popleft().result(), samples)
+            while under_way:
+                yield from _cut(under_way.popleft().result(), samples)
+        finally:  # who stops early does not wait for windows that nobody reads
+            pool.shutdown(cancel_futures=True)
+
+    def _windows(self, begin: int, end: int) -> Iterator[tuple[Recording, int, int, int]]:
+        """Yield raw windows, the raw samples they begin at, and the raw samples to be handed out of them."""
+        every = self.settings.decimate or 1
+        low = self.begin + self.margin + begin * every
+        high = min(self.begin + self.margin + end * every, self.end - self.margin)
+        overlap = self.overlap
+        size = -(-max(_WINDOW, 8 * overlap) // every) * every
+        reach = (max(low - overlap, self.begin), min(high + overlap, self.end))
+        held: list[Recording] = []
+        row, length = reach[0], 0  # raw sample at which `held` begins, and how many it has
+        middle = low  # first raw sample that is not handed out yet
+        for piece in self.run.tiles(_WINDOW, *reach):
+            held.append(piece)
+            length += len(piece)
+            while middle < high and (row + length >= middle + size + overlap):
+                window = _glued(held)
+                stop = min(middle + size, high)
+                yield window, row, middle, stop
+                middle = stop
+                drop = max(0, middle - overlap - row)
+                held, row, length = [window[drop:]], row + drop, length - drop
+        if middle < high and held:
+            yield _glued(held), row, middle, high
+
+    @property
+    def overlap(self) -> int:
+        """Raw samples on either side after which a filter has forgotten where it began.
+
+        The slowest pole of a Butterworth low-pass of order k dies as exp(-2π f sin(π / 2k) t): to 1e-11 here.
+        """
+        periods = 25.3 / (2 * math.pi * math.sin(math.pi / (2 * self.settings.order)))
+        return math.ceil(periods * self.rate / self.settings.cutoff) + 8
+
+    def _middle(self, window: Recording, row: int, begin: int, end: int) -> list[Recording]:
+        every = self.settings.decimate or 1
+        made = []
+        for part in segments(window, self.settings, []):
+            if len(part.q) < _SHORTEST:
+                continue
+            first = row + int(np.searchsorted(window.t, part.t[0]))
+            spoiled = self.settings.margin(self.rate) if self.settings.trim else 0
+            inside_low = first + (spoiled if first > row else 0)
+            inside_high = first + len(part.q) - (spoiled if first + len(part.q) < row + len(window) else 0)
+            low, high = max(begin, inside_low), min(end, inside_high)
+            low += -(low - begin) % every  # keep step with the tiles before
+            if low >= high:
+                continue
+            arrays = process(part, self.settings, slice(low - first, high - first, every))
+            made.append(
+                Recording(
+                    arrays.pop("t"),
+                    arrays.pop("q"),
+                    arrays.pop("tau", None),
+                    dq=arrays.pop("dq"),
+                    ddq=arrays.pop("ddq"),
+                    joint_names=window.joint_names,
+                    telemetry=arrays,
+                )
+            )
+        return made
+
+
+def _cut(pieces: Sequence[Recording], samples: int) -> Iterator[Recording]:
+    for piece in pieces:
+        if len(piece) <= samples:
+            yield piece
+        else:
+            yield from (piece[low : low + samples] for low in range(0, len(piece), samples))
+
+
+def _glued(pieces: Sequence[Recording]) -> Recording:
+    """Return pieces of one run as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+
+    def joined(name: str) -> Any:
+        parts = [getattr(piece, name) for piece in pieces]
+        return None if any(part is None for part in parts) else np.concatenate(parts)
+
+    first = pieces[0]
+    telemetry = {name: np.concatenate([piece.telemetry[name] for piece in pieces]) for name in first.telemetry}
+    t, q, tau, dq, ddq = (joined(name) for name in ("t", "q", "tau", "dq", "ddq"))
+    return Recording(t, q, tau, dq, ddq, first.joint_names, telemetry=telemetry)

@@ -1,0 +1,288 @@
+"""From a raw log to q, dq, ddq and tau that a model can be fitted to: `prepare`.
+
+Torques that were logged late, or early, brought to the instants of the positions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.arrays import Array
+from minidyn.errors import DescriptionError, MinidynError, ShapeError, Unsupported
+from minidyn.model.robot import Robot
+from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.prepare.segments import Segment, averaged, segments
+from minidyn.recording.prepare.signals import Band, choose_cutoff, derivatives, lowpass, moving_part, spikes
+from minidyn.recording.recording import Recording, concatenate
+
+
+def without_delay(recording: Recording, delay: float) -> Recording:
+    """Return the recording with each torque moved to the time it belongs to.
+
+    Args:
+        recording: With torques.
+        delay: Seconds that torques are late against positions; negative: early. Between samples lines are drawn;
+            samples at the ends whose torque was not logged are left out.
+    """
+    if recording.tau is None or delay == 0:
+        return recording
+    runs = []
+    for run in recording.runs:
+        there = run.t + delay
+        inside = np.flatnonzero((there >= run.t[0]) & (there <= run.t[-1]))
+        if not len(inside):
+            continue
+        part = run[int(inside[0]) : int(inside[-1]) + 1]
+        assert run.tau is not None  # noqa: S101 - every run has what the recording has
+        tau = np.column_stack([np.interp(there[inside], run.t, column) for column in run.tau.T])
+        runs.append(
+            Recording(
+                part.t, part.q, tau, part.dq, part.ddq, part.joint_names, telemetry=part.telemetry, notices=part.notices
+            )
+        )
+    return concatenate(runs) if runs else recording[:0]
+
+
+AnyRecording = TypeVar("AnyRecording", Recording, LazyRecording)
+_SPIKE = 12.0
+_SHORTEST = 20
+_ROUNDING = 1e-6  # a rate computed from times misses a whole number by less
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that decides what preparation does to a sample."""
+
+    cutoff: float
+    order: int
+    decimate: int | None
+    differentiate: bool
+    trim: bool
+    outliers: float
+    period: float | None
+    rate: float | None
+    resample: float | None
+
+    def every(self, rate: float) -> int:
+        """Return how many samples become one: at least ten remain per period of the cut-off."""
+        if self.decimate is not None:
+            return self.decimate
+        return max(1, int(rate / (10 * self.cutoff) + _ROUNDING))
+
+    def margin(self, rate: float) -> int:
+        """Return the samples at either end that the filter's start spoils: one period of the cut-off."""
+        return max(8, math.ceil(rate / self.cutoff - _ROUNDING))
+
+
+def prepare(
+    robot: Robot,
+    recording: AnyRecording,
+    cutoff: float | None = None,
+    *,
+    order: int = 4,
+    decimate: int | None = None,
+    differentiate: bool = True,
+    trim: bool = True,
+    outliers: float | bool | None = None,
+    period: float | None = None,
+    rate: float | None = None,
+    resample: float | None = None,
+    delay: float = 0.0,
+) -> AnyRecording:
+    """Return a recording with q, dq and ddq filtered and differentiated without delay, and tau filtered alike.
+
+    Run by run: spikes and short holes are bridged, gaps cut a run in two, positions and torques pass the same
+    zero-phase low-pass, speeds and accelerations are differences of the filtered positions, the ends that the filter
+    spoils and standstill before and after the motion are cut off, and the rest is thinned to ten samples per period of
+    the cut-off. What was done stands in `notices`, and as numbers in `info`.
+
+    Args:
+        robot: Whose recording it is.
+        recording: As read; a lazy one stays on disk and is prepared tile by tile (its standstill is kept).
+        cutoff: Of the low-pass, Hz; None: from the spectra, see `choose_cutoff`.
+        order: Of the Butterworth filter, which passes twice.
+        decimate: Keep every so many samples; None: as many as the cut-off allows; 1: all.
+        differentiate: True: dq and ddq from q. False: the measured dq is filtered, and ddq is its derivative.
+        trim: Cut off spoiled ends and standstill; False keeps every sample.
+        outliers: Spikes stand out by so many robust standard deviations; None: 12; False: they are kept.
+        period: Of a periodic motion, s: whole periods are averaged into one.
+        rate: Samples per second, where times jitter but samples do not.
+        resample: Interpolate to so many samples per second, where samples are truly uneven.
+        delay: Seconds that torques are late against positions (`md.identify` tells where they seem so): they are moved
+            back; negative: early.
+
+    Returns:
+        A recording; telemetry "tau_raw" is the measured torque at the same instants, "outlier" marks bridged samples
+        (N,), and with `period` "tau_std" is the spread of the torque over the periods.
+
+    Raises:
+        DescriptionError: Times are too uneven, or no run is long enough.
+        ShapeError: An option that makes no sense.
+    """
+    if recording.n != robot.n:
+        raise ShapeError(f"the recording has {recording.n} joints, robot {robot.name!r} has {robot.n}")
+    for name, value in (("cutoff", cutoff), ("period", period), ("rate", rate), ("resample", resample)):
+        if value is not None and not (isinstance(value, int | float) and 0 < value < math.inf):
+            raise ShapeError(f"{name}: expected a number above 0, got {value!r}")
+    if decimate is not None and (not isinstance(decimate, int) or decimate < 1):
+        raise ShapeError(f"decimate: expected a whole number from 1, got {decimate!r}")
+    if not isinstance(order, int) or not 1 <= order <= 10:
+        raise ShapeError(f"order: expected 1 to 10, got {order!r}")
+    if not (isinstance(delay, int | float) and math.isfinite(delay)):
+        raise ShapeError(f"delay: expected a number of seconds, got {delay!r}")
+    strength = _SPIKE if outliers is None or outliers is True else float(outliers)
+    wish = Settings(cutoff or 0.0, order, decimate, differentiate, trim, strength, period, rate, resample)
+    if isinstance(recording, LazyRecording):
+        from minidyn.recording.prepare.on_disk import prepare_on_disk
+
+        if delay:
+            raise Unsupported("delay= needs the whole recording: prepare(robot, recording.load(), delay=...)")
+        return prepare_on_disk(recording, wish)
+    return _in_memory(without_delay(recording, delay), wish, float(delay))
+
+
+def _in_memory(recording: Recording, wish: Settings, delay: float) -> Recording:
+    notices: list[str] = [f"torques are moved by {1e3 * delay:.4g} ms, as given"] if delay else []
+    parts = [part for run in recording.runs for part in segments(run, wish, notices)]
+    whole = [part for part in parts if len(part.q) >= _SHORTEST]
+    if len(whole) < len(parts):
+        lost = sum(len(part.q) for part in parts) - sum(len(part.q) for part in whole)
+        notices.append(
+            f"{len(parts) - len(whole)} pieces shorter than {_SHORTEST} samples are left out ({lost} samples)"
+        )
+    if not whole:
+        raise DescriptionError(f"no run has {_SHORTEST} samples in a row; {len(recording)} samples in all")
+    if wish.period is not None:
+        whole = [averaged(part, wish.period, notices) for part in whole]
+    settings, band = settled(whole, wish, notices)
+    made, marked, dropped = [], 0, 0
+    for part in whole:
+        arrays = process(part, settings)
+        begin, end = _kept(arrays["dq"], part, settings)
+        if end - begin < _SHORTEST:
+            dropped += 1
+            continue
+        keep = slice(begin, end, settings.every(part.rate))
+        marked += int(arrays["outlier"].sum())
+        made.append({name: values[keep] for name, values in arrays.items()})
+    if dropped:
+        notices.append(f"{dropped} pieces are too short for a filter of {settings.cutoff:.4g} Hz and are left out")
+    if not made:
+        raise DescriptionError(
+            f"no run is longer than the ends that a filter of {settings.cutoff:.4g} Hz spoils; give a higher cutoff or "
+            "trim=False"
+        )
+    used = sum(len(arrays["t"]) for arrays in made)
+    step = settings.every(whole[0].rate)
+    every = f", one in {step}" if step > 1 else ""
+    notices.append(f"{used} of {len(recording)} samples are kept{every}")
+    if marked:
+        notices.append(f"{marked} samples were spikes or holes and are bridged (telemetry outlier)")
+    info = facts(settings, band, whole, used) | ({"delay": delay} if delay else {})
+    return _joined(made, recording, (*recording.notices, *notices), info)
+
+
+def settled(parts: Sequence[Segment], wish: Settings, notices: list[str]) -> tuple[Settings, Band]:
+    """Return the settings with a cut-off, chosen from the segments where none is given."""
+    band = choose_cutoff([part.q for part in parts], [part.rate for part in parts])
+    slowest = min(part.rate for part in parts)
+    if wish.cutoff:
+        if wish.cutoff >= 0.49 * slowest:
+            raise ShapeError(f"cutoff: {wish.cutoff:.4g} Hz is not below half the sample rate, {slowest:.6g} Hz")
+        notices.append(f"low-pass at {wish.cutoff:.4g} Hz, as given (order {wish.order}, zero phase)")
+        return wish, band
+    notices.append(
+        f"low-pass at {band.cutoff:.4g} Hz: {band.reason} (motion up to {band.motion:.3g} Hz; order {wish.order}, "
+        "zero phase; cutoff=... changes it)"
+    )
+    return replace(wish, cutoff=band.cutoff), band
+
+
+def process(part: Segment, settings: Settings, rows: slice = slice(None)) -> dict[str, Array]:
+    """Return t, q, dq, ddq, tau, tau_raw and the marks of bridged samples, of the wanted rows of the segment."""
+    q, marked = _clean(part.q, settings)
+    marked |= part.bridged
+    filtered = lowpass(q, part.rate, settings.cutoff, settings.order, part.periodic)
+    if settings.differentiate:
+        first, second = derivatives(filtered, 1 / part.rate, part.periodic, rows)
+    else:
+        if part.dq is None:
+            raise MinidynError("differentiate=False uses measured speeds; the recording has none")
+        speeds, wrong = _clean(part.dq, settings)
+        marked |= wrong
+        smooth = lowpass(speeds, part.rate, settings.cutoff, settings.order, part.periodic)
+        first, second = smooth[rows], derivatives(smooth, 1 / part.rate, part.periodic, rows)[0]
+    made = {"t": part.t[rows], "q": filtered[rows], "dq": first, "ddq": second}
+    if part.tau is not None:
+        tau, wrong = _clean(part.tau, settings)
+        marked |= wrong
+        made["tau"] = lowpass(tau, part.rate, settings.cutoff, settings.order, part.periodic)[rows]
+        made["tau_raw"] = part.tau[rows]
+    if part.tau_std is not None:
+        made["tau_std"] = part.tau_std[rows]
+    made["outlier"] = marked[rows].astype(float)
+    kept = {name: values[rows] for name, values in part.telemetry.items() if name not in made or name == "tau_raw"}
+    return made | kept
+
+
+def _clean(values: Array, settings: Settings) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the values with spikes replaced by the line between their neighbours, and where they were (N,)."""
+    if not settings.outliers:
+        return values, np.zeros(len(values), dtype=bool)
+    found = spikes(values, settings.outliers)
+    if not found.any():
+        return values, np.zeros(len(values), dtype=bool)
+    mended = values.copy()
+    rows = np.arange(len(values))
+    for joint in np.flatnonzero(found.any(axis=0)):
+        good = ~found[:, joint]
+        mended[~good, joint] = np.interp(rows[~good], rows[good], values[good, joint])
+    return mended, np.asarray(found.any(axis=1), dtype=bool)
+
+
+def _kept(dq: Array, part: Segment, settings: Settings) -> tuple[int, int]:
+    if not settings.trim or part.periodic:
+        return 0, len(dq)
+    margin = settings.margin(part.rate)
+    begin, end = moving_part(dq, part.rate)
+    return max(begin, margin), min(end, len(dq) - margin)
+
+
+def facts(settings: Settings, band: Band, parts: Sequence[Segment], used: int) -> dict[str, object]:
+    """Return what was done, as numbers."""
+    return {
+        "cutoff": settings.cutoff,
+        "order": settings.order,
+        "rate": parts[0].rate,
+        "decimate": settings.every(parts[0].rate),
+        "motion_band": band.motion,
+        "noise_frequency": band.noise,
+        "position_noise": tuple(band.floor.tolist()),
+        "samples": used,
+        "differentiated": settings.differentiate,
+    }
+
+
+def _joined(
+    made: Sequence[dict[str, Array]], recording: Recording, notices: Sequence[str], info: dict[str, object]
+) -> Recording:
+    starts = np.cumsum([0, *(len(arrays["t"]) for arrays in made[:-1])]).tolist()
+    whole = {name: np.concatenate([arrays[name] for arrays in made]) for name in made[0]}
+    return Recording(
+        whole.pop("t"),
+        whole.pop("q"),
+        whole.pop("tau", None),
+        dq=whole.pop("dq"),
+        ddq=whole.pop("ddq"),
+        joint_names=recording.joint_names,
+        starts=starts,
+        telemetry=whole,
+        notices=tuple(dict.fromkeys(notices)),
+        info=info,
+    )

@@ -1,0 +1,242 @@
+"""Even stretches of a run: nearly even times taken as even, gaps cut, short holes bridged, periods averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.arrays import Array
+from minidyn.errors import DescriptionError, ShapeError
+from minidyn.recording.recording import Recording
+
+_JITTER = 0.1  # of a step: stamps that wander no more are the logger's, not the samples'
+_HOLE = 5  # longest hole in samples that is bridged
+_GAP = 2.5  # steps: a longer one is a gap
+
+
+class _Wish(Protocol):
+    @property
+    def rate(self) -> float | None: ...
+    @property
+    def resample(self) -> float | None: ...
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Samples at one rate without holes.
+
+    Attributes:
+        t: Times (N,), s, as logged (or of the new samples).
+        rate: Samples per second.
+        q: Positions (N, n).
+        dq: Measured speeds (N, n) or None.
+        tau: Measured torques (N, n) or None.
+        bridged: Samples (N,) that were not measured.
+        telemetry: Further signals.
+        periodic: Whether it is exactly one period.
+        tau_std: Spread of the torque over averaged periods (N, n) or None.
+    """
+
+    t: Array
+    rate: float
+    q: Array
+    dq: Array | None
+    tau: Array | None
+    bridged: NDArray[np.bool_]
+    telemetry: Mapping[str, Array]
+    periodic: bool = False
+    tau_std: Array | None = None
+
+
+def segments(run: Recording, wish: _Wish, notices: list[str]) -> list[Segment]:
+    """Return the even stretches of one run.
+
+    Raises:
+        DescriptionError: Steps vary too much and neither `rate` nor `resample` is given.
+    """
+    if len(run) < 2:
+        return [_segment(run, 1.0)] if len(run) else []
+    run = _without_copies(run, notices)
+    if len(run) < 2:
+        return [_segment(run, 1.0)]
+    if wish.rate is not None:
+        return _bridged(run, float(wish.rate), notices)
+    steps = np.diff(run.t)
+    step = float(np.median(steps))
+    if step <= 0:
+        raise DescriptionError("time stands still in most samples; rate=HZ tells the true rate")
+    cuts = (np.flatnonzero(steps > _GAP * step) + 1).tolist()
+    if cuts:
+        notices.append(f"{len(cuts)} gaps in time: the run is cut there, nothing is filtered across them")
+    made: list[Segment] = []
+    for begin, end in zip((0, *cuts), (*cuts, len(run))):
+        piece = run[begin:end]
+        if wish.resample is not None:
+            piece, rate = _resampled(piece, float(wish.resample)), float(wish.resample)
+        elif len(piece) < 3:
+            rate = 1 / step
+        else:
+            rate = _even_rate(piece.t, notices)
+        made += _bridged(piece, rate, notices)
+    if wish.resample is not None:
+        notices.append(f"resampled to {wish.resample:g} samples a second, as asked")
+    return made
+
+
+def _even_rate(t: Array, notices: list[str]) -> float:
+    step = float(t[-1] - t[0]) / (len(t) - 1)
+    steps = np.diff(t)
+    jitter = float(np.sqrt(np.mean((steps - step) ** 2))) / step
+    if jitter > _JITTER:
+        raise DescriptionError(
+            f"time steps vary by {100 * jitter:.0f} % around {step:.4g} s: filters need even ones. Give "
+            f"rate={1 / step:.4g} where the samples are even and only their stamps are not, or resample={1 / step:.4g} "
+            "to interpolate"
+        )
+    if jitter > 1e-3:
+        notices.append(f"time steps vary by {100 * jitter:.2g} %; taken as even, {1 / step:.6g} samples a second")
+    return 1 / step
+
+
+def _without_copies(run: Recording, notices: list[str]) -> Recording:
+    """Leave out samples that repeat both time and values of the one before."""
+    same = np.zeros(len(run), dtype=bool)
+    same[1:] = (np.diff(run.t) == 0) & np.all(np.diff(run.q, axis=0) == 0, axis=1)
+    if not same.any():
+        return run
+    notices.append(f"{int(same.sum())} samples are copies of the one before and are left out")
+    return _rows(run, ~same)
+
+
+def _rows(run: Recording, keep: NDArray[np.bool_]) -> Recording:
+    def part(values: Array | None) -> Array | None:
+        return None if values is None else values[keep]
+
+    telemetry = {name: values[keep] for name, values in run.telemetry.items()}
+    return Recording(
+        run.t[keep],
+        run.q[keep],
+        part(run.tau),
+        dq=part(run.dq),
+        ddq=part(run.ddq),
+        joint_names=run.joint_names,
+        telemetry=telemetry,
+    )
+
+
+def _segment(run: Recording, rate: float) -> Segment:
+    return Segment(run.t, rate, run.q, run.dq, run.tau, np.zeros(len(run), dtype=bool), run.telemetry)
+
+
+def _bridged(run: Recording, rate: float, notices: list[str]) -> list[Segment]:
+    """Return the stretches between long holes of values that are no numbers; short holes are filled by lines."""
+    whole = np.all(np.isfinite(run.q), axis=1)
+    for values in (run.tau, run.dq):
+        if values is not None:
+            whole &= np.all(np.isfinite(values), axis=1)
+    if whole.all():
+        return [_segment(run, rate)]
+    if not whole.any():
+        notices.append("a run without one whole sample is left out")
+        return []
+    edges = np.flatnonzero(np.diff(np.concatenate([[True], whole, [True]])))
+    holes = list(zip(edges[::2].tolist(), edges[1::2].tolist()))
+    long = [(low, high) for low, high in holes if high - low > _HOLE or low == 0 or high == len(whole)]
+    short = len(holes) - len(long)
+    if short:
+        notices.append(f"{short} holes of up to {_HOLE} samples that are no numbers are bridged by lines")
+    if long:
+        notices.append(f"{len(long)} holes of values that are no numbers cut the run; nothing is filtered across them")
+    bounds = [0, *(edge for hole in long for edge in hole), len(whole)]
+    made = []
+    for low, high in zip(bounds[::2], bounds[1::2]):
+        if low < high:
+            made.append(_filled(_segment(run[low:high], rate), whole[low:high]))
+    return made
+
+
+def _filled(part: Segment, whole: NDArray[np.bool_]) -> Segment:
+    rows = np.arange(len(whole))
+
+    def fill(values: Array) -> Array:
+        made = values.copy()
+        for joint in range(values.shape[1]):
+            good = np.isfinite(values[:, joint])
+            made[~good, joint] = np.interp(rows[~good], rows[good], values[good, joint])
+        return made
+
+    return replace(
+        part,
+        q=fill(part.q),
+        dq=None if part.dq is None else fill(part.dq),
+        tau=None if part.tau is None else fill(part.tau),
+        bridged=~whole,
+    )
+
+
+def _resampled(run: Recording, rate: float) -> Recording:
+    """Return the run at even times: positions by a cubic spline, the rest by lines."""
+    from scipy.interpolate import CubicSpline  # rarely needed, and slow to import
+
+    keep = np.concatenate([[True], np.diff(run.t) > 0]) & np.all(np.isfinite(run.q), axis=1)
+    run = _rows(run, keep)
+    if len(run) < 4:
+        return run
+    t = np.arange(run.t[0], run.t[-1], 1 / rate)
+
+    def lines(values: Array) -> Array:
+        flat = values.reshape(len(values), -1)
+        made = np.column_stack([np.interp(t, run.t, column) for column in flat.T])
+        return made.reshape(len(t), *values.shape[1:])
+
+    return Recording(
+        t,
+        CubicSpline(run.t, run.q)(t),
+        None if run.tau is None else lines(run.tau),
+        dq=None if run.dq is None else lines(run.dq),
+        joint_names=run.joint_names,
+        telemetry={name: lines(values) for name, values in run.telemetry.items()},
+    )
+
+
+def averaged(part: Segment, period: float, notices: list[str]) -> Segment:
+    """Return one period, the mean of all whole ones; where there are three or more the first is left to settle.
+
+    Raises:
+        ShapeError: The period is no whole number of samples, or the motion does not repeat with it.
+    """
+    samples = period * part.rate
+    size = round(samples)
+    if size < 20 or abs(samples - size) > 0.02:
+        raise ShapeError(f"period: {period:.6g} s is {samples:.4f} samples; a whole number from 20 is needed")
+    count = len(part.q) // size
+    if count < 2:
+        raise ShapeError(f"period: {period:.6g} s; the run holds {len(part.q) / samples:.2f} periods, 2 are needed")
+    first = 1 if count > 2 else 0
+    rows = slice(first * size, count * size)
+
+    def fold(values: Array) -> Array:
+        return values[rows].reshape(count - first, size, *values.shape[1:])
+
+    folded = fold(part.q)
+    mean = folded.mean(axis=0)
+    spread = np.sqrt(np.mean((folded - mean) ** 2, axis=(0, 1)))
+    reach = np.ptp(mean, axis=0)
+    if np.any(spread > 0.05 * reach.max()):
+        raise ShapeError(f"period: the motion does not repeat every {period:.6g} s (spread {spread.max():.3g})")
+    notices.append(f"{count - first} periods of {period:.6g} s are averaged" + ("; the first is left out" * first))
+    return Segment(
+        part.t[first * size : (first + 1) * size],
+        part.rate,
+        mean,
+        None if part.dq is None else fold(part.dq).mean(axis=0),
+        None if part.tau is None else fold(part.tau).mean(axis=0),
+        fold(part.bridged.astype(float)).max(axis=0) > 0,
+        {},
+        periodic=True,
+        tau_std=None if part.tau is None else fold(part.tau).std(axis=0, ddof=1),
+    )

@@ -1,0 +1,213 @@
+"""ROS bags as tables: sensor_msgs/JointState from rosbag2 (sqlite3, MCAP, with or without metadata) and ROS 1 bags."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.errors import DescriptionError, UnknownName
+from minidyn.recording.read.guess import same_word
+from minidyn.recording.read.table import Columns
+
+_TYPE = "sensor_msgs/msg/JointState"
+_FIELDS = (("q", "position"), ("dq", "velocity"), ("tau", "effort"))
+Row = tuple[int, int, Any]
+"""Stamp of the header (ns), stamp of arrival (ns), message."""
+
+
+class BagTable:
+    """One topic of joint states as a table with the columns t, q.JOINT, dq.JOINT, tau.JOINT.
+
+    Messages that name other joints than most do (a gripper on the same topic, joints that dropped out) are left out
+    and counted in a notice. Times are the headers' where they run, else those of arrival, from the first message on.
+    """
+
+    own = True  # exact names, seconds
+
+    def __init__(self, path: Path, topic: str | None, joints: Sequence[str], keep: bool) -> None:
+        self.path = path
+        notices: list[str] = []
+        self._topic = self._choose(topic, joints, notices)
+        groups: Counter[tuple[str, ...]] = Counter()
+        stamps: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+        kept: dict[tuple[str, ...], list[NDArray[np.float64]]] = {}
+        fields: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+        for stamp, arrival, message in self._rows():
+            names = tuple(str(name) for name in message.name)
+            present = tuple(signal for signal, field in _FIELDS if len(getattr(message, field)) == len(names))
+            groups[names] += 1
+            stamps.setdefault(names, []).append((stamp, arrival))
+            fields.setdefault(names, set()).add(present)
+            if keep:
+                kept.setdefault(names, []).append(_row(message, len(names)))
+        if not groups:
+            raise DescriptionError(f"{path}: no messages on topic {self._topic!r}")
+        wanted = {same_word(joint) for joint in joints}
+        covers = {names: len(wanted & {same_word(name) for name in names}) for names in groups}
+        self.joint_names = max(groups, key=lambda names: (covers[names], groups[names], len(names)))
+        for names, number in groups.items():
+            if names != self.joint_names:
+                lost = [name for name in self.joint_names if name not in names]
+                what = f"lack {', '.join(lost)}" if lost else f"name {', '.join(names)}"
+                notices.append(f"{path.name}: {number} of {groups.total()} messages {what}; they are left out")
+        times = np.array(stamps[self.joint_names], dtype=np.int64)
+        use = 0 if len(times) < 2 or (np.ptp(times[:, 0]) > 0 and not np.any(times[:, 0] == 0)) else 1
+        if use:
+            notices.append(f"{path.name}: headers have no stamps; times are those of arrival")
+        chosen = times[:, use]
+        self._order: NDArray[np.intp] | None = None
+        if np.any(np.diff(chosen) < 0):
+            if not keep:
+                raise DescriptionError(
+                    f"{path}: messages are not in the order of their stamps; read it with lazy=False"
+                )
+            self._order = np.argsort(chosen, kind="stable")
+            number = int(np.sum(np.diff(chosen) < 0))
+            notices.append(f"{path.name}: {number} messages are not in the order of their stamps; they are sorted")
+            chosen = chosen[self._order]
+        if chosen[0] > 10**17:
+            notices.append(f"{path.name}: times count from {chosen[0] * 1e-9:.6f} s")
+            chosen = chosen - chosen[0]
+        self._times: NDArray[np.float64] = chosen.astype(float) * 1e-9
+        sets = fields[self.joint_names]
+        everywhere = set.intersection(*(set(present) for present in sets))
+        partly = set.union(*(set(present) for present in sets)) - everywhere
+        for signal in sorted(partly):
+            notices.append(f"{path.name}: some messages have no {dict(_FIELDS)[signal]}; NaN there")
+        found = everywhere | partly
+        self.names = (
+            "t",
+            *(f"{signal}.{name}" for signal, _ in _FIELDS if signal in found for name in self.joint_names),
+        )
+        self.notices = tuple(notices)
+        self._values = np.array(kept[self.joint_names]) if keep else None
+
+    @contextmanager
+    def _open(self) -> Iterator[Any]:
+        from rosbags.highlevel import AnyReader, AnyReaderError
+        from rosbags.rosbag1 import ReaderError as ReaderError1
+        from rosbags.rosbag2 import ReaderError as ReaderError2
+        from rosbags.serde import SerdeError
+        from rosbags.typesys import Stores, get_typestore
+
+        path = self.path
+        if path.is_dir() and not (path / "metadata.yaml").exists():
+            inside = sorted([*path.glob("*.db3"), *path.glob("*.mcap"), *path.glob("*.bag")])
+            if len(inside) != 1:
+                found = ", ".join(file.name for file in inside) or "none"
+                raise DescriptionError(
+                    f"{path}: a folder without metadata.yaml must hold one .db3, .mcap or .bag file; found {found}"
+                )
+            path = inside[0]
+        stored = Stores.ROS1_NOETIC if path.suffix == ".bag" else Stores.LATEST
+        try:
+            with AnyReader([path], default_typestore=get_typestore(stored)) as reader:
+                yield reader
+        except (DescriptionError, UnknownName):
+            raise
+        except (
+            *(AnyReaderError, ReaderError1, ReaderError2, SerdeError, sqlite3.Error, OSError, EOFError),
+            *(ValueError, KeyError, IndexError, AssertionError, TypeError, struct.error, StopIteration, RuntimeError),
+        ) as error:
+            raise DescriptionError(f"{self.path}: not a whole bag ({error or type(error).__name__})") from None
+        except Exception as error:  # decompressors and the sqlite binding have roots of their own
+            if type(error).__module__.split(".")[0] not in ("apsw", "lz4", "zstd", "backports", "compression"):
+                raise
+            raise DescriptionError(f"{self.path}: not a whole bag ({error})") from None
+
+    def _choose(self, topic: str | None, joints: Sequence[str], notices: list[str]) -> str:
+        with self._open() as reader:
+            topics: dict[str, str] = {item.topic: item.msgtype for item in reader.connections}
+            fitting = [name for name, kind in topics.items() if kind == _TYPE]
+            if topic is not None:
+                if topic not in fitting:
+                    raise UnknownName(f"topic of {_TYPE} in {self.path.name}:", topic, fitting or topics)
+                return topic
+            if not fitting:
+                found = ", ".join(f"{name} ({kind})" for name, kind in list(topics.items())[:6]) or "none"
+                raise DescriptionError(f"{self.path}: no topic of type {_TYPE}; found {found}")
+            if len(fitting) == 1:
+                return fitting[0]
+            wanted = {same_word(joint) for joint in joints}
+
+            def suits(name: str) -> tuple[int, int, bool]:
+                items = [item for item in reader.connections if item.topic == name]
+                first = next(iter(reader.messages(connections=items)), None)
+                if first is None:
+                    return 0, 0, False
+                message = reader.deserialize(first[2], first[0].msgtype)
+                named = {same_word(str(joint)) for joint in message.name}
+                return len(wanted & named), len(named), name.endswith("joint_states")
+
+            best: str = max(fitting, key=suits)
+            others = ", ".join(name for name in fitting if name != best)
+            notices.append(f"{self.path.name}: topic {best} is read; also there: {others} (topic=... chooses)")
+            return best
+
+    def _rows(self) -> Iterator[Row]:
+        with self._open() as reader:
+            connections = [item for item in reader.connections if item.topic == self._topic]
+            for connection, arrival, data in reader.messages(connections=connections):
+                message = reader.deserialize(data, connection.msgtype)
+                stamp = message.header.stamp
+                yield int(stamp.sec) * 10**9 + int(stamp.nanosec), int(arrival), message
+
+    def count(self) -> int:
+        """Return the number of messages that are read."""
+        return len(self._times)
+
+    def place(self, row: int) -> str:
+        """Return the message's number, from 0."""
+        return f"message {row}"
+
+    def batches(self, names: Sequence[str], samples: int, begin: int, end: int | None) -> Iterator[Columns]:
+        """Yield the columns."""
+        stop = self.count() if end is None else min(end, self.count())
+        n = len(self.joint_names)
+        where = {
+            f"{signal}.{joint}": index * n + k
+            for index, (signal, _) in enumerate(_FIELDS)
+            for k, joint in enumerate(self.joint_names)
+        }
+        low = begin
+        for block in self._blocks(samples, begin, stop):
+            times = self._times[low : low + len(block)]
+            yield {name: times if name == "t" else block[:, where[name]] for name in names}
+            low += len(block)
+
+    def _blocks(self, samples: int, begin: int, stop: int) -> Iterator[NDArray[np.float64]]:
+        if self._values is not None:
+            values = self._values if self._order is None else self._values[self._order]
+            for low in range(begin, stop, samples):
+                yield values[low : min(low + samples, stop)]
+            return
+        held: list[NDArray[np.float64]] = []
+        row = 0
+        for _, _, message in self._rows():
+            if tuple(message.name) != self.joint_names:
+                continue
+            if begin <= row < stop:
+                held.append(_row(message, len(self.joint_names)))
+                if len(held) == samples:
+                    yield np.array(held)
+                    held = []
+            row += 1
+        if held:
+            yield np.array(held)
+
+
+def _row(message: Any, n: int) -> NDArray[np.float64]:
+    row = np.full(len(_FIELDS) * n, np.nan)
+    for index, (_, field) in enumerate(_FIELDS):
+        values = getattr(message, field)
+        if len(values) == n:
+            row[index * n : (index + 1) * n] = values
+    return row

@@ -1,0 +1,321 @@
+"""Which columns of a table hold which signal of which joint: given where given, else guessed from names and shown."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from minidyn.errors import DescriptionError, near_names
+from minidyn.model.robot import Robot
+from minidyn.recording.read.guess import SIGNALS, ColumnName, natural, read_name, same_word, time_columns
+from minidyn.recording.read.mapping import UNITS, SignalMap
+from minidyn.recording.read.table import Table
+
+Key = str | int
+_SI = ("", "rad", "m", "nm", "n", "a")  # as columns state them; amperes are what drive gains are per
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Columns of a table by meaning.
+
+    Attributes:
+        joints: Names of the joints, in the order of the recording.
+        signals: For each signal that is there, its columns in the order of `joints`.
+        time: The time column, or (seconds, nanoseconds); () where the rate is given.
+        time_unit: Unit the time column's name or an option states; "" where neither does.
+        run: Column whose changes begin a run; "" where there is none.
+        telemetry: Columns of further signals by name (files that minidyn wrote).
+        notices: What was guessed, what was left out.
+        units: For each signal whose columns state units that are not SI, the unit of each column, "" where it has none.
+    """
+
+    joints: tuple[str, ...]
+    signals: Mapping[str, tuple[str, ...]]
+    time: tuple[str, ...]
+    time_unit: str
+    run: str
+    telemetry: Mapping[str, tuple[str, ...]]
+    notices: tuple[str, ...]
+    units: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return all columns that are read, each once."""
+        several = (*self.signals.values(), *self.telemetry.values(), self.time, (self.run,) if self.run else ())
+        return tuple(dict.fromkeys(name for group in several for name in group))
+
+
+def guessed_signals(table: Table, given: SignalMap, robot: Robot | None) -> set[str]:
+    """Return the signals a table holds by its columns' names, or else by its own name."""
+    known = _known_joints(table, given, robot)
+    found = _kinds(table, table.names, known)
+    return set(found or _kinds(table, [f"{table.path.stem}:{name}" for name in table.names], known))
+
+
+def bind(table: Table, given: SignalMap, robot: Robot | None) -> Binding:
+    """Return which columns of a table are read as what.
+
+    Raises:
+        DescriptionError: No positions, no time, or a joint without columns; the message names near names.
+    """
+    notices: list[str] = []
+    known = _known_joints(table, given, robot)
+    guesses = _guess(table, given, known, notices)
+    keys, columns = _keyed(table, given, guesses, known)
+    names, chosen = _order(table, keys, given, robot, notices)
+    signals = {signal: tuple(found[key] for key in chosen) for signal, found in columns.items()}
+    if not table.own:
+        shown = [f"{signal} = {_short(signals[signal])}" for signal in SIGNALS if signal in signals]
+        currents = any(guess.current for guess in guesses.get("tau", ()))
+        notices.append(f"{table.path.name}: " + "; ".join(shown))
+        if currents and given.tau is None and given.drive_gain is None:
+            notices.append(f"{table.path.name}: tau is read from columns named as currents; drive_gain converts them")
+    for signal in ("tau",):
+        if signal not in signals and given.tau is not False:
+            notices.append(f"{table.path.name}: no torques found; tau names their columns")
+    units = {} if table.own or given.units is not None else _units(table, signals, known, notices)
+    time, unit = _time(table, given, notices)
+    run = _one(table, given.run, "run") if given.run else "run" if "run" in table.names else ""
+    return Binding(names, signals, time, given.time_unit or unit, run, _telemetry(table), tuple(notices), units)
+
+
+def _units(
+    table: Table, signals: Mapping[str, tuple[str, ...]], known: Sequence[str], notices: list[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the units that columns state in their names, of signals where one is not SI; these are converted."""
+    found = {}
+    for signal, columns in signals.items():
+        read = [read_name(column, known) or read_name(f"{signal}:{column}", known) for column in columns]
+        units = tuple(name.unit if name is not None and name.unit in UNITS else "" for name in read)
+        odd = dict.fromkeys(unit for unit in units if unit not in _SI)
+        if odd:
+            found[signal] = units
+            notices.append(
+                f"{table.path.name}: {signal} is converted from {', '.join(odd)}, as its columns are named; units=... "
+                "says otherwise"
+            )
+    return found
+
+
+def _known_joints(table: Table, given: SignalMap, robot: Robot | None) -> tuple[str, ...]:
+    renamed: list[str] = []
+    if isinstance(given.joints, Mapping):
+        renamed = [str(name) for name in given.joints.values()]
+    elif given.joints is not None:
+        renamed = [str(name) for name in given.joints]
+    return tuple(dict.fromkeys([*renamed, *(robot.joint_names if robot else ()), *table.joint_names]))
+
+
+def _kinds(table: Table, names: Sequence[str], known: Sequence[str]) -> dict[str, list[ColumnName]]:
+    """Return the best kind of columns for each signal: that of most joints, measured before desired."""
+    kinds: dict[tuple[str, str], list[ColumnName]] = {}
+    for name in names:
+        if table.own and name.partition(".")[0].partition("[")[0] not in SIGNALS:
+            continue
+        read = read_name(name, known)
+        if read is not None:
+            kinds.setdefault((read.signal, read.kind), []).append(read)
+    best: dict[str, list[ColumnName]] = {}
+    for (signal, _), columns in kinds.items():
+        unique = list({column.joint: column for column in reversed(columns)}.values())[::-1]
+        rival = best.get(signal)
+        if rival is None or (-len(unique), unique[0].penalty) < (-len(rival), rival[0].penalty):
+            best[signal] = unique
+    return best
+
+
+def _guess(table: Table, given: SignalMap, known: Sequence[str], notices: list[str]) -> dict[str, list[ColumnName]]:
+    if given.q is not None and all(getattr(given, name) is not None for name in ("dq", "ddq", "tau")):
+        return {}
+    found = _kinds(table, table.names, known)
+    if "q" not in found:
+        prefix = f"{table.path.stem}:"
+        from_file = _kinds(table, [prefix + name for name in table.names], known)
+        for signal, columns in from_file.items():
+            found.setdefault(
+                signal,
+                [replace(c, column=c.column.removeprefix(prefix)) for c in columns],
+            )
+    return found
+
+
+def _keyed(
+    table: Table, given: SignalMap, guesses: Mapping[str, list[ColumnName]], known: Sequence[str]
+) -> tuple[list[Key], dict[str, dict[Key, str]]]:
+    """Return the file's joints in the order of its columns, and for each signal its column by joint."""
+    columns: dict[str, dict[Key, str]] = {}
+    keys: list[Key] = []
+    for signal in SIGNALS:
+        wish = getattr(given, signal)
+        if wish is False:
+            continue
+        if wish is None:
+            found: dict[Key, str] = {guess.joint: guess.column for guess in guesses.get(signal, ())}
+            if signal == "q":
+                keys = sorted(found, key=natural) if _numbered(found) else list(found)
+            elif len(found) == len(keys) and _numbered(found) != _numbered(keys):  # numbers here, names there
+                ordered = sorted(found, key=natural) if _numbered(found) else list(found)
+                found = {key: found[other] for key, other in zip(keys, ordered)}
+        else:
+            listed = _explicit(table, wish, signal, known)
+            if signal == "q":
+                keys = _explicit_keys(listed, given, known)
+            if len(listed) != len(keys):
+                raise DescriptionError(
+                    f"{table.path}: {signal} names {len(listed)} columns for {len(keys)} joints ({_short(listed)})"
+                )
+            found = dict(zip(keys, listed))
+        if signal == "q" and not found:
+            raise DescriptionError(
+                f"{table.path}: no columns of positions found; q names them. Columns: {_short(table.names, 12)}"
+            )
+        if found:
+            missing = [key for key in keys if key not in found]
+            if missing:
+                raise DescriptionError(
+                    f"{table.path}: {signal} has no column for joint {missing[0]!r}, which has positions; "
+                    f"{signal}=False leaves it out"
+                )
+            columns[signal] = found
+    return keys, columns
+
+
+def _explicit(table: Table, wish: Any, signal: str, known: Sequence[str]) -> list[str]:
+    if isinstance(wish, str):
+        spread = re.fullmatch(r"(\d+):(\d+)", wish)
+        if spread:
+            wish = range(int(spread[1]), int(spread[2]))
+        elif "{joint}" in wish:
+            return [_one(table, wish.replace("{joint}", joint), signal) for joint in known]
+        elif "*" in wish or "?" in wish:
+            found = [name for name in table.names if fnmatch.fnmatchcase(name, wish)]
+            if not found:
+                raise DescriptionError(f"{table.path}: no column fits {signal}={wish!r}{near_names(wish, table.names)}")
+            return sorted(found, key=natural)
+        else:
+            several = [name for name in table.names if re.fullmatch(re.escape(wish) + r"(\[\d+\]|\..+)", name)]
+            return several or [_one(table, wish, signal)]
+    elif isinstance(wish, int) and not isinstance(wish, bool):
+        wish = [wish]
+    return [_one(table, item, signal) for item in wish]
+
+
+def _one(table: Table, item: Any, what: str) -> str:
+    if isinstance(item, int) and not isinstance(item, bool):
+        if not 0 <= item < len(table.names):
+            raise DescriptionError(f"{table.path}: {what} names column {item}; there are {len(table.names)}, from 0")
+        return table.names[item]
+    if item in table.names:
+        return str(item)
+    fits = [name for name in table.names if name.rpartition(":")[2] == item]
+    if len(fits) == 1:
+        return fits[0]
+    raise DescriptionError(f"{table.path}: no column {item!r} for {what}{near_names(str(item), table.names)}")
+
+
+def _explicit_keys(listed: Sequence[str], given: SignalMap, known: Sequence[str]) -> list[Key]:
+    if given.joints is not None and not isinstance(given.joints, Mapping):
+        names = [str(name) for name in given.joints]
+        if len(names) == len(listed):
+            return list(names)
+    read = [read_name(name, known) or read_name(f"q:{name}", known) for name in listed]
+    keys: list[Key] = [item.joint for item in read if item is not None]
+    named = all(key in known if known else not str(key).startswith("column") for key in keys)
+    if named and len(set(keys)) == len(listed):
+        return keys
+    return list(range(1, len(listed) + 1))
+
+
+def _order(
+    table: Table, keys: Sequence[Key], given: SignalMap, robot: Robot | None, notices: list[str]
+) -> tuple[tuple[str, ...], list[Key]]:
+    """Return the recording's joint names, and for each the file's joint."""
+    named: dict[str, Key] = {}
+    if isinstance(given.joints, Mapping):
+        for ours, theirs in given.joints.items():
+            named[str(ours)] = _match(table, str(theirs), keys)
+        wanted = list(robot.joint_names) if robot else list(named)
+        return tuple(wanted), [named[name] if name in named else _match(table, name, keys) for name in wanted]
+    if given.joints is not None:
+        names = [str(name) for name in given.joints]
+        if _numbered(keys) and len(names) == len(keys):
+            named = dict(zip(names, keys))
+        else:
+            named = {name: _match(table, name, keys) for name in names}
+    elif _numbered(keys):
+        if robot is None:
+            return tuple(f"joint{k + 1}" for k in range(len(keys))), list(keys)
+        if len(keys) < robot.n:
+            raise DescriptionError(
+                f"{table.path}: positions of {len(keys)} joints, but {robot.name or 'the robot'} has {robot.n}: "
+                f"{', '.join(robot.joint_names)}"
+            )
+        named = dict(zip(robot.joint_names, keys))
+    else:
+        named = {str(key): key for key in keys}
+    if robot is None:
+        return tuple(named), list(named.values())
+    lower = {same_word(name): name for name in named}
+    chosen = []
+    for name in robot.joint_names:
+        if name not in named and same_word(name) not in lower:
+            near = near_names(name, [str(known) for known in named])
+            raise DescriptionError(
+                f"{table.path}: no columns for joint {name!r}{near} (joints=... names the file's joints)"
+            )
+        chosen.append(named[name] if name in named else named[lower[same_word(name)]])
+    extra = [key for key in keys if key not in chosen]
+    if extra:
+        notices.append(f"{table.path.name}: joints {_short([str(key) for key in extra])} are not the robot's; left out")
+    return robot.joint_names, chosen
+
+
+def _numbered(keys: Iterable[Key]) -> bool:
+    return all(isinstance(key, int) for key in keys)
+
+
+def _match(table: Table, name: str, keys: Sequence[Key]) -> Key:
+    for key in keys:
+        if key == name or same_word(str(key)) == same_word(name):
+            return key
+    raise DescriptionError(f"{table.path}: no joint {name!r}{near_names(name, [str(key) for key in keys])}")
+
+
+def _time(table: Table, given: SignalMap, notices: list[str]) -> tuple[tuple[str, ...], str]:
+    if given.time is not None:
+        several = given.time if isinstance(given.time, list | tuple) else [given.time]
+        return tuple(_one(table, item, "time") for item in several), ""
+    if table.own and given.rate is None:
+        return ("t",), "s"
+    columns, unit = time_columns(table.names)
+    if given.rate is not None:
+        if columns:
+            notices.append(f"{table.path.name}: rate is given; the time column {columns[0]!r} is not used")
+        return (), ""
+    if not columns:
+        raise DescriptionError(
+            f"{table.path}: no time column among {_short(table.names, 8)}; time=COLUMN names it, rate=HZ replaces it"
+        )
+    return columns, unit
+
+
+def _telemetry(table: Table) -> dict[str, tuple[str, ...]]:
+    if not table.own:
+        return {}
+    found: dict[str, list[str]] = {}
+    for name in table.names:
+        if name.startswith("telemetry."):
+            label = re.sub(r"(\.\d+|\[\d+\])$", "", name.removeprefix("telemetry."))
+            found.setdefault(label, []).append(name)
+    return {label: tuple(names) for label, names in found.items()}
+
+
+def _short(names: Sequence[str], limit: int = 4) -> str:
+    names = list(names)
+    if len(names) <= limit:
+        return ", ".join(names)
+    return f"{', '.join(names[: limit - 1])} ... {names[-1]} ({len(names)} columns)"

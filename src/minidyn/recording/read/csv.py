@@ -1,0 +1,214 @@
+"""CSV logs: delimiter, header, comments and decimal commas are found; text among numbers is reported by line."""
+
+from __future__ import annotations
+
+import csv as text_csv
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.errors import DescriptionError
+from minidyn.recording.read.table import Columns
+
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?$|[+-]?(nan|inf(inity)?)$", re.IGNORECASE)
+_EMPTY = ("", "na", "n/a", "null", "none", "#n/a", "-nan")
+_DELIMITERS = (",", ";", "\t", "|")
+
+
+class CsvTable:
+    """A CSV file as a table; rows are parsed as they are asked for."""
+
+    joint_names: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    def __init__(self, path: Path, header: bool | None, delimiter: str | None) -> None:
+        self.path = path
+        top = _first_lines(path)
+        comments = 0
+        while comments < len(top) and top[comments].lstrip()[:1] in ("#", "%"):
+            comments += 1
+        lines = [line for line in top[comments:] if line.strip()]
+        if not lines:
+            raise DescriptionError(f"{path}: no samples; the file is empty")
+        self._spaces = False
+        if delimiter is None:
+            counts = {mark: min(line.count(mark) for line in lines) for mark in _DELIMITERS}
+            delimiter = max(_DELIMITERS, key=lambda mark: counts[mark])
+            if not counts[delimiter]:
+                delimiter = next((mark for mark in _DELIMITERS if mark in lines[0]), " ")
+            spaced = delimiter == "," and len(lines) > 1
+            if spaced and all(re.search(r"\d,\d", line) and line.strip().count(" ") for line in lines[1:]):
+                delimiter = " "  # decimal commas between spaces
+        self._delimiter = delimiter
+        self._spaces = delimiter == " "
+        self._decimal = "," if delimiter != "," and not any("." in line for line in lines[1:]) else "."
+        if self._decimal == "," and not any(re.search(r"\d,\d", line) for line in lines[1:]):
+            self._decimal = "."
+        first = self._split(lines[0])
+        numbers = all(_NUMBER.match(cell) or cell.lower() in _EMPTY for cell in first)
+        has_header = not numbers if header is None else header
+        self._skip = comments
+        if has_header:
+            names = first
+            self._skip += 1 + top[comments:].index(lines[0])
+        else:
+            names = [f"column{k}" for k in range(len(first))]
+            said = self._split(top[comments - 1].lstrip(" #%")) if comments and header is None else []
+            if len(said) == len(first):
+                names = said
+        self.names = _unique(names)
+        self.own = has_header and "t" in self.names and any(name.startswith("q.") for name in self.names)
+        self._count: int | None = None
+        self.from_header = has_header or names[:1] != ["column0"]
+
+    def _split(self, line: str) -> list[str]:
+        if self._spaces:
+            return line.split()
+        cells = next(text_csv.reader([line], delimiter=self._delimiter), [])
+        return [cell.strip() for cell in cells]
+
+    def count(self) -> int:
+        """Return the number of rows; the file is read once for it."""
+        if self._count is None:
+            rows = 0
+            for part in self.batches(self.names[:1], 1 << 16, 0, None):
+                rows += len(part[self.names[0]])
+            self._count = rows
+        return self._count
+
+    def place(self, row: int) -> str:
+        """Return the line of a row (blank lines are not counted)."""
+        return f"line {row + self._skip + 1}"
+
+    def batches(self, names: Sequence[str], samples: int, begin: int, end: int | None) -> Iterator[Columns]:
+        """Yield the columns as floats, NaN where a cell is empty.
+
+        Raises:
+            DescriptionError: Text among the numbers, or a row of another length; the message names the line.
+        """
+        row = 0
+        for part in self._plain(names) if self._spaces else self._arrow(names, samples):
+            rows = len(part[names[0]])
+            low, high = max(begin - row, 0), rows if end is None else min(end - row, rows)
+            for start in range(low, high, samples):
+                yield {name: part[name][start : min(start + samples, high)] for name in names}
+            row += rows
+            if end is not None and row >= end:
+                return
+
+    def _arrow(self, names: Sequence[str], samples: int) -> Iterator[Columns]:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        block = 1 << 20 if samples < 1 << 20 else 1 << 24
+        reading = csv.ReadOptions(column_names=list(self.names), skip_rows=self._skip, block_size=block)
+        parsing = csv.ParseOptions(delimiter=self._delimiter)
+        cells = dict.fromkeys(names, pa.float64())
+        empty = [*_EMPTY, "NaN", "nan", "NAN", "NA", "N/A", "NULL", "None", "-NaN", "-nan(ind)", "#N/A"]
+        for attempt in range(2):
+            converting = csv.ConvertOptions(
+                column_types=cells,
+                include_columns=list(names),
+                null_values=empty,
+                strings_can_be_null=True,
+                decimal_point=self._decimal,
+            )
+            produced = False
+            try:
+                with csv.open_csv(
+                    self.path, read_options=reading, parse_options=parsing, convert_options=converting
+                ) as reader:
+                    for batch in reader:
+                        produced = True
+                        yield {name: _floats(batch.column(name)) for name in names}
+                return
+            except pa.ArrowInvalid as error:
+                if "Empty CSV" in str(error):
+                    raise DescriptionError(f"{self.path}: no samples; the file has a header only") from None
+                dated = {} if produced or attempt else self._dates(names)
+                if not dated:
+                    self._blame(names, error)
+                cells |= dated
+
+    def _dates(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return the columns whose first cell is a date, which are read as such."""
+        import pyarrow as pa
+
+        line = next((text for text in _first_lines(self.path)[self._skip :] if text.strip()), "")
+        row = dict(zip(self.names, self._split(line)))
+        return {name: pa.timestamp("ns") for name in names if re.match(r"\d{4}-\d\d-\d\d[ T]", row.get(name, ""))}
+
+    def _plain(self, names: Sequence[str]) -> Iterator[Columns]:
+        try:
+            with self.path.open(encoding="utf-8-sig") as file:
+                lines = (line.replace(",", ".") if self._decimal == "," else line for line in file)
+                values = np.loadtxt(lines, skiprows=self._skip, ndmin=2, comments=None)
+        except (ValueError, UnicodeDecodeError) as error:
+            self._blame(names, error)
+            return
+        if not len(values):
+            raise DescriptionError(f"{self.path}: no samples; the file has a header only")
+        if values.shape[1] != len(self.names):
+            raise DescriptionError(f"{self.path}: {len(self.names)} column names, but {values.shape[1]} columns")
+        yield {name: np.ascontiguousarray(values[:, self.names.index(name)]) for name in names}
+
+    def _blame(self, names: Sequence[str], error: Exception) -> None:
+        """Raise for the first line that is not a row of numbers."""
+        wanted = [self.names.index(name) for name in names]
+        try:
+            with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+                for number, line in enumerate(file, start=1):
+                    if number <= self._skip or not line.strip():
+                        continue
+                    cells = self._split(line.strip("\r\n"))
+                    if len(cells) != len(self.names):
+                        raise DescriptionError(
+                            f"{self.path}: line {number} has {len(cells)} cells, expected {len(self.names)}; "
+                            "the file may be cut off"
+                        )
+                    for column in wanted:
+                        if not _NUMBER.match(cells[column]) and cells[column].lower() not in _EMPTY:
+                            raise DescriptionError(
+                                f"{self.path}: line {number}, column {self.names[column]!r}: expected a number, "
+                                f"found {cells[column][:40]!r}"
+                            )
+        except OSError as trouble:
+            raise DescriptionError(f"{self.path}: cannot be read ({trouble})") from None
+        raise DescriptionError(f"{self.path}: cannot be read ({error})") from None
+
+
+def _first_lines(path: Path, limit: int = 40) -> list[str]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(1 << 16)
+    except OSError as error:
+        raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
+    if b"\0" in data:
+        raise DescriptionError(f"{path}: not a text file (zero bytes found)")
+    lines = data.decode("utf-8-sig", errors="replace").splitlines()
+    if len(data) == 1 << 16 and len(lines) > 1:
+        lines.pop()
+    return lines[:limit]
+
+
+def _unique(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names, numbered where the file repeats or leaves out one."""
+    made: list[str] = []
+    for index, name in enumerate(names):
+        new = name or f"column{index}"
+        while new in made:
+            new += "_"
+        made.append(new)
+    return tuple(made)
+
+
+def _floats(column: Any) -> Array:
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(column.type):
+        return np.asarray(column.cast(pa.int64()).to_numpy(zero_copy_only=False), dtype=float)
+    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=float)

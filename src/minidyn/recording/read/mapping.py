@@ -1,0 +1,285 @@
+"""From a log's columns to joints: names, units, order, signs, offsets, gears, coupling and drive gains.
+
+With raw columns x (file order brought to joint order, units converted to SI),
+
+    q = sign · Rq⁻¹ x_q + offset,    dq, ddq = sign · Rq⁻¹ x,    tau = sign · Rτ (gain · x_tau)
+
+where q_motor = Rq q, Rτ = Rqᵀ unless given: power is the same on both sides. Rq is `coupling`, diag(`gear_ratio`), or,
+where both are given, diag(gear_ratio) · coupling.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.errors import DescriptionError, MissingFile, ShapeError, UnknownName
+from minidyn.model.robot import Robot
+from minidyn.recording.read.guess import SIGNALS
+
+_LENGTH = {"m": 1.0, "cm": 1e-2, "mm": 1e-3, "um": 1e-6, "in": 0.0254}
+_ANGLE = {"rad": 1.0, "deg": math.pi / 180, "mrad": 1e-3, "turn": 2 * math.pi, "rev": 2 * math.pi}
+_ANGLE |= {"rpm": 2 * math.pi / 60}
+_EFFORT = {"nm": 1.0, "n": 1.0, "nmm": 1e-3, "mnm": 1e-3, "ncm": 1e-2, "knm": 1e3, "kn": 1e3, "a": 1.0, "ma": 1e-3}
+
+
+UNITS = frozenset(_ANGLE | _LENGTH | _EFFORT)
+"""Units of positions, speeds and torques that are known, in small letters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignalMap:
+    """How a log's columns are to be understood; everything not given is guessed or left as it is.
+
+    Attributes:
+        time: Time column: name or index; a pair (seconds, nanoseconds).
+        time_unit: "s", "ms", "us" or "ns"; None: from the name, else from the spacing.
+        rate: Samples per second, where there is no time column (or it is not to be trusted).
+        q: Columns of the positions: names, indices, a range "1:7", a pattern "pos_*" or "{joint}_pos".
+        dq: Columns of the speeds; False: not read.
+        ddq: Columns of the accelerations; False: not read.
+        tau: Columns of the torques or motor currents; False: not read.
+        joints: Names of the file's joints in the order of its columns; or {robot's joint: file's joint}.
+        units: "deg", "mm", ("deg", "mm"), one per joint, or {"q": ..., "dq": ..., "tau": ...}.
+        offset: Added to q (rad or m): a number, one per joint, or {joint: value}.
+        sign: +1 or -1: a number, one per joint, or {joint: value}.
+        gear_ratio: Motor turns per joint turn, one per joint.
+        coupling: Matrix (n, n) from joint to motor positions; with `gear_ratio` without the ratios.
+        torque_coupling: Matrix (n, n) from motor to joint torques; None: the transpose of the whole position matrix.
+        drive_gain: Torque per unit of the tau column, motor side (N m/A for currents), one per joint.
+        motor_side: Signals measured on the motor side: True, False or a list; None: all where ratios are given.
+            True without ratios: the robot's own gear ratios and coupling.
+        header: Whether the first line of a CSV names the columns; None: it does where it is no row of numbers.
+        delimiter: Of a CSV; None: guessed.
+        topic: Of a bag; None: the only one of sensor_msgs/JointState, else the one with the robot's joints.
+        run: Column whose changes begin a new run.
+        together: Whether several files are one run spread over them; None: where each holds other signals.
+    """
+
+    time: Any = None
+    time_unit: str | None = None
+    rate: float | None = None
+    q: Any = None
+    dq: Any = None
+    ddq: Any = None
+    tau: Any = None
+    joints: Any = None
+    units: Any = None
+    offset: Any = None
+    sign: Any = None
+    gear_ratio: Any = None
+    coupling: Any = None
+    torque_coupling: Any = None
+    drive_gain: Any = None
+    motor_side: Any = None
+    header: bool | None = None
+    delimiter: str | None = None
+    topic: str | None = None
+    run: str | None = None
+    together: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.rate is not None and not (isinstance(self.rate, int | float) and 0 < self.rate < math.inf):
+            raise DescriptionError(f"rate: expected samples per second above 0, got {self.rate!r}")
+        if self.time_unit is not None and self.time_unit not in ("s", "ms", "us", "ns"):
+            raise UnknownName("time unit", self.time_unit, ("s", "ms", "us", "ns"))
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], file: str | Path | None = None) -> SignalMap:
+        """Return the map of keyword options, and of a TOML file with the same keys; options win.
+
+        Raises:
+            UnknownName: An option that does not exist.
+            DescriptionError: The file is missing or is not TOML.
+        """
+        known = [field.name for field in fields(cls)]
+        merged: dict[str, Any] = {}
+        if file is not None:
+            path = Path(file)
+            try:
+                merged = tomllib.loads(path.read_text(encoding="utf-8"))
+            except FileNotFoundError:
+                raise MissingFile(f"{path}: no such file") from None
+            except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+                raise DescriptionError(f"{path}: not a TOML file ({error})") from None
+            for key in merged:
+                if key not in known:
+                    raise UnknownName(f"mapping key in {path.name}", key, known)
+        for key in options:
+            if key not in known:
+                raise UnknownName("mapping option", key, known)
+        return cls(**{**merged, **options})
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The linear maps from raw columns in joint order to SI on the joint side.
+
+    Attributes:
+        scale: For each signal, factors (n,) applied to the raw columns; drive gains included.
+        motion: Matrix (n, n) from raw to joint motion: sign · Rq⁻¹; None: identity.
+        torque: Matrix (n, n) from raw to joint torque: sign · Rτ; None: identity.
+        offset: Added to q (n,), rad or m.
+        on_motor: Signals the matrices apply to; the others only take the sign.
+        sign: (n,), +1 or -1.
+    """
+
+    scale: Mapping[str, Array]
+    motion: Array | None
+    torque: Array | None
+    offset: Array
+    on_motor: tuple[str, ...]
+    sign: Array
+
+    def apply(self, signal: str, raw: Array) -> Array:
+        """Return a signal (N, n) in SI on the joint side."""
+        plain = np.all(self.scale[signal] == 1)
+        values = raw if plain else raw * self.scale[signal]
+        matrix = self.torque if signal == "tau" else self.motion
+        if matrix is not None and signal in self.on_motor:
+            values = values @ matrix.T
+        if np.any(self.sign != 1):
+            values = values * self.sign
+        return values + self.offset if signal == "q" and np.any(self.offset) else values
+
+
+def conversion(given: SignalMap, joints: Sequence[str], robot: Robot | None) -> Conversion:
+    """Return the conversion for joints in this order.
+
+    Raises:
+        ShapeError: A vector or matrix of the wrong size, a sign that is neither +1 nor -1, a ratio of zero.
+        UnknownName: A joint or unit that does not exist.
+    """
+    n = len(joints)
+    sign = _vector("sign", given.sign, joints, 1.0)
+    if not np.all(np.abs(sign) == 1):
+        raise ShapeError(f"sign: expected +1 or -1 for each joint, got {sign.tolist()}")
+    gain = _vector("drive_gain", given.drive_gain, joints, 1.0)
+    slides = _slides(joints, robot)
+    scale = {signal: _scales(given.units, signal, joints, slides) for signal in SIGNALS}
+    scale["tau"] = scale["tau"] * gain
+    Rq = _position_matrix(given, joints, robot)
+    sides = given.motor_side
+    on_motor = SIGNALS if sides is None or sides is True else () if sides is False else tuple(sides)
+    for signal in on_motor:
+        if signal not in SIGNALS:
+            raise UnknownName("signal in motor_side", signal, SIGNALS)
+    motion: Array | None = None
+    torque: Array | None = None
+    if Rq is not None:
+        if abs(np.linalg.det(Rq / np.abs(Rq).max())) < 1e-12:
+            raise ShapeError("coupling, gear_ratio: the matrix from joint to motor positions has no inverse")
+        motion, torque = np.asarray(np.linalg.inv(Rq), dtype=float), Rq.T
+    if given.torque_coupling is not None:
+        torque = _matrix("torque_coupling", given.torque_coupling, n)
+    return Conversion(scale, motion, torque, _vector("offset", given.offset, joints, 0.0), on_motor, sign)
+
+
+def _position_matrix(given: SignalMap, joints: Sequence[str], robot: Robot | None) -> Array | None:
+    n = len(joints)
+    if given.coupling is not None:
+        coupling = _matrix("coupling", given.coupling, n)
+        return np.diag(_vector("gear_ratio", given.gear_ratio, joints, 1.0)) @ coupling
+    if given.gear_ratio is not None:
+        return np.diag(_vector("gear_ratio", given.gear_ratio, joints, 1.0))
+    if not given.motor_side:
+        return None
+    if robot is None:
+        raise DescriptionError("motor_side: give gear_ratio or coupling, or a robot whose drives have them")
+    ratios, coupling = np.ones(n), np.eye(n)
+    for row, name in enumerate(joints):
+        drive = robot.joints[robot.joint_index(name)].drive
+        ratios[row] = drive.gear_ratio
+        for other, value in drive.coupling:
+            if other in joints:
+                coupling[row, list(joints).index(other)] += value
+    return np.diag(ratios) @ coupling
+
+
+def _vector(what: str, value: Any, joints: Sequence[str], default: float) -> Array:
+    if value is None:
+        return np.full(len(joints), default)
+    if isinstance(value, Mapping):
+        made = np.full(len(joints), default)
+        for name, number in value.items():
+            if name not in joints:
+                raise UnknownName(f"joint in {what}", name, joints)
+            made[list(joints).index(name)] = number
+    else:
+        try:
+            made = np.array(np.broadcast_to(np.asarray(value, dtype=float), (len(joints),)))
+        except (TypeError, ValueError):
+            raise ShapeError(f"{what}: expected a number or {len(joints)}, one per joint, got {value!r}") from None
+    if not np.all(np.isfinite(made)):
+        raise ShapeError(f"{what}: expected finite numbers, got {made.tolist()}")
+    return made
+
+
+def _matrix(what: str, value: Any, n: int) -> Array:
+    try:
+        made = np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        made = np.zeros(0)
+    if made.shape != (n, n) or not np.all(np.isfinite(made)):
+        raise ShapeError(f"{what}: expected a finite matrix of shape {(n, n)}, got shape {made.shape}")
+    return made
+
+
+def _slides(joints: Sequence[str], robot: Robot | None) -> list[bool | None]:
+    """Return for each joint whether it is prismatic; None where no robot says so."""
+    if robot is None:
+        return [None] * len(joints)
+    return [robot.joints[robot.joint_index(name)].slides for name in joints]
+
+
+def _scales(units: Any, signal: str, joints: Sequence[str], slides: Sequence[bool | None]) -> Array:
+    factors = np.ones(len(joints))
+    if units is None:
+        return factors
+    if isinstance(units, Mapping):
+        by_signal = set(units) <= set(SIGNALS)
+        if not by_signal:
+            for name in units:
+                if name not in joints:
+                    raise UnknownName("signal or joint in units", name, [*SIGNALS, *joints])
+        chosen = units.get(signal) if by_signal else [units.get(name, "") for name in joints]
+    else:
+        chosen = units
+    if chosen is None:
+        return factors
+    per_joint = not isinstance(chosen, str) and len(chosen) == len(joints) and not _is_pair(chosen, slides)
+    for index, slide in enumerate(slides):
+        words = [chosen[index]] if per_joint else [chosen] if isinstance(chosen, str) else list(chosen)
+        for word in words:
+            factors[index] *= _factor(str(word), signal, slide, bool(isinstance(units, Mapping) and units.get(signal)))
+    return factors
+
+
+def _is_pair(chosen: Sequence[str], slides: Sequence[bool | None]) -> bool:
+    """Return whether two words are an angle unit and a length unit for all joints rather than one for each of two."""
+    return len(slides) == 2 and {bool(_base(word) in _ANGLE) for word in chosen} == {True, False} and None not in slides
+
+
+def _base(word: str) -> str:
+    return word.lower().replace("·", "").replace(" ", "").replace("degrees", "deg").split("/")[0]
+
+
+def _factor(word: str, signal: str, slides: bool | None, explicit: bool) -> float:
+    """Return the factor to SI; 1 where the unit is of another kind than the joint or the signal."""
+    base = _base(word)
+    if not base:
+        return 1.0
+    if base not in _ANGLE | _LENGTH | _EFFORT:
+        raise UnknownName("unit", word, [*_ANGLE, *_LENGTH, "Nm", "Nmm", "A", "mA"])
+    if signal == "tau":
+        return _EFFORT.get(base, 1.0) if base not in _LENGTH or explicit else 1.0
+    if base in _ANGLE:
+        return 1.0 if slides else _ANGLE[base]
+    return 1.0 if slides is False else _LENGTH.get(base, 1.0)

@@ -1,0 +1,243 @@
+"""Parquet files and NumPy archives as tables, read where they lie; and the door to every kind of table."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.errors import DescriptionError, MissingFile
+from minidyn.recording.read.csv import CsvTable
+from minidyn.recording.read.mapping import SignalMap
+from minidyn.recording.read.table import Columns, Table
+
+_BAGS = (".bag", ".db3", ".mcap")
+_TEXT = (".csv", ".txt", ".tsv", ".dat", ".log")
+_BUFFER = 1 << 18  # bytes of a column held while it is read: otherwise all of it, and row groups have a million rows
+
+
+def open_table(path: Path, given: SignalMap, joints: Sequence[str], keep: bool) -> Table:
+    """Open a log; the ending chooses the format, a folder is a rosbag2.
+
+    Args:
+        path: The file or folder.
+        given: Options of the format: header, delimiter, topic.
+        joints: Joints a bag's topic should have.
+        keep: Whether a bag's messages are kept in memory once read.
+
+    Raises:
+        MissingFile: Nothing is there.
+        DescriptionError: The file is empty, broken, or of no known kind.
+    """
+    if not path.exists():
+        raise MissingFile(f"{path}: no such file")
+    suffix = path.suffix.lower()
+    if path.is_dir() or suffix in _BAGS:
+        from minidyn.recording.read.bag import BagTable
+
+        return BagTable(path, given.topic, joints, keep)
+    if suffix != ".npz" and not path.stat().st_size:
+        raise DescriptionError(f"{path}: no samples; the file is empty")
+    if suffix == ".npz":
+        return NpzTable(path)
+    if suffix in (".parquet", ".pq"):
+        return ParquetTable(path)
+    if suffix in _TEXT:
+        return CsvTable(path, given.header, given.delimiter)
+    known = ", ".join((".csv", ".txt", ".parquet", ".npz", *_BAGS))
+    raise DescriptionError(f"{path}: the name ends with {suffix!r}; a recording ends with one of {known}")
+
+
+class ParquetTable:
+    """A Parquet file as a table; list columns (one list per sample) are several columns NAME[0], NAME[1], ..."""
+
+    joint_names: tuple[str, ...] = ()
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        self.path = path
+        try:
+            with parquet.ParquetFile(path, pre_buffer=False) as file:
+                schema, self._rows = file.schema_arrow, file.metadata.num_rows
+                lists = [field.name for field in schema if _is_list(field.type)]
+                first = next(file.iter_batches(1, columns=lists), None) if lists and self._rows else None
+        except (pa.ArrowException, OSError) as error:
+            raise DescriptionError(f"{path}: not a whole Parquet file ({error})") from None
+        self._source: dict[str, tuple[str, int]] = {}
+        for field in schema:
+            if _is_list(field.type):
+                width = len(first.column(field.name)[0]) if first is not None else 0
+                self._source |= {f"{field.name}[{k}]": (field.name, k) for k in range(width)}
+            elif _is_number(field.type):
+                self._source[field.name] = (field.name, -1)
+        self.names = tuple(self._source)
+        metadata = schema.metadata or {}
+        self.notices = tuple(json.loads(metadata.get(b"minidyn.notices", b"[]")))
+        self.own = "t" in self.names and any(name.startswith("q.") for name in self.names)
+        if not self._rows:
+            raise DescriptionError(f"{path}: no samples; the table has no rows")
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        return int(self._rows)
+
+    def place(self, row: int) -> str:
+        """Return the row's number, from 0."""
+        return f"row {row}"
+
+    def batches(self, names: Sequence[str], samples: int, begin: int, end: int | None) -> Iterator[Columns]:
+        """Yield the columns; only the row groups that are asked for are read."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        stop = self.count() if end is None else min(end, self.count())
+        wanted = list(dict.fromkeys(self._source[name][0] for name in names))
+        try:
+            with parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=_BUFFER) as file:
+                groups, row, skipped = [], 0, 0
+                for group in range(file.num_row_groups):
+                    rows = file.metadata.row_group(group).num_rows
+                    if row + rows <= begin:
+                        skipped += rows
+                    elif row < stop:
+                        groups.append(group)
+                    row += rows
+                row = skipped
+                for batch in file.iter_batches(min(samples, 1 << 20), row_groups=groups, columns=wanted):
+                    low, high = max(begin - row, 0), min(stop - row, batch.num_rows)
+                    row += batch.num_rows
+                    if low < high:
+                        yield self._part(batch.slice(low, high - low), names)
+        except (pa.ArrowException, OSError) as error:
+            raise DescriptionError(f"{self.path}: not a whole Parquet file ({error})") from None
+
+    def _part(self, batch: Any, names: Sequence[str]) -> Columns:
+        part: Columns = {}
+        for name in names:
+            column, index = self._source[name]
+            values = batch.column(column)
+            if index >= 0:
+                import pyarrow.compute as pc
+
+                values = pc.list_element(values, index)
+            part[name] = _numbers(values)
+        return part
+
+
+class NpzTable:
+    """A NumPy archive as a table; an array (N, k) is k columns. Uncompressed arrays are read where they lie on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                small = {key: archive[key] for key in ("joint_names", "notices", "starts") if key in archive.files}
+            self._arrays = {key: array for key, array in _members(path).items() if key not in small}
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError, TypeError) as error:
+            raise DescriptionError(f"{path}: not a whole NumPy archive ({error})") from None
+        self.joint_names = tuple(str(name) for name in small.get("joint_names", ()))
+        self.notices = tuple(str(notice) for notice in small.get("notices", ()))
+        lengths = [len(array) for array in self._arrays.values() if array.ndim]
+        if not lengths or not max(lengths):
+            raise DescriptionError(f"{path}: no samples; the archive holds {', '.join(self._arrays) or 'nothing'}")
+        main = next((key for key in ("t", "time", "q") if key in self._arrays), None)
+        self._rows = len(self._arrays[main]) if main else max(set(lengths), key=lengths.count)
+        self._source: dict[str, tuple[str, int]] = {}
+        for key, array in self._arrays.items():
+            if not array.ndim or len(array) != self._rows or array.dtype.kind not in "fiub":
+                continue
+            flat = array.ndim == 1
+            width = 1 if flat else int(np.prod(array.shape[1:]))
+            names = self.joint_names if width == len(self.joint_names) and "telemetry" not in key else range(width)
+            for index, joint in enumerate(names):
+                label = key if flat else f"{key}.{joint}" if isinstance(joint, str) else f"{key}[{joint}]"
+                self._source[label] = (key, index)
+        starts = small.get("starts", np.zeros(1, dtype=int)).astype(int)
+        if starts.ndim == 1 and len(starts) > 1:
+            run = np.zeros(self._rows)
+            run[starts[1:]] = 1
+            self._arrays["run"] = np.cumsum(run)
+            self._source["run"] = ("run", 0)
+        self.names = tuple(self._source)
+        self.own = "t" in self._arrays and "q" in self._arrays
+
+    def count(self) -> int:
+        """Return the number of samples."""
+        return self._rows
+
+    def place(self, row: int) -> str:
+        """Return the sample's number, from 0."""
+        return f"sample {row}"
+
+    def batches(self, names: Sequence[str], samples: int, begin: int, end: int | None) -> Iterator[Columns]:
+        """Yield the columns."""
+        stop = self._rows if end is None else min(end, self._rows)
+        for low in range(begin, stop, samples):
+            part: Columns = {}
+            cut: dict[str, Any] = {}
+            for name in names:
+                key, index = self._source[name]
+                if key not in cut:
+                    array = self._arrays[key][low : min(low + samples, stop)]
+                    cut[key] = np.asarray(array, dtype=float).reshape(len(array), -1)
+                part[name] = cut[key][:, index]
+            yield part
+
+
+def _members(path: Path) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an archive: mapped from disk where stored plain, read where compressed."""
+    arrays: dict[str, NDArray[Any]] = {}
+    with zipfile.ZipFile(path) as archive, path.open("rb") as file:
+        for info in archive.infolist():
+            key = info.filename.removesuffix(".npy")
+            with archive.open(info) as member:
+                version = np.lib.format.read_magic(member)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, fortran, dtype = read(member)
+                header = member.tell()
+                if dtype.hasobject:
+                    raise ValueError(f"array {key!r} holds Python objects")
+                if info.compress_type != zipfile.ZIP_STORED or not all(shape):
+                    rest = np.frombuffer(member.read(), dtype=dtype)
+                    arrays[key] = rest.reshape(shape, order="F" if fortran else "C")
+                    continue
+            file.seek(info.header_offset + 26)
+            name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
+            offset = info.header_offset + 30 + name + extra + header
+            arrays[key] = np.memmap(
+                path, dtype=dtype, mode="r", offset=offset, shape=shape, order="F" if fortran else "C"
+            )
+    return arrays
+
+
+def _is_list(kind: Any) -> bool:
+    import pyarrow as pa
+
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return bool(is_list and _is_number(kind.value_type))
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    number = pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    return bool(number or pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_decimal(kind))
+
+
+def _numbers(values: Any) -> NDArray[np.float64]:
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp("ns")).cast(pa.int64())
+    elif pa.types.is_duration(values.type):
+        values = values.cast(pa.duration("ns")).cast(pa.int64())
+    elif pa.types.is_decimal(values.type) or pa.types.is_boolean(values.type):
+        values = values.cast(pa.float64())
+    return np.asarray(values.to_numpy(zero_copy_only=False), dtype=float)

@@ -1,0 +1,1 @@
+"""Closed-loop simulation, trajectories, plants."""

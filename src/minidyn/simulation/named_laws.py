@@ -1,0 +1,69 @@
+"""Controllers by name, with gains that suit any robot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from minidyn import control
+from minidyn.control import Controller
+from minidyn.dynamics.functions import inertia_matrix
+from minidyn.errors import UnknownName
+from minidyn.model.robot import Robot
+from minidyn.simulation.trajectory import fourier
+
+LAWS = ("computed_torque", "pd_gravity", "slotine_li", "modified_slotine_li", "craig")
+"""Names of the controllers."""
+
+
+def named_law(
+    robot: Robot,
+    name: str,
+    *,
+    rate: float = 10.0,
+    gain: float | None = None,
+    adaptation: float = 0.01,
+    unknown: Sequence[str] = (),
+    model_error: float = 0.0,
+    period: float = 1e-3,
+) -> Controller:
+    """Return a controller by name, with gains that suit the robot.
+
+    Args:
+        robot: The true robot.
+        name: One of LAWS.
+        rate: Bandwidth, 1/s.
+        gain: Gain over each joint's own inertia, 1/s; None: twice the rate.
+        adaptation: Speed of adaptation, relative to the parameters' values.
+        unknown: Parameters that adaptive laws estimate; none: all.
+        model_error: How wrong the controller's model is: 0.2 is 20 %.
+        period: Of control, s.
+    """
+    if name not in LAWS:
+        raise UnknownName("controller", name, LAWS)
+    model = robot.with_parameters((1.0 + model_error) * robot.values)
+    if name == "computed_torque":
+        return control.computed_torque(model, rate=rate, period=period)
+    # gains in proportion to each joint's own inertia suit every robot
+    q, _, _ = fourier(robot)(np.linspace(0, 10, 50))
+    inertia = np.diagonal(inertia_matrix(robot, q), axis1=-2, axis2=-1).mean(axis=0)
+    stiffness = (2 * rate if gain is None else gain) * inertia
+    if name == "pd_gravity":
+        return control.pd_gravity(model, gain=rate * stiffness, rate=rate, period=period)
+    chosen = list(unknown) or None
+    scale = adaptation * np.maximum(np.abs(_values_of(robot, chosen)), 1e-3)
+    if name == "slotine_li":
+        return control.slotine_li(model, rate=rate, gain=stiffness, adaptation=scale, unknown=chosen, period=period)
+    if name == "modified_slotine_li":
+        return control.modified_slotine_li(model, rate=rate, adaptation=scale, unknown=chosen, period=period)
+    own = _values_of(model, chosen)
+    spread = 0.9 * np.abs(own) + 1e-6
+    return control.craig(
+        model, rate=rate, adaptation=scale, unknown=chosen, lower=own - spread, upper=own + 4 * spread, period=period
+    )
+
+
+def _values_of(robot: Robot, names: list[str] | None) -> Any:
+    return robot.values if names is None else robot.values[list(robot.layout.indices(names))]

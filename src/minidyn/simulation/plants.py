@@ -1,0 +1,116 @@
+"""Who computes a simulated robot's accelerations, with and without what it picks up.
+
+MuJoCo as the plant: the same controller against an independent simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.dynamics.functions import forward_dynamics
+from minidyn.dynamics.kernel import compile_kernel
+from minidyn.errors import UnknownName, Unsupported
+from minidyn.model.geometry import matrix_of
+from minidyn.model.inertia import to_body
+from minidyn.model.robot import Robot
+from minidyn.simulation.integrate import Plant
+from minidyn.simulation.payload import Payload
+
+
+def mujoco_plant(robot: Robot) -> Callable[[Array, Array, Array], Array]:
+    """Return (q, dq, tau) -> ddq computed by MuJoCo's forward dynamics, damping and dry friction by its own solver.
+
+    Raises:
+        Unsupported: The robot has followers, loops, couplings or drive terms besides viscous and Coulomb friction;
+            this plant does not model them.
+    """
+    import mujoco
+
+    for joint in robot.joints:
+        drive = joint.drive
+        if (
+            joint.follows is not None
+            or drive.coupling
+            or drive.sign_width
+            or set(drive.friction) - {"viscous", "coulomb"}
+        ):
+            raise Unsupported(
+                f'plant="mujoco": joint {joint.name!r} has a leader, a coupling, a sign width, or drive terms '
+                "besides viscous and Coulomb friction"
+            )
+    if robot.loops:
+        raise Unsupported('plant="mujoco": loops are not modelled')
+    spec = mujoco.MjSpec()
+    spec.option.gravity = robot.gravity
+    spec.compiler.autolimits = False
+    root = spec.worldbody.add_body(pos=robot.base_placement[:3, 3], quat=_quaternion(robot.base_placement))
+    bodies: list[Any] = []
+    for index, (joint, link, columns) in enumerate(zip(robot.joints, robot.links, robot.layout.drives)):
+        parent = root if joint.parent < 0 else bodies[joint.parent]
+        placement = joint.placement
+        body = parent.add_body(pos=placement[:3, 3], quat=_quaternion(placement))
+        mass, com, inertia = to_body(link.parameters)
+        moments, axes = np.linalg.eigh(inertia)
+        axes = axes * np.linalg.det(axes)
+        frame = np.eye(4)
+        frame[:3, :3] = axes
+        body.mass, body.ipos, body.inertia, body.iquat = mass, com, moments, _quaternion(frame)
+        body.explicitinertial = True
+        if joint.kind != "fixed":
+            terms = {column.symbol: float(robot.values[column.index]) for column in columns}
+            anchor = np.linalg.inv(matrix_of(joint.after))[:3, 3]
+            body.add_joint(
+                name=f"joint{index}",
+                type=mujoco.mjtJoint.mjJNT_HINGE if joint.turns else mujoco.mjtJoint.mjJNT_SLIDE,
+                pos=anchor,
+                axis=joint.axis,
+                armature=terms.get("Ia", 0.0),
+                damping=terms.get("Fv", 0.0),
+                frictionloss=terms.get("Fc", 0.0),
+            )
+        bodies.append(body)
+    model = spec.compile()
+    data = mujoco.MjData(model)
+    # MuJoCo numbers joints branch by branch, we in the order of the description
+    places = [int(model.joint(f"joint{index}").dofadr[0]) for index in robot.independent]
+
+    def accelerations(q: Array, dq: Array, tau: Array) -> Array:
+        data.qpos[places], data.qvel[places], data.qfrc_applied[places] = q, dq, tau
+        mujoco.mj_forward(model, data)
+        return np.array(data.qacc[places])
+
+    return accelerations
+
+
+def _quaternion(placement: Array) -> Array:
+    import mujoco
+
+    quaternion = np.empty(4)
+    mujoco.mju_mat2Quat(quaternion, np.ascontiguousarray(placement[:3, :3]).ravel())
+    return quaternion
+
+
+PLANTS = ("minidyn", "regressor", "mujoco")
+"""Who may compute the accelerations: our kernel, the paper's route through the regressor, or MuJoCo."""
+
+
+def plants_of(robot: Robot, plant: str, payload: Payload | None, threads: int = 1) -> tuple[Plant, Plant]:
+    """Return the accelerations of the robot as it is, and with its payload."""
+    if plant not in PLANTS:
+        raise UnknownName("plant", plant, PLANTS)
+    loaded = robot if payload is None else payload.on(robot)
+    if plant == "mujoco":
+        return mujoco_plant(robot), mujoco_plant(loaded)
+    if plant == "regressor":
+        from minidyn.dynamics.papers.by_regressor import forward_dynamics_by_regressor
+
+        return partial(forward_dynamics_by_regressor, robot), partial(forward_dynamics_by_regressor, loaded)
+    if robot.implicit_loops:  # solved at every state: no kernel, but a function
+        return partial(forward_dynamics, robot), partial(forward_dynamics, loaded)
+    bare = compile_kernel(robot, "forward_dynamics", threads=threads)
+    return bare, bare if payload is None else compile_kernel(loaded, "forward_dynamics", threads=threads)

@@ -1,0 +1,265 @@
+"""The figures of the house: how many files, who imports whom, what the main walk touches.
+
+    python tools/house.py            # figures of the source alone, a second
+    python tools/house.py --walk     # also runs robot.urdf + log.csv -> identify -> validate -> report -> export
+
+A file counts as touched when one of its functions is called; importing it does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import sys
+import tempfile
+import threading
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src" / "minidyn"
+
+STAGES = (
+    "errors",
+    "notices",
+    "arrays",
+    "text",
+    "files",
+    "graph",
+    "model",
+    "formats",
+    "dynamics",
+    "base",
+    "papers",
+    "codegen",
+    "recording",
+    "control",
+    "simulation",
+    "excitation",
+    "identification",
+    "app",
+)
+"""The packages and modules of the root, in the order in which they may import each other."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """One source file.
+
+    Attributes:
+        name: Dotted, without "minidyn.".
+        path: The file.
+        top: Modules it imports when it is imported.
+        late: Modules it imports inside functions.
+    """
+
+    name: str
+    path: Path
+    top: frozenset[str]
+    late: frozenset[str]
+
+    @property
+    def stage(self) -> str:
+        """The first part of the name; "" for the package's own files."""
+        return "" if self.name in ("", "__main__") else self.name.split(".")[0]
+
+    @property
+    def lines(self) -> int:
+        """Lines of text."""
+        return len(self.path.read_text().splitlines())
+
+
+def modules(source: Path = SOURCE) -> dict[str, Module]:
+    """Return all modules by name."""
+    paths = {}
+    for path in sorted(source.rglob("*.py")):
+        parts = path.relative_to(source).with_suffix("").parts
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return {name: _module(name, path, set(paths)) for name, path in paths.items()}
+
+
+def _module(name: str, path: Path, known: set[str]) -> Module:
+    top: set[str] = set()
+    late: set[str] = set()
+
+    def visit(node: ast.AST, inside: bool) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+                continue
+            if isinstance(child, ast.ImportFrom) and (child.module or "").split(".")[0] == "minidyn":
+                below = (child.module or "").removeprefix("minidyn").lstrip(".")
+                for alias in child.names:
+                    whole = f"{below}.{alias.name}".lstrip(".")
+                    (late if inside else top).add(whole if whole in known else below)
+            elif isinstance(child, ast.Import):
+                for alias in child.names:
+                    if alias.name.split(".")[0] == "minidyn":
+                        (late if inside else top).add(alias.name.removeprefix("minidyn").lstrip("."))
+            visit(child, inside or isinstance(child, ast.FunctionDef | ast.Lambda))
+
+    visit(ast.parse(path.read_text()), False)
+    return Module(name, path, frozenset(top & known) - {name}, frozenset(late & known) - {name})
+
+
+def single_importers(found: dict[str, Module]) -> dict[str, str]:
+    """Return the modules that exactly one other module imports, and which one."""
+    importers: dict[str, set[str]] = defaultdict(set)
+    for module in found.values():
+        for other in module.top | module.late:
+            importers[other].add(module.name)
+    return {name: next(iter(by)) for name, by in importers.items() if len(by) == 1}
+
+
+def cycles(found: dict[str, Module]) -> list[tuple[str, ...]]:
+    """Return groups of modules that import each other in a circle, late imports included.
+
+    A package's own file and what it re-exports count as one: importing a module imports its package first.
+    """
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    groups: list[tuple[str, ...]] = []
+
+    def connect(name: str) -> None:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in sorted(found[name].top | found[name].late):
+            if other not in index:
+                connect(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], index[other])
+        if low[name] == index[name]:
+            group = []
+            while True:
+                group.append(stack.pop())
+                if group[-1] == name:
+                    break
+            if len(group) > 1:
+                groups.append(tuple(sorted(group)))
+
+    sys.setrecursionlimit(10_000)
+    for name in found:
+        if name not in index:
+            connect(name)
+    return groups
+
+
+def against_the_order(found: dict[str, Module]) -> list[str]:
+    """Return every import of a later stage by an earlier one, and every module of an unknown stage."""
+    wrong = []
+    for module in found.values():
+        if module.stage == "":
+            continue
+        if module.stage not in STAGES:
+            wrong.append(f"{module.name}: {module.stage!r} is no stage of tools/house.py")
+            continue
+        for other in sorted(module.top | module.late):
+            stage = other.split(".")[0]
+            if stage and (stage not in STAGES or STAGES.index(stage) > STAGES.index(module.stage)):
+                wrong.append(f"{module.name} imports {other}")
+    return wrong
+
+
+class Touched:
+    """Which functions of minidyn are called while the context is open."""
+
+    def __init__(self) -> None:
+        self.functions: set[tuple[str, str]] = set()
+
+    def __enter__(self) -> Touched:
+        sys.setprofile(self._seen)
+        threading.setprofile(self._seen)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+
+    def _seen(self, frame: object, event: str, _: object) -> None:
+        if event == "call":
+            code = frame.f_code  # type: ignore[attr-defined]
+            if code.co_name != "<module>" and code.co_filename.startswith(str(SOURCE)):
+                self.functions.add((code.co_filename, code.co_qualname))
+
+    @property
+    def files(self) -> set[str]:
+        """Their files."""
+        return {name for name, _ in self.functions}
+
+
+def walk() -> dict[str, Touched]:
+    """Run robot.urdf + log.csv -> identify -> validate -> report -> export; return what each step touched."""
+    import minidyn as md
+
+    touched = {step: Touched() for step in ("load", "read", "identify", "validate", "report", "export")}
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        known = md.load("ur10e")
+        md.save(known, here / "robot.urdf")
+        motion = md.trajectory.fourier(known, seed=1)
+        law = md.control.computed_torque(known, rate=10)
+        run = md.simulate(known, law, motion, 10.0, noise=1e-5, torque_noise=0.2)
+        run[:7000].save(here / "log.csv")
+        run[7000:].save(here / "test.csv")
+        with touched["load"]:
+            robot = md.load(here / "robot.urdf")
+        with touched["read"]:
+            log = md.read_recording(here / "log.csv", robot)
+            test = md.read_recording(here / "test.csv", robot)
+        with touched["identify"]:
+            estimate = md.identify(robot, log)
+        with touched["validate"]:
+            validation = md.validate(estimate, test)
+        with touched["report"]:
+            md.report(here / "report.html", estimate, validation)
+        with touched["export"]:
+            estimate.export(here / "out")
+    return touched
+
+
+def main() -> None:
+    """Print the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--walk", action="store_true", help="also run the main walk and count what it touches")
+    parser.add_argument("--list", action="store_true", help="name the files behind the figures")
+    options = parser.parse_args()
+    found = modules()
+    single = single_importers(found)
+    longest = max(found.values(), key=lambda module: module.lines)
+    circles = cycles(found)
+    rows: list[tuple[str, object]] = [
+        ("files", len(found)),
+        ("lines", sum(module.lines for module in found.values())),
+        ("longest file", f"{longest.lines} ({longest.name})"),
+        ("modules in the root (goal: at most 8)", len(list(SOURCE.glob("*.py")))),
+        ("files with one importer (goal: fewer than 60)", len(single)),
+        ("groups of files that import each other (goal: 0)", len(circles)),
+        ("imports against the order (goal: 0)", len(against_the_order(found))),
+    ]
+    if options.walk:
+        steps = walk()
+        everything = set().union(*(step.functions for step in steps.values()))
+        rows += [
+            ("files the main walk touches (goal: at most 110)", len({name for name, _ in everything})),
+            ("functions the main walk touches", len(everything)),
+            ("files identify touches (goal: at most 55)", len(steps["identify"].files)),
+        ]
+    for name, value in rows:
+        print(f"{name:55s} {value}")
+    if options.list:
+        for name, by in sorted(single.items()):
+            print(f"one importer  {name} <- {by}")
+        for group in circles:
+            print("circle        " + ", ".join(group))
+        for line in against_the_order(found):
+            print("order         " + line)
+        if options.walk:
+            for step, what in steps.items():
+                for file in sorted(what.files):
+                    print(f"{step:13s} {os.path.relpath(file, SOURCE)}")
+
+
+if __name__ == "__main__":
+    main()
