@@ -30,7 +30,7 @@ def simulated_robot(name: str, seed: int) -> md.Robot:
     robot = md.load(name).with_drives(True, ("viscous", "coulomb", "offset"), 0.03)
     rng = np.random.default_rng(seed)
     size = {"Ia": 0.3, "Fv": 2.0, "Fc": 4.0, "Fo": 0.5}
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     for columns in robot.layout.drives:
         for column in columns:
             values[column.index] = size[column.symbol] * 0.7**column.joint * rng.uniform(0.5, 1.5)

@@ -129,7 +129,7 @@ def cached_times(robot: Robot, kernel: Kernel, loops: Mapping[str, Any], checked
     if WHAT[kernel.what].parameters:
         natives["call_time"] = compile_function(md.compile(robot, kernel.what, parameters="argument").function)
     for name, native in natives.items():
-        given = [*arrays, robot.values][: len(native.function.arguments)]
+        given = [*arrays, robot.parameters][: len(native.function.arguments)]
         work[name], count = tile_work(native, given, values, repeats)
         counts[name] = count
     for name, loop in loops.items():

@@ -33,19 +33,19 @@ NOISE = 1e-4
 def true_robot(name: str) -> md.Robot:
     """The robot with rotors and friction."""
     robot = md.load(name).with_drives(rotor_inertia=True, friction=("viscous", "coulomb"))
-    drawn = np.random.default_rng(0).uniform(0.2, 0.8, len(robot.values))
-    return robot.with_parameters(np.where(np.isnan(robot.values), drawn, robot.values))
+    drawn = np.random.default_rng(0).uniform(0.2, 0.8, len(robot.parameters))
+    return robot.with_parameters(np.where(np.isnan(robot.parameters), drawn, robot.parameters))
 
 
 def bias_tables(runs: int) -> str:
     """Return a table for each case."""
     robot = true_robot("puma4")
-    loop = md.control.computed_torque(robot.with_parameters(0.9 * robot.values), rate=15.0)
+    loop = md.control.computed_torque(robot.with_parameters(0.9 * robot.parameters), rate=15.0)
     trajectory = md.trajectory.fourier(robot, seed=1, period=5.0, speed=2.5)
     other = md.trajectory.fourier(robot, seed=9, period=5.0, speed=2.5)(np.linspace(0, 5, 500))
     tau = md.inverse_dynamics(robot, *other)
     base = md.base_parameters(robot)
-    Y, true = md.base_regressor(robot, base, *other), base.values(robot.values)
+    Y, true = md.base_regressor(robot, base, *other), base.values(robot.parameters)
 
     def error(beta: np.ndarray) -> float:
         return float(100 * np.linalg.norm(Y @ (beta - true)) / np.linalg.norm(tau))

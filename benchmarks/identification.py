@@ -53,7 +53,7 @@ def _log(name: str, samples: int) -> tuple[Any, Any]:
     import minidyn as md
 
     robot = md.load(name).with_drives(rotor_inertia=True, friction=TERMS)
-    robot = robot.with_parameters(np.where(np.isnan(robot.values), 0.5, robot.values))
+    robot = robot.with_parameters(np.where(np.isnan(robot.parameters), 0.5, robot.parameters))
     t = np.arange(samples) / 1000
     q, dq, ddq = md.trajectory.fourier(robot, seed=0)(t)
     noise = 0.5 * np.random.default_rng(0).standard_normal(q.shape)

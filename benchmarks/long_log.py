@@ -30,7 +30,7 @@ def robot_of_log() -> Any:
     import minidyn as md
 
     robot = md.load("panda").with_drives(rotor_inertia=True, friction=TERMS)
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     typical = {"Ia": 0.1, "Fv": 1.0, "Fc": 1.5, "Fo": 0.2}
     for column in robot.layout.columns:
         if column.symbol in typical:
@@ -76,7 +76,7 @@ def identify(path: Path) -> dict[str, Any]:
         "peak_megabytes": _peak(),
         "prior_weight": estimate.settings.get("prior_weight"),
     }
-    truth = estimate.base.values(robot.values)
+    truth = estimate.base.values(robot.parameters)
     found["largest_error"] = float(np.max(np.abs(estimate.beta - truth)))
     return found
 

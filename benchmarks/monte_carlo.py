@@ -45,7 +45,7 @@ Change = Callable[[md.Recording, np.random.Generator], md.Recording]
 def true_robot(name: str, more: tuple[str, ...] = ()) -> md.Robot:
     """The robot with rotors and friction of ordinary size; `more` friction terms where the model will lack some."""
     robot = md.load(name).with_drives(rotor_inertia=True, friction=(*TERMS, *more))
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     for column in robot.layout.columns:
         if not column.is_inertial:
             values[column.index] = DRIVES[column.symbol][column.joint >= 3]

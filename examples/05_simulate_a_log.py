@@ -10,7 +10,7 @@ motion = md.trajectory.fourier(robot, seed=1)  # within the joint limits; any ca
 # the true robot has drives that the file does not know
 inertia = np.diagonal(md.inertia_matrix(robot, motion(np.linspace(0, 10, 50))[0]), axis1=1, axis2=2).mean(axis=0)
 truth = robot.with_drives(rotor_inertia=True, friction=("viscous", "coulomb", "offset"))
-values = np.array(truth.values)
+values = np.array(truth.parameters)
 for joint in range(robot.n):
     for name, value in (
         ("Ia", 0.3 * inertia[joint]),

@@ -5,7 +5,7 @@ import numpy as np
 import minidyn as md
 
 robot = md.load("ur10e")
-truth = robot.with_parameters(1.2 * robot.values)  # the real arm is heavier than its file says
+truth = robot.with_parameters(1.2 * robot.parameters)  # the real arm is heavier than its file says
 law = md.control.computed_torque(robot, rate=10)
 for name, seed in (("fit", 1), ("test", 2)):
     run = md.simulate(truth, law, md.trajectory.fourier(robot, seed=seed), 8.0, noise=1e-5, torque_noise=0.5, seed=seed)

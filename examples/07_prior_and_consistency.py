@@ -6,7 +6,7 @@ import minidyn as md
 
 robot = md.load("ur10e")  # its values are the prior
 rng = np.random.default_rng(3)
-values = np.array(robot.values)
+values = np.array(robot.parameters)
 for block in robot.layout.links:
     values[block] *= rng.uniform(0.9, 1.1)  # the true links differ by up to 10 %
 truth = robot.with_parameters(values)

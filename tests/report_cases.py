@@ -28,7 +28,7 @@ def small_runs() -> tuple[md.Recording, md.Recording]:
 
 def _true() -> md.Robot:
     robot = md.load("two_link").with_drives(True, ("viscous", "coulomb"))
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     for column in robot.layout.columns:
         if not column.is_inertial:
             values[column.index] = {"Ia": 0.1, "Fv": 2.0, "Fc": 4.0}[column.symbol]
@@ -39,7 +39,7 @@ def _true() -> md.Robot:
 def small_estimate() -> md.Estimate:
     """Return the two-link arm as identified from the first run; it was believed 20 % lighter."""
     robot = md.load("two_link").with_drives(True, ("viscous", "coulomb"))
-    return md.identify(robot.with_parameters(0.8 * robot.values), small_runs()[0])
+    return md.identify(robot.with_parameters(0.8 * robot.parameters), small_runs()[0])
 
 
 @cache

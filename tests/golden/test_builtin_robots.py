@@ -59,7 +59,7 @@ def test_puma560() -> None:
     table = dict(zip(printed[::2], map(float, printed[1::2])))
     assert len(robot.parameter_names) == 66
     assert len(table) == 55
-    assert dict(zip(robot.parameter_names, robot.values)) == {n: table.get(n, 0.0) for n in robot.parameter_names}
+    assert dict(zip(robot.parameter_names, robot.parameters)) == {n: table.get(n, 0.0) for n in robot.parameter_names}
     unprinted = ["XX1", "XY1", "XZ1", "YY1", "YZ1", "MX1", "MY1", "MZ1", "M1", "MZ2", "M2"]
     assert [name for name in robot.parameter_names if name not in table] == unprinted
 
@@ -95,7 +95,7 @@ def test_two_link() -> None:
     assert bar.placement[:3, 3].tolist() == [0.8, 0, 0]
     m2, m3, l2, px, izz = 2.0, 1.5, 0.8, 0.25, 0.05
     assert robot.links[1].mass == m2 + m3
-    value = dict(zip(robot.parameter_names, robot.values))
+    value = dict(zip(robot.parameter_names, robot.parameters))
     assert value["MX2"] == pytest.approx(m3 * (l2 + px))
     assert value["ZZ2"] == pytest.approx(izz + m3 * (l2 + px) ** 2)
     assert value["MX1"] == value["ZZ1"] == 0.0
@@ -134,7 +134,7 @@ def test_hpr() -> None:
     rows = zip([0, 90, 90, 0, 0, 0, 90], [0, 0, 0, 0.6, 0.25, 0.7, 0])
     for joint, (alpha, a) in zip(robot.joints, rows):
         assert joint.before == mdh_steps("revolute", {"alpha": math.radians(alpha), "a": a}, "row")
-    assert robot.parameters is None
+    assert not robot.parameters_known
     loop = robot.loops[0]
     assert (loop.link_a, loop.steps_a) == (3, (Step("tx", 0.25),))
     assert (loop.link_b, loop.steps_b) == (4, (Step("tx", -0.6),))
@@ -148,7 +148,7 @@ def test_hpr() -> None:
 def test_rx90() -> None:
     robot = md.load("rx90")
     mdh(robot, [0, 90, 0, -90, 90, -90], [0, 0, 0.45, 0, 0, 0], [0, 0, 0, 0.45, 0, 0])
-    assert robot.parameters is None
+    assert not robot.parameters_known
     assert len(robot.parameter_names) == 60
 
 
@@ -160,7 +160,7 @@ def test_scara_and_two_arm() -> None:
     arms = md.load("two_arm")
     assert [joint.parent for joint in arms.joints] == [-1, 0, 1, 2, 1, 4]
     for robot in (scara, arms):
-        assert robot.parameters is not None
+        assert robot.parameters_known
         assert all(link.realizability.realizable for link in robot.links)
 
 

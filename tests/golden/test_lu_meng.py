@@ -162,6 +162,6 @@ def test_filtered_identity_is_of_fourth_order(two_dof: Robot) -> None:
         tau = md.inverse_dynamics(two_dof, q, dq, ddq)
         recording = md.Recording(t[:, 0], q, tau, dq)
         Y, tau_f = md.filtered_regressor(two_dof, recording, 20 / (2 * math.pi))
-        errors.append(np.abs(Y @ two_dof.values - tau_f).max() / np.abs(tau_f).max())
+        errors.append(np.abs(Y @ two_dof.parameters - tau_f).max() / np.abs(tau_f).max())
     assert errors[0] < 4.2e-7
     assert errors[0] / errors[1] == pytest.approx(16, rel=0.05)

@@ -63,7 +63,7 @@ def test_puma_of_gautier1991() -> None:
     robot = robot.with_parameters([point["std"].get(name, 0.0) for name in robot.parameter_names])
     q, dq, ddq = point["q"], point["qd"], point["qdd"]
     np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq), point["tau"], rtol=1e-12)
-    np.testing.assert_allclose(md.regressor(robot, q, dq, ddq) @ robot.values, point["tau"], rtol=1e-11)
+    np.testing.assert_allclose(md.regressor(robot, q, dq, ddq) @ robot.parameters, point["tau"], rtol=1e-11)
     np.testing.assert_allclose(sum(md.energy(robot, q, dq)), point["H"], rtol=1e-12)
 
 
@@ -97,7 +97,7 @@ def test_rrp_arm_with_a_load_in_the_sixteen_parameters_of_lumeng1993() -> None:
     q, dq, ddq = [0.3, -0.5, 0.25], [0.7, -0.4, 0.3], [1.0, -2.0, 0.5]
     expected = [0.8773107161087761, -0.21614893882826625, 15.607487717418202]
     np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq), expected, rtol=1e-12)
-    np.testing.assert_allclose(md.regressor(robot, q, dq, ddq) @ robot.values, expected, rtol=1e-12)
+    np.testing.assert_allclose(md.regressor(robot, q, dq, ddq) @ robot.parameters, expected, rtol=1e-12)
 
 
 def puma4(m4: float) -> Robot:

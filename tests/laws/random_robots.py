@@ -85,7 +85,7 @@ def rich_robot(rng: np.random.Generator) -> Robot:
     joints[turning] = replace(joints[turning], after=(Step("tx", 0.3), Step("rz", 0.7), Step("ty", 0.2)))
     names = [joint.name for joint in joints]
     joints[2] = replace(joints[2], drive=replace(joints[2].drive, coupling=((names[1], -0.25),)))
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     values[robot.layout.links[1]] = np.nan
     values[robot.layout.links[2].start + 3] = np.nan
     values[robot.layout.links[3]] = [1, 0, 0, 1, 0, 1, 0.5, 0, 0, 0]  # first moment without mass

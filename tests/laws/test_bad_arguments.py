@@ -62,7 +62,7 @@ def test_copies_are_frozen_too(name: str) -> None:
         assert other == robot
         assert other.notices == robot.notices
         assert other.source == robot.source
-        for array in (other.values, other.gravity, other.links[0].parameters):
+        for array in (other.parameters, other.gravity, other.links[0].parameters):
             assert not array.flags.writeable
 
 
@@ -70,7 +70,7 @@ def test_numbers_of_a_file_without_turns_are_kept_as_they_are(tmp_path: Path) ->
     path = tmp_path / "r.urdf"
     path.write_text(URDF.format(more=""))
     robot = md.load(path)
-    assert robot.values[5] == 0.1  # not 0.10000000000000003
+    assert robot.parameters[5] == 0.1  # not 0.10000000000000003
     assert robot.notices == ()
 
 

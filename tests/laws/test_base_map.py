@@ -38,7 +38,7 @@ def test_values_lift_and_shortest_vector() -> None:
 
 
 def test_unknown_values(puma: md.BaseMap) -> None:
-    phi = puma.robot.values.copy()
+    phi = puma.robot.parameters.copy()
     phi[list(puma.robot.layout.indices(puma.eliminated))] = np.nan
     np.testing.assert_array_equal(puma.values(phi), puma.values())
     phi[puma.robot.layout.index("M3")] = np.nan

@@ -17,7 +17,7 @@ from minidyn.identification.estimators.methods import METHODS
 @pytest.fixture(scope="module")
 def runs() -> tuple[md.Robot, md.Recording, md.Recording]:
     robot = truth("two_link")
-    robot = robot.with_parameters(np.nan_to_num(robot.values, nan=0.5))
+    robot = robot.with_parameters(np.nan_to_num(robot.parameters, nan=0.5))
     return robot, motion(robot, 1, samples=800), motion(robot, 2, samples=800)
 
 

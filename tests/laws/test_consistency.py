@@ -43,7 +43,7 @@ def truth(name: str, seed: int = 0) -> Robot:
     """Return a robot with rotors and friction, every link a random real body."""
     rng = np.random.default_rng(seed)
     robot = md.load(name).with_drives(True, FRICTION)
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     for index, part in enumerate(robot.layout.links):
         values[part] = random_body(rng) * 0.7**index
     for columns in robot.layout.drives:
@@ -155,7 +155,7 @@ def test_impossible_data_are_projected_and_reported() -> None:
 def test_exact_impossible_data_end_near_the_noisy_ones() -> None:
     robot = truth("ur10e")
     base = md.base_parameters(robot)
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     values[robot.layout.index("ZZ3")] *= -3.0
     wrong = robot.with_parameters(values)
     found = []
@@ -169,7 +169,7 @@ def test_exact_impossible_data_end_near_the_noisy_ones() -> None:
 
 def test_friction_and_rotors_are_not_negative() -> None:
     robot = truth("panda")
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     for name in ("Fv2", "Fc3", "Ia4"):
         values[robot.layout.index(name)] *= -1.0
     values[robot.layout.index("Fo5")] = -0.7
@@ -185,7 +185,7 @@ def test_friction_and_rotors_are_not_negative() -> None:
 def test_masses_stay_sane_where_links_do_not_move() -> None:
     robot = truth("ur10e", seed=3)
     base = md.base_parameters(robot)
-    total = masses(robot, robot.values).sum()
+    total = masses(robot, robot.parameters).sum()
     for still in ((3, 4, 5), (0, 1, 2, 3, 4)):
         R, z, _ = data(robot, base, samples=60, noise=0.3, still=still)
         fit = make_consistent(robot, base, R, z)
@@ -197,7 +197,7 @@ def test_masses_stay_sane_where_links_do_not_move() -> None:
 def test_no_data_at_all_give_the_belief() -> None:
     robot = truth("ur10e")
     base = md.base_parameters(robot)
-    prior = robot.values
+    prior = robot.parameters
     fit = make_consistent(robot, base, np.zeros((base.rank, base.rank)), np.zeros(base.rank), prior=prior)
     for part in robot.layout.links:
         assert np.allclose(fit.phi[part], prior[part], rtol=0.02, atol=1e-3)
@@ -221,7 +221,7 @@ def test_a_known_total_mass_is_kept() -> None:
 def test_weight_leads_from_data_to_prior(kind: str) -> None:
     robot = truth("ur10e")
     base = md.base_parameters(robot)
-    prior = truth("ur10e", seed=9).values
+    prior = truth("ur10e", seed=9).parameters
     R, z, _ = data(robot, base, noise=0.1)
     fits = [make_consistent(robot, base, R, z, prior=prior, prior_kind=kind, weight=w) for w in (0.0, 1e1, 1e4, 1e8)]
     assert all(a.misfit < b.misfit and a.prior_distance > b.prior_distance for a, b in pairwise(fits))
@@ -234,17 +234,17 @@ def test_unidentifiable_parts_follow_the_prior_without_weight() -> None:
     robot = truth("ur10e")
     base = md.base_parameters(robot)
     R, z, _ = data(robot, base, noise=1e-3, samples=2000)
-    fit = make_consistent(robot, base, R, z, prior=robot.values)
-    assert np.allclose(masses(robot, fit.phi), masses(robot, robot.values), rtol=0.05)
+    fit = make_consistent(robot, base, R, z, prior=robot.parameters)
+    assert np.allclose(masses(robot, fit.phi), masses(robot, robot.parameters), rtol=0.05)
     bare = make_consistent(robot, base, R, z)
-    assert not np.allclose(masses(robot, bare.phi), masses(robot, robot.values), rtol=0.05)
+    assert not np.allclose(masses(robot, bare.phi), masses(robot, robot.parameters), rtol=0.05)
 
 
 def test_prior_may_be_unknown_in_part_or_impossible() -> None:
     robot = truth("ur10e")
     base = md.base_parameters(robot)
     R, z, _ = data(robot, base)
-    prior = robot.values.copy()
+    prior = robot.parameters.copy()
     prior[robot.layout.links[1]] = np.nan
     prior[robot.layout.index("XY3")] = np.nan
     prior[robot.layout.index("ZZ4")] = 50.0  # no body: triangle inequality
@@ -428,12 +428,12 @@ def test_certificate_sees_each_kind_of_impossibility() -> None:
     assert not good.reasons()
     assert np.all(good.eigenvalues <= 1 / 3 + 1e-12)
     for name, word in (("M2", "link"), ("ZZ3", "link"), ("Fv1", "Fv1"), ("Fc6", "Fc6"), ("Ia4", "Ia4")):
-        values = robot.values.copy()
+        values = robot.parameters.copy()
         values[robot.layout.index(name)] *= -1.0
         report = certify(robot, values)
         assert not report.consistent
         assert any(word in reason for reason in report.reasons())
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     values[robot.layout.index("Fo2")] = -5.0
     assert certify(robot, values).consistent
     values[robot.layout.index("Ia6")] = -198.0
@@ -468,7 +468,7 @@ def test_weight_trusts_good_priors_and_drops_bad_ones() -> None:
     robot = truth("ur10e")
     base = md.base_parameters(robot)
     poor = folds(robot, base, 30, 0.5)
-    good, curve = choose_weight(robot, base, poor, robot.values)
+    good, curve = choose_weight(robot, base, poor, robot.parameters)
     assert good >= 100
     assert curve[0, 0] == 0.0
     assert np.all(np.diff(curve[:, 0]) > 0)
@@ -476,7 +476,7 @@ def test_weight_trusts_good_priors_and_drops_bad_ones() -> None:
     chosen = curve[curve[:, 0] == good, 1]
     assert chosen == curve[:, 1].min()
     rich = folds(robot, base, 2000, 0.01)
-    wrong = truth("ur10e", seed=8).values
+    wrong = truth("ur10e", seed=8).parameters
     bad, curve = choose_weight(robot, base, rich, wrong)
     assert bad < 10
     assert curve[-1, 1] > 2 * curve[:, 1].min()
@@ -486,7 +486,7 @@ def test_held_out_misfit_is_that_of_the_consistent_fit() -> None:
     robot = truth("ur10e")
     base = md.base_parameters(robot)
     every = folds(robot, base, 60, 0.2)
-    prior = truth("ur10e", seed=8).values
+    prior = truth("ur10e", seed=8).parameters
     _, curve = choose_weight(robot, base, every, prior, weights=(100.0,))
     for weight, misfit in curve:
         total = 0.0
@@ -541,7 +541,7 @@ def test_a_rotor_may_outweigh_the_flange_it_turns() -> None:
     """The last link of a UR10e weighs 200 g; the rotor behind its gears shows a hundred times its inertia."""
     robot = md.load("ur10e").with_drives(rotor_inertia=True)
     rotors = [column.index for columns in robot.layout.drives for column in columns]
-    true = robot.values.copy()
+    true = robot.parameters.copy()
     true[rotors] = [0.5, 0.5, 0.3, 0.1, 0.05, 0.05]
     base = md.base_parameters(robot)
     known = true.copy()

@@ -49,7 +49,7 @@ def test_laws_with_a_right_model_keep_to_the_trajectory(name) -> None:
 def test_wrong_models_are_corrected_by_adaptation(name) -> None:
     """In continuous time, from a model 30 % too light, the error at the end is far below that of a fixed model."""
     robot = md.load(name)
-    wrong = robot.with_parameters(0.7 * robot.values)
+    wrong = robot.with_parameters(0.7 * robot.parameters)
     gain = scaled_gain(robot)
     trajectory = slow(robot)
 
@@ -60,7 +60,7 @@ def test_wrong_models_are_corrected_by_adaptation(name) -> None:
             assert np.all(np.diff(value) <= 1e-6 * value[0])
         return float(np.abs(recording.telemetry["error"][-300:]).max())
 
-    adaptation = np.maximum(np.abs(robot.values), 1e-3)
+    adaptation = np.maximum(np.abs(robot.parameters), 1e-3)
     fixed = last_error(control.slotine_li(wrong, rate=10, gain=gain, adaptation=1e-9))
     adaptive = last_error(control.slotine_li(wrong, rate=10, gain=gain, adaptation=adaptation))
     assert adaptive < 0.5 * fixed
@@ -117,7 +117,7 @@ def test_craig_law_is_the_formula() -> None:
 def test_natural_adaptation_keeps_links_realizable() -> None:
     """With the same large gain the plain gradient leaves the realizable set and the natural one does not."""
     robot = md.load("ur10e")
-    wrong = robot.with_parameters(0.5 * robot.values)
+    wrong = robot.with_parameters(0.5 * robot.parameters)
     gain = scaled_gain(robot)
 
     def smallest(consistent: bool, adaptation: float) -> float:
@@ -203,7 +203,7 @@ def test_refusals() -> None:
 def test_singular_inertia_is_named() -> None:
     """With its mass on joint 4's axis the inertia matrix of puma4 is singular: the run says so instead of NaN."""
     robot = md.load("puma4")
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     values[robot.layout.links[-1]] = from_body(1.0, [0, 0, 0], np.zeros((3, 3)))
     singular = robot.with_parameters(values)
     with pytest.raises(md.MinidynError, match=r"joint4.*inertia matrix is singular"):
@@ -234,7 +234,7 @@ def test_natural_adaptation_stays_realizable_in_steps_of_any_length() -> None:
 
 def test_lyapunov_function_of_natural_adaptation_falls_to_zero_at_the_truth() -> None:
     robot = md.load("ur10e")
-    wrong = robot.with_parameters(0.7 * robot.values)
+    wrong = robot.with_parameters(0.7 * robot.parameters)
     law = control.slotine_li(wrong, rate=10, gain=scaled_gain(robot), adaptation=0.05, consistent=True)
     recording = simulate(robot, law, slow(robot), 0.5, control="continuous", check=True)
     value = recording.telemetry["lyapunov"]
@@ -243,7 +243,7 @@ def test_lyapunov_function_of_natural_adaptation_falls_to_zero_at_the_truth() ->
     assert 0 < value[-1] < value[0]
     assert law.lyapunov is not None
     q, dq, ddq = slow(robot)(0.3)
-    assert abs(law.lyapunov(robot, robot.values, q, dq, (q, dq, ddq))) < 1e-9 * value[0]
+    assert abs(law.lyapunov(robot, robot.parameters, q, dq, (q, dq, ddq))) < 1e-9 * value[0]
 
 
 def test_conditions_are_checked_with_the_payload_that_is_there() -> None:
@@ -292,7 +292,7 @@ def test_maps_of_other_robots_and_names_given_twice_are_refused() -> None:
         ):
             with pytest.raises(md.MinidynError, match="is not built like 'ur10e'"):
                 call(other)
-    own = md.base_parameters(robot.with_parameters(2 * robot.values))
+    own = md.base_parameters(robot.with_parameters(2 * robot.parameters))
     assert md.base_regressor(robot, own, q, dq, ddq).shape == (6, 36)
     with pytest.raises(md.MinidynError, match="'M6' is named twice"):
         control.slotine_li(robot, unknown=["M6", "M6"], **common)

@@ -40,7 +40,7 @@ def test_gains_are_found_with_honest_uncertainty(name: str) -> None:
 def test_a_planar_arm_feels_little_of_the_load() -> None:
     """Parameters of the load without any torque do not keep the others from being found."""
     robot = truth("two_link")
-    robot = robot.with_parameters(np.nan_to_num(robot.values, nan=0.5))
+    robot = robot.with_parameters(np.nan_to_num(robot.parameters, nan=0.5))
     gains, scores = np.array([2.0, 15.0]), []
     for seed in range(count(4, 16)):
         both = (robot, md.Payload(0.0, LOAD).on(robot))
@@ -53,7 +53,7 @@ def test_a_planar_arm_feels_little_of_the_load() -> None:
 def test_noise_does_not_shrink_gains_as_plain_least_squares_does() -> None:
     """Noise of a third of the signal: gains by least squares on k i = Y beta are too small, these are not."""
     robot = truth("two_link")
-    robot = robot.with_parameters(np.nan_to_num(robot.values, nan=0.5))
+    robot = robot.with_parameters(np.nan_to_num(robot.parameters, nan=0.5))
     gains = np.array([8.0, 12.0])
     body = from_body(4.0, [0.1, 0.0, 0.0], 0.02 * np.eye(3))
     ratios, plain = [], []

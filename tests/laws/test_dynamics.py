@@ -59,7 +59,7 @@ def test_regressor_times_parameters_is_inverse_dynamics_with_drives(seed: int) -
     Y = compute(robot, "regressor", q, dq, ddq)
     assert Y.shape == (5, robot.n, len(robot.layout))
     tau = compute(robot, "inverse_dynamics", q, dq, ddq)
-    assert relative_error(Y @ robot.values, tau) < PRECISE
+    assert relative_error(Y @ robot.parameters, tau) < PRECISE
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -68,7 +68,7 @@ def test_energy_regressor_times_parameters_is_energy(seed: int) -> None:
     q, dq, _ = states(robot, seed)
     kinetic, potential = compute(robot, "energy", q, dq)
     h = compute(robot, "energy_regressor", q, dq)
-    assert relative_error(h @ robot.values, kinetic + potential) < PRECISE
+    assert relative_error(h @ robot.parameters, kinetic + potential) < PRECISE
     friction = [column.index for column in robot.layout.columns if column.is_friction]
     assert not h[:, friction].any()
 
@@ -97,7 +97,7 @@ def test_torque_is_inertia_coriolis_gravity_and_friction(seed: int) -> None:
     friction = [column.index for column in robot.layout.columns if column.is_friction]
     Y = compute(robot, "regressor", q, dq, ddq)
     tau = compute(robot, "inverse_dynamics", q, dq, ddq)
-    assert relative_error(no_friction + Y[..., friction] @ robot.values[friction], tau) < PRECISE
+    assert relative_error(no_friction + Y[..., friction] @ robot.parameters[friction], tau) < PRECISE
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -177,7 +177,7 @@ def reframed(robot: Robot, link: int, move: Steps) -> Robot:
         elif joint.parent == link:
             joint = replace(joint, before=(*back, *joint.before))
         joints.append(joint)
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     part = robot.layout.links[link]
     values[part] = transform(values[part], matrix_of(back))
     return replace(robot, joints=tuple(joints), values=values)
@@ -215,13 +215,13 @@ def test_a_load_is_ten_columns_and_equals_its_body_merged_into_the_link(seed: in
     loaded = robot.with_load(placement, body, link=robot.link_names[link], name="tool")
     assert len(loaded.layout) == len(robot.layout) + 10
     assert loaded.n == robot.n
-    merged = robot.values.copy()
+    merged = robot.parameters.copy()
     merged[robot.layout.links[link]] += transform(body, placement)
     q, dq, ddq = states(robot, seed)
     expected = record_and_run(robot.with_parameters(merged), "inverse_dynamics", q, dq, ddq)
     assert relative_error(record_and_run(loaded, "inverse_dynamics", q, dq, ddq), expected) < PRECISE
     Y = record_and_run(loaded, "regressor", q, dq, ddq)
-    assert relative_error(Y @ loaded.values, expected) < PRECISE
+    assert relative_error(Y @ loaded.parameters, expected) < PRECISE
     assert relative_error(Y[..., : len(robot.layout)], compute(robot, "regressor", q, dq, ddq)) < PRECISE
 
 
@@ -242,7 +242,7 @@ def test_a_parameter_without_a_column_may_be_unknown(seed: int) -> None:
     q, dq, ddq = random_state(robot, np.random.default_rng(seed), 20)
     Y = compute(robot, "regressor", q, dq, ddq)
     idle = np.abs(Y).max(axis=(0, 1)) == 0.0
-    unknown = robot.with_parameters(np.where(idle, np.nan, robot.values))
+    unknown = robot.with_parameters(np.where(idle, np.nan, robot.parameters))
     for what, arrays in (
         ("inverse_dynamics", (q, dq, ddq)),
         ("inertia_matrix", (q,)),

@@ -148,7 +148,7 @@ def test_wrong_shapes_and_dtypes_are_told(robot: Robot, what: str) -> None:
 @pytest.mark.parametrize("size", [2, 3 * _EAGER_SAMPLES])
 def test_parameters_given_in_the_call(robot: Robot, what: str, size: int) -> None:
     state = random_state(robot, np.random.default_rng(7), size)
-    other = robot.values * np.random.default_rng(8).uniform(0.9, 1.1, len(robot.values))
+    other = robot.parameters * np.random.default_rng(8).uniform(0.9, 1.1, len(robot.parameters))
     expected = call(robot.with_parameters(other), what, state)
     tolerance = 1e-10 if what == "forward_dynamics" else 1e-12
     assert relative_error(call(robot, what, state, parameters=other), expected) < tolerance
@@ -165,7 +165,7 @@ def test_parameters_given_in_the_call(robot: Robot, what: str, size: int) -> Non
 def test_unknown_parameters_are_named_where_they_matter(what: str) -> None:
     arm = random_chain(5, "RRP")
     state = random_state(arm, np.random.default_rng(9))
-    values = arm.values.copy()
+    values = arm.parameters.copy()
     values[arm.layout.index("MX2")] = np.nan
     unknown = arm.with_parameters(values)
     if what not in WITH_PARAMETERS:
@@ -180,7 +180,7 @@ def test_unknown_parameters_are_named_where_they_matter(what: str) -> None:
 def test_unknown_parameters_do_no_harm_where_they_do_not_matter() -> None:
     arm = random_chain(6, "RRR", friction=("viscous",), rotor_inertia=True)
     q, dq, ddq = random_state(arm, np.random.default_rng(10))
-    values = arm.values.copy()
+    values = arm.parameters.copy()
     for name in ("XX1", "YY1", "XY1", "M1", "MZ1"):  # a first link that turns about one axis
         values[arm.layout.index(name)] = np.nan
     unknown = arm.with_parameters(values)
@@ -266,7 +266,7 @@ def test_a_coupled_drive_turns_with_both_joints_and_loads_both() -> None:
     coupled = replace(arm, joints=joints)
     bare = arm.with_drives(rotor_inertia=False, friction=())
     q, dq, ddq = random_state(arm, np.random.default_rng(14))
-    ia, fv, fc = ([arm.values[arm.layout.index(f"{symbol}{k}")] for k in (1, 2)] for symbol in ("Ia", "Fv", "Fc"))
+    ia, fv, fc = ([arm.parameters[arm.layout.index(f"{symbol}{k}")] for k in (1, 2)] for symbol in ("Ia", "Fv", "Fc"))
     v, dv = dq[1] + ratio * dq[0], ddq[1] + ratio * ddq[0]
     load = ia[1] * dv + fv[1] * v + fc[1] * np.sign(v)
     own = ia[0] * ddq[0] + fv[0] * dq[0] + fc[0] * np.sign(dq[0])

@@ -21,7 +21,7 @@ def test_what_chance_could_make_goes_and_what_matters_stays(name: str) -> None:
     for seed in range(count(1, 12)):
         run = motion(robot, 20 + seed, memory=0.8)
         estimate = full(robot, run)
-        true = estimate.base.values(robot.values)
+        true = estimate.base.values(robot.parameters)
         reduced = md.essential(estimate, run)
         removed = [estimate.names.index(step) for step in reduced.removed]
         assert np.all(np.abs(true[removed]) < 5 * estimate.std[removed])
@@ -62,7 +62,7 @@ def test_samples_that_repeat_each_other_count_once() -> None:
     for memory in (0.0, 0.95):
         run = motion(robot, 7, memory=memory)
         estimate = full(robot, run)
-        true = estimate.base.values(robot.values)
+        true = estimate.base.values(robot.parameters)
         reduced = md.essential(estimate, run, loss=np.inf)
         nothing = [name for name, value in zip(estimate.names, true) if abs(value) < 1e-6]
         kept[memory] = np.mean([name in reduced.names for name in nothing])

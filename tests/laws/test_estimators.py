@@ -30,8 +30,8 @@ STEP = 2e-3
 @cache
 def truth(name: str = "puma4") -> md.Robot:
     robot = md.load(name).with_drives(rotor_inertia=True, friction=("viscous", "coulomb"))
-    unknown = np.random.default_rng(0).uniform(0.2, 0.8, len(robot.values))
-    return robot.with_parameters(np.where(np.isnan(robot.values), unknown, robot.values))
+    unknown = np.random.default_rng(0).uniform(0.2, 0.8, len(robot.parameters))
+    return robot.with_parameters(np.where(np.isnan(robot.parameters), unknown, robot.parameters))
 
 
 @cache
@@ -42,7 +42,7 @@ def base_of(name: str = "puma4") -> md.BaseMap:
 @cache
 def loop(name: str = "puma4") -> Controller:
     """A controller whose model is a tenth wrong: the robot does not follow its reference exactly."""
-    return md.control.computed_torque(truth(name).with_parameters(0.9 * truth(name).values), rate=15.0, period=STEP)
+    return md.control.computed_torque(truth(name).with_parameters(0.9 * truth(name).parameters), rate=15.0, period=STEP)
 
 
 @cache
@@ -112,7 +112,7 @@ def test_exogeneity_is_rejected_where_states_are_noisy(badly_filtered) -> None:
 
 
 def test_covariance_of_the_simulated_loop_is_calibrated(badly_filtered) -> None:
-    target = base_of().values(truth().values)
+    target = base_of().values(truth().parameters)
     scores = [(one.beta - target) / np.sqrt(np.diag(one.covariance)) for one in badly_filtered["didim, loop"]]
     assert 0.7 < np.sqrt(np.mean(np.square(scores))) < 1.35
 
@@ -368,7 +368,7 @@ def test_more_points_are_a_higher_order(points) -> None:
         q, dq, ddq = md.trajectory.fourier(robot, seed=1, period=2.0)(t)
         recording = md.Recording(t, q, md.inverse_dynamics(robot, q, dq, ddq), dq)
         Y, tau = md.filtered_regressor(robot, recording, cutoff=3.0, form="momentum", points=points)
-        errors.append(np.abs(Y @ robot.values - tau).max())
+        errors.append(np.abs(Y @ robot.parameters - tau).max())
     assert errors[0] / errors[1] > 0.6 * 2**points
 
 
@@ -383,7 +383,7 @@ def test_the_possible_model_follows(method) -> None:
     assert estimate.consistent
     assert certify(estimate.robot).consistent
     assert "prior_weight" in estimate.settings
-    assert np.linalg.norm(estimate.beta - estimate.base.values(robot.values)) < 0.2 * np.linalg.norm(estimate.beta)
+    assert np.linalg.norm(estimate.beta - estimate.base.values(robot.parameters)) < 0.2 * np.linalg.norm(estimate.beta)
 
 
 @pytest.mark.parametrize("method", BEYOND)

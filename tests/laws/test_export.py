@@ -36,7 +36,7 @@ ALL = ("viscous", "coulomb", "offset")
 
 def filled(robot: md.Robot, rng: np.random.Generator) -> md.Robot:
     """Return the robot with real bodies and drives that are not zero."""
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     for part in robot.layout.links:
         values[part] = robot_cases.random_body(rng, away=0.1, heaviest=2.0)
     for columns in robot.layout.drives:
@@ -52,8 +52,8 @@ def driven(name: str, rng: np.random.Generator) -> md.Robot:
 def estimate_of(robot: md.Robot, rng: np.random.Generator, consistent: bool = True) -> Estimate:
     """Return an estimate of the robot itself, or one that no robot can have and whose masses are zero."""
     base = md.base_parameters(robot)
-    beta = base.values(robot.values)
-    phi = robot.values
+    beta = base.values(robot.parameters)
+    phi = robot.parameters
     if not consistent:
         beta = beta * (1 + 0.5 * rng.normal(size=base.rank))
         phi = base.lift(beta)
@@ -249,7 +249,9 @@ def test_an_existing_mjcf_keeps_its_geometry(where, tmp_path) -> None:
     assert "a comment that stays" in text
     assert 'rgba="1 0 0 1"' in text
     plain = robot.with_drives(friction="viscous")
-    robot_without = plain.with_parameters([robot.values[robot.layout.index(name)] for name in plain.parameter_names])
+    robot_without = plain.with_parameters(
+        [robot.parameters[robot.layout.index(name)] for name in plain.parameter_names]
+    )
     model.actuator_gear[:] = 1
     found = mujoco.MjData(model)
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_FRICTIONLOSS | mujoco.mjtDisableBit.mjDSBL_LIMIT
@@ -360,7 +362,7 @@ def test_the_looks_of_a_urdf_reach_the_mjcf(tmp_path) -> None:
 
 def without_drives(robot: md.Robot) -> md.Robot:
     """Return the robot without the terms that MuJoCo's inverse dynamics leaves out here: dry friction and offsets."""
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     for columns in robot.layout.drives:
         for column in columns:
             if column.symbol in ("Fc", "Fo"):
@@ -392,7 +394,7 @@ def test_a_file_that_minidyn_wrote_is_updated(tmp_path) -> None:
     estimate = estimate_of(filled(md.load(tmp_path / "arm.urdf"), rng), rng)
     assert not estimate.export(tmp_path / "out").notices
     back = md.load(tmp_path / "out" / "robot.urdf")
-    np.testing.assert_array_equal(back.values, estimate.parameters)
+    np.testing.assert_array_equal(back.parameters, estimate.parameters)
 
 
 def test_what_is_edited_later_counts(tmp_path) -> None:
@@ -401,15 +403,15 @@ def test_what_is_edited_later_counts(tmp_path) -> None:
     path = tmp_path / "arm.xml"
     md.save(robot, path)
     text = path.read_text()
-    old = f'damping="{float(robot.values[robot.layout.index("Fv1")])!r}"'
+    old = f'damping="{float(robot.parameters[robot.layout.index("Fv1")])!r}"'
     assert old in text
     path.write_text(text.replace(old, 'damping="7.5"').replace('mass="', 'mass="1', 1))
     back = md.load(path)
-    assert back.values[back.layout.index("Fv1")] == 7.5
+    assert back.parameters[back.layout.index("Fv1")] == 7.5
     assert back.links[0].mass != robot.links[0].mass
     np.testing.assert_array_equal(back.links[1].parameters, robot.links[1].parameters)
     for name in ("Fo1", "Ia2", "Fc2"):
-        assert back.values[back.layout.index(name)] == robot.values[robot.layout.index(name)]
+        assert back.parameters[back.layout.index(name)] == robot.parameters[robot.layout.index(name)]
     assert any("edited since" in notice and "viscous" in notice for notice in back.notices)
 
 
@@ -423,7 +425,7 @@ def test_side_files_do_not_outlive_their_robot(tmp_path) -> None:
         md.save(bare, tmp_path / name)
         back = md.load(tmp_path / name)
         assert not any(back.layout.drives)
-        np.testing.assert_allclose(back.values, bare.values, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(back.parameters, bare.parameters, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -448,7 +450,7 @@ def test_mjcf_refuses_what_it_cannot_hold(tmp_path) -> None:
     rng = np.random.default_rng(0)
     robot = driven("two_link", rng)
     path = tmp_path / "arm.xml"
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     values[robot.layout.index("M1")] = -1.0
     with pytest.raises(DescriptionError, match="link 'link1': no body has these parameters"):
         md.save(robot.with_parameters(values), path)
@@ -471,7 +473,7 @@ def test_massless_and_flat_links_load_in_mujoco(tmp_path) -> None:
     """Links without mass (a body with two joints) and sheets, which lie on the edge of what is possible."""
     rng = np.random.default_rng(0)
     robot = driven("puma4", rng)
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     joints = [replace(joint, limits=Limits(0.5, 0.5, 1.0, 0.0)) for joint in robot.joints]  # placeholders, too
     robot = replace(robot, joints=tuple(joints))
     values[robot.layout.links[1]] = 0.0
@@ -479,7 +481,7 @@ def test_massless_and_flat_links_load_in_mujoco(tmp_path) -> None:
     robot = robot.with_parameters(values)
     md.save(robot, tmp_path / "arm.xml")
     mujoco.MjModel.from_xml_path(str(tmp_path / "arm.xml"))
-    np.testing.assert_array_equal(md.load(tmp_path / "arm.xml").values, robot.values)
+    np.testing.assert_array_equal(md.load(tmp_path / "arm.xml").parameters, robot.parameters)
     text = (tmp_path / "arm.xml").read_text()
     (tmp_path / "arm.xml").write_text(text.replace('mass="1e-14"', 'mass="0.5"'))
     back = md.load(tmp_path / "arm.xml")
@@ -499,7 +501,7 @@ def test_hostile_names_stay_text(tmp_path) -> None:
         md.save(robot, tmp_path / "arm.xml")
         back = md.load(tmp_path / "arm.xml")
         assert back.joint_names == robot.joint_names
-        assert back.values[back.layout.index("Fo2")] == robot.values[robot.layout.index("Fo2")]
+        assert back.parameters[back.layout.index("Fo2")] == robot.parameters[robot.layout.index("Fo2")]
 
 
 # -------------------------------------------------------------------- files, whole or not at all
@@ -633,13 +635,13 @@ def test_possible_and_describable_models() -> None:
     assert not wrong.certificate.consistent
     assert certify(possible(wrong)).consistent
     again = describable(wrong)
-    np.testing.assert_allclose(wrong.base.matrix @ again.values, wrong.beta, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(wrong.base.matrix @ again.parameters, wrong.beta, rtol=1e-12, atol=1e-12)
     assert any(inertial_numbers(link.parameters) is None for link in wrong.robot.links)
     assert all(inertial_numbers(link.parameters) is not None for link in again.links)
     right = estimate_of(robot, rng)
     assert describable(right) is right.robot
     near = possible(right)  # a possible estimate is its own nearest model
-    assert np.abs((right.base.matrix @ near.values - right.beta) / right.std).max() < 1e-3
+    assert np.abs((right.base.matrix @ near.parameters - right.beta) / right.std).max() < 1e-3
 
 
 def test_certificate_says_what_is_proved() -> None:
@@ -648,14 +650,14 @@ def test_certificate_says_what_is_proved() -> None:
     certificate = estimate_of(robot, rng).certificate
     assert certificate.consistent
     assert certificate.everywhere
-    rotors = [robot.values[robot.layout.index(f"Ia{k}")] for k in range(1, 8)]
+    rotors = [robot.parameters[robot.layout.index(f"Ia{k}")] for k in range(1, 8)]
     assert certificate.bound == pytest.approx(min(rotors))
     for q in rng.uniform(-3, 3, (50, 7)):
         assert np.linalg.eigvalsh(md.inertia_matrix(robot, q))[0] >= certificate.bound
     assert certificate.total_mass == pytest.approx(sum(link.mass for link in robot.links))
     assert certificate.prior_mass == pytest.approx(certificate.total_mass)
     for part, value in zip(robot.layout.links, certificate.pseudo_inertias):
-        ten = robot.values[part]
+        ten = robot.parameters[part]
         tensor = np.array([[ten[0], ten[1], ten[2]], [ten[1], ten[3], ten[4]], [ten[2], ten[4], ten[5]]])
         pseudo = np.zeros((4, 4))
         pseudo[:3, :3] = 0.5 * np.trace(tensor) * np.eye(3) - tensor
@@ -665,7 +667,7 @@ def test_certificate_says_what_is_proved() -> None:
     table = certificate.table()
     assert "every position" in table
     assert all(name in table for name in (*robot.link_names, "Ia7", "Fc1", "total mass"))
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     values[robot.layout.index("Ia3")] = -5.0
     wrong = certify(robot, values)
     assert not wrong.everywhere

@@ -33,7 +33,7 @@ def recorded(robot: Robot, t: np.ndarray, seed: int = 0) -> md.Recording:
 def smooth(robot: Robot) -> Robot:
     """Without Coulomb friction, whose torque jumps."""
     terms = ("viscous", "offset")
-    values = dict(zip(robot.layout.names, robot.values))
+    values = dict(zip(robot.layout.names, robot.parameters))
     other = robot.with_drives(friction=terms)
     return other.with_parameters([values.get(name, 0.4) for name in other.layout.names])
 
@@ -41,7 +41,7 @@ def smooth(robot: Robot) -> Robot:
 def error(robot: Robot, dt: float, form: str, base: md.BaseMap | None = None) -> float:
     recording = recorded(robot, np.arange(0.0, 1.0 + dt / 2, dt))
     Y, tau = md.filtered_regressor(robot, recording, CUTOFF, base, form=form)
-    beta = robot.values if base is None else base.matrix @ robot.values
+    beta = robot.parameters if base is None else base.matrix @ robot.parameters
     return relative_error(Y @ beta, tau)
 
 
@@ -97,7 +97,7 @@ def test_identity_holds_with_fourth_order(seed: int, form: str) -> None:
 @pytest.mark.parametrize("name", ["puma4", "two_link", "stanford", "rx90"])
 def test_base_parameters_serve_as_well(name: str, form: str) -> None:
     robot = md.load(name)
-    if np.isnan(robot.values).any():
+    if np.isnan(robot.parameters).any():
         rng = np.random.default_rng(0)
         robot = robot.with_parameters(rng.uniform(0.1, 1.0, len(robot.layout)))
     base = md.base_parameters(robot)
@@ -111,7 +111,7 @@ def test_base_parameters_serve_as_well(name: str, form: str) -> None:
 def test_coulomb_friction_costs_no_order(form: str) -> None:
     """Its column jumps, but the torque jumps with it and passes through the same operation."""
     robot = md.load("two_link").with_drives(rotor_inertia=True, friction=("viscous", "coulomb", "offset"))
-    robot = robot.with_parameters(np.nan_to_num(robot.values, nan=0.3))
+    robot = robot.with_parameters(np.nan_to_num(robot.parameters, nan=0.3))
     speeds = recorded(robot, np.arange(0.0, 1.005, 0.01)).dq
     assert speeds.min() < 0 < speeds.max()
     coarse, fine = error(robot, 0.01, form), error(robot, 0.005, form)
@@ -124,7 +124,7 @@ def test_uneven_times() -> None:
     t = np.cumsum(rng.uniform(0.0005, 0.004, 400))
     for form in FORMS:
         Y, tau = md.filtered_regressor(robot, recorded(robot, t), CUTOFF, form=form)
-        assert relative_error(Y @ robot.values, tau) < 1e-6
+        assert relative_error(Y @ robot.parameters, tau) < 1e-6
 
 
 def test_shapes_and_start() -> None:
@@ -163,12 +163,12 @@ def test_runs_are_kept_apart() -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_parameters_are_found_without_accelerations(form: str) -> None:
     robot = md.load("two_link").with_drives(friction=("viscous",))
-    robot = robot.with_parameters(np.nan_to_num(robot.values, nan=0.7))
+    robot = robot.with_parameters(np.nan_to_num(robot.parameters, nan=0.7))
     base = md.base_parameters(robot)
     recording = recorded(robot, np.arange(0, 8, 0.002))
     Y, tau = md.filtered_regressor(robot, recording, CUTOFF, base, form=form)
     beta = np.linalg.lstsq(Y.reshape(-1, base.rank), tau.ravel(), rcond=None)[0]
-    assert relative_error(beta, base.matrix @ robot.values) < 1e-5
+    assert relative_error(beta, base.matrix @ robot.parameters) < 1e-5
 
 
 def test_joints_go_by_name() -> None:

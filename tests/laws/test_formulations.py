@@ -26,7 +26,7 @@ from robot_cases import random_chain, random_state, relative_error
 
 
 def _ten(robot: Robot) -> list[list[float]]:
-    return [[float(x) for x in robot.values[part]] for part in robot.layout.links]
+    return [[float(x) for x in robot.parameters[part]] for part in robot.layout.links]
 
 
 @pytest.mark.parametrize("seed", range(count(20, 1000)))
@@ -91,7 +91,7 @@ def test_table_vii_needs_the_minimal_set_alone(seed: int) -> None:
     chain = chain_at(mdh_rows(robot), [float(x) for x in q])
     made = composites_of_set(chain, chain_constants, r, s)
     # rounding is that of the whole bodies, not of what remains of them
-    size = np.abs(robot.values).max() * (1 + max(abs(row.a) + abs(row.d) for row in mdh_rows(robot))) ** 2 / 1e3
+    size = np.abs(robot.parameters).max() * (1 + max(abs(row.a) + abs(row.d) for row in mdh_rows(robot))) ** 2 / 1e3
     expected = functions.inertia_matrix(robot, q)
     for build in (set_formulation_1, set_formulation_2):
         assert np.abs(np.array(build(chain, chain_constants, made, r, s)) - expected).max() < 1e-12 * max(
@@ -140,7 +140,7 @@ def test_virtual_links_give_all_dynamics(seed: int) -> None:
         for_ = "inertia" if what in ("inertia_matrix", "coriolis_matrix") else "torque"
         for moments in (False, True) if for_ == "inertia" else (True,):
             carrier = carrier_of(chain[0], for_, moments)
-            values = carrier.matrix @ carrier.base.values(robot.values)
+            values = carrier.matrix @ carrier.base.values(robot.parameters)
             for composed in (False, True):
                 function = record_minimal(carrier.virtual, what, composed=composed)
                 error = np.abs(evaluate(function, *arrays, values) - expected).max()
@@ -220,7 +220,7 @@ def test_misuse_is_explained() -> None:
 
 def test_the_chain_is_made_once_for_a_structure() -> None:
     robot = md.load("ur10e")
-    heavier = robot.with_parameters(2.0 * robot.values)
+    heavier = robot.with_parameters(2.0 * robot.parameters)
     assert rigid_chain(robot) is rigid_chain(heavier)
     base, q = md.base_parameters(robot), np.linspace(-1.0, 1.0, robot.n)
     single, double = (md.inertia_matrix(one, q, base=base) for one in (robot, heavier))

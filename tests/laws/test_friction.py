@@ -34,7 +34,7 @@ def driven_tree(seed: int, width: float = 0.05) -> md.Robot:
         coupling={names[2]: {names[1]: 0.5}, names[3]: {names[2]: -1.0}},
         stribeck_speed=rng.uniform(0.2, 0.4, len(robot.joints)),
     )
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     for column in robot.layout.columns:
         if not column.is_inertial:
             values[column.index] = rng.uniform(0.2, 1.0)
@@ -88,7 +88,7 @@ def plain_drive_torque(robot: md.Robot, q: np.ndarray, dq: np.ndarray, ddq: np.n
             return np.sign(x) if w == 0.0 else x / np.sqrt(x**2 + w**2)
 
         x = v[:, k]
-        value = {c.symbol: robot.values[c.index] for c in robot.layout.drives[k]}
+        value = {c.symbol: robot.parameters[c.index] for c in robot.layout.drives[k]}
         shapes = {
             "Ia": a[:, k],
             "Fv": x,
@@ -126,13 +126,13 @@ def test_every_function_has_the_terms_of_the_formulas(seed, width) -> None:
     expected = md.inverse_dynamics(bare, q, dq, ddq) + plain_drive_torque(robot, q, dq, ddq)
     size = np.abs(expected).max()
     np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq), expected, atol=1e-11 * size)
-    np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq, robot.values), expected, atol=1e-11 * size)
+    np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq, robot.parameters), expected, atol=1e-11 * size)
     Y = md.regressor(robot, q, dq, ddq)
-    np.testing.assert_allclose(Y @ robot.values, expected, atol=1e-11 * size)
+    np.testing.assert_allclose(Y @ robot.parameters, expected, atol=1e-11 * size)
     Y_lagrange = md.regressor(robot, q, dq, ddq, form="lagrange")
     np.testing.assert_allclose(Y_lagrange, Y, atol=1e-10 * np.abs(Y).max())
     reference = md.slotine_li_regressor(robot, q, dq, dq, ddq)
-    np.testing.assert_allclose(reference @ robot.values, expected, atol=1e-10 * size)
+    np.testing.assert_allclose(reference @ robot.parameters, expected, atol=1e-10 * size)
     found = md.forward_dynamics(robot, q, dq, expected)
     np.testing.assert_allclose(found, ddq, atol=1e-7 * np.abs(ddq).max())
     compiled = md.compile(robot, "inverse_dynamics")(q, dq, ddq)
@@ -156,7 +156,9 @@ def test_momentum_and_energy_balance_with_every_term() -> None:
     robot = driven_tree(3)
     q, dq, _ = states(robot, 5)
     W, rest = md.compile(robot, "momentum_regressor")(q, dq)
-    np.testing.assert_allclose(W @ robot.values, np.einsum("kij,kj->ki", md.inertia_matrix(robot, q), dq), atol=1e-9)
+    np.testing.assert_allclose(
+        W @ robot.parameters, np.einsum("kij,kj->ki", md.inertia_matrix(robot, q), dq), atol=1e-9
+    )
     # drive terms other than inertias are forces: they stand in the rest as in the torque at no acceleration
     friction = [column.index for column in robot.layout.columns if column.is_friction]
     Y = md.regressor(robot, q, dq, 0 * dq)
@@ -192,7 +194,7 @@ def test_files_keep_every_term(seed, tmp_path) -> None:
     again = md.load(tmp_path / "robot.toml")
     assert again.parameter_names == robot.parameter_names
     assert again.structure_fingerprint == robot.structure_fingerprint
-    np.testing.assert_array_equal(again.values, robot.values)
+    np.testing.assert_array_equal(again.parameters, robot.parameters)
     md.save(robot, tmp_path / "robot.urdf")
     q, dq, ddq = states(robot, 4)
     np.testing.assert_allclose(
@@ -263,7 +265,7 @@ def test_base_parameters_by_every_method(seed) -> None:
     assert exact.rank == md.base_parameters(robot, method="svd").rank
     q, dq, ddq = states(robot, 20, seed)
     tau = md.inverse_dynamics(robot, q, dq, ddq)
-    predicted = md.base_regressor(robot, exact, q, dq, ddq) @ exact.values(robot.values)
+    predicted = md.base_regressor(robot, exact, q, dq, ddq) @ exact.values(robot.parameters)
     np.testing.assert_allclose(predicted, tau, atol=1e-7 * np.abs(tau).max())
 
 
@@ -306,7 +308,7 @@ def test_a_wrist_of_sixty_one() -> None:
 
 def test_loads_follow_the_parameters() -> None:
     robot = md.load("ur10e").with_drives(friction=("load",))
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     friction = [column.index for column in robot.layout.columns if column.symbol == "Fl"]
     values[friction] = 0.1
     robot = robot.with_parameters(values)
@@ -331,7 +333,7 @@ def test_what_cannot_be_meant() -> None:
 def rubbing(terms: tuple[str, ...], sizes: dict[str, float], name: str = "ur10e", **options: object) -> md.Robot:
     """Return a built-in robot with these terms, each of one size on all joints."""
     robot = md.load(name).with_drives(True, terms, **options)
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     for column in robot.layout.columns:
         if not column.is_inertial:
             values[column.index] = sizes.get(column.symbol, 0.5)
@@ -356,7 +358,7 @@ def test_values_of_terms_are_found(terms) -> None:
     assert md.validate(estimate, other).relative_error < (2e-3 if "load" in terms else 1e-6)
     for name, value in zip(estimate.names, estimate.beta):
         if name in truth.parameter_names and name[:2] in FRICTION.values():
-            np.testing.assert_allclose(value, truth.values[truth.layout.index(name)], rtol=0.02, atol=5e-3)
+            np.testing.assert_allclose(value, truth.parameters[truth.layout.index(name)], rtol=0.02, atol=5e-3)
 
 
 def test_terms_are_chosen_where_they_are_and_not_elsewhere() -> None:
@@ -400,7 +402,7 @@ def test_a_recording_on_disk_gives_the_same_choice(tmp_path) -> None:
 def test_a_prior_of_the_plain_robot_serves_chosen_terms() -> None:
     truth = rubbing((*PLAIN, "load"), {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Fl": 0.15, "Ia": 0.3}, sign_width=0.05)
     bare = md.load("ur10e").with_drives(True)
-    estimate = md.identify(bare, log(truth, 3, noise=0.02), friction="auto", prior=bare.values)
+    estimate = md.identify(bare, log(truth, 3, noise=0.02), friction="auto", prior=bare.parameters)
     assert estimate.certificate.everywhere
     with pytest.raises(md.MinidynError, match="leave base out"):
         md.identify(bare, log(truth, 3), friction="auto", base=md.base_parameters(bare))

@@ -74,10 +74,10 @@ def test_no_neighbour_is_better(name: str) -> None:
 
 def test_from_data_to_belief() -> None:
     robot = truth("ur10e")
-    prior = robot.values * np.random.default_rng(0).uniform(0.7, 1.4)
+    prior = robot.parameters * np.random.default_rng(0).uniform(0.7, 1.4)
     base = md.base_parameters(robot)
     R = 10.0 * np.eye(base.rank)
-    z = R @ base.values(robot.values)
+    z = R @ base.values(robot.parameters)
     fits = [
         make_consistent(robot, base, R, z, prior=prior, prior_kind="geodesic", weight=w) for w in (0.0, 1e0, 1e2, 1e5)
     ]
@@ -89,8 +89,8 @@ def test_from_data_to_belief() -> None:
 
 def test_identify_takes_every_kind_and_shows_the_curve() -> None:
     robot = truth("two_link")
-    robot = robot.with_parameters(np.nan_to_num(robot.values, nan=0.5))
-    wrong = robot.with_parameters(1.2 * robot.values)
+    robot = robot.with_parameters(np.nan_to_num(robot.parameters, nan=0.5))
+    wrong = robot.with_parameters(1.2 * robot.parameters)
     fitted, tested = motion(robot, 1, samples=600), motion(robot, 2, samples=600)
     errors = {}
     for kind in ("entropic", "euclidean", "geodesic"):

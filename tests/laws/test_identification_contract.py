@@ -23,7 +23,7 @@ def truth(name: str = "puma4", seed: int = 0) -> md.Robot:
     robot = md.load(name).with_drives(friction=("viscous", "coulomb", "offset"))
     rng = np.random.default_rng(seed)
     return robot.with_parameters(
-        np.where(np.isnan(robot.values), rng.uniform(0.2, 0.8, len(robot.values)), robot.values)
+        np.where(np.isnan(robot.parameters), rng.uniform(0.2, 0.8, len(robot.parameters)), robot.parameters)
     )
 
 
@@ -53,7 +53,7 @@ def fitted(recording: md.Recording, method: str, robot: md.Robot = ROBOT) -> md.
 def test_exact_without_noise(method: str) -> None:
     clean = motion()
     estimate = fitted(clean, method)
-    true = estimate.base.values(ROBOT.values)
+    true = estimate.base.values(ROBOT.parameters)
     np.testing.assert_allclose(estimate.beta, true, rtol=1e-6, atol=1e-6 * np.abs(true).max())
     other = motion(seed=9)
     assert md.validate(estimate, other).relative_error < 1e-5
@@ -104,7 +104,7 @@ def test_consistent_models_can_exist(method: str) -> None:
     """Little and noisy data: whatever the method says, the model is a robot, and predicts as its links do."""
     robot = truth("scara")
     log = noisy(motion(robot, samples=400), 5, size=5 * NOISE[: robot.n])
-    prior = robot.with_parameters(robot.values * 1.4)
+    prior = robot.with_parameters(robot.parameters * 1.4)
     estimate = md.identify(prior, log, method, sign_width=0.0)
     assert estimate.consistent
     assert certify(estimate.robot).consistent
@@ -124,7 +124,7 @@ def test_stated_errors_are_true_ones(method: str, memory: float) -> None:
     scores = []
     for seed in range(count(4, 40)):
         estimate = fitted(noisy(clean, seed, memory), method)
-        scores.append((estimate.beta - estimate.base.values(ROBOT.values)) / estimate.std)
+        scores.append((estimate.beta - estimate.base.values(ROBOT.parameters)) / estimate.std)
     size = float(np.sqrt(np.mean(np.square(scores))))
     assert 0.8 < size < 1.25
     assert 0.88 < float(np.mean(np.abs(scores) < 1.96)) < 0.99

@@ -17,7 +17,7 @@ def truth(name: str, seed: int = 0) -> md.Robot:
     robot = md.load(name).with_drives(friction=("viscous", "coulomb", "offset"))
     rng = np.random.default_rng(seed)
     return robot.with_parameters(
-        np.where(np.isnan(robot.values), rng.uniform(0.2, 0.8, len(robot.values)), robot.values)
+        np.where(np.isnan(robot.parameters), rng.uniform(0.2, 0.8, len(robot.parameters)), robot.parameters)
     )
 
 
@@ -37,7 +37,7 @@ def with_noise(recording: md.Recording, noise: np.ndarray) -> md.Recording:
 def test_exact_without_noise(name) -> None:
     robot = truth(name)
     estimate = identify(robot.with_parameters(None), motion(robot), consistent=False)
-    np.testing.assert_allclose(estimate.beta, estimate.base.values(robot.values), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(estimate.beta, estimate.base.values(robot.parameters), rtol=1e-6, atol=1e-7)
     other = motion(robot, seed=9)
     np.testing.assert_allclose(estimate.predict(other), other.tau, atol=1e-5 * np.abs(other.tau).max())
 
@@ -50,7 +50,7 @@ def test_weights_help_and_outliers_are_resisted() -> None:
     errors = {}
     for method in ("ols", "wls"):  # links 3 and 4 are seen by quiet joints, too
         estimate = identify(robot, uneven, method, consistent=False)
-        target = estimate.base.values(robot.values)
+        target = estimate.base.values(robot.parameters)
         far = [k for k, name in enumerate(estimate.names) if name[-1] in "34" and name[0] != "F"]
         errors[method] = np.linalg.norm((estimate.beta - target)[far])
     assert errors["wls"] < 0.2 * errors["ols"]
@@ -129,7 +129,7 @@ def weak_log(robot: md.Robot, seconds: float, rate: float, seed: int, still: tup
 def test_a_prior_carries_weak_recordings(name: str, rate: float, seconds: float, still: tuple[int, ...]) -> None:
     """A drawing that errs by a third, one link unknown: not worse than plain least squares, far better if weak."""
     robot = md.load(name).with_drives(True, ("viscous", "coulomb", "offset"), 0.02)
-    values, rng = robot.values.copy(), np.random.default_rng(1)
+    values, rng = robot.parameters.copy(), np.random.default_rng(1)
     size = {"Ia": 0.3, "Fv": 2.0, "Fc": 3.0, "Fo": 0.3}
     for columns in robot.layout.drives:
         for column in columns:
@@ -257,7 +257,7 @@ def test_filtering_alike_removes_what_a_filtered_torque_spoils() -> None:
     rng = np.random.default_rng(0)
     blunt = lowpass(clean.tau + 0.05 * rng.normal(size=clean.tau.shape), 200.0, 4.0)
     log = md.Recording(clean.t, clean.q, blunt, clean.dq, clean.ddq, clean.joint_names)[200:-200]
-    true = md.base_parameters(robot).values(robot.values)
+    true = md.base_parameters(robot).values(robot.parameters)
     errors = {}
     for method in ("wls", "parallel"):
         estimate = identify(robot, log, method, consistent=False, sign_width=0.0)

@@ -147,7 +147,7 @@ def test_solved_loops_equal_functions(name: str, what: str, number: int) -> None
     ours, theirs = (getattr(md, what)(robot, *arrays) for robot in (solved, explicit))
     assert relative_error(np.stack(ours), np.stack(theirs)) < PRECISE
     if what in ("inverse_dynamics", "inertia_matrix", "forward_dynamics", "energy"):
-        values = 1.1 * explicit.values
+        values = 1.1 * explicit.parameters
         ours, theirs = (getattr(md, what)(robot, *arrays, parameters=values) for robot in (solved, explicit))
         assert relative_error(np.stack(ours), np.stack(theirs)) < PRECISE
 
@@ -158,9 +158,9 @@ def test_laws_hold_for_loops(name: str, solved: bool) -> None:
     robot = pair(name)[solved]
     q, dq, ddq = states(robot, 5)
     tau = md.inverse_dynamics(robot, q, dq, ddq)
-    assert relative_error(md.regressor(robot, q, dq, ddq) @ robot.values, tau) < 1e-12
+    assert relative_error(md.regressor(robot, q, dq, ddq) @ robot.parameters, tau) < 1e-12
     total = sum(md.energy(robot, q, dq))
-    assert relative_error(md.energy_regressor(robot, q, dq) @ robot.values, total) < 1e-12
+    assert relative_error(md.energy_regressor(robot, q, dq) @ robot.parameters, total) < 1e-12
     assert relative_error(md.forward_dynamics(robot, q, dq, tau), ddq) < 1e-9
     bare = robot.with_drives(friction=())
     M, C = md.inertia_matrix(bare, q), md.coriolis_matrix(bare, q, dq)

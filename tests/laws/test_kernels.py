@@ -80,7 +80,7 @@ def test_machine_code_equals_the_reference(name: str, what: str, parameters: str
     robot = robots()[name]
     kernel = md.compile(robot, what, parameters=parameters, **options(robot, what))
     batch = state(robot, what, 37)
-    extra = [robot.values] if "parameters" in kernel.arguments else []
+    extra = [robot.parameters] if "parameters" in kernel.arguments else []
     assert bool(extra) == (parameters == "argument" and WHAT[what].parameters)
     expected = evaluate(kernel.function, *batch, *extra)
     assert relative_error(flat(kernel(*batch, *extra)), flat(expected)) < 1e-12
@@ -103,7 +103,7 @@ def test_c_compiles_without_a_warning_and_equals_the_reference(
     subprocess.run(["gcc", *STRICT, "-shared", "-fPIC", *files, "-o", tmp_path / "all.so", "-lm"], check=True)
     library = ctypes.CDLL(str(tmp_path / "all.so"))
     for what, kernel in kernels.items():
-        inputs = state(robot, what) + ([robot.values] if "parameters" in kernel.arguments else [])
+        inputs = state(robot, what) + ([robot.parameters] if "parameters" in kernel.arguments else [])
         results = [np.full(max(1, result.size), np.nan) for result in kernel.function.results]
         arrays = [np.ascontiguousarray(array) for array in (*inputs, *results)]
         pointers = [array.ctypes.data_as(ctypes.POINTER(ctypes.c_double)) for array in arrays]
@@ -180,7 +180,7 @@ def test_counts_of_a_pendulum() -> None:
 
 def test_parameters_given_as_an_array_are_baked_in() -> None:
     robot = robots()["chain"]
-    other = 2.0 * robot.values
+    other = 2.0 * robot.parameters
     inputs = state(robot, "inverse_dynamics")
     kernel = md.compile(robot, "inverse_dynamics", parameters=other)
     assert relative_error(kernel(*inputs), 2.0 * md.inverse_dynamics(robot, *inputs)) < 1e-12

@@ -21,7 +21,7 @@ TERMS = ("viscous", "coulomb", "offset")
 
 def arm() -> md.Robot:
     robot = md.load("puma4").with_drives(rotor_inertia=True, friction=TERMS)
-    return robot.with_parameters(np.where(np.isnan(robot.values), 0.3, robot.values))
+    return robot.with_parameters(np.where(np.isnan(robot.parameters), 0.3, robot.parameters))
 
 
 def raw_log(robot: md.Robot, samples: int, rate: float = 500.0, start: float = 0.0, seed: int = 0) -> md.Recording:
@@ -59,7 +59,7 @@ def test_lazy_and_in_memory_agree(method, log) -> None:
     assert isinstance(lazy, LazyRecording)
     assert_same(*(md.identify(robot, log, method, consistent=False) for log in (eager, lazy)))
     if method == "wls":  # the rest of the way is the same for all
-        values = robot.values.copy()
+        values = robot.parameters.copy()
         values[robot.layout.links[1]] = np.nan  # a body that the prior does not know
         one, two = (md.identify(robot.with_parameters(values), log) for log in (eager, lazy))
         assert_same(one, two)

@@ -137,8 +137,8 @@ def test_everything_at_once(tmp_path: Path) -> None:
     assert turn.drive.columns == ("Fv", "Fc")
     assert roll.drive.columns == ("Ia",)
     assert pitch.drive.columns == ("Ia", "Fv")
-    assert robot.values[robot.layout.index("Fc1")] == 0.3
-    assert robot.values[robot.layout.index("Ia3")] == 0.02
+    assert robot.parameters[robot.layout.index("Fc1")] == 0.3
+    assert robot.parameters[robot.layout.index("Ia3")] == 0.02
     assert (turn.drive.gear_ratio, roll.drive.gear_ratio) == (50, 1)  # a position servo's gear is no gear ratio
     assert (reach.limits.lower, reach.limits.upper) == (-0.1, 0.2)
     assert robot.link_names == ("arm", "wrist_1", "wrist_2", "wrist", "finger", "body6")
@@ -207,7 +207,7 @@ def test_includes_and_defaults_in_them(tmp_path: Path) -> None:
     path = write(tmp_path, '<mujoco><include file="parts/arm.xml"/><option gravity="0 0 -1"/></mujoco>')
     robot = read_mjcf(path)
     against_mujoco(path, robot)
-    assert robot.values[robot.layout.index("Fv1")] == 3
+    assert robot.parameters[robot.layout.index("Fv1")] == 3
     (tmp_path / "parts" / "arm.xml").write_text("<!DOCTYPE mujoco>\n<mujoco/>")
     with pytest.raises(DescriptionError, match=r"arm.xml:1: the file declares a DOCTYPE"):
         read_mjcf(path)
@@ -316,8 +316,10 @@ def test_inertia_and_damping_of_actuators_count_with_their_gear(tmp_path: Path) 
     robot = read(tmp_path, text)
     data = mujoco.MjData(model)
     mujoco.mj_forward(model, data)
-    assert robot.values[robot.layout.index("ZZ1")] + robot.values[robot.layout.index("Ia1")] == pytest.approx(2.1)
-    assert robot.values[robot.layout.index("Fv1")] == pytest.approx(52)
+    assert robot.parameters[robot.layout.index("ZZ1")] + robot.parameters[robot.layout.index("Ia1")] == pytest.approx(
+        2.1
+    )
+    assert robot.parameters[robot.layout.index("Fv1")] == pytest.approx(52)
     data.qvel[0] = 1.0
     mujoco.mj_forward(model, data)
     assert data.qfrc_passive[0] == pytest.approx(-52)

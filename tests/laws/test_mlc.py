@@ -171,7 +171,7 @@ def test_constants_outside_the_set_are_not_needed(block: int) -> None:
 
 
 def _ten(robot: Robot) -> list[list[float]]:
-    return [[float(x) for x in robot.values[part]] for part in robot.layout.links]
+    return [[float(x) for x in robot.parameters[part]] for part in robot.layout.links]
 
 
 def _reduced(robot: Robot, base: BaseMap) -> list[Constants]:
@@ -335,7 +335,7 @@ def test_lift_values_and_unknowns() -> None:
     rest = np.random.default_rng(0).normal(size=len(base.regrouped))
     for full in (base.lift(beta), base.lift(beta, rest), base.minimum_norm()):
         np.testing.assert_allclose(base.values(full), beta, atol=1e-9)
-    unknown = robot.values.copy()
+    unknown = robot.parameters.copy()
     unknown[list(robot.layout.indices(base.eliminated))] = np.nan
     np.testing.assert_allclose(base.values(unknown), beta)
 
@@ -369,8 +369,8 @@ def test_other_frames_same_torque(seed: int) -> None:
             assert row.gamma == row.b == 0.0  # a chain needs four numbers a joint
         seen.add(row.parent)
     q, dq, ddq = random_state(robot, np.random.default_rng(seed), 4)
-    tau = md.regressor(robot, q, dq, ddq) @ robot.values
-    other = md.regressor(changed, q, dq, ddq) @ (T @ robot.values)
+    tau = md.regressor(robot, q, dq, ddq) @ robot.parameters
+    other = md.regressor(changed, q, dq, ddq) @ (T @ robot.parameters)
     assert np.abs(tau - other).max() < 1e-9 * max(1.0, float(np.abs(tau).max()))
 
 

@@ -17,8 +17,8 @@ STEP = 2e-3
 def shaken(name: str, seed: int, noise: float) -> tuple[md.Recording, md.Robot, Controller]:
     """A loop that answers noisy speeds with torque; speeds and accelerations logged with noise, taken as they are."""
     robot = md.load(name).with_drives(rotor_inertia=True, friction=("viscous", "coulomb"), sign_width=0.02)
-    unknown = np.random.default_rng(0).uniform(0.2, 0.8, len(robot.values))
-    robot = robot.with_parameters(np.where(np.isnan(robot.values), unknown, robot.values))
+    unknown = np.random.default_rng(0).uniform(0.2, 0.8, len(robot.parameters))
+    robot = robot.with_parameters(np.where(np.isnan(robot.parameters), unknown, robot.parameters))
     law = md.control.computed_torque(robot.with_drives(friction=()), rate=15.0, period=STEP)
     run = md.simulate(
         robot,

@@ -341,7 +341,7 @@ def test_raw_runs_are_prepared_and_runs_on_disk_are_read(tmp_path: Path) -> None
         tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.05 * rng.normal(size=q.shape)
         raw.append(md.Recording(t, q, tau, joint_names=robot.joint_names))
     found = md.identify_one_joint(robot, raw)
-    errors = (found.beta - found.base.values(robot.values)) / found.std
+    errors = (found.beta - found.base.values(robot.parameters)) / found.std
     assert np.mean(np.abs(errors) < 2.5) > 0.9
     for number, run in enumerate(raw):
         run.save(tmp_path / f"{number}.parquet")

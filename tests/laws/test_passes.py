@@ -33,13 +33,13 @@ def test_passes_keep_the_meaning_of_robots(what: str) -> None:
         robot = random_chain(seed, joints)
         function = record(robot, what, parameters="argument")
         state = random_state(robot, np.random.default_rng(seed), 4)[: len(function.arguments) - 1]
-        expected = evaluate(function, *state, robot.values)
+        expected = evaluate(function, *state, robot.parameters)
         for name in PASSES:
             changed = apply_passes(function, (name,))
-            assert relative_error(evaluate(changed, *state, robot.values), expected) < 1e-12, name
+            assert relative_error(evaluate(changed, *state, robot.parameters), expected) < 1e-12, name
         best = optimise(function)
         assert cost(best) <= cost(function)
-        assert relative_error(evaluate(best, *state, robot.values), expected) < 1e-12
+        assert relative_error(evaluate(best, *state, robot.parameters), expected) < 1e-12
         assert optimise(function).fingerprint == best.fingerprint
 
 

@@ -21,7 +21,7 @@ _FRICTION = {"Fv": 2.0, "Fc": 3.0, "Fo": 0.4}
 def truth(name: str, friction: float = 1.0) -> md.Robot:
     """A robot with friction, viscous and Coulomb parts multiplied as temperature does."""
     robot = md.load(name).with_drives(friction=("viscous", "coulomb", "offset"))
-    values, rng = robot.values.copy(), np.random.default_rng(0)
+    values, rng = robot.parameters.copy(), np.random.default_rng(0)
     for column in robot.layout.columns:
         if not column.is_inertial:
             size = _FRICTION[column.symbol] * rng.uniform(0.5, 1.5) * (1.0 if column.joint < 3 else 0.2)
@@ -89,7 +89,7 @@ def geared(robot: md.Robot) -> md.Robot:
     """The robot with rotors behind gears, and friction that turns round over a range of speeds."""
     made = robot.with_drives(rotor_inertia=True, sign_width=0.05)
     rotors = np.array([column.symbol == "Ia" for column in made.layout.columns])
-    return made.with_parameters(np.where(rotors, 0.3, made.values))
+    return made.with_parameters(np.where(rotors, 0.3, made.parameters))
 
 
 def test_uncertainty_is_honest() -> None:
@@ -123,7 +123,7 @@ def test_changes_of_the_baseline_are_named(name: str) -> None:
     tilted = loaded.with_gravity([9.81 * np.sin(0.05), 0.0, -9.81 * np.cos(0.05)])
     assert any("gravity is turned" in notice for notice in md.identify_payload(estimate, motion(tilted, 501)).notices)
 
-    values = loaded.values.copy()
+    values = loaded.parameters.copy()
     values[robot.layout.links[2]] += from_body(1.5, [0.1, 0.0, 0.05], 0.01 * np.eye(3))
     mounted = md.identify_payload(estimate, motion(loaded.with_parameters(values), 502))
     assert any(f"link {robot.link_names[2]!r} is not what it was" in notice for notice in mounted.notices)
@@ -175,7 +175,7 @@ def test_frames_tables_and_simulation() -> None:
     found = md.identify_payload(estimate, motion(on_forearm, 700), link=robot.link_names[2])
     assert found.mass == pytest.approx(2.0, rel=0.05)
     assert found.link == robot.link_names[2]
-    np.testing.assert_allclose(found.on(robot).values, on_forearm.values, atol=0.3)
+    np.testing.assert_allclose(found.on(robot).parameters, on_forearm.parameters, atol=0.3)
     assert found.table().count("\n") == 11
     assert "±" in repr(found)
     short = md.simulate(robot, None, None, 0.05, payload=found)
@@ -236,7 +236,7 @@ def test_real_friction_looks_like_a_small_load_and_a_notice_says_so() -> None:
     nothing = md.identify_payload(estimate, run)
     assert 0.1 < nothing.mass < 0.25
     assert any("reach the residual's" in notice for notice in nothing.notices)
-    alone = np.zeros(len(robot.values))
+    alone = np.zeros(len(robot.parameters))
     alone[robot.layout.links[-1]] = BODY
     more = md.inverse_dynamics(robot.with_parameters(alone), run.q, run.dq, run.ddq)
     held = md.identify_payload(estimate, md.Recording(run.t, run.q, run.tau + more, run.dq, run.ddq, run.joint_names))

@@ -123,7 +123,7 @@ def test_plain_products_would_not_do() -> None:
 
 def panda_like_log(samples: int, still: int = 0) -> tuple[md.Robot, md.Recording]:
     robot = md.load("panda").with_drives(True, ("viscous", "coulomb", "offset"))
-    robot = robot.with_parameters(np.where(np.isnan(robot.values), 0.5, robot.values))
+    robot = robot.with_parameters(np.where(np.isnan(robot.parameters), 0.5, robot.parameters))
     t = np.arange(samples) / 200
     q, dq, ddq = md.trajectory.fourier(robot, seed=2)(np.maximum(t - still / 200, 0.0))
     dq[:still], ddq[:still] = 0.0, 0.0

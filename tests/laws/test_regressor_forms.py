@@ -91,11 +91,11 @@ def test_sixteen_parameters_make_the_torque(seed: int) -> None:
     Y = md.regressor(robot, *state, parametrization="lumeng16")
     tau = md.inverse_dynamics(robot, *state)
     assert relative_error(Y @ theta.parameters, tau) < PRECISE
-    assert relative_error(theta.matrix @ theta.parameters, robot.values) < PRECISE
+    assert relative_error(theta.matrix @ theta.parameters, robot.parameters) < PRECISE
     for index, part in enumerate(robot.layout.links):
         at = theta.names.index(f"m{index + 1}")
         assert theta.names[at : at + 16] == tuple(f"{symbol}{index + 1}" for symbol in SIXTEEN)
-        np.testing.assert_allclose(theta.parameters[at : at + 16], to_lumeng16(robot.values[part]), atol=1e-12)
+        np.testing.assert_allclose(theta.parameters[at : at + 16], to_lumeng16(robot.parameters[part]), atol=1e-12)
         assert np.linalg.matrix_rank(theta.matrix[part, at : at + 16]) == 10
 
 
@@ -129,7 +129,7 @@ def test_loops_that_are_solved_for_take_part(tmp_path: Path) -> None:
     robot = following(FOUR_BAR, tmp_path)
     state = random_state(robot, np.random.default_rng(5), 4)
     Y = md.regressor(robot, *state)
-    assert relative_error(Y @ robot.values, md.inverse_dynamics(robot, *state)) < PRECISE
+    assert relative_error(Y @ robot.parameters, md.inverse_dynamics(robot, *state)) < PRECISE
     L = md.lumeng16(robot.open_loops()).matrix
     for parametrization, form in FORMS:
         other = md.regressor(robot, *state, parametrization=parametrization, form=form)
@@ -155,7 +155,7 @@ def test_columns_by_name_in_the_order_asked_for() -> None:
 def test_point_masses_and_principal_axes_drop_columns() -> None:
     """Section III-B: a point mass has no inertia columns, a body with its centre on an axis has six parameters."""
     robot = random_chain(1, "RRPRR")
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     point, on_x, on_z = (robot.layout.links[index] for index in (2, 3, 4))
     moments = np.array([0.01, 0.02, 0.025])
     for part, com, inertia in (
@@ -197,7 +197,7 @@ def test_split_into_known_and_unknown() -> None:
     known, unknown = md.split_regressor(robot, Y, unknown=["M4", "MX4", "ZZ3"])
     assert known.shape == (3, 4, 37)
     np.testing.assert_array_equal(unknown, Y[..., list(robot.layout.indices(["M4", "MX4", "ZZ3"]))])
-    values = md.split_regressor(robot, robot.values, unknown=["M4", "MX4", "ZZ3"])
+    values = md.split_regressor(robot, robot.parameters, unknown=["M4", "MX4", "ZZ3"])
     assert relative_error(known @ values[0] + unknown @ values[1], md.inverse_dynamics(robot, *state)) < PRECISE
     base = md.base_parameters(robot)
     Yb = md.base_regressor(robot, base, *state)
@@ -244,11 +244,11 @@ def test_slotine_li_regressor_is_the_model_along_the_reference(seed: int) -> Non
     weight = md.gravity_torque(robot, q)
     friction = md.inverse_dynamics(robot, q, dqr, still) - times(md.coriolis_matrix(robot, q, dqr), dqr) - weight
     expected = times(md.inertia_matrix(robot, q), ddqr) + times(md.coriolis_matrix(robot, q, dq), dqr)
-    assert relative_error(Y @ robot.values, expected + weight + friction) < 1e-11
+    assert relative_error(Y @ robot.parameters, expected + weight + friction) < 1e-11
     assert relative_error(md.slotine_li_regressor(robot, q, dq, dq, ddqr), md.regressor(robot, q, dq, ddqr)) < PRECISE
     base = md.base_parameters(robot)
     Yb = md.slotine_li_regressor(robot, q, dq, dqr, ddqr, base)
-    assert relative_error(Yb @ (base.matrix @ robot.values), Y @ robot.values) < 1e-10
+    assert relative_error(Yb @ (base.matrix @ robot.parameters), Y @ robot.parameters) < 1e-10
 
 
 @pytest.mark.parametrize("seed", SEEDS[:20])
@@ -278,7 +278,7 @@ def test_slotine_li_regressor_where_joints_follow_others(text: str, tmp_path: Pa
     mixed = 0.25 * (torque(dq + dqr) - torque(dq - dqr))
     expected = times(md.inertia_matrix(robot, q), ddqr) + mixed + md.gravity_torque(robot, q)
     Y = md.slotine_li_regressor(robot, q, dq, dqr, ddqr)
-    assert relative_error(Y @ robot.values, expected) < 1e-11
+    assert relative_error(Y @ robot.parameters, expected) < 1e-11
 
 
 def test_slotine_li_regressor_writes_where_it_is_told() -> None:
@@ -300,7 +300,7 @@ def check_momentum(robot: Robot, seed: int) -> None:
     function = function_of(robot, "momentum_regressor")
     W, rest = evaluate(function, q, dq)
     momentum = times(md.inertia_matrix(robot, q), dq)
-    assert relative_error(W @ robot.values, momentum) < PRECISE
+    assert relative_error(W @ robot.parameters, momentum) < PRECISE
     rate, _ = evaluate(jvp(function, ["q", "dq"]), q, dq, dq, ddq)
     assert relative_error(rate + rest, md.regressor(robot, q, dq, ddq)) < 1e-11
 
@@ -324,7 +324,7 @@ def test_momentum_of_loops_that_are_solved_for(tmp_path: Path) -> None:
         return _call(robot, "momentum_regressor", at, None, None)[0]
 
     W, rest = _call(robot, "momentum_regressor", (q, dq), None, None)
-    assert relative_error(W @ robot.values, times(md.inertia_matrix(robot, q), dq)) < PRECISE
+    assert relative_error(W @ robot.parameters, times(md.inertia_matrix(robot, q), dq)) < PRECISE
     rate = (8 * (momentum(step) - momentum(-step)) - (momentum(2 * step) - momentum(-2 * step))) / (12 * step)
     assert relative_error(rate + rest, md.regressor(robot, q, dq, ddq)) < 1e-8
 

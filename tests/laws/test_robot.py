@@ -141,7 +141,7 @@ def test_names_and_order_of_parameters() -> None:
         [f"{p}1" for p in [*PARAMETERS, "Ia", "Fv", "Fc", "Fo"]]
         + [f"{p}2" for p in [*PARAMETERS, "Ia", "Fv", "Fc", "Fo"]]
     )
-    assert robot.parameters is None
+    assert not robot.parameters_known
     assert robot.joint_names == ("joint1", "joint2")
     assert [link.name for link in robot.links] == ["link1", "link2"]
 
@@ -151,7 +151,7 @@ def test_parameters_by_bodies_and_by_vector_agree() -> None:
     bodies = [body(rng), body(rng) | {"Ia": 0.3, "Fv": 1.2}]
     robot = md.Robot.from_mdh("RR", parameters=bodies)
     assert robot.parameter_names[20:] == ("Ia2", "Fv2")
-    assert robot.parameters is not None
+    assert robot.parameters_known
     again = robot.with_parameters(robot.parameters)
     assert again == robot
     for link, wanted in zip(again.links, bodies):
@@ -299,7 +299,7 @@ def test_nothing_changes_a_robot() -> None:
     robot = md.load("puma560")
     with pytest.raises(dataclasses.FrozenInstanceError):
         robot.name = "other"  # type: ignore[misc]
-    for array in (robot.values, robot.parameters, robot.gravity, robot.links[0].parameters):
+    for array in (robot.parameters, robot.parameters, robot.gravity, robot.links[0].parameters):
         assert array is not None
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
@@ -319,12 +319,14 @@ def test_drives_keep_the_values_that_remain() -> None:
     robot = md.load("puma560")
     more = robot.with_drives(friction=("viscous",))
     assert more.parameter_names[10:12] == ("Ia1", "Fv1")
-    assert more.values[10] == 1.0
-    assert math.isnan(more.values[11])
+    assert more.parameters[10] == 1.0
+    assert math.isnan(more.parameters[11])
     assert more.with_drives(friction=()) == robot
     none = robot.with_drives(rotor_inertia=False)
     assert len(none.parameter_names) == 60
-    assert none.values.tolist() == [v for n, v in zip(robot.parameter_names, robot.values) if not n.startswith("Ia")]
+    assert none.parameters.tolist() == [
+        v for n, v in zip(robot.parameter_names, robot.parameters) if not n.startswith("Ia")
+    ]
 
 
 def test_a_load_keeps_its_own_columns() -> None:
@@ -341,7 +343,7 @@ def test_a_load_keeps_its_own_columns() -> None:
     assert loaded.joints[7].placement == pytest.approx(T)
     unknown = robot.with_load(link="panda_link3")
     assert unknown.joints[7].parent == 2
-    assert np.isnan(unknown.values[70:]).all()
+    assert np.isnan(unknown.parameters[70:]).all()
     assert robot.with_load().with_load().links[8].name == "load_"
     with pytest.raises(ShapeError, match=r"expected 10 parameters XX ... M, got shape \(9,\)"):
         robot.with_load(parameters=np.zeros(9))

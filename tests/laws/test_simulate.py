@@ -55,7 +55,7 @@ def test_what_stands_between_robot_and_controller() -> None:
 
 def test_recorded_accelerations_and_torques_belong_together() -> None:
     robot = md.load("ur10e").with_drives(friction=("viscous", "coulomb"))
-    robot = robot.with_parameters(np.nan_to_num(robot.values, nan=0.5))
+    robot = robot.with_parameters(np.nan_to_num(robot.parameters, nan=0.5))
     law = control.computed_torque(md.load("ur10e"), rate=10)
     run = simulate(robot, law, fourier(robot, seed=2, speed=1.0), 0.3)
     tau = md.inverse_dynamics(robot, run.telemetry["q_true"], run.telemetry["dq_true"], run.ddq)
@@ -170,7 +170,7 @@ def test_a_batch_is_its_runs_and_mujoco_agrees() -> None:
 
 def test_mujoco_plant_has_drives_and_refuses_what_it_lacks() -> None:
     robot = md.load("puma560").with_drives(friction=("viscous",))
-    robot = robot.with_parameters(np.nan_to_num(md.load("ur10e").with_drives(True, "viscous").values, nan=0.4))
+    robot = robot.with_parameters(np.nan_to_num(md.load("ur10e").with_drives(True, "viscous").parameters, nan=0.4))
     q0 = np.full(6, 0.3)
     ours, theirs = (simulate(robot, None, None, 0.2, q0=q0, plant=plant) for plant in ("minidyn", "mujoco"))
     np.testing.assert_allclose(ours.q, theirs.q, atol=1e-8)
@@ -228,4 +228,4 @@ def test_what_cannot_be_meant_is_refused() -> None:
             simulate(*arguments, 0.01)
     body = {"mass": 0.5, "com": [0.2, 0, 0]}
     ten = md.Payload(0.0, [0, 0, 0, 0.02, 0, 0.02, 0.1, 0, 0, 0.5]).on(robot)
-    np.testing.assert_allclose(md.Payload(0.0, body).on(robot).values, ten.values, atol=1e-15)
+    np.testing.assert_allclose(md.Payload(0.0, body).on(robot).parameters, ten.parameters, atol=1e-15)

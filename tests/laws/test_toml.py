@@ -69,7 +69,7 @@ def test_the_documented_example_says_what_the_page_says(tmp_path: Path) -> None:
     assert robot.joints[1].before == (Step("rx", math.pi / 2), Step("rz", math.pi / 2))
     names = robot.parameter_names
     assert [name for name in names if name.startswith(("Ia", "F"))] == ["Ia1", "Fv1", "Fc1", "Ia2", "Ia3"]
-    value = dict(zip(names, robot.values))
+    value = dict(zip(names, robot.parameters))
     assert value["Ia1"] == pytest.approx(2e-5 * 100**2)
     assert value["Fv1"] == 0.8
     assert value["Fc1"] == 1.1
@@ -205,7 +205,7 @@ def same(a: md.Robot, b: md.Robot) -> None:
     assert a.fingerprint == b.fingerprint
     assert a.joints == b.joints  # symbols included
     assert (a.loops, a.frames, a.symbols, a.base) == (b.loops, b.frames, b.symbols, b.base)
-    np.testing.assert_array_equal(a.values, b.values)
+    np.testing.assert_array_equal(a.parameters, b.parameters)
     np.testing.assert_array_equal(a.gravity, b.gravity)
 
 

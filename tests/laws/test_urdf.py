@@ -92,7 +92,7 @@ def test_everything_a_file_can_say(tmp_path: Path) -> None:
     assert (shoulder.limits.velocity, shoulder.limits.effort) == (3, 40)
     assert shoulder.drive.gear_ratio == 100
     assert shoulder.drive.columns == ("Fv",)
-    assert robot.values[robot.layout.index("Fv1")] == 0.7
+    assert robot.parameters[robot.layout.index("Fv1")] == 0.7
     assert elbow.axis.tolist() == [1, 0, 0]
     assert elbow.drive.columns == ("Fc",)
     assert elbow.drive.gear_ratio == -50
@@ -243,7 +243,7 @@ def test_a_robot_that_urdf_can_hold_needs_no_annex(tmp_path: Path) -> None:
         '<limit velocity="0" effort="10"/>', '<limit lower="-1" upper="1" velocity="2" effort="10"/>'
     )
     robot = read(tmp_path, text)
-    robot = robot.with_parameters(np.where(np.isnan(robot.values), 0.0, np.round(robot.values * 4) / 4))
+    robot = robot.with_parameters(np.where(np.isnan(robot.parameters), 0.0, np.round(robot.parameters * 4) / 4))
     write_urdf(robot, path)
     plain = path.read_text()
     write_urdf(read_urdf(path), path)
@@ -327,7 +327,7 @@ KEEP = ARM.replace('name="lower"/>', "name='lower' /> <!-- <inertial> in a comme
 
 
 def new_parameters(robot: Robot, rng: np.random.Generator) -> Robot:
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     for part in robot.layout.links:
         values[part] = random_body(rng) + random_body(rng)
     return robot.with_parameters(values)
@@ -351,7 +351,7 @@ def test_update_changes_only_numbers(tmp_path: Path, newline: str, encoding: str
     robot = new_parameters(read_urdf(source), np.random.default_rng(1))
     update_urdf(robot, source, path)
     again = read_urdf(path)
-    assert np.allclose(again.values, robot.values, rtol=0, atol=1e-13)
+    assert np.allclose(again.parameters, robot.parameters, rtol=0, atol=1e-13)
     old, new = (p.read_bytes().decode(encoding) for p in (source, path))
     assert new.count("\n") == new.count(newline)
     # two links without <inertial> got one, indented like the rest; they are taken out again
@@ -377,18 +377,18 @@ def test_update_leaves_unknown_links_and_merged_ones_alone(tmp_path: Path) -> No
     source, path = tmp_path / "robot.urdf", tmp_path / "new.urdf"
     source.write_text(KEEP)
     robot = read_urdf(source)
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     values[robot.layout.links[0]] += random_body(np.random.default_rng(0))  # heavier: the tool keeps its numbers
     update_urdf(robot.with_parameters(values), source, path)
     text = path.read_text()
     assert '<mass value="1"/> <inertia ixx="0.1" ixy="0"' in text
     assert text.count("<inertial>") == KEEP.count("<inertial>")
-    assert np.allclose(read_urdf(path).values, values, rtol=0, atol=1e-13, equal_nan=True)
+    assert np.allclose(read_urdf(path).parameters, values, rtol=0, atol=1e-13, equal_nan=True)
 
     values[robot.layout.links[0]] = from_body(0.2, (0, 0, 0.1), 0.01 * np.eye(3))  # lighter than the tool alone
     update_urdf(robot.with_parameters(values), source, path)
     assert '<mass value="0"/> <inertia ixx="0" ixy="0"' in path.read_text()
-    assert np.allclose(read_urdf(path).values, values, rtol=0, atol=1e-13, equal_nan=True)
+    assert np.allclose(read_urdf(path).parameters, values, rtol=0, atol=1e-13, equal_nan=True)
 
 
 def test_update_uses_the_merged_link_that_has_the_inertia(tmp_path: Path) -> None:
@@ -396,12 +396,12 @@ def test_update_uses_the_merged_link_that_has_the_inertia(tmp_path: Path) -> Non
     source = tmp_path / "robot.urdf"
     source.write_text(text)
     robot = read_urdf(source)
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     values[robot.layout.links[0]] = random_body(np.random.default_rng(0))
     update_urdf(robot.with_parameters(values), source, source)
     assert source.read_text().count("<inertial>") == 1
     assert '<origin xyz="' in source.read_text().split('<link name="tool">')[1].split("<mass")[0]
-    assert np.allclose(read_urdf(source).values, values, rtol=0, atol=1e-13, equal_nan=True)
+    assert np.allclose(read_urdf(source).parameters, values, rtol=0, atol=1e-13, equal_nan=True)
 
 
 def test_update_of_a_written_file(tmp_path: Path) -> None:
@@ -413,7 +413,7 @@ def test_update_of_a_written_file(tmp_path: Path) -> None:
         better = new_parameters(robot, rng)
         update_urdf(better, path, path)
         again = read_urdf(path)
-        assert np.allclose(again.values, better.values, rtol=0, atol=1e-12, equal_nan=True), seed
+        assert np.allclose(again.parameters, better.parameters, rtol=0, atol=1e-12, equal_nan=True), seed
         assert again.structure_fingerprint == robot.structure_fingerprint
         assert again.symbols == robot.symbols
 
@@ -428,7 +428,7 @@ def test_update_refuses_another_robots_file(tmp_path: Path) -> None:
     source.write_text(ARM.replace('xyz="0 0 1"', 'xyz="0 0 1.1"'))
     with pytest.raises(DescriptionError, match="frame of link 'upper' is not the one"):
         update_urdf(robot, source, source)
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     values[robot.layout.links[1]] = [0, 0, 0, 0, 0, 0, 1, 0, 0, 0]
     source.write_text(ARM)
     with pytest.raises(DescriptionError, match="mass 0 with first moments"):

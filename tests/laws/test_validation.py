@@ -23,11 +23,11 @@ def robot_and_truth() -> tuple[md.Robot, Estimate]:
     robot = md.load("puma4").with_drives(friction=("viscous", "coulomb", "offset"))
     rng = np.random.default_rng(0)
     robot = robot.with_parameters(
-        np.where(np.isnan(robot.values), rng.uniform(0.2, 0.8, len(robot.values)), robot.values)
+        np.where(np.isnan(robot.parameters), rng.uniform(0.2, 0.8, len(robot.parameters)), robot.parameters)
     )
-    described = robot.with_parameters(1.2 * robot.values)
+    described = robot.with_parameters(1.2 * robot.parameters)
     base = md.base_parameters(described)
-    beta = base.values(robot.values)
+    beta = base.values(robot.parameters)
     size = len(beta)
     return robot, Estimate(robot, base, beta, np.eye(size), np.ones(robot.n), "wls", True, 1.0, 1)
 
@@ -48,7 +48,7 @@ def test_figures_are_those_of_their_definitions() -> None:
     assert found.relative_error == pytest.approx(np.linalg.norm(noise) / np.linalg.norm(recording.tau))
     assert found.rmse == pytest.approx(np.sqrt(np.mean(noise**2)))
     assert found.samples == 4000
-    off = md.inverse_dynamics(robot.with_parameters(1.2 * robot.values), recording.q, recording.dq, recording.ddq)
+    off = md.inverse_dynamics(robot.with_parameters(1.2 * robot.parameters), recording.q, recording.dq, recording.ddq)
     assert found.prior_relative_error == pytest.approx(
         np.linalg.norm(recording.tau - off) / np.linalg.norm(recording.tau)
     )

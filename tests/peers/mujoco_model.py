@@ -97,13 +97,13 @@ def _children(robot: Robot, link: int) -> str:
         text += f'<body name="link{index}" {_place(joint.placement)}>'
         if joint.kind != "fixed":
             anchor = matrix_of(inverse_steps(joint.after))[:3, 3]
-            drive = {c.symbol: float(robot.values[c.index]) for c in robot.layout.drives[index]}
+            drive = {c.symbol: float(robot.parameters[c.index]) for c in robot.layout.drives[index]}
             text += (
                 f'<joint name="joint{index}" type="{"hinge" if joint.turns else "slide"}" pos="{_numbers(anchor)}" '
                 f'axis="{_numbers(joint.axis)}" armature="{drive.get("Ia", 0.0)!r}" '
                 f'damping="{drive.get("Fv", 0.0)!r}"/>'
             )
-        mass, com, inertia = to_mujoco(robot.values[robot.layout.links[index]])
+        mass, com, inertia = to_mujoco(robot.parameters[robot.layout.links[index]])
         text += f'<inertial mass="{mass!r}" pos="{_numbers(com)}" fullinertia="{_numbers(inertia)}"/>'
         text += _children(robot, index) + "</body>"
     return text

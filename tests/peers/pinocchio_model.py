@@ -53,7 +53,7 @@ class PinocchioRobot:
             kind = pin.JointModelRevoluteUnaligned if joint.turns else pin.JointModelPrismaticUnaligned
             self.ids[index] = self.model.addJoint(carrier, kind(axis), placement, f"{index}")
             self.offsets[index] = after
-        ten = self.robot.values[self.robot.layout.links[index]]
+        ten = self.robot.parameters[self.robot.layout.links[index]]
         inertia = pin.Inertia(ten[9], ten[6:9] / ten[9], _about_com(ten))
         self.model.appendBodyToJoint(self.ids[index], inertia, self.offsets[index])
         frame = pin.Frame(f"link {index}", self.ids[index], self.offsets[index], pin.FrameType.OP_FRAME)
@@ -90,7 +90,7 @@ class PinocchioRobot:
         for joint, columns in enumerate(self.robot.layout.drives):
             for column in columns:
                 unit = {"Ia": 0.0, "Fv": v[joint], "Fc": np.sign(v[joint]), "Fo": 1.0}[column.symbol]
-                load[joint] += self.robot.values[column.index] * unit
+                load[joint] += self.robot.parameters[column.index] * unit
         return C.T @ load
 
     def gravity_torque(self, q: Array) -> Array:
@@ -182,5 +182,5 @@ def _rotor_matrices(robot: Robot) -> tuple[Array, Array]:
         for column in columns:
             if column.symbol == "Ia":
                 kept = coupled if robot.joints[joint].drive.coupling else own
-                kept += robot.values[column.index] * np.outer(C[joint], C[joint])
+                kept += robot.parameters[column.index] * np.outer(C[joint], C[joint])
     return own, coupled

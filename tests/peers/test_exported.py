@@ -23,7 +23,7 @@ ARM_FILES = {path.name: path for path in FILES if path.name in ARMS}
 def estimate_from(path: Path, rng: np.random.Generator) -> Estimate:
     """Return an estimate with other bodies than the file has, and rotor inertia and friction of its own."""
     robot = md.load(path).with_drives(rotor_inertia=True, friction=("viscous", "coulomb", "offset"), sign_width=0.1)
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     for part in robot.layout.links:
         values[part] = robot_cases.random_body(rng, away=0.1, heaviest=2.0)
     for columns in robot.layout.drives:
@@ -37,7 +37,7 @@ def estimate_from(path: Path, rng: np.random.Generator) -> Estimate:
 
 def without(robot: Robot, *symbols: str) -> Robot:
     """Return the robot with some drive terms set to zero."""
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     for column in robot.layout.columns:
         if column.symbol in symbols:
             values[column.index] = 0.0

@@ -184,7 +184,7 @@ def test_four_descriptions_of_one_arm(seed: int, tmp_path: Path) -> None:
         assert robot.parameter_names == first.parameter_names
         assert robot.joint_names == first.joint_names
         assert robot.link_names == first.link_names
-        assert np.allclose(robot.values, first.values, rtol=1e-14, atol=1e-15)
+        assert np.allclose(robot.parameters, first.parameters, rtol=1e-14, atol=1e-15)
         assert [joint.drive.gear_ratio for joint in robot.joints] == [row.gear for row in rows]
         assert [joint.limits.lower for joint in robot.joints] == [row.lower for row in rows]
         assert [joint.limits.effort for joint in robot.joints] == [row.effort for row in rows]

@@ -70,7 +70,7 @@ def test_json_holds_everything(name: str) -> None:
     assert data["n"] == robot.n
     assert tuple(data["joint_names"]) == robot.joint_names
     assert tuple(data["parameters"]) == robot.parameter_names
-    values = [None if math.isnan(value) else value for value in robot.values]
+    values = [None if math.isnan(value) else value for value in robot.parameters]
     assert list(data["parameters"].values()) == values
     assert [link["realizable"] for link in data["links"]] == [link.realizability.realizable for link in robot.links]
     assert [joint["placement"] for joint in data["joints"]] == [joint.placement.tolist() for joint in robot.joints]

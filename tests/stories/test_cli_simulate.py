@@ -37,7 +37,7 @@ def test_every_law_runs(tmp_path, controller) -> None:
 
 def test_a_joint_that_does_not_follow_is_named(tmp_path) -> None:
     robot = md.load("two_link", friction=("coulomb",))
-    values = [value if name != "Fc2" else 100.0 for name, value in zip(robot.parameter_names, robot.values)]
+    values = [value if name != "Fc2" else 100.0 for name, value in zip(robot.parameter_names, robot.parameters)]
     md.save(robot.with_parameters([0.0 if name == "Fc1" else v for name, v in zip(robot.parameter_names, values)]),
             tmp_path / "stuck.toml")  # fmt: skip
     command = ("--duration", "1", "--output", str(tmp_path / "run.npz"), "--json")

@@ -19,7 +19,7 @@ NOISE = np.array([0.5, 1.5, 0.8, 0.2])  # N m
 def robot_with(friction: tuple[str, ...]) -> md.Robot:
     robot = md.load("puma4").with_drives(friction=friction)
     rng = np.random.default_rng(0)
-    values = np.where(np.isnan(robot.values), rng.uniform(0.4, 1.2, len(robot.values)), robot.values)
+    values = np.where(np.isnan(robot.parameters), rng.uniform(0.4, 1.2, len(robot.parameters)), robot.parameters)
     return robot.with_parameters(values).with_drives(sign_width=0.05)
 
 
@@ -39,7 +39,7 @@ def scores(robot: md.Robot, settings: dict[str, float], **faults: float) -> Arra
     found = []
     for seed in range(SEEDS):
         estimate = md.identify(robot, md.prepare(robot, log(robot, seed, **faults), **settings), consistent=False)
-        found.append((estimate.beta - estimate.base.values(robot.values)) / estimate.std)
+        found.append((estimate.beta - estimate.base.values(robot.parameters)) / estimate.std)
     return np.array(found)
 
 
@@ -81,7 +81,7 @@ def test_a_delay_is_told_and_can_be_removed() -> None:
 def test_friction_that_turns_at_once_is_within_its_intervals(known: bool) -> None:
     """The low-pass of preparation rounds the edges of friction; what that leaves open is part of the uncertainty."""
     robot = md.load("ur10e").with_drives(friction=("viscous", "coulomb"), sign_width=1e-3)
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     for column in (column for columns in robot.layout.drives for column in columns):
         values[column.index] = {"Fv": 2.0, "Fc": 3.0}[column.symbol] * 0.7**column.joint
     sharp = robot.with_parameters(values)

@@ -22,7 +22,7 @@ FRICTION = ("viscous", "coulomb", "offset")
 
 def truth() -> md.Robot:
     robot = md.load("two_link").with_drives(rotor_inertia=True, friction=FRICTION)
-    return robot.with_parameters(np.where(np.isnan(robot.values), 0.3, robot.values))
+    return robot.with_parameters(np.where(np.isnan(robot.parameters), 0.3, robot.parameters))
 
 
 def motion(samples: int = 2000, seed: int = 0) -> md.Recording:
@@ -228,7 +228,7 @@ def test_motors_that_two_joints_turn(tmp_path) -> None:
 
 
 def test_prior_of_another_file(logs, tmp_path) -> None:
-    values = truth().values * 1.3
+    values = truth().parameters * 1.3
     md.save(truth().with_parameters(values), tmp_path / "cad.toml")
     result = run(
         "identify", "two_link", logs / "run.csv", "--prior", tmp_path / "cad.toml", "--output", tmp_path / "out",

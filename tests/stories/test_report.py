@@ -132,7 +132,7 @@ def test_the_verdict_follows_the_evidence(tmp_path: Path) -> None:
     untested = md.report(tmp_path / "b.html", good, code=False).read_text()
     assert "Usable with care" in untested
     assert "not tested on motion it was not fitted to" in untested
-    values = good.robot.values.copy()
+    values = good.robot.parameters.copy()
     values[good.robot.layout.index("M2")] = -1.0
     impossible = replace(good, robot=good.robot.with_parameters(values))
     assert "Not to be used yet" in md.report(tmp_path / "c.html", impossible, fit=fit, code=False).read_text()
@@ -157,10 +157,10 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     bare = md.identify(md.load("two_link"), fit, friction=(), consistent=False)
     text = md.report(tmp_path / "a.html", bare, other, fit=fit, code=False).read_text()
     assert "The model has no friction" in text
-    spoiled = replace(good, robot=good.robot.with_parameters(1.2 * good.robot.values))
+    spoiled = replace(good, robot=good.robot.with_parameters(1.2 * good.robot.parameters))
     text = md.report(tmp_path / "b.html", spoiled, other, code=False).read_text()
     assert "Look at the residuals of joint1" in text
-    description = good.base.robot.with_parameters(good.robot.values)
+    description = good.base.robot.with_parameters(good.robot.parameters)
     spoiled = replace(spoiled, base=replace(good.base, robot=description))
     text = md.report(tmp_path / "c.html", spoiled, other, code=False).read_text()
     assert "the values from before identification are better" in text

@@ -93,9 +93,9 @@ def test_results_are_where_they_belong(finished: Path) -> None:
     assert sorted(path.name for path in results.iterdir()) == sorted(STEPS)
     estimate = md.load_estimate(results / "identify" / "estimate.json")
     truth = md.load(results / "simulate-fit" / "truth.toml")
-    assert truth.values[truth.parameter_names.index("Fc2")] == 0.1
-    names = dict(zip(truth.parameter_names, truth.values))
-    found = dict(zip(estimate.robot.parameter_names, estimate.robot.values))
+    assert truth.parameters[truth.parameter_names.index("Fc2")] == 0.1
+    names = dict(zip(truth.parameter_names, truth.parameters))
+    found = dict(zip(estimate.robot.parameter_names, estimate.robot.parameters))
     assert found["Fv1"] == pytest.approx(names["Fv1"], abs=0.02)
     errors = json.loads((results / "validate" / "validation.json").read_text())
     assert errors["fit"]["relative_error"] < 0.02
@@ -369,7 +369,7 @@ def test_motors_that_two_joints_turn(tmp_path: Path) -> None:
     """A motor-side log: the mapping's coupling couples the drives of the model, too; [robot] decides otherwise."""
     robot = md.load("two_link").with_drives(True, ("viscous",), coupling={"joint2": {"joint1": -0.5}})
     drives = {"Ia": 0.2, "Fv": 2.0}
-    robot = robot.with_parameters([drives.get(name[:2], v) for name, v in zip(robot.parameter_names, robot.values)])
+    robot = robot.with_parameters([drives.get(name[:2], v) for name, v in zip(robot.parameter_names, robot.parameters)])
     t = np.arange(1500) * 0.005
     q, dq, ddq = md.trajectory.fourier(robot, seed=0, speed=3.0)(t)
     tau = md.inverse_dynamics(robot, q, dq, ddq)

@@ -275,7 +275,7 @@ class BaseMap:
         return list(self.robot.layout.indices(names))
 
     def _standard(self, phi: ArrayLike | None) -> Array:
-        values = self.robot.values if phi is None else np.asarray(phi, dtype=float)
+        values = self.robot.parameters if phi is None else np.asarray(phi, dtype=float)
         if values.ndim == 0 or values.shape[-1] != len(self.robot.layout):
             raise ShapeError(f"phi: expected shape (..., {len(self.robot.layout)}), got {values.shape}")
         return values

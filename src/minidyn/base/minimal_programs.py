@@ -42,7 +42,7 @@ def lifted_function(robot: Robot, what: str) -> Function:
         )
     inertial = [k for k, column in enumerate(robot.layout.columns) if column.is_inertial]
     joints = tuple(replace(joint, drive=Drive()) for joint in robot.joints)
-    rigid = replace(robot, joints=joints, values=np.full(len(inertial), np.nan))
+    rigid = replace(robot, joints=joints, parameters=np.full(len(inertial), np.nan))
     base = base_parameters(rigid)
     graph = Graph()
     n = rigid.n

@@ -69,7 +69,7 @@ def _rigid_chain(key: _Rigid) -> tuple[Robot, Array] | None:
         return None
     inertial = [k for k, column in enumerate(changed.layout.columns) if column.is_inertial]
     joints = tuple(replace(joint, drive=Drive()) for joint in changed.joints)
-    rigid = replace(changed, joints=joints, values=changed.values[inertial], loops=())
+    rigid = replace(changed, joints=joints, parameters=changed.parameters[inertial], loops=())
     rows = T[inertial]
     rows.setflags(write=False)
     return rigid, rows

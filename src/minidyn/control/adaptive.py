@@ -212,7 +212,7 @@ def _controller(
     def lyapunov(true: Robot, estimate: Array, q: Array, dq: Array, reference: Reference) -> Array:
         """½ sᵀ M s + ½ θ̃ᵀ Γ⁻¹ θ̃, with the true robot's parameters; the divergence for natural links."""
         s = dq - reference[1] + law.rate * (q - reference[0])
-        own = true.values if law.base is None else law.base.values(true.values)
+        own = true.parameters if law.base is None else law.base.values(true.parameters)
         touched = np.any(law.unknowns.directions != 0, axis=1)
         goal = np.asarray(
             np.linalg.lstsq(law.unknowns.directions, np.where(touched, own, 0.0), rcond=None)[0], dtype=float

@@ -40,7 +40,7 @@ def computed_torque(robot: Robot, *, rate: float, period: float = 1e-3) -> Contr
         q, dq, q_d, dq_d, ddq_d = _inputs(graph, robot)
         errors = zip(q, dq, q_d, dq_d, ddq_d)
         demanded = [a - 2 * pole * (v - w) - pole**2 * (x - y) for x, v, y, w, a in errors]
-        values = [float(value) for value in without_unknowns(robot, "inverse_dynamics", robot.values)]
+        values = [float(value) for value in without_unknowns(robot, "inverse_dynamics", robot.parameters)]
         tau = build(robot, "inverse_dynamics", {"q": q, "dq": dq, "ddq": demanded}, values)
         return graph.function("control_step", {"tau": tau})
 
@@ -75,7 +75,7 @@ def pd_gravity(robot: Robot, *, gain: ArrayLike, rate: float, period: float = 1e
     def program() -> Function:
         graph = Graph()
         q, dq, q_d, dq_d, _ = _inputs(graph, robot)
-        values = [float(value) for value in without_unknowns(robot, "gravity_torque", robot.values)]
+        values = [float(value) for value in without_unknowns(robot, "gravity_torque", robot.parameters)]
         hold = build(robot, "gravity_torque", {"q": q}, values)
         errors = zip(hold, q, dq, q_d, dq_d, stiffness.tolist(), damping.tolist())
         tau = [g - k * (x - y) - b * (v - w) for g, x, v, y, w, k, b in errors]

@@ -123,7 +123,7 @@ def _require_whole(robot: Robot, base: BaseMap) -> None:
 
 def _own_values(robot: Robot, base: BaseMap | None, touched: Array, needed: bool, every: Sequence[str]) -> Array:
     try:
-        own = robot.values if base is None else base.values(robot.values)
+        own = robot.parameters if base is None else base.values(robot.parameters)
     except UnknownParameters:
         if needed or not touched.all():
             raise

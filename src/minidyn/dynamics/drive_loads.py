@@ -72,8 +72,8 @@ def some_parameters(robot: Robot) -> Array:
 
     For questions on the structure of the model, to which it does not matter how large a load is.
     """
-    arbitrary = np.random.default_rng(0).uniform(0.5, 1.5, len(robot.values))
-    return np.where(np.isnan(robot.values), arbitrary, robot.values)
+    arbitrary = np.random.default_rng(0).uniform(0.5, 1.5, len(robot.parameters))
+    return np.where(np.isnan(robot.parameters), arbitrary, robot.parameters)
 
 
 def _weighted(weights: Array, values: Sequence[Scalar]) -> Scalar:

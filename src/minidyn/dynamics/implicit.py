@@ -121,7 +121,7 @@ class _Closed:
         own = list(tree.independent)
         positions = solve_loops(robot, states[0])
         G, drift = loop_jacobian(robot, positions, states[1] if len(states) > 1 else None)
-        values = robot.values if parameters is None else parameters
+        values = robot.parameters if parameters is None else parameters
         return _Closed(robot, tree, states, positions, positions[:, own], G[:, own], drift[:, own], values, base, link)
 
     @staticmethod

@@ -147,7 +147,7 @@ def function_of(
             raise UnknownName("way to give parameters", parameters, ("argument",))
         values = parameters
     elif parameters is None:
-        values = robot.values
+        values = robot.parameters
     else:
         values = check_parameters(robot, parameters)
     wanted = WHAT.get(what) if isinstance(what, str) else None

@@ -79,7 +79,7 @@ def to_mdh(robot: Robot, what: str = "modified Denavit-Hartenberg frames") -> tu
         robot,
         joints=tuple(joints),
         link_names=tuple(robot.link_names[index] for index in moving),
-        values=_mapped(T_phi, robot.values),
+        parameters=_mapped(T_phi, robot.parameters),
         frames=(),
         symbols=(),
     )

@@ -285,7 +285,7 @@ def build(
             "recorded program needs them as functions of the active joints: give formulas in the robot's file"
         )
     if not len(phi) and WHAT[what].reads(robot):
-        phi = _known(robot, what, robot.values)
+        phi = _known(robot, what, robot.parameters)
     return WHAT[what].build(_Recording(robot, {k: list(v) for k, v in inputs.items()}, phi, None, columns, combine))
 
 
@@ -331,6 +331,6 @@ def record(
     if reads and isinstance(parameters, str):
         phi = list(graph.inputs("parameters", len(robot.layout), uniform=True))
     elif reads:
-        phi = _known(robot, what, np.asarray(robot.values if parameters is None else parameters))
+        phi = _known(robot, what, np.asarray(robot.parameters if parameters is None else parameters))
     result = wanted.build(_Recording(robot, inputs, phi, link, columns, combine))
     return graph.function(what, result if isinstance(result, dict) else {wanted.result: result})

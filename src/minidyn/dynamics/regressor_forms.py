@@ -129,7 +129,7 @@ class Lumeng16:
     @cached_property
     def parameters(self) -> Array:
         """Values (P,), read-only; NaN where unknown."""
-        values = sixteen_parameters(self.robot, self.robot.values)
+        values = sixteen_parameters(self.robot, self.robot.parameters)
         values.setflags(write=False)
         return values
 

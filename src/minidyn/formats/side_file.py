@@ -83,8 +83,8 @@ def write_with_side_file(
             continue
         if joint.name not in links:
             raise DescriptionError(f"{path}: would lose joint {joint.name!r}")
-        ten = described.values[described.layout.links[index]]
-        held = plain.values[plain.layout.links[links[joint.name]]]
+        ten = described.parameters[described.layout.links[index]]
+        held = plain.parameters[plain.layout.links[links[joint.name]]]
         if not np.isnan(ten).any() and not _close(held, ten, _FAITHFUL):
             raise DescriptionError(f"{path}: would not hold the parameters of link {described.link_names[index]!r}")
     text = side_text(robot, plain, path.name)
@@ -134,7 +134,7 @@ def _entry(robot: Robot, index: int, plain: Robot, place: int) -> list[str]:
         holds += [f"{_TERMS[symbol]} = {value!r}" for symbol, value in theirs.items()]
     if joint.limits.velocity != other.limits.velocity and math.isfinite(joint.limits.velocity):
         lines.append(f"velocity = {joint.limits.velocity!r}")
-    ten, held = robot.values[robot.layout.links[index]], plain.values[plain.layout.links[place]]
+    ten, held = robot.parameters[robot.layout.links[index]], plain.parameters[plain.layout.links[place]]
     carries = any(load.kind == "fixed" and load.parent == index for load in robot.joints)
     if not carries and not np.array_equal(ten, held, equal_nan=True):
         lines.append(f"parameters = {listed_numbers(ten)} # {' '.join(STANDARD)}")
@@ -143,7 +143,7 @@ def _entry(robot: Robot, index: int, plain: Robot, place: int) -> list[str]:
 
 
 def _terms(robot: Robot, index: int) -> dict[str, float]:
-    return {column.symbol: float(robot.values[column.index]) for column in robot.layout.drives[index]}
+    return {column.symbol: float(robot.parameters[column.index]) for column in robot.layout.drives[index]}
 
 
 # -------------------------------------------------------------------- reading
@@ -172,7 +172,7 @@ def with_side_file(robot: Robot, path: Path) -> Robot:
     top.text("beside", path.name)
     gravity = top.numbers("gravity", 3, robot.gravity.tolist())
     merged = [
-        _Merged(joint, robot.values[robot.layout.links[index]], _terms(robot, index))
+        _Merged(joint, robot.parameters[robot.layout.links[index]], _terms(robot, index))
         for index, joint in enumerate(robot.joints)
     ]
     names = [joint.name for joint in robot.joints]
@@ -192,7 +192,7 @@ def with_side_file(robot: Robot, path: Path) -> Robot:
     joints = tuple(entry.joint for entry in merged)
     told = [f"{beside.name} adds what {path.name} cannot say (drives, all digits)", *notices]
     kept = [notice for notice in robot.notices if not _resolved(notice, merged)]
-    return replace(robot, joints=joints, values=values, gravity=gravity, notices=(*kept, *told))
+    return replace(robot, joints=joints, parameters=values, gravity=gravity, notices=(*kept, *told))
 
 
 def _resolved(notice: str, merged: Sequence[_Merged]) -> bool:

@@ -164,7 +164,7 @@ def compare(
 def _with_chosen_friction(robot: Robot, fitted: Recording, options: dict[str, Any]) -> tuple[Robot, tuple[str, ...]]:
     """Return the robot with the drive terms that the data ask for, chosen once for all methods, and what was chosen."""
     chosen = identify(robot, fitted, "wls", consistent=False, **options)
-    known = dict(zip(robot.parameter_names, robot.values))
+    known = dict(zip(robot.parameter_names, robot.parameters))
     values = [known.get(name, np.nan) for name in chosen.robot.parameter_names]
     return chosen.robot.with_parameters(values), tuple(text for text in chosen.notices if text.startswith("friction"))
 

@@ -80,7 +80,7 @@ class Estimate:
     @property
     def parameters(self) -> Array:
         """Standard parameters (p,) that give these base parameters."""
-        return self.robot.values
+        return self.robot.parameters
 
     @property
     def std(self) -> Array:
@@ -108,7 +108,7 @@ class Estimate:
         """The numbers that show whether the model can exist: links, drives, inertia matrix, total mass."""
         from minidyn.identification.consistency.certificate import certify
 
-        return certify(self.robot, prior=self.base.robot.values)
+        return certify(self.robot, prior=self.base.robot.parameters)
 
     def predict(self, recording: Recording | LazyRecording) -> Array:
         """Return the torques (N, n) the model expects for a recorded motion, columns in the recording's own order.

@@ -187,7 +187,7 @@ def _mjcf(estimate: Estimate, path: Path, origin: Path | None, notices: list[str
 def _accepted_by_mujoco(robot: Robot) -> bool:
     from minidyn.formats.mjcf.write import possible_in_mujoco
 
-    values = robot.values
+    values = robot.parameters
     drives = [column for columns in robot.layout.drives for column in columns]
     if any(values[column.index] < 0 for column in drives if column.symbol in NON_NEGATIVE):
         return False
@@ -223,14 +223,14 @@ def describable(estimate: Estimate) -> Robot:
     others with the same rigid torques can be chosen: the nearest with sane masses, drives as they are.
     """
     robot, base = estimate.robot, estimate.base
-    phi = np.nan_to_num(robot.values)
+    phi = np.nan_to_num(robot.parameters)
     wanted = phi.copy()
     for part in robot.layout.links:
         ten = wanted[part]
         numbers = inertial_numbers(ten)
         if numbers is None or np.abs(numbers[1]).max() > _FAR:
             ten[9] = max(1.0, 2.0 * float(np.abs(ten[6:9]).max()))
-    if np.array_equal(wanted, robot.values):
+    if np.array_equal(wanted, robot.parameters):
         return robot
     rigid = [column.index for column in robot.layout.columns if column.is_inertial]
     B = base.matrix[:, rigid]
@@ -248,7 +248,7 @@ def possible(estimate: Estimate) -> Robot:
     floor = max(float(size[-1]), 1e-300) * 1e-12
     # a hundredth of the noise: what pulls parameters that data leave open must not move those they show
     R = 100.0 * (directions / np.sqrt(np.maximum(size, floor))).T
-    known = estimate.base.robot.values
+    known = estimate.base.robot.parameters
     prior = None if np.isnan(known).all() else known
     fit = make_consistent(estimate.robot, estimate.base, R, R @ estimate.beta, prior=prior)
     if not fit.certificate.consistent:

@@ -196,5 +196,5 @@ def in_joint_order(robot: Robot, recording: Recording) -> Recording:
 
 def _lifted(base: BaseMap, beta: Array, robot: Robot) -> Array:
     """Return standard parameters with these base values, the regrouped ones as the robot knows them."""
-    regrouped = robot.values[list(robot.layout.indices(base.regrouped))]
+    regrouped = robot.parameters[list(robot.layout.indices(base.regrouped))]
     return np.asarray(base.lift(beta, np.nan_to_num(regrouped)), dtype=float)

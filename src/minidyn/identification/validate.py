@@ -244,9 +244,9 @@ def _described(estimate: Estimate) -> Robot | None:
     """Return the robot as its description had it, missing drive terms zero; None where its inertia is unknown."""
     robot = estimate.base.robot
     drives = [column.index for columns in robot.layout.drives for column in columns]
-    values = robot.values.copy()
+    values = robot.parameters.copy()
     values[drives] = np.nan_to_num(values[drives])
-    described = replace(robot, values=values)
+    described = replace(robot, parameters=values)
     still = np.zeros(robot.n)
     try:
         inverse_dynamics(described, still, still, still)

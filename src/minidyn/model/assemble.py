@@ -216,7 +216,7 @@ def assemble(
         joints=robot_joints,
         link_names=tuple(link_names),
         gravity=np.asarray(gravity, dtype=float),
-        values=values,
+        parameters=values,
         base_name=root,
         base=tidy_steps(base),
         frames=tuple(frames),

@@ -142,7 +142,7 @@ def robot_from_mdh(
         joints=tuple(made),
         link_names=tuple(f"link{index + 1}" for index in range(count)),
         gravity=real_array(gravity, "gravity"),
-        values=_values(parameters, bodies, layout),
+        parameters=_values(parameters, bodies, layout),
         notices=tuple(notices),
     )
 

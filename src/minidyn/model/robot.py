@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -31,7 +32,7 @@ class Robot:
         joints: All moving joints, each after its parent's; mimic and passive ones included.
         link_names: The link each joint carries.
         gravity: Acceleration of gravity in the world frame (3,), m/s²: (0, 0, -9.81) where z points up.
-        values: Standard parameters (p,), NaN where unknown.
+        parameters: Standard parameters (p,), NaN where unknown.
         base_name: Name of the base link.
         base: Placement of the base in the world.
         frames: Links that fixed joints merged into others.
@@ -45,7 +46,7 @@ class Robot:
     joints: tuple[Joint, ...]
     link_names: tuple[str, ...]
     gravity: Array
-    values: Array
+    parameters: Array
     base_name: str = "base"
     base: Steps = ()
     frames: tuple[Frame, ...] = ()
@@ -73,7 +74,7 @@ class Robot:
         for index, joint in enumerate(self.joints):
             if not -1 <= joint.parent < index:
                 raise DescriptionError(f"joint {joint.name!r}: its parent must come before it")
-        values = _frozen(self.values, "parameters")
+        values = _frozen(self.parameters, "parameters")
         if values.shape != (len(self.layout),):
             raise DescriptionError(
                 f"parameters: expected {len(self.layout)} values ({self.layout.names[0]} ... "
@@ -82,7 +83,7 @@ class Robot:
         if np.isinf(values).any():
             bad = self.layout.names[int(np.flatnonzero(np.isinf(values))[0])]
             raise DescriptionError(f"parameter {bad}: infinite; give a number, or NaN where it is unknown")
-        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "parameters", values)
         self._check_followers()
 
     def _check_followers(self) -> None:
@@ -137,7 +138,7 @@ class Robot:
             if frame.link >= 0:
                 merged[frame.link].append(frame.name)
         return tuple(
-            Link(name, joint.name, tuple(frames), _frozen(self.values[part], name))
+            Link(name, joint.name, tuple(frames), _frozen(self.parameters[part], name))
             for name, joint, frames, part in zip(self.link_names, self.joints, merged, self.layout.links)
         )
 
@@ -147,9 +148,15 @@ class Robot:
         return self.layout.names
 
     @property
-    def parameters(self) -> Array | None:
-        """Standard parameters (p,), read-only, NaN where unknown; None where none is known."""
-        return None if np.isnan(self.values).all() else self.values
+    def parameters_known(self) -> bool:
+        """Whether any standard parameter is known."""
+        return not bool(np.isnan(self.parameters).all())
+
+    @property
+    def values(self) -> Array:
+        """The old name of `parameters`."""
+        warnings.warn("Robot.values is now Robot.parameters", DeprecationWarning, stacklevel=2)
+        return self.parameters
 
     @cached_property
     def implicit_loops(self) -> tuple[Loop, ...]:
@@ -227,11 +234,11 @@ class Robot:
     def with_parameters(self, parameters: ArrayLike | None) -> Robot:
         """Return the robot with other standard parameters (p,); None: all unknown."""
         if parameters is None:
-            return replace(self, values=np.full(len(self.layout), np.nan))
+            return replace(self, parameters=np.full(len(self.layout), np.nan))
         values = real_array(parameters, "parameters")
         if values.shape != (len(self.layout),):
             raise ShapeError(f"parameters: expected shape ({len(self.layout)},), got {values.shape}")
-        return replace(self, values=values)
+        return replace(self, parameters=values)
 
     def with_gravity(self, gravity: ArrayLike) -> Robot:
         """Return the robot in another gravity (3,), m/s², world frame."""
@@ -334,7 +341,7 @@ class Robot:
         """A hash of everything that describes the robot (16 hexadecimal digits)."""
         text = repr((self.structure_fingerprint, self.name, self.link_names, self.frames, self.base_name))
         text += repr([(joint.name, joint.kind, joint.limits, joint.drive.gear_ratio) for joint in self.joints])
-        text += repr((self.values.tolist(), self.symbols))
+        text += repr((self.parameters.tolist(), self.symbols))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def __eq__(self, other: object) -> bool:

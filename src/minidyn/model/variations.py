@@ -23,8 +23,8 @@ def with_joints(robot: Robot, change: Callable[[Joint], Joint]) -> Robot:
     """Change each joint, carrying over the values of the columns that remain; new ones are unknown."""
     joints = tuple(change(joint) for joint in robot.joints)
     layout, old = Layout.of(joint.drive for joint in joints), robot.layout
-    values = [robot.values[old.index(name)] if name in old else np.nan for name in layout.names]
-    return replace(robot, joints=joints, values=np.array(values))
+    values = [robot.parameters[old.index(name)] if name in old else np.nan for name in layout.names]
+    return replace(robot, joints=joints, parameters=np.array(values))
 
 
 def with_drives(
@@ -98,7 +98,7 @@ def with_load(
         robot,
         joints=(*robot.joints, Joint(unique, "fixed", index, steps)),
         link_names=(*robot.link_names, unique),
-        values=np.concatenate([robot.values, ten]),
+        parameters=np.concatenate([robot.parameters, ten]),
     )
 
 

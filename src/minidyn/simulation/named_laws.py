@@ -43,7 +43,7 @@ def named_law(
     """
     if name not in LAWS:
         raise UnknownName("controller", name, LAWS)
-    model = robot.with_parameters((1.0 + model_error) * robot.values)
+    model = robot.with_parameters((1.0 + model_error) * robot.parameters)
     if name == "computed_torque":
         return control.computed_torque(model, rate=rate, period=period)
     # gains in proportion to each joint's own inertia suit every robot
@@ -66,4 +66,4 @@ def named_law(
 
 
 def _values_of(robot: Robot, names: list[str] | None) -> Any:
-    return robot.values if names is None else robot.values[list(robot.layout.indices(names))]
+    return robot.parameters if names is None else robot.parameters[list(robot.layout.indices(names))]

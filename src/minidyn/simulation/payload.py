@@ -95,7 +95,7 @@ class Payload:
         """Return the robot with the load as part of the link that carries it."""
         checked = robot.with_load(self.placement, self.ten, self.link)  # which finds the link and checks the rest
         carrier = checked.joints[-1]
-        values = robot.values.copy()
+        values = robot.parameters.copy()
         values[robot.layout.links[carrier.parent]] += transform(self.ten, matrix_of(carrier.before))
         return robot.with_parameters(values)
 

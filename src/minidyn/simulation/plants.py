@@ -62,7 +62,7 @@ def mujoco_plant(robot: Robot) -> Callable[[Array, Array, Array], Array]:
         body.mass, body.ipos, body.inertia, body.iquat = mass, com, moments, _quaternion(frame)
         body.explicitinertial = True
         if joint.kind != "fixed":
-            terms = {column.symbol: float(robot.values[column.index]) for column in columns}
+            terms = {column.symbol: float(robot.parameters[column.index]) for column in columns}
             anchor = np.linalg.inv(matrix_of(joint.after))[:3, 3]
             body.add_joint(
                 name=f"joint{index}",

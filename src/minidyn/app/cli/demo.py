@@ -125,11 +125,11 @@ def _robots(story: _Story) -> tuple[Robot, Robot, Robot]:
         rigid = base_parameters(robot)
         arm = replace(robot, joints=tuple(_limited(joint, k) for k, joint in enumerate(robot.joints)))
         arm = arm.with_drives(True, ("viscous", "coulomb", "offset"))
-        values = arm.values.copy()
+        values = arm.parameters.copy()
         for symbol, given in _DRIVES.items():
             for joint, value in enumerate(given):
                 values[arm.layout.index(f"{symbol}{joint + 1}")] = value
-        sheet = arm.values.copy()
+        sheet = arm.parameters.copy()
         rng = np.random.default_rng(1)
         for part in arm.layout.links:
             sheet[part] *= rng.uniform(0.8, 1.2)
@@ -202,7 +202,7 @@ def _noisy(run: Recording, seed: int) -> Recording:
 def _identify(story: _Story, believed: Robot, fit: Recording, true: Robot) -> Estimate:
     with story.step("Identification from the first log") as say:
         estimate = identify(believed, fit)
-        inside = np.abs(estimate.beta - estimate.base.values(true.values)) < 2 * estimate.std
+        inside = np.abs(estimate.beta - estimate.base.values(true.parameters)) < 2 * estimate.std
         say(
             f"{len(estimate.beta)} base parameters at once, condition number {estimate.condition:.0f} (good: below "
             f"200); {int(inside.sum())} lie within two standard deviations of the truth."

@@ -59,7 +59,7 @@ def robot_data(robot: Robot) -> dict[str, Any]:
             }
             for loop in robot.loops
         ],
-        "parameters": {name: _plain(value) for name, value in zip(robot.parameter_names, robot.values)},
+        "parameters": {name: _plain(value) for name, value in zip(robot.parameter_names, robot.parameters)},
     }
 
 
@@ -86,7 +86,7 @@ def _joint(robot: Robot, index: int, joint: Joint) -> dict[str, Any]:
             "passive": follows.passive,
         },
         "drive": {
-            "terms": {column.symbol: _plain(robot.values[column.index]) for column in robot.layout.drives[index]},
+            "terms": {column.symbol: _plain(robot.parameters[column.index]) for column in robot.layout.drives[index]},
             "gear_ratio": joint.drive.gear_ratio,
             "sign_width": joint.drive.sign_width,
             "coupling": {name: _plain(value) for name, value in joint.drive.coupling},
@@ -145,7 +145,7 @@ def show_robots(as_json: bool) -> None:
                 "joints": _letters(robot),
                 "n": robot.n,
                 "parameters": len(robot.layout),
-                "parameters_known": robot.parameters is not None,
+                "parameters_known": robot.parameters_known,
                 "description": describe(robot.name),
                 "source": robot.source,
             }
@@ -155,7 +155,7 @@ def show_robots(as_json: bool) -> None:
         return
     made = table("Built-in robots", "name", "joints", "n", "parameters", "what it is", right=(2, 3))
     for robot in found:
-        count = f"{len(robot.layout)}{'' if robot.parameters is not None else ' (unknown)'}"
+        count = f"{len(robot.layout)}{'' if robot.parameters_known else ' (unknown)'}"
         made.add_row(safe(robot.name), _letters(robot), str(robot.n), count, safe(describe(robot.name)))
     print_table(made)
 
@@ -181,7 +181,7 @@ def show_robot(source: str, as_json: bool) -> None:
     out.print()
     for part in _parts(robot):
         print_table(part)
-    if robot.parameters is None:
+    if not robot.parameters_known:
         out.print("parameters: all unknown")
     for notice in robot.notices:
         out.print(f"[yellow]notice:[/yellow] {safe(notice)}")
@@ -193,7 +193,7 @@ def _parts(robot: Robot) -> Iterable[Table]:
         yield _limits(robot)
     if any(joint.drive.columns or joint.drive.coupling or joint.drive.gear_ratio != 1.0 for joint in robot.joints):
         yield _drives(robot)
-    if robot.parameters is not None:
+    if robot.parameters_known:
         yield _parameters(robot)
         yield _realizability(robot)
     if robot.loops:
@@ -274,7 +274,7 @@ def _limits(robot: Robot) -> Table:
 def _drives(robot: Robot) -> Table:
     made = table("Drives (joint side)", "", "joint", "terms", "gear ratio", "coupled with", right=(0, 3))
     for index, joint in enumerate(robot.joints):
-        terms = (f"{column.name} = {number(robot.values[column.index])}" for column in robot.layout.drives[index])
+        terms = (f"{column.name} = {number(robot.parameters[column.index])}" for column in robot.layout.drives[index])
         coupled = (f"{number(value)} {safe(name)}" for name, value in joint.drive.coupling)
         made.add_row(
             str(index + 1), safe(joint.name), ", ".join(terms), number(joint.drive.gear_ratio), " + ".join(coupled)

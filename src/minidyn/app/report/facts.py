@@ -148,8 +148,8 @@ def _prepared(estimate: Estimate, recording: Recording | LazyRecording) -> Recor
 
 def _believed(estimate: Estimate) -> Array:
     """Base parameters of the robot as it was described before, NaN where a value that enters is unknown."""
-    values = estimate.base.robot.values
-    if np.array_equal(values, estimate.robot.values, equal_nan=True):
+    values = estimate.base.robot.parameters
+    if np.array_equal(values, estimate.robot.parameters, equal_nan=True):
         return np.full(len(estimate.beta), np.nan)  # nothing is left of what was believed
     missing = np.isnan(values)
     matrix = estimate.base.matrix

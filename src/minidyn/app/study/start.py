@@ -95,7 +95,7 @@ def starter_text(path: Path, robot: str, logs: Sequence[str], together: bool = F
 
 def _simulated(robot: Robot) -> list[str]:
     """Return two simulated runs, with drives and parameters that the robot's file does not know."""
-    if not np.isfinite(robot.values).all():
+    if not np.isfinite(robot.parameters).all():
         raise DescriptionError(
             f"{robot.source or robot.name}: its parameters are not known, so nothing can be simulated; give --log"
         )

@@ -54,7 +54,7 @@ def _truth(robot: Robot, given: dict[str, Any], seed: int) -> Robot:
     if terms:
         friction = tuple(term for term in terms if term != "rotor_inertia")
         robot = robot.with_drives(True if rotor is not None else None, friction or None)
-    values = np.array(robot.values)
+    values = np.array(robot.parameters)
     if spread:
         # one factor a link keeps every link's inertia physically possible
         factors = np.random.default_rng(seed).normal(1.0, spread, len(robot.links)).clip(0.1)

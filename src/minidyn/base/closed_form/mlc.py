@@ -64,7 +64,7 @@ def inertia_constants(robot: Robot, version: str = "1999") -> tuple[InertiaConst
     ten = [[phi[k] for k in range(part.start, part.stop)] for part in layout.links]
     found = []
     for c in inertia_constants_of(stands(changed), ten, version):
-        XX, XY, XZ, YY, YZ, ZZ, kx, ky, kz, mass = _apply(np.array([*c.U, *c.k, c.mass]) @ T, robot.values)
+        XX, XY, XZ, YY, YZ, ZZ, kx, ky, kz, mass = _apply(np.array([*c.U, *c.k, c.mass]) @ T, robot.parameters)
         U = np.array([[XX, XY, XZ], [XY, YY, YZ], [XZ, YZ, ZZ]])
         k = np.array([kx, ky, kz])
         for array in (U, k):

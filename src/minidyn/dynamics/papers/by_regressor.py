@@ -131,7 +131,7 @@ def _values(robot: Robot, parameters: ArrayLike | None, base: BaseColumns | None
         return np.asarray(parameters, dtype=float)
     if base is not None:
         raise MinidynError("base= needs parameters=, the values of the base parameters: base.values()")
-    return robot.values if parametrization == "standard" else lumeng16(robot).parameters
+    return robot.parameters if parametrization == "standard" else lumeng16(robot).parameters
 
 
 def _of_joints(name: str, array: ArrayLike, robot: Robot) -> Array:

@@ -74,7 +74,7 @@ def update_mjcf(
             )
         position = old.link_names.index(name)
         require_same_frame(robot, index, old, position, source)
-        new, before = robot.values[robot.layout.links[index]], old.values[old.layout.links[position]]
+        new, before = robot.parameters[robot.layout.links[index]], old.parameters[old.layout.links[position]]
         if np.isnan(new).any() or not (forced or _differs(new, before)):
             continue
         by_name = {body.name: body for body in bodies}
@@ -162,8 +162,8 @@ def _drives(text: XmlText, robot: Robot, old: Robot, compiled: Compiled, bodies:
     tags = _joint_tags(old, bodies)
     for index, joint in enumerate(robot.joints):
         place = old.joint_index(joint.name)
-        before = {column.symbol: float(old.values[column.index]) for column in old.layout.drives[place]}
-        after = {column.symbol: float(robot.values[column.index]) for column in robot.layout.drives[index]}
+        before = {column.symbol: float(old.parameters[column.index]) for column in old.layout.drives[place]}
+        after = {column.symbol: float(robot.parameters[column.index]) for column in robot.layout.drives[index]}
         if joint.drive.coupling:
             after = {}  # no attribute of a joint says it; the side file does
         values = {}

@@ -116,7 +116,7 @@ def refuse_in_mjcf(robot: Robot) -> None:
                 f"joint {joint.name!r} follows {'a formula' if follows.formula else 'several joints'}; an MJCF joint "
                 "follows one joint linearly, save the robot as .toml"
             )
-    unknown = [name for name, value in zip(robot.layout.names, robot.values) if math.isnan(value)]
+    unknown = [name for name, value in zip(robot.layout.names, robot.parameters) if math.isnan(value)]
     if unknown:
         shown = ", ".join(unknown[:6]) + (" ..." if len(unknown) > 6 else "")
         raise UnknownParameters(f"robot {robot.name!r} cannot be written as MJCF: {shown} unknown (NaN)")
@@ -153,7 +153,7 @@ def _bodies(robot: Robot, names: _Names, world: etree._Element) -> dict[str, etr
         parent = base if joint.parent < 0 else elements[joint.parent]
         element = etree.SubElement(parent, "body", name=names.links[index])
         _place(element, joint.before + joint.after)
-        ten = robot.values[robot.layout.links[index]]
+        ten = robot.parameters[robot.layout.links[index]]
         moving = joint.kind != "fixed"
         if moving or ten.any():
             mass, com, full = to_mujoco(possible_in_mujoco(ten, robot.link_names[index]) if moving else ten)
@@ -213,7 +213,7 @@ def _held(robot: Robot, index: int, words: Mapping[str, str]) -> dict[str, float
     """Return {attribute: value} of the drive terms that MJCF has words for."""
     found: dict[str, float] = {}
     for column in robot.layout.drives[index]:
-        value = float(robot.values[column.index])
+        value = float(robot.parameters[column.index])
         if column.symbol in words and value != 0.0:
             found[words[column.symbol]] = found.get(words[column.symbol], 0.0) + value
     return found

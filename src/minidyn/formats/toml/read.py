@@ -218,7 +218,7 @@ class _Reader:
                 robot,
                 joints=(*robot.joints, Joint(name, "fixed", link, (*inner, *self.place(table)))),
                 link_names=(*robot.link_names, name),
-                values=np.concatenate([robot.values, np.full(10, np.nan) if ten is None else ten]),
+                parameters=np.concatenate([robot.parameters, np.full(10, np.nan) if ten is None else ten]),
             )
         return robot
 

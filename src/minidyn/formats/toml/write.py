@@ -107,7 +107,7 @@ def _mimic(follows: Follow) -> str:
 
 def _drive(index: int, joint: Joint, robot: Robot) -> list[tuple[str, str]]:
     words = {ROTOR: "rotor_inertia"} | {symbol: term for term, symbol in FRICTION.items()}
-    pairs = [(words[column.symbol], _number(robot.values[column.index])) for column in robot.layout.drives[index]]
+    pairs = [(words[column.symbol], _number(robot.parameters[column.index])) for column in robot.layout.drives[index]]
     if joint.drive.gear_ratio != 1.0:
         pairs.append(("gear_ratio", _number(joint.drive.gear_ratio)))
     if joint.drive.sign_width:

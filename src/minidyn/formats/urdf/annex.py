@@ -231,7 +231,7 @@ def _ordered(robot: Robot, order: Sequence[str], frames: Sequence[str]) -> Robot
             robot,
             joints=tuple(replace(robot.joints[old], parent=place[robot.joints[old].parent]) for old in new),
             link_names=tuple(robot.link_names[old] for old in new),
-            values=np.concatenate([_columns(robot, old) for old in new]),
+            parameters=np.concatenate([_columns(robot, old) for old in new]),
             frames=tuple(replace(frame, link=place[frame.link]) for frame in robot.frames),
         )
     if frames:
@@ -242,7 +242,7 @@ def _ordered(robot: Robot, order: Sequence[str], frames: Sequence[str]) -> Robot
 
 def _columns(robot: Robot, index: int) -> NDArray[np.float64]:
     start = robot.layout.links[index].start
-    return robot.values[start : start + 10 + len(robot.layout.drives[index])]
+    return robot.parameters[start : start + 10 + len(robot.layout.drives[index])]
 
 
 def _overlaid(
@@ -269,7 +269,7 @@ def _overlaid(
         entry: Mapping[str, Any] = entries.get(joint.name, {})
         element = joint_elements.get(joint.name)
         own = _columns(robot, index)
-        terms = {column.symbol: float(robot.values[column.index]) for column in robot.layout.drives[index]}
+        terms = {column.symbol: float(robot.parameters[column.index]) for column in robot.layout.drives[index]}
         friction = fresh(entry, "friction", element, ("dynamics",))
         if friction is not None:
             terms = {str(symbol): float(value) for symbol, value in friction.items()}
@@ -304,7 +304,7 @@ def _overlaid(
         joints.append(Joint(name, "fixed", index, (*inner, *steps)))
         link_names.append(name)
         values.append(_ten(ten) if ten is not None else np.full(10, np.nan) if load is None else load)
-    robot = replace(robot, joints=tuple(joints), link_names=tuple(link_names), values=np.concatenate(values))
+    robot = replace(robot, joints=tuple(joints), link_names=tuple(link_names), parameters=np.concatenate(values))
     loops = tuple(_loop(entry, robot) for entry in annex.get("loops", ()))
     return replace(robot, loops=loops) if loops else robot
 

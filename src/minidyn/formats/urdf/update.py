@@ -69,8 +69,8 @@ def update_urdf(
             )
         position = old.link_names.index(name)
         require_same_frame(robot, index, old, position, source)
-        new = robot.values[robot.layout.links[index]]
-        if np.isnan(new).any() or _close(new, old.values[old.layout.links[position]]):
+        new = robot.parameters[robot.layout.links[index]]
+        if np.isnan(new).any() or _close(new, old.parameters[old.layout.links[position]]):
             continue
         for link, ten in shares(new, old, position, own):
             edits += _link_edits(text, tags[link], elements[link], ten)
@@ -175,7 +175,7 @@ def _dynamics_edits(text: XmlText, robot: Robot) -> Iterator[Edit]:
         tag = tags.get(joint.name)
         if joint.kind == "fixed" or tag is None:
             continue
-        terms = {column.symbol: float(robot.values[column.index]) for column in robot.layout.drives[index]}
+        terms = {column.symbol: float(robot.parameters[column.index]) for column in robot.layout.drives[index]}
         if joint.drive.coupling or not np.isfinite(list(terms.values())).all():
             terms = {}  # a drive that other joints turn is not friction of this joint alone
         numbers = {key: _number(terms.get(symbol, 0.0)) for key, symbol in (("damping", "Fv"), ("friction", "Fc"))}

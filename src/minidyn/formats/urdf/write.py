@@ -107,7 +107,7 @@ def _tree(robot: Robot, names: _Names) -> etree._Element:
         _fixed(root, names.world_joint, names.world, robot.base_name, robot.base)
     for index, (joint, link) in enumerate(zip(robot.joints, robot.link_names)):
         element = etree.SubElement(root, "link", name=link)
-        _inertial(element, robot.values[robot.layout.links[index]])
+        _inertial(element, robot.parameters[robot.layout.links[index]])
         parent = robot.base_name if joint.parent < 0 else robot.link_names[joint.parent]
         if joint.kind == "fixed":
             _fixed(root, joint.name, parent, link, joint.before)
@@ -147,7 +147,7 @@ def _moving(
     if follows and len(follows.terms) == 1 and not follows.passive:
         leader, ratio = follows.terms[0]
         etree.SubElement(element, "mimic", joint=leader, multiplier=_text([ratio]), offset=_text([follows.offset]))
-    terms = {column.symbol: robot.values[column.index] for column in robot.layout.drives[index]}
+    terms = {column.symbol: robot.parameters[column.index] for column in robot.layout.drives[index]}
     given = [(key, terms.get(symbol, 0.0)) for key, symbol in (("damping", "Fv"), ("friction", "Fc"))]
     if any(math.isfinite(value) and value != 0.0 for _, value in given):
         dynamics = etree.SubElement(element, "dynamics")
@@ -228,7 +228,7 @@ def _annex(robot: Robot, names: _Names, root: Element) -> dict[str, Any]:
     joints: dict[str, Any] = {}
     for index, (joint, link) in enumerate(zip(robot.joints, robot.link_names)):
         entry = _differences(robot, index, plain_joints[joint.name], joint_elements[joint.name])
-        ten, plain = robot.values[robot.layout.links[index]], plain_links[link]
+        ten, plain = robot.parameters[robot.layout.links[index]], plain_links[link]
         if not np.array_equal(ten, np.full(10, np.nan) if plain is None else plain, equal_nan=True):
             entry["parameters"] = [digest(link_elements[link], ("inertial",)), ten.tolist()]
         if entry:
@@ -293,7 +293,7 @@ def _differences(robot: Robot, index: int, plain: LooseJoint, element: Element) 
     follows = joint.follows
     if follows and read != (follows.terms, follows.offset, follows.formula, follows.passive):
         entry["follows"] = [digest(element, ("mimic",)), follow_entry(follows)]
-    terms = {column.symbol: float(robot.values[column.index]) for column in robot.layout.drives[index]}
+    terms = {column.symbol: float(robot.parameters[column.index]) for column in robot.layout.drives[index]}
     for symbol in (ROTOR, FRICTION["offset"]):
         if symbol in terms:
             entry[symbol] = terms.pop(symbol)

@@ -148,7 +148,7 @@ def certify(
     Raises:
         UnknownParameters: A parameter is NaN.
     """
-    values = robot.values if phi is None else np.asarray(phi, dtype=float)
+    values = robot.parameters if phi is None else np.asarray(phi, dtype=float)
     layout = robot.layout
     if values.shape != (len(layout),):
         raise ShapeError(f"parameters: expected shape ({len(layout)},), got {values.shape}")
@@ -180,7 +180,7 @@ def certify(
 
 def is_consistent(robot: Robot) -> bool:
     """Say whether a robot's own parameters are known and physically possible."""
-    return bool(np.isfinite(robot.values).all()) and certify(robot).consistent
+    return bool(np.isfinite(robot.parameters).all()) and certify(robot).consistent
 
 
 def _smallest(phi: Array) -> float:

@@ -37,7 +37,7 @@ def values_for(robot: Robot, other: Robot, told: str) -> Array:
             f"{told}: its joints ({', '.join(others[:8])}) are not those of robot {robot.name!r} "
             f"({', '.join(names[:8])}); a prior is the same robot with values that are believed"
         )
-    known = dict(zip(other.parameter_names, other.values))
+    known = dict(zip(other.parameter_names, other.parameters))
     return np.array([known.get(name, np.nan) for name in robot.parameter_names])
 
 
@@ -53,9 +53,9 @@ def known_parameters(robot: Robot, prior: ArrayLike | bool | None) -> Array | No
     """
     if prior is False:
         return None
-    own = robot.values if prior is None or prior is True else np.asarray(prior, dtype=float)
-    if own.shape != robot.values.shape:
-        raise MinidynError(f"prior: expected {len(robot.values)} parameters, got shape {own.shape}")
+    own = robot.parameters if prior is None or prior is True else np.asarray(prior, dtype=float)
+    if own.shape != robot.parameters.shape:
+        raise MinidynError(f"prior: expected {len(robot.parameters)} parameters, got shape {own.shape}")
     return None if np.isnan(own).all() else own
 
 

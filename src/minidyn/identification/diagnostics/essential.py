@@ -246,7 +246,7 @@ def _eliminated(estimate: Estimate, problem: _Problem, level: float, loss: float
     covariance[np.ix_(kept, kept)] = inverse @ inverse.T
     whole = _full(beta, kept, size)
     base, robot = estimate.base, estimate.robot
-    regrouped = robot.values[list(robot.layout.indices(base.regrouped))]
+    regrouped = robot.parameters[list(robot.layout.indices(base.regrouped))]
     lifted = np.asarray(base.lift(whole, np.nan_to_num(regrouped)), dtype=float)
     notice = f"{len(steps)} of {size} base parameters were removed as not essential; the model was not made consistent"
     reduced_estimate = replace(

@@ -117,7 +117,7 @@ def _model_of(robot: Robot, base: BaseMap, found: SystemFit, positions: Array) -
     Where they make an inertia matrix that is not positive somewhere along positions (N, n), the possible robot nearest
     to the data stands in.
     """
-    regrouped = robot.values[list(robot.layout.indices(base.regrouped))]
+    regrouped = robot.parameters[list(robot.layout.indices(base.regrouped))]
     model = robot.with_parameters(np.asarray(base.lift(found.beta, np.nan_to_num(regrouped)), dtype=float))
     thinned = positions[:: max(1, len(positions) // 200)]
     M = inertia_matrix(model, thinned)

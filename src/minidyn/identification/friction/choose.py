@@ -201,9 +201,9 @@ def prior_for(prior: ArrayLike | bool | None, owners: Iterable[Robot], robot: Ro
     if prior is None or isinstance(prior, bool):
         return prior
     values = np.asarray(prior, dtype=float)
-    if values.shape != robot.values.shape:
+    if values.shape != robot.parameters.shape:
         for owner in owners:
-            if values.shape == owner.values.shape:
+            if values.shape == owner.parameters.shape:
                 return _carried(values, owner, robot)
     return prior
 

@@ -84,7 +84,7 @@ def raw_columns(estimate: Estimate, link: str | None) -> RawColumns:
     symbols = {FRICTION[term] for term in _TERMS}
     friction = tuple(column for column in with_friction.layout.columns if column.symbol in symbols)
     turned = []
-    if np.any(robot.gravity) and np.all(np.isfinite(robot.values)):
+    if np.any(robot.gravity) and np.all(np.isfinite(robot.parameters)):
         up = robot.gravity / np.linalg.norm(robot.gravity)
         across = np.cross(up, np.eye(3)[int(np.argmin(np.abs(up)))])
         across /= np.linalg.norm(across)
@@ -173,7 +173,7 @@ def unknowns_of(raw: RawColumns, rows: Reduced, ten: Array) -> Unknowns:
         norms = np.array([np.linalg.norm(factor[:, place]) for factor in rows.factors])
         joint = int(np.argmax(norms))
         fallback = 0.1 * torque[joint] / norms[joint] if norms[joint] > 0 else 1.0
-        known = robot.values[robot.layout.index(term.name)] if term.name in robot.layout else 0.0
+        known = robot.parameters[robot.layout.index(term.name)] if term.name in robot.layout else 0.0
         sizes.append(max(abs(float(np.nan_to_num(known))), fallback))
     of_friction = add(everywhere(friction, np.diag(sizes)), np.array(sizes))
     # the baseline's errors: its covariance has independent unit unknowns
@@ -191,7 +191,7 @@ def unknowns_of(raw: RawColumns, rows: Reduced, ten: Array) -> Unknowns:
         candidates.append(Group("torque scale", name, add(columns, np.ones(1))))
     if raw.turned:
         candidates.append(Group("gravity", "", add(everywhere(tilt, np.eye(2)), np.ones(2))))
-    mass = float(np.nansum([robot.values[part][9] for part in robot.layout.links]))
+    mass = float(np.nansum([robot.parameters[part][9] for part in robot.layout.links]))
     mass = mass if mass > 0 else 10.0
     sizes_of_body = mass * units_of(robot).length ** np.array([2.0] * 6 + [1.0] * 3 + [0.0])
     for index, (name, part) in enumerate(zip(robot.link_names, robot.layout.links)):
@@ -222,7 +222,7 @@ def _finite(estimate: Estimate) -> Array:
     still_open = ~np.isfinite(np.diag(covariance))
     if np.any(still_open):
         robot = estimate.robot
-        mass = max(float(np.nansum([robot.values[part][9] for part in robot.layout.links])), 1.0)
+        mass = max(float(np.nansum([robot.parameters[part][9] for part in robot.layout.links])), 1.0)
         sizes = units_of(robot).parameters[list(robot.layout.indices(estimate.base.kept))] * mass
         covariance[still_open] = covariance[:, still_open] = 0.0
         covariance[still_open, still_open] = (10.0 * np.maximum(np.abs(estimate.beta), sizes)[still_open]) ** 2

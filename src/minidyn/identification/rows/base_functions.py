@@ -105,7 +105,7 @@ class BaseFunctions:
 
 def base_functions(robot: Robot, base: BaseMap) -> BaseFunctions:
     """Return the functions of a robot and its base parameters; the latest are remembered."""
-    loads = robot.values.tobytes() if has_load(robot) else b""  # regressors read them
+    loads = robot.parameters.tobytes() if has_load(robot) else b""  # regressors read them
     key = (robot.structure_fingerprint, base.fingerprint, loads)
     with _LOCK:
         found = _REMEMBERED.pop(key, None)
