@@ -70,9 +70,8 @@ class MinimalRequest:
             raise MinidynError(f"{what}: base is of robot {base.robot.name!r}, which is not built like {robot.name!r}")
         if beta is not None and parameters is not None:
             raise MinidynError(f"{what}: give beta= or parameters=, not both")
-        own = (
-            robot.parameters if parameters is None else parameters
-        )  # of this robot, not of the one the map was made from
+        # of this robot, not of the one the map was made from
+        own = robot.parameters if parameters is None else parameters
         values = base.values(own) if beta is None else np.asarray(beta, dtype=float)
         if values.shape != (base.rank,):
             raise ShapeError(f"beta: expected shape ({base.rank},), got {values.shape}")
