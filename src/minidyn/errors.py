@@ -17,6 +17,10 @@ class ShapeError(MinidynError, ValueError):
     """An array has the wrong shape or dtype."""
 
 
+class WrongArgument(MinidynError, TypeError):
+    """An argument of another kind than expected; the message names what was expected, what came, swapped arguments."""
+
+
 class DescriptionError(MinidynError, ValueError):
     """A robot description (file, table or argument) is wrong; the message names file, line or element."""
 

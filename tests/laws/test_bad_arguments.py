@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import minidyn as md
+from minidyn.errors import WrongArgument
+from minidyn.formats.load import as_robot
 
 URDF = """<robot name="r"><link name="base"/><link name="arm"><inertial><origin xyz="0 0 0.1" rpy="0 0 0"/>
 <mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>{more}
@@ -80,3 +82,37 @@ def test_a_link_that_no_joint_holds_is_told(tmp_path: Path) -> None:
     robot = md.load(path)
     assert robot.base_name == "base"
     assert robot.notices == (f"{path}:3: no joint holds link 'forgotten'; it is left out",)
+
+
+def test_a_robot_is_given_by_value_name_or_path(tmp_path: Path) -> None:
+    robot = md.load("two_link")
+    md.save(robot, tmp_path / "arm.toml")
+    assert as_robot(robot) is robot
+    for given in ("two_link", tmp_path / "arm.toml", str(tmp_path / "arm.toml")):
+        assert as_robot(given) == robot
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "model: expected a Robot, a built-in robot's name or a robot file's path, got None"),
+        (3.0, "model: expected .*, got a value of type float"),
+        (
+            md.Recording([0.0, 1.0], np.zeros((2, 1)), np.ones((2, 1))),
+            "model and recording seem to be swapped",
+        ),
+    ],
+)
+def test_what_is_no_robot_is_named(value: object, message: str) -> None:
+    with pytest.raises(WrongArgument, match=message) as caught:
+        as_robot(value, argument="model")
+    assert isinstance(caught.value, TypeError)
+
+
+def test_a_log_where_the_robot_belongs(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("t,q1\n")
+    with pytest.raises(md.MinidynError, match="robot and recording seem to be swapped"):
+        as_robot(log)
+    with pytest.raises(md.MinidynError, match="two_link"):
+        as_robot("two_lnk")

@@ -7,21 +7,23 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from minidyn.errors import DescriptionError, MissingFile, UnknownName, near_names
+from numpy.typing import ArrayLike
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from minidyn.model.robot import Robot
-
+from minidyn.errors import DescriptionError, MissingFile, UnknownName, WrongArgument, near_names
+from minidyn.model.robot import Robot
 
 SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf")
 """File names that are understood."""
 
 SIDE = ".minidyn.toml"
 """How the name of a file beside a URDF or MJCF ends that says what it cannot."""
+
+_LOGS = (".csv", ".npz", ".parquet", ".bag", ".mcap", ".db3")
+"""How names of recordings end: for swapped arguments."""
+
+_OTHERS = {"Recording": "recording", "Estimate": "estimate", "BaseMap": "base map", "Validation": "validation"}
+"""Values of later stages, which this one does not import, by what their class names contain: for swapped arguments."""
 
 _BUILTIN = Path(__file__).parent.parent / "model" / "robots"
 
@@ -68,6 +70,36 @@ def load(
     if rotor_inertia is not None or friction is not None:
         robot = robot.with_drives(rotor_inertia=rotor_inertia, friction=friction)
     return robot
+
+
+def as_robot(value: object, *, argument: str = "robot") -> Robot:
+    """Return a robot as it is, or loaded from a built-in name or a file's path: what every door function does first.
+
+    Args:
+        value: A Robot, a name from :func:`robots`, or the path of a robot file.
+        argument: What the caller calls it, for messages.
+
+    Raises:
+        WrongArgument: Anything else; swapped arguments are named.
+        DescriptionError: The file is wrong, with file and line.
+        UnknownName: There is no built-in robot of that name, with near names.
+    """
+    if isinstance(value, Robot):
+        return value
+    if isinstance(value, str | os.PathLike):
+        try:
+            return load(value)
+        except DescriptionError as error:
+            if str(value).lower().endswith(_LOGS):
+                raise DescriptionError(f"{argument}: {error}; robot and recording seem to be swapped") from None
+            raise
+    name = type(value).__name__
+    other = next((what for part, what in _OTHERS.items() if part in name), "")
+    hint = f"; {argument} and {other} seem to be swapped" if other else ""
+    raise WrongArgument(
+        f"{argument}: expected a Robot, a built-in robot's name or a robot file's path, got "
+        f"{'None' if value is None else f'a value of type {name}'}{hint}"
+    )
 
 
 def _read(source: object) -> Robot:
