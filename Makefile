@@ -41,6 +41,7 @@ check: $(VENV)/.installed-dev
 
 format: $(VENV)/.installed-dev
 	$(BIN)/python docs/make_equations.py
+	$(BIN)/python docs/make_notices.py
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

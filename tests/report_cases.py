@@ -53,7 +53,7 @@ def hostile_estimate() -> tuple[md.Estimate, md.Recording, md.Recording]:
 
     joints = tuple(replace(joint, name=name) for joint, name in zip(robot.joints, names))
     values = np.tile([0.1, 0, 0, 0.1, 0, 0.1, 0.2, 0, 0, 2.0, 0.5], 3)
-    robot = replace(robot, joints=joints, link_names=(HOSTILE_NAME, "--><!--", "]]>"), values=values)
+    robot = replace(robot, joints=joints, link_names=(HOSTILE_NAME, "--><!--", "]]>"), parameters=values)
     rng = np.random.default_rng(0)
     runs = []
     for seed in (1, 2):

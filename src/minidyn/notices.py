@@ -103,6 +103,7 @@ def kind(code: str, level: Level, meaning: str, advice: str = "") -> Kind:
     return made
 
 
-def most_serious_first(notices: Iterable[Notice]) -> list[Notice]:
-    """Return notices ordered by level; those of one level keep their order."""
-    return sorted(notices, key=lambda notice: LEVELS.index(notice.level))
+def most_serious_first(notices: Iterable[Notice | str]) -> list[Notice]:
+    """Return notices ordered by level, each once; those of one level keep their order. A text has "look"."""
+    found = [Notice.from_json(notice) if isinstance(notice, str) else notice for notice in notices]
+    return sorted(dict.fromkeys(found), key=lambda notice: LEVELS.index(notice.level))

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 import minidyn as md
 from minidyn.app.cli import identify as cli_identify
 from minidyn.app.cli.main import main
-from minidyn.app.report.advice import advise
 from minidyn.app.report.decimate import envelope, shown_time
 from minidyn.app.report.html import data_block, tag
 from minidyn.app.report.numbers import number, percent, with_error
+from minidyn.notices import Notice
 from report_cases import HOSTILE_NAME, hostile_estimate, small_estimate, small_runs
 from robot_cases import FOUR_BAR
 
@@ -260,19 +260,27 @@ def test_markup_is_made_in_one_place_only() -> None:
     assert tag("p", "<b>", title='"&') == '<p title="&quot;&amp;">&lt;b&gt;</p>'
     assert "</" not in data_block("x", {"a": "</script><!--"}).removesuffix("</script>")
     assert json.loads(data_block("x", [float("nan"), 1.5]).split(">", 1)[1].split("<")[0]) == [None, 1.5]
-    root = Path(md.__file__).parent / "reporting"
+    root = Path(md.__file__).parent / "app" / "report"
     made = [path.name for path in root.glob("*.py") if re.search(r"\bHtml\(", path.read_text())]
-    assert sorted(made) == ["html.py", "page.py"]
+    assert sorted(made) == ["html.py", "report.py"]
 
 
-def test_notices_get_advice() -> None:
-    found = advise(["low-pass at 10 Hz", "weakly determined: XX1", "excitation is poor: condition number 500", "other"])
-    assert [one.level for one in found] == ["act", "look", "look", "note"]
-    assert all(one.advice for one in found[:2])
-    units = (
-        "a.csv: joint 1: positions reach 67, the limit is 3.14 rad: degrees (units='deg') or motor side (gear_ratio)?"
-    )
-    assert advise([units])[0].level == "act"
+def test_notices_are_sorted_by_level_with_advice(tmp_path: Path) -> None:
+    info = Notice("test.info", "info", "low-pass at 10 Hz")
+    look = Notice("test.look", "look", "weakly determined: XX1", "Read it with <care>.")
+    act = Notice("test.act", "act", "excitation is poor", "Record again.")
+    _, other = small_runs()
+    run = replace(md.validate(small_estimate(), other), notices=(act, Notice("test.run", "look", "a gap")))
+    estimate = replace(small_estimate(), notices=(info, look, act, "a text of an older file"))
+    text = md.report(tmp_path / "r.html", estimate, {"<run>": run}, code=False).read_text()
+    part = text.split('id="notices"')[1].split("</section>")[0]
+    said = re.findall(r"<summary>(.*?)</summary>", part)
+    assert said == ["To do (1)", "To know (3)", "Information (1)"]
+    assert [part.count(f'class="notices {level}"') for level in ("act", "look", "info")] == [1, 1, 1]
+    assert '<p>Excitation is poor.</p><p class="advice">Record again.</p>' in part
+    assert "Read it with &lt;care&gt;." in part
+    assert "&lt;run&gt;: a gap." in part  # of the run alone; what the estimate says as well is said once
+    assert "Read the notices below that ask for action." in text
 
 
 def test_wrong_requests(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import click
 from minidyn.app.cli.text import plain, print_table, progress, safe, table
 from minidyn.errors import DescriptionError, MinidynError
 from minidyn.formats.load import load
+from minidyn.notices import Notice, most_serious_first
 
 if TYPE_CHECKING:
     from minidyn.identification.cross_validate import CrossValidation
@@ -92,11 +93,9 @@ def print_certificate(estimate: Estimate) -> None:
     click.echo(plain(f"total mass: {certificate.mass_statement}"))
 
 
-def print_notices(notices: Sequence[str]) -> None:
-    """Print notices, the gravest first: those that ask for action would drown among the others."""
-    from minidyn.app.report.advice import advise
-
-    for one in advise(notices):
+def print_notices(notices: Sequence[Notice | str]) -> None:
+    """Print notices, most serious first: those that ask for action would drown among the others."""
+    for one in most_serious_first(notices):
         click.echo(f"{'warning' if one.level == 'act' else 'note'}: {plain(one.text)}")
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from minidyn.app.report.advice import advise
 from minidyn.app.report.facts import Facts
 from minidyn.app.report.html import Html, Section, card, folded, tag, visible
 from minidyn.app.report.numbers import count, number, percent
 from minidyn.app.report.verdict import CONDITION_GOOD, ERROR_GOOD, ERROR_POOR, Verdict, judge, unseen_error
+from minidyn.notices import Notice, most_serious_first
 
 _SIGNS = {"good": "✓", "caution": "!", "bad": "✕"}
-_LEVELS = {"act": "To do", "look": "To know", "note": "For the record"}
+_LEVELS = {"act": "To do", "look": "To know", "info": "Information"}
 
 
 def summary_section(facts: Facts) -> Section:
@@ -87,11 +89,16 @@ def _next(verdict: Verdict) -> Html:
     return tag("div", tag("h3", "What to do next"), tag("ol", *steps), class_="next")
 
 
-def _run_notices(facts: Facts) -> list[str]:
-    known = set(facts.estimate.notices)
-    return [
-        f"{name}: {notice}" for name, run in facts.held_out.items() for notice in run.notices if notice not in known
+def _notices(facts: Facts) -> list[Notice]:
+    """All notices once, most serious first; those of test runs with the name of the run."""
+    known = most_serious_first([*facts.estimate.notices, *facts.estimate.robot.notices])
+    runs = [
+        replace(notice, text=f"{name}: {notice}")
+        for name, run in facts.held_out.items()
+        for notice in most_serious_first(run.notices)
+        if notice not in known
     ]
+    return most_serious_first([*known, *runs])
 
 
 def _as_sentence(text: str) -> str:
@@ -102,7 +109,7 @@ def _as_sentence(text: str) -> str:
 
 def notices_section(facts: Facts) -> Section | None:
     """Return the notices with advice; None where there are none."""
-    found = advise([*facts.estimate.notices, *facts.estimate.robot.notices, *_run_notices(facts)])
+    found = _notices(facts)
     if not found:
         return None
     groups: list[Html] = []
@@ -119,5 +126,5 @@ def notices_section(facts: Facts) -> Section | None:
         if not entries:
             continue
         content = tag("ul", *entries, class_=f"notices {level}")
-        groups.append(folded(f"{title} ({len(entries)})", content, open_=level != "note"))
-    return Section("notices", "Notices", "What the computation noticed, the gravest first.", tuple(groups))
+        groups.append(folded(f"{title} ({len(entries)})", content, open_=level != "info"))
+    return Section("notices", "Notices", "What the computation noticed, most serious first.", tuple(groups))

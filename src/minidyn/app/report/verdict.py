@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minidyn.app.report.advice import advise
 from minidyn.app.report.facts import Facts
 from minidyn.app.report.html import short
 from minidyn.app.report.numbers import number, percent
+from minidyn.notices import most_serious_first
 
 ERROR_GOOD = 0.10
 """Error on unseen motion up to which a model is called good, a share of the torque."""
@@ -154,7 +154,7 @@ def _steps(facts: Facts, level: str) -> tuple[tuple[str, str], ...]:
     unseen = unseen_error(facts)
     if unseen is not None and unseen > ERROR_GOOD and not _noise(facts):
         steps.append(_missing(facts))
-    if any(one.level == "act" for one in advise(facts.estimate.notices)):
+    if any(one.level == "act" for one in most_serious_first(facts.estimate.notices)):
         steps.append(("Read the notices below that ask for action.", ""))
     if level != "bad":
         steps.append(
