@@ -93,7 +93,9 @@ class Tests:
     """Which test files use which names and modules."""
 
     def __init__(self) -> None:
-        public = {name: f"minidyn.{place.split(':')[0]}" for name, place in minidyn._WHERE.items()}
+        public = {f"md.{name}": f"minidyn.{place.split(':')[0]}" for name, place in minidyn._WHERE.items()}
+        papers = {f"md.papers.{name}": getattr(minidyn.papers, name) for name in minidyn.papers.__all__}
+        public |= {name: value.__module__ for name, value in papers.items() if callable(value)}
         files = [path for path in sorted(TESTS.rglob("*.py")) if path.name.startswith("test_")]
         self._used = {path.relative_to(TESTS).as_posix(): _used(path, public) for path in files}
         self._callers: dict[str, set[str]] = {}
@@ -133,8 +135,8 @@ def _used(path: Path, public: dict[str, str]) -> tuple[set[str], set[str]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Attribute):
             names.add(node.attr)
-            if isinstance(node.value, ast.Name) and node.value.id == "md" and node.attr in public:
-                modules.add(public[node.attr])
+            if ast.unparse(node) in public:
+                modules.add(public[ast.unparse(node)])
         elif isinstance(node, ast.ImportFrom) and node.module:
             modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
             names |= {alias.name for alias in node.names}

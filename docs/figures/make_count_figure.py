@@ -11,8 +11,14 @@ from pathlib import Path
 
 from minidyn.formats.load import load
 from minidyn.model.robot import Robot
-from minidyn.papers.operation_count import operation_count
-from minidyn.papers.paper_counts import PRINTED, formulation_lines, moment_lines, paper_count, total
+from minidyn.papers.operation_count import (
+    PRINTED,
+    formulation_lines,
+    moment_lines,
+    operation_count,
+    paper_count,
+    total,
+)
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "operation-counts.md"

@@ -6,18 +6,18 @@ it lives when it is first used, so that importing is quick and heavy libraries l
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from minidyn import control as control
+    from minidyn import papers as papers
     from minidyn.app.report.report import report as report
     from minidyn.app.study.run import StudyResult as StudyResult
     from minidyn.app.study.run import run_study as run_study
     from minidyn.base.base_map import BaseMap as BaseMap
     from minidyn.base.base_parameters import base_parameters as base_parameters
-    from minidyn.base.closed_form.mlc import InertiaConstants as InertiaConstants
-    from minidyn.base.closed_form.mlc import inertia_constants as inertia_constants
     from minidyn.base.equivalence import equivalence as equivalence
     from minidyn.base.minimal_functions import coriolis_matrix as coriolis_matrix
     from minidyn.base.minimal_functions import gravity_torque as gravity_torque
@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from minidyn.dynamics.functions import regressor as regressor
     from minidyn.dynamics.kernel import Kernel as Kernel
     from minidyn.dynamics.kernel import compile_kernel as compile  # noqa: F401
-    from minidyn.dynamics.papers.by_regressor import forward_dynamics_by_regressor as forward_dynamics_by_regressor
-    from minidyn.dynamics.papers.by_regressor import inertia_matrix_by_regressor as inertia_matrix_by_regressor
-    from minidyn.dynamics.regressor_forms import Lumeng16 as Lumeng16
-    from minidyn.dynamics.regressor_forms import lumeng16 as lumeng16
     from minidyn.dynamics.regressor_forms import slotine_li_regressor as slotine_li_regressor
     from minidyn.dynamics.regressor_forms import split_regressor as split_regressor
     from minidyn.errors import MinidynError as MinidynError
@@ -63,7 +59,6 @@ if TYPE_CHECKING:
     from minidyn.identification.validate import Validation as Validation
     from minidyn.identification.validate import validate as validate
     from minidyn.model.robot import Robot as Robot
-    from minidyn.papers.operation_count import operation_count as operation_count
     from minidyn.recording.prepare.prepare import prepare as prepare
     from minidyn.recording.read.read import read_recording as read_recording
     from minidyn.recording.recording import Recording as Recording
@@ -88,8 +83,6 @@ _WHERE = {
     "base_parameters": "base.base_parameters:base_parameters",
     "BaseMap": "base.base_map:BaseMap",
     "equivalence": "base.equivalence:equivalence",
-    "inertia_constants": "base.closed_form.mlc:inertia_constants",
-    "InertiaConstants": "base.closed_form.mlc:InertiaConstants",
     # experiment and control
     "Recording": "recording.recording:Recording",
     "concatenate": "recording.recording:concatenate",
@@ -127,35 +120,46 @@ _WHERE = {
     "coriolis_matrix": "base.minimal_functions:coriolis_matrix",
     "inertia_matrix": "base.minimal_functions:inertia_matrix",
     "forward_dynamics": "dynamics.functions:forward_dynamics",
-    "forward_dynamics_by_regressor": "dynamics.papers.by_regressor:forward_dynamics_by_regressor",
-    "inertia_matrix_by_regressor": "dynamics.papers.by_regressor:inertia_matrix_by_regressor",
     "regressor": "dynamics.functions:regressor",
     "base_regressor": "dynamics.functions:base_regressor",
     "slotine_li_regressor": "dynamics.regressor_forms:slotine_li_regressor",
     "split_regressor": "dynamics.regressor_forms:split_regressor",
     "regressor_formulas": "dynamics.formulas:regressor_formulas",
-    "lumeng16": "dynamics.regressor_forms:lumeng16",
-    "Lumeng16": "dynamics.regressor_forms:Lumeng16",
     "energy": "dynamics.functions:energy",
     "energy_regressor": "dynamics.functions:energy_regressor",
     "forward_kinematics": "dynamics.functions:forward_kinematics",
     "jacobian": "dynamics.functions:jacobian",
     "compile": "dynamics.kernel:compile_kernel",
     "Kernel": "dynamics.kernel:Kernel",
-    "operation_count": "papers.operation_count:operation_count",
 }
 """Where each public name lives: module and attribute."""
 
 __all__ = list(_WHERE)
 
 
-_MODULES = {"control": "minidyn.control", "trajectory": "minidyn.simulation.trajectory"}
+_MODULES = {"control": "minidyn.control", "papers": "minidyn.papers", "trajectory": "minidyn.simulation.trajectory"}
 """Modules that are part of the public face: md.control.slotine_li, md.trajectory.fourier."""
+
+_MOVED = {
+    "lumeng16": "papers.lumeng16",
+    "Lumeng16": "papers.Lumeng16",
+    "inertia_constants": "papers.inertia_constants",
+    "InertiaConstants": "papers.InertiaConstants",
+    "forward_dynamics_by_regressor": "papers.forward_dynamics_by_regressor",
+    "inertia_matrix_by_regressor": "papers.inertia_matrix_by_regressor",
+    "operation_count": "papers.operation_count",
+}
+"""Names of before and where they are now; they still work, with a warning."""
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(_MODULES[name])
+    if name in _MOVED:
+        module, attribute = _MOVED[name].split(".")
+        text = f"minidyn.{name} is now minidyn.{_MOVED[name]}"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        return getattr(__getattr__(module), attribute)
     if name not in _WHERE:
         raise AttributeError(f"module 'minidyn' has no attribute {name!r}")
     module, attribute = _WHERE[name].split(":")
@@ -165,4 +169,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_WHERE, *_MODULES})
+    return sorted({*(name for name in globals() if name.startswith("__")), *_WHERE, *_MODULES})

@@ -50,7 +50,7 @@ def our_name(golden: str) -> str:
 @pytest.mark.parametrize("name", ROBOTS)
 def test_constants_of_composite_bodies(name: str, version: str) -> None:
     entry = ROBOTS[name]
-    for found, golden in zip(md.inertia_constants(robot_of(entry), version), entry[f"constants_{version}"]):
+    for found, golden in zip(md.papers.inertia_constants(robot_of(entry), version), entry[f"constants_{version}"]):
         assert found.mass == pytest.approx(golden["mhat"], abs=1e-9)
         np.testing.assert_allclose(found.k, golden["k"], atol=1e-9)
         np.testing.assert_allclose(found.U, golden["U"], atol=1e-9)
@@ -81,14 +81,14 @@ def test_values_of_the_set(name: str, version: str) -> None:
 def test_stanford_table_2() -> None:
     """Lin1992 Table II as computed directly, and U of LinFang1999 for the same arm."""
     robot = robot_of(ROBOTS["stanford_fig2"])
-    for found, golden in zip(md.inertia_constants(robot, "1992"), GOLDEN["table2_direct_1992"].values()):
+    for found, golden in zip(md.papers.inertia_constants(robot, "1992"), GOLDEN["table2_direct_1992"].values()):
         U = found.U
         assert found.mass == pytest.approx(golden["mhat"], abs=1e-9)
         np.testing.assert_allclose(found.k, golden["k"], atol=1e-9)
         got = {"U11_22": U[0, 0] - U[1, 1], "U33": U[2, 2], "U12": U[0, 1], "U13": U[0, 2], "U23": U[1, 2]}
         got |= {"U11": U[0, 0], "U22": U[1, 1]}
         assert got == pytest.approx({key: golden[key] for key in got}, abs=1e-9)
-    for found, golden in zip(md.inertia_constants(robot, "1999"), GOLDEN["table2_direct_1999U"].values()):
+    for found, golden in zip(md.papers.inertia_constants(robot, "1999"), GOLDEN["table2_direct_1999U"].values()):
         U = found.U
         got = {"U11_22": U[0, 0] - U[1, 1], "U33": U[2, 2], "U12": U[0, 1], "U13": U[0, 2], "U23": U[1, 2]}
         assert got == pytest.approx(golden, abs=1e-9)

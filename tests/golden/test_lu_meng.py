@@ -84,12 +84,12 @@ def two_dof() -> Robot:
 
 def test_two_dof_needs_five_parameters(two_dof: Robot) -> None:
     """Eq. (62), (65): what plays no role drops out by itself."""
-    assert md.lumeng16(two_dof).needed == ("m2", "m3", "mpx3", "mpxpx3", "Izz3")
+    assert md.papers.lumeng16(two_dof).needed == ("m2", "m3", "mpx3", "mpxpx3", "Izz3")
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_two_dof_numbers(two_dof: Robot, form: str) -> None:
-    theta = md.lumeng16(two_dof)
+    theta = md.papers.lumeng16(two_dof)
     Y = md.regressor(two_dof, Q, DQ, DDQ, parametrization="lumeng16", form=form, columns=theta.needed)
     np.testing.assert_allclose(Y, TWO_DOF_Y, atol=1e-13)
     values = theta.parameters[[theta.names.index(name) for name in theta.needed]]
@@ -100,7 +100,7 @@ def test_two_dof_numbers(two_dof: Robot, form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_two_dof_formulas_as_printed(two_dof: Robot, form: str) -> None:
-    columns = md.lumeng16(two_dof).needed
+    columns = md.papers.lumeng16(two_dof).needed
     found = regressor_formulas(two_dof, parametrization="lumeng16", form=form, columns=columns)
     assert [[str(entry) for entry in row] for row in found] == TWO_DOF_FORMULAS
 
@@ -136,7 +136,7 @@ def test_rrp_arm_with_a_load(form: str) -> None:
     Y = md.regressor(robot, q, dq, ddq, parametrization="lumeng16", form=form)
     for index, rows in enumerate(RRP_Y):
         np.testing.assert_allclose(Y[:, 16 * index : 16 * index + 16], rows, atol=1e-11, err_msg=f"link {index + 1}")
-    theta = md.lumeng16(robot).parameters
+    theta = md.papers.lumeng16(robot).parameters
     np.testing.assert_allclose(theta[:4], [2.0, 0.2, 0.04, -0.1], atol=1e-15)
     np.testing.assert_allclose(theta[29:32], [-0.002, 0.001, -0.003], atol=1e-15)  # Ixy = +∫xy dm
     np.testing.assert_allclose(Y @ theta, RRP_TAU, atol=1e-12)

@@ -13,11 +13,11 @@ import minidyn as md
 from conftest import count
 from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.model.robot import Robot
-from minidyn.papers.operation_count import operation_count
-from minidyn.papers.paper_counts import (
+from minidyn.papers.operation_count import (
     PRINTED,
     formulation_lines,
     moment_lines,
+    operation_count,
     paper_count,
     printed_counts,
     total,

@@ -26,8 +26,8 @@ def test_accelerations_from_the_regressor_alone(seed: int) -> None:
     base = md.base_parameters(robot, "qr", seed=seed)
     sixteen = {"parametrization": "lumeng16", "form": "lagrange"}
     for given in ({}, sixteen, {"base": base, "parameters": base.values()}):
-        assert relative_error(md.inertia_matrix_by_regressor(robot, q, **given), M) < 1e-9
-        found = md.forward_dynamics_by_regressor(robot, q, dq, tau, **given)
+        assert relative_error(md.papers.inertia_matrix_by_regressor(robot, q, **given), M) < 1e-9
+        found = md.papers.forward_dynamics_by_regressor(robot, q, dq, tau, **given)
         assert relative_error(found, ddq) < 1e-13 * condition + 1e-9
 
 
@@ -35,18 +35,18 @@ def test_regressor_route_tells_what_is_wrong() -> None:
     robot = md.load("two_link")
     q = np.zeros(2)
     with pytest.raises(ShapeError, match="parameters: expected shape"):
-        md.inertia_matrix_by_regressor(robot, q, np.ones(3))
+        md.papers.inertia_matrix_by_regressor(robot, q, np.ones(3))
     with pytest.raises(ShapeError, match=r"tau: expected shape \(..., 2\)"):
-        md.forward_dynamics_by_regressor(robot, q, q, np.zeros(3))
+        md.papers.forward_dynamics_by_regressor(robot, q, q, np.zeros(3))
     with pytest.raises(MinidynError, match="base= needs parameters="):
-        md.inertia_matrix_by_regressor(robot, q, base=md.base_parameters(robot))
+        md.papers.inertia_matrix_by_regressor(robot, q, base=md.base_parameters(robot))
     with pytest.raises(MinidynError, match="leave parametrization"):
-        md.inertia_matrix_by_regressor(robot, q, base=md.base_parameters(robot), form="lagrange")
+        md.papers.inertia_matrix_by_regressor(robot, q, base=md.base_parameters(robot), form="lagrange")
     with pytest.raises(MinidynError, match="singular at joint 'joint2'"):
-        md.forward_dynamics_by_regressor(robot, q, q, q, np.eye(20)[5])  # only ZZ1
+        md.papers.forward_dynamics_by_regressor(robot, q, q, q, np.eye(20)[5])  # only ZZ1
     unknown = np.array(robot.parameters)
     unknown[robot.parameter_names.index("M1")] = np.nan  # on the first joint's axis: never felt
-    assert np.all(np.isfinite(md.inertia_matrix_by_regressor(robot, q, unknown)))
+    assert np.all(np.isfinite(md.papers.inertia_matrix_by_regressor(robot, q, unknown)))
     unknown[robot.parameter_names.index("MX2")] = np.nan
     with pytest.raises(UnknownParameters, match="MX2"):
-        md.inertia_matrix_by_regressor(robot, q, unknown)
+        md.papers.inertia_matrix_by_regressor(robot, q, unknown)

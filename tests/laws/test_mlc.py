@@ -386,7 +386,7 @@ def test_unsupported_robots_name_the_method() -> None:
     with pytest.raises(UnknownName):
         md.base_parameters(chain_of_seed(0), method="mlc", version="2000")
     with pytest.raises(UnknownName):
-        md.inertia_constants(chain_of_seed(0), version="2000")
+        md.papers.inertia_constants(chain_of_seed(0), version="2000")
 
 
 def test_moment_product_is_the_cross_product_form() -> None:

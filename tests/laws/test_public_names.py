@@ -8,16 +8,42 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import minidyn as md
-from minidyn import _MODULES, _WHERE
+from minidyn import _MODULES, _MOVED, _WHERE
 
 
 @pytest.mark.parametrize("name", sorted({*_WHERE, *_MODULES}))
 def test_names(name: str) -> None:
     assert isinstance(getattr(md, name), ModuleType) is (name in _MODULES)
     assert name in dir(md)
+
+
+def test_public_names_alone_are_listed() -> None:
+    """Modules that something imported, and names of before, are not."""
+    import minidyn.base.base_map  # noqa: F401  (makes the name minidyn.base)
+
+    assert {name for name in dir(md) if not name.startswith("__")} == {*_WHERE, *_MODULES}
+
+
+@pytest.mark.parametrize("name", sorted(_MOVED))
+def test_names_of_before_work_with_a_warning_that_names_the_new_one(name: str) -> None:
+    module, attribute = _MOVED[name].split(".")
+    with pytest.warns(DeprecationWarning, match=f"minidyn.{name} is now minidyn.{_MOVED[name]}"):
+        found = getattr(md, name)
+    assert found is getattr(getattr(md, module), attribute)
+    assert name not in md.__all__
+
+
+def test_the_papers_module_makes_an_inertia_matrix() -> None:
+    q = [0.1, 0.2]
+    robot = md.Robot.from_mdh("RR", [0.0, 1.0], [0.1, 0.2], [0.3, 0.4])
+    phi = np.arange(20.0)
+    chain = md.papers.chain_at(md.papers.mdh_rows(robot), q)
+    M = md.papers.FORMULATIONS[1](chain, md.papers.composite_bodies(chain, phi.reshape(2, 10)))
+    np.testing.assert_allclose(M, md.inertia_matrix(robot, q, phi), rtol=1e-12)
 
 
 @pytest.mark.parametrize(

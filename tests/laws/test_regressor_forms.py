@@ -77,7 +77,7 @@ def test_all_forms_are_the_standard_regressor_through_the_parameter_map(seed: in
     robot = robot_at(seed)
     state = random_state(robot, np.random.default_rng(seed), 3)
     Y = md.regressor(robot, *state)
-    L = md.lumeng16(robot).matrix
+    L = md.papers.lumeng16(robot).matrix
     for parametrization, form in FORMS:
         other = md.regressor(robot, *state, parametrization=parametrization, form=form)
         assert relative_error(other, Y if parametrization == "standard" else Y @ L) < PRECISE, (parametrization, form)
@@ -87,7 +87,7 @@ def test_all_forms_are_the_standard_regressor_through_the_parameter_map(seed: in
 def test_sixteen_parameters_make_the_torque(seed: int) -> None:
     robot = robot_at(seed)
     state = random_state(robot, np.random.default_rng(seed), 3)
-    theta = md.lumeng16(robot)
+    theta = md.papers.lumeng16(robot)
     Y = md.regressor(robot, *state, parametrization="lumeng16")
     tau = md.inverse_dynamics(robot, *state)
     assert relative_error(Y @ theta.parameters, tau) < PRECISE
@@ -130,7 +130,7 @@ def test_loops_that_are_solved_for_take_part(tmp_path: Path) -> None:
     state = random_state(robot, np.random.default_rng(5), 4)
     Y = md.regressor(robot, *state)
     assert relative_error(Y @ robot.parameters, md.inverse_dynamics(robot, *state)) < PRECISE
-    L = md.lumeng16(robot.open_loops()).matrix
+    L = md.papers.lumeng16(robot.open_loops()).matrix
     for parametrization, form in FORMS:
         other = md.regressor(robot, *state, parametrization=parametrization, form=form)
         assert relative_error(other, Y if parametrization == "standard" else Y @ L) < PRECISE
@@ -145,7 +145,7 @@ def test_columns_by_name_in_the_order_asked_for() -> None:
     robot = md.load("stanford").with_drives(friction=("viscous",))
     state = random_state(robot, np.random.default_rng(0), 3)
     for parametrization, wanted in (("standard", ["M6", "Fv1", "XX2"]), ("lumeng16", ["mpxpy3", "Fv6", "m1"])):
-        names = robot.parameter_names if parametrization == "standard" else md.lumeng16(robot).names
+        names = robot.parameter_names if parametrization == "standard" else md.papers.lumeng16(robot).names
         for form in ("newton_euler", "lagrange"):
             every = md.regressor(robot, *state, parametrization=parametrization, form=form)
             some = md.regressor(robot, *state, parametrization=parametrization, form=form, columns=wanted)
@@ -167,7 +167,7 @@ def test_point_masses_and_principal_axes_drop_columns() -> None:
         tensor = np.diag(inertia) + mass * (com @ com * np.eye(3) - np.outer(com, com))
         values[part] = [*tensor[np.triu_indices(3)], *(mass * com), mass]
     robot = robot.with_parameters(values)
-    theta = md.lumeng16(robot)
+    theta = md.papers.lumeng16(robot)
     needed = {k: [name[:-1] for name in theta.needed if name[-1] == str(k)] for k in (3, 4, 5)}
     assert needed[3] == list(SIXTEEN[:10])
     assert needed[4] == ["m", "mpx", "mpxpx", "Ixx", "Iyy", "Izz"]
@@ -183,11 +183,11 @@ def test_point_masses_and_principal_axes_drop_columns() -> None:
 
 def test_unknown_values_keep_their_columns() -> None:
     robot = md.load("puma4")
-    assert "Ixx4" not in md.lumeng16(robot).needed
+    assert "Ixx4" not in md.papers.lumeng16(robot).needed
     ignorant = robot.with_parameters(None)
-    assert "Ixx4" in md.lumeng16(ignorant).needed
-    assert "Ixx1" not in md.lumeng16(ignorant).needed  # the first link turns about z alone
-    assert np.isnan(md.lumeng16(ignorant).parameters).all()
+    assert "Ixx4" in md.papers.lumeng16(ignorant).needed
+    assert "Ixx1" not in md.papers.lumeng16(ignorant).needed  # the first link turns about z alone
+    assert np.isnan(md.papers.lumeng16(ignorant).parameters).all()
 
 
 def test_split_into_known_and_unknown() -> None:

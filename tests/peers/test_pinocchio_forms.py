@@ -23,7 +23,7 @@ def test_forms_agree_with_pinocchio(seed: int) -> None:
     q, dq, ddq = random_state(robot, np.random.default_rng(seed))
     theirs = PinocchioRobot(robot).regressor(q, dq, ddq)  # (links, n, 10)
     theirs16 = theirs @ from_lumeng16(np.eye(16)).T
-    names = md.lumeng16(robot).names
+    names = md.papers.lumeng16(robot).names
     starts = [names.index(f"m{index + 1}") for index in range(len(robot.joints))]
     for form in ("newton_euler", "lagrange"):
         Y = md.regressor(robot, q, dq, ddq, form=form)

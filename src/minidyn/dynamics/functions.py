@@ -107,7 +107,7 @@ def regressor(
         dq: Speeds (..., n).
         ddq: Accelerations (..., n).
         parametrization: "standard", or "lumeng16" for sixteen parameters a link (mass, centre of mass and inertia about
-            it); `minidyn.lumeng16` has their names and values.
+            it); `minidyn.papers.lumeng16` has their names and values.
         form: "newton_euler" (recursive, quick) or "lagrange" (closed form); both give the same numbers.
         columns: Names of the columns that are wanted, in this order; None: all.
         out: Array to write into.

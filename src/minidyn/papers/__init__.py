@@ -1,1 +1,31 @@
-"""What readers of the five papers look for: counts, formulations, equivalents."""
+"""What readers of the papers look for: sixteen parameters a link, inertia constants, formulations, operation counts.
+
+The inertia matrix by a formulation of LinFang1999, for a serial chain in mDH frames::
+
+    chain = papers.chain_at(papers.mdh_rows(robot), q)
+    M = papers.FORMULATIONS[1](chain, papers.composite_bodies(chain, ten_parameters_of_each_link))
+"""
+
+from __future__ import annotations
+
+from minidyn.base.closed_form.mlc import InertiaConstants, inertia_constants
+from minidyn.dynamics.mdh_chain import mdh_rows
+from minidyn.dynamics.papers.by_regressor import forward_dynamics_by_regressor, inertia_matrix_by_regressor
+from minidyn.dynamics.papers.chain import chain_at, composite_bodies
+from minidyn.dynamics.papers.formulations import FORMULATIONS
+from minidyn.dynamics.regressor_forms import Lumeng16, lumeng16
+from minidyn.papers.operation_count import operation_count
+
+__all__ = [
+    "FORMULATIONS",
+    "InertiaConstants",
+    "Lumeng16",
+    "chain_at",
+    "composite_bodies",
+    "forward_dynamics_by_regressor",
+    "inertia_constants",
+    "inertia_matrix_by_regressor",
+    "lumeng16",
+    "mdh_rows",
+    "operation_count",
+]
