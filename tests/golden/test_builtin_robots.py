@@ -11,8 +11,9 @@ import minidyn as md
 from minidyn.formats.load import describe
 from minidyn.model.geometry import Step
 from minidyn.model.inertia import from_body
-from minidyn.model.loops import link_placements, loop_residual, solve_loops
+from minidyn.model.loops import loop_residual, solve_loops
 from minidyn.model.mdh import mdh_steps
+from minidyn.model.placements import link_placements
 
 NAMES = ("hpr", "panda", "puma4", "puma560", "rx90", "scara", "stanford", "two_arm", "two_link", "ur10e")
 

@@ -92,7 +92,7 @@ def rich_robot(rng: np.random.Generator) -> Robot:
     robot = replace(
         robot,
         joints=tuple(joints),
-        values=values,
+        parameters=values,
         gravity=np.array([0.0, 9.81, 0.1]),
         base=(Step("rx", math.pi / 2), Step("tz", 0.3)),
         symbols=(("a2", 0.4),),

@@ -16,7 +16,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
 from minidyn.identification.consistency import lmi
 from minidyn.identification.consistency.certificate import certify, is_consistent
-from minidyn.identification.consistency.consistency import choose_weight, make_consistent
+from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.consistency.log_cholesky import (
     _linearised,
     from_log_cholesky,
@@ -30,6 +30,7 @@ from minidyn.identification.consistency.prior import (
     euclidean_distance,
     upper_factor,
 )
+from minidyn.identification.consistency.weight import choose_weight
 from minidyn.identification.consistency.whitened import Whitened, newton, objective, path, symmetric, whiten
 from minidyn.model.inertia import from_pseudo_inertia, realizability, to_pseudo_inertia, transform
 from minidyn.model.robot import Robot

@@ -180,7 +180,7 @@ def reframed(robot: Robot, link: int, move: Steps) -> Robot:
     values = robot.parameters.copy()
     part = robot.layout.links[link]
     values[part] = transform(values[part], matrix_of(back))
-    return replace(robot, joints=tuple(joints), values=values)
+    return replace(robot, joints=tuple(joints), parameters=values)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -14,12 +14,12 @@ import robot_cases
 from minidyn.errors import DescriptionError, LoopError, ShapeError
 from minidyn.model.loops import (
     check_loops,
-    link_placements,
     loop_jacobian,
     loop_motion,
     loop_residual,
     solve_loops,
 )
+from minidyn.model.placements import link_placements
 
 FOUR_BAR = f"""
 [base]

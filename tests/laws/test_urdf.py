@@ -16,7 +16,8 @@ from random_robots import looped_robot, placements, random_body, random_position
 from minidyn import load, robots, save
 from minidyn.errors import DescriptionError, LoopError
 from minidyn.formats.urdf.read import read_urdf
-from minidyn.formats.urdf.write import update_urdf, write_urdf
+from minidyn.formats.urdf.update import update_urdf
+from minidyn.formats.urdf.write import write_urdf
 from minidyn.model.inertia import from_body, transform
 from minidyn.model.robot import Robot
 
