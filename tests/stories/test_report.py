@@ -18,8 +18,8 @@ from minidyn.app.cli import identify as cli_identify
 from minidyn.app.cli.main import main
 from minidyn.app.report.decimate import envelope, shown_time
 from minidyn.app.report.html import data_block, tag
-from minidyn.app.report.numbers import number, percent, with_error
 from minidyn.notices import Notice
+from minidyn.text import number, percent, with_error
 from report_cases import HOSTILE_NAME, hostile_estimate, small_estimate, small_runs
 from robot_cases import FOUR_BAR
 

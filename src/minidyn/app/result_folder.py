@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from minidyn.files import new_folder, write_atomically
-from minidyn.graph.names import markdown_cell
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimate_file import plain_values
 from minidyn.identification.validate import Validation
+from minidyn.text import markdown_cell, plot_label
 
 SUMMARY = "result.json"
 """What a folder of results holds, and the names of its files."""
@@ -136,18 +136,13 @@ def _draw(validation: Validation, path: Path, title: str) -> None:
     every = max(1, len(validation.t) // 20_000)
     figure = Figure(figsize=(10, 1.7 * count + 0.6), layout="constrained")
     axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
-    figure.suptitle(_shown(title), x=0.01, ha="left")
+    figure.suptitle(plot_label(title, 200), x=0.01, ha="left")
     columns = zip(axes, validation.per_joint, validation.measured.T, validation.predicted.T)
     for axis, name, measured, predicted in columns:
         axis.plot(validation.t[::every], measured[::every], color="#9aa5b1", linewidth=0.8, label="measured")
         axis.plot(validation.t[::every], predicted[::every], color="#c8553d", linewidth=1.0, label="model")
-        axis.set_ylabel(_shown(name)[:16], fontsize=8)
+        axis.set_ylabel(plot_label(name, 16), fontsize=8)
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].legend(loc="upper right", frameon=False, ncols=2, fontsize=8)
     axes[-1].set_xlabel("time, s")
     save_figure(figure, path)
-
-
-def _shown(text: str) -> str:
-    """Foreign text for matplotlib: no control characters, no mathematics."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text).replace("$", r"\$")

@@ -101,13 +101,3 @@ def safe_comment(text: object) -> str:
     if len(line) > LONGEST_COMMENT:
         line = line[:LONGEST_COMMENT] + "..."
     return "".join(c if " " <= c <= "~" and c not in "*\\?" else f"<U+{ord(c):04X}>" for c in line)
-
-
-def markdown_cell(text: object) -> str:
-    """Return `text` as one line of Markdown, for tables too: no HTML, links or cells of its own.
-
-    Underscores stay as they are: inside words they mean nothing, and names with them are to be read on terminals.
-    """
-    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
-    shown = shown.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return "".join("\\" + c if c in "\\`*[]|!" else c for c in shown)

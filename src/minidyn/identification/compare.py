@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from minidyn.errors import MinidynError, UnknownName
-from minidyn.graph.names import markdown_cell
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.methods import ACCELERATION_FREE, METHODS
 from minidyn.identification.friction.choose import AUTO
@@ -19,6 +18,7 @@ from minidyn.identification.validate import validate
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.recording import Recording
+from minidyn.text import markdown_cell
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,11 @@ from minidyn.arrays import Array
 from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import MinidynError, ShapeError
 from minidyn.identification.identify import identify
-from minidyn.identification.validate import Validation, percent, prepared_for, validate
+from minidyn.identification.validate import Validation, prepared_for, validate
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.recording import Recording, concatenate
+from minidyn.text import plain_percent
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,10 +72,10 @@ class CrossValidation:
         lines = ["| stretch | time, s | left out | fitted | description |", "|---|---|---:|---:|---:|"]
         for number, (fold, fit, (begin, end)) in enumerate(zip(self.folds, self.fits, self.spans), 1):
             errors = (fold.relative_error, fit.relative_error, fold.prior_relative_error)
-            cells = " | ".join(percent(value) for value in errors)
+            cells = " | ".join(plain_percent(value) for value in errors)
             lines.append(f"| {number} | {begin:.4g} to {end:.4g} | {cells} |")
         fitted = float(np.mean([fit.relative_error for fit in self.fits]))
-        lines.append(f"| mean | | {percent(self.relative_error)} | {percent(fitted)} | |")
+        lines.append(f"| mean | | {plain_percent(self.relative_error)} | {plain_percent(fitted)} | |")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -91,7 +92,7 @@ class CrossValidation:
         }
 
     def __repr__(self) -> str:
-        error = f"{percent(self.relative_error)} ± {percent(self.spread)}"
+        error = f"{plain_percent(self.relative_error)} ± {plain_percent(self.spread)}"
         return f"CrossValidation({len(self.folds)} stretches, error {error})"
 
 

@@ -12,12 +12,12 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError, UnknownParameters
-from minidyn.graph.names import markdown_cell
 from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
 from minidyn.identification.estimate import Estimate
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.recording import Recording
+from minidyn.text import markdown_cell, plain_percent
 
 _SHOWN = 100_000  # samples that are kept for pictures of a recording that stays on disk
 _HEAD = 1 << 12  # samples that tell the rate of a recording that stays on disk
@@ -81,11 +81,11 @@ class Validation:
         ]
         for name, entry in self.per_joint.items():
             keys = ("relative_error", "filtered_relative_error", "prior_relative_error")
-            cells = " | ".join(percent(entry.get(key, math.nan)) for key in keys)
+            cells = " | ".join(plain_percent(entry.get(key, math.nan)) for key in keys)
             numbers = f"{entry['rmse']:.4g} | {entry['bias']:+.3g}"
             lines.append(f"| {markdown_cell(name)} | {cells} | {numbers} | {self.whiteness[name]} |")
         every = (self.relative_error, self.filtered_relative_error, self.prior_relative_error)
-        lines.append(f"| all | {' | '.join(percent(value) for value in every)} | {self.rmse:.4g} | | |")
+        lines.append(f"| all | {' | '.join(plain_percent(value) for value in every)} | {self.rmse:.4g} | | |")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -110,11 +110,6 @@ class Validation:
 
 def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def percent(value: float) -> str:
-    """Return a share as people read it, "-" where it is not known."""
-    return f"{100 * value:.3g} %" if math.isfinite(value) else "-"
 
 
 def validate(estimate: Estimate, recording: Recording | LazyRecording) -> Validation:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.model.drives import Drive
+from minidyn.model.drives import ROTOR, TERMS, Drive
 from minidyn.model.geometry import Step, Steps, inverse_steps, matrix_of
 
 
@@ -144,3 +144,22 @@ class Loop:
     passive: tuple[str, ...] = ()
     start: tuple[float, ...] = ()
     home: tuple[tuple[str, float], ...] = ()
+
+
+def torque_unit(joint: Joint) -> str:
+    """Return the unit of a joint's torque."""
+    return "N" if joint.slides else "N·m"
+
+
+def unit_of(symbol: str, joint: Joint) -> str:
+    """Return the unit of a standard parameter by its symbol; empty where there is no common one."""
+    if symbol in ("MX", "MY", "MZ"):
+        return "kg·m"
+    if symbol == "M":
+        return "kg"
+    if len(symbol) == 2 and set(symbol) <= set("XYZ"):
+        return "kg·m²"
+    unit = "kg m²" if symbol == ROTOR else next((term.unit for term in TERMS.values() if term.symbol == symbol), "")
+    if joint.slides:
+        unit = unit.replace("kg m²", "kg").replace("N m", "N").replace("rad", "m")
+    return unit.replace(" ", "·")

@@ -11,6 +11,7 @@ import numpy as np
 
 from minidyn.files import write_atomically
 from minidyn.recording.recording import Recording
+from minidyn.text import plot_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,12 +35,12 @@ def plot_run(recording: Recording, title: str, estimated: Sequence[str] = (), tr
     panels = ["position", "error", "torque"] + (["estimate"] if adaptive else [])
     figure = Figure(figsize=(9, 2.3 * len(panels) + 0.6), layout="constrained")
     axes = figure.subplots(len(panels), 1, sharex=True)
-    figure.suptitle(_plain(title), x=0.01, ha="left", fontsize=13)
+    figure.suptitle(plot_label(title), x=0.01, ha="left", fontsize=13)
     t = recording.t
-    names = [_plain(name) for name in recording.joint_names]
+    names = [plot_label(name) for name in recording.joint_names]
     for axis, panel in zip(axes, panels):
         if panel == "estimate":
-            _lines(axis, t, recording.telemetry["estimate"][:, :8], [_plain(name) for name in estimated[:8]])
+            _lines(axis, t, recording.telemetry["estimate"][:, :8], [plot_label(name) for name in estimated[:8]])
             for k, value in enumerate(truth[:8]):
                 axis.axhline(value, color=_COLOURS[k % 8], linestyle="--", linewidth=0.9)
             axis.set_ylabel("estimate")
@@ -72,8 +73,3 @@ def save_figure(figure: Figure, path: Path) -> None:
 def _lines(axis: Any, t: Any, values: Any, names: Sequence[str]) -> None:
     for k, (name, series) in enumerate(zip(names, np.asarray(values).T)):
         axis.plot(t, series, color=_COLOURS[k % 8], linewidth=1.3, label=name)
-
-
-def _plain(text: str) -> str:
-    """Names are untrusted: no control characters, no formulas (matplotlib reads text between dollars as one)."""
-    return "".join(character if character.isprintable() else "?" for character in text).replace("$", r"\$")[:60]

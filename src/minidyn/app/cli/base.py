@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from minidyn.app.cli.text import console, number, plain, print_table, safe, table
+from minidyn.app.cli.text import console, print_table, safe, table
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.printing.relations import relations, relations_json
@@ -24,6 +24,7 @@ from minidyn.errors import DescriptionError, MinidynError, UnknownParameters
 from minidyn.files import write_atomically
 from minidyn.formats.load import load
 from minidyn.papers.operation_count import operation_count
+from minidyn.text import plain, plain_number
 
 
 def show_minimal_counts(
@@ -184,7 +185,7 @@ def _print(base: BaseMap) -> None:
         title, "#", "name", *(["value"] if values else []), "in standard parameters", right=(0, 2)[: 1 + bool(values)]
     )
     for k, relation in enumerate(relations(base)):
-        value = [number(values[k])] if values else []
+        value = [plain_number(values[k])] if values else []
         made.add_row(str(k + 1), safe(relation.name), *value, safe(relation.formula()))
     print_table(made)
     out.print(f"model: {base.model}, method: {base.method}" + (f", gap {base.gap:.1e}" if base.gap < 1e300 else ""))

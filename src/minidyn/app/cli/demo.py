@@ -17,7 +17,7 @@ from typing import Any
 import click
 import numpy as np
 
-from minidyn.app.cli.text import console, plain, progress
+from minidyn.app.cli.text import console, progress
 from minidyn.app.report.report import report
 from minidyn.base.base_parameters import base_parameters
 from minidyn.control import computed_torque
@@ -35,6 +35,7 @@ from minidyn.recording.recording import Recording
 from minidyn.simulation.case_study import CaseStudy, lu_meng_case
 from minidyn.simulation.simulate import simulate
 from minidyn.simulation.trajectory import fourier
+from minidyn.text import plain
 
 # what the pretended robot has and its data sheet does not say: rotor inertias and friction, joint 1 to 6, SI units
 _DRIVES = {

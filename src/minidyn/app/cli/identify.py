@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from minidyn.app.cli.text import plain, print_table, progress, safe, table
+from minidyn.app.cli.text import print_table, progress, safe, table
 from minidyn.errors import DescriptionError, MinidynError
 from minidyn.formats.load import load
 from minidyn.notices import Notice, most_serious_first
+from minidyn.text import plain, plain_percent
 
 if TYPE_CHECKING:
     from minidyn.identification.cross_validate import CrossValidation
@@ -31,11 +32,10 @@ _NOISY = 0.02  # share of the torque above the cut-off that is worth a word
 
 def print_errors(estimate: Estimate, validations: dict[str, Validation]) -> None:
     """Print the errors on each log, joint by joint, and what the columns mean."""
-    from minidyn.identification.validate import percent
-
     for label, validation in validations.items():
         rows = table(
-            f"{safe(estimate.robot.name)}, {safe(label)}: {percent(validation.relative_error)} of the measured torque",
+            f"{safe(estimate.robot.name)}, {safe(label)}: "
+            f"{plain_percent(validation.relative_error)} of the measured torque",
             "joint", "error", "low-passed", "description", "rms", "bias", "residual",
             right=(1, 2, 3, 4, 5),
         )  # fmt: skip
@@ -48,13 +48,14 @@ def print_errors(estimate: Estimate, validations: dict[str, Validation]) -> None
                 entry.get("prior_relative_error", nothing),
             )
             numbers = (f"{entry['rmse']:.3g}", f"{entry['bias']:+.2g}")
-            rows.add_row(safe(name), *map(percent, errors), *numbers, words[name].split(",")[0])
+            rows.add_row(safe(name), *map(plain_percent, errors), *numbers, words[name].split(",")[0])
         every = (validation.relative_error, validation.filtered_relative_error, validation.prior_relative_error)
-        rows.add_row("all joints", *map(percent, every), f"{validation.rmse:.3g}", "", "")
+        rows.add_row("all joints", *map(plain_percent, every), f"{validation.rmse:.3g}", "", "")
         print_table(rows)
         if validation.above_cutoff > _NOISY:
             click.echo(
-                f"{percent(validation.above_cutoff)} of the raw torque lies above the cut-off: no model follows it"
+                f"{plain_percent(validation.above_cutoff)} of the raw torque lies above the cut-off: "
+                "no model follows it"
             )
     click.echo(
         "error: rms of measured minus predicted torque over rms of raw measured torque\n"
@@ -67,15 +68,13 @@ def print_errors(estimate: Estimate, validations: dict[str, Validation]) -> None
 
 def print_crossed(crossed: CrossValidation) -> None:
     """Print the errors on stretches of time that were left out one after the other."""
-    from minidyn.identification.validate import percent
-
     rows = table(
         "errors on stretches that were left out", "time, s", "left out", "fitted", "description", right=(1, 2, 3)
     )
     for (begin, end), fold, fit in zip(crossed.spans, crossed.folds, crossed.fits):
         errors = (fold.relative_error, fit.relative_error, fold.prior_relative_error)
-        rows.add_row(f"{begin:.4g} to {end:.4g}", *map(percent, errors))
-    rows.add_row("mean", percent(crossed.relative_error), "", "")
+        rows.add_row(f"{begin:.4g} to {end:.4g}", *map(plain_percent, errors))
+    rows.add_row("mean", plain_percent(crossed.relative_error), "", "")
     print_table(rows)
 
 

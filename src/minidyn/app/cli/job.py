@@ -14,11 +14,12 @@ import click
 from click.shell_completion import get_completion_class
 
 from minidyn.app.cli.identify import log_groups, read_logs
-from minidyn.app.cli.text import plain, print_table, progress, safe, table
+from minidyn.app.cli.text import print_table, progress, safe, table
 from minidyn.app.report.report import report
 from minidyn.app.study.run import StepResult, StudyResult, run_study
 from minidyn.app.study.start import write_starter
 from minidyn.identification.estimate import load_estimate
+from minidyn.text import plain
 
 
 def write_report(

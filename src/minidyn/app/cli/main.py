@@ -79,7 +79,7 @@ class _Group(click.Group):
 
 
 def _fail(message: str, code: int) -> None:
-    from minidyn.app.cli.text import plain
+    from minidyn.text import plain
 
     click.echo(f"error: {plain(message)}", err=True)
     sys.exit(code)

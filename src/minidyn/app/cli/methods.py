@@ -13,9 +13,10 @@ from typing import Any
 import click
 
 from minidyn.app.cli.identify import as_mapped, friction_terms, same_logs
-from minidyn.app.cli.text import plain, print_table, progress, safe, table
+from minidyn.app.cli.text import print_table, progress, safe, table
 from minidyn.errors import MinidynError
 from minidyn.formats.load import load
+from minidyn.text import plain
 
 
 def show_payload(

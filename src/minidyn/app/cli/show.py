@@ -14,7 +14,7 @@ import click
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minidyn.app.cli.text import console, number, print_table, safe, table
+from minidyn.app.cli.text import console, print_table, safe, table
 from minidyn.formats.load import describe, load, robots
 from minidyn.formats.toml.place import MDH, mdh_slots
 from minidyn.formats.toml.write import linear_text
@@ -23,6 +23,7 @@ from minidyn.model.inertia import STANDARD
 from minidyn.model.joint import Joint, Limits, Loop
 from minidyn.model.link import Link
 from minidyn.model.robot import Robot
+from minidyn.text import plain_number
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -170,12 +171,12 @@ def show_robot(source: str, as_json: bool) -> None:
     out.print(f"[bold]{safe(robot.name)}[/bold]: {_letters(robot)}, n = {robot.n}, {len(robot.layout)} parameters")
     if robot.source:
         out.print(f"source: {safe(robot.source)}")
-    gravity = ", ".join(number(value) for value in robot.gravity)
+    gravity = ", ".join(plain_number(value) for value in robot.gravity)
     out.print(f"gravity: ({gravity}) m/s²")
     if robot.base:
         out.print(f"base placed by: {_steps_text(robot.base)}")
     if robot.symbols:
-        out.print("symbols: " + ", ".join(f"{safe(name)} = {number(value)}" for name, value in robot.symbols))
+        out.print("symbols: " + ", ".join(f"{safe(name)} = {plain_number(value)}" for name, value in robot.symbols))
     out.print()
     out.print(_tree(robot))
     out.print()
@@ -251,9 +252,9 @@ def _geometry(robot: Robot) -> Table:
 def _cell(step: Step) -> str:
     value = math.degrees(step.value) if step.is_turn else step.value
     if not step.symbol:
-        return number(value)
+        return plain_number(value)
     factor = {1.0: "", -1.0: "-"}.get(step.factor, f"{step.factor:g} ")
-    return f"{factor}{safe(step.symbol)} = {number(value)}"
+    return f"{factor}{safe(step.symbol)} = {plain_number(value)}"
 
 
 def _steps_text(steps: Iterable[Step]) -> str:
@@ -267,17 +268,23 @@ def _limits(robot: Robot) -> Table:
     for index, joint in enumerate(robot.joints):
         limits = joint.limits
         values = (limits.lower, limits.upper, limits.velocity, limits.effort)
-        made.add_row(str(index + 1), safe(joint.name), *(number(value) for value in values))
+        made.add_row(str(index + 1), safe(joint.name), *(plain_number(value) for value in values))
     return made
 
 
 def _drives(robot: Robot) -> Table:
     made = table("Drives (joint side)", "", "joint", "terms", "gear ratio", "coupled with", right=(0, 3))
     for index, joint in enumerate(robot.joints):
-        terms = (f"{column.name} = {number(robot.parameters[column.index])}" for column in robot.layout.drives[index])
-        coupled = (f"{number(value)} {safe(name)}" for name, value in joint.drive.coupling)
+        terms = (
+            f"{column.name} = {plain_number(robot.parameters[column.index])}" for column in robot.layout.drives[index]
+        )
+        coupled = (f"{plain_number(value)} {safe(name)}" for name, value in joint.drive.coupling)
         made.add_row(
-            str(index + 1), safe(joint.name), ", ".join(terms), number(joint.drive.gear_ratio), " + ".join(coupled)
+            str(index + 1),
+            safe(joint.name),
+            ", ".join(terms),
+            plain_number(joint.drive.gear_ratio),
+            " + ".join(coupled),
         )
     return made
 
@@ -288,7 +295,7 @@ def _parameters(robot: Robot) -> Table:
         "", "link", *STANDARD, right=(0, *range(2, 12)),
     )  # fmt: skip
     for index, link in enumerate(robot.links):
-        made.add_row(str(index + 1), safe(link.name), *(number(value, 4) for value in link.parameters))
+        made.add_row(str(index + 1), safe(link.name), *(plain_number(value, 4) for value in link.parameters))
     return made
 
 
@@ -321,5 +328,5 @@ def _passive(robot: Robot, loop: Loop) -> str:
     parts = []
     for name, start in zip(loop.passive, loop.start):
         joint = robot.joints[robot.joint_index(name)]
-        parts.append(safe(name) + (_follow(joint).replace(", passive", "") or f" (solved from {number(start)})"))
+        parts.append(safe(name) + (_follow(joint).replace(", passive", "") or f" (solved from {plain_number(start)})"))
     return "; ".join(parts)

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from minidyn.app.cli.text import console, plain, print_table, progress, safe, table
+from minidyn.app.cli.text import console, print_table, progress, safe, table
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.excitation.one_joint_plan import one_joint_plan
 from minidyn.formats.load import load
+from minidyn.text import plain
 
 if TYPE_CHECKING:
     from minidyn.recording.recording import Recording

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import time
-import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
 import click
+
+from minidyn.text import plain, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,28 +20,11 @@ if TYPE_CHECKING:
 _WIDEST = 400  # columns a table may take where its numbers need them
 
 
-def plain(text: str) -> str:
-    """Return the text with control characters (but line ends and tabs) shown, not acted upon."""
-    return "".join(
-        character
-        if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs", "Zl", "Zp")
-        else character.encode("unicode_escape").decode()
-        for character in text
-    )
-
-
 def safe(text: object) -> str:
     """Return foreign text for rich: no control characters, no line ends, markup escaped."""
     from rich.markup import escape
 
-    return escape(plain(str(text)).replace("\n", "\\n").replace("\t", "\\t"))
-
-
-def number(value: float, digits: int = 6) -> str:
-    """Return a number as people write it; "unknown" for NaN, "-" for infinity."""
-    if math.isnan(value):
-        return "unknown"
-    return "-" if math.isinf(value) else f"{value:.{digits}g}"
+    return escape(visible(text))
 
 
 @cache

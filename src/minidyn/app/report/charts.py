@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from minidyn.app.report.html import Html, join, tag
-from minidyn.app.report.numbers import number
 from minidyn.arrays import Array
+from minidyn.text import number
 
 
 @dataclass(frozen=True)

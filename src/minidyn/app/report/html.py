@@ -11,10 +11,11 @@ from __future__ import annotations
 import html
 import json
 import math
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from minidyn.text import visible
 
 _LONG = 24  # letters: names up to this length are not broken over lines
 
@@ -100,9 +101,6 @@ def card(label: str, value: str, note: str, level: str = "") -> Html:
     )
 
 
-_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
-"""Kinds of characters that are not seen but acted upon: control, direction marks, halves of pairs, line separators."""
-
 _VOID = {"meta", "br", "hr", "col"}
 
 
@@ -110,20 +108,6 @@ class Html(str):
     """Markup that is safe to put into a page."""
 
     __slots__ = ()
-
-
-def visible(text: object) -> str:
-    """Return foreign text on one line, with characters that would be acted upon shown as codes."""
-    return "".join(
-        character.encode("unicode_escape").decode() if unicodedata.category(character) in _HIDDEN else character
-        for character in str(text)
-    )
-
-
-def short(text: object, length: int = 24) -> str:
-    """Return foreign text cut to a length, for places in figures."""
-    shown = visible(text)
-    return shown if len(shown) <= length else shown[: length - 1] + "…"
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Html:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minidyn.app.report.facts import Facts, gather
-from minidyn.app.report.html import Html, Section, data_block, tag, visible
-from minidyn.app.report.numbers import count
+from minidyn.app.report.html import Html, Section, data_block, tag
 from minidyn.app.report.robot_figure import scene_data
 from minidyn.app.report.robot_scene import scene_of
 from minidyn.app.report.section_experiment import excitation_section, plan_section
@@ -31,6 +30,7 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.validate import Validation
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.recording import Recording
+from minidyn.text import count, visible
 
 if TYPE_CHECKING:
     from minidyn.excitation.one_joint_plan import Plan

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from minidyn.app.report.charts import picture
-from minidyn.app.report.html import Html, short, tag, visible
+from minidyn.app.report.html import Html, tag
 from minidyn.app.report.robot_scene import TILT, TURN, Scene, Shape, view
 from minidyn.arrays import Array
+from minidyn.text import short, visible
 
 _SIZE = 460.0  # width of the figure, pixels
 _HEIGHT, _MARGIN = 0.86, 0.07  # shares of the width

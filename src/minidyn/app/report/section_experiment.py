@@ -6,14 +6,14 @@ import numpy as np
 
 from minidyn.app.report.charts import Axis, Plot, picture
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Html, Section, folded, short, table, tag, visible
-from minidyn.app.report.numbers import fixed, number, percent
+from minidyn.app.report.html import Html, Section, folded, table, tag
 from minidyn.app.report.verdict import CONDITION_GOOD, WEAK
 from minidyn.arrays import Array
 from minidyn.errors import MinidynError
 from minidyn.identification.one_joint.one_joint import OneJointEstimate
 from minidyn.model.joint import Joint
 from minidyn.recording.recording import Recording
+from minidyn.text import fixed, number, percent, short, visible
 
 
 def plan_section(facts: Facts) -> Section | None:

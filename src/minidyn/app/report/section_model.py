@@ -6,10 +6,11 @@ import numpy as np
 
 from minidyn.app.report.charts import picture
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Html, Section, short, table, tag, visible
-from minidyn.app.report.numbers import fixed, number, percent, unit_of, with_error
+from minidyn.app.report.html import Html, Section, table, tag
 from minidyn.app.report.verdict import WEAK
 from minidyn.model.drives import ROTOR, TERMS
+from minidyn.model.joint import unit_of
+from minidyn.text import fixed, number, percent, short, visible, with_error
 
 _SIGMAS = 1.96  # of a 95 % interval
 _FAR = 3.0  # standard deviations from the prior that are worth a mark

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Html, Section, folded, short, table, tag, visible
-from minidyn.app.report.numbers import number, unit_of
+from minidyn.app.report.html import Html, Section, folded, table, tag
 from minidyn.app.report.robot_figure import body_figure, robot_figure, subtree
 from minidyn.app.report.robot_scene import Scene
+from minidyn.model.joint import unit_of
+from minidyn.text import number, short, visible
 
 _OWNER = re.compile(r"^(?:[km](\d+)[xyz]?|.*?(\d+))$")
 

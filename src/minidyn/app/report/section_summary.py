@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Html, Section, card, folded, tag, visible
-from minidyn.app.report.numbers import count, number, percent
+from minidyn.app.report.html import Html, Section, card, folded, tag
 from minidyn.app.report.verdict import CONDITION_GOOD, ERROR_GOOD, ERROR_POOR, Verdict, judge, unseen_error
 from minidyn.notices import Notice, most_serious_first
+from minidyn.text import count, number, percent, visible
 
 _SIGNS = {"good": "✓", "caution": "!", "bad": "✕"}
 _LEVELS = {"act": "To do", "look": "To know", "info": "Information"}

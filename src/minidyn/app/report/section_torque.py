@@ -10,12 +10,13 @@ import numpy as np
 from minidyn.app.report.charts import Axis, Plot, legend, picture
 from minidyn.app.report.decimate import shown_time
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Html, Section, folded, short, table, tag, visible
-from minidyn.app.report.numbers import number, percent, torque_unit
+from minidyn.app.report.html import Html, Section, folded, table, tag
 from minidyn.app.report.series import columns_for, torque_figures
 from minidyn.identification.cross_validate import CrossValidation
 from minidyn.identification.diagnostics.residuals import whiteness_words
 from minidyn.identification.validate import Validation
+from minidyn.model.joint import torque_unit
+from minidyn.text import number, percent, short, visible
 
 
 def runs_of(facts: Facts) -> Iterator[tuple[str, str, Validation]]:

@@ -10,9 +10,9 @@ import numpy as np
 from minidyn.app.report.charts import Axis, Plot, legend, nice_range, picture
 from minidyn.app.report.decimate import envelope
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Html, Section, folded, table, tag, visible
-from minidyn.app.report.numbers import count, number
+from minidyn.app.report.html import Html, Section, folded, table, tag
 from minidyn.recording.recording import Recording
+from minidyn.text import count, number, visible
 
 _TITLES = {
     "inverse_dynamics": "torque of a motion",

@@ -8,11 +8,12 @@ import numpy as np
 
 from minidyn.app.report.charts import Axis, Plot, legend, nice_range, picture, runs_path
 from minidyn.app.report.decimate import envelope, shown_time
-from minidyn.app.report.html import Html, join, short, tag, visible
-from minidyn.app.report.numbers import number, percent, torque_unit
+from minidyn.app.report.html import Html, join, tag
 from minidyn.arrays import Array
 from minidyn.identification.validate import Validation
+from minidyn.model.joint import torque_unit
 from minidyn.model.robot import Robot
+from minidyn.text import number, percent, short, visible
 
 _WIDTH, _TOP, _BOTTOM = 760, 150, 62  # of a figure; heights of the torque and of the residual
 _LEFT, _GAP, _FOOT = 56, 34, 36

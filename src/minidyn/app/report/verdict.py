@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import short
-from minidyn.app.report.numbers import number, percent
 from minidyn.notices import most_serious_first
+from minidyn.text import number, percent, short
 
 ERROR_GOOD = 0.10
 """Error on unseen motion up to which a model is called good, a share of the torque."""

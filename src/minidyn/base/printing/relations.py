@@ -16,7 +16,7 @@ import numpy as np
 
 from minidyn.arrays import single_thread
 from minidyn.base.printing.symbols import Monomial, Polynomial, rule_entries, symbolic_entries
-from minidyn.graph.names import markdown_cell
+from minidyn.text import markdown_cell, visible
 
 if TYPE_CHECKING:
     from minidyn.base.base_map import BaseMap
@@ -76,7 +76,7 @@ class Alphabet:
         """A power of a geometry symbol: D3²."""
         if self.name == "latex":
             return self._indexed(name, r"\mathit") + (f"^{{{power}}}" if power > 1 else "")
-        shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+        shown = visible(name)
         if power == 1:
             return shown
         return f"{shown}²" if self.name == "unicode" and power == 2 else f"{shown}^{power}"

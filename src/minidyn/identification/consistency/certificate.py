@@ -14,11 +14,11 @@ from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.dynamics.drives import rotor_inertia_matrix
 from minidyn.dynamics.functions import inertia_matrix
 from minidyn.errors import ShapeError, UnknownParameters
-from minidyn.graph.names import markdown_cell
 from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.inertia import to_pseudo_inertia
 from minidyn.model.parameters import Layout
 from minidyn.model.robot import Robot
+from minidyn.text import markdown_cell
 
 _SAMPLES = 100
 

@@ -24,7 +24,6 @@ from minidyn.base.base_parameters import base_parameters
 from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import base_regressor, regressor
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
-from minidyn.graph.names import markdown_cell
 from minidyn.identification.identify import in_joint_order
 from minidyn.identification.rows.columns import Reduced, memory_of, ready_for, reduced, residuals
 from minidyn.model.geometry import matrix_of
@@ -32,6 +31,7 @@ from minidyn.model.inertia import from_body, transform
 from minidyn.model.robot import Robot
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
+from minidyn.text import markdown_cell
 
 _BELIEF = 10.0  # how far, times its first guess, a gain may be: a belief that any data overrule
 

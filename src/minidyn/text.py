@@ -1,0 +1,117 @@
+"""Text for people: foreign names made harmless, and numbers as they are read.
+
+Names come from files and are not trusted: what would be acted upon (control characters, direction marks, markup) is
+shown instead. `number`, `percent` and `count` are typeset, for pages; `plain_number` and `plain_percent` are for
+terminals and Markdown.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
+"""Kinds of characters that are not seen but acted upon: control, direction marks, halves of pairs, line separators."""
+
+_SUPER = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+# -------------------------------------------------------------------- foreign text
+
+
+def plain(text: object, keep: str = "\n\t") -> str:
+    """Return foreign text with characters that would be acted upon shown as codes; those in `keep` stay."""
+    return "".join(
+        character
+        if character in keep or unicodedata.category(character) not in _HIDDEN
+        else character.encode("unicode_escape").decode()
+        for character in str(text)
+    )
+
+
+def visible(text: object) -> str:
+    """Return foreign text on one line, with characters that would be acted upon shown as codes."""
+    return plain(text, keep="")
+
+
+def short(text: object, length: int = 24) -> str:
+    """Return foreign text on one line, cut to a length."""
+    shown = visible(text)
+    return shown if len(shown) <= length else shown[: length - 1] + "…"
+
+
+def markdown_cell(text: object) -> str:
+    """Return `text` as one line of Markdown, for tables too: no HTML, links or cells of its own.
+
+    Underscores stay as they are: inside words they mean nothing, and names with them are to be read on terminals.
+    """
+    shown = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "".join("\\" + c if c in "\\`*[]|!" else c for c in shown)
+
+
+def plot_label(text: object, length: int = 60) -> str:
+    """Return foreign text for matplotlib, which reads text between dollars as a formula."""
+    return "".join(c if c.isprintable() else "?" for c in str(text))[:length].replace("$", r"\$")
+
+
+# -------------------------------------------------------------------- numbers
+
+
+def plain_number(value: float, digits: int = 6) -> str:
+    """Return a number for terminals; "unknown" for NaN, "-" for infinity."""
+    if math.isnan(value):
+        return "unknown"
+    return "-" if math.isinf(value) else f"{value:.{digits}g}"
+
+
+def plain_percent(value: float) -> str:
+    """Return a share as percent for terminals and Markdown; "-" where it is not known."""
+    return f"{100 * value:.3g} %" if math.isfinite(value) else "-"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Return a number with significant digits; powers of ten where it is very large or small; "–" where unknown."""
+    if value is None or not math.isfinite(value):
+        return "∞" if value is not None and math.isinf(value) and value > 0 else "–"
+    if value == 0:
+        return "0"
+    size = math.floor(math.log10(abs(value)))
+    if -4 <= size < 6:
+        places = max(0, digits - 1 - size)
+        shown = f"{value:.{places}f}"
+        if float(shown) == 0.0:
+            shown = shown.lstrip("-")
+        return shown.replace("-", "−")
+    mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
+    return f"{mantissa} · 10{str(int(power)).translate(_SUPER)}".replace("-", "−")
+
+
+def count(value: int) -> str:
+    """Return a whole number with thin spaces between thousands."""
+    return f"{value:,}".replace(",", "\u202f")
+
+
+def percent(value: float, digits: int = 2) -> str:
+    """Return a share as percent; whole numbers from 100 % on."""
+    if not math.isfinite(value):
+        return "–"
+    shown = 100 * value
+    if abs(shown) >= 1000:
+        return "> 1000 %"
+    return f"{number(shown, max(digits, len(str(int(abs(shown))))))} %"
+
+
+def with_error(value: float, error: float) -> tuple[str, str]:
+    """Return (value, error) with as many decimals as two digits of the error need."""
+    if not (math.isfinite(value) and math.isfinite(error)) or error <= 0:
+        return number(value, 4), number(error, 2)
+    places = min(9, max(0, 1 - math.floor(math.log10(error))))
+    if abs(value) >= 1e6 or places == 9:
+        return number(value, 4), number(error, 2)
+    return fixed(value, places), f"{error:.{places}f}"
+
+
+def fixed(value: float, places: int) -> str:
+    """Return a number with so many decimals; zero has no sign."""
+    shown = f"{value:.{places}f}"
+    return (shown.lstrip("-") if float(shown) == 0.0 else shown).replace("-", "−")
