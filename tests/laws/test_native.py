@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import platform
-import random
 import subprocess
 import sys
-import tracemalloc
 
 import numpy as np
 import pytest
+from random_tapes import close, evaluate, random_function, samples
 
 from minidyn.errors import ShapeError
-from minidyn.graph.function import ARITY, Argument, Function, Instruction, Result
+from minidyn.graph.function import Argument, Function, Instruction, Result
 from minidyn.graph.targets.native import NativeFunction, compile_function
 from minidyn.graph.targets.native import host as host_module
 from minidyn.graph.targets.native import sincos as sincos_module
@@ -22,78 +20,10 @@ from minidyn.graph.targets.native import sincos as sincos_module
 WIDTHS = [1, 2, 4, 8]
 
 
-def random_function(
-    seed: int,
-    sizes: tuple[int, ...] = (6, 3),
-    uniform: tuple[int, ...] = (),
-    shapes: tuple[tuple[int, ...], ...] = ((2, 5),),
-    steps: int = 120,
-) -> Function:
-    """A random program whose values stay of order one; some outputs are constants, some inputs."""
-    pick = random.Random(seed)  # noqa: S311
-    arguments = tuple(Argument(f"x{k}", size) for k, size in enumerate(sizes))
-    arguments += tuple(Argument(f"p{k}", size, uniform=True) for k, size in enumerate(uniform))
-    tape = [Instruction("input", (), (k, e)) for k, arg in enumerate(arguments) for e in range(arg.size)]
-    tape += [Instruction("const", (), value) for value in (0.5, -1.25, 0.0, 3.0)]
-    names = ["add", "sub", "mul", "neg", "sin", "cos", "div", "sqrt", "sign", "atan2"]
-    weights = [6, 6, 8, 2, 2, 2, 1, 1, 1, 1]
-    half = Instruction("const", (), 2.5)
-    while len(tape) < steps:
-        op = pick.choices(names, weights)[0]
-        args = tuple(pick.randrange(len(tape)) for _ in range(ARITY[op]))
-        if op in ("div", "sqrt"):  # keep away from singular points: divide by 2.5 + sin(a), root of the same
-            tape += [half, Instruction("sin", (args[-1],))]
-            tape.append(Instruction("add", (len(tape) - 2, len(tape) - 1)))
-            args = (*args[:-1], len(tape) - 1)
-        elif op == "mul":  # bound the growth
-            tape.append(Instruction("cos", (args[1],)))
-            args = (args[0], len(tape) - 1)
-        tape.append(Instruction(op, args))
-    results = tuple(Result(f"y{k}", shape) for k, shape in enumerate(shapes))
-    outputs = tuple(tuple(pick.randrange(len(tape)) for _ in range(result.size)) for result in results)
-    return Function(f"random{seed}", arguments, results, tuple(tape), outputs)
-
-
-def evaluate(function: Function, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The tape in NumPy, one step after the other."""
-    batch = np.broadcast_shapes(
-        *(array.shape[:-1] for array, arg in zip(arrays, function.arguments) if not arg.uniform)
-    )
-    unary = {"neg": np.negative, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "sign": np.sign}
-    binary = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "atan2": np.arctan2}
-    values: list[np.ndarray] = []
-    with np.errstate(all="ignore"):
-        for step in function.tape:
-            if step.op == "const":
-                values.append(np.asarray(step.value, dtype=float))
-            elif step.op == "input":
-                assert isinstance(step.value, tuple)
-                values.append(np.asarray(arrays[step.value[0]][..., step.value[1]], dtype=float))
-            elif step.op in unary:
-                values.append(unary[step.op](values[step.args[0]]))
-            else:
-                values.append(binary[step.op](values[step.args[0]], values[step.args[1]]))
-    found = []
-    for result, outputs in zip(function.results, function.outputs):
-        columns = [np.broadcast_to(values[index], batch) for index in outputs]
-        stacked = np.stack(columns, axis=-1) if columns else np.empty((*batch, 0))
-        found.append(stacked.reshape((*batch, *result.shape)))
-    return tuple(found)
-
-
-def close(got: object, expected: object, tolerance: float = 1e-13) -> None:
-    np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
-
-
 @pytest.fixture(scope="module")
 def plain() -> tuple[Function, NativeFunction]:
     function = random_function(1)
     return function, compile_function(function)
-
-
-def samples(function: Function, *batch: int, seed: int = 0) -> list[np.ndarray]:
-    rng = np.random.default_rng(seed)
-    return [rng.normal(size=(arg.size,) if arg.uniform else (*batch, arg.size)) for arg in function.arguments]
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -358,120 +288,6 @@ def test_same_function_is_compiled_once() -> None:
         compile_function(random_function(1), width=3)
 
 
-def test_fast_equals_general(plain: tuple[Function, NativeFunction]) -> None:
-    function, native = plain
-    q, p = samples(function)
-    expected = native(q, p)
-    got = native.fast(q, p)
-    assert type(got) is np.ndarray
-    assert got.shape == (2, 5)
-    assert got.dtype == np.float64
-    assert got.flags.owndata
-    assert np.array_equal(got, expected)
-    close(got, evaluate(function, q, p)[0])
-    # everything that is not a plain vector takes the general way with the same outcome
-    assert np.array_equal(native.fast(q.tolist(), p), expected)
-    assert np.array_equal(native.fast(np.repeat(q, 2)[::2], p), expected)
-    assert np.array_equal(native.fast(q[None], p)[0], native(q[None], p)[0])
-    out = np.empty((2, 5))
-    assert native.fast(q, p, out=out) is out
-    assert np.array_equal(out, expected)
-    close(native.fast(q.astype(np.float32), p), evaluate(function, q.astype(np.float32).astype(float), p)[0])
-    assert np.array_equal(native.fast(q.astype(">f8"), p), expected)
-    odd = np.zeros(49, np.uint8)[1:].view(np.float64)
-    odd[...] = q
-    assert np.array_equal(native.fast(odd, p), expected)
-
-
-@pytest.mark.parametrize("batch", [(), (3,)])
-@pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("given", [False, True])
-def test_the_builtin_does_not_leak(batch: tuple[int, ...], several: bool, given: bool) -> None:
-    function = random_function(3, (6,), (), ((2, 2), ()) if several else ((2, 2),))
-    native = compile_function(function)
-    q = np.linspace(0, 1, 6) + np.zeros((*batch, 1))
-    keywords = {"out": native(q)} if given and not several else {}
-    kept = [q, np.ndarray, q.dtype, None, native, *keywords.values()]
-    native(q, **keywords)
-    tracemalloc.start()
-    for _ in range(100):
-        native(q, **keywords)
-    gc.collect()
-    before = [sys.getrefcount(item) for item in kept]
-    start = tracemalloc.get_traced_memory()[0]
-    for _ in range(15_000):
-        native(q, **keywords)
-    gc.collect()
-    grown = tracemalloc.get_traced_memory()[0] - start
-    tracemalloc.stop()
-    after = [sys.getrefcount(item) for item in kept]
-    assert grown < 10_000
-    assert max(abs(a - b) for a, b in zip(before, after)) < 100
-
-
-def test_builtin_takes_plain_arrays_only_when_code_is_ready() -> None:
-    function = random_function(12, (4,), (3,), ((3,),))
-    native = compile_function(function)
-    arrays = samples(function, 10)
-    assert np.array_equal(native(*arrays), native(*arrays))  # compiled by the first, taken by the second
-    assert np.array_equal(native(arrays[0][0].copy(), arrays[1]), native.general(arrays[0][0].copy(), arrays[1]))
-    close(native(*arrays), evaluate(function, *arrays)[0])
-    assert native.fast(np.empty((0, 4)), arrays[1]).shape == (0, 3)
-    for bad in (np.zeros((10, 3)), np.zeros(2)):  # the uniform argument has one axis, and its length
-        with pytest.raises(ShapeError, match="p0"):
-            native(arrays[0], bad)
-
-
-def test_a_subclass_of_arrays_is_not_taken_for_one(plain: tuple[Function, NativeFunction]) -> None:
-    function, native = plain
-
-    class Mine(np.ndarray):
-        pass
-
-    q, p = samples(function, 5)
-    got = native(q.view(Mine), p)
-    assert type(got) is np.ndarray
-    assert np.array_equal(got, native(q, p))
-
-
-@pytest.mark.parametrize("call", ["general", "fast", "__call__"])
-def test_errors_say_what_is_wrong(plain: tuple[Function, NativeFunction], call: str) -> None:
-    function, native = plain
-    run = native if call == "__call__" else getattr(native, call)
-    q, p = samples(function, 4)
-    native(q, p)
-    native(q[0], p[0])
-    with pytest.raises(ShapeError, match=r"broadcast.*x0 \(4, 6\), x1 \(5, 3\)"):
-        run(q, np.zeros((5, 3)))
-    with pytest.raises(ShapeError, match=r"out for y0 is float64 of shape \(3, 2, 5\), expected float64 \(4, 2, 5\)"):
-        run(q, p, out=np.empty((3, 2, 5)))
-    with pytest.raises(ShapeError, match=r"random1: x0 has shape \(4, 5\), expected \(\.\.\., 6\)"):
-        run(q[:, :5], p)
-    with pytest.raises(ShapeError, match=r"x1 has shape \(\), expected"):
-        run(q, 1.0)
-    with pytest.raises(ShapeError, match=r"x0 has shape \(7,\)"):
-        run(np.zeros(7), np.zeros(3))
-    with pytest.raises(ShapeError, match=r"broadcast.*x0 \(4, 6\), x1 \(3, 3\)"):
-        run(q, p[:3])
-    for bad in (q + 1j, q.astype(object), q.astype(str), None, "text", {}, [[1.0], [1.0, 2.0]]):
-        with pytest.raises((ShapeError, TypeError), match="x0"):
-            run(bad, p)
-    for wrong in ((), (q,), (q, p, p)):
-        with pytest.raises(TypeError, match="expected 2: x0, x1"):
-            run(*wrong)
-    with pytest.raises(TypeError):
-        run(q, p, other=1)
-    for threads in (0, -1, 1.5):
-        with pytest.raises(ValueError, match="threads"):
-            run(q, p, threads=threads)
-    read_only = np.empty((4, 2, 5))
-    read_only.flags.writeable = False
-    bad_outs = [np.empty((4, 10)), np.empty((4, 2, 5), np.float32), [[0.0]], read_only, (), (None,)]
-    for out in bad_outs:
-        with pytest.raises(ShapeError, match="out"):
-            run(q, p, out=out)
-
-
 def test_uniform_argument_has_no_batch_axes() -> None:
     function = random_function(4, (5,), (4,), ((13,), (2,)), 200)
     with pytest.raises(ShapeError, match=r"p0 has shape \(3, 4\), expected \(4,\)"):
@@ -532,7 +348,8 @@ def test_threads_after_a_fork() -> None:
     code = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from test_native import compile_function, np, random_function, samples
+from random_tapes import np, random_function, samples
+from minidyn.graph.targets.native import compile_function
 function = random_function(6, (6, 3), (2,), ((6, 6),), 400)
 native = compile_function(function)
 arrays = samples(function, 40_003)
@@ -565,55 +382,3 @@ def test_code_for_other_processors(cpu: str, width: int, fused: bool, monkeypatc
         arrays[0][..., 0] *= 1e6  # beyond the vector sine
         for mine_, theirs in zip(native(*arrays), evaluate(function, *arrays)):
             close(mine_, theirs, 1e-9)
-
-
-def test_builtins_outlive_what_made_them() -> None:
-    function = random_function(13, (6,), (), ((5,),))
-    native = NativeFunction(function, 8)
-    x = np.linspace(0, 1, 6)
-    expected = native(x)
-    fast = native.fast
-    del native
-    gc.collect()
-    assert np.array_equal(fast(x), expected)
-    close(fast(x[None]), evaluate(function, x[None])[0])
-    del fast
-    gc.collect()
-
-
-def test_any_arguments_are_answered_or_refused(plain: tuple[Function, NativeFunction]) -> None:
-    """Anything at all: a right answer or one of two errors, never a crash."""
-    function, native = plain
-    pick = random.Random(0)  # noqa: S311
-    first, second = samples(function, 4)
-    things = [
-        *(first, second, first[0], second[0], first[None], first[:0], first.T, np.asfortranarray(first)),
-        *(first.astype(np.float32), first.astype(">f8"), first + 1j, np.zeros((4, 6), dtype=object)),
-        *(
-            np.zeros(()),
-            np.zeros((4, 0)),
-            np.zeros((0, 3)),
-            np.float64(1),
-            1,
-            None,
-            "x",
-            b"y",
-            [],
-            {},
-            object,
-            first.tolist(),
-        ),
-        *(np.ma.masked_array(second), np.recarray((4,), dtype=[("a", float)]), np.zeros((1,) * 20 + (3,))),
-        *(np.datetime64("2020-01-01"), np.zeros((4, 3), dtype="m8[s]"), range(6), iter([1]), Ellipsis, native),
-    ]
-    answered = 0
-    for _ in range(4000):
-        args = [pick.choice(things) for _ in range(pick.choice([2, 2, 2, 2, 0, 1, 3]))]
-        keywords = {} if pick.random() < 0.6 else {pick.choice(["out", "threads", "z"]): pick.choice(things)}
-        try:
-            got = native(*args, **keywords)
-        except (ShapeError, TypeError, ValueError):
-            continue
-        answered += 1
-        assert got.shape[-2:] == (2, 5)
-    assert answered > 20

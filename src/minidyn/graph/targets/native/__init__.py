@@ -2,7 +2,7 @@
 
 In order of reading: `host` (the machine), `text` (pieces of LLVM text), `sincos`, `schedule` (order of steps),
 `core` (the tape as straight-line vector code), `squares` and `moves` (transposing), `rows` (the loop over a
-batch), `single` (one sample), `dispatch` and `builtin` (calls without Python in between), `arrays` (checks),
+batch), `single` (one sample), `builtin` (calls without Python in between), `arrays` (checks),
 `threads`, `kernel` (what users of this package hold).
 """
 
