@@ -73,7 +73,7 @@ def case(n: int, shape: str, method: str, calls: int) -> dict[str, Any]:
         "parameters": len(robot.layout),
         "rank": base.rank,
         "gap": base.gap if math.isfinite(base.gap) else None,
-        "notices": list(base.notices),
+        "notices": [str(notice) for notice in base.notices],
         "first_s": first,
         "seconds": least,
         "relations_s": relations,

@@ -160,7 +160,8 @@ def test_row_wise_scaling_search(puma: Robot) -> None:
     base = numeric_base(puma, model="energy", scaling="paper")
     assert base.kept == tuple(PUMA["base"])
     (notice,) = base.notices
-    before, after = (float(word) for word in notice.split("went from ")[1].split(",")[0].split(" to "))
-    assert before > 1e4  # random rows
-    assert after < 2e3  # the golden search reaches 388
-    assert "the gap from" in notice
+    assert notice.code == "base.row_scaling"
+    assert notice.data["scaling_before"] > 1e4  # random rows
+    assert notice.data["scaling_after"] < 2e3  # the golden search reaches 388
+    assert notice.data["gap_before"] > 1
+    assert notice.data["gap_after"] > 1

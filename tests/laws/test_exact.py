@@ -172,7 +172,7 @@ def test_friction_takes_part_in_torque_only() -> None:
         base = md.base_parameters(robot, model=model)
         assert base.rank == 40
         assert base.statuses["Fv1"] == f"no effect: friction takes no part in the {model} model"
-        assert "friction" in base.notices[0]
+        assert base.notices[0].code == "base.friction_left_out"
 
 
 def follower(ratio: float, kinds: str = "RR", friction: object = ()) -> Robot:

@@ -53,7 +53,7 @@ def test_questions_of_structure() -> None:
     assert some["joints"] == ["joint2", "joint3"]
     assert 0 < some["rank"] < 40
     searched = json.loads(run("two_link", "--method", "qr", "--scaling", "paper", "--json").output)
-    assert "row-wise scaling" in searched["notices"][0]
+    assert searched["notices"][0]["code"] == "base.row_scaling"
 
 
 def test_the_rule_and_its_options() -> None:

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.arrays import Array
 from minidyn.errors import MinidynError, ShapeError, UnknownParameters
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice
 
 if TYPE_CHECKING:
     from minidyn.base.closed_form.structure import Structure
@@ -59,7 +60,7 @@ class BaseMap:
     gap: float = math.inf
     joints: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     rows: Array | None = None
     labels: tuple[str, ...] = ()
     structure: Structure | None = None
@@ -247,7 +248,7 @@ class BaseMap:
             "joints": None if self.joints is None else list(self.joints),
             "columns": None if self.columns is None else list(self.columns),
             "statuses": self.statuses,
-            "notices": list(self.notices),
+            "notices": [notice.to_json() for notice in self.notices],
             "matrix": None if self.rows is None else self.rows.tolist(),
             "structure": None if self.structure is None else self.structure.to_json(),
         }

@@ -10,6 +10,26 @@ from typing import Any
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
+
+FRICTION_LEFT_OUT = kind(
+    "base.friction_left_out",
+    "info",
+    "The model that was asked for has no friction; friction parameters are listed as without effect.",
+)
+RANK_UNCLEAR = kind(
+    "base.rank_unclear",
+    "act",
+    "In floating point the number of base parameters is not clear: no gap separates small values from rounding.",
+    'With method "qr", "svd" or "rules+qr" use method="exact", which needs no tolerance. Check geometry that is nearly '
+    "but not exactly special.",
+)
+CHOICE_UNCLEAR = kind(
+    "base.choice_unclear",
+    "act",
+    "How many base parameters there are is clear, but not which standard parameters lead them.",
+    'Use method="exact", which needs no tolerance.',
+)
 
 MODELS = ("torque", "static", "energy")
 """Torque (the paper's d), torque at zero speed (d0), differences of energy (h)."""
@@ -94,8 +114,9 @@ class Question:
         return tuple(column.index for column in found)
 
     @property
-    def notices(self) -> tuple[str, ...]:
+    def notices(self) -> tuple[Notice, ...]:
         """What the request itself leaves out."""
         if self.model == "torque" or not any(column.is_friction for column in self.robot.layout.columns):
             return ()
-        return (f"friction takes no part in the {self.model} model; its parameters are listed as without effect",)
+        text = f"friction takes no part in the {self.model} model; its parameters are listed as without effect"
+        return (FRICTION_LEFT_OUT(text, model=self.model),)

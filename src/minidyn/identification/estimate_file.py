@@ -18,6 +18,7 @@ from minidyn.errors import DescriptionError
 from minidyn.formats.toml.read import read_toml
 from minidyn.formats.toml.write import toml_text
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice
 
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -74,7 +75,7 @@ def base_to_json(base: BaseMap) -> dict[str, Any]:
         "gap": base.gap,
         "joints": base.joints,
         "columns": base.columns,
-        "notices": base.notices,
+        "notices": [notice.to_json() for notice in base.notices],
         "rows": base.rows,
         "labels": base.labels,
         "structure": None if base.structure is None else asdict(base.structure),
@@ -95,7 +96,7 @@ def base_from_json(entry: Mapping[str, Any]) -> BaseMap:
         float(entry["gap"]),
         _names(entry["joints"]),
         _names(entry["columns"]),
-        tuple(entry["notices"]),
+        tuple(Notice.from_json(notice) for notice in entry["notices"]),
         None if entry["rows"] is None else np.array(entry["rows"], dtype=float),
         tuple(entry["labels"]),
         _structure(entry["structure"]),

@@ -197,7 +197,7 @@ def _print(base: BaseMap) -> None:
     for why, names in _without_effect(base).items():
         out.print(f"no effect: {', '.join(names)} ({safe(why)})")
     for notice in base.notices:
-        out.print(f"[yellow]notice:[/yellow] {safe(notice)}")
+        out.print(f"[yellow]notice:[/yellow] {safe(str(notice))}")
 
 
 def _without_effect(base: BaseMap) -> dict[str, list[str]]:

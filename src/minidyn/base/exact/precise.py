@@ -15,10 +15,17 @@ from minidyn.base.exact.constant_turns import with_right_angles
 from minidyn.base.exact.digits import Digits, sixty_digits
 from minidyn.base.exact.precise_state import PreciseRobot
 from minidyn.base.numeric.samples import random_states, units_of
-from minidyn.base.question import Question
+from minidyn.base.question import RANK_UNCLEAR, Question
 from minidyn.base.rows import energy_entries, torque_entries
 from minidyn.errors import MinidynError
 from minidyn.model.robot import Robot
+from minidyn.notices import kind
+
+SIXTY_DIGITS = kind(
+    "base.sixty_digits",
+    "info",
+    "Loops or formulas are not linear, so base parameters were computed with sixty digits instead of exact arithmetic.",
+)
 
 METHOD = "exact (high precision)"
 DEPENDENT = Decimal("1e-20")
@@ -66,16 +73,19 @@ def precise_base(question: Question, seed: int = 0) -> BaseMap:
     rows, columns = np.argsort(kept), np.argsort(regrouped)
     names = robot.layout.names
     part = {*kept, *regrouped}
-    notices = [
+    text = (
         "loops or formulas that are not linear: computed with sixty digits at random states instead of exact arithmetic"
-    ]
+    )
+    notices = [SIXTY_DIGITS(text)]
     unclear = [r for r in found.remainders if UNCLEAR[0] < r < UNCLEAR[1]]
     if unclear:
-        notices.append(
+        text = (
             f"the number of base parameters, {len(kept)}, is not clear: {len(unclear)} columns differ from a "
             f"combination of others by about {max(unclear):.1e} of their size; a formula that closes its loop only to "
             "rounding does this"
         )
+        data = {"rank": len(kept), "columns": len(unclear), "largest": float(max(unclear))}
+        notices.append(RANK_UNCLEAR(text, **data))
     return BaseMap(
         robot=robot,
         method=METHOD,

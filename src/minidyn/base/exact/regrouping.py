@@ -14,6 +14,14 @@ from minidyn.base.exact.precise import solve_precisely
 from minidyn.base.exact.rank import chinese_remainder, rational
 from minidyn.base.numeric.samples import model_rows, random_states, units_of
 from minidyn.base.question import Question
+from minidyn.notices import Notice, kind
+
+INEXACT_RELATIONS = kind(
+    "base.inexact_relations",
+    "look",
+    "The regrouping relations do not hold to full precision in floating point.",
+    "Check lengths of very different size and geometry that is nearly but not exactly special.",
+)
 
 RESIDUAL = 1e-9
 """Relations must hold to this, relative to the size of the columns, at random states in floating point."""
@@ -31,7 +39,7 @@ def regrouping_matrix(
     residues: NDArray[np.uint64],
     primes: tuple[int, ...],
     seed: int = 0,
-) -> tuple[Array, tuple[str, ...]]:
+) -> tuple[Array, tuple[Notice, ...]]:
     """Return K (b, d) with column[regrouped] = column[kept] K, and notices.
 
     An entry that is zero modulo every prime is zero. One that is the same simple fraction modulo all of them, such as
@@ -74,13 +82,14 @@ def regrouping_matrix(
         better = solve_precisely(question, kept, {regrouped[k]: rows for k, rows in doubtful.items()}, seed)
         for column, support in doubtful.items():
             K[support, column] = better[regrouped[column]]
-    notices: list[str] = []
+    notices: list[Notice] = []
     if apart.max() > RESIDUAL:
         worst = question.robot.layout.names[regrouped[int(np.argmax(apart))]]
-        notices.append(
+        text = (
             f"the relations hold in floating point only to {apart.max():.1e} (worst for {worst}): lengths of very "
             "different size, or geometry that is nearly but not exactly special"
         )
+        notices.append(INEXACT_RELATIONS(text, error=float(apart.max()), worst=worst))
     return K, tuple(notices)
 
 

@@ -23,9 +23,14 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import Observation, States, Units, model_rows, observe, random_states, units_of
-from minidyn.base.question import Order, Question
+from minidyn.base.question import CHOICE_UNCLEAR, RANK_UNCLEAR, Order, Question
 from minidyn.errors import UnknownName
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
+
+ROW_SCALING = kind(
+    "base.row_scaling", "info", "What the paper's row-wise scaling search did to the scaling S and to the gap."
+)
 
 _CUTOFF = 1e-13  # entries this small against the largest are zeros of the structure
 _ROUNDS = 400
@@ -40,13 +45,13 @@ class Search:
         observation: Matrix of the rows found.
         before: Scaling S of the random rows the search began with.
         after: Scaling S of the rows found.
-        notice: Both, and what they did to the gap, in words.
+        notice: Both, and what they did to the gap.
     """
 
     observation: Observation
     before: float
     after: float
-    notice: str
+    notice: Notice
 
 
 def scaling_of(W: Array) -> float:
@@ -96,9 +101,14 @@ def scaled_rows(
     last = Observation(blocks.reshape(-1, blocks.shape[-1]), units)
     gaps = [rank_of(observation, asked, "qr", equal_columns=False).gap for observation in (first, last)]
     before, after = (scaling_of(observation.W[:, asked]) for observation in (first, last))
-    notice = (
+    notice = ROW_SCALING(
         f"row-wise scaling search over {len(last.W)} rows: S = max/min of the entries went from {before:.1e} to "
-        f"{after:.1e}, the gap from {gaps[0]:.1e} to {gaps[1]:.1e}"
+        f"{after:.1e}, the gap from {gaps[0]:.1e} to {gaps[1]:.1e}",
+        rows=len(last.W),
+        scaling_before=before,
+        scaling_after=after,
+        gap_before=gaps[0],
+        gap_after=gaps[1],
     )
     return Search(last, before, after, notice)
 
@@ -200,22 +210,24 @@ def numeric_base(
         observation = observe(robot, model, rng, moving)
     found = rank_of(observation, asked, method, equal_columns=scaling != "paper")
     if found.gap < CLEAR_GAP:
-        notices.append(
+        text = (
             f"the number of base parameters, {found.rank}, is not clear: the smallest value that was kept is only "
-            f'{found.gap:.1f} times the largest that was dropped; use method="exact", which needs no tolerance'
+            f"{found.gap:.1f} times the largest that was dropped"
         )
+        notices.append(RANK_UNCLEAR(text, rank=found.rank, gap=found.gap))
     elif found.largest_fall > found.gap:
-        notices.append(
+        text = (
             f"the number of base parameters, {found.rank}, is not clear: among the values that were kept there is a "
-            f"larger fall (by {found.largest_fall:.0e}) than from them to rounding (by {found.gap:.0e}); use "
-            'method="exact", which needs no tolerance'
+            f"larger fall (by {found.largest_fall:.0e}) than from them to rounding (by {found.gap:.0e})"
         )
+        notices.append(RANK_UNCLEAR(text, rank=found.rank, gap=found.gap, largest_fall=found.largest_fall))
     kept, clear = _choose(found, question.asked)
     if not clear:
-        notices.append(
-            f"which {found.rank} parameters are independent is not clear in floating point; the choice below is one "
-            'that is numerically sound. Use method="exact", which needs no tolerance'
+        text = (
+            f"which {found.rank} parameters are independent is not clear in floating point; the choice "
+            "made is numerically sound"
         )
+        notices.append(CHOICE_UNCLEAR(text, rank=found.rank))
     regrouped = [k for k in found.columns if k not in set(kept)]
     K = _regrouping(found, kept, regrouped, observation)
     every = robot.layout.names

@@ -17,9 +17,19 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.numeric.numeric import independent_columns, numeric_base
 from minidyn.base.numeric.samples import units_of
-from minidyn.base.question import Question
+from minidyn.base.question import CHOICE_UNCLEAR, RANK_UNCLEAR, Question
 from minidyn.model.drives import POSITION_TERMS
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
+
+RULE_COVERS = kind(
+    "base.rule_covers", "info", "The closed-form rule decided everything; QR only confirmed the number of parameters."
+)
+RULE_AND_QR = kind(
+    "base.rule_and_qr",
+    "info",
+    "Loops, followers, coupled drives or held joints leave parameters to QR that the closed-form rule cannot settle.",
+)
 
 _ZERO = 1e-12  # shares of a column of the rule's map that are rounding
 _ROUNDING = 64 * float(np.finfo(float).eps)
@@ -65,22 +75,27 @@ def rules_qr_base(question: Question, seed: int = 0, scaling: str | None = None)
         composed = first @ matrix
         matrix = np.where(np.abs(composed) <= _COMPOSED * (np.abs(first) @ np.abs(matrix)), 0.0, composed)
         places = list(robot.layout.indices(found.kept))
-        notices.append(
+        text = (
             f"of {len(asked)} parameters the closed-form rule settled {len(asked) - len(left)} on the freely moving "
             f"tree; QR decided among the {len(left)} that {', '.join(open_to_numerics)} leave open"
         )
+        settled = len(asked) - len(left)
+        notices.append(RULE_AND_QR(text, asked=len(asked), settled=settled, left=len(left), because=open_to_numerics))
     elif found.rank == len(places):
-        notices.append("the closed-form rule covers this robot: QR had nothing left to decide, and confirms it")
+        text = "the closed-form rule covers this robot: QR had nothing left to decide, and confirms it"
+        notices.append(RULE_COVERS(text, rank=found.rank))
     else:
-        notices.append(
+        text = (
             f"the closed-form rule covers this robot and keeps {len(places)} parameters, of which QR can tell apart "
-            f'{found.rank} only; method="exact" settles it'
+            f"{found.rank} only"
         )
+        notices.append(RANK_UNCLEAR(text, rank=found.rank, kept_by_rule=len(places)))
     if not clear:
-        notices.append(
+        text = (
             "which parameters the closed-form rule keeps is not clear in this robot's frames (geometry that is nearly "
-            'but not exactly special); use method="exact", which needs no tolerance'
+            "but not exactly special)"
         )
+        notices.append(CHOICE_UNCLEAR(text))
     return _base_map(question, matrix, places, found.gap, notices)
 
 
@@ -153,7 +168,7 @@ def _scaled(rows: Array, units: Array) -> Array:
     return np.asarray(scaled / np.where(size > 0.0, size, 1.0))
 
 
-def _base_map(question: Question, matrix: Array, kept: list[int], gap: float, notices: list[str]) -> BaseMap:
+def _base_map(question: Question, matrix: Array, kept: list[int], gap: float, notices: list[Notice]) -> BaseMap:
     order = np.argsort(kept)
     matrix, kept = matrix[order], sorted(kept)
     chosen = set(kept)

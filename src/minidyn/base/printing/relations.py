@@ -303,7 +303,7 @@ def to_markdown(base: BaseMap) -> str:
     for title, names in (("Regrouped", base.regrouped), ("Without effect", base.eliminated)):
         if names:
             lines += ["", f"{title}: {', '.join(names)}."]
-    lines += [text for notice in base.notices for text in ("", f"Note: {_markdown(notice)}.")]
+    lines += [text for note in _notes(base) for text in ("", f"Note: {_markdown(note)}")]
     return "\n".join(lines) + "\n"
 
 
@@ -322,7 +322,7 @@ def to_latex(base: BaseMap) -> str:
         if names:
             lines.append(f"{title}: " + ", ".join(f"${LATEX.parameter(name)}$" for name in names) + ".")
             lines.append("")
-    lines += [f"Note: {escape_latex(notice)}." for notice in base.notices]
+    lines += [f"Note: {escape_latex(note)}" for note in _notes(base)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -347,7 +347,7 @@ def explain(base: BaseMap) -> str:
         lines += base.structure.describe().splitlines()
     if base.gap < math.inf:
         lines.append(f"The smallest value that was kept is {base.gap:.1e} times the largest that was dropped.")
-    lines += [f"Note: {notice}." for notice in base.notices]
+    lines += [f"Note: {note}" for note in _notes(base)]
     return "\n".join(lines)
 
 
@@ -356,6 +356,10 @@ def _counts(base: BaseMap) -> str:
         f"{len(base.robot.layout)} standard parameters = {base.rank} base + {len(base.regrouped)} regrouped + "
         f"{len(base.eliminated)} without effect"
     )
+
+
+def _notes(base: BaseMap) -> list[str]:
+    return [f"{notice}. {notice.advice}".rstrip() for notice in base.notices]
 
 
 def _weighted(term: Term) -> Weighted:
