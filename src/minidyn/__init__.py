@@ -59,10 +59,10 @@ if TYPE_CHECKING:
     from minidyn.identification.validate import Validation as Validation
     from minidyn.identification.validate import validate as validate
     from minidyn.model.robot import Robot as Robot
+    from minidyn.recording.lazy import concatenate as concatenate
     from minidyn.recording.prepare.prepare import prepare as prepare
     from minidyn.recording.read.read import read_recording as read_recording
     from minidyn.recording.recording import Recording as Recording
-    from minidyn.recording.recording import concatenate as concatenate
     from minidyn.simulation import trajectory as trajectory
     from minidyn.simulation.payload import Payload as Payload
     from minidyn.simulation.simulate import simulate as simulate
@@ -85,7 +85,7 @@ _WHERE = {
     "equivalence": "base.equivalence:equivalence",
     # experiment and control
     "Recording": "recording.recording:Recording",
-    "concatenate": "recording.recording:concatenate",
+    "concatenate": "recording.lazy:concatenate",
     "read_recording": "recording.read.read:read_recording",
     "prepare": "recording.prepare.prepare:prepare",
     "filtered_regressor": "identification.rows.filtered:filtered_regressor",

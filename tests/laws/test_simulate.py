@@ -5,8 +5,8 @@ import pytest
 
 import minidyn as md
 from minidyn import control
-from minidyn.recording.files import read_own_recording
-from minidyn.recording.recording import Recording, concatenate
+from minidyn.recording.lazy import concatenate
+from minidyn.recording.recording import Recording
 from minidyn.simulation.simulate import simulate, simulate_batch
 from minidyn.simulation.trajectory import fourier, hold, quintic, sampled
 
@@ -139,7 +139,7 @@ def test_recordings_survive_files(tmp_path, ending) -> None:
     both = concatenate([run, run[:7]])
     path = tmp_path / f"run.{ending}"
     both.save(path)
-    back = read_own_recording(path)
+    back = md.read_recording(path)
     assert back.joint_names == both.joint_names
     assert back.starts == both.starts
     for name in ("t", "q", "dq", "ddq", "tau"):
@@ -149,7 +149,7 @@ def test_recordings_survive_files(tmp_path, ending) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
     if ending != "csv":
         with pytest.raises(md.MinidynError, match=r"run\."):
-            read_own_recording(path)
+            md.read_recording(path)
     with pytest.raises(md.MinidynError, match="saved as"):
         both.save(tmp_path / "run.txt")
 

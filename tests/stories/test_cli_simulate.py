@@ -7,7 +7,6 @@ from click.testing import CliRunner
 
 import minidyn as md
 from minidyn.app.cli.main import main
-from minidyn.recording.files import read_own_recording
 
 
 def run(*arguments: str):
@@ -20,7 +19,7 @@ def test_simulate_writes_a_recording_and_a_picture(tmp_path) -> None:
                  "--output", str(path), "--plot", "--json")  # fmt: skip
     assert result.exit_code == 0, result.output
     summary = json.loads(result.stdout)
-    assert summary["samples"] == 501 == len(read_own_recording(path))
+    assert summary["samples"] == 501 == len(md.read_recording(path))
     assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -15,8 +15,8 @@ from minidyn.errors import MinidynError, ShapeError
 from minidyn.identification.identify import identify
 from minidyn.identification.validate import Validation, prepared_for, validate
 from minidyn.model.robot import Robot
-from minidyn.recording.lazy import LazyRecording
-from minidyn.recording.recording import Recording, concatenate
+from minidyn.recording.lazy import LazyRecording, concatenate
+from minidyn.recording.recording import Recording
 from minidyn.text import plain_percent
 
 

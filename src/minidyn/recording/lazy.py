@@ -1,14 +1,19 @@
-"""Recordings that stay on disk: the same names as a recording, and tiles of it read when they are needed."""
+"""Recordings that stay on disk: the same names as a recording, and tiles of it read when they are needed.
+
+What both kinds share, so that nobody needs to ask which one it is: `len`, `n`, `joint_names`, `signals`, `runs`,
+`starts`, `notices`, `info`, slices of samples, `tiles`, `thinned`, `reordered` and `load`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, overload
+
+import numpy as np
 
 from minidyn.errors import MinidynError
-from minidyn.recording.read.source import Source
-from minidyn.recording.recording import Recording, concatenate
+from minidyn.recording.recording import SIGNALS, Recording
 
 
 class RunOnDisk(Protocol):
@@ -25,33 +30,11 @@ class RunOnDisk(Protocol):
 
 
 @dataclass(frozen=True)
-class SourceRun:
-    """The rows `first` to `first + length` of a log."""
-
-    source: Source
-    first: int
-    length: int
-
-    def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
-        """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
-        for piece in self.source.pieces(samples, self.first + begin, self.first + end):
-            yield Recording(
-                piece.t,
-                piece.signals["q"],
-                piece.signals.get("tau"),
-                dq=piece.signals.get("dq"),
-                ddq=piece.signals.get("ddq"),
-                joint_names=self.source.binding.joints,
-                telemetry=piece.telemetry,
-            )
-
-
-@dataclass(frozen=True)
 class ReorderedRun:
     """A run on disk with its joints in another order."""
 
     run: RunOnDisk
-    order: tuple[int, ...]
+    joint_names: tuple[str, ...]
 
     @property
     def length(self) -> int:
@@ -61,7 +44,7 @@ class ReorderedRun:
     def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
         """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
         for tile in self.run.tiles(samples, begin, end):
-            yield reordered(tile, self.order)
+            yield tile.reordered(self.joint_names)
 
 
 @dataclass(frozen=True)
@@ -79,28 +62,6 @@ class HeldRun:
         """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
         for first in range(begin, end, samples):
             yield self.run[first : min(first + samples, end)]
-
-
-def reordered(recording: Recording, order: Sequence[int]) -> Recording:
-    """Return a recording with its columns in another order; telemetry of one column per joint follows."""
-    places = list(order)
-
-    def columns(values: Any) -> Any:
-        return None if values is None else values[:, places]
-
-    width = (recording.n,)
-    return Recording(
-        recording.t,
-        columns(recording.q),
-        columns(recording.tau),
-        dq=columns(recording.dq),
-        ddq=columns(recording.ddq),
-        joint_names=[recording.joint_names[place] for place in places],
-        starts=recording.starts or (0,),
-        telemetry={k: columns(v) if v.shape[1:] == width else v for k, v in recording.telemetry.items()},
-        notices=recording.notices,
-        info=recording.info,
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,11 +117,11 @@ class LazyRecording:
         return replace(self, parts=tuple(kept))
 
     def tiles(self, samples: int = 1 << 16) -> Iterator[Recording]:
-        """Yield recordings of at most `samples` samples, in order; none spans two runs, none holds the whole."""
+        """Yield recordings of `samples` samples, in order; none spans two runs, only the last of a run is shorter."""
         if samples < 1:
             raise MinidynError(f"tiles: expected at least one sample a tile, got {samples}")
         for run, begin, end in self.parts:
-            yield from run.tiles(samples, begin, end)
+            yield from _even(run.tiles(samples, begin, end), samples)
 
     def thinned(self, step: int) -> Recording:
         """Return every so many samples in memory, as `recording[::step]` does of one in memory."""
@@ -169,22 +130,24 @@ class LazyRecording:
         for run in self.runs:
             made.append([])
             for tile in run.tiles(1 << 13):
-                kept = tile[-row % step :: step]
-                if len(kept):
-                    made[-1].append(kept)
+                made[-1].append(tile[-row % step :: step])
                 row += len(tile)
-        return joined_runs([concatenate(pieces) for pieces in made if pieces], self.notices, self.info)
+        return self._in_memory(made)
 
     def reordered(self, joint_names: Sequence[str]) -> LazyRecording:
         """Return the recording with the same joints in another order."""
-        order = tuple(self.joint_names.index(name) for name in joint_names)
-        parts = tuple((ReorderedRun(run, order), begin, end) for run, begin, end in self.parts)
-        return replace(self, joint_names=tuple(joint_names), parts=parts)
+        names = tuple(joint_names)
+        parts = tuple((ReorderedRun(run, names), begin, end) for run, begin, end in self.parts)
+        return replace(self, joint_names=names, parts=parts)
 
     def load(self) -> Recording:
         """Return everything in memory."""
-        pieces = [concatenate(list(run.tiles())) for run in self.runs]
-        return joined_runs(pieces, self.notices, self.info)
+        return self._in_memory([list(run.tiles()) for run in self.runs])
+
+    def _in_memory(self, runs: Iterable[Sequence[Recording]]) -> Recording:
+        """Return runs, each given by its pieces, as one recording."""
+        kept = [[piece for piece in pieces if len(piece)] for pieces in runs]
+        return concatenate([replace(glued(run), notices=self.notices, info=self.info) for run in kept if run])
 
     def __repr__(self) -> str:
         return (
@@ -192,46 +155,99 @@ class LazyRecording:
         )
 
 
-def joined_lazily(recordings: Sequence[Recording | LazyRecording]) -> LazyRecording:
-    """Return recordings, some of them on disk, as one whose samples stay where they are; runs stay separate.
+AnyRecording: TypeAlias = Recording | LazyRecording
+"""A recording in memory or on disk."""
+
+
+@overload
+def concatenate(recordings: Iterable[Recording]) -> Recording: ...
+
+
+@overload
+def concatenate(recordings: Iterable[AnyRecording]) -> AnyRecording: ...
+
+
+def concatenate(recordings: Iterable[AnyRecording]) -> AnyRecording:
+    """Return all recordings as one; runs stay separate. A signal that one of them lacks is missing in all.
+
+    Where one of them is on disk the whole is, too: a lazy recording.
+    """
+    given = list(recordings)
+    if not given:
+        raise MinidynError("concatenate: expected at least one recording, got none")
+    first = given[0]
+    for number, other in enumerate(given):
+        if other.joint_names != first.joint_names:
+            raise MinidynError(
+                f"concatenate: recording {number + 1} has joints {list(other.joint_names)}, the first "
+                f"{list(first.joint_names)}"
+            )
+    notices = tuple(dict.fromkeys(notice for part in given for notice in part.notices))
+    info = first.info if all(dict(part.info) == dict(first.info) for part in given) else {}
+    parts = [part for part in given if isinstance(part, Recording)]
+    if len(parts) < len(given):
+        return _joined_lazily(given, notices, info)
+    starts: list[int] = []
+    offset = 0
+    for part in parts:
+        starts += [offset + start for start in part.starts]
+        offset += len(part)
+    whole: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        if all(name in part.signals for part in parts)
+        else None
+        for name in SIGNALS
+    }
+    shared = set(parts[0].telemetry).intersection(*(part.telemetry for part in parts))
+    return Recording(
+        np.concatenate([part.t for part in parts]),
+        **whole,
+        joint_names=first.joint_names,
+        starts=starts,
+        telemetry={name: np.concatenate([part.telemetry[name] for part in parts]) for name in sorted(shared)},
+        notices=notices,
+        info=info,
+    )
+
+
+def _joined_lazily(
+    recordings: Sequence[AnyRecording], notices: tuple[str, ...], info: Mapping[str, object]
+) -> LazyRecording:
+    """Return recordings, some of them on disk, as one whose samples stay where they are.
 
     Raises:
         MinidynError: They have other signals; what one lacks cannot be left out of files unread.
     """
     parts: list[tuple[RunOnDisk, int, int]] = []
-    signals: list[tuple[str, ...]] = []
-    for recording in recordings:
+    first = recordings[0]
+    for number, recording in enumerate(recordings):
         if isinstance(recording, LazyRecording):
             parts += recording.parts
-            signals.append(recording.signals)
         else:
             parts += [(HeldRun(run), 0, len(run)) for run in recording.runs]
-            signals.append(tuple(name for name in ("q", "dq", "ddq", "tau") if getattr(recording, name) is not None))
-        if set(signals[-1]) != set(signals[0]):
+        if set(recording.signals) != set(first.signals):
             raise MinidynError(
-                f"concatenate: recording {len(signals)} has {' '.join(signals[-1])}, the first {' '.join(signals[0])}; "
-                "read them alike (dq=False leaves speeds out), or prepare them first"
+                f"concatenate: recording {number + 1} has {' '.join(recording.signals)}, the first "
+                f"{' '.join(first.signals)}; read them alike (dq=False leaves speeds out), or prepare them first"
             )
-    first = recordings[0]
-    alike = all(dict(recording.info) == dict(first.info) for recording in recordings)
-    notices = tuple(dict.fromkeys(notice for recording in recordings for notice in recording.notices))
-    return LazyRecording(first.joint_names, signals[0], notices, tuple(parts), first.info if alike else {})
+    return LazyRecording(first.joint_names, first.signals, notices, tuple(parts), info)
 
 
-def joined_runs(runs: Sequence[Recording], notices: Sequence[str], info: Mapping[str, object]) -> Recording:
-    """Return recordings, each one run whatever it was pieced together from, as one."""
-    whole = [
-        Recording(
-            run.t,
-            run.q,
-            run.tau,
-            dq=run.dq,
-            ddq=run.ddq,
-            joint_names=run.joint_names,
-            telemetry=run.telemetry,
-            notices=notices,
-            info=info,
-        )
-        for run in runs
-    ]
-    return whole[0] if len(whole) == 1 else concatenate(whole)
+def glued(pieces: Sequence[Recording]) -> Recording:
+    """Return consecutive pieces of one run as one."""
+    return pieces[0] if len(pieces) == 1 else replace(concatenate(pieces), starts=(0,))
+
+
+def _even(pieces: Iterable[Recording], samples: int) -> Iterator[Recording]:
+    """Yield pieces of one run again as pieces of so many samples, the last one apart."""
+    held: list[Recording] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        while size >= samples:
+            whole = glued(held)
+            yield whole[:samples]
+            held, size = [whole[samples:]] if size > samples else [], size - samples
+    if size:
+        yield glued(held)

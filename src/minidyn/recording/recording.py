@@ -1,24 +1,32 @@
-"""Recordings: what was measured, sample by sample, with the names of the joints and the boundaries between runs."""
+"""Recordings: what was measured, sample by sample, with the names of the joints and the boundaries between runs.
+
+Saved, an archive (.npz) has the keys t, q, tau, dq, ddq, joint_names, starts, notices and telemetry.NAME. A table
+(.parquet, .csv) has the columns t, run, then q.JOINT, dq.JOINT, ddq.JOINT, tau.JOINT and telemetry.NAME.K; Parquet also
+keeps the notices.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
+from minidyn.files import write_atomically
 
-if TYPE_CHECKING:
-    from minidyn.recording.lazy import LazyRecording
+SIGNALS = ("q", "dq", "ddq", "tau")
+"""What is measured of each joint: position, speed, acceleration, torque."""
 
-
-_SIGNALS = ("q", "tau", "dq", "ddq")
+_ENDINGS = (".npz", ".parquet", ".csv")
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -67,7 +75,7 @@ class Recording:
         if times.ndim != 1:
             raise ShapeError(f"t: expected shape (N,), got {times.shape}")
         signals = {
-            name: None if value is None else _frozen(name, value) for name, value in zip(_SIGNALS, (q, tau, dq, ddq))
+            name: None if value is None else _frozen(name, value) for name, value in zip(SIGNALS, (q, dq, ddq, tau))
         }
         positions = signals["q"]
         if positions is None or positions.ndim != 2:
@@ -121,9 +129,14 @@ class Recording:
         return int(self.q.shape[1])
 
     @property
+    def signals(self) -> tuple[str, ...]:
+        """Which of q, dq, ddq and tau there are."""
+        return tuple(name for name in SIGNALS if getattr(self, name) is not None)
+
+    @property
     def runs(self) -> tuple[Recording, ...]:
         """The runs, each a recording of its own."""
-        return tuple(self[begin:end] for begin, end in self._bounds)
+        return (self,) if len(self.starts) == 1 else tuple(self[begin:end] for begin, end in self._bounds)
 
     def __getitem__(self, part: slice) -> Recording:
         if not isinstance(part, slice):
@@ -136,77 +149,90 @@ class Recording:
             inside = max(0, -((begin - first) // stride))  # the first chosen sample that is not before this run
             if begin + inside * stride < min(last, end):
                 starts.append(inside)
-        arrays: dict[str, Any] = {name: getattr(self, name) for name in _SIGNALS}
-        arrays = {name: None if array is None else array[part] for name, array in arrays.items()}
-        return Recording(
-            self.t[part],
-            **arrays,
-            joint_names=self.joint_names,
-            starts=starts or (0,),
+        return replace(
+            self,
+            t=self.t[part],
+            **{name: getattr(self, name)[part] for name in self.signals},
+            starts=tuple(starts) or (0,),
             telemetry={name: array[part] for name, array in self.telemetry.items()},
-            notices=self.notices,
-            info=self.info,
         )
 
-    def save(self, path: str | Path) -> None:
-        """Write the recording; the ending chooses the format: .npz, .parquet or .csv.
+    def tiles(self, samples: int = 1 << 16) -> Iterator[Recording]:
+        """Yield recordings of `samples` samples, in order; none spans two runs, only the last of a run is shorter."""
+        if samples < 1:
+            raise MinidynError(f"tiles: expected at least one sample a tile, got {samples}")
+        for begin, end in self._bounds:
+            for low in range(begin, end, samples):
+                yield self[low : min(low + samples, end)]
 
-        See :mod:`minidyn.recording.files` for keys and columns.
-        """
-        from minidyn.recording.files import write_recording
+    def thinned(self, step: int) -> Recording:
+        """Return every so many samples, as `recording[::step]` does."""
+        return self[::step]
 
-        write_recording(self, Path(path))
+    def load(self) -> Recording:
+        """Return everything in memory, where it is."""
+        return self
+
+    def reordered(self, joint_names: Sequence[str]) -> Recording:
+        """Return the recording with the same joints in another order; telemetry of one column a joint follows."""
+        order = [self.joint_names.index(name) for name in joint_names]
+        return replace(
+            self,
+            **{name: getattr(self, name)[:, order] for name in self.signals},
+            joint_names=tuple(joint_names),
+            telemetry={k: v[:, order] if v.shape[1:] == (self.n,) else v for k, v in self.telemetry.items()},
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the recording whole or not at all; the ending chooses the format: .npz, .parquet or .csv."""
+        target = Path(path)
+        suffix = target.suffix.lower()
+        buffer = io.BytesIO()
+        if suffix == ".npz":
+            np.savez(buffer, **self._archive())
+        elif suffix in _ENDINGS:
+            import pyarrow as pa
+
+            table = pa.table(self._columns(), metadata={"minidyn.notices": json.dumps(self.notices)})
+            if suffix == ".csv":
+                from pyarrow import csv
+
+                csv.write_csv(table, buffer)
+            else:
+                from pyarrow import parquet
+
+                parquet.write_table(table, buffer)
+        else:
+            raise DescriptionError(
+                f"{target}: the name ends with {suffix!r}; a recording is saved as {', '.join(_ENDINGS)}"
+            )
+        write_atomically(target, buffer.getvalue())
+
+    def _archive(self) -> dict[str, Any]:
+        return {
+            "t": self.t,
+            "joint_names": np.array(self.joint_names),
+            **{name: getattr(self, name) for name in self.signals},
+            **{f"telemetry.{name}": array for name, array in self.telemetry.items()},
+            "starts": np.array(self.starts, dtype=int),
+            "notices": np.array(self.notices, dtype=str),
+        }
+
+    def _columns(self) -> dict[str, Array]:
+        run = np.zeros(len(self), dtype=int)
+        run[list(self.starts[1:])] = 1
+        columns: dict[str, Any] = {"t": self.t, "run": np.cumsum(run)}
+        for signal in self.signals:
+            columns |= {f"{signal}.{name}": getattr(self, signal)[:, k] for k, name in enumerate(self.joint_names)}
+        for name, array in self.telemetry.items():
+            flat = array.reshape(len(array), -1)
+            columns |= {f"telemetry.{name}.{k}": flat[:, k] for k in range(flat.shape[1])}
+        return columns
 
     def __repr__(self) -> str:
-        present = " ".join(name for name in _SIGNALS if getattr(self, name) is not None)
         span = f"{self.t[-1] - self.t[0]:.4g} s" if len(self) else "empty"
+        present = " ".join(self.signals)
         return f"Recording({len(self)} samples of {self.n} joints, {len(self.starts)} runs, {span}, {present})"
-
-
-@overload
-def concatenate(recordings: Iterable[Recording]) -> Recording: ...
-
-
-@overload
-def concatenate(recordings: Iterable[Recording | LazyRecording]) -> Recording | LazyRecording: ...
-
-
-def concatenate(recordings: Iterable[Recording | LazyRecording]) -> Recording | LazyRecording:
-    """Return all recordings as one; runs stay separate. A signal that one of them lacks is missing in all.
-
-    Where one of them is on disk the whole is, too: a lazy recording.
-    """
-    given = list(recordings)
-    parts = [part for part in given if isinstance(part, Recording)]
-    if not given:
-        raise MinidynError("concatenate: expected at least one recording, got none")
-    names = given[0].joint_names
-    for number, other in enumerate(given):
-        if other.joint_names != names:
-            raise MinidynError(
-                f"concatenate: recording {number + 1} has joints {list(other.joint_names)}, the first {list(names)}"
-            )
-    if len(parts) < len(given):
-        from minidyn.recording.lazy import joined_lazily
-
-        return joined_lazily(given)
-    starts: list[int] = []
-    offset = 0
-    for part in parts:
-        starts += [offset + start for start in part.starts]
-        offset += len(part)
-    whole: dict[str, Any] = {
-        name: None
-        if any(getattr(part, name) is None for part in parts)
-        else np.concatenate([getattr(part, name) for part in parts])
-        for name in _SIGNALS
-    }
-    shared = set(parts[0].telemetry).intersection(*(part.telemetry for part in parts))
-    telemetry = {name: np.concatenate([part.telemetry[name] for part in parts]) for name in sorted(shared)}
-    notices = tuple(dict.fromkeys(notice for part in parts for notice in part.notices))
-    times = np.concatenate([part.t for part in parts])
-    info = parts[0].info if all(dict(part.info) == dict(parts[0].info) for part in parts) else None
-    return Recording(times, **whole, joint_names=names, starts=starts, telemetry=telemetry, notices=notices, info=info)
 
 
 def _numbered(count: int) -> tuple[str, ...]:
@@ -214,9 +240,15 @@ def _numbered(count: int) -> tuple[str, ...]:
 
 
 def _frozen(name: str, values: ArrayLike) -> Array:
+    """Return an array that nobody can change: the same one where that is so already, else a copy."""
     try:
-        array = np.array(values, dtype=float)
+        array = np.asarray(values, dtype=float)
     except (TypeError, ValueError):
         raise ShapeError(f"{name}: expected an array of numbers") from None
+    owner: Any = array
+    while isinstance(owner, np.ndarray) and not owner.flags.writeable:
+        owner = owner.base
+    if isinstance(owner, np.ndarray) or not array.flags.c_contiguous:
+        array = np.array(array)
     array.setflags(write=False)
     return array

@@ -18,11 +18,10 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MinidynError
 from minidyn.recording.lazy import LazyRecording
-from minidyn.recording.recording import Recording
+from minidyn.recording.prepare.segments import GAP
+from minidyn.recording.recording import SIGNALS, Recording
 
-_SIGNALS = ("q", "dq", "ddq", "tau")
 _WRITE = 1 << 15  # samples asked for at once
-_GAP = 2.5  # steps: a longer one is a gap, and a new run
 
 
 def spooled(recording: LazyRecording, progress: Callable[[int], None] | None = None) -> LazyRecording:
@@ -37,20 +36,20 @@ def spooled(recording: LazyRecording, progress: Callable[[int], None] | None = N
     Raises:
         DescriptionError: The disk is full.
     """
-    missing = [name for name in _SIGNALS if name not in recording.signals]
+    missing = [name for name in SIGNALS if name not in recording.signals]
     if missing:
         raise MinidynError(f"the recording has no {', '.join(missing)}; prepare it first: md.prepare(robot, recording)")
-    width = 1 + len(_SIGNALS) * recording.n
+    width = 1 + len(SIGNALS) * recording.n
     store = _Store()
     bounds, rows = [0], 0
-    for run in recording.runs:
+    for run, begin, end in recording.parts:  # pieces as they come: gaps lie between them
         before: float | None = None
         step = 0.0
-        for tile in run.tiles(_WRITE):
+        for tile in run.tiles(_WRITE, begin, end):
             step = float(np.median(np.diff(tile.t))) if len(tile) > 2 else step
-            if before is not None and step > 0 and float(tile.t[0]) - before > _GAP * step:
+            if before is not None and step > 0 and float(tile.t[0]) - before > GAP * step:
                 bounds.append(rows)
-            table = np.ascontiguousarray(np.column_stack([tile.t, *(_values(tile, name) for name in _SIGNALS)]))
+            table = np.ascontiguousarray(np.column_stack([tile.t, *(_values(tile, name) for name in SIGNALS)]))
             try:
                 store.file.write(table.data)
                 store.file.flush()
@@ -70,7 +69,7 @@ def spooled(recording: LazyRecording, progress: Callable[[int], None] | None = N
         (SpooledRun(store, recording.joint_names, begin, end - begin), 0, end - begin)
         for begin, end in pairwise(bounds)
     )
-    return LazyRecording(recording.joint_names, _SIGNALS, recording.notices, parts, recording.info)
+    return LazyRecording(recording.joint_names, SIGNALS, recording.notices, parts, recording.info)
 
 
 def _values(tile: Recording, name: str) -> Array:
@@ -101,7 +100,7 @@ class SpooledRun:
     def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
         """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
         n = len(self.joint_names)
-        width = 1 + len(_SIGNALS) * n
+        width = 1 + len(SIGNALS) * n
         for low in range(begin, end, samples):
             count = min(samples, end - low)
             with self.store.lock:
@@ -110,5 +109,5 @@ class SpooledRun:
             if len(raw) < 8 * width * count:
                 raise DescriptionError("the temporary file of prepared samples was cut off")
             table = np.frombuffer(raw).reshape(count, width)
-            q, dq, ddq, tau = (table[:, 1 + k * n : 1 + (k + 1) * n] for k in range(len(_SIGNALS)))
+            q, dq, ddq, tau = (table[:, 1 + k * n : 1 + (k + 1) * n] for k in range(len(SIGNALS)))
             yield Recording(table[:, 0], q, tau, dq=dq, ddq=ddq, joint_names=self.joint_names)

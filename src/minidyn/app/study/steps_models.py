@@ -19,7 +19,7 @@ def identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Identify the robot from logs."""
     from minidyn.identification.consistency.physical import values_for
     from minidyn.identification.identify import identify as run
-    from minidyn.recording.recording import concatenate
+    from minidyn.recording.lazy import concatenate
 
     given = dict(step.settings)
     friction = given.pop("friction", "auto")
@@ -92,7 +92,7 @@ def export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
 def report(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Write the report."""
     from minidyn.app.report.report import report as run
-    from minidyn.recording.recording import concatenate
+    from minidyn.recording.lazy import concatenate
 
     estimate = estimate_of(context)
     fit = concatenate([recording_of(context, estimate.robot, log) for log in _logs_of(context, "identify")])
@@ -116,7 +116,7 @@ def report(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
 def payload(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Find the load that logs carry against the identified model."""
     from minidyn.identification.payload.payload import identify_payload
-    from minidyn.recording.recording import concatenate
+    from minidyn.recording.lazy import concatenate
 
     estimate = estimate_of(context)
     recording = concatenate([recording_of(context, estimate.robot, log) for log in step.logs])
@@ -137,7 +137,7 @@ def payload(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
 def compare(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Identify by several methods and test each on the logs of the step validate."""
     from minidyn.identification.compare import compare as run
-    from minidyn.recording.recording import concatenate
+    from minidyn.recording.lazy import concatenate
 
     fit, test = (
         concatenate([recording_of(context, context.robot, log) for log in _logs_of(context, kind)])

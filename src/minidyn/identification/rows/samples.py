@@ -11,7 +11,8 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.errors import MinidynError, UnknownParameters
-from minidyn.recording.recording import Recording, concatenate
+from minidyn.recording.lazy import concatenate
+from minidyn.recording.recording import Recording
 
 Progress = Callable[[int], None]
 _SIGNALS = ("q", "dq", "ddq", "tau")

@@ -8,19 +8,16 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from minidyn.errors import DescriptionError, Unsupported
-from minidyn.recording.lazy import LazyRecording, RunOnDisk
-from minidyn.recording.prepare.prepare import Settings, facts, process, settled
-from minidyn.recording.prepare.segments import Segment, segments
-from minidyn.recording.recording import Recording
+from minidyn.recording.lazy import LazyRecording, RunOnDisk, glued
+from minidyn.recording.prepare.segments import SHORTEST, Segment, Settings, facts, process, segments, settled
+from minidyn.recording.recording import SIGNALS, Recording
 
 _LOOK = 1 << 16  # samples of each run that settle rate and cut-off
 _LOOKS = 4  # stretches they are taken from where the run is longer: its beginning may be a standstill
-_SHORTEST = 20
 _MOVES = 0.05  # of the largest reach: a stretch that moves less stands still
 _WINDOW = 1 << 14  # raw samples filtered at once, besides what overlaps
 _THREADS = min(2, os.cpu_count() or 1)  # windows filtered side by side: filters run without the interpreter's lock
@@ -38,10 +35,10 @@ def prepare_on_disk(recording: LazyRecording, wish: Settings) -> LazyRecording:
     looks: list[list[Segment]] = []
     for run in recording.runs:
         found = [part for look in _looks(run) for part in segments(look, wish, notices)]
-        looks.append([part for part in found if len(part.q) >= _SHORTEST])
+        looks.append([part for part in found if len(part.q) >= SHORTEST])
     heads = [part for found in looks for part in found]
     if not heads:
-        raise DescriptionError(f"no run has {_SHORTEST} samples in a row; {len(recording)} samples in all")
+        raise DescriptionError(f"no run has {SHORTEST} samples in a row; {len(recording)} samples in all")
     if not wish.cutoff and any(len(run) > _LOOK for run in recording.runs):
         notices.append(f"the cut-off is settled by {_LOOKS} stretches of {_LOOK // _LOOKS} samples of each long run")
     settings, band = settled(_moving(heads), wish, notices)
@@ -51,7 +48,7 @@ def prepare_on_disk(recording: LazyRecording, wish: Settings) -> LazyRecording:
         raise DescriptionError(f"no run is longer than the ends that a filter of {settings.cutoff:.4g} Hz spoils")
     kept = sum(end - begin for _, begin, end in parts)
     notices.append(f"prepared as it is read: {kept} of {len(recording)} samples, standstill and all")
-    signals = tuple(name for name in ("q", "dq", "ddq", "tau") if name != "tau" or "tau" in recording.signals)
+    signals = tuple(name for name in SIGNALS if name != "tau" or "tau" in recording.signals)
     told = (*recording.notices, *dict.fromkeys(notices))
     return LazyRecording(recording.joint_names, signals, told, parts, facts(settings, band, heads, kept))
 
@@ -63,7 +60,7 @@ def _looks(run: LazyRecording) -> Iterator[Recording]:
         begin = number * (len(run) - size) // (_LOOKS - 1) if number else 0
         pieces = list(run[begin : begin + size].tiles(size))
         if pieces:
-            yield _glued(pieces)
+            yield glued(pieces)
 
 
 def _moving(parts: Sequence[Segment]) -> list[Segment]:
@@ -78,7 +75,7 @@ def _prepared_part(run: RunOnDisk, begin: int, end: int, settings: Settings, rat
     margin = settings.margin(rate) if settings.trim else 0
     every = settings.every(rate)
     length = math.ceil((end - begin - 2 * margin) / every)
-    if end - begin - 2 * margin < _SHORTEST:
+    if end - begin - 2 * margin < SHORTEST:
         return None
     return PreparedRun(run, begin, end, replace(settings, decimate=every), rate, margin, length)
 
@@ -134,14 +131,14 @@ class PreparedRun:
             held.append(piece)
             length += len(piece)
             while middle < high and (row + length >= middle + size + overlap):
-                window = _glued(held)
+                window = glued(held)
                 stop = min(middle + size, high)
                 yield window, row, middle, stop
                 middle = stop
                 drop = max(0, middle - overlap - row)
                 held, row, length = [window[drop:]], row + drop, length - drop
         if middle < high and held:
-            yield _glued(held), row, middle, high
+            yield glued(held), row, middle, high
 
     @property
     def overlap(self) -> int:
@@ -156,7 +153,7 @@ class PreparedRun:
         every = self.settings.decimate or 1
         made = []
         for part in segments(window, self.settings, []):
-            if len(part.q) < _SHORTEST:
+            if len(part.q) < SHORTEST:
                 continue
             first = row + int(np.searchsorted(window.t, part.t[0]))
             spoiled = self.settings.margin(self.rate) if self.settings.trim else 0
@@ -187,18 +184,3 @@ def _cut(pieces: Sequence[Recording], samples: int) -> Iterator[Recording]:
             yield piece
         else:
             yield from (piece[low : low + samples] for low in range(0, len(piece), samples))
-
-
-def _glued(pieces: Sequence[Recording]) -> Recording:
-    """Return pieces of one run as one."""
-    if len(pieces) == 1:
-        return pieces[0]
-
-    def joined(name: str) -> Any:
-        parts = [getattr(piece, name) for piece in pieces]
-        return None if any(part is None for part in parts) else np.concatenate(parts)
-
-    first = pieces[0]
-    telemetry = {name: np.concatenate([piece.telemetry[name] for piece in pieces]) for name in first.telemetry}
-    t, q, tau, dq, ddq = (joined(name) for name in ("t", "q", "tau", "dq", "ddq"))
-    return Recording(t, q, tau, dq, ddq, first.joint_names, telemetry=telemetry)

@@ -1,88 +1,39 @@
-"""From a raw log to q, dq, ddq and tau that a model can be fitted to: `prepare`.
-
-Torques that were logged late, or early, brought to the instants of the positions.
-"""
+"""From a raw log to q, dq, ddq and tau that a model can be fitted to: `prepare`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import replace
+from typing import TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, MinidynError, ShapeError, Unsupported
+from minidyn.errors import DescriptionError, ShapeError, Unsupported
 from minidyn.model.robot import Robot
-from minidyn.recording.lazy import LazyRecording
-from minidyn.recording.prepare.segments import Segment, averaged, segments
-from minidyn.recording.prepare.signals import Band, choose_cutoff, derivatives, lowpass, moving_part, spikes
-from minidyn.recording.recording import Recording, concatenate
+from minidyn.recording.lazy import AnyRecording, LazyRecording, concatenate
+from minidyn.recording.prepare.on_disk import prepare_on_disk
+from minidyn.recording.prepare.segments import (
+    SHORTEST,
+    Segment,
+    Settings,
+    averaged,
+    facts,
+    process,
+    segments,
+    settled,
+)
+from minidyn.recording.prepare.signals import moving_part
+from minidyn.recording.recording import Recording
 
-
-def without_delay(recording: Recording, delay: float) -> Recording:
-    """Return the recording with each torque moved to the time it belongs to.
-
-    Args:
-        recording: With torques.
-        delay: Seconds that torques are late against positions; negative: early. Between samples lines are drawn;
-            samples at the ends whose torque was not logged are left out.
-    """
-    if recording.tau is None or delay == 0:
-        return recording
-    runs = []
-    for run in recording.runs:
-        there = run.t + delay
-        inside = np.flatnonzero((there >= run.t[0]) & (there <= run.t[-1]))
-        if not len(inside):
-            continue
-        part = run[int(inside[0]) : int(inside[-1]) + 1]
-        assert run.tau is not None  # noqa: S101 - every run has what the recording has
-        tau = np.column_stack([np.interp(there[inside], run.t, column) for column in run.tau.T])
-        runs.append(
-            Recording(
-                part.t, part.q, tau, part.dq, part.ddq, part.joint_names, telemetry=part.telemetry, notices=part.notices
-            )
-        )
-    return concatenate(runs) if runs else recording[:0]
-
-
-AnyRecording = TypeVar("AnyRecording", Recording, LazyRecording)
+_Kind = TypeVar("_Kind", bound=AnyRecording)
 _SPIKE = 12.0
-_SHORTEST = 20
-_ROUNDING = 1e-6  # a rate computed from times misses a whole number by less
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Everything that decides what preparation does to a sample."""
-
-    cutoff: float
-    order: int
-    decimate: int | None
-    differentiate: bool
-    trim: bool
-    outliers: float
-    period: float | None
-    rate: float | None
-    resample: float | None
-
-    def every(self, rate: float) -> int:
-        """Return how many samples become one: at least ten remain per period of the cut-off."""
-        if self.decimate is not None:
-            return self.decimate
-        return max(1, int(rate / (10 * self.cutoff) + _ROUNDING))
-
-    def margin(self, rate: float) -> int:
-        """Return the samples at either end that the filter's start spoils: one period of the cut-off."""
-        return max(8, math.ceil(rate / self.cutoff - _ROUNDING))
 
 
 def prepare(
     robot: Robot,
-    recording: AnyRecording,
+    recording: _Kind,
     cutoff: float | None = None,
     *,
     order: int = 4,
@@ -94,7 +45,7 @@ def prepare(
     rate: float | None = None,
     resample: float | None = None,
     delay: float = 0.0,
-) -> AnyRecording:
+) -> _Kind:
     """Return a recording with q, dq and ddq filtered and differentiated without delay, and tau filtered alike.
 
     Run by run: spikes and short holes are bridged, gaps cut a run in two, positions and torques pass the same
@@ -139,25 +90,23 @@ def prepare(
     strength = _SPIKE if outliers is None or outliers is True else float(outliers)
     wish = Settings(cutoff or 0.0, order, decimate, differentiate, trim, strength, period, rate, resample)
     if isinstance(recording, LazyRecording):
-        from minidyn.recording.prepare.on_disk import prepare_on_disk
-
         if delay:
             raise Unsupported("delay= needs the whole recording: prepare(robot, recording.load(), delay=...)")
-        return prepare_on_disk(recording, wish)
-    return _in_memory(without_delay(recording, delay), wish, float(delay))
+        return cast(_Kind, prepare_on_disk(recording, wish))
+    return cast(_Kind, _in_memory(_without_delay(recording, delay), wish, float(delay)))
 
 
 def _in_memory(recording: Recording, wish: Settings, delay: float) -> Recording:
     notices: list[str] = [f"torques are moved by {1e3 * delay:.4g} ms, as given"] if delay else []
     parts = [part for run in recording.runs for part in segments(run, wish, notices)]
-    whole = [part for part in parts if len(part.q) >= _SHORTEST]
+    whole = [part for part in parts if len(part.q) >= SHORTEST]
     if len(whole) < len(parts):
         lost = sum(len(part.q) for part in parts) - sum(len(part.q) for part in whole)
         notices.append(
-            f"{len(parts) - len(whole)} pieces shorter than {_SHORTEST} samples are left out ({lost} samples)"
+            f"{len(parts) - len(whole)} pieces shorter than {SHORTEST} samples are left out ({lost} samples)"
         )
     if not whole:
-        raise DescriptionError(f"no run has {_SHORTEST} samples in a row; {len(recording)} samples in all")
+        raise DescriptionError(f"no run has {SHORTEST} samples in a row; {len(recording)} samples in all")
     if wish.period is not None:
         whole = [averaged(part, wish.period, notices) for part in whole]
     settings, band = settled(whole, wish, notices)
@@ -165,7 +114,7 @@ def _in_memory(recording: Recording, wish: Settings, delay: float) -> Recording:
     for part in whole:
         arrays = process(part, settings)
         begin, end = _kept(arrays["dq"], part, settings)
-        if end - begin < _SHORTEST:
+        if end - begin < SHORTEST:
             dropped += 1
             continue
         keep = slice(begin, end, settings.every(part.rate))
@@ -188,85 +137,12 @@ def _in_memory(recording: Recording, wish: Settings, delay: float) -> Recording:
     return _joined(made, recording, (*recording.notices, *notices), info)
 
 
-def settled(parts: Sequence[Segment], wish: Settings, notices: list[str]) -> tuple[Settings, Band]:
-    """Return the settings with a cut-off, chosen from the segments where none is given."""
-    band = choose_cutoff([part.q for part in parts], [part.rate for part in parts])
-    slowest = min(part.rate for part in parts)
-    if wish.cutoff:
-        if wish.cutoff >= 0.49 * slowest:
-            raise ShapeError(f"cutoff: {wish.cutoff:.4g} Hz is not below half the sample rate, {slowest:.6g} Hz")
-        notices.append(f"low-pass at {wish.cutoff:.4g} Hz, as given (order {wish.order}, zero phase)")
-        return wish, band
-    notices.append(
-        f"low-pass at {band.cutoff:.4g} Hz: {band.reason} (motion up to {band.motion:.3g} Hz; order {wish.order}, "
-        "zero phase; cutoff=... changes it)"
-    )
-    return replace(wish, cutoff=band.cutoff), band
-
-
-def process(part: Segment, settings: Settings, rows: slice = slice(None)) -> dict[str, Array]:
-    """Return t, q, dq, ddq, tau, tau_raw and the marks of bridged samples, of the wanted rows of the segment."""
-    q, marked = _clean(part.q, settings)
-    marked |= part.bridged
-    filtered = lowpass(q, part.rate, settings.cutoff, settings.order, part.periodic)
-    if settings.differentiate:
-        first, second = derivatives(filtered, 1 / part.rate, part.periodic, rows)
-    else:
-        if part.dq is None:
-            raise MinidynError("differentiate=False uses measured speeds; the recording has none")
-        speeds, wrong = _clean(part.dq, settings)
-        marked |= wrong
-        smooth = lowpass(speeds, part.rate, settings.cutoff, settings.order, part.periodic)
-        first, second = smooth[rows], derivatives(smooth, 1 / part.rate, part.periodic, rows)[0]
-    made = {"t": part.t[rows], "q": filtered[rows], "dq": first, "ddq": second}
-    if part.tau is not None:
-        tau, wrong = _clean(part.tau, settings)
-        marked |= wrong
-        made["tau"] = lowpass(tau, part.rate, settings.cutoff, settings.order, part.periodic)[rows]
-        made["tau_raw"] = part.tau[rows]
-    if part.tau_std is not None:
-        made["tau_std"] = part.tau_std[rows]
-    made["outlier"] = marked[rows].astype(float)
-    kept = {name: values[rows] for name, values in part.telemetry.items() if name not in made or name == "tau_raw"}
-    return made | kept
-
-
-def _clean(values: Array, settings: Settings) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the values with spikes replaced by the line between their neighbours, and where they were (N,)."""
-    if not settings.outliers:
-        return values, np.zeros(len(values), dtype=bool)
-    found = spikes(values, settings.outliers)
-    if not found.any():
-        return values, np.zeros(len(values), dtype=bool)
-    mended = values.copy()
-    rows = np.arange(len(values))
-    for joint in np.flatnonzero(found.any(axis=0)):
-        good = ~found[:, joint]
-        mended[~good, joint] = np.interp(rows[~good], rows[good], values[good, joint])
-    return mended, np.asarray(found.any(axis=1), dtype=bool)
-
-
 def _kept(dq: Array, part: Segment, settings: Settings) -> tuple[int, int]:
     if not settings.trim or part.periodic:
         return 0, len(dq)
     margin = settings.margin(part.rate)
     begin, end = moving_part(dq, part.rate)
     return max(begin, margin), min(end, len(dq) - margin)
-
-
-def facts(settings: Settings, band: Band, parts: Sequence[Segment], used: int) -> dict[str, object]:
-    """Return what was done, as numbers."""
-    return {
-        "cutoff": settings.cutoff,
-        "order": settings.order,
-        "rate": parts[0].rate,
-        "decimate": settings.every(parts[0].rate),
-        "motion_band": band.motion,
-        "noise_frequency": band.noise,
-        "position_noise": tuple(band.floor.tolist()),
-        "samples": used,
-        "differentiated": settings.differentiate,
-    }
 
 
 def _joined(
@@ -286,3 +162,26 @@ def _joined(
         notices=tuple(dict.fromkeys(notices)),
         info=info,
     )
+
+
+def _without_delay(recording: Recording, delay: float) -> Recording:
+    """Return the recording with each torque moved to the time it belongs to.
+
+    Args:
+        recording: With torques.
+        delay: Seconds that torques are late against positions; negative: early. Between samples lines are drawn;
+            samples at the ends whose torque was not logged are left out.
+    """
+    if recording.tau is None or delay == 0:
+        return recording
+    runs = []
+    for run in recording.runs:
+        there = run.t + delay
+        inside = np.flatnonzero((there >= run.t[0]) & (there <= run.t[-1]))
+        if not len(inside):
+            continue
+        part = run[int(inside[0]) : int(inside[-1]) + 1]
+        assert run.tau is not None  # noqa: S101 - every run has what the recording has
+        tau = np.column_stack([np.interp(there[inside], run.t, column) for column in run.tau.T])
+        runs.append(replace(part, tau=tau))
+    return concatenate(runs) if runs else recording[:0]

@@ -1,28 +1,57 @@
-"""Even stretches of a run: nearly even times taken as even, gaps cut, short holes bridged, periods averaged."""
+"""Even stretches of a run, and what preparation does to one.
+
+Nearly even times are taken as even, gaps cut, short holes bridged, periods averaged; then spikes are bridged, positions
+and torques filtered, speeds and accelerations taken from positions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, ShapeError
+from minidyn.errors import DescriptionError, MinidynError, ShapeError
+from minidyn.recording.prepare.signals import Band, choose_cutoff, derivatives, lowpass, spikes
 from minidyn.recording.recording import Recording
 
 _JITTER = 0.1  # of a step: stamps that wander no more are the logger's, not the samples'
 _HOLE = 5  # longest hole in samples that is bridged
-_GAP = 2.5  # steps: a longer one is a gap
+GAP = 2.5
+"""Steps: a longer one is a gap."""
+
+SHORTEST = 20
+"""Samples: a shorter stretch is left out."""
+
+_ROUNDING = 1e-6  # a rate computed from times misses a whole number by less
 
 
-class _Wish(Protocol):
-    @property
-    def rate(self) -> float | None: ...
-    @property
-    def resample(self) -> float | None: ...
+@dataclass(frozen=True)
+class Settings:
+    """Everything that decides what preparation does to a sample."""
+
+    cutoff: float
+    order: int
+    decimate: int | None
+    differentiate: bool
+    trim: bool
+    outliers: float
+    period: float | None
+    rate: float | None
+    resample: float | None
+
+    def every(self, rate: float) -> int:
+        """Return how many samples become one: at least ten remain per period of the cut-off."""
+        if self.decimate is not None:
+            return self.decimate
+        return max(1, int(rate / (10 * self.cutoff) + _ROUNDING))
+
+    def margin(self, rate: float) -> int:
+        """Return the samples at either end that the filter's start spoils: one period of the cut-off."""
+        return max(8, math.ceil(rate / self.cutoff - _ROUNDING))
 
 
 @dataclass(frozen=True)
@@ -52,7 +81,7 @@ class Segment:
     tau_std: Array | None = None
 
 
-def segments(run: Recording, wish: _Wish, notices: list[str]) -> list[Segment]:
+def segments(run: Recording, wish: Settings, notices: list[str]) -> list[Segment]:
     """Return the even stretches of one run.
 
     Raises:
@@ -69,7 +98,7 @@ def segments(run: Recording, wish: _Wish, notices: list[str]) -> list[Segment]:
     step = float(np.median(steps))
     if step <= 0:
         raise DescriptionError("time stands still in most samples; rate=HZ tells the true rate")
-    cuts = (np.flatnonzero(steps > _GAP * step) + 1).tolist()
+    cuts = (np.flatnonzero(steps > GAP * step) + 1).tolist()
     if cuts:
         notices.append(f"{len(cuts)} gaps in time: the run is cut there, nothing is filtered across them")
     made: list[Segment] = []
@@ -113,18 +142,11 @@ def _without_copies(run: Recording, notices: list[str]) -> Recording:
 
 
 def _rows(run: Recording, keep: NDArray[np.bool_]) -> Recording:
-    def part(values: Array | None) -> Array | None:
-        return None if values is None else values[keep]
-
-    telemetry = {name: values[keep] for name, values in run.telemetry.items()}
-    return Recording(
-        run.t[keep],
-        run.q[keep],
-        part(run.tau),
-        dq=part(run.dq),
-        ddq=part(run.ddq),
-        joint_names=run.joint_names,
-        telemetry=telemetry,
+    return replace(
+        run,
+        t=run.t[keep],
+        **{name: getattr(run, name)[keep] for name in run.signals},
+        telemetry={name: values[keep] for name, values in run.telemetry.items()},
     )
 
 
@@ -240,3 +262,76 @@ def averaged(part: Segment, period: float, notices: list[str]) -> Segment:
         periodic=True,
         tau_std=None if part.tau is None else fold(part.tau).std(axis=0, ddof=1),
     )
+
+
+def settled(parts: Sequence[Segment], wish: Settings, notices: list[str]) -> tuple[Settings, Band]:
+    """Return the settings with a cut-off, chosen from the segments where none is given."""
+    band = choose_cutoff([part.q for part in parts], [part.rate for part in parts])
+    slowest = min(part.rate for part in parts)
+    if wish.cutoff:
+        if wish.cutoff >= 0.49 * slowest:
+            raise ShapeError(f"cutoff: {wish.cutoff:.4g} Hz is not below half the sample rate, {slowest:.6g} Hz")
+        notices.append(f"low-pass at {wish.cutoff:.4g} Hz, as given (order {wish.order}, zero phase)")
+        return wish, band
+    notices.append(
+        f"low-pass at {band.cutoff:.4g} Hz: {band.reason} (motion up to {band.motion:.3g} Hz; order {wish.order}, "
+        "zero phase; cutoff=... changes it)"
+    )
+    return replace(wish, cutoff=band.cutoff), band
+
+
+def process(part: Segment, settings: Settings, rows: slice = slice(None)) -> dict[str, Array]:
+    """Return t, q, dq, ddq, tau, tau_raw and the marks of bridged samples, of the wanted rows of the segment."""
+    q, marked = _clean(part.q, settings)
+    marked |= part.bridged
+    filtered = lowpass(q, part.rate, settings.cutoff, settings.order, part.periodic)
+    if settings.differentiate:
+        first, second = derivatives(filtered, 1 / part.rate, part.periodic, rows)
+    else:
+        if part.dq is None:
+            raise MinidynError("differentiate=False uses measured speeds; the recording has none")
+        speeds, wrong = _clean(part.dq, settings)
+        marked |= wrong
+        smooth = lowpass(speeds, part.rate, settings.cutoff, settings.order, part.periodic)
+        first, second = smooth[rows], derivatives(smooth, 1 / part.rate, part.periodic, rows)[0]
+    made = {"t": part.t[rows], "q": filtered[rows], "dq": first, "ddq": second}
+    if part.tau is not None:
+        tau, wrong = _clean(part.tau, settings)
+        marked |= wrong
+        made["tau"] = lowpass(tau, part.rate, settings.cutoff, settings.order, part.periodic)[rows]
+        made["tau_raw"] = part.tau[rows]
+    if part.tau_std is not None:
+        made["tau_std"] = part.tau_std[rows]
+    made["outlier"] = marked[rows].astype(float)
+    kept = {name: values[rows] for name, values in part.telemetry.items() if name not in made or name == "tau_raw"}
+    return made | kept
+
+
+def _clean(values: Array, settings: Settings) -> tuple[Array, NDArray[np.bool_]]:
+    """Return the values with spikes replaced by the line between their neighbours, and where they were (N,)."""
+    if not settings.outliers:
+        return values, np.zeros(len(values), dtype=bool)
+    found = spikes(values, settings.outliers)
+    if not found.any():
+        return values, np.zeros(len(values), dtype=bool)
+    mended = values.copy()
+    rows = np.arange(len(values))
+    for joint in np.flatnonzero(found.any(axis=0)):
+        good = ~found[:, joint]
+        mended[~good, joint] = np.interp(rows[~good], rows[good], values[good, joint])
+    return mended, np.asarray(found.any(axis=1), dtype=bool)
+
+
+def facts(settings: Settings, band: Band, parts: Sequence[Segment], used: int) -> dict[str, object]:
+    """Return what was done, as numbers."""
+    return {
+        "cutoff": settings.cutoff,
+        "order": settings.order,
+        "rate": parts[0].rate,
+        "decimate": settings.every(parts[0].rate),
+        "motion_band": band.motion,
+        "noise_frequency": band.noise,
+        "position_noise": tuple(band.floor.tolist()),
+        "samples": used,
+        "differentiated": settings.differentiate,
+    }

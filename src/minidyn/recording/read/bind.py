@@ -10,9 +10,10 @@ from typing import Any
 
 from minidyn.errors import DescriptionError, near_names
 from minidyn.model.robot import Robot
-from minidyn.recording.read.guess import SIGNALS, ColumnName, natural, read_name, same_word, time_columns
+from minidyn.recording.read.guess import ColumnName, natural, read_name, same_word, time_columns
 from minidyn.recording.read.mapping import UNITS, SignalMap
 from minidyn.recording.read.table import Table
+from minidyn.recording.recording import SIGNALS
 
 Key = str | int
 _SI = ("", "rad", "m", "nm", "n", "a")  # as columns state them; amperes are what drive gains are per

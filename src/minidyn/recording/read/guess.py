@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-SIGNALS = ("q", "dq", "ddq", "tau")
-
 _WORDS = {
     "q": {"q", "pos", "position", "positions", "angle", "angles", "theta", "qpos"},
     "dq": {"dq", "qd", "qdot", "vel", "velocity", "velocities", "speed", "speeds", "omega", "qvel"},

@@ -22,7 +22,7 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MissingFile, ShapeError, UnknownName
 from minidyn.model.robot import Robot
-from minidyn.recording.read.guess import SIGNALS
+from minidyn.recording.recording import SIGNALS
 
 _LENGTH = {"m": 1.0, "cm": 1e-2, "mm": 1e-3, "um": 1e-6, "in": 0.0254}
 _ANGLE = {"rad": 1.0, "deg": math.pi / 180, "mrad": 1e-3, "turn": 2 * math.pi, "rev": 2 * math.pi}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -13,15 +14,14 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
 from minidyn.model.robot import Robot
-from minidyn.recording.lazy import LazyRecording, SourceRun
+from minidyn.recording.lazy import LazyRecording, concatenate
 from minidyn.recording.read.bind import guessed_signals
-from minidyn.recording.read.guess import SIGNALS
 from minidyn.recording.read.inspect_signals import StepCheck, inspect_values
 from minidyn.recording.read.mapping import SignalMap
-from minidyn.recording.read.source import Source, bound
+from minidyn.recording.read.source import Source, SourceRun, bound
 from minidyn.recording.read.table import JoinedTable, Table
 from minidyn.recording.read.tables import open_table
-from minidyn.recording.recording import Recording, concatenate
+from minidyn.recording.recording import SIGNALS, Recording
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -100,9 +100,7 @@ def read_recording(
         if without and len(without) < len(read):
             notices.append(f"{signal} is missing in {', '.join(without)}, so it is left out of all runs")
     whole = read[0] if len(read) == 1 else concatenate(read)
-    if not notices:
-        return whole
-    return _with_notices(whole, (*notices, *whole.notices))
+    return replace(whole, notices=tuple(dict.fromkeys((*notices, *whole.notices))))
 
 
 def are_one_run(paths: Sequence[str | os.PathLike[str]], robot: Robot, mapping: str | None = None) -> bool:
@@ -157,7 +155,7 @@ def _in_memory(source: Source, robot: Robot | None, notices: list[str]) -> Recor
             check.new_run()
         found += check.notices(path.name)
     found += inspect_values(recording, robot, source.table.place, path.name)
-    return _with_notices(recording, (*source.notices, *found))
+    return replace(recording, notices=tuple(dict.fromkeys((*source.notices, *found))))
 
 
 def _runs(times: Array, run: Array | None, name: str) -> tuple[list[int], NDArray[np.intp] | None, list[str]]:
@@ -241,17 +239,3 @@ def _scan(source: Source) -> tuple[list[int], int, list[str]]:
     if not rows:
         raise DescriptionError(f"{path}: no samples; the file has no rows")
     return starts, rows, [] if source.rate else check.notices(path.name)
-
-
-def _with_notices(recording: Recording, notices: Sequence[str]) -> Recording:
-    return Recording(
-        recording.t,
-        recording.q,
-        recording.tau,
-        dq=recording.dq,
-        ddq=recording.ddq,
-        joint_names=recording.joint_names,
-        starts=recording.starts,
-        telemetry=recording.telemetry,
-        notices=tuple(dict.fromkeys(notices)),
-    )

@@ -11,9 +11,9 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
 from minidyn.model.robot import Robot
 from minidyn.recording.read.bind import Binding, bind
-from minidyn.recording.read.guess import SIGNALS
 from minidyn.recording.read.mapping import Conversion, SignalMap, conversion
 from minidyn.recording.read.table import Columns, Table
+from minidyn.recording.recording import SIGNALS, Recording
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
@@ -85,6 +85,28 @@ class Source:
             bad = row + int(np.argmin(np.isfinite(values)))
             raise DescriptionError(f"{self.table.path}: {self.table.place(bad)}: the time is no number")
         return values
+
+
+@dataclass(frozen=True)
+class SourceRun:
+    """The rows `first` to `first + length` of a log."""
+
+    source: Source
+    first: int
+    length: int
+
+    def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
+        """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
+        for piece in self.source.pieces(samples, self.first + begin, self.first + end):
+            yield Recording(
+                piece.t,
+                piece.signals["q"],
+                piece.signals.get("tau"),
+                dq=piece.signals.get("dq"),
+                ddq=piece.signals.get("ddq"),
+                joint_names=self.source.binding.joints,
+                telemetry=piece.telemetry,
+            )
 
 
 def bound(table: Table, given: SignalMap, robot: Robot | None) -> Source:
