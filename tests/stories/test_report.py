@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import minidyn as md
 from minidyn.app.cli import identify as cli_identify
 from minidyn.app.cli.main import main
-from minidyn.app.report.decimate import envelope, shown_time
+from minidyn.app.report.charts import envelope, shown_time
 from minidyn.app.report.html import data_block, tag
 from minidyn.notices import Notice
 from minidyn.text import number, percent, with_error
@@ -48,7 +48,7 @@ def read(path: Path) -> Reader:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fit, other = small_runs()
-    return md.report(tmp_path_factory.mktemp("report") / "r.html", small_estimate(), {"other run": other}, fit=fit)
+    return md.report(small_estimate(), {"other run": other}, tmp_path_factory.mktemp("report") / "r.html", fit=fit)
 
 
 def test_nothing_outside_the_file_is_named(page: Path) -> None:
@@ -113,7 +113,7 @@ def test_headings_landmarks_and_descriptions(page: Path) -> None:
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
     estimate, fit, other = hostile_estimate()
-    page = md.report(tmp_path / "r.html", estimate, {HOSTILE_NAME: other}, fit=fit, title=HOSTILE_NAME, code=False)
+    page = md.report(estimate, {HOSTILE_NAME: other}, tmp_path / "r.html", fit=fit, title=HOSTILE_NAME, code=False)
     text = page.read_text(encoding="utf-8")
     assert "<img" not in text
     assert text.count("<script") == 2  # data and the page's own
@@ -128,45 +128,45 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 def test_the_verdict_follows_the_evidence(tmp_path: Path) -> None:
     fit, other = small_runs()
     good = small_estimate()
-    assert "Ready to use" in md.report(tmp_path / "a.html", good, other, fit=fit, code=False).read_text()
-    untested = md.report(tmp_path / "b.html", good, code=False).read_text()
+    assert "Ready to use" in md.report(good, other, tmp_path / "a.html", fit=fit, code=False).read_text()
+    untested = md.report(good, path=tmp_path / "b.html", code=False).read_text()
     assert "Usable with care" in untested
-    assert "not tested on motion it was not fitted to" in untested
+    assert "not tested on data it was not fitted to" in untested
     values = good.robot.parameters.copy()
     values[good.robot.layout.index("M2")] = -1.0
     impossible = replace(good, robot=good.robot.with_parameters(values))
-    assert "Not to be used yet" in md.report(tmp_path / "c.html", impossible, fit=fit, code=False).read_text()
+    assert "Not to be used yet" in md.report(impossible, path=tmp_path / "c.html", fit=fit, code=False).read_text()
     wrong = md.Recording(other.t, other.q, -np.asarray(other.tau), joint_names=other.joint_names)
-    assert "Not to be used yet" in md.report(tmp_path / "d.html", good, wrong, code=False).read_text()
+    assert "Not to be used yet" in md.report(good, wrong, tmp_path / "d.html", code=False).read_text()
     tau = np.asarray(other.tau)
     noise = 0.15 * np.sqrt(np.mean(tau**2, axis=0)) * np.random.default_rng(3).normal(size=tau.shape)
     noisy = md.Recording(other.t, other.q, tau + noise, joint_names=other.joint_names)
-    shown = md.report(tmp_path / "e.html", good, noisy, code=False).read_text()
+    shown = md.report(good, noisy, tmp_path / "e.html", code=False).read_text()
     assert "Usable with care" in shown
     assert "most of it is noise of the measured torque" in shown
     dead = md.Recording(other.t, other.q, 0 * tau, joint_names=other.joint_names)  # a sensor that was not plugged in
     for runs in ({"dead": dead}, {"dead": dead, "other": other}, {"other": other, "dead": dead}):
-        shown = md.report(tmp_path / "f.html", good, runs, code=False).read_text()
+        shown = md.report(good, runs, tmp_path / "f.html", code=False).read_text()
         assert "Not to be used yet" in shown
-        assert "no torque error can be told on dead" in shown
+        assert "no torque error can be computed on dead" in shown
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     fit, other = small_runs()
     good = small_estimate()
     bare = md.identify(md.load("two_link"), fit, friction=(), consistent=False)
-    text = md.report(tmp_path / "a.html", bare, other, fit=fit, code=False).read_text()
+    text = md.report(bare, other, tmp_path / "a.html", fit=fit, code=False).read_text()
     assert "The model has no friction" in text
     spoiled = replace(good, robot=good.robot.with_parameters(1.2 * good.robot.parameters))
-    text = md.report(tmp_path / "b.html", spoiled, other, code=False).read_text()
+    text = md.report(spoiled, other, tmp_path / "b.html", code=False).read_text()
     assert "Look at the residuals of joint1" in text
     description = good.base.robot.with_parameters(good.robot.parameters)
     spoiled = replace(spoiled, base=replace(good.base, robot=description))
-    text = md.report(tmp_path / "c.html", spoiled, other, code=False).read_text()
-    assert "the values from before identification are better" in text
+    text = md.report(spoiled, other, tmp_path / "c.html", code=False).read_text()
+    assert "the prior is better" in text
     crossed = md.cross_validate(good.base.robot, fit, folds=2)
-    text = md.report(tmp_path / "d.html", good, fit=fit, cross_validation=crossed, code=False).read_text()
-    assert "stretches of time that were left out of the fit" in text
+    text = md.report(good, path=tmp_path / "d.html", fit=fit, cross_validation=crossed, code=False).read_text()
+    assert "On parts of the log held out of the fit" in text
     assert "Ready to use" in text
 
 
@@ -211,12 +211,12 @@ def test_long_logs_stay_small(tmp_path: Path) -> None:
         )
         for k in range(8)
     }
-    assert md.report(tmp_path / "r.html", estimate, runs, code=False).stat().st_size < 3_000_000
+    assert md.report(estimate, runs, tmp_path / "r.html", code=False).stat().st_size < 3_000_000
 
 
 def test_robots_of_other_kinds(tmp_path: Path) -> None:
     """Trees, loops, sliding joints, unknown parameters: what cannot be told is said, the rest is there."""
-    from minidyn.app.report.robot_scene import scene_of
+    from minidyn.app.report.section_robot import scene_of
 
     linkage = tmp_path / "linkage.toml"
     linkage.write_text(FOUR_BAR)
@@ -230,13 +230,13 @@ def test_robots_of_other_kinds(tmp_path: Path) -> None:
         unknown = md.Estimate(
             robot, base, np.zeros(base.rank), np.eye(base.rank), np.ones(robot.n), "wls", False, 1e9, 100, (), {}
         )
-        text = md.report(tmp_path / "r.html", unknown, code=False).read_text()
+        text = md.report(unknown, path=tmp_path / "r.html", code=False).read_text()
         assert not re.search("NaN|nan|inf", text.split("<body>")[1].split("<script")[0].replace("information", ""))
         assert robot.joint_names[-1] in text
-    assert "nobody can say whether such a robot can exist" in text
+    assert "physical consistency cannot be checked" in text
     spread = np.diag(np.where(np.arange(base.rank) < 3, np.inf, 1.0))  # what the recording does not determine
     some = md.Estimate(robot, base, np.ones(base.rank), spread, np.ones(robot.n), "wls", False, np.inf, 100, (), {})
-    text = md.report(tmp_path / "r.html", some, code=False).read_text().split("<body>")[1].split("<script")[0]
+    text = md.report(some, path=tmp_path / "r.html", code=False).read_text().split("<body>")[1].split("<script")[0]
     assert text.count("the recording does not determine it") == 3
     assert not re.search("NaN|nan|inf,", text)
 
@@ -272,7 +272,7 @@ def test_notices_are_sorted_by_level_with_advice(tmp_path: Path) -> None:
     _, other = small_runs()
     run = replace(md.validate(small_estimate(), other), notices=(act, Notice("test.run", "look", "a gap")))
     estimate = replace(small_estimate(), notices=(info, look, act, "a text of an older file"))
-    text = md.report(tmp_path / "r.html", estimate, {"<run>": run}, code=False).read_text()
+    text = md.report(estimate, {"<run>": run}, tmp_path / "r.html", code=False).read_text()
     part = text.split('id="notices"')[1].split("</section>")[0]
     said = re.findall(r"<summary>(.*?)</summary>", part)
     assert said == ["To do (1)", "To know (3)", "Information (1)"]
@@ -283,16 +283,40 @@ def test_notices_are_sorted_by_level_with_advice(tmp_path: Path) -> None:
     assert "Read the notices below that ask for action." in text
 
 
+def test_paths_come_last_and_may_stand_for_values(tmp_path: Path) -> None:
+    fit, other = small_runs()
+    small_estimate().save(tmp_path / "estimate.json")
+    fit.save(tmp_path / "fit.csv")
+    other.save(tmp_path / "other.npz")
+    page = md.report(str(tmp_path / "estimate.json"), tmp_path / "other.npz", tmp_path / "a.html", code=False)
+    assert "other.npz (test data)" in page.read_text()
+    runs = {"one": tmp_path / "other.npz", "two": other}
+    page = md.report(tmp_path / "estimate.json", runs, tmp_path / "b.html", fit=tmp_path / "fit.csv", code=False)
+    text = page.read_text()
+    assert all(words in text for words in ("One (test data)", "two (test data)", "fitted data", "Motion of each joint"))
+    assert md.report(small_estimate(), tmp_path / "c.html", code=False) == tmp_path / "c.html"
+    for old in ((tmp_path / "d.html", small_estimate()), (tmp_path / "d.html", small_estimate(), other)):
+        with pytest.warns(DeprecationWarning, match=r"is now md.report\(estimate, validation, path\)"):
+            assert md.report(*old, code=False) == tmp_path / "d.html"
+    with pytest.warns(DeprecationWarning, match="is now"):
+        page = md.report(str(tmp_path / "d.html"), small_estimate(), validation={"other": other}, code=False)
+    assert "Other (test data)" in page.read_text()
+
+
 def test_wrong_requests(tmp_path: Path) -> None:
     estimate = small_estimate()
     with pytest.raises(md.MinidynError, match=r"ends in \.html"):
-        md.report(tmp_path / "r.pdf", estimate)
+        md.report(estimate, path=tmp_path / "r.pdf")
     with pytest.raises(md.MinidynError, match="cannot be written"):
-        md.report(tmp_path / "none" / "r.html", estimate, code=False)
+        md.report(estimate, path=tmp_path / "none" / "r.html", code=False)
+    with pytest.raises(md.MinidynError, match="expected an Estimate or the path of one first, got Recording"):
+        md.report(small_runs()[0], path=tmp_path / "r.html")
+    with pytest.raises(md.MinidynError, match="expected test data second"):
+        md.report(estimate, 3, tmp_path / "r.html")
     fit, _ = small_runs()
     without = md.Recording(fit.t, fit.q, None, joint_names=fit.joint_names)
     with pytest.raises(md.MinidynError, match="torques"):
-        md.report(tmp_path / "r.html", estimate, without)
+        md.report(estimate, without, tmp_path / "r.html")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -307,7 +331,7 @@ def test_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = json.loads(result.stdout)
     assert answer["bytes"] == (tmp_path / "r.html").stat().st_size
     page = (tmp_path / "r.html").read_text()
-    assert "other.npz (not fitted)" in page
+    assert "other.npz (test data)" in page
     monkeypatch.setattr(cli_identify, "LARGE", 10)  # now the logs stay on disk, and the errors are the same
     result = CliRunner().invoke(main, [str(tmp_path / w) if "." in w else w for w in words])
     assert result.exit_code == 0, result.output

@@ -27,7 +27,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fit, other = small_runs()
     plan = md.one_joint_plan(small_estimate().base.robot)
     target = tmp_path_factory.mktemp("report") / "r.html"
-    return md.report(target, small_estimate(), {"other run": other}, fit=fit, plan=plan)
+    return md.report(small_estimate(), {"other run": other}, target, fit=fit, plan=plan)
 
 
 DRAWN = """[...document.querySelectorAll('svg')].filter(s => s.checkVisibility()).map(s => {
@@ -179,7 +179,7 @@ def test_screen_readers_find_names_for_everything(browser: Browser, page: Path) 
 
 def test_hostile_names_do_nothing(browser: Browser, tmp_path: Path) -> None:
     estimate, fit, other = hostile_estimate()
-    target = md.report(tmp_path / "r.html", estimate, {HOSTILE_NAME: other}, fit=fit, title=HOSTILE_NAME, code=False)
+    target = md.report(estimate, {HOSTILE_NAME: other}, tmp_path / "r.html", fit=fit, title=HOSTILE_NAME, code=False)
     for width in (1280, 390):
         browser.open(target, width)
         assert browser.evaluate("document.documentElement.dataset.ready") == "yes"

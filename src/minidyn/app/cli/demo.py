@@ -270,9 +270,9 @@ def _report(
 ) -> str:
     with story.step("The report") as say:
         page = report(
-            folder / "report.html",
             estimate,
             {"the other log": test},
+            folder / "report.html",
             fit=fit,
             plan=plan,
             one_joint=found,

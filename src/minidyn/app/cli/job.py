@@ -52,7 +52,7 @@ def write_report(
         fit = read_logs(fitted, robot, mapping, rate) if fitted else None
     details = {"estimate file": estimate_file, "logs": ", ".join(logs) or "none", "fitted logs": ", ".join(fitted)}
     with progress("writing the report"):
-        target = report(output, estimate, runs, fit=fit, title=title, details=details)
+        target = report(estimate, runs, output, fit=fit, title=title, details=details)
     if as_json:
         click.echo(json.dumps({"file": str(target), "bytes": target.stat().st_size}, indent=1))
     else:

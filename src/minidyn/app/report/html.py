@@ -1,9 +1,7 @@
 """HTML that cannot be broken from outside: text is escaped unless it was made here.
 
 Joint, link and file names come from strangers. Every element is made by :func:`tag`, which escapes what it is given;
-only :class:`Html`, which `tag` returns, passes unchanged.
-
-Blocks that sections are made of: a section with a heading, a table that scrolls on narrow screens, folded text.
+only :class:`Html`, which `tag` returns, passes unchanged. Sections are made of tables, figures and folded text.
 """
 
 from __future__ import annotations
@@ -11,97 +9,14 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from minidyn.text import visible
 
-_LONG = 24  # letters: names up to this length are not broken over lines
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of the page.
-
-    Attributes:
-        key: Its address inside the page.
-        title: Heading.
-        lead: One or two sentences on what is seen and how to read it.
-        content: The rest.
-    """
-
-    key: str
-    title: str
-    lead: str
-    content: tuple[Html, ...]
-
-    def html(self) -> Html:
-        """Return the section."""
-        return tag(
-            "section",
-            tag("h2", self.title, id=f"{self.key}-title"),
-            tag("p", self.lead, class_="lead") if self.lead else None,
-            *self.content,
-            id=self.key,
-            aria_labelledby=f"{self.key}-title",
-        )
-
-
-def table(
-    caption: str,
-    headings: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    numeric: Sequence[int] = (),
-    class_: str = "",
-) -> Html:
-    """Return a table; the first cell of a row is its heading.
-
-    Args:
-        caption: What the table shows, for those who hear it; also the name of its scroll area.
-        headings: Of the columns.
-        rows: Cells, text or Html.
-        numeric: Columns of numbers, aligned right.
-        class_: For the style sheet.
-    """
-    right = set(numeric)
-
-    def mark(column: int) -> str | None:
-        return "num" if column in right else None
-
-    head = tag("tr", *(tag("th", text, scope="col", class_=mark(k)) for k, text in enumerate(headings)))
-    body = [
-        tag(
-            "tr",
-            *(
-                tag("th", cell, scope="row", class_="long" if len(str(cell)) > _LONG else mark(k))
-                if k == 0
-                else tag("td", cell, class_=mark(k))
-                for k, cell in enumerate(row)
-            ),
-        )
-        for row in rows
-    ]
-    made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body), class_=class_ or None)
-    return tag("div", made, class_="scroll", role="region", aria_label=caption, tabindex="0")
-
-
-def folded(summary: str, *content: object, open_: bool = False) -> Html:
-    """Return content that is folded away on screens until asked for; printed in full."""
-    return tag("details", tag("summary", summary), *content, open=open_)
-
-
-def card(label: str, value: str, note: str, level: str = "") -> Html:
-    """Return one key figure: what it is, its value, how to read it."""
-    return tag(
-        "div",
-        tag("dt", label),
-        tag("dd", tag("span", value, class_="figure"), tag("span", note, class_="quiet")),
-        class_=f"card {level}".strip(),
-    )
-
-
 _VOID = {"meta", "br", "hr", "col"}
+_LONG = 24  # letters: names up to this length are not broken over lines
 
 
 class Html(str):
@@ -160,3 +75,74 @@ def _text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.2f}".rstrip("0").rstrip(".")
     return value if isinstance(value, Html) else visible(value)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page.
+
+    Attributes:
+        key: Its address inside the page.
+        title: Heading.
+        lead: One or two sentences on what is seen and how to read it.
+        content: The rest.
+        data: What the page's script draws from, by name.
+    """
+
+    key: str
+    title: str
+    lead: str
+    content: tuple[Html, ...]
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    def html(self) -> Html:
+        """Return the section."""
+        return tag(
+            "section",
+            tag("h2", self.title, id=f"{self.key}-title"),
+            tag("p", self.lead, class_="lead") if self.lead else None,
+            *self.content,
+            id=self.key,
+            aria_labelledby=f"{self.key}-title",
+        )
+
+
+def table(
+    caption: str,
+    headings: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    numeric: Sequence[int] = (),
+    class_: str = "",
+) -> Html:
+    """Return a table; the first cell of a row is its heading.
+
+    Args:
+        caption: What the table shows, for those who hear it; also the name of its scroll area.
+        headings: Of the columns.
+        rows: Cells, text or Html.
+        numeric: Columns of numbers, aligned right.
+        class_: For the style sheet.
+    """
+
+    def cell(column: int, content: object) -> Html:
+        side = "num" if column in numeric else None
+        if column > 0:
+            return tag("td", content, class_=side)
+        return tag("th", content, scope="row", class_="long" if len(str(content)) > _LONG else side)
+
+    marks = ("num" if k in numeric else None for k in range(len(headings)))
+    head = tag("tr", *(tag("th", text, scope="col", class_=mark) for text, mark in zip(headings, marks)))
+    body = [tag("tr", *(cell(k, content) for k, content in enumerate(row))) for row in rows]
+    made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body), class_=class_ or None)
+    return tag("div", made, class_="scroll", role="region", aria_label=caption, tabindex="0")
+
+
+def figure(title: str, note: str, *content: object, **attributes: object) -> Html:
+    """Return a figure with a heading in bold and a quiet note above it."""
+    caption = tag("figcaption", tag("strong", title), tag("span", note, class_="quiet") if note else None)
+    return tag("figure", caption, *content, **attributes)
+
+
+def folded(summary: str, *content: object, open_: bool = False) -> Html:
+    """Return content that is folded away on screens until asked for; printed in full."""
+    return tag("details", tag("summary", summary), *content, open=open_)

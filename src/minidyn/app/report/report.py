@@ -1,34 +1,35 @@
 """The report: an estimate and its tests as one HTML file.
 
-The page: one file that asks nothing of the network, forbids it even, and holds its own style, script and data.
+The file asks nothing of the network, forbids it even, and holds its own style, script and data. A section is a function
+of the facts that returns a Section, or None where it has nothing to show; `SECTIONS` is their order on the page.
 """
 
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
-from collections.abc import Mapping, Sequence
-from functools import cache
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from minidyn.app.report.facts import Facts, gather
+from minidyn import __version__
+from minidyn.app.report.facts import Facts
 from minidyn.app.report.html import Html, Section, data_block, tag
-from minidyn.app.report.robot_figure import scene_data
-from minidyn.app.report.robot_scene import scene_of
-from minidyn.app.report.section_experiment import excitation_section, plan_section
-from minidyn.app.report.section_model import certificate_section, parameter_section
-from minidyn.app.report.section_robot import base_section, robot_section
+from minidyn.app.report.section_model import base_section, certificate_section, excitation_section, parameter_section
+from minidyn.app.report.section_more import code_section, control_section, plan_section, record_section
+from minidyn.app.report.section_robot import robot_section
 from minidyn.app.report.section_summary import notices_section, summary_section
-from minidyn.app.report.section_torque import residual_section, runs_of, torque_section
-from minidyn.app.report.section_use import code_section, control_section, record_section
-from minidyn.app.report.series import series_data
+from minidyn.app.report.section_torque import residual_section, torque_section
 from minidyn.errors import DescriptionError, MinidynError
 from minidyn.files import write_atomically
-from minidyn.identification.estimate import Estimate
-from minidyn.identification.validate import Validation
+from minidyn.identification.estimate import Estimate, load_estimate
+from minidyn.identification.validate import Validation, prepared_for, validate
 from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.read.read import read_recording
 from minidyn.recording.recording import Recording
 from minidyn.text import count, visible
 
@@ -38,78 +39,49 @@ if TYPE_CHECKING:
     from minidyn.identification.one_joint.one_joint import OneJointEstimate
     from minidyn.simulation.case_study import CaseStudy
 
+SECTIONS: tuple[Callable[[Facts], Section | None], ...] = (
+    summary_section,
+    notices_section,
+    torque_section,
+    residual_section,
+    robot_section,
+    base_section,
+    plan_section,
+    excitation_section,
+    parameter_section,
+    certificate_section,
+    code_section,
+    control_section,
+    record_section,
+)
+"""The page from top to bottom. A new section is a function in a file of its own and a line here."""
 
-def page(facts: Facts, title: str, sections: Sequence[Section], data: dict[str, Any]) -> str:
-    """Return the whole file as text."""
-    style, script = _asset("style.css"), _asset("view.js")
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("meta", name="generator", content=f"minidyn {facts.versions.get('minidyn', '')}"),
-        tag("title", title),
-        Html(f"<style>{style}</style>"),
-    )
-    names = tag("ul", *(tag("li", tag("a", section.title, href=f"#{section.key}")) for section in sections))
-    robot = facts.estimate.robot
-    body = tag(
-        "body",
-        tag("a", "Skip to the summary", href="#summary", class_="skip"),
-        tag(
-            "header",
-            tag(
-                "div",
-                tag("p", "minidyn · identification report", class_="kicker"),
-                tag("h1", title),
-                tag("p", f"{robot.n} joints · {count(facts.estimate.samples)} samples · {facts.made}", class_="quiet"),
-            ),
-            tag("button", "Dark", type="button", id="theme", class_="screen-only", hidden=True),
-        ),
-        tag("nav", tag("details", tag("summary", "Contents"), names, open=True), aria_label="Contents"),
-        tag("p", role="status", id="status", class_="hidden"),
-        tag("main", *(section.html() for section in sections), id="main"),
-        tag(
-            "footer",
-            tag("p", f"Made by minidyn {facts.versions.get('minidyn', '')}. This file is complete: it loads nothing."),
-        ),
-        data_block("data", data),
-        Html(f"<script>{script}</script>"),
-    )
-    return "<!DOCTYPE html>\n" + tag("html", head, body, lang="en") + "\n"
+PathLike = str | Path
+Run = Recording | LazyRecording | Validation | PathLike
+"""A recording, its path, or the errors of the model on one."""
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _policy(style: str, script: str) -> str:
-    """Nothing from anywhere; this style and this script alone."""
-    return (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; base-uri 'none'; "
-        "form-action 'none'"
-    )
+def _paths_last(function: _Function) -> _Function:
+    """Accept the order of earlier versions, report(path, estimate, validation), with a warning."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        if len(args) > 1 and isinstance(args[0], PathLike) and (_is_page(args[0]) or isinstance(args[1], Estimate)):
+            text = "md.report(path, estimate, validation) is now md.report(estimate, validation, path)"
+            warnings.warn(text, DeprecationWarning, stacklevel=2)
+            return function(*args[1:], path=args[0], **options)
+        return function(*args, **options)
+
+    return cast("_Function", call)
 
 
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-@cache
-def _asset(name: str) -> str:
-    return files("minidyn.app.report").joinpath(name).read_text(encoding="utf-8")
-
-
-Run = Recording | LazyRecording | Validation
-"""A recording, or the errors of the model on one."""
-
-_POINTS = 120_000  # of all signals together, so that the file stays well below 3 MB
-_MOST = 4000  # of one signal
-_LEAST = 60
-
-
+@_paths_last
 def report(
-    path: str | Path,
-    estimate: Estimate,
+    estimate: Estimate | PathLike,
     validation: Run | Mapping[str, Run] | None = None,
+    path: PathLike = "report.html",
     *,
     fit: Run | None = None,
     cross_validation: CrossValidation | None = None,
@@ -123,11 +95,12 @@ def report(
     """Write a report on an identified model: one HTML file, complete in itself, for screens, phones and paper.
 
     Args:
+        estimate: From :func:`minidyn.identify`, or the path of a saved one.
+        validation: Test data, runs that were not fitted: one, or several by name; recordings, their paths, or results
+            of :func:`minidyn.validate`.
         path: File to write, ending in .html; whole or not at all.
-        estimate: From :func:`minidyn.identify` or :func:`minidyn.load_estimate`.
-        validation: Runs that were not fitted: one, or several by name; recordings or results of
-            :func:`minidyn.validate`.
-        fit: The recording that was fitted, or the model's errors on it; the recording also shows the motion.
+        fit: The recording that was fitted (or its path), or the model's errors on it; the recording also shows the
+            motion.
         cross_validation: From :func:`minidyn.cross_validate`: the test where there is no other run.
         plan: From :func:`minidyn.one_joint_plan`.
         one_joint: From :func:`minidyn.identify_one_joint`, compared with the estimate.
@@ -140,67 +113,110 @@ def report(
         The path that was written.
 
     Raises:
-        DescriptionError: The file cannot be written.
+        DescriptionError: A file cannot be read or written.
         MinidynError: A recording does not fit the robot or has no torques.
     """
+    if isinstance(validation, PathLike) and _is_page(validation):  # report(estimate, "report.html")
+        path = validation
+        validation = None
     target = Path(path)
-    if target.suffix.lower() not in (".html", ".htm"):
+    if not _is_page(target):
         raise DescriptionError(f"{target}: a report is one HTML file; give a name that ends in .html")
-    if not isinstance(estimate, Estimate):
-        raise MinidynError(f"report: expected an Estimate second, got {type(estimate).__name__}")
-    text = report_text(
-        estimate,
-        validation,
-        fit=fit,
-        cross_validation=cross_validation,
-        plan=plan,
-        one_joint=one_joint,
-        case_study=case_study,
-        details=details,
-        title=title,
-        code=code,
+    model = load_estimate(estimate) if isinstance(estimate, PathLike) else estimate
+    if not isinstance(model, Estimate):
+        raise MinidynError(f"report: expected an Estimate or the path of one first, got {type(estimate).__name__}")
+    recording = _recording(model, fit)
+    facts = Facts(
+        model,
+        {name: _errors(model, run) for name, run in _named(validation).items()},
+        fit if isinstance(fit, Validation) else None if recording is None else validate(model, recording),
+        recording if isinstance(recording, Recording) else None,
+        cross_validation,
+        plan,
+        one_joint,
+        case_study,
+        details or {},
+        code,
     )
-    write_atomically(target, text.encode("utf-8"))
+    sections = [section for make in SECTIONS if (section := make(facts)) is not None]
+    heading = title or f"Dynamic model of {visible(model.robot.name) or 'a robot'}"
+    write_atomically(target, _page(facts, heading, sections).encode("utf-8"))
     return target
 
 
-def report_text(
-    estimate: Estimate,
-    validation: Run | Mapping[str, Run] | None = None,
-    *,
-    title: str | None = None,
-    details: Mapping[str, Any] | None = None,
-    **options: Any,
-) -> str:
-    """Return the report as text; arguments as for :func:`report`."""
-    held_out: Mapping[str, Run]
-    if isinstance(validation, Recording | LazyRecording | Validation):
-        held_out = {"validation run": validation}
-    else:
-        held_out = validation or {}
-    for name in ("fit", "cross_validation", "plan", "one_joint", "case_study"):
-        options.setdefault(name, None)
-    options.setdefault("code", True)
-    facts = gather(estimate, held_out=held_out, details=details or {}, **options)
-    scene = scene_of(estimate.robot)
-    sections = [
-        summary_section(facts),
-        notices_section(facts),
-        torque_section(facts),
-        residual_section(facts),
-        robot_section(facts, scene),
-        base_section(facts),
-        plan_section(facts),
-        excitation_section(facts),
-        parameter_section(facts),
-        certificate_section(facts),
-        code_section(facts),
-        control_section(facts),
-        record_section(facts),
-    ]
-    runs = list(runs_of(facts))
-    signals = 3 * estimate.robot.n * max(len(runs), 1)
-    groups = int(min(_MOST, max(_LEAST, _POINTS // signals)))
-    data = {"robot": scene_data(scene), "runs": {key: series_data(run, groups) for key, _, run in runs}}
-    heading = title or f"Dynamic model of {visible(estimate.robot.name) or 'a robot'}"
-    return page(facts, heading, [section for section in sections if section is not None], data)
+def _is_page(path: PathLike) -> bool:
+    return Path(path).suffix.lower() in (".html", ".htm")
+
+
+def _named(runs: Run | Mapping[str, Run] | None) -> Mapping[str, Run]:
+    """Test data by name."""
+    if isinstance(runs, PathLike):
+        return {Path(runs).name: runs}
+    if isinstance(runs, Recording | LazyRecording | Validation):
+        return {"test run": runs}
+    if runs is None or isinstance(runs, Mapping):
+        return runs or {}
+    raise MinidynError(f"report: expected test data second (a recording, its path, or several by name), got {runs!r}")
+
+
+def _recording(estimate: Estimate, run: Run | None) -> Recording | LazyRecording | None:
+    """The recording of a run with speeds and accelerations; None where there is none."""
+    if run is None or isinstance(run, Validation):
+        return None
+    recording = read_recording(run, estimate.robot) if isinstance(run, PathLike) else run
+    return prepared_for(estimate.robot, recording, estimate.settings.get("preparation"))
+
+
+def _errors(estimate: Estimate, run: Run) -> Validation:
+    recording = _recording(estimate, run)
+    return validate(estimate, recording) if recording is not None else cast("Validation", run)
+
+
+def _page(facts: Facts, title: str, sections: Sequence[Section]) -> str:
+    """The whole file as text."""
+    style, script = _asset("style.css"), _asset("view.js")
+    policy = (  # nothing from anywhere; this style and this script alone
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name="referrer", content="no-referrer"),
+        tag("meta", name="generator", content=f"minidyn {__version__}"),
+        tag("title", title),
+        Html(f"<style>{style}</style>"),
+    )
+    names = tag("ul", *(tag("li", tag("a", section.title, href=f"#{section.key}")) for section in sections))
+    made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    facts_line = f"{facts.estimate.robot.n} joints · {count(facts.estimate.samples)} samples · {made}"
+    banner = tag(
+        "div",
+        tag("p", "minidyn · identification report", class_="kicker"),
+        tag("h1", title),
+        tag("p", facts_line, class_="quiet"),
+    )
+    body = tag(
+        "body",
+        tag("a", "Skip to the summary", href="#summary", class_="skip"),
+        tag("header", banner, tag("button", "Dark", type="button", id="theme", class_="screen-only", hidden=True)),
+        tag("nav", tag("details", tag("summary", "Contents"), names, open=True), aria_label="Contents"),
+        tag("p", role="status", id="status", class_="hidden"),
+        tag("main", *(section.html() for section in sections), id="main"),
+        tag("footer", tag("p", f"Made by minidyn {__version__}. This file is complete: it loads nothing.")),
+        data_block("data", {key: value for section in sections for key, value in section.data.items()}),
+        Html(f"<script>{script}</script>"),
+    )
+    return "<!DOCTYPE html>\n" + tag("html", head, body, lang="en") + "\n"
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@functools.cache
+def _asset(name: str) -> str:
+    return files("minidyn.app.report").joinpath(name).read_text(encoding="utf-8")

@@ -1,30 +1,167 @@
-"""The identified model: estimates with intervals against what was believed, and the certificate."""
+"""The identified model: base parameters as formulas, excitation, estimates with intervals, physical consistency."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from minidyn.app.report.charts import picture
-from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Html, Section, table, tag
-from minidyn.app.report.verdict import WEAK
+from minidyn.app.report.charts import Axis, Plot, legend, picture
+from minidyn.app.report.facts import CONDITION_GOOD, WEAK, Facts
+from minidyn.app.report.html import Html, Section, folded, table, tag
+from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
 from minidyn.model.drives import ROTOR, TERMS
-from minidyn.model.joint import unit_of
+from minidyn.model.joint import Joint, unit_of
+from minidyn.recording.recording import Recording
 from minidyn.text import fixed, number, percent, short, visible, with_error
 
 _SIGMAS = 1.96  # of a 95 % interval
 _FAR = 3.0  # standard deviations from the prior that are worth a mark
 
 
+def base_section(facts: Facts) -> Section:
+    """Return the base parameters as formulas of standard ones, and what has no effect."""
+    base = facts.estimate.base
+    count = len(base.robot.layout)
+    rows = []
+    for relation, kept, unit in zip(base.relations(), base.kept, _units(base)):
+        alone = len(relation.terms) == 1 and relation.name == kept
+        formula = tag("span", "itself", class_="quiet") if alone else relation.formula().replace(" - ", " − ")
+        rows.append((relation.name, formula, unit))
+    formulas = table("Base parameters", ("base parameter", "made of", "unit"), rows, class_="formulas")
+    content = [folded(f"All {base.rank} base parameters as formulas", formulas, open_=base.rank <= 24)]
+    reasons: dict[str, list[str]] = {}
+    for name in base.eliminated:
+        reasons.setdefault(base.statuses[name].partition(": ")[2], []).append(name)
+    if reasons:
+        items = (tag("li", tag("strong", ", ".join(names)), f": {why}") for why, names in reasons.items())
+        content.append(folded(f"{len(base.eliminated)} parameters without effect, and why", tag("ul", *items)))
+    lead = (
+        f"Of {count} parameters, {base.rank} combinations decide every torque. {len(base.regrouped)} more act only "
+        f"inside these combinations and cannot be separated, {len(base.eliminated)} have no effect at all. No "
+        "experiment that measures joint torques can find more."
+        if base.method == "exact"
+        else f"{base.rank} combinations of {count} parameters, found by method {base.method}."
+    )
+    return Section("base", "Base parameters", lead, tuple(content))
+
+
+def _units(base: BaseMap) -> list[str]:
+    """Units of the base parameters; empty where combinations are not named after a parameter."""
+    columns = [base.robot.layout.columns[base.robot.layout.index(kept)] for kept in base.kept]
+    return [unit_of(column.symbol, base.robot.joints[column.joint]) if base.rows is None else "" for column in columns]
+
+
+def excitation_section(facts: Facts) -> Section:
+    """Return how well the motion shows each parameter, and what the motion was."""
+    estimate = facts.estimate
+    count, weak = len(estimate.beta), int(np.sum(~(estimate.relative_std <= WEAK)))
+    words = (
+        f"Each bar is a base parameter: its standard deviation as a share of its value. {count - weak} of {count} are "
+        f"known better than {percent(WEAK)}"
+        + (f"; {weak} weaker ones, above the line, matter little in the recorded motion." if weak else ".")
+    )
+    label = "Relative standard deviation of each base parameter"
+    bars = tag("div", _strength(facts), class_="scroll", role="region", aria_label=label, tabindex="0")
+    content = [tag("figure", bars, tag("figcaption", words))]
+    if facts.motion is not None:
+        content.append(_ranges(facts, facts.motion))
+    pairs = _correlated(facts)
+    if pairs:
+        made = table("Most correlated pairs", ("parameter", "parameter", "correlation"), pairs, numeric=(2,))
+        content.append(folded("Parameters that are hard to separate", made))
+    good = estimate.condition <= CONDITION_GOOD
+    lead = (
+        f"Condition number {number(estimate.condition)}: the motion "
+        + ("separates the parameters well" if good else "hardly separates some parameters")
+        + f" (1 is perfect, good is below {CONDITION_GOOD:g}). It says by how much noise may be magnified."
+    )
+    return Section("excitation", "Excitation and conditioning", lead, tuple(content))
+
+
+def _strength(facts: Facts) -> Html:
+    """Bars of relative standard deviations, the smallest first."""
+    relative = np.where(np.isfinite(facts.estimate.relative_std), facts.estimate.relative_std, 1e3)
+    order = np.argsort(relative)
+    values = np.clip(relative[order], 1e-4, 10.0)
+    count = len(values)
+    width, height = 760.0, 210.0
+    low = 10.0 ** np.floor(np.log10(max(values.min() * 0.8, 1e-4)))
+    plot = Plot(56, 22, width - 66, height - 60, Axis(0, count), Axis(float(low), 10.0, log=True))
+    marks = [tag("g", plot.axes("", "standard deviation / value", ticks=(0, 5), labels=False))]
+    bottom = plot.top + plot.height
+    step = plot.width / count
+    for k, (index, y) in enumerate(zip(order.tolist(), plot.py(values).tolist())):
+        name = facts.estimate.names[index]
+        x = plot.left + k * step
+        title = tag("title", f"{name}: {percent(float(relative[index]))}")
+        class_ = "bar weak" if relative[index] > WEAK else "bar"
+        box = {"x": x + 0.12 * step, "y": y, "width": 0.76 * step, "height": max(bottom - y, 1.0)}
+        marks.append(tag("rect", title, **box, class_=class_))
+        if count <= 84:
+            size = 8.5 if step > 10 else 7
+            turned = f"translate({x + 0.5 * step + 3:.1f},{bottom + 6:.1f}) rotate(-90)"
+            marks.append(tag("text", name, class_="tick end", font_size=size, transform=turned))
+    marks.append(plot.level(WEAK, "limit", f"{percent(WEAK)}: weak beyond", left=True))
+    return picture(width, height + 8, marks, f"Relative standard deviation of {count} base parameters", "chart wide")
+
+
+def _ranges(facts: Facts, motion: Recording) -> Html:
+    dq, ddq = np.asarray(motion.dq), np.asarray(motion.ddq)
+    robot = facts.estimate.robot
+    rows = []
+    for j, index in enumerate(robot.independent):
+        joint = robot.joints[index]
+        unit = "m" if joint.slides else "rad"
+        q = motion.q[:, j]
+        rows.append(
+            (
+                short(joint.name, 60),
+                tag("span", _span(joint, q)),
+                f"{number(float(q.min()))} … {number(float(q.max()))} {unit}",
+                f"{number(float(np.abs(dq[:, j]).max()))} {unit}/s",
+                f"{number(float(np.abs(ddq[:, j]).max()))} {unit}/s²",
+            )
+        )
+    headings = ("joint", "histogram", "positions", "largest speed", "largest acceleration")
+    return table("Motion of each joint", headings, rows, (2, 3, 4))
+
+
+def _span(joint: Joint, q: Array) -> Html:
+    """A small histogram of a joint's positions, over its limits where it has any."""
+    low, high = float(q.min()), float(q.max())
+    bounded = bool(np.isfinite(joint.limits.lower) and np.isfinite(joint.limits.upper))
+    if bounded:
+        low, high = min(low, joint.limits.lower), max(high, joint.limits.upper)
+    counts, _ = np.histogram(q, bins=32, range=(low, high) if high > low else (low - 1, low + 1))
+    top = max(int(counts.max()), 1)
+    bars = [
+        tag("rect", x=4.0 * k + 0.4, width=3.2, y=24 - 22 * n / top, height=22 * n / top, class_="bar")
+        for k, n in enumerate(counts.tolist())
+        if n
+    ]
+    ground = tag("line", x1=0, x2=128, y1=24.5, y2=24.5, class_="grid zero")
+    words = "over its limits" if bounded else "over its own range"
+    return picture(128, 25, [*bars, ground], f"How often {short(joint.name)} was where, {words}", "spark")
+
+
+def _correlated(facts: Facts) -> list[tuple[str, str, str]]:
+    std = facts.estimate.std
+    if not np.all((std > 0) & np.isfinite(std)):
+        return []
+    correlation = facts.estimate.covariance / np.outer(std, std)
+    rows, columns = np.triu_indices(len(std), 1)
+    sizes = np.abs(correlation[rows, columns])
+    best = [k for k in np.argsort(-sizes)[:8] if sizes[k] > 0.9]
+    names = facts.estimate.names
+    return [(names[rows[k]], names[columns[k]], number(float(correlation[rows[k], columns[k]]), 3)) for k in best]
+
+
 def parameter_section(facts: Facts) -> Section:
-    """Return all base parameters: value, interval, what was believed, and how far apart."""
-    estimate, base = facts.estimate, facts.estimate.base
-    layout = base.robot.layout
+    """Return all base parameters: value, interval, prior, and how far apart."""
+    estimate = facts.estimate
     known = bool(np.any(np.isfinite(facts.prior)))
     rows = []
-    for k, kept in enumerate(base.kept):
-        column = layout.columns[layout.index(kept)]
-        unit = unit_of(column.symbol, base.robot.joints[column.joint]) if base.rows is None else ""
+    for k, unit in enumerate(_units(estimate.base)):
         value, error = with_error(float(estimate.beta[k]), float(_SIGMAS * estimate.std[k]))
         cells: list[object] = [estimate.names[k], value, f"± {error}", unit]
         if known:
@@ -35,24 +172,21 @@ def parameter_section(facts: Facts) -> Section:
         rows.append(cells)
     far = int(np.sum(_apart(facts) > _FAR))
     headings = ["parameter", "estimate", "95 % interval", "unit", *(["prior"] if known else []), "picture", ""]
-    keys: list[object] = [tag("span", tag("i", class_="key dot", aria_hidden="true"), "estimate with 95 % interval")]
-    if known:
-        keys.append(tag("span", tag("i", class_="key diamond", aria_hidden="true"), "prior"))
-    keys.append(tag("span", tag("i", class_="key zero-line", aria_hidden="true"), "zero"))
-    lead = "What was found, how sure it is" + (", and what was believed before. " if known else ". ")
+    keys = {"dot": "estimate with 95 % interval", **({"diamond": "prior"} if known else {}), "zero-line": "zero"}
+    lead = "The identified values and their uncertainty."
     if known:
         lead += (
-            f"{far} of {len(rows)} parameters are more than {_FAR:g} standard deviations from the prior: there the "
-            "data knew better."
+            f" {far} of {len(rows)} parameters are more than {_FAR:g} standard deviations from the prior: there the "
+            "data corrected it."
         )
     content = (
-        tag("p", *keys, class_="legend"),
+        legend(list(keys.items())),
         table("Base parameters with intervals", headings, rows, (1, 2, *((4,) if known else ())), "estimates"),
         tag(
             "p",
             "Names: XX … ZZ inertia and MX, MY, MZ first moment about the joint's frame, M mass"
-            f"{_drive_words(facts)}; the number is the joint's, R stands for a combination. Intervals hold for the "
-            "free fit; physics may have moved values inside them.",
+            f"{_drive_words(facts)}; the number is the joint's, R means a combination. Intervals hold for the fit "
+            "without physical consistency, which may have moved values inside them.",
             class_="quiet",
         ),
     )
@@ -76,9 +210,8 @@ def _apart(facts: Facts) -> np.ndarray:
 def _remark(facts: Facts, k: int) -> Html | str:
     relative = facts.estimate.relative_std[k]
     if not relative <= WEAK:
-        return tag(
-            "span", "weak", class_="chip weak", title=f"standard deviation {percent(float(relative))} of the value"
-        )
+        words = f"standard deviation {percent(float(relative))} of the value"
+        return tag("span", "weak", class_="chip weak", title=words)
     if _apart(facts)[k] > _FAR:
         return tag("span", "moved", class_="chip moved", title="more than three standard deviations from the prior")
     return ""
@@ -103,75 +236,40 @@ def _whisker(facts: Facts, k: int) -> Html:
     ]
     if np.isfinite(prior):
         at = x(prior)
-        marks.append(
-            tag(
-                "path",
-                class_="diamond",
-                d=f"M{at - 4.5:.1f},{middle}L{at:.1f},{middle - 4.5}L{at + 4.5:.1f},{middle}L{at:.1f},{middle + 4.5}Z",
-            )
-        )
+        path = f"M{at - 4.5:.1f},{middle}L{at:.1f},{middle - 4.5}L{at + 4.5:.1f},{middle}L{at:.1f},{middle + 4.5}Z"
+        marks.append(tag("path", class_="diamond", d=path))
     marks.append(tag("circle", class_="dot", cx=x(value), cy=middle, r=3.2))
     return picture(width, height, marks, f"{facts.estimate.names[k]} and its interval against the prior", "spark")
 
 
 def certificate_section(facts: Facts) -> Section | None:
-    """Return what shows that the model can exist; None where parameters are unknown."""
+    """Return whether the model is physically consistent, link by link; None where parameters are unknown."""
     certificate = facts.certificate
     if certificate is None:
         return None
     robot = facts.estimate.robot
     rows = []
-    for link, value in zip(robot.links, certificate.eigenvalues):
-        rows.append(
-            (
-                short(link.name, 60),
-                number(link.mass, 4),
-                _gauge(float(value)),
-                number(float(value), 2),
-                _word(value > 0),
-            )
-        )
-    content: list[Html] = [
-        table("Links", ("link", "mass, kg", "", "smallest eigenvalue", "possible"), rows, (1, 3)),
-    ]
-    drives = [
-        (name, number(float(value), 4), _word(value >= 0))
-        for name, value in zip(certificate.drives, certificate.drive_values)
-    ]
-    if drives:
+    for name, part, value in zip(robot.link_names, robot.layout.links, certificate.eigenvalues.tolist()):
+        mass = number(float(robot.parameters[part][-1]), 4)
+        rows.append((short(name, 60), mass, _gauge(value), number(value, 2), _word(value > 0)))
+    content = [table("Links", ("link", "mass, kg", "", "smallest eigenvalue", "consistent"), rows, (1, 3))]
+    if certificate.drives:
         negative = [name for name, value in zip(certificate.drives, certificate.drive_values) if value < 0]
-        content.append(
-            tag(
-                "p",
-                f"{len(drives)} rotor inertias and friction terms: "
-                + (f"{', '.join(negative)} negative." if negative else "none is negative."),
-            )
-        )
-    content.append(
-        tag(
-            "p",
-            f"Inertia matrix, which must be positive definite for a simulator to run: {certificate.statement}. Total "
-            f"mass {certificate.mass_statement}.",
-        )
-    )
+        words = f"{', '.join(negative)} negative." if negative else "none is negative."
+        content.append(tag("p", f"{len(certificate.drives)} rotor inertias and friction terms: {words}"))
+    words = f"{certificate.statement}. Total mass {certificate.mass_statement}."
+    content.append(tag("p", f"Inertia matrix, which must be positive definite for a simulator to run: {words}"))
     if not certificate.consistent:
-        content.append(
-            tag("ul", *(tag("li", visible(reason)) for reason in certificate.reasons()), class_="notices act")
-        )
+        reasons = (tag("li", visible(reason)) for reason in certificate.reasons())
+        content.append(tag("ul", *reasons, class_="notices act"))
     cost = facts.estimate.settings.get("misfit_increase")
     if isinstance(cost, int | float):
-        content.append(
-            tag(
-                "p",
-                f"Being possible cost {number(float(cost), 2)} noise variances of misfit, spread over all samples.",
-                class_="quiet",
-            )
-        )
+        words = f"Physical consistency raised the misfit by {number(float(cost), 2)} noise variances, over all samples."
+        content.append(tag("p", words, class_="quiet"))
     lead = (
         "Every link must be a body that can exist: positive mass, and moments of inertia that some distribution of "
-        "mass has. "
-        + ("This model passes." if certificate.consistent else "This model does not pass.")
-        + " The eigenvalue has no unit: 1/3 is a ball, 0 a sheet or a rod, below 0 no body at all."
+        f"mass has. This model {'passes' if certificate.consistent else 'does not pass'}. The eigenvalue has no unit: "
+        "1/3 is a ball, 0 a sheet or a rod, below 0 no body at all."
     )
     return Section("consistency", "Physical consistency", lead, tuple(content))
 

@@ -1,4 +1,4 @@
-"""The top of the page: verdict, key figures, what to do next, notices."""
+"""The top of the page: may this model be used, why, what to do next; then the notices."""
 
 from __future__ import annotations
 
@@ -6,95 +6,205 @@ from dataclasses import replace
 
 import numpy as np
 
-from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Html, Section, card, folded, tag
-from minidyn.app.report.verdict import CONDITION_GOOD, ERROR_GOOD, ERROR_POOR, Verdict, judge, unseen_error
+from minidyn.app.report.facts import CONDITION_GOOD, ERROR_GOOD, ERROR_POOR, WEAK, Facts
+from minidyn.app.report.html import Html, Section, folded, tag
 from minidyn.notices import Notice, most_serious_first
-from minidyn.text import count, number, percent, visible
+from minidyn.text import count, number, percent, short, visible
 
 _SIGNS = {"good": "✓", "caution": "!", "bad": "✕"}
+_HEADLINES = {"good": "Ready to use", "caution": "Usable with care", "bad": "Not to be used yet"}
 _LEVELS = {"act": "To do", "look": "To know", "info": "Information"}
+_COLOURED = 0.3  # a residual more autocorrelated than this is not noise
+_OVERFIT = 2.0  # test data this many times worse than the fit
 
 
 def summary_section(facts: Facts) -> Section:
     """Return what a stranger reads in twenty seconds."""
-    verdict = judge(facts)
-    return Section(
-        "summary", "Summary", "", (_verdict(verdict), tag("dl", *_cards(facts), class_="cards"), _next(verdict))
-    )
-
-
-def _verdict(verdict: Verdict) -> Html:
-    but = tag("ul", *(tag("li", reason) for reason in verdict.reasons)) if verdict.reasons else None
-    return tag(
+    bad, doubts = _objections(facts)
+    level = "bad" if bad else "caution" if doubts else "good"
+    reasons = tag("ul", *(tag("li", reason) for reason in (*bad, *doubts))) if bad or doubts else None
+    verdict = tag(
         "div",
-        tag("span", _SIGNS[verdict.level], class_="sign", aria_hidden="true"),
-        tag("div", tag("p", verdict.headline, class_="headline"), tag("p", verdict.sentence), but),
-        class_=f"verdict {verdict.level}",
+        tag("span", _SIGNS[level], class_="sign", aria_hidden="true"),
+        tag("div", tag("p", _HEADLINES[level], class_="headline"), tag("p", _sentence(facts)), reasons),
+        class_=f"verdict {level}",
+    )
+    steps = [
+        tag("li", words, tag("code", command, class_="command") if command else None)
+        for words, command in _steps(facts, level)
+    ]
+    following = tag("div", tag("h3", "What to do next"), tag("ol", *steps), class_="next")
+    return Section("summary", "Summary", "", (verdict, tag("dl", *_cards(facts), class_="cards"), following))
+
+
+def _objections(facts: Facts) -> tuple[list[str], list[str]]:
+    """What forbids the use of the model, and what asks for care."""
+    error, fitted = facts.test_error, None if facts.fit is None else facts.fit.relative_error
+    bad: list[str] = []
+    doubts: list[str] = []
+    if facts.certificate is None:
+        doubts.append("some parameters are unknown, so physical consistency cannot be checked")
+    elif not facts.certificate.consistent:
+        bad.append("it is not physically consistent (" + "; ".join(facts.certificate.reasons()[:2]) + ")")
+    silent = [short(name) for name, run in facts.tests.items() if not np.isfinite(run.relative_error)]
+    if silent:
+        bad.append(
+            f"no torque error can be computed on {', '.join(silent[:3])} (is the measured torque zero throughout?): "
+            "test it on a run with torques"
+        )
+    if error is not None and error > ERROR_POOR:
+        bad.append(f"its torque error on test data is {percent(error)}")
+    elif error is not None and error > ERROR_GOOD:
+        good = percent(ERROR_GOOD)
+        doubts.append(f"its torque error on test data is {percent(error)}; good is up to {good}{_noise(facts)}")
+    if error is not None and fitted is not None and error > max(_OVERFIT * fitted, ERROR_GOOD):
+        doubts.append(f"its error is {number(error / fitted, 2)} times larger on test data than on the fitted data")
+    for run in facts.tests.values():
+        if run.prior_relative_error < 0.9 * run.relative_error:
+            bad.append(f"the prior is better (error {percent(run.prior_relative_error)})")
+            break
+    if error is None:
+        doubts.append("it was not tested on data it was not fitted to")
+        if fitted is not None and fitted > ERROR_POOR:
+            bad.append(f"its torque error is {percent(fitted)} even on the data it was fitted to")
+    if facts.estimate.condition > CONDITION_GOOD:
+        doubts.append(
+            f"the motion separates some parameters badly (condition number {number(facts.estimate.condition)})"
+        )
+    return bad, doubts
+
+
+def _noise(facts: Facts) -> str:
+    """Say where an error is large because the measured torque is noisy: no model follows that."""
+    worst = max(facts.tests.values(), key=lambda run: run.relative_error, default=None)
+    if worst is None or not worst.filtered_relative_error <= ERROR_GOOD:
+        return ""
+    left = percent(worst.filtered_relative_error)
+    return f"; most of it is noise of the measured torque, without noise the error is {left}"
+
+
+def _sentence(facts: Facts) -> str:
+    tests = len(facts.tests)
+    if facts.test_error is not None:
+        runs = f"{tests} runs" if tests > 1 else "a run" if tests else "parts of the log"
+        text = f"On {runs} held out of the fit, the model predicts the joint torques with an error of "
+        text += percent(facts.test_error)
+    elif facts.fit is not None:
+        text = "The model explains the joint torques it was fitted to with an error of "
+        text += percent(facts.fit.relative_error)
+    else:
+        text = f"The model was identified from {facts.estimate.samples} samples; no recording was given to test it"
+    if facts.certificate is None:
+        return text + "."
+    return text + (", and it is " if facts.certificate.consistent else ", but it is not ") + "physically consistent."
+
+
+def _steps(facts: Facts, level: str) -> list[tuple[str, str]]:
+    """What to do next: (words, command or empty)."""
+    steps = []
+    if facts.test_error is None:
+        steps.append(
+            (
+                "Record one more, different motion and test the model on it.",
+                "minidyn report estimate.json other-log.csv --output report.html",
+            )
+        )
+    if facts.estimate.condition > CONDITION_GOOD:
+        steps.append(("Record a richer motion: more joints at once, faster, over a larger range.", ""))
+    if facts.certificate is not None and not facts.certificate.consistent:
+        steps.append(("Identify with physical consistency.", "minidyn identify ROBOT LOG --consistent"))
+    if facts.test_error is not None and facts.test_error > ERROR_GOOD and not _noise(facts):
+        steps.append(_missing(facts))
+    if any(notice.level == "act" for notice in most_serious_first(facts.estimate.notices)):
+        steps.append(("Read the notices below that ask for action.", ""))
+    if level != "bad":
+        steps.append(
+            (
+                "Use the model, from its FOLDER: robot.urdf for simulators, C code for your controller.",
+                "minidyn generate FOLDER/robot.toml inverse_dynamics --target c --output code",
+            )
+        )
+    weak = int(np.sum(~(facts.estimate.relative_std <= WEAK)))
+    if level == "good" and weak:
+        words = f"{weak} parameters are weakly determined. For motions unlike the recorded ones, record those too."
+        steps.append((words, ""))
+    return steps
+
+
+def _missing(facts: Facts) -> tuple[str, str]:
+    """What a model with large errors probably lacks."""
+    if not any(column.is_friction for column in facts.estimate.robot.layout.columns):
+        return "The model has no friction: let it be identified.", "minidyn identify ROBOT LOG --friction auto"
+    _, _, run = next(facts.runs, ("", "", None))
+    names = [] if run is None else [name for name, entry in run.per_joint.items() if entry["whiteness"] > _COLOURED]
+    where = f" of {', '.join(short(name) for name in names[:4])}" if names else ""
+    return (
+        f"Look at the residuals{where}: they are not only noise. Causes are elasticity, cables, friction that changes "
+        "with temperature or load, wrong units or signs of single joints.",
+        "",
     )
 
 
 def _cards(facts: Facts) -> list[Html]:
+    """At most four key figures: what it is, its value, how to read it."""
     cards = []
-    unseen = unseen_error(facts)
     fitted = None if facts.fit is None else facts.fit.relative_error
-    shown = unseen if unseen is not None else fitted
+    shown = fitted if facts.test_error is None else facts.test_error
     if shown is not None:
         level = "good" if shown <= ERROR_GOOD else "caution" if shown <= ERROR_POOR else "bad"
-        if unseen is not None:
-            note = "of the measured torque, on motion that was not fitted"
-            before = [run.prior_relative_error for run in facts.held_out.values()]
-            if before and np.isfinite(max(before)):
-                note += f"; {percent(max(before))} before identification"
-            elif fitted is not None:
-                note += f"; {percent(fitted)} on the fitted one"
-        else:
-            note = "of the measured torque, on the fitted motion itself"
-        cards.append(card("Torque error", percent(shown), note, level))
+        note = f"of the measured torque, on {'the fitted' if facts.test_error is None else 'test'} data"
+        before = max((run.prior_relative_error for run in facts.tests.values()), default=np.nan)
+        if np.isfinite(before):
+            note += f"; {percent(before)} before identification"
+        elif facts.test_error is not None and fitted is not None:
+            note += f"; {percent(fitted)} on the fitted data"
+        cards.append(_card("Torque error", percent(shown), note, level))
     estimate = facts.estimate
-    every = len(estimate.robot.layout)
-    cards.append(
-        card("Base parameters", str(len(estimate.beta)), f"of {every} parameters act on the torques, alone or combined")
-    )
+    note = f"of {len(estimate.robot.layout)} parameters act on the torques, alone or combined"
+    cards.append(_card("Base parameters", str(len(estimate.beta)), note))
     good = estimate.condition <= CONDITION_GOOD
-    cards.append(
-        card(
-            "Condition number",
-            number(estimate.condition),
-            f"{'the motion shows all of them' if good else 'the motion hides some'}; good is below {CONDITION_GOOD:g}",
-            "good" if good else "caution",
-        )
-    )
+    note = f"the motion {'shows all of them' if good else 'hides some'}; good is below {CONDITION_GOOD:g}"
+    cards.append(_card("Condition number", number(estimate.condition), note, "good" if good else "caution"))
     if facts.certificate is not None:
-        possible = facts.certificate.consistent
-        cards.append(
-            card(
-                "Physically possible",
-                "Yes" if possible else "No",
-                "masses, inertias and friction could belong to a real robot"
-                if possible
-                else "some mass, inertia or friction cannot exist",
-                "good" if possible else "bad",
-            )
-        )
-    cards.append(card("Samples used", count(estimate.samples), f"of {estimate.robot.n} joints, after filtering"))
+        if facts.certificate.consistent:
+            note = "masses, inertias and friction can belong to a real robot"
+            cards.append(_card("Physically consistent", "Yes", note, "good"))
+        else:
+            note = "some mass, inertia or friction cannot belong to a real robot"
+            cards.append(_card("Physically consistent", "No", note, "bad"))
+    cards.append(_card("Samples used", count(estimate.samples), f"of {estimate.robot.n} joints, after filtering"))
     return cards[:4]
 
 
-def _next(verdict: Verdict) -> Html:
-    steps = [
-        tag("li", words, tag("code", command, class_="command") if command else None)
-        for words, command in verdict.steps
-    ]
-    return tag("div", tag("h3", "What to do next"), tag("ol", *steps), class_="next")
+def _card(label: str, value: str, note: str, level: str = "") -> Html:
+    figure = tag("dd", tag("span", value, class_="figure"), tag("span", note, class_="quiet"))
+    return tag("div", tag("dt", label), figure, class_=f"card {level}".strip())
+
+
+def notices_section(facts: Facts) -> Section | None:
+    """Return the notices with advice; None where there are none."""
+    found = _notices(facts)
+    groups: list[Html] = []
+    for level, title in _LEVELS.items():
+        entries = [
+            tag("li", tag("p", _as_sentence(one.text)), tag("p", one.advice, class_="advice") if one.advice else None)
+            for one in found
+            if one.level == level
+        ]
+        if entries:
+            content = tag("ul", *entries, class_=f"notices {level}")
+            groups.append(folded(f"{title} ({len(entries)})", content, open_=level != "info"))
+    if not groups:
+        return None
+    return Section("notices", "Notices", "What the computation noticed, most serious first.", tuple(groups))
 
 
 def _notices(facts: Facts) -> list[Notice]:
-    """All notices once, most serious first; those of test runs with the name of the run."""
+    """All notices once, most serious first; those of test data with the name of the run."""
     known = most_serious_first([*facts.estimate.notices, *facts.estimate.robot.notices])
     runs = [
         replace(notice, text=f"{name}: {notice}")
-        for name, run in facts.held_out.items()
+        for name, run in facts.tests.items()
         for notice in most_serious_first(run.notices)
         if notice not in known
     ]
@@ -105,26 +215,3 @@ def _as_sentence(text: str) -> str:
     """With a capital, unless it begins with a name, and a full stop."""
     plain = text.split(" ", 1)[0].replace("-", "").isalpha()
     return visible(text[:1].upper() + text[1:] if plain else text) + ("" if text.endswith(".") else ".")
-
-
-def notices_section(facts: Facts) -> Section | None:
-    """Return the notices with advice; None where there are none."""
-    found = _notices(facts)
-    if not found:
-        return None
-    groups: list[Html] = []
-    for level, title in _LEVELS.items():
-        entries = [
-            tag(
-                "li",
-                tag("p", _as_sentence(one.text)),
-                tag("p", one.advice, class_="advice") if one.advice else None,
-            )
-            for one in found
-            if one.level == level
-        ]
-        if not entries:
-            continue
-        content = tag("ul", *entries, class_=f"notices {level}")
-        groups.append(folded(f"{title} ({len(entries)})", content, open_=level != "info"))
-    return Section("notices", "Notices", "What the computation noticed, most serious first.", tuple(groups))

@@ -1,137 +1,204 @@
-"""Measured against predicted torque, residuals and their spectrum."""
+"""Measured against predicted torque, joint by joint; residuals and their spectra."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidyn.app.report.charts import Axis, Plot, legend, picture
-from minidyn.app.report.decimate import shown_time
+from minidyn.app.report.charts import Axis, Plot, envelope, legend, nice_range, picture, runs_path, shown_time
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Html, Section, folded, table, tag
-from minidyn.app.report.series import columns_for, torque_figures
-from minidyn.identification.cross_validate import CrossValidation
+from minidyn.app.report.html import Html, Section, figure, folded, join, table, tag
+from minidyn.arrays import Array
 from minidyn.identification.diagnostics.residuals import whiteness_words
 from minidyn.identification.validate import Validation
 from minidyn.model.joint import torque_unit
+from minidyn.model.robot import Robot
 from minidyn.text import number, percent, short, visible
 
+if TYPE_CHECKING:
+    from minidyn.identification.cross_validate import CrossValidation
 
-def runs_of(facts: Facts) -> Iterator[tuple[str, str, Validation]]:
-    """Yield (key, name, run): runs that were not fitted first, then the fitted one."""
-    for number_, (name, run) in enumerate(facts.held_out.items()):
-        yield f"run{number_}", f"{name} (not fitted)", run
-    if facts.fit is not None:
-        yield "fit", "fitted data", facts.fit
-
-
-def torque_section(facts: Facts) -> Section | None:
-    """Return errors and figures of every run; None where there is no run."""
-    runs = list(runs_of(facts))
-    content: list[Html] = []
-    robot = facts.estimate.robot
-    for number_, (key, name, run) in enumerate(runs):
-        figures = torque_figures(robot, run, key, name, columns_for(3 * robot.n * len(runs)))
-        title = visible(name[:1].upper() + name[1:])
-        if number_ == 0:
-            content += [tag("h3", title), _errors(facts, run), figures]
-        else:
-            content.append(folded(f"{title}: error {percent(run.relative_error)}", _errors(facts, run), figures))
-    if facts.cross_validation is not None:
-        content.insert(min(len(content), 3), _stretches(facts.cross_validation))
-    if not content:
-        return None
-    lead = (
-        "Where the two lines lie on each other the model is right; below each pair, what is left. Drag over a figure "
-        "to zoom in, double-click for the whole run. The buttons and the keyboard (+, −, arrows, 0) do the same."
-    )
-    return Section("torque", "Torques: measured against model", lead, tuple(content))
-
-
-_COLUMNS = (
+_WIDTH, _TOP, _BOTTOM = 760, 150, 62  # of a figure; heights of the torque and of the residual
+_LEFT, _GAP, _FOOT = 56, 34, 36
+_COLUMNS, _ALL_COLUMNS = 460, 30_000  # drawn without a script: of a signal, of all signals of a report together
+_POINTS, _ALL_POINTS = 4000, 120_000  # sent to the script, likewise: the file stays well below 3 MB
+_STEPS = 9999  # values are sent to the script as whole numbers from 0 to this
+_ERRORS = (
     ("relative_error", "error"),
     ("filtered_relative_error", "without noise"),
     ("prior_relative_error", "before identification"),
 )
 
 
+def torque_section(facts: Facts) -> Section | None:
+    """Return errors and figures of every run; None where there is no run."""
+    runs = list(facts.runs)
+    robot = facts.estimate.robot
+    signals = 3 * robot.n * max(len(runs), 1)
+    columns = max(40, min(_COLUMNS, _ALL_COLUMNS // signals))
+    content: list[Html] = []
+    for key, name, run in runs:
+        figures = _figures(robot, run, key, name, columns)
+        title = visible(name[:1].upper() + name[1:])
+        if not content:
+            content = [tag("h3", title), _errors(facts, run), figures]
+        else:
+            content.append(folded(f"{title}: error {percent(run.relative_error)}", _errors(facts, run), figures))
+    if facts.cross_validation is not None:
+        content.insert(min(len(content), 3), _parts(facts.cross_validation))
+    if not content:
+        return None
+    lead = (
+        "Where the two lines lie on each other the model is right; the residual is below each pair. Drag over a figure "
+        "to zoom in, double-click for the whole run. The buttons and the keyboard (+, −, arrows, 0) do the same."
+    )
+    groups = max(60, min(_POINTS, _ALL_POINTS // signals))
+    data = {"runs": {key: _series(run, groups) for key, _, run in runs}}
+    return Section("torque", "Torques: measured against model", lead, tuple(content), data)
+
+
 def _errors(facts: Facts, run: Validation) -> Html:
     robot = facts.estimate.robot
-    totals = {name: getattr(run, name) for name, _ in _COLUMNS}
-    shown = [(name, title) for name, title in _COLUMNS if np.isfinite(totals[name])]
+    shown = [(name, title) for name, title in _ERRORS if np.isfinite(getattr(run, name))]
     rows: list[list[object]] = []
     for entry, index in zip(run.per_joint.values(), robot.independent):
         joint = robot.joints[index]
         shares = [percent(entry.get(name, np.nan)) for name, _ in shown]
+        bias = entry.get("bias", np.nan)
+        signed = f"+{number(bias, 2)}" if bias > 0 else number(bias, 2)
         rms = f"{number(entry['rmse'])} {torque_unit(joint)}"
-        rows.append([short(joint.name, 60), *shares, rms, _signed(entry.get("bias", np.nan)), _residual_words(entry)])
-    rows.append(["all joints", *(percent(totals[name]) for name, _ in shown), "", "", ""])
-    headings = ["joint", *(title for _, title in shown), "error, rms", "bias", "what is left"]
+        rows.append([short(joint.name, 60), *shares, rms, signed, _residual_words(entry)])
+    rows.append(["all joints", *(percent(getattr(run, name)) for name, _ in shown), "", "", ""])
+    headings = ["joint", *(title for _, title in shown), "error, rms", "bias", "residual"]
     note = (
         "Error: share of the raw measured torque, root mean square. Without noise: the same after the low-pass of the "
-        "fit. Before identification: what the robot's own description reaches."
+        "fit. Before identification: the error of the robot file."
     )
     made = table("Torque errors joint by joint", headings, rows, tuple(range(1, len(shown) + 3)), "total")
     return tag("div", made, tag("p", note, class_="quiet"))
 
 
-def _signed(value: float) -> str:
-    return f"+{number(value, 2)}" if value > 0 else number(value, 2)
-
-
 def _residual_words(entry: Mapping[str, float]) -> str:
-    if "ljung_box" not in entry:
-        return ""
-    return whiteness_words(entry["ljung_box"], entry["whiteness"])
+    return whiteness_words(entry["ljung_box"], entry["whiteness"]) if "ljung_box" in entry else ""
 
 
-def _stretches(found: CrossValidation) -> Html:
-    """Errors on stretches of time that were left out of the fit, one after the other."""
+def _parts(found: CrossValidation) -> Html:
+    """Errors on parts of the log that were held out of the fit, one after the other."""
     rows = [
         (str(k), f"{begin:.1f} … {end:.1f} s", percent(fold.relative_error), percent(fit.relative_error))
         for k, (fold, fit, (begin, end)) in enumerate(zip(found.folds, found.fits, found.spans), 1)
     ]
-    text = f"Left out of the fit one after the other: error {percent(found.relative_error)} ± {percent(found.spread)}."
-    headings = ("stretch", "time", "error, left out", "error, fitted")
-    return tag(
-        "div",
-        tag("h3", "Stretches of time left out of the fit"),
-        tag("p", text),
-        table("Errors of stretches that were left out", headings, rows, (2, 3)),
+    text = (
+        "Parts of the log are held out of the fit one after the other and predicted: error "
+        f"{percent(found.relative_error)} ± {percent(found.spread)}."
     )
+    headings = ("part", "time", "error, held out", "error, fitted")
+    made = table("Errors of parts that were held out", headings, rows, (2, 3))
+    return tag("div", tag("h3", "Cross-validation"), tag("p", text), made)
+
+
+def _series(run: Validation, groups: int) -> dict[str, Any]:
+    """What the script draws from: times and envelopes as whole numbers, each with its offset and step."""
+    t, breaks = shown_time(run.t)
+    signals = {"measured": run.measured, "model": run.predicted, "residual": run.residual}
+    found = {name: envelope(t, values, groups, breaks) for name, values in signals.items()}
+    times = found["measured"]
+    joints = [
+        {name: _packed(one.low[:, j], None if one.exact else one.high[:, j]) for name, one in found.items()}
+        for j in range(run.measured.shape[1])
+    ]
+    return {"t": _packed(times.t), "joints": joints}
+
+
+def _packed(low: Array, high: Array | None = None) -> dict[str, Any]:
+    both = low if high is None else np.concatenate([low, high])
+    finite = both[np.isfinite(both)]
+    offset, top = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
+    step = (top - offset) / _STEPS or 1.0
+
+    def whole(values: Array) -> list[int | None]:
+        return [int(value) if np.isfinite(value) else None for value in np.rint((values - offset) / step)]
+
+    packed: dict[str, Any] = {"offset": float(f"{offset:.9g}"), "step": float(f"{step:.9g}"), "low": whole(low)}
+    return packed if high is None else packed | {"high": whole(high)}
+
+
+def _figures(robot: Robot, run: Validation, key: str, name: str, columns: int) -> Html:
+    """One figure per joint, drawn at once and zoomable where scripts run."""
+    t, breaks = shown_time(run.t)
+    figures = []
+    for j, index in enumerate(robot.independent):
+        joint = robot.joints[index]
+        unit = torque_unit(joint)
+        entry = run.per_joint[robot.joint_names[j]]
+        error = f"error {number(entry['rmse'])} {unit} rms, {percent(entry['relative_error'])} of the torque"
+        drawn = _drawn(t, breaks, run, j, unit, columns, f"{short(joint.name)} in {short(name)}: {error}")
+        readout = tag("p", class_="readout", aria_hidden="true")
+        marks = {"class_": "series", "data_run": key, "data_joint": j, "data_unit": unit}
+        figures.append(figure(short(joint.name, 60), error, drawn, readout, **marks))
+    return tag("div", _controls(name), *figures, class_="linked", data_run=key)
+
+
+def _controls(name: str) -> Html:
+    buttons = (
+        ("in", "+", "Zoom in"),
+        ("out", "−", "Zoom out"),
+        ("left", "←", "Earlier"),
+        ("right", "→", "Later"),
+        ("all", "Whole run", "Show the whole run"),
+    )
+    made = [
+        tag("button", sign, type="button", data_zoom=action, title=words, aria_label=f"{words}: {visible(name)}")
+        for action, sign, words in buttons
+    ]
+    keys = legend([("measured", "measured"), ("model", "model"), ("residual", "measured − model")])
+    group = tag("div", *made, class_="buttons", role="group", aria_label="Zoom all joints")
+    return tag("div", keys, group, class_="controls")
+
+
+def _drawn(t: Array, breaks: list[int], run: Validation, j: int, unit: str, columns: int, label: str) -> Html:
+    signals = np.stack([run.measured[:, j], run.predicted[:, j], run.residual[:, j]], axis=1)
+    found = envelope(t, signals, columns, breaks)
+    x = Axis(0.0, float(t[-1]) if len(t) and t[-1] > 0 else 1.0)
+    width = _WIDTH - _LEFT - 8
+    scale = nice_range(signals[:, :2].ravel())
+    upper = Plot(_LEFT, 20, width, _TOP, x, scale)
+    lower = Plot(_LEFT, 20 + _TOP + _GAP, width, _BOTTOM, x, nice_range(signals[:, 2], 0.02 * (scale.high - scale.low)))
+    marks = [
+        upper.axes("", f"torque, {unit}" if unit != "N" else "force, N", ticks=(6, 5), labels=False),
+        lower.axes("time, s", f"measured − model, {unit}", ticks=(6, 4)),
+    ]
+    for plot, column, class_ in ((upper, 0, "measured"), (upper, 1, "model"), (lower, 2, "residual")):
+        times, values = found.t, found.low[:, column]
+        if not found.exact:
+            times = np.repeat(found.t, 2)
+            values = np.stack([found.low[:, column], found.high[:, column]], axis=1).ravel()
+        marks.append(tag("path", class_=class_, d=runs_path(plot.px(times), plot.py(values))))
+    return picture(_WIDTH, 20 + _TOP + _GAP + _BOTTOM + _FOOT, [join(marks)], label)
 
 
 def residual_section(facts: Facts) -> Section | None:
-    """Return spectrum and spread of the residuals of the first run; None where there is no run."""
-    runs = list(runs_of(facts))
-    if not runs:
+    """Return spectra of the residuals of the first run; None where there is no run."""
+    _, name, run = next(facts.runs, ("", "", None))
+    if run is None:
         return None
-    _, name, run = runs[0]
     robot = facts.estimate.robot
     figures = []
     for j, index in enumerate(robot.independent):
         joint = robot.joints[index]
         made = _spectrum(run, j, torque_unit(joint), short(joint.name))
-        if made is None:
-            continue
-        figures.append(
-            tag(
-                "figure",
-                tag(
-                    "figcaption",
-                    tag("strong", short(joint.name, 60)),
-                    tag("span", _residual_words(list(run.per_joint.values())[j]), class_="quiet"),
-                ),
-                made,
-            )
-        )
+        if made is not None:
+            words = _residual_words(list(run.per_joint.values())[j])
+            figures.append(figure(short(joint.name, 60), words, made))
     if not figures:
         return None
     lead = (
-        "What the model leaves over. A flat residual is sensor noise, nothing more to be learned. A residual that is "
-        "high at low frequencies is something the model lacks: friction that changes with temperature, springs, cables."
+        "The residual is measured minus predicted torque. A flat spectrum is sensor noise: nothing more to learn. A "
+        "spectrum that is high at low frequencies shows that the model lacks something: friction that changes with "
+        "temperature, springs, cables."
     )
     content = (
         tag("p", f"Power spectral density, {visible(name)}.", class_="quiet"),
@@ -145,22 +212,20 @@ def _spectrum(run: Validation, j: int, unit: str, name: str) -> Html | None:
     from scipy.signal import welch
 
     t, breaks = shown_time(run.t)
-    if len(t) < 64:
-        return None
     edges = [0, *breaks, len(t)]
     begin, end = max(itertools.pairwise(edges), key=lambda pair: pair[1] - pair[0])  # the longest run
     if end - begin < 64:
         return None
     rate = 1.0 / float(np.median(np.diff(t[begin:end])))
-    length = int(min(end - begin, 512))
     curves = []
     for series in (run.measured[begin:end, j], run.residual[begin:end, j]):
-        f, power = welch(series, fs=rate, nperseg=length)
+        f, power = welch(series, fs=rate, nperseg=min(end - begin, 512))
         curves.append(power[1:])
     f = f[1:]
     tops = max(float(curves[0].max()), float(curves[1].max()), 1e-12)
     positive = np.concatenate(curves)
-    floor = max(float(np.percentile(positive[positive > 0], 2)) if np.any(positive > 0) else 1e-12, 1e-6 * tops)
+    positive = positive[positive > 0]
+    floor = max(float(np.percentile(positive, 2)) if len(positive) else 1e-12, 1e-6 * tops)
     axis = Axis(10.0 ** np.floor(np.log10(floor)), 10.0 ** np.ceil(np.log10(tops)), log=True)
     width, height = 360.0, 190.0
     plot = Plot(48, 22, width - 58, height - 62, Axis(float(f[0]), float(f[-1]), log=True), axis)

@@ -102,9 +102,9 @@ def report(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     }
     title = step.settings.get("title", context.study.name)
     target = run(
-        folder / "report.html",
         estimate,
         held_out,
+        folder / "report.html",
         fit=fit,
         title=title,
         details=details,

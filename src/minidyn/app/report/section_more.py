@@ -1,0 +1,223 @@
+"""One joint at a time, generated code and its cost, adaptive control; and how the report was made."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from minidyn.app.report.charts import Axis, Plot, envelope, legend, nice_range, picture
+from minidyn.app.report.facts import Facts
+from minidyn.app.report.html import Html, Section, figure, folded, table, tag
+from minidyn.arrays import Array
+from minidyn.dynamics.kernel import compile_kernel
+from minidyn.errors import MinidynError
+from minidyn.recording.recording import Recording
+from minidyn.text import count, fixed, number, short, visible
+
+if TYPE_CHECKING:
+    from minidyn.identification.one_joint.one_joint import OneJointEstimate
+
+_FUNCTIONS = {
+    "inverse_dynamics": "torque of a motion",
+    "inertia_matrix": "inertia matrix",
+    "forward_dynamics": "acceleration from torque",
+    "base_regressor": "base regressor",
+}
+_BATCH, _REPEATS = 2048, 12
+_PACKAGES = ("minidyn", "numpy", "scipy", "llvmlite")
+
+
+def plan_section(facts: Facts) -> Section | None:
+    """Return the plan with one joint at a time and what it gave; None where there is none."""
+    plan = facts.plan
+    if plan is None:
+        return None
+    rows = []
+    for step, words in zip(plan.steps, plan.step_rows()):
+        unit = "m" if plan.robot.joints[plan.robot.independent[step.index]].slides else "rad"
+        low, high = (fixed(end, 2) for end in step.span)
+        held = ", ".join(f"{name} = {fixed(value, 2)}" for name, value in step.locked.items())
+        period = f"{step.trajectory.period:.1f} s"
+        rows.append(
+            (str(step.number), short(step.joint, 60), f"{low} … {high} {unit}", period, held, visible(words[-1]))
+        )
+    headings = ("step", "moves", "from, to", "period", "others held at, rad or m", "shows")
+    steps = table("Experiments", headings, rows, class_="steps numbered")
+    content = [folded(f"The {len(rows)} runs", steps, open_=len(rows) <= 5)]
+    if facts.one_joint is not None:
+        content.append(_agreement(facts, facts.one_joint))
+    lead = (
+        f"Safe experiments: one joint moves at a time, the others are held. {len(plan.steps)} runs show all "
+        f"{plan.base.rank} constants, from small problems with condition numbers up to {number(plan.condition)}."
+    )
+    return Section("plan", "One joint at a time", lead, tuple(content))
+
+
+def _agreement(facts: Facts, found: OneJointEstimate) -> Html:
+    try:
+        beta, covariance = found.in_base(facts.estimate.base)
+    except MinidynError as error:
+        return tag("p", f"These runs cannot be compared with the whole log: {visible(error)}.", class_="quiet")
+    spread = np.sqrt(np.diag(covariance) + np.diag(facts.estimate.covariance))
+    apart = np.abs(beta - facts.estimate.beta) / np.where(spread > 0, spread, np.inf)
+    worst = int(np.argmax(apart))
+    return tag(
+        "p",
+        f"These runs gave a model of their own. {int(np.sum(apart <= 3.0))} of {len(beta)} base parameters agree with "
+        "those of the whole log within three standard deviations; the most different is "
+        f"{facts.estimate.names[worst]} ({number(float(apart[worst]), 2)} standard deviations).",
+    )
+
+
+def code_section(facts: Facts) -> Section | None:
+    """Return operation counts and speed of the generated functions; None where they were not asked for."""
+    rows = [_cost(facts, what) for what in _FUNCTIONS] if facts.code else []
+    shown = [row for row in rows if row is not None]
+    if not shown:
+        return None
+    operations = ("multiplications", "additions", "divisions", "sine and cosine pairs")
+    headings = ("function", "gives", *operations, "time per sample")
+    lead = (
+        "The identified model as a program without loops or memory: C99 for controllers, Python, JAX, machine code. "
+        "Counts are exact, for one sample with these parameter values."
+    )
+    note = "Times: vectorised machine code on one core of the computer that made this report, large batches."
+    command = "minidyn generate FOLDER/robot.toml inverse_dynamics --target c --output code"
+    content = (
+        table("Cost of the generated functions", headings, shown, (2, 3, 4, 5, 6)),
+        tag("p", note, class_="quiet"),
+        tag("p", tag("code", command, class_="command")),
+    )
+    return Section("code", "Exported code", lead, content)
+
+
+def _cost(facts: Facts, what: str) -> Sequence[object] | None:
+    """A row of the table; None where loops that must be solved for leave no closed program."""
+    estimate = facts.estimate
+    try:
+        kernel = compile_kernel(estimate.robot, what, base=estimate.base if what == "base_regressor" else None)
+    except MinidynError:
+        return None
+    rng = np.random.default_rng(0)
+    arrays = [rng.uniform(-1.0, 1.0, (_BATCH, argument.size)) for argument in kernel.function.arguments]
+    out = kernel(*arrays)
+    best = np.inf
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        kernel(*arrays, out=out)
+        best = min(best, time.perf_counter() - start)
+    counts = [count(kernel.counts[kind]) for kind in ("mul", "add", "div", "sincos")]
+    return tag("code", what), _FUNCTIONS[what], *counts, f"{number(1e9 * best / _BATCH)} ns"
+
+
+def control_section(facts: Facts) -> Section | None:
+    """Return the adaptive-control case; None where there is none."""
+    study = facts.case_study
+    if study is None:
+        return None
+    laws = {"modified Slotine-Li": (study.slotine_li, "model"), "Craig": (study.craig, "residual")}
+    runs = list(laws.values())
+    true = float(study.robot.links[-1].mass)
+    error, mass = "Tracking error", "Estimated mass of the load and its link"
+    figures = (
+        figure(error, "", _curves(error, "largest of all joints, rad", runs, _error, None)),
+        figure(mass, "", _curves(mass, "kg", runs, _mass, true)),
+    )
+    ends = "; ".join(f"{name}: {number(float(_mass(run)[-1]), 4)} kg" for name, (run, _) in laws.items())
+    first = number(float(_mass(study.craig)[0]))
+    lead = (
+        "A four-joint arm follows a path with a load it does not know, starting 20 % away from it. Two adaptive laws "
+        "correct the model while they run. A simulation of the published case LuMeng1993."
+    )
+    content = (
+        legend([(class_, name) for name, (_, class_) in laws.items()]),
+        tag("div", *figures, class_="grid wide"),
+        tag("p", f"True mass {number(true)} kg, at the start {first} kg. At the end {ends}."),
+    )
+    return Section("control", "Adaptive control", lead, content)
+
+
+def _error(run: Recording) -> Array:
+    return np.asarray(np.abs(run.telemetry["error"]).max(axis=1))
+
+
+def _mass(run: Recording) -> Array:
+    return np.asarray(run.telemetry["estimate"][:, 0])
+
+
+def _curves(
+    title: str,
+    unit: str,
+    runs: Sequence[tuple[Recording, str]],
+    pick: Callable[[Recording], Array],
+    level: float | None,
+) -> Html:
+    every = np.concatenate([pick(run) for run, _ in runs] + ([] if level is None else [np.array([level])]))
+    width, height = 460.0, 220.0
+    y = nice_range(every) if level is not None else Axis(0.0, 1.05 * float(every.max()))
+    plot = Plot(48, 24, width - 58, height - 64, Axis(0.0, float(runs[0][0].t[-1])), y)
+    marks = [plot.axes("time, s", unit, ticks=(5, 4))]
+    if level is not None:
+        marks.append(plot.level(level, "limit", "true"))
+    for run, class_ in runs:
+        found = envelope(run.t, pick(run)[:, None], 400, [])
+        marks.append(plot.path(found.t, (found.low[:, 0] + found.high[:, 0]) / 2, class_))
+    return picture(width, height, marks, f"{title} over time for both laws")
+
+
+def record_section(facts: Facts) -> Section:
+    """Return settings, versions and fingerprints: what is needed to do it again."""
+    estimate = facts.estimate
+    robot = estimate.robot
+    rows: dict[str, object] = {
+        "robot": f"{robot.name}, {robot.n} joints",
+        "source of the robot": robot.source or "–",
+        "fingerprint of the model": robot.fingerprint,
+        "gravity, m/s²": ", ".join(f"{value:g}" for value in robot.gravity),
+        "method": estimate.method,
+        "made physically consistent": estimate.consistent,
+        "samples": count(estimate.samples),
+    }
+    own = ("method", "samples", "preparation")
+    rows |= {f"setting {name}": value for name, value in estimate.settings.items() if name not in own}
+    prepared = estimate.settings.get("preparation") or ({} if facts.motion is None else facts.motion.info)
+    if isinstance(prepared, Mapping):
+        rows |= {f"preparation {name}": value for name, value in prepared.items()}
+    rows |= {str(name): value for name, value in facts.details.items()} | _versions()
+    rows["report made"] = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    shown = [(visible(name).replace("_", " "), visible(_shown(value))) for name, value in rows.items()]
+    made = table("Settings and versions", ("what", "value"), shown, class_="record")
+    lead = "All that is needed to repeat this: settings, versions, fingerprints."
+    return Section("record", "How this was made", lead, (folded("Settings and versions", made),))
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[f"version of {name}"] = version(name)
+        except PackageNotFoundError:  # a checkout that was never installed
+            continue
+    return found | {
+        "version of Python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return number(value, 4)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {_shown(one)}" for name, one in list(value.items())[:12])
+    if isinstance(value, list | tuple):
+        if any(isinstance(one, list | tuple | dict) for one in value):
+            return f"{len(value)} values"
+        return ", ".join(_shown(one) for one in value[:12]) + (" …" if len(value) > 12 else "")
+    return str(value)
