@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import minidyn as md
-from minidyn.dynamics.drive_loads import loads_of_motion
+from minidyn.dynamics.drives import loads_of_motion
 from minidyn.identification.friction.choose import PLAIN, motion_of
 from minidyn.identification.friction.table import FrictionModel, FrictionTable, Motion, friction_table
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minidyn as md
-from minidyn.dynamics import functions
+from minidyn.dynamics import kernel
 from minidyn.errors import ShapeError, UnknownName
 
 
@@ -69,7 +69,7 @@ def test_what_is_remembered_of_a_robot_goes_with_it() -> None:
     robot = md.load("panda").with_gravity((0.0, 0.0, -1.0))
     md.gravity_torque(robot, np.zeros((500, robot.n)))
     key = id(robot)
-    assert key in functions._READY
+    assert key in kernel.READY
     del robot
     gc.collect()
-    assert key not in functions._READY
+    assert key not in kernel.READY

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import minidyn as md
-from minidyn.dynamics.functions import _EAGER_SAMPLES
+from minidyn.dynamics.kernel import EAGER_SAMPLES
 from minidyn.errors import ShapeError, UnknownName, UnknownParameters
 from minidyn.model.drives import Drive
 from minidyn.model.robot import Robot
@@ -51,7 +51,7 @@ def call(robot: Robot, what: str, state: tuple[np.ndarray, ...], **options: obje
 def test_batches_of_any_leading_shape_equal_single_samples(robot: Robot, what: str) -> None:
     state = random_state(robot, np.random.default_rng(1), 2, 3)
     together = call(robot, what, state)
-    many = call(robot, what, tuple(np.tile(part, (_EAGER_SAMPLES, 1, 1, 1)) for part in state))  # machine code
+    many = call(robot, what, tuple(np.tile(part, (EAGER_SAMPLES, 1, 1, 1)) for part in state))  # machine code
     lead = 1 if what == "energy" else 0
     for i, j in np.ndindex(2, 3):
         one = call(robot, what, tuple(part[i, j] for part in state))
@@ -61,7 +61,7 @@ def test_batches_of_any_leading_shape_equal_single_samples(robot: Robot, what: s
 
 
 @pytest.mark.parametrize("what", [what for what in FUNCTIONS if FUNCTIONS[what] > 1])
-@pytest.mark.parametrize("size", [3, 3 * _EAGER_SAMPLES])
+@pytest.mark.parametrize("size", [3, 3 * EAGER_SAMPLES])
 def test_leading_shapes_broadcast(robot: Robot, what: str, size: int) -> None:
     q, dq, ddq = random_state(robot, np.random.default_rng(2), size)
     fixed = (q, dq[0], ddq[0])
@@ -70,7 +70,7 @@ def test_leading_shapes_broadcast(robot: Robot, what: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("what", FUNCTIONS)
-@pytest.mark.parametrize("size", [4, 3 * _EAGER_SAMPLES])
+@pytest.mark.parametrize("size", [4, 3 * EAGER_SAMPLES])
 def test_layouts_dtypes_and_lists(robot: Robot, what: str, size: int) -> None:
     state = tuple(np.round(part) for part in random_state(robot, np.random.default_rng(4), size))
     expected = call(robot, what, state)
@@ -83,7 +83,7 @@ def test_layouts_dtypes_and_lists(robot: Robot, what: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("what", FUNCTIONS)
-@pytest.mark.parametrize("size", [4, 3 * _EAGER_SAMPLES])
+@pytest.mark.parametrize("size", [4, 3 * EAGER_SAMPLES])
 def test_out_is_written_and_returned(robot: Robot, what: str, size: int) -> None:
     state = random_state(robot, np.random.default_rng(5), size)
     expected = call(robot, what, state)
@@ -100,7 +100,7 @@ def test_out_is_written_and_returned(robot: Robot, what: str, size: int) -> None
 
 
 @pytest.mark.parametrize("what", FUNCTIONS)
-@pytest.mark.parametrize("size", [6, 3 * _EAGER_SAMPLES])
+@pytest.mark.parametrize("size", [6, 3 * EAGER_SAMPLES])
 def test_nan_and_infinity_spoil_their_own_sample_alone(robot: Robot, what: str, size: int) -> None:
     state = random_state(robot, np.random.default_rng(6), size)
     clean = call(robot, what, state)
@@ -129,7 +129,7 @@ def test_wrong_shapes_and_dtypes_are_told(robot: Robot, what: str) -> None:
         for at in range(number):
             bad = list(good)
             bad[at] = np.zeros(size)
-            for repeat in (1, 2 * _EAGER_SAMPLES):
+            for repeat in (1, 2 * EAGER_SAMPLES):
                 bad[at] = np.zeros((repeat, size))
                 with pytest.raises(ShapeError, match=rf"\.\.\., {robot.n}\)"):
                     function(robot, *bad)
@@ -145,7 +145,7 @@ def test_wrong_shapes_and_dtypes_are_told(robot: Robot, what: str) -> None:
 
 
 @pytest.mark.parametrize("what", WITH_PARAMETERS)
-@pytest.mark.parametrize("size", [2, 3 * _EAGER_SAMPLES])
+@pytest.mark.parametrize("size", [2, 3 * EAGER_SAMPLES])
 def test_parameters_given_in_the_call(robot: Robot, what: str, size: int) -> None:
     state = random_state(robot, np.random.default_rng(7), size)
     other = robot.parameters * np.random.default_rng(8).uniform(0.9, 1.1, len(robot.parameters))

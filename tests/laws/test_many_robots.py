@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import minidyn as md
-from minidyn.dynamics import functions
-from minidyn.dynamics.kernel import function_of
-from minidyn.errors import DescriptionError, ShapeError
+from minidyn.dynamics.kernel import LARGE, READY, function_of, run_function
+from minidyn.errors import ShapeError, WrongArgument
 from minidyn.graph.targets.native import compile_function, is_compiled
 from minidyn.graph.targets.native import kernel as native
 
@@ -26,8 +25,8 @@ def arm(length: float, joints: int = 2) -> md.Robot:
 
 
 def test_machine_code_of_many_robots_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "_REMEMBERED", 3)
-    monkeypatch.setattr(functions, "_REMEMBERED", 2)
+    monkeypatch.setattr(native.COMPILED, "most", 3)
+    monkeypatch.setattr(READY, "most", 2)
     first = arm(0.1)
     kernel = md.compile(first, "gravity_torque")
     q = np.random.default_rng(0).normal(size=(300, 2))
@@ -35,8 +34,8 @@ def test_machine_code_of_many_robots_is_forgotten(monkeypatch: pytest.MonkeyPatc
     robots = [arm(0.2 + 0.01 * k) for k in range(8)]
     for robot in robots:
         md.gravity_torque(robot, q)
-        assert len(native._CACHE) <= native._REMEMBERED
-        assert len(functions._READY) <= 2
+        assert len(native.COMPILED) <= 3
+        assert len(READY) <= 2
     assert not is_compiled(kernel.function)  # forgotten, but whoever holds it can use it
     gc.collect()
     assert np.array_equal(kernel(q), expected)
@@ -46,7 +45,7 @@ def test_machine_code_of_many_robots_is_forgotten(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_used_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "_REMEMBERED", 3)
+    monkeypatch.setattr(native.COMPILED, "most", 3)
     used = function_of(arm(0.1), "gravity_torque")
     held = compile_function(used)
     for k in range(9):
@@ -57,7 +56,7 @@ def test_what_is_used_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_large_function_does_not_wait_for_a_compiler() -> None:
     robot = arm(0.2, joints=16)
     function = function_of(robot, "coriolis_matrix")
-    assert len(function.tape) > functions._LARGE
+    assert len(function.tape) > LARGE
     q, dq = np.random.default_rng(0).normal(size=(2, 5, 60, 16))
     start = time.process_time()
     C = md.coriolis_matrix(robot, q, dq)
@@ -73,16 +72,14 @@ def test_a_large_function_does_not_wait_for_a_compiler() -> None:
     assert np.abs(np.einsum("...ij,...j", C, dq) - torques).max() < 1e-10 * np.abs(torques).max()
 
 
-def test_a_large_function_is_compiled_when_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(functions, "_LARGE", 10)
-    monkeypatch.setattr(functions, "_patience", lambda function: 400)
+def test_a_large_function_is_compiled_when_it_pays() -> None:
     robot = arm(0.7, joints=2)
     function = function_of(robot, "inertia_matrix")
     q = np.random.default_rng(0).normal(size=(300, 2))
-    first = md.inertia_matrix(robot, q)
+    first = run_function(function, (q,), None, steps=10, patience=400)
     assert not is_compiled(function)
     for _ in range(2):
-        later = md.inertia_matrix(robot, q)
+        later = run_function(function, (q,), None, steps=10, patience=400)
     assert is_compiled(function)
     assert np.abs(later - first).max() < 1e-14
 
@@ -99,11 +96,13 @@ def test_kernels_are_copied_and_sent() -> None:
 
 def test_mistakes_in_requests_are_named() -> None:
     q = np.zeros(7)
-    with pytest.raises(DescriptionError, match=r"expected a Robot first, got str; write md.load\('panda'\)"):
+    with pytest.raises(WrongArgument, match=r"expected a Robot, got 'panda'; md.load\('panda'\) loads one"):
         md.inverse_dynamics("panda", q, q, q)  # type: ignore[arg-type]
-    with pytest.raises(DescriptionError, match="expected a Robot first"):
+    with pytest.raises(WrongArgument, match="expected a Robot, got None"):
         md.compile(None, "inertia_matrix")  # type: ignore[arg-type]
     robot = md.load("panda")
+    with pytest.raises(WrongArgument, match="got a value of type ndarray; the robot comes before the arrays"):
+        md.gravity_torque(q, robot)  # type: ignore[arg-type]
     with pytest.raises(md.MinidynError, match="takes no link"):
         md.compile(robot, "inertia_matrix", link="panda_link3")
     with pytest.raises(md.MinidynError, match="base is int"):

@@ -12,12 +12,11 @@ import pytest
 import minidyn as md
 from conftest import count
 from minidyn.dynamics.formulas import regressor_formulas
-from minidyn.dynamics.functions import _call
-from minidyn.dynamics.kernel import function_of
+from minidyn.dynamics.functions import call
+from minidyn.dynamics.kernel import Chosen, function_of
 from minidyn.dynamics.papers.lagrangian import link_lagrangians
 from minidyn.dynamics.papers.sixteen import SIXTEEN
 from minidyn.dynamics.tree import place
-from minidyn.dynamics.wanted import Chosen
 from minidyn.errors import MinidynError, ShapeError, UnknownName, Unsupported
 from minidyn.graph.derivative import jvp
 from minidyn.graph.evaluate import evaluate
@@ -321,9 +320,9 @@ def test_momentum_of_loops_that_are_solved_for(tmp_path: Path) -> None:
 
     def momentum(s: float) -> np.ndarray:
         at = q + s * dq + 0.5 * s * s * ddq, dq + s * ddq
-        return _call(robot, "momentum_regressor", at, None, None)[0]
+        return call(robot, "momentum_regressor", at, None, None)[0]
 
-    W, rest = _call(robot, "momentum_regressor", (q, dq), None, None)
+    W, rest = call(robot, "momentum_regressor", (q, dq), None, None)
     assert relative_error(W @ robot.parameters, times(md.inertia_matrix(robot, q), dq)) < PRECISE
     rate = (8 * (momentum(step) - momentum(-step)) - (momentum(2 * step) - momentum(-2 * step))) / (12 * step)
     assert relative_error(rate + rest, md.regressor(robot, q, dq, ddq)) < 1e-8

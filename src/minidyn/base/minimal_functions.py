@@ -24,8 +24,7 @@ from minidyn.base.minimal_programs import check_formulation, minimal_function
 from minidyn.base.numeric.samples import units_of
 from minidyn.base.virtual_links import Carrier, carrier_of, rigid_chain
 from minidyn.dynamics import functions
-from minidyn.dynamics.drive_loads import has_load
-from minidyn.dynamics.drives import RealShapes, drive_columns, rotor_inertia_matrix
+from minidyn.dynamics.drives import RealShapes, drive_columns, has_load, rotor_inertia_matrix
 from minidyn.dynamics.papers.minimal import MEETING
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError, Unsupported
 from minidyn.graph.function import Function

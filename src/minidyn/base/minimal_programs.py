@@ -13,13 +13,11 @@ import numpy as np
 
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.virtual_links import carrier_of
-from minidyn.dynamics.coordinates import coordinates
-from minidyn.dynamics.coriolis import christoffel_matrix
-from minidyn.dynamics.inertia_matrix import composite_inertia_matrix
+from minidyn.dynamics.inertia_matrix import christoffel_matrix, composite_inertia_matrix
 from minidyn.dynamics.newton_euler import joint_torques
 from minidyn.dynamics.papers.formulations import FORMULATIONS
 from minidyn.dynamics.papers.minimal import MEETING, VirtualLinks, cheapest_inertia_matrix, record_minimal
-from minidyn.dynamics.tree import place
+from minidyn.dynamics.tree import coordinates, place
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import UnknownName, Unsupported
 from minidyn.graph.function import Function

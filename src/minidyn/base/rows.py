@@ -6,12 +6,10 @@ the caller's choice.
 
 from __future__ import annotations
 
-from minidyn.dynamics.coordinates import Coordinates
-from minidyn.dynamics.drive_loads import drive_loads, some_parameters
-from minidyn.dynamics.drives import RealShapes, Shapes, drive_columns
+from minidyn.dynamics.drives import RealShapes, Shapes, drive_columns, drive_loads, some_parameters
 from minidyn.dynamics.energy import kinetic_columns, potential_columns
 from minidyn.dynamics.regressor import rigid_regressor
-from minidyn.dynamics.tree import Tree
+from minidyn.dynamics.tree import Coordinates, Tree
 from minidyn.dynamics.vectors import Scalar
 from minidyn.model.robot import Robot
 

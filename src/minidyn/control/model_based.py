@@ -10,8 +10,7 @@ from minidyn.arrays import Array
 from minidyn.control.controller import Controller, Reference, Signals, gain_vector, positive
 from minidyn.dynamics.functions import gravity_torque, inverse_dynamics
 from minidyn.dynamics.kernel import compile_kernel
-from minidyn.dynamics.needed import without_unknowns
-from minidyn.dynamics.record import build
+from minidyn.dynamics.record import build, without_unknowns
 from minidyn.dynamics.vectors import Scalar
 from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph

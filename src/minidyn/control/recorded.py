@@ -14,7 +14,7 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.control.natural import NaturalLinks
 from minidyn.control.unknowns import Unknowns
-from minidyn.dynamics.forward import solve_symmetric
+from minidyn.dynamics.inertia_matrix import solve_symmetric
 from minidyn.dynamics.record import build
 from minidyn.dynamics.vectors import Scalar
 from minidyn.graph.function import Function

@@ -1,8 +1,13 @@
 """What drives add to the dynamics: inertia, friction and springs, each a column that is linear in its parameter.
 
-The speed of drive j, reduced to the joint side, is v = dq_j + Σ c_k dq_k with the coupling c of the robot's
-description; its torque acts on joint j and, through c, on the coupled joints. Springs, counterbalances and a joint's
-own terms act on the joint alone. The terms are listed in `minidyn.model.drives`.
+The speed of drive j, reduced to the joint side, is v = dq_j + Σ c_k dq_k with the coupling c of the robot's file; its
+torque acts on joint j and, through c, on the coupled joints. Springs, counterbalances and a joint's own terms act on
+the joint alone. The terms are listed in `minidyn.model.drives`.
+
+Load-dependent friction grows with what a drive carries at rest: the torque that holds the robot still against gravity,
+as the drive feels it. It is a function of the position and of the robot's own parameters, so that forward dynamics
+stays explicit: with the whole torque as load the acceleration would stand on both sides. On the log of a UR10 both
+predict equally well (docs/friction.md).
 """
 
 from __future__ import annotations
@@ -11,7 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from minidyn.dynamics.vectors import Scalar
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.dynamics.newton_euler import joint_torques
+from minidyn.dynamics.tree import REAL, Coordinates, Tree, coordinates, place
+from minidyn.dynamics.vectors import Scalar, weighted_sum
 from minidyn.errors import Unsupported
 from minidyn.graph import scalar
 from minidyn.model.drives import INERTIAS, STRIBECK_SPEED
@@ -65,7 +75,7 @@ class RealShapes:
     Args:
         robot: The robot.
         q: Positions of all joints.
-        loads: What each joint's drive carries at rest (see `minidyn.dynamics.drive_loads`); None: not known.
+        loads: What each joint's drive carries at rest (see `minidyn.dynamics.drives`); None: not known.
     """
 
     def __init__(self, robot: Robot, q: Sequence[Scalar], loads: Sequence[Scalar] | None = None) -> None:
@@ -131,11 +141,11 @@ def drive_columns(
         if not columns:
             continue
         ratios = drive_ratios(robot, joint)
-        speed = _combine(ratios, dq)
+        speed = weighted_sum(ratios.values(), [dq[k] for k in ratios])
         for column in columns:
             symbol = column.symbol
             if symbol == "Ia":
-                value = _combine(ratios, ddq)
+                value = weighted_sum(ratios.values(), [ddq[k] for k in ratios])
             elif symbol == "Ja":
                 value = ddq[joint]
             elif shapes is None:
@@ -206,9 +216,57 @@ def _size(speed: Scalar, width: float) -> Scalar:
     return scalar.sqrt(speed * speed + width * width)
 
 
-def _combine(ratios: dict[int, float], values: Sequence[Scalar]) -> Scalar:
-    total: Scalar = None
-    for joint, ratio in ratios.items():
-        term = values[joint] if ratio == 1.0 else ratio * values[joint]
-        total = term if total is None else total + term
-    return total
+def has_load(robot: Robot) -> bool:
+    """Whether a drive of the robot has friction that grows with its load."""
+    return any("load" in joint.drive.friction for joint in robot.joints)
+
+
+def drive_loads(robot: Robot, tree: Tree, c: Coordinates, ten: Sequence[Sequence[Scalar]]) -> list[Scalar] | None:
+    """Return what the drive of each joint carries at rest, N m or N; None where no drive asks.
+
+    An independent joint carries its followers too; a follower's own drive what hangs on its joint. With v = C dq the
+    speeds of coupled drives, torques of joints are Cᵀ times those of drives, so that loads are C⁻ᵀ times gravity.
+
+    Args:
+        robot: The robot.
+        tree: Geometry at q.
+        c: Coordinates, of which the positions are read.
+        ten: Ten parameters XX ... M of each link.
+    """
+    if not has_load(robot):
+        return None
+    still = [tree.zero] * len(robot.joints)
+    gravity = joint_torques(tree, still, still, ten)
+    for column, value in enumerate(c.project(gravity)):
+        gravity[robot.independent[column]] = value
+    C = np.eye(len(robot.joints))
+    for joint in range(len(robot.joints)):
+        for other, ratio in drive_ratios(robot, joint).items():
+            C[joint, other] = ratio
+    if np.array_equal(C, np.eye(len(C))):
+        return gravity
+    return [weighted_sum(row.tolist(), gravity) for row in np.linalg.inv(C).T]
+
+
+def loads_of_motion(robot: Robot, q: Array, ten: Sequence[Sequence[Scalar]]) -> Array:
+    """Return what each drive carries at rest at many positions (N, joints), N m or N.
+
+    Args:
+        robot: With friction that grows with the load; its joints follow no formulas.
+        q: Positions (N, n).
+        ten: Ten parameters XX ... M of each link.
+    """
+    still = [np.zeros(len(q))] * robot.n
+    c = coordinates(robot, list(np.asarray(q, dtype=float).T), still, still)
+    loads = drive_loads(robot, place(robot, c.q, REAL), c, ten)
+    every = [0.0] * len(robot.joints) if loads is None else loads
+    return np.stack([np.broadcast_to(load, len(q)) for load in every], axis=1)
+
+
+def some_parameters(robot: Robot) -> Array:
+    """Return the robot's parameters (p,) with arbitrary numbers for unknown ones.
+
+    For questions on the structure of the model, to which it does not matter how large a load is.
+    """
+    arbitrary = np.random.default_rng(0).uniform(0.5, 1.5, len(robot.parameters))
+    return np.where(np.isnan(robot.parameters), arbitrary, robot.parameters)

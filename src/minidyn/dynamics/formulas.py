@@ -7,15 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from minidyn.dynamics.columns import all_columns, chosen_columns
-from minidyn.dynamics.coordinates import coordinates
 from minidyn.dynamics.drives import RealShapes, drive_columns
+from minidyn.dynamics.kernel import regressor_form
 from minidyn.dynamics.papers.lagrangian import lagrange_regressor
 from minidyn.dynamics.papers.sixteen import sixteen_layout, sixteen_regressor, standard_entries
-from minidyn.dynamics.regressor import rigid_regressor
-from minidyn.dynamics.tree import RealNumbers, place
+from minidyn.dynamics.regressor import all_columns, chosen_columns, rigid_regressor
+from minidyn.dynamics.tree import RealNumbers, coordinates, place
 from minidyn.dynamics.vectors import Scalar
-from minidyn.dynamics.wanted import regressor_form
 from minidyn.errors import Unsupported
 from minidyn.graph.polynomial import Polynomial, expand
 from minidyn.graph.scalar import Graph

@@ -10,23 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
-from minidyn.dynamics.drive_loads import has_load
+from minidyn.dynamics.drives import has_load
+from minidyn.dynamics.kernel import BaseColumns, run
 from minidyn.dynamics.record import WHAT
 from minidyn.errors import ShapeError, Unsupported
 from minidyn.graph.function import Argument, Result
 from minidyn.graph.targets.native.arrays import check_out, take_argument
 from minidyn.model.loops import loop_jacobian, solve_loops
 from minidyn.model.robot import Robot
-
-if TYPE_CHECKING:
-    from minidyn.dynamics.kernel import BaseColumns
-
 
 REGRESSORS = (
     *("regressor", "base_regressor"),
@@ -145,10 +142,8 @@ class _Closed:
 
     def run(self, what: str, *arrays: Array) -> Any:
         """Compute a function of the opened tree."""
-        from minidyn.dynamics.functions import _call
-
         values = self.parameters if WHAT[what].parameters else None
-        return _call(self.tree, what, arrays, values, None, self.base, self.link)
+        return run(self.tree, what, arrays, values, None, self.base, self.link)
 
     def spread(self, rates: Array) -> Array:
         """G times rates of the independent joints."""

@@ -1,17 +1,25 @@
-"""A robot's function compiled for this machine: what `md.compile` returns."""
+"""A robot's function compiled for this machine: what `md.compile` returns, and how plain calls find or make one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from minidyn.arrays import Array
 from minidyn.dynamics.papers.sixteen import sixteen_layout
-from minidyn.dynamics.record import WHAT, record
-from minidyn.errors import DescriptionError, MinidynError, ShapeError, UnknownName, Unsupported
+from minidyn.dynamics.record import WHAT, record, without_unknowns
+from minidyn.dynamics.sources import function_source, portable_llvm
+from minidyn.errors import MinidynError, ShapeError, UnknownName, Unsupported, WrongArgument
+from minidyn.graph.evaluate import evaluate_in_blocks
 from minidyn.graph.function import Function
+from minidyn.graph.targets.native import Recent, called_by, compile_function, is_compiled
+from minidyn.graph.targets.native.arrays import check_out, take_argument
 from minidyn.model.robot import Robot
 
 
@@ -41,9 +49,6 @@ class Kernel:
     """
 
     def __init__(self, robot: Robot, what: str, function: Function, threads: int = 1) -> None:
-        from minidyn.graph.targets.native import compile_function
-        from minidyn.graph.targets.native.builtin import called_by
-
         self.robot = robot
         self.what = what
         self.function = function
@@ -73,8 +78,6 @@ class Kernel:
 
     def source(self, target: str = "c") -> str:
         """Return the function as text: "c" (complete in itself), "h", "python", "jax" or "llvm"."""
-        from minidyn.dynamics.sources import function_source, portable_llvm
-
         if target == "llvm":
             return portable_llvm(self._native.llvm_ir)
         return function_source(self.robot, self.function, target)
@@ -106,9 +109,13 @@ def check_parameters(robot: Robot, parameters: ArrayLike) -> NDArray[np.float64]
 
 def require_robot(robot: object, what: str) -> None:
     """Raise where something else stands in a robot's place."""
-    if not isinstance(robot, Robot):
-        hint = f"; write md.load({robot!r})" if isinstance(robot, str) else ""
-        raise DescriptionError(f"{what}: expected a Robot first, got {type(robot).__name__}{hint}")
+    if isinstance(robot, Robot):
+        return
+    if isinstance(robot, str | os.PathLike):
+        raise WrongArgument(f"{what}: expected a Robot, got {robot!r}; md.load({robot!r}) loads one")
+    kind = "None" if robot is None else f"a value of type {type(robot).__name__}"
+    order = "; the robot comes before the arrays" if isinstance(robot, np.ndarray | list | tuple) else ""
+    raise WrongArgument(f"{what}: expected a Robot, got {kind}{order}; md.load(name) loads one")
 
 
 def require_own(robot: Robot, base: BaseColumns | None, what: str) -> None:
@@ -121,8 +128,7 @@ def require_own(robot: Robot, base: BaseColumns | None, what: str) -> None:
         )
 
 
-_FUNCTIONS: dict[tuple[object, ...], Function] = {}  # oldest first
-_REMEMBERED = 512
+_FUNCTIONS: Recent[tuple[object, ...], Function] = Recent(512)
 
 
 def function_of(
@@ -177,8 +183,6 @@ def function_of(
     function = _FUNCTIONS.get(key)
     if function is None:
         function = record(robot, what, parameters=values, columns=columns, combine=combine, link=link)
-        while len(_FUNCTIONS) >= _REMEMBERED:  # a study over thousands of robots must not fill the memory
-            _FUNCTIONS.pop(next(iter(_FUNCTIONS)), None)
         _FUNCTIONS[key] = function
     return function
 
@@ -213,3 +217,119 @@ def compile_kernel(
         raise MinidynError(f"threads: expected a whole number from 1, got {threads!r}")
     require_own(robot, base, what)
     return Kernel(robot, what, function_of(robot, what, parameters=parameters, base=base, link=link), threads)
+
+
+PARAMETRIZATIONS = {
+    "standard": {"newton_euler": "regressor", "lagrange": "lagrange_regressor"},
+    "lumeng16": {"newton_euler": "lumeng16_regressor", "lagrange": "lumeng16_lagrange_regressor"},
+}
+"""Name of the robot's function for each parametrization and form."""
+
+FORMS = tuple(PARAMETRIZATIONS["standard"])
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Some columns by name, as they are: what a base map is to a base regressor.
+
+    Attributes:
+        kept: Names of the columns.
+        unmixing: None: no combinations.
+    """
+
+    kept: tuple[str, ...]
+    unmixing: NDArray[np.float64] | None = None
+
+
+def regressor_form(parametrization: str, form: str) -> str:
+    """Return the name of the robot's function that computes a regressor in this form."""
+    if parametrization not in PARAMETRIZATIONS:
+        raise UnknownName("parametrization", parametrization, PARAMETRIZATIONS)
+    if form not in FORMS:
+        raise UnknownName("form of the regressor", form, FORMS)
+    return PARAMETRIZATIONS[parametrization][form]
+
+
+EAGER_SAMPLES = 200  # run this many samples of a function on NumPy before machine code pays
+LARGE = 8_000  # steps of a function from which compiling takes half a second and more
+_CALL = 170  # samples that would take NumPy as long as starting its operations for one call
+_SEEN: Recent[str, int] = Recent(10_000)  # samples run on NumPy, by function
+READY: Recent[int, dict[tuple[str, str | int | None], Callable[..., Any]]] = Recent(256)
+"""Machine code at hand: by the identity of a living robot, by function and link."""
+
+
+def run(
+    robot: Robot,
+    what: str,
+    arrays: tuple[ArrayLike, ...],
+    parameters: ArrayLike | None,
+    out: Any,
+    base: BaseColumns | None = None,
+    link: str | int | None = None,
+) -> Any:
+    """Compute a function of a robot without implicit loops; parameters None: its own values."""
+    if parameters is None:
+        return run_function(
+            function_of(robot, what, base=base, link=link), arrays, out, robot if base is None else None, link
+        )
+    values = without_unknowns(robot, what, check_parameters(robot, parameters))
+    return run_function(function_of(robot, what, parameters="argument"), (*arrays, values), out)
+
+
+def run_function(
+    function: Function,
+    arrays: tuple[ArrayLike, ...],
+    out: Any,
+    robot: Robot | None = None,
+    link: str | int | None = None,
+    *,
+    steps: int = LARGE,
+    patience: int | None = None,
+) -> Any:
+    """Run on NumPy the first few small calls of a function, on machine code from then on.
+
+    Given the robot, the machine code is remembered for it, so that later calls find it at once.
+
+    Large functions run on NumPy longer: a step costs about 6 ns a sample there and 75 µs to compile, more in larger
+    functions. Machine code pays when as much time has gone into NumPy as compiling takes.
+
+    Args:
+        function: The recorded program.
+        arrays: Its arguments.
+        out: Where to write; None: a new array.
+        robot: Whose function it is, with its own values; None: not to be remembered.
+        link: For kinematics, which link.
+        steps: From how many steps on a function is large.
+        patience: Samples of a large function that go through NumPy; None: by its size.
+    """
+    large = len(function.tape) >= steps
+    if not large:
+        patience = EAGER_SAMPLES
+    elif patience is None:
+        patience = int(12_500 * (1.0 + len(function.tape) / 40_000))
+    seen = _SEEN.get(function.fingerprint, 0)
+    if seen < patience and (not is_compiled(function) if large else out is None):
+        real = [take_argument(value, argument, function.name) for value, argument in zip(arrays, function.arguments)]
+        count = max(1, real[0].size // real[0].shape[-1])
+        _SEEN[function.fingerprint] = seen + (count + _CALL if large else max(count, EAGER_SAMPLES // 10))
+        if count < patience:
+            return _on_numpy(function, real, out)
+    native = compile_function(function)
+    if robot is not None:
+        key = id(robot)
+        if key not in READY:  # the entry holds what removes it when the robot goes
+            READY[key] = {("", None): weakref.ref(robot, lambda _: READY.pop(key, None))}
+        READY[key][function.name, link] = native.fast
+    return native(*arrays, out=out)
+
+
+def _on_numpy(function: Function, arrays: list[Array], out: Any) -> Any:
+    found = evaluate_in_blocks(function, *arrays)
+    if out is None:
+        return found
+    parts = found if isinstance(found, tuple) else (found,)
+    batch = parts[0].shape[: parts[0].ndim - len(function.results[0].shape)]
+    targets = check_out(out, function.results, batch, function.name)
+    for target, part in zip(targets, parts):
+        target[...] = part
+    return tuple(targets) if isinstance(out, list | tuple) or len(targets) != 1 else targets[0]

@@ -1,4 +1,9 @@
-"""The robot's functions as recorded programs: each recursion run once on graph nodes."""
+"""The robot's functions as recorded programs: each recursion run once on graph nodes.
+
+Unknown parameters (NaN) do no harm where the function does not depend on them. A parameter matters where its column of
+the regressor is not zero. Columns are judged by their values at generic states, so that terms which cancel count as
+zero too, however the function was written down.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +12,37 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minidyn.arrays import Array
-from minidyn.dynamics.columns import Block, all_columns, chosen_columns, drifting
-from minidyn.dynamics.coordinates import Coordinates, coordinates
-from minidyn.dynamics.coriolis import christoffel_matrix
-from minidyn.dynamics.drive_loads import drive_loads, has_load
-from minidyn.dynamics.drives import DriveColumn, RealShapes, drive_columns, rotor_inertia_matrix
+from minidyn.dynamics.drives import (
+    DriveColumn,
+    RealShapes,
+    drive_columns,
+    drive_loads,
+    has_load,
+    rotor_inertia_matrix,
+    some_parameters,
+)
 from minidyn.dynamics.energy import kinetic_columns, potential_columns
-from minidyn.dynamics.forward import solve_symmetric
-from minidyn.dynamics.inertia_matrix import composite_inertia_matrix
+from minidyn.dynamics.inertia_matrix import christoffel_matrix, composite_inertia_matrix, solve_symmetric
 from minidyn.dynamics.kinematics import link_jacobian, link_placement
-from minidyn.dynamics.needed import without_unknowns
-from minidyn.dynamics.newton_euler import joint_torques
+from minidyn.dynamics.newton_euler import joint_torques, regrouped
 from minidyn.dynamics.papers.lagrangian import lagrange_regressor, link_lagrangians
 from minidyn.dynamics.papers.sixteen import sixteen_regressor, standard_entries
-from minidyn.dynamics.regressor import reference_motions, regressor_blocks, rigid_regressor
-from minidyn.dynamics.regroup import regrouped
-from minidyn.dynamics.tree import REAL, Tree, constant_placement, place
+from minidyn.dynamics.regressor import (
+    Block,
+    all_columns,
+    chosen_columns,
+    drifting,
+    reference_motions,
+    regressor_blocks,
+    rigid_regressor,
+)
+from minidyn.dynamics.tree import REAL, Coordinates, Tree, constant_placement, coordinates, place
 from minidyn.dynamics.vectors import Scalar
-from minidyn.errors import UnknownName, Unsupported
+from minidyn.errors import UnknownName, UnknownParameters, Unsupported
+from minidyn.graph.evaluate import evaluate
 from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph
 from minidyn.model.drives import INERTIAS
@@ -171,13 +187,10 @@ def _energy_parts(r: _Recording) -> tuple[list[Scalar], list[Scalar]]:
 def _energy(r: _Recording) -> Results:
     kinetic, potential = _energy_parts(r)
 
-    def total(columns: list[Scalar]) -> Scalar:
-        value: Scalar = 0.0
-        for parameter, column in zip(r.phi, columns):
-            value = value + parameter * column
-        return value
-
-    return {"kinetic": total(kinetic), "potential": total(potential)}
+    return {
+        "kinetic": sum(parameter * column for parameter, column in zip(r.phi, kinetic)),
+        "potential": sum(parameter * column for parameter, column in zip(r.phi, potential)),
+    }
 
 
 def _energy_regressor(r: _Recording) -> list[Scalar]:
@@ -334,3 +347,65 @@ def record(
         phi = _known(robot, what, np.asarray(robot.parameters if parameters is None else parameters))
     result = wanted.build(_Recording(robot, inputs, phi, link, columns, combine))
     return graph.function(what, result if isinstance(result, dict) else {wanted.result: result})
+
+
+_ZERO = 1e-12  # of the regressor's largest entry: a column below this is zero
+_STATES = 16
+_KNOWN: dict[tuple[str, str], NDArray[np.bool_]] = {}
+
+
+def without_unknowns(robot: Robot, what: str, values: Array) -> Array:
+    """Return parameters (p,) with zeros for unknown values that do not matter.
+
+    Raises:
+        UnknownParameters: If the function depends on one that is unknown; the message names them.
+    """
+    unknown = np.isnan(values)
+    if not unknown.any():
+        return values
+    missing = np.flatnonzero(unknown & needed_columns(robot, what))
+    if len(missing):
+        names = [robot.layout.names[index] for index in missing]
+        shown = ", ".join(names[:8]) + (f", ... ({len(names)} in all)" if len(names) > 8 else "")
+        raise UnknownParameters(
+            f"{what} of robot {robot.name!r} needs parameters that are unknown (NaN): {shown}; give values with "
+            "parameters=..., or robot.with_parameters(...)"
+        )
+    return np.where(unknown, 0.0, values)
+
+
+def needed_columns(robot: Robot, what: str) -> NDArray[np.bool_]:
+    """Return which standard parameters (p,) the result of a function depends on."""
+    key = robot.structure_fingerprint, what
+    found = _KNOWN.get(key)
+    if found is None:
+        found = _KNOWN[key] = _find(robot, what)
+    return found
+
+
+def _find(robot: Robot, what: str) -> NDArray[np.bool_]:
+    q, dq, ddq = np.random.default_rng(0).uniform(-1.0, 1.0, (3, _STATES, robot.n))
+    if what == "energy":
+        return _nonzero(evaluate(record(robot, "energy_regressor"), q, dq))
+    # what a load is does not matter here: parameters of loads are those of gravity, which are needed anyhow
+    regressor: Function = record(robot, "regressor", parameters=some_parameters(robot))
+    Y = np.asarray(evaluate(regressor, q, dq, ddq))
+    if what in ("inverse_dynamics", "forward_dynamics"):
+        return _nonzero(Y)
+    rest = evaluate(regressor, q, 0.0 * dq, 0.0 * ddq)
+    if what == "gravity_torque":
+        return _nonzero(rest, Y) & _columns(robot, drives=())
+    if what == "inertia_matrix":
+        return _nonzero(evaluate(regressor, q, 0.0 * dq, ddq) - rest, Y) & _columns(robot, drives=tuple(INERTIAS))
+    return _nonzero(evaluate(regressor, q, dq, 0.0 * ddq) - rest, Y) & _columns(robot, drives=())
+
+
+def _nonzero(columns: Array, against: Array | None = None) -> NDArray[np.bool_]:
+    axes = tuple(range(columns.ndim - 1))
+    size = float(np.abs(columns if against is None else against).max(initial=0.0))
+    # where a formula has no value anything may matter: NaN is not below any bound
+    return np.asarray(~(np.abs(columns).max(axis=axes, initial=0.0) <= _ZERO * size))
+
+
+def _columns(robot: Robot, drives: Sequence[str]) -> NDArray[np.bool_]:
+    return np.array([column.is_inertial or column.symbol in drives for column in robot.layout.columns])

@@ -1,22 +1,29 @@
 """The joint-torque regressor Y(q, dq, ddq) with tau = Y phi, every column included.
 
 The twist that unit speed of joint j gives link i meets the wrench that unit value of each of link i's parameters needs:
-ten short dot products per pair, instead of carrying ten wrenches down the chain.
+ten short dot products per pair, instead of carrying ten wrenches down the chain. `all_columns` and `chosen_columns` go
+from these blocks, link by link, to the columns for the independent coordinates.
 
-Motion along a reference: what adaptive control needs instead of measured accelerations.
-
-The velocity torques are quadratic in the speeds. Their symmetric polar form, linear in dq and in a reference speed dq_r
-alike, is C(q, dq) dq_r with the Christoffel matrix C, the one that makes Ṁ - 2C skew-symmetric. So every product of two
-speeds in the Newton-Euler recursion is replaced by the mean of its two mixed products.
+Motion along a reference is what adaptive control needs instead of measured accelerations. The velocity torques are
+quadratic in the speeds. Their symmetric polar form, linear in dq and in a reference speed dq_r alike, is C(q, dq) dq_r
+with the Christoffel matrix C, the one that makes Ṁ - 2C skew-symmetric. So every product of two speeds in the
+Newton-Euler recursion is replaced by the mean of its two mixed products.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from minidyn.arrays import Array
+from minidyn.dynamics.drives import DriveColumn
 from minidyn.dynamics.newton_euler import LinkMotion, link_motions, matrix_product, motion_of
-from minidyn.dynamics.tree import Tree
-from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, scale
+from minidyn.dynamics.papers.sixteen import sixteen_layout, sixteen_links
+from minidyn.dynamics.tree import Coordinates, Tree
+from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, scale, weighted_sum
+from minidyn.graph.derivative import tangents
+from minidyn.graph.node import Node
+from minidyn.model.robot import Robot
 
 
 def reference_motions(
@@ -121,3 +128,63 @@ def regressor_blocks(tree: Tree, motions: Sequence[LinkMotion]) -> list[dict[int
         moments = link_columns(motion)
         blocks.append({joint: row_of_ten(motion, moments, u, v) for joint, (u, v) in twists.items()})
     return blocks
+
+
+Block = Mapping[int, Sequence[Scalar]]
+"""Of one link: {joint: entries of its parameters}."""
+
+
+def all_columns(
+    robot: Robot, blocks: Sequence[Block], drives: Iterable[DriveColumn], sixteen: bool = False
+) -> list[list[Scalar]]:
+    """Return the regressor of all joints: a row for each, a column for each parameter.
+
+    Args:
+        robot: The robot.
+        blocks: For each link {joint: ten entries, or sixteen}.
+        drives: Drive columns that take part.
+        sixteen: Whether links have sixteen parameters.
+    """
+    layout = sixteen_layout(robot) if sixteen else robot.layout
+    parts = sixteen_links(layout) if sixteen else layout.links
+    every: list[list[Scalar]] = [[0.0] * len(layout) for _ in robot.joints]
+    for part, block in zip(parts, blocks):
+        for joint, entries in block.items():
+            every[joint][part] = entries
+    for column in drives:
+        place = layout.index(robot.layout.names[column.index])
+        for joint, ratio in column.ratios.items():
+            every[joint][place] = ratio * column.value
+    return every
+
+
+def chosen_columns(
+    c: Coordinates, every: Sequence[Sequence[Scalar]], columns: Sequence[int] | None, combine: Array | None
+) -> list[list[Scalar]]:
+    """Return the regressor (n rows) of the independent coordinates.
+
+    Args:
+        c: The coordinates.
+        every: Regressor of all joints.
+        columns: Those wanted; None: all.
+        combine: Combinations (wanted, b) of these that are wanted instead; None: they themselves.
+    """
+    chosen = range(len(every[0]) if every else 0) if columns is None else columns
+    projected = [c.project([row[k] for row in every]) for k in chosen]
+    if combine is not None:
+        projected = [
+            [weighted_sum(combine[:, new].tolist(), [column[row] for column in projected]) for row in range(c.n)]
+            for new in range(combine.shape[1])
+        ]
+    return [[column[row] for column in projected] for row in range(c.n)]
+
+
+def drifting(c: Coordinates, q: Sequence[Node], dq: Sequence[Scalar]) -> Coordinates | None:
+    """Return the coordinates with dG/dt for G; None where G is constant.
+
+    The momentum of the independent coordinates is Gᵀ times that of all joints: its rate holds dG/dt too.
+    """
+    if not any(isinstance(value, Node) for row in c.G for value in row.values()):
+        return None
+    seeds = dict(zip(q, dq))
+    return replace(c, G=[{column: tangents([value], seeds)[0] for column, value in row.items()} for row in c.G])

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
-from minidyn.dynamics.functions import _call
-from minidyn.dynamics.kernel import BaseColumns, function_of, require_own
+from minidyn.dynamics.functions import call
+from minidyn.dynamics.kernel import PARAMETRIZATIONS, BaseColumns, function_of, require_own
 from minidyn.dynamics.papers.sixteen import sixteen_layout, sixteen_map, sixteen_parameters
-from minidyn.dynamics.wanted import PARAMETRIZATIONS
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.model.robot import Robot
 
@@ -57,7 +56,7 @@ def slotine_li_regressor(
     Differs: the paper's (87) has C dq, which is this function's with dqr for the acceleration only.
     """
     require_own(robot, base, "slotine_li_regressor")
-    result: Array = _call(robot, "slotine_li_regressor", (q, dq, dqr, ddqr), None, out, base)
+    result: Array = call(robot, "slotine_li_regressor", (q, dq, dqr, ddqr), None, out, base)
     return result
 
 

@@ -6,7 +6,7 @@ angle of cosine c and sine s is (k, c, s). Only + - * are used, so that every nu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 Scalar = Any
@@ -41,6 +41,16 @@ def dot(a: Vector, b: Vector) -> Scalar:
 def cross(a: Vector, b: Vector) -> Vector:
     """A × b."""
     return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+
+
+def weighted_sum(weights: Iterable[float], values: Iterable[Scalar]) -> Scalar:
+    """Σ weight · value, where weights of 0 leave their value out and weights of 1 cost nothing."""
+    total: Scalar = None
+    for weight, value in zip(weights, values):
+        if weight != 0.0:
+            term = value if weight == 1.0 else weight * value
+            total = term if total is None else total + term
+    return 0.0 if total is None else total
 
 
 def tensor_product(J: Sequence[Scalar], v: Vector) -> Vector:

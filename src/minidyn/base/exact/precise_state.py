@@ -15,11 +15,10 @@ from minidyn.arrays import Array
 from minidyn.base.exact.angles import PARTS, AngleBasis, AngleSum, constant_angles
 from minidyn.base.exact.digits import PI, Digits, cos_sin, formula_operations
 from minidyn.base.numeric.samples import States
-from minidyn.dynamics.coordinates import Coordinates
-from minidyn.dynamics.drive_loads import drive_loads, some_parameters
+from minidyn.dynamics.drives import drive_loads, some_parameters
 from minidyn.dynamics.kinematics import link_jacobian, link_placement
 from minidyn.dynamics.newton_euler import link_motions
-from minidyn.dynamics.tree import Tree, constant_placement, place
+from minidyn.dynamics.tree import Coordinates, Tree, constant_placement, place
 from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, subtract, to_parent
 from minidyn.errors import MinidynError
 from minidyn.graph.derivative import jacobian, jvp

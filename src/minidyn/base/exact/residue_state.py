@@ -19,10 +19,8 @@ import numpy as np
 
 from minidyn.base.exact.angles import AngleBasis, AngleSum, constant_angles
 from minidyn.base.exact.prime import Field, Residues, exact_fraction
-from minidyn.dynamics.coordinates import Coordinates, coordinates
-from minidyn.dynamics.drive_loads import drive_loads
-from minidyn.dynamics.drives import drive_ratios
-from minidyn.dynamics.tree import Tree, place
+from minidyn.dynamics.drives import drive_loads, drive_ratios
+from minidyn.dynamics.tree import Coordinates, Tree, coordinates, place
 from minidyn.dynamics.vectors import Scalar
 from minidyn.model.drives import STRIBECK_SPEED
 from minidyn.model.geometry import Step

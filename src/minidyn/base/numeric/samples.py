@@ -14,8 +14,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.rows import energy_entries, torque_entries
-from minidyn.dynamics.coordinates import coordinates
-from minidyn.dynamics.tree import REAL, Numbers, place
+from minidyn.dynamics.tree import REAL, Numbers, coordinates, place
 from minidyn.errors import LoopError
 from minidyn.model.drives import INERTIAS, TERMS
 from minidyn.model.robot import Robot

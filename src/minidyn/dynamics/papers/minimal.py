@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from minidyn.dynamics.coriolis import christoffel_matrix
+from minidyn.dynamics.inertia_matrix import christoffel_matrix
 from minidyn.dynamics.mdh_chain import MdhRow
 from minidyn.dynamics.papers.chain import ChainJoint, chain_at, composite_bodies, composite_moments
 from minidyn.dynamics.papers.formulations import Matrix, formulation, formulation_meeting

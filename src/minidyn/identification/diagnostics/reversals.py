@@ -16,8 +16,8 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.coordinates import coordinates
 from minidyn.dynamics.drives import drive_ratios
+from minidyn.dynamics.tree import coordinates
 from minidyn.identification.friction.table import FrictionModel, Motion, friction_table
 from minidyn.model.drives import friction_symbols
 from minidyn.model.robot import Robot

@@ -19,8 +19,7 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
-from minidyn.dynamics.drive_loads import has_load, loads_of_motion
-from minidyn.dynamics.drives import drive_ratios
+from minidyn.dynamics.drives import drive_ratios, has_load, loads_of_motion
 from minidyn.errors import MinidynError
 from minidyn.identification.estimators.solution import Solution
 from minidyn.identification.friction.search import Search

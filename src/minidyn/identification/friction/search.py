@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.dynamics.drive_loads import loads_of_motion
+from minidyn.dynamics.drives import loads_of_motion
 from minidyn.identification.friction.table import BLOCKS, FrictionModel, FrictionTable, Motion, friction_table
 from minidyn.model.drives import ALIASES, friction_symbols
 from minidyn.model.robot import Robot

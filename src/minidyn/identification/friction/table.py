@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from minidyn.arrays import Array, single_thread
-from minidyn.dynamics.coordinates import coordinates
 from minidyn.dynamics.drives import RealShapes, drive_columns
 from minidyn.dynamics.functions import regressor
+from minidyn.dynamics.tree import coordinates
 from minidyn.model.drives import FRICTION, NON_NEGATIVE, ROTOR
 from minidyn.model.robot import Robot
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.drive_loads import has_load
+from minidyn.dynamics.drives import has_load
 from minidyn.dynamics.record import build
 from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
-from minidyn.dynamics.functions import _call, energy_regressor
+from minidyn.dynamics.functions import call, energy_regressor
 from minidyn.dynamics.kernel import BaseColumns, require_own
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.model.robot import Robot
@@ -179,7 +179,7 @@ def filtered_regressor(
 
 
 def _momentum_balance(robot: Robot, q: Array, dq: Array, tau: Array, base: BaseColumns | None) -> Parts:
-    W, rest = _call(robot, "momentum_regressor", (q, dq), None, None, base)
+    W, rest = call(robot, "momentum_regressor", (q, dq), None, None, base)
     return W, rest, tau
 
 
@@ -188,7 +188,7 @@ def _energy_balance(robot: Robot, q: Array, dq: Array, tau: Array, base: BaseCol
     lost = np.zeros_like(h)
     friction = [column.index for column in robot.layout.columns if column.is_friction]
     if friction:
-        _, rest = _call(robot, "momentum_regressor", (q, dq), None, None)
+        _, rest = call(robot, "momentum_regressor", (q, dq), None, None)
         lost[:, friction] = np.einsum("ki,kip->kp", dq, rest[:, :, friction])
     if base is not None:
         kept = list(robot.layout.indices(base.kept))

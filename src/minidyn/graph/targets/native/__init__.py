@@ -9,6 +9,6 @@ batch), `single` (one sample), `builtin` (calls without Python in between), `arr
 from __future__ import annotations
 
 from minidyn.graph.targets.native.builtin import called_by
-from minidyn.graph.targets.native.kernel import NativeFunction, compile_function, is_compiled
+from minidyn.graph.targets.native.kernel import NativeFunction, Recent, compile_function, is_compiled
 
-__all__ = ["NativeFunction", "called_by", "compile_function", "is_compiled"]
+__all__ = ["NativeFunction", "Recent", "called_by", "compile_function", "is_compiled"]

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -79,8 +79,30 @@ def run_split(work: Callable[[int, int], None], count: int, threads: int, pieces
         helper.result()
 
 
-_CACHE: dict[tuple[str, int], NativeFunction] = {}  # the one used longest ago first
-_REMEMBERED = 256  # functions; each takes one to a few MB: a study over thousands of robots must not fill memory
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(dict[K, V]):
+    """A dictionary that forgets its oldest entry when full: a study over thousands of robots must not fill memory.
+
+    Attributes:
+        most: Entries it keeps.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        while len(self) >= self.most:
+            self.pop(next(iter(self)), None)
+        super().__setitem__(key, value)
+
+
+COMPILED: Recent[tuple[str, int], NativeFunction] = Recent(256)
+"""By fingerprint and width, the one used longest ago first; each takes one to a few MB."""
+
 _LOCK = threading.Lock()
 _WORTH_SPLITTING = 2_000_000  # tape steps times samples a piece must have: about 0.1 ms of work
 
@@ -102,18 +124,14 @@ def compile_function(function: Function, *, width: int | None = None) -> NativeF
         raise ValueError(f"width is {width!r}, expected 1, 2, 4, 8 or None")
     key = function.fingerprint, lanes
     with _LOCK:
-        native = _CACHE.pop(key, None)
-        if native is None:
-            native = NativeFunction(function, lanes)
-            while len(_CACHE) >= _REMEMBERED:  # who still holds one keeps it
-                del _CACHE[next(iter(_CACHE))]
-        _CACHE[key] = native
+        native = COMPILED.pop(key, None) or NativeFunction(function, lanes)
+        COMPILED[key] = native  # what is forgotten for it stays with whoever holds it
     return native
 
 
 def is_compiled(function: Function) -> bool:
     """Whether machine code for the function is in memory: calling it costs no compilation."""
-    native = _CACHE.get((function.fingerprint, host().width))
+    native = COMPILED.get((function.fingerprint, host().width))
     return native is not None and not {"code", "single_code"}.isdisjoint(vars(native))
 
 
