@@ -61,7 +61,8 @@ def errors_of(case: tuple[str, float, float, float, float, float], seed: int) ->
     for factor in FACTORS:
         if default * factor < 0.4 * rate:
             ready = md.prepare(robot, log, cutoff=default * factor)
-            estimate = md.identify(robot.with_drives(sign_width=0.0), ready, consistent=False)
+            hard = robot.with_drives(sign_width=0.0)
+            estimate = md.identify(hard, ready, friction="own", rotor_inertia=None, consistent=False)
             found[factor] = md.validate(estimate, exact).relative_error
     return default, found
 

@@ -65,7 +65,7 @@ def bias_tables(runs: int) -> str:
                     robot.with_parameters(None),
                     recording,
                     method,
-                    base,
+                    base=base,
                     consistent=False,
                     sign_width=0.0,  # the truth; how it is chosen from data is another matter
                     controller=loop if known else None,
@@ -106,7 +106,7 @@ def level_table(runs: int) -> str:
             for seed in range(runs):
                 noise = lfilter([1.0], [1.0, -memory], np.random.default_rng(seed).normal(size=q.shape), axis=0)
                 recording = md.Recording(t, q, tau + noise, dq, ddq, robot.joint_names)
-                estimate = md.identify(robot, recording, "iv", base, consistent=False, sign_width=0.0)
+                estimate = md.identify(robot, recording, "iv", base=base, consistent=False, sign_width=0.0)
                 p.append(estimate.settings["exogeneity"]["p_value"])
             shares = [f"{100 * np.mean(np.array(p) < level):.1f} %" for level in (0.05, 0.2)]
             text.append(f"| {name} | {kind} | {runs} | {shares[0]} | {shares[1]} |")

@@ -66,7 +66,7 @@ def identify(path: Path) -> dict[str, Any]:
     start, begun = time.perf_counter(), time.process_time()
     robot = robot_of_log()
     log = md.read_recording(path, robot, lazy=True)
-    estimate = md.identify(robot, log)
+    estimate = md.identify(robot, log, friction="own", rotor_inertia=None)
     found = {
         "samples": len(log),
         "used": estimate.samples,

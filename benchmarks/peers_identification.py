@@ -87,13 +87,13 @@ def ur10() -> Log:
 def ours(log: Log) -> Iterator[Row]:
     """Yield our rows: the default, weighted least squares alone, and terms of friction chosen from the fitted part."""
     for setting, options in (
-        ("`md.identify`, defaults", {}),
+        ('`friction="own"`: the terms of the others', {}),
         ("`consistent=False`: weighted least squares alone", {"consistent": False}),
         ("`consistent=False, sign_width=0`: Coulomb friction a sign, as the others have it", HARD_SIGN),
         ('`friction="auto"`: more terms than the others have', {"friction": "auto"}),
     ):
         start = time.process_time()
-        estimate = md.identify(log.robot, log.fitted, **options)
+        estimate = md.identify(log.robot, log.fitted, **{"friction": "own", **options})
         seconds = time.process_time() - start
         predicted = estimate.predict(md.prepare(estimate.robot, log.held_out, trim=False, decimate=1))
         possible = options.get("consistent", True)

@@ -13,3 +13,7 @@ LONG = os.environ.get("MINIDYN_TEST_LONG", "") not in ("", "0")
 def count(sample: int, full: int) -> int:
     """Return the number of random cases: `sample`, or `full` where MINIDYN_TEST_LONG=1 asks for it."""
     return full if LONG else sample
+
+
+OWN = {"friction": "own", "rotor_inertia": None}
+"""Keywords of `md.identify`: the drive terms of the robot itself."""

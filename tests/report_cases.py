@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 
 import minidyn as md
+from conftest import OWN
 
 HOSTILE_NAME = "</script><img src=x onerror=alert(1)>\"'&`${1}"
 
@@ -39,7 +40,7 @@ def _true() -> md.Robot:
 def small_estimate() -> md.Estimate:
     """Return the two-link arm as identified from the first run; it was believed 20 % lighter."""
     robot = md.load("two_link").with_drives(True, ("viscous", "coulomb"))
-    return md.identify(robot.with_parameters(0.8 * robot.parameters), small_runs()[0])
+    return md.identify(robot.with_parameters(0.8 * robot.parameters), small_runs()[0], **OWN)
 
 
 @cache
@@ -61,4 +62,4 @@ def hostile_estimate() -> tuple[md.Estimate, md.Recording, md.Recording]:
         q, dq, ddq = md.trajectory.fourier(robot, seed=seed, period=3.0)(t)
         tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.01 * rng.normal(size=q.shape)
         runs.append(md.Recording(t, q, tau, dq=dq, ddq=ddq, joint_names=robot.joint_names))
-    return md.identify(robot, runs[0]), runs[0], runs[1]
+    return md.identify(robot, runs[0], **OWN), runs[0], runs[1]

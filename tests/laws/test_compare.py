@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from test_payload import BODY, motion, truth
 
 import minidyn as md
+from conftest import OWN
 from minidyn.app.cli.main import main
 from minidyn.identification.estimators.methods import METHODS
 
@@ -23,10 +24,10 @@ def runs() -> tuple[md.Robot, md.Recording, md.Recording]:
 
 def test_every_method_has_a_row(runs) -> None:
     robot, fitted, tested = runs
-    seen: list[str] = []
-    found = md.compare(robot.with_parameters(None), fitted, tested, progress=seen.append)
+    seen: list[int] = []
+    found = md.compare(robot.with_parameters(None), fitted, tested, progress=seen.append, **OWN)
     assert [(row.method, row.consistent) for row in found.rows] == [(m, c) for m in METHODS for c in (False, True)]
-    assert seen == [method for method in METHODS for _ in range(2)]
+    assert seen == list(range(1, 2 * len(METHODS) + 1))
     for row in found.rows:
         assert not row.failure, f"{row.label}: {row.failure}"
         assert row.seconds > 0
@@ -40,7 +41,7 @@ def test_every_method_has_a_row(runs) -> None:
 def test_friction_is_chosen_once_for_all(runs) -> None:
     robot, fitted, tested = runs
     bare = robot.with_drives(friction=())
-    found = md.compare(bare, fitted, tested, ["ols", "irls"], consistent=[False], friction="auto")
+    found = md.compare(bare, fitted, tested, ["ols", "irls"], consistent=[False], friction="auto", rotor_inertia=None)
     terms = {row.estimate.robot.parameter_names for row in found.rows}
     assert len(terms) == 1
     assert {"Fv1", "Fc2"} <= set(terms.pop())
@@ -55,7 +56,7 @@ def test_logs_on_disk_are_compared_too(runs, tmp_path) -> None:
         log.save(tmp_path / f"{name}.parquet")
         on_disk.append(md.read_recording(tmp_path / f"{name}.parquet", robot, lazy=True))
     errors = [
-        [row.validation_error for row in md.compare(robot, *logs, ["ols"], consistent=[False]).rows]
+        [row.validation_error for row in md.compare(robot, *logs, ["ols"], consistent=[False], **OWN).rows]
         for logs in (on_disk, (fitted, tested))
     ]
     assert errors[0] == pytest.approx(errors[1], rel=1e-9)
@@ -65,14 +66,14 @@ def test_a_test_without_torques_is_refused(runs) -> None:
     robot, fitted, tested = runs
     dead = md.Recording(tested.t, tested.q, 0 * tested.tau, tested.dq, tested.ddq, tested.joint_names)
     with pytest.raises(md.MinidynError, match="zero throughout"):
-        md.compare(robot, fitted, dead, ["ols"])
+        md.compare(robot, fitted, dead, ["ols"], **OWN)
 
 
 def test_a_failure_is_a_row(runs) -> None:
     robot, fitted, tested = runs
     still = np.zeros_like(fitted.q)
     resting = md.Recording(fitted.t, still, still + 1.0, still, still, fitted.joint_names)
-    found = md.compare(robot.with_parameters(None), resting, tested, ["ols", "wls"], consistent=[False])
+    found = md.compare(robot.with_parameters(None), resting, tested, ["ols", "wls"], consistent=[False], **OWN)
     assert all(row.failure and np.isnan(row.validation_error) and row.estimate is None for row in found.rows)
     assert found.table().count("failed:") == 2
     assert "all failed" in repr(found)
@@ -83,10 +84,10 @@ def test_a_failure_is_a_row(runs) -> None:
 def test_refusals(runs) -> None:
     robot, fitted, tested = runs
     cases = [
-        (lambda: md.compare(robot, fitted, tested, ["wsl"]), "did you mean 'wls'"),
-        (lambda: md.compare(robot, fitted, tested, []), "at least one"),
-        (lambda: md.compare(robot, fitted, fitted), "no method has seen"),
-        (lambda: md.compare(robot, fitted, md.Recording(tested.t, tested.q, None)), "torques"),
+        (lambda: md.compare(robot, fitted, tested, ["wsl"], **OWN), "did you mean 'wls'"),
+        (lambda: md.compare(robot, fitted, tested, [], **OWN), "at least one"),
+        (lambda: md.compare(robot, fitted, fitted, **OWN), "no method has seen"),
+        (lambda: md.compare(robot, fitted, md.Recording(tested.t, tested.q, None), **OWN), "torques"),
     ]
     for request, words in cases:
         with pytest.raises(md.MinidynError, match=words):
@@ -116,7 +117,9 @@ def test_verbs(runs, tmp_path, monkeypatch) -> None:
     assert "was fitted, too" in CliRunner().invoke(main, words).stdout
 
     arm = truth("ur10e")
-    estimate = md.identify(arm.with_parameters(None), motion(arm, 3), prior=False, consistent=False, sign_width=0.0)
+    estimate = md.identify(
+        arm.with_parameters(None), motion(arm, 3), prior=False, consistent=False, sign_width=0.0, **OWN
+    )
     estimate.save(tmp_path / "estimate.json")
     motion(md.Payload(0.0, BODY).on(arm), 4).save(tmp_path / "loaded.npz")
     shown = CliRunner().invoke(main, ["payload", "estimate.json", "loaded.npz"])

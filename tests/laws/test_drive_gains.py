@@ -7,7 +7,7 @@ import pytest
 from test_payload import motion, truth
 
 import minidyn as md
-from conftest import count
+from conftest import OWN, count
 from minidyn.model.inertia import from_body
 
 LOAD = from_body(5.0, [0.03, -0.02, 0.1], np.diag([0.030, 0.032, 0.016]))
@@ -32,7 +32,7 @@ def test_gains_are_found_with_honest_uncertainty(name: str) -> None:
         assert found.notices == ()
     assert 0.6 < np.sqrt(np.mean(np.square(scores))) < 1.5
     # what follows knows nothing of currents
-    estimate = md.identify(robot.with_parameters(None), found.apply(bare), prior=False, consistent=False)
+    estimate = md.identify(robot.with_parameters(None), found.apply(bare), prior=False, consistent=False, **OWN)
     assert md.validate(estimate, motion(robot, 77)).relative_error < 0.1
     assert found.table().count("\n") == robot.n + 1
 

@@ -7,11 +7,11 @@ import pytest
 from test_payload import motion, truth
 
 import minidyn as md
-from conftest import count
+from conftest import OWN, count
 
 
 def full(robot: md.Robot, run: md.Recording) -> md.Estimate:
-    return md.identify(robot.with_parameters(None), run, prior=False, consistent=False, sign_width=0.0)
+    return md.identify(robot.with_parameters(None), run, prior=False, consistent=False, sign_width=0.0, **OWN)
 
 
 @pytest.mark.parametrize("name", ["panda", "ur10e"][: count(1, 2)])

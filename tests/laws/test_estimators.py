@@ -10,7 +10,7 @@ from scipy.signal import lfilter
 from scipy.stats import binom
 
 import minidyn as md
-from conftest import count
+from conftest import OWN, count
 from minidyn.control.controller import Controller
 from minidyn.errors import MinidynError, Unsupported
 from minidyn.identification.consistency.certificate import certify
@@ -18,9 +18,9 @@ from minidyn.identification.diagnostics.exogeneity import exogeneity_test
 from minidyn.identification.estimators.choose_states import best_states
 from minidyn.identification.estimators.closed_loop import simulated
 from minidyn.identification.estimators.linear_system import Piece, fit_system
-from minidyn.identification.estimators.methods import ACCELERATION_FREE, METHODS
+from minidyn.identification.estimators.method import Options, Solution
+from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.estimators.smooth_states import motion_band, smoothed
-from minidyn.identification.estimators.solution import Options, Solution
 from minidyn.identification.estimators.total_least_squares import smallest_ratio
 
 BEYOND = [name for name in METHODS if name not in ("ols", "wls", "irls")]
@@ -68,7 +68,7 @@ def exact_states(name: str, seed: int, memory: float = 0.0) -> md.Recording:
 
 
 def solution(method: str, recording: md.Recording, name: str = "puma4", **options) -> Solution:
-    return METHODS[method](truth(name).with_parameters(None), base_of(name), recording, Options(**options))
+    return METHODS[method].solve(truth(name).with_parameters(None), base_of(name), recording, Options(**options))
 
 
 def torque_error(beta: np.ndarray) -> float:
@@ -135,7 +135,7 @@ def test_exogeneity_keeps_its_level_with_a_simulated_loop() -> None:
         tau = run.tau + 0.3 * np.random.default_rng(seed).normal(size=run.tau.shape)
         reference = {"q_d": run.telemetry["q_d"]}
         recording = md.Recording(run.t, run.q, tau, run.dq, run.ddq, run.joint_names, telemetry=reference)
-        found = METHODS["iv"](robot, base, recording, Options(controller=loop("two_link")))
+        found = METHODS["iv"].solve(robot, base, recording, Options(controller=loop("two_link")))
         p.append(found.settings["exogeneity"]["p_value"])
     for level in (0.05, 0.5):
         low, high = binom.interval(0.998, seeds, level)
@@ -339,13 +339,13 @@ def test_slow_errors_are_found_below_fast_noise() -> None:
 # ---- without accelerations
 
 
-@pytest.mark.parametrize("method", sorted(ACCELERATION_FREE))
+@pytest.mark.parametrize("method", sorted(name for name, method in METHODS.items() if not method.needs_acceleration))
 def test_accelerations_are_not_read(method) -> None:
     recording = exact_states("two_link", 3)
     without = md.Recording(recording.t, recording.q, recording.tau, recording.dq, None, recording.joint_names)
     robot = truth("two_link").with_parameters(None)
     first, second = (
-        md.identify(robot, part, method, consistent=False, sign_width=0.0) for part in (recording, without)
+        md.identify(robot, part, method, consistent=False, sign_width=0.0, **OWN) for part in (recording, without)
     )
     np.testing.assert_array_equal(first.beta, second.beta)
     assert np.all(np.isfinite(second.sigma))
@@ -379,7 +379,7 @@ def test_more_points_are_a_higher_order(points) -> None:
 def test_the_possible_model_follows(method) -> None:
     """Every method feeds the search for a possible robot, with a prior and its weight, too."""
     robot = truth("two_link")
-    estimate = md.identify(robot, exact_states("two_link", 1), method)
+    estimate = md.identify(robot, exact_states("two_link", 1), method, **OWN)
     assert estimate.consistent
     assert certify(estimate.robot).consistent
     assert "prior_weight" in estimate.settings

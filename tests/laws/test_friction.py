@@ -13,7 +13,7 @@ from random_robots import random_tree
 
 import minidyn as md
 from c_compiler import STRICT, needs_gcc
-from conftest import count
+from conftest import OWN, count
 from minidyn.dynamics.sources import source_name
 from minidyn.errors import DescriptionError, UnknownName, UnknownParameters, Unsupported
 from minidyn.model.drives import FRICTION, NON_NEGATIVE, TERMS, Term
@@ -353,7 +353,7 @@ def test_values_of_terms_are_found(terms) -> None:
     """From exact torques, with the terms and widths named, parameters and torques come back."""
     truth = rubbing((*PLAIN, *terms), {"Fl": 0.1, "Ia": 0.3}, sign_width=0.05, stribeck_speed=0.2)
     unknown = truth.with_parameters(None)
-    estimate = md.identify(unknown, log(truth, 1), prior=False, consistent=False)
+    estimate = md.identify(unknown, log(truth, 1), prior=False, consistent=False, **OWN)
     other = log(truth, 2)
     assert md.validate(estimate, other).relative_error < (2e-3 if "load" in terms else 1e-6)
     for name, value in zip(estimate.names, estimate.beta):
@@ -380,9 +380,9 @@ def test_terms_are_chosen_where_they_are_and_not_elsewhere() -> None:
 def test_friction_that_nobody_asked_for_is_told() -> None:
     truth = rubbing(PLAIN, {"Fc": 4.0, "Fv": 3.0, "Fo": 0.3, "Ia": 0.3}, sign_width=0.05)
     bare = md.load("ur10e").with_drives(True)
-    estimate = md.identify(bare, log(truth, 3, noise=0.02), consistent=False)
+    estimate = md.identify(bare, log(truth, 3, noise=0.02), consistent=False, **OWN)
     assert any('friction="auto"' in notice for notice in estimate.notices)
-    named = md.identify(truth.with_parameters(None), log(truth, 3, noise=0.02), consistent=False)
+    named = md.identify(truth.with_parameters(None), log(truth, 3, noise=0.02), consistent=False, **OWN)
     assert not any('friction="auto"' in notice for notice in named.notices)
     asked = md.identify(bare, log(truth, 3, noise=0.02), friction=(), consistent=False)
     assert not any('friction="auto"' in notice for notice in asked.notices)

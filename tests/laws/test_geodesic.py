@@ -9,7 +9,7 @@ import pytest
 from test_payload import motion, truth
 
 import minidyn as md
-from conftest import count
+from conftest import OWN, count
 from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.consistency.geodesic import geodesic_distance
 from minidyn.identification.consistency.prior import entropic_distance, euclidean_distance
@@ -94,7 +94,7 @@ def test_identify_takes_every_kind_and_shows_the_curve() -> None:
     fitted, tested = motion(robot, 1, samples=600), motion(robot, 2, samples=600)
     errors = {}
     for kind in ("entropic", "euclidean", "geodesic"):
-        estimate = md.identify(wrong, fitted, prior_kind=kind)
+        estimate = md.identify(wrong, fitted, prior_kind=kind, **OWN)
         assert estimate.settings["prior_kind"] == kind
         curve = estimate.prior_curve
         assert curve.shape[1] == 2
@@ -103,6 +103,6 @@ def test_identify_takes_every_kind_and_shows_the_curve() -> None:
         assert curve[np.argmin(curve[:, 1]), 0] == estimate.settings["prior_weight"]
         errors[kind] = md.validate(estimate, tested).relative_error
     assert max(errors.values()) < 1.1 * min(errors.values())
-    assert md.identify(wrong, fitted, prior=False).prior_curve is None
+    assert md.identify(wrong, fitted, prior=False, **OWN).prior_curve is None
     with pytest.raises(md.MinidynError, match="did you mean 'geodesic'"):
-        md.identify(wrong, fitted, prior_kind="geodesc")
+        md.identify(wrong, fitted, prior_kind="geodesc", **OWN)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 import minidyn as md
-from conftest import count
+from conftest import OWN, count
 from minidyn.identification.consistency.certificate import certify
 from minidyn.identification.estimators.methods import METHODS
 
@@ -46,7 +46,7 @@ def noisy(recording: md.Recording, seed: int, memory: float = 0.0, size: Array =
 
 def fitted(recording: md.Recording, method: str, robot: md.Robot = ROBOT) -> md.Estimate:
     """Return the plain estimate; friction turns round at once, so that nothing but the method decides."""
-    return md.identify(robot, recording, method, consistent=False, sign_width=0.0)
+    return md.identify(robot, recording, method, consistent=False, sign_width=0.0, **OWN)
 
 
 @pytest.mark.parametrize("method", EVERY)
@@ -92,7 +92,7 @@ def test_units_of_the_file_do_not_matter(method: str, tmp_path: Path) -> None:
 def test_the_same_twice(method: str) -> None:
     robot = truth("two_link")
     log = noisy(motion(robot, samples=600), 4, size=NOISE[:2])
-    first, second = (md.identify(robot, log, method, sign_width=0.0) for _ in range(2))
+    first, second = (md.identify(robot, log, method, sign_width=0.0, **OWN) for _ in range(2))
     np.testing.assert_array_equal(first.beta, second.beta)
     np.testing.assert_array_equal(first.parameters, second.parameters)
     np.testing.assert_array_equal(first.covariance, second.covariance)
@@ -105,7 +105,7 @@ def test_consistent_models_can_exist(method: str) -> None:
     robot = truth("scara")
     log = noisy(motion(robot, samples=400), 5, size=5 * NOISE[: robot.n])
     prior = robot.with_parameters(robot.parameters * 1.4)
-    estimate = md.identify(prior, log, method, sign_width=0.0)
+    estimate = md.identify(prior, log, method, sign_width=0.0, **OWN)
     assert estimate.consistent
     assert certify(estimate.robot).consistent
     np.testing.assert_allclose(estimate.beta, estimate.base.values(estimate.parameters), rtol=1e-9, atol=1e-9)

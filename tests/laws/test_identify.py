@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minidyn as md
+from conftest import OWN
 from minidyn.identification.consistency.certificate import certify
 from minidyn.identification.diagnostics.excitation import advise
 from minidyn.identification.estimate import load_estimate
@@ -36,7 +37,7 @@ def with_noise(recording: md.Recording, noise: np.ndarray) -> md.Recording:
 @pytest.mark.parametrize("name", ["scara", "ur10e"])
 def test_exact_without_noise(name) -> None:
     robot = truth(name)
-    estimate = identify(robot.with_parameters(None), motion(robot), consistent=False)
+    estimate = identify(robot.with_parameters(None), motion(robot), consistent=False, **OWN)
     np.testing.assert_allclose(estimate.beta, estimate.base.values(robot.parameters), rtol=1e-6, atol=1e-7)
     other = motion(robot, seed=9)
     np.testing.assert_allclose(estimate.predict(other), other.tau, atol=1e-5 * np.abs(other.tau).max())
@@ -49,14 +50,16 @@ def test_weights_help_and_outliers_are_resisted() -> None:
     uneven = with_noise(clean, rng.normal(size=clean.q.shape) * [0.02, 5.0, 0.02, 0.02])
     errors = {}
     for method in ("ols", "wls"):  # links 3 and 4 are seen by quiet joints, too
-        estimate = identify(robot, uneven, method, consistent=False)
+        estimate = identify(robot, uneven, method, consistent=False, **OWN)
         target = estimate.base.values(robot.parameters)
         far = [k for k, name in enumerate(estimate.names) if name[-1] in "34" and name[0] != "F"]
         errors[method] = np.linalg.norm((estimate.beta - target)[far])
     assert errors["wls"] < 0.2 * errors["ols"]
     hit = np.where(rng.random(clean.q.shape) < 0.02, 40.0, 0.0) + 0.1 * rng.normal(size=clean.q.shape)
     for method in ("wls", "irls"):
-        errors[method] = np.linalg.norm(identify(robot, with_noise(clean, hit), method, consistent=False).beta - target)
+        errors[method] = np.linalg.norm(
+            identify(robot, with_noise(clean, hit), method, consistent=False, **OWN).beta - target
+        )
     assert errors["irls"] < 0.5 * errors["wls"]
 
 
@@ -81,12 +84,15 @@ def test_weak_motion_is_named() -> None:
     t = np.linspace(0, 10, 2000)
     still = np.zeros((2000, 4))
     with pytest.raises(md.MinidynError, match="does not excite"):
-        identify(robot, md.Recording(t, still, still, still, still))
+        identify(robot, md.Recording(t, still, still, still, still), **OWN)
     q, dq, ddq = md.trajectory.fourier(robot, seed=0)(t)
     small = [part * [1, 1, 1, 1e-3] for part in (q, dq, ddq)]
     noise = np.random.default_rng(0).normal(size=(2000, 4))
     estimate = identify(
-        robot, md.Recording(t, small[0], md.inverse_dynamics(robot, *small) + noise, *small[1:]), consistent=False
+        robot,
+        md.Recording(t, small[0], md.inverse_dynamics(robot, *small) + noise, *small[1:]),
+        consistent=False,
+        **OWN,
     )
     assert any("weakly determined" in notice for notice in estimate.notices)
 
@@ -106,7 +112,7 @@ def test_the_motion_that_would_help_is_named(still: int) -> None:
     advice = advise(robot, base, R, np.full(4, 0.3))
     assert still in advice.joints
     assert advice.after < 0.2 * advice.before
-    estimate = identify(robot, log, consistent=False, sign_width=0.0)
+    estimate = identify(robot, log, consistent=False, sign_width=0.0, **OWN)
     assert any(robot.joint_names[still] in notice for notice in estimate.notices if "would show most" in notice)
 
 
@@ -143,10 +149,10 @@ def test_a_prior_carries_weak_recordings(name: str, rate: float, seconds: float,
     prior = robot.with_parameters(believed)
     log = weak_log(robot, seconds, rate, 0, still)
     other = motion(robot, 1000, seed=5)
-    possible = identify(prior, log, sign_width=0.02)
+    possible = identify(prior, log, sign_width=0.02, **OWN)
     assert certify(possible.robot).consistent
     error = validate(possible, other).relative_error
-    plain = validate(identify(prior, log, consistent=False, sign_width=0.02), other).relative_error
+    plain = validate(identify(prior, log, consistent=False, sign_width=0.02, **OWN), other).relative_error
     assert error < 1.1 * plain
     if still:
         assert error < 0.1 * plain
@@ -160,17 +166,17 @@ def test_what_no_sample_shows_follows_the_prior_and_is_told() -> None:
     held = [part * [1, 1, 1, 0] for part in (q, dq, ddq)]
     log = md.Recording(t, held[0], md.inverse_dynamics(robot, *held), held[1], held[2], robot.joint_names)
     with pytest.raises(md.MinidynError, match=r"does not (excite|determine)"):
-        identify(robot, log, consistent=False)
+        identify(robot, log, consistent=False, **OWN)
     with pytest.raises(md.MinidynError, match=r"does not (excite|determine)"):
-        identify(robot.with_parameters(None), log)
-    estimate = identify(robot, log, sign_width=0.0)
+        identify(robot.with_parameters(None), log, **OWN)
+    estimate = identify(robot, log, sign_width=0.0, **OWN)
     assert any("stay open and follow the prior" in notice for notice in estimate.notices)
     open_ = np.isinf(estimate.std)
     assert open_.any()
     assert not open_.all()
     other = motion(robot, 500, seed=3)
     assert validate(estimate, other).relative_error < 0.05  # the prior is right here
-    few = identify(robot, with_noise(motion(robot, 3000)[:25], 0.1), sign_width=0.0)
+    few = identify(robot, with_noise(motion(robot, 3000)[:25], 0.1), sign_width=0.0, **OWN)
     assert certify(few.robot).consistent
 
 
@@ -180,21 +186,22 @@ def test_refusals(tmp_path) -> None:
     bad = good.tau.copy()
     bad[77, 2] = np.nan
     cases = [
-        (lambda: identify(robot, good, "wsl"), "did you mean 'wls'"),
-        (lambda: identify(robot, good[:10]), "too few"),
-        (lambda: identify(robot, md.Recording(good.t, good.q, None)), "measured torques"),
+        (lambda: identify(robot, good, "wsl", **OWN), "did you mean 'wls'"),
+        (lambda: identify(robot, good[:10], **OWN), "too few"),
+        (lambda: identify(robot, md.Recording(good.t, good.q, None), **OWN), "measured torques"),
         (
-            lambda: identify(robot, md.Recording(good.t, good.q, bad, good.dq, good.ddq, good.joint_names)),
+            lambda: identify(robot, md.Recording(good.t, good.q, bad, good.dq, good.ddq, good.joint_names), **OWN),
             "joint3.*not a number at t",
         ),
         (
             lambda: identify(
                 robot,
                 md.Recording(good.t, good.q, good.tau, good.dq, good.ddq, ["joint1", "joint2", "joint3", "jiont4"]),
+                **OWN,
             ),
             "did you mean 'joint4'",
         ),
-        (lambda: identify(md.load("panda"), good), "robot 'panda' has 7"),
+        (lambda: identify(md.load("panda"), good, **OWN), "robot 'panda' has 7"),
         (lambda: load_estimate(tmp_path / "no.json"), "no such file"),
     ]
     for request, words in cases:
@@ -205,7 +212,7 @@ def test_refusals(tmp_path) -> None:
 def test_estimates_survive_files(tmp_path) -> None:
     robot = truth("puma4")
     recording = with_noise(motion(robot), 0.1 * np.random.default_rng(0).normal(size=(3000, 4)))
-    estimate = identify(robot, recording, consistent=False)
+    estimate = identify(robot, recording, consistent=False, **OWN)
     estimate.save(tmp_path / "estimate.json")
     back = load_estimate(tmp_path / "estimate.json")
     np.testing.assert_array_equal(back.beta, estimate.beta)
@@ -221,7 +228,7 @@ def test_estimates_survive_files(tmp_path) -> None:
 def test_consistent_models_are_possible_and_predict() -> None:
     robot = truth("ur10e")
     recording = with_noise(motion(robot, 2000), np.random.default_rng(0).normal(size=(2000, 6)))
-    estimate = identify(robot.with_parameters(None), recording, prior=False)
+    estimate = identify(robot.with_parameters(None), recording, prior=False, **OWN)
     assert estimate.consistent
     for link in estimate.robot.links:
         assert link.realizability.realizable
@@ -238,13 +245,13 @@ def test_friction_that_turns_round_slowly_is_found() -> None:
     robot = truth("puma4").with_drives(sign_width=0.15)
     recording = with_noise(motion(robot), 0.05 * np.random.default_rng(0).normal(size=(3000, 4)))
     hard = robot.with_drives(sign_width=0.0)
-    chosen = identify(hard, recording, consistent=False)
+    chosen = identify(hard, recording, consistent=False, **OWN)
     width = np.array(chosen.settings["sign_width"])
     assert np.all((width > 0.02) & (width < 0.6))
     other = motion(robot, seed=4)
-    stiff = identify(hard, recording, consistent=False, sign_width=0.0)
+    stiff = identify(hard, recording, consistent=False, sign_width=0.0, **OWN)
     assert validate(chosen, other).rmse < 0.7 * validate(stiff, other).rmse
-    kept = identify(robot, recording, consistent=False)
+    kept = identify(robot, recording, consistent=False, **OWN)
     assert "sign_width" not in kept.settings
     assert validate(kept, other).rmse < validate(chosen, other).rmse
 
@@ -260,7 +267,7 @@ def test_filtering_alike_removes_what_a_filtered_torque_spoils() -> None:
     true = md.base_parameters(robot).values(robot.parameters)
     errors = {}
     for method in ("wls", "parallel"):
-        estimate = identify(robot, log, method, consistent=False, sign_width=0.0)
+        estimate = identify(robot, log, method, consistent=False, sign_width=0.0, **OWN)
         errors[method] = np.linalg.norm(estimate.beta - true) / np.linalg.norm(true)
     assert errors["parallel"] < 0.2 * errors["wls"]
 
@@ -272,7 +279,7 @@ def test_predictions_follow_the_columns_of_the_recording(consistent: bool) -> No
     q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t)
     tau = md.inverse_dynamics(robot, q, dq, ddq)
     names = np.array(robot.joint_names)
-    estimate = md.identify(robot, md.Recording(t, q, tau, dq, ddq, robot.joint_names), consistent=consistent)
+    estimate = md.identify(robot, md.Recording(t, q, tau, dq, ddq, robot.joint_names), consistent=consistent, **OWN)
     turned = np.random.default_rng(0).permutation(6)
     signals = [signal[:, turned] for signal in (q, tau, dq, ddq)]
     shuffled = md.Recording(t, *signals, joint_names=names[turned].tolist())
@@ -289,4 +296,4 @@ def test_torques_that_are_zero_are_no_measurement() -> None:
     t = np.arange(2000) / 200
     q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t)
     with pytest.raises(md.MinidynError, match="zero throughout"):
-        md.identify(robot, md.Recording(t, q, np.zeros_like(q), dq, ddq, robot.joint_names))
+        md.identify(robot, md.Recording(t, q, np.zeros_like(q), dq, ddq, robot.joint_names), **OWN)

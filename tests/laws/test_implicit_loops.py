@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import minidyn as md
+from conftest import OWN
 from minidyn.dynamics.record import record
 from minidyn.errors import LoopError, ShapeError
 from minidyn.graph.derivative import jvp
@@ -291,9 +292,9 @@ def test_a_solved_loop_is_identified() -> None:
     ddq = (-size * rates**2 * np.sin(phase)).sum(-1)
     clean = md.inverse_dynamics(robot, q, dq, ddq)
     recording = md.Recording(t, q, clean + 0.02 * rng.normal(size=clean.shape), dq, ddq, robot.joint_names)
-    estimate = md.identify(robot, recording, prior=False, sign_width=0.0)
+    estimate = md.identify(robot, recording, prior=False, sign_width=0.0, **OWN)
     assert md.validate(estimate, recording).relative_error < 0.01
     other = md.Recording(t, q, clean, dq, ddq, robot.joint_names)
     assert md.validate(estimate, other).relative_error < 0.002
     with pytest.raises(md.MinidynError, match=r"irls.*bars.*solved sample by sample"):
-        md.identify(robot, recording, method="irls")
+        md.identify(robot, recording, method="irls", **OWN)

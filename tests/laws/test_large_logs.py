@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import minidyn as md
+from conftest import OWN
 from minidyn.identification.rows import on_disk
 from minidyn.recording import spool
 from minidyn.recording.lazy import LazyRecording
@@ -57,11 +58,11 @@ def test_lazy_and_in_memory_agree(method, log) -> None:
     robot = arm()
     eager, lazy = md.read_recording(log, robot), md.read_recording(log, robot, lazy=True)
     assert isinstance(lazy, LazyRecording)
-    assert_same(*(md.identify(robot, log, method, consistent=False) for log in (eager, lazy)))
+    assert_same(*(md.identify(robot, log, method, consistent=False, **OWN) for log in (eager, lazy)))
     if method == "wls":  # the rest of the way is the same for all
         values = robot.parameters.copy()
         values[robot.layout.links[1]] = np.nan  # a body that the prior does not know
-        one, two = (md.identify(robot.with_parameters(values), log) for log in (eager, lazy))
+        one, two = (md.identify(robot.with_parameters(values), log, **OWN) for log in (eager, lazy))
         assert_same(one, two)
         assert one.settings.keys() == two.settings.keys()
         assert one.settings["preparation"]["cutoff"] == pytest.approx(two.settings["preparation"]["cutoff"], rel=1e-9)
@@ -83,19 +84,19 @@ def test_prepared_files_and_other_orders_of_joints(log, tmp_path) -> None:
         prepared.t, prepared.q[:, turned], prepared.tau[:, turned], prepared.dq[:, turned], prepared.ddq[:, turned],
         [prepared.joint_names[k] for k in turned], starts=prepared.starts,
     )  # fmt: skip
-    expected = md.identify(robot, prepared, consistent=False)
+    expected = md.identify(robot, prepared, consistent=False, **OWN)
     # files do not tell what low-pass their signals went through, and with it how uncertain friction is
-    untold = md.identify(robot, replace(prepared, info={}), consistent=False)
+    untold = md.identify(robot, replace(prepared, info={}), consistent=False, **OWN)
     np.testing.assert_array_equal(untold.beta, expected.beta)
     for name, recording in (("a.npz", prepared), ("b.csv", prepared), ("c.parquet", shuffled)):
         recording.save(tmp_path / name)
         lazy = md.read_recording(tmp_path / name, lazy=True)
-        assert_same(untold, md.identify(robot, lazy, consistent=False))
+        assert_same(untold, md.identify(robot, lazy, consistent=False, **OWN))
     with pytest.raises(md.MinidynError, match="joint"):
-        md.identify(md.load("ur10e"), lazy)
+        md.identify(md.load("ur10e"), lazy, **OWN)
     lazily = md.prepare(robot, md.read_recording(log, robot, lazy=True), cutoff=12.0)
     calls: list[int] = []
-    assert_same(expected, md.identify(robot, lazily, consistent=False, progress=calls.append))
+    assert_same(expected, md.identify(robot, lazily, consistent=False, progress=calls.append, **OWN))
     assert calls[-1] >= 3 * expected.samples  # prepared once, into a file, and read twice
 
 
@@ -111,7 +112,7 @@ def test_gaps_are_ends_of_runs(tmp_path) -> None:
     )
     assert len(eager.runs) == len(lazy.runs) == 2
     assert len(lazy) == sum(len(run) for run in lazy.runs) == sum(len(tile) for tile in lazy.tiles(999))
-    assert_same(md.identify(robot, eager, consistent=False), md.identify(robot, lazy, consistent=False))
+    assert_same(md.identify(robot, eager, consistent=False, **OWN), md.identify(robot, lazy, consistent=False, **OWN))
 
 
 def test_a_standstill_at_the_beginning_does_not_settle_the_cutoff(tmp_path, monkeypatch) -> None:
@@ -133,10 +134,10 @@ def test_a_standstill_at_the_beginning_does_not_settle_the_cutoff(tmp_path, monk
 
 def test_other_methods_read_it_whole(log, monkeypatch) -> None:
     robot = arm()
-    estimate = md.identify(robot, md.read_recording(log, robot, lazy=True), "filtered", consistent=False)
+    estimate = md.identify(robot, md.read_recording(log, robot, lazy=True), "filtered", consistent=False, **OWN)
     assert any("into memory" in notice for notice in estimate.notices)
     monkeypatch.setattr(on_disk, "_LONG", 1000)
-    other = md.identify(robot, md.read_recording(log, robot, lazy=True), "filtered", consistent=False)
+    other = md.identify(robot, md.read_recording(log, robot, lazy=True), "filtered", consistent=False, **OWN)
     assert any("piece by piece" in notice for notice in other.notices)
     assert np.all(np.abs(other.beta - estimate.beta) < 3 * estimate.std)
 
@@ -152,10 +153,10 @@ def test_thinned_is_a_slice_with_a_step(log) -> None:
 
 def test_progress_goes_on_over_all_passes(log) -> None:
     robot, calls = arm(), []
-    md.identify(robot, md.read_recording(log, robot, lazy=True), "irls", consistent=False, progress=calls.append)
+    md.identify(robot, md.read_recording(log, robot, lazy=True), "irls", consistent=False, progress=calls.append, **OWN)
     assert calls == sorted(set(calls))
     assert calls[0] > 0
-    used = md.identify(robot, md.read_recording(log, robot, lazy=True), consistent=False).samples
+    used = md.identify(robot, md.read_recording(log, robot, lazy=True), consistent=False, **OWN).samples
     assert calls[-1] >= 4 * used  # prepared, fitted, reweighted at least once, judged
 
 
@@ -171,7 +172,7 @@ def test_an_interrupt_leaves_nothing(after, log, tmp_path, monkeypatch) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        md.identify(robot, md.read_recording(log, robot, lazy=True), progress=stop)
+        md.identify(robot, md.read_recording(log, robot, lazy=True), progress=stop, **OWN)
     assert len(calls) == after
     assert not list(tmp_path.iterdir())
     assert threading.active_count() <= threads
@@ -184,10 +185,10 @@ def test_mistakes_in_the_file_are_named(tmp_path) -> None:
     broken[1234, 2] = np.nan
     md.Recording(whole.t, whole.q, whole.tau, broken, whole.ddq, whole.joint_names).save(tmp_path / "nan.parquet")
     with pytest.raises(md.MinidynError, match=f"dq of joint {whole.joint_names[2]!r} is not a number"):
-        md.identify(robot, md.read_recording(tmp_path / "nan.parquet", robot, lazy=True))
+        md.identify(robot, md.read_recording(tmp_path / "nan.parquet", robot, lazy=True), **OWN)
     md.Recording(whole.t, whole.q, None, joint_names=whole.joint_names).save(tmp_path / "no_tau.parquet")
     with pytest.raises(md.MinidynError, match="torques"):
-        md.identify(robot, md.read_recording(tmp_path / "no_tau.parquet", robot, lazy=True))
+        md.identify(robot, md.read_recording(tmp_path / "no_tau.parquet", robot, lazy=True), **OWN)
 
 
 def test_a_full_disk_is_named(log, monkeypatch) -> None:
@@ -200,7 +201,7 @@ def test_a_full_disk_is_named(log, monkeypatch) -> None:
     monkeypatch.setattr(spool.tempfile, "TemporaryFile", lambda **_: Full())
     robot = arm()
     with pytest.raises(md.MinidynError, match=r"No space left on device\); set TMPDIR"):
-        md.identify(robot, md.read_recording(log, robot, lazy=True))
+        md.identify(robot, md.read_recording(log, robot, lazy=True), **OWN)
 
 
 PEAK = """
@@ -249,6 +250,6 @@ def test_recordings_on_disk_are_joined_on_disk(log) -> None:
     assert joined.starts == (0, len(two))
     np.testing.assert_array_equal(joined.load().tau, md.concatenate([eager.runs[1], eager.runs[0]]).tau)
     mixed = md.concatenate([eager.runs[0], two])
-    assert_same(md.identify(robot, eager, consistent=False), md.identify(robot, mixed, consistent=False))
+    assert_same(md.identify(robot, eager, consistent=False, **OWN), md.identify(robot, mixed, consistent=False, **OWN))
     with pytest.raises(md.MinidynError, match="recording 2 has q dq ddq tau"):
         md.concatenate([lazy, md.prepare(robot, eager)])

@@ -8,8 +8,8 @@ import pytest
 import minidyn as md
 from conftest import count
 from minidyn.control.controller import Controller
+from minidyn.identification.estimators.method import Options
 from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.estimators.solution import Options
 
 STEP = 2e-3
 
@@ -47,7 +47,7 @@ def test_noisy_speeds_in_the_loop_and_in_the_log(name: str) -> None:
         for method in methods:
             kind, _, known = method.partition(", ")
             options = Options(controller=law if known else None)
-            found[method].append(METHODS[kind](robot.with_parameters(None), base, recording, options).beta)
+            found[method].append(METHODS[kind].solve(robot.with_parameters(None), base, recording, options).beta)
     states = md.trajectory.fourier(robot, seed=99)(np.linspace(0, 10, 400))
     tau, Y = md.inverse_dynamics(robot, *states), md.base_regressor(robot, base, *states)
     bias = {k: float(np.linalg.norm(Y @ np.mean(v, axis=0) - tau) / np.linalg.norm(tau)) for k, v in found.items()}
@@ -61,6 +61,6 @@ def test_a_loop_that_does_not_hold_the_model_leaves_smoothed_instruments() -> No
     recording, robot, _ = shaken("two_link", 0, 0.05)
     wild = md.control.computed_torque(robot, rate=2e4, period=STEP)  # far too stiff for its period
     unknown, base = robot.with_parameters(None), md.base_parameters(robot)
-    found = METHODS["iv"](unknown, base, recording, Options(controller=wild))
+    found = METHODS["iv"].solve(unknown, base, recording, Options(controller=wild))
     assert any("instruments are smoothed states" in notice for notice in found.notices)
-    np.testing.assert_array_equal(found.beta, METHODS["iv"](unknown, base, recording, Options()).beta)
+    np.testing.assert_array_equal(found.beta, METHODS["iv"].solve(unknown, base, recording, Options()).beta)

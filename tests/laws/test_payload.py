@@ -9,7 +9,7 @@ import pytest
 from scipy.signal import lfilter
 
 import minidyn as md
-from conftest import count
+from conftest import OWN, count
 from minidyn.identification.payload.body import nearest_body
 from minidyn.model.inertia import from_body, realizability
 
@@ -41,7 +41,7 @@ def motion(robot: md.Robot, seed: int, memory: float = 0.5, speed: float = 2.0, 
 
 def baseline(robot: md.Robot, seed: int = 100, **options) -> md.Estimate:
     blank = robot.with_parameters(None)
-    return md.identify(blank, motion(robot, seed, **options), prior=False, consistent=False, sign_width=0.0)
+    return md.identify(blank, motion(robot, seed, **options), prior=False, consistent=False, sign_width=0.0, **OWN)
 
 
 @pytest.mark.parametrize("name", ["ur10e", "panda"])
@@ -67,7 +67,7 @@ def test_closed_loop_with_raw_signals() -> None:
         path = md.trajectory.fourier(cold, seed=seed, speed=1.5)
         run = md.simulate(true, law, path, 10.0, noise=2e-5, torque_noise=0.5, seed=seed)
         runs.append(md.Recording(run.t, run.q, run.tau, joint_names=run.joint_names))
-    estimate = md.identify(cold.with_parameters(None), runs[0], prior=False, consistent=False)
+    estimate = md.identify(cold.with_parameters(None), runs[0], prior=False, consistent=False, **OWN)
     payload = md.identify_payload(estimate, runs[1])
     assert payload.mass == pytest.approx(2.0, rel=0.02)
 
@@ -80,7 +80,7 @@ def test_noise_free_logs_show_no_changes_that_filters_make() -> None:
     for true, seed in ((cold, 1), (md.Payload(0.0, BODY).on(warm), 2)):
         run = md.simulate(true, law, md.trajectory.fourier(cold, seed=seed, speed=2.0), 8.0, dt=2e-3)
         ready.append(md.prepare(cold, md.Recording(run.t, run.q, run.tau, joint_names=run.joint_names)))
-    payload = md.identify_payload(md.identify(cold.with_parameters(None), ready[0]), ready[1])
+    payload = md.identify_payload(md.identify(cold.with_parameters(None), ready[0], **OWN), ready[1])
     assert {"friction"} >= {entry["kind"] for entry in payload.settings["changes"]}
     assert payload.mass == pytest.approx(2.0, rel=0.005)
 
@@ -218,7 +218,7 @@ def test_what_the_baseline_left_open_does_not_become_a_load() -> None:
     held = np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.0])
     q, dq, ddq = (np.asarray(part) * held for part in (run.q, run.dq, run.ddq))
     tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.2 * np.random.default_rng(0).normal(size=q.shape)
-    estimate = md.identify(robot, md.Recording(run.t, q, tau, dq, ddq, run.joint_names))
+    estimate = md.identify(robot, md.Recording(run.t, q, tau, dq, ddq, run.joint_names), **OWN)
     assert not np.isfinite(estimate.std).all()
     payload = md.identify_payload(estimate, motion(md.Payload(0.0, BODY).on(robot), 801))
     assert payload.mass == pytest.approx(2.0, abs=max(0.04, 4 * payload.std["mass"]))

@@ -8,7 +8,7 @@ import pytest
 from scipy.signal import lfilter
 
 import minidyn as md
-from conftest import count
+from conftest import OWN, count
 from minidyn.app.result_folder import write_result
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
 from minidyn.identification.cross_validate import cross_validate
@@ -148,14 +148,16 @@ def test_raw_recordings_are_prepared_as_for_the_fit(tmp_path) -> None:
     for seed in (0, 1):
         full = motion(robot, 0.1 * np.random.default_rng(seed).normal(size=(4000, 4)), seed=seed)
         raw.append(md.Recording(full.t, full.q, full.tau, joint_names=robot.joint_names))
-    estimate = md.identify(robot, md.prepare(robot, raw[0], cutoff=7.25), consistent=False, sign_width=0.0)
+    estimate = md.identify(robot, md.prepare(robot, raw[0], cutoff=7.25), consistent=False, sign_width=0.0, **OWN)
     assert any("low-pass at 7.25 Hz" in notice for notice in validate(estimate, raw[1]).notices)
     slower = md.Recording(2 * raw[1].t, raw[1].q, raw[1].tau, joint_names=robot.joint_names)
     assert not any("low-pass at 7.25 Hz" in notice for notice in validate(estimate, slower).notices)
     raw[1].save(tmp_path / "run.parquet")
     lazy = md.read_recording(tmp_path / "run.parquet", robot=robot, lazy=True)
     assert any("low-pass at 7.25 Hz" in notice for notice in validate(estimate, lazy).notices)
-    late = md.identify(robot, md.prepare(robot, raw[0], cutoff=7.25, delay=0.02), consistent=False, sign_width=0.0)
+    late = md.identify(
+        robot, md.prepare(robot, raw[0], cutoff=7.25, delay=0.02), consistent=False, sign_width=0.0, **OWN
+    )
     errors = [validate(late, log).relative_error for log in (raw[1], lazy)]
     assert errors[1] == pytest.approx(errors[0], rel=1e-12)
 
@@ -201,14 +203,14 @@ def test_cross_validation_leaves_out_what_it_tests() -> None:
     """A stretch with a torque of its own is predicted badly; the others are not, and no fit of it sees the stretch."""
     robot, _ = robot_and_truth()
     noise = 0.05 * np.random.default_rng(0).normal(size=(4000, 4))
-    clean = cross_validate(robot, motion(robot, noise), consistent=False, sign_width=0.0)
+    clean = cross_validate(robot, motion(robot, noise), consistent=False, sign_width=0.0, **OWN)
     noise[800:1600] += 3.0
-    found = cross_validate(robot, motion(robot, noise), folds=5, consistent=False, sign_width=0.0)
+    found = cross_validate(robot, motion(robot, noise), folds=5, consistent=False, sign_width=0.0, **OWN)
     assert len(found.folds) == len(found.errors) == 5
     assert found.errors.argmax() == 1
     assert found.spans[1] == pytest.approx((4.0, 7.995))
     clean = cross_validate(
-        robot, motion(robot, 0.05 * np.random.default_rng(0).normal(size=(4000, 4))), consistent=False
+        robot, motion(robot, 0.05 * np.random.default_rng(0).normal(size=(4000, 4))), consistent=False, **OWN
     )
     assert clean.relative_error == pytest.approx(float(np.mean(clean.errors)))
     assert clean.errors.max() < 0.2 * found.errors.max()
@@ -224,6 +226,7 @@ def test_cross_validation_of_raw_and_lazy_recordings(tmp_path) -> None:
     full = motion(robot, 0.1 * np.random.default_rng(1).normal(size=(4000, 4)))
     raw = md.Recording(full.t, full.q, full.tau, joint_names=robot.joint_names)
     options = {"folds": 3, "consistent": False, "friction": ("viscous", "coulomb", "offset"), "sign_width": 0.0}
+    options["rotor_inertia"] = None
     assert cross_validate(robot, raw, **options).relative_error < 0.1
     full.save(tmp_path / "run.parquet")
     lazy = md.read_recording(tmp_path / "run.parquet", robot=robot, lazy=True)
@@ -238,16 +241,16 @@ def test_cross_validation_names_the_stretch_it_cannot_do_without() -> None:
     q, dq, ddq = (np.where(np.arange(4000)[:, None] < 800, part, 0) for part in (still.q, still.dq, still.ddq))
     recording = md.Recording(still.t, q, still.tau, dq, ddq, robot.joint_names)
     with pytest.raises(MinidynError, match=r"without stretch 1 of 5 \(t = 0 to 3.995 s\)"):
-        cross_validate(robot, recording, consistent=False, sign_width=0.0)
+        cross_validate(robot, recording, consistent=False, sign_width=0.0, **OWN)
     with pytest.raises(ShapeError, match="folds"):
-        cross_validate(robot, still, folds=1)
+        cross_validate(robot, still, folds=1, **OWN)
 
 
 def test_foreign_names_are_no_markup_in_tables(tmp_path) -> None:
     robot, _ = robot_and_truth()
     names = ["<script>alert(1)</script>", "a | b", "[x](javascript:y)", "shoulder_pan\nlift"]
     robot = replace(robot, joints=tuple(replace(joint, name=name) for joint, name in zip(robot.joints, names)))
-    estimate = md.identify(robot, motion(robot, 0.1), consistent=False, sign_width=0.0)
+    estimate = md.identify(robot, motion(robot, 0.1), consistent=False, sign_width=0.0, **OWN)
     write_result(estimate, {"<b>log</b>": validate(estimate, motion(robot, 0.1, seed=1))}, tmp_path / "out")
     text = (tmp_path / "out" / "parameters.md").read_text()
     for markup in ("<script", "<b>", "| a | b |", "[x](", "pan\nlift"):

@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import minidyn as md
+from conftest import OWN
 from minidyn.app.cli.main import SECTIONS, main
 
 VERBS = sorted(main.commands)
@@ -75,7 +76,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             made / f"{name}.npz"
         )
     recording = md.read_recording(made / "log.npz", robot)
-    md.identify(robot, recording, consistent=False).save(made / "estimate.json")
+    md.identify(robot, recording, consistent=False, **OWN).save(made / "estimate.json")
     return made
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 import minidyn as md
-from conftest import count
+from conftest import OWN, count
 
 Array = NDArray[np.float64]
 SEEDS = count(6, 40)
@@ -38,7 +38,9 @@ def scores(robot: md.Robot, settings: dict[str, float], **faults: float) -> Arra
     """Return errors over stated standard deviations (seeds, b)."""
     found = []
     for seed in range(SEEDS):
-        estimate = md.identify(robot, md.prepare(robot, log(robot, seed, **faults), **settings), consistent=False)
+        estimate = md.identify(
+            robot, md.prepare(robot, log(robot, seed, **faults), **settings), consistent=False, **OWN
+        )
         found.append((estimate.beta - estimate.base.values(robot.parameters)) / estimate.std)
     return np.array(found)
 
@@ -66,15 +68,15 @@ def test_intervals_hold_the_truth(
 def test_a_delay_is_told_and_can_be_removed() -> None:
     robot = robot_with(("viscous", "coulomb"))
     late = log(robot, 0, delay=0.006)
-    estimate = md.identify(robot, late, consistent=False)
+    estimate = md.identify(robot, late, consistent=False, **OWN)
     told = [notice for notice in estimate.notices if "late" in notice]
     assert len(told) == 1
     assert abs(float(told[0].split("delay=")[1].split(")")[0]) - 0.006) < 0.001
-    mended = md.identify(robot, md.prepare(robot, late, delay=0.006), consistent=False)
+    mended = md.identify(robot, md.prepare(robot, late, delay=0.006), consistent=False, **OWN)
     assert not any("late" in notice or "early" in notice for notice in mended.notices)
     fresh = log(robot, 7, delay=0.006)
     assert md.validate(mended, fresh).rmse < 0.97 * md.validate(estimate, fresh).rmse
-    assert not any("late" in notice for notice in md.identify(robot, log(robot, 0), consistent=False).notices)
+    assert not any("late" in notice for notice in md.identify(robot, log(robot, 0), consistent=False, **OWN).notices)
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["width chosen", "width given"])
@@ -92,7 +94,9 @@ def test_friction_that_turns_at_once_is_within_its_intervals(known: bool) -> Non
         q, dq, ddq = md.trajectory.fourier(sharp, seed=seed)(t)
         tau = md.inverse_dynamics(sharp, q, dq, ddq)
         tau = tau + 0.01 * tau.std(axis=0) * np.random.default_rng(seed).normal(size=tau.shape)
-        estimate = md.identify(described, md.Recording(t, q, tau, joint_names=sharp.joint_names), consistent=False)
+        estimate = md.identify(
+            described, md.Recording(t, q, tau, joint_names=sharp.joint_names), consistent=False, **OWN
+        )
         turning = [name.startswith("F") for name in estimate.names]
         found.append(((estimate.beta - estimate.base.values(values)) / estimate.std)[turning])
     size = float(np.sqrt(np.mean(np.square(found))))

@@ -8,6 +8,7 @@ import pytest
 from scipy.signal import butter, sosfiltfilt
 
 import minidyn as md
+from conftest import OWN
 
 DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
 UR10, TX40 = DATA / "ur10_exciting", DATA / "tx40_exciting"
@@ -57,7 +58,7 @@ def with_own_friction(robot: md.Robot) -> md.Robot:
 def test_ur10() -> None:
     robot, recording = ur10()
     cut = int(0.7 * len(recording))
-    estimate = md.identify(robot, recording[:cut])
+    estimate = md.identify(robot, recording[:cut], **OWN)
     # a plain baseline reaches 7.2 % on the same split, the best peer 8.3 %
     assert md.validate(estimate, recording[cut:]).relative_error < 0.063
     assert_possible(estimate)
@@ -68,7 +69,7 @@ def test_ur10() -> None:
 def test_ur10_weak_data_without_a_prior_stay_sane() -> None:
     """Two seconds and no prior: an unregularised fit has rotor inertias of hundreds of kg m²; this one has not."""
     robot, recording = ur10()
-    estimate = md.identify(robot, recording[400:900], prior=False)
+    estimate = md.identify(robot, recording[400:900], prior=False, **OWN)
     assert_possible(estimate)
     layout = robot.layout
     rotors = [estimate.parameters[layout.index(f"Ia{k}")] for k in range(1, 7)]
@@ -83,7 +84,7 @@ def test_tx40() -> None:
     smooth = lowpassed(log.tau)
     plain = baseline(with_own_friction(robot), log, smooth)
     assert 0.090 < plain < 0.097  # the baseline of 9.3 % that is told with the data, 61 parameters
-    estimate = md.identify(robot, log[:25000])
+    estimate = md.identify(robot, log[:25000], **OWN)
     held = md.prepare(estimate.robot, log[25000:37500], trim=False, decimate=1)
     inside = slice(250, -250)  # a period of the cut-off: the ends of a piece that is filtered alone
     truth = smooth[25000:37500][inside]

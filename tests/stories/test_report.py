@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import minidyn as md
+from conftest import OWN
 from minidyn.app.cli import identify as cli_identify
 from minidyn.app.cli.main import main
 from minidyn.app.report.charts import envelope, shown_time
@@ -154,7 +155,7 @@ def test_the_verdict_follows_the_evidence(tmp_path: Path) -> None:
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     fit, other = small_runs()
     good = small_estimate()
-    bare = md.identify(md.load("two_link"), fit, friction=(), consistent=False)
+    bare = md.identify(md.load("two_link"), fit, friction=(), rotor_inertia=None, consistent=False)
     text = md.report(bare, other, tmp_path / "a.html", fit=fit, code=False).read_text()
     assert "The model has no friction" in text
     spoiled = replace(good, robot=good.robot.with_parameters(1.2 * good.robot.parameters))
@@ -164,7 +165,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     spoiled = replace(spoiled, base=replace(good.base, robot=description))
     text = md.report(spoiled, other, tmp_path / "c.html", code=False).read_text()
     assert "the prior is better" in text
-    crossed = md.cross_validate(good.base.robot, fit, folds=2)
+    crossed = md.cross_validate(good.base.robot, fit, folds=2, **OWN)
     text = md.report(good, path=tmp_path / "d.html", fit=fit, cross_validation=crossed, code=False).read_text()
     assert "On parts of the log held out of the fit" in text
     assert "Ready to use" in text

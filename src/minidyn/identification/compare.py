@@ -5,20 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.estimators.methods import ACCELERATION_FREE, METHODS
-from minidyn.identification.friction.choose import AUTO
-from minidyn.identification.identify import identify
+from minidyn.identification.estimators.methods import METHODS
+from minidyn.identification.friction.choose import AUTO, OWN
+from minidyn.identification.identify import DEFAULT_FRICTION, identify
 from minidyn.identification.validate import validate
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.recording import Recording
 from minidyn.text import markdown_cell
+
+if TYPE_CHECKING:
+    from minidyn.control.controller import Controller
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,11 +117,18 @@ def compare(
     robot: Robot,
     recording: Recording | LazyRecording,
     validation: Recording | LazyRecording,
-    methods: Iterable[str] | None = None,
+    methods: Iterable[str] | str | None = None,
     *,
     consistent: Sequence[bool] = (False, True),
-    progress: Callable[[str], None] | None = None,
-    **options: Any,
+    base: BaseMap | None = None,
+    friction: Iterable[str] | str | None = DEFAULT_FRICTION,
+    rotor_inertia: bool | None = True,
+    sign_width: ArrayLike | None = None,
+    prior: ArrayLike | bool | None = None,
+    prior_kind: str = "entropic",
+    controller: Controller | None = None,
+    threads: int = 1,
+    progress: Callable[[int], None] | None = None,
 ) -> Comparison:
     """Identify a robot by several methods and test each model on a recording that none of them saw.
 
@@ -125,9 +137,16 @@ def compare(
         recording: What is fitted, raw (it is prepared once for all) or prepared; one on disk is read into memory.
         validation: What the models are tested on.
         methods: Names of `md.identify`'s methods; None: all.
-        consistent: Whether models are made physically possible: both ways, or one.
-        progress: Called with the name of each method before it runs.
-        options: Further options of `md.identify`, the same for all; friction="auto" is chosen once, by "wls".
+        consistent: Whether models are made physically consistent: both ways, or one.
+        base: As for `md.identify`.
+        friction: As for `md.identify`; "auto" is chosen once, by "wls".
+        rotor_inertia: As for `md.identify`.
+        sign_width: As for `md.identify`.
+        prior: As for `md.identify`.
+        prior_kind: As for `md.identify`.
+        controller: As for `md.identify`.
+        threads: As for `md.identify`.
+        progress: Called with the number of models done so far.
 
     Returns:
         A row for each method; one that fails has its reason in its row and stops none of the others.
@@ -146,18 +165,29 @@ def compare(
     if not np.any(validation.tau):
         raise MinidynError("compare: the torques of the validation recording are zero throughout; are they measured?")
     fitted, tested = _prepared(robot, recording), _prepared(robot, validation)
+    options: dict[str, Any] = {
+        "base": base,
+        "friction": friction,
+        "rotor_inertia": rotor_inertia,
+        "sign_width": sign_width,
+        "prior": prior,
+        "prior_kind": prior_kind,
+        "controller": controller,
+        "threads": threads,
+    }
     more: tuple[str, ...] = ()
-    if options.get("friction") == AUTO:
+    if friction == AUTO and base is None:
         robot, more = _with_chosen_friction(robot, fitted, options)
-        options = {**options, "friction": None, "rotor_inertia": None}
-    rows = []
+        options |= {"friction": OWN, "rotor_inertia": None}
+    rows: list[Compared] = []
     for name in names:
         # without accelerations measured speeds are better than filtered ones
-        given = recording if name in ACCELERATION_FREE and recording.dq is not None else fitted
-        for possible in consistent:
+        measured_speeds = not METHODS[name].needs_acceleration and recording.dq is not None
+        for asked in consistent:
+            given = recording if measured_speeds else fitted
+            rows.append(_row(robot, name, bool(asked), given, fitted, tested, options))
             if progress is not None:
-                progress(name)
-            rows.append(_row(robot, name, bool(possible), given, fitted, tested, options))
+                progress(len(rows))
     return Comparison(tuple(rows), tuple(dict.fromkeys((*fitted.notices, *tested.notices, *more))))
 
 

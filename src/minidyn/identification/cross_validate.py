@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import MinidynError, ShapeError
-from minidyn.identification.identify import identify
+from minidyn.identification.friction.choose import OWN
+from minidyn.identification.identify import DEFAULT_FRICTION, identify
 from minidyn.identification.validate import Validation, prepared_for, validate
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import LazyRecording, concatenate
 from minidyn.recording.recording import Recording
 from minidyn.text import plain_percent
+
+if TYPE_CHECKING:
+    from minidyn.control.controller import Controller
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +104,21 @@ class CrossValidation:
 
 
 def cross_validate(
-    robot: Robot, recording: Recording | LazyRecording, folds: int = 5, **options: Any
+    robot: Robot,
+    recording: Recording | LazyRecording,
+    folds: int = 5,
+    *,
+    method: str = "wls",
+    base: BaseMap | None = None,
+    friction: Iterable[str] | str | None = DEFAULT_FRICTION,
+    rotor_inertia: bool | None = True,
+    sign_width: ArrayLike | None = None,
+    prior: ArrayLike | bool | None = None,
+    prior_kind: str = "entropic",
+    consistent: bool = True,
+    controller: Controller | None = None,
+    threads: int = 1,
+    progress: Callable[[int], None] | None = None,
 ) -> CrossValidation:
     """Fit a model to all stretches of a recording but one and test it on that one, for each stretch.
 
@@ -108,7 +129,17 @@ def cross_validate(
         robot: The robot.
         recording: Raw or prepared, in memory or on disk.
         folds: Number of stretches of equal length.
-        **options: Of :func:`minidyn.identify`: method, friction, prior, consistent, ...
+        method: As for `md.identify`.
+        base: As for `md.identify`.
+        friction: As for `md.identify`; "auto" is chosen anew without each stretch.
+        rotor_inertia: As for `md.identify`.
+        sign_width: As for `md.identify`.
+        prior: As for `md.identify`.
+        prior_kind: As for `md.identify`.
+        consistent: As for `md.identify`.
+        controller: As for `md.identify`.
+        threads: As for `md.identify`.
+        progress: Called with the number of stretches done so far.
 
     Raises:
         ShapeError: Fewer than two stretches, or more than samples.
@@ -117,8 +148,8 @@ def cross_validate(
     if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= max(2, len(recording) // 2):
         raise ShapeError(f"folds: expected a whole number from 2 to half the samples, got {folds!r}")
     ready = prepared_for(robot, recording)
-    if all(options.get(key) is None for key in ("base", "friction", "rotor_inertia")):
-        options["base"] = base_parameters(robot)  # the same for every stretch
+    if base is None and friction == OWN and rotor_inertia is None:
+        base = base_parameters(robot)  # the same for every stretch
     reach = _reach(ready)
     tested, fitted, spans = [], [], []
     edges = np.linspace(0, len(ready), folds + 1).astype(int)
@@ -127,13 +158,28 @@ def cross_validate(
         rest = _joined([ready[: max(0, begin - reach)], ready[min(len(ready), end + reach) :]])
         span = _span(held)
         try:
-            estimate = identify(robot, rest, **options)
+            estimate = identify(
+                robot,
+                rest,
+                method,
+                base=base,
+                friction=friction,
+                rotor_inertia=rotor_inertia,
+                sign_width=sign_width,
+                prior=prior,
+                prior_kind=prior_kind,
+                consistent=consistent,
+                controller=controller,
+                threads=threads,
+            )
         except MinidynError as error:
             where = f"without stretch {number} of {folds} (t = {span[0]:.4g} to {span[1]:.4g} s)"
             raise MinidynError(f"{where}: {error}") from None
         tested.append(validate(estimate, held))
         fitted.append(validate(estimate, rest))
         spans.append(span)
+        if progress is not None:
+            progress(number)
     return CrossValidation(tuple(tested), tuple(fitted), tuple(spans))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,9 +19,9 @@ from minidyn.identification.diagnostics.delay import delay_notices
 from minidyn.identification.diagnostics.excitation import excitation_notices
 from minidyn.identification.diagnostics.reversals import reversal_covariance
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.estimators.methods import ACCELERATION_FREE, METHODS
-from minidyn.identification.estimators.solution import Options
-from minidyn.identification.friction.choose import AUTO, choose_friction, prior_for, starting_model
+from minidyn.identification.estimators.method import Options
+from minidyn.identification.estimators.methods import METHODS
+from minidyn.identification.friction.choose import AUTO, OWN, choose_friction, prior_for, starting_model
 from minidyn.identification.rows.on_disk import ready_on_disk
 from minidyn.identification.rows.samples import counted
 from minidyn.model.robot import Robot
@@ -34,23 +35,31 @@ if TYPE_CHECKING:
 _FEWEST = 20  # samples that a prior can do with
 
 
+class _Unsaid(str):
+    """A keyword's value that was left out: equal to what it means, but another object."""
+
+
+DEFAULT_FRICTION = _Unsaid(AUTO)
+"""With base= the default gives way to the terms of that map, where "auto" said aloud is refused."""
+
+
 def identify(
     robot: Robot,
     recording: Recording | LazyRecording,
     method: str = "wls",
-    base: BaseMap | None = None,
-    friction: Iterable[str] | str | None = None,
-    prior: ArrayLike | bool | None = None,
-    consistent: bool = True,
     *,
-    rotor_inertia: bool | None = None,
+    base: BaseMap | None = None,
+    friction: Iterable[str] | str | None = DEFAULT_FRICTION,
+    rotor_inertia: bool | None = True,
     sign_width: ArrayLike | None = None,
+    prior: ArrayLike | bool | None = None,
     prior_kind: str = "entropic",
+    consistent: bool = True,
     controller: Controller | None = None,
     threads: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> Estimate:
-    """Identify a robot's base parameters from a recording, and a physically possible model that has them.
+    """Identify a robot's base parameters from a recording, and a physically consistent model that has them.
 
     Args:
         robot: The robot; its own values, where known, are the prior.
@@ -59,17 +68,19 @@ def identify(
             "parallel" (regressor and torque after one low-pass), "tls" (noise in the regressor, too), "iv" (instruments
             from simulated states, and a test whether least squares is biased), "didim" (torque of a simulation in
             closed loop), or without accelerations "filtered", "momentum", "energy"; see docs/estimators.md.
-        base: Base parameters to estimate; None: found exactly.
-        friction: Drive terms to identify, names of minidyn.model.drives.TERMS; "auto": viscous, Coulomb, offset, and
-            those that predict better what was held out (docs/friction.md); None: the robot's own.
+        base: Base parameters to estimate, whose robot says which drive terms there are; None: found exactly.
+        friction: "auto": viscous, Coulomb, offset, and those terms that predict held-out data better
+            (docs/friction.md); "own": the terms of the robot's file; or names of minidyn.model.drives.TERMS, () for
+            none.
+        rotor_inertia: Whether rotor inertias are identified; None: as the robot's file has them.
+        sign_width: Smoothing width: speed over which Coulomb friction reverses, one for all joints or one for each;
+            None: chosen by cross-validation over time blocks, zero allowed ("didim" with a controller: the robot's
+            own).
         prior: Standard parameters (p,) that the physical model stays near; None: the robot's own, with a weight chosen
             by cross-validation over time blocks, zero allowed; False: none.
-        consistent: Whether to make the model physically possible.
-        rotor_inertia: Whether rotor inertias are identified; None: as the robot has them.
-        sign_width: Speed over which Coulomb friction turns round, one for all joints or one for each; None: chosen by
-            cross-validation over time blocks, zero allowed ("didim" with a controller: the robot's own).
         prior_kind: How the distance from the prior is measured: "entropic", "euclidean" or "geodesic"
             (docs/consistency.md).
+        consistent: Whether to make the model physically consistent.
         controller: What drove the robot along the reference in the recording's telemetry (q_d), for the methods that
             simulate it ("iv", "didim"); None: unknown, and the simulation is led along the recorded motion.
         threads: For the reduction of large recordings.
@@ -80,16 +91,21 @@ def identify(
     """
     if method not in METHODS:
         raise UnknownName("method", method, tuple(METHODS))
-    if base is not None and isinstance(friction, str) and friction == AUTO:
-        raise MinidynError('base: with friction="auto" the parameters are chosen from the data; leave base out')
-    model = starting_model(robot, friction, rotor_inertia, sign_width)
+    estimator = METHODS[method]
+    if friction is None:
+        warnings.warn('friction=None is deprecated; say friction="own"', DeprecationWarning, stacklevel=2)
+        friction = OWN
+    if base is not None and friction == AUTO:
+        if friction is not DEFAULT_FRICTION:
+            raise MinidynError('base: with friction="auto" the parameters are chosen from the data; leave base out')
+        friction = OWN
+    model = starting_model(robot, friction, rotor_inertia, sign_width, base)
     notices: list[str] = []
     progress = counted(progress)
-    needs_ddq = method not in ACCELERATION_FREE
     if isinstance(recording, LazyRecording):
-        ready = ready_on_disk(model, recording, method, needs_ddq, notices, progress)
+        ready = ready_on_disk(model, recording, estimator, notices, progress)
     else:
-        ready = _prepared(model, recording, notices, needs_ddq)
+        ready = _prepared(model, recording, notices, estimator.needs_acceleration)
     chosen = base_parameters(model) if base is None else base
     # a prior decides what a weak recording leaves open; without one, or without any motion, it is refused
     believed = known_parameters(model, prior_for(prior, (robot,), model))
@@ -105,19 +121,21 @@ def identify(
     settings: dict[str, Any] = {"method": method, "samples": len(ready)}
     if ready.info:
         settings["preparation"] = dict(ready.info)  # validation prepares raw recordings alike
-    # a simulated loop passes through the filter of the torque: there a width that stands for that filter would be wrong
-    open_width = sign_width is None and not (method == "didim" and controller is not None)
+    # a simulated loop passes through the filter of the torque: a width that replaces that filter would be wrong there
+    simulated = estimator.simulates_torque and controller is not None
+    open_width = sign_width is None and not simulated
     choice = choose_friction(model, chosen, ready, friction, widths=open_width, fixed=base is not None)
     prior = prior_for(prior, (robot, model), choice.robot)
     model, chosen = choice.robot, choice.base
     settings |= choice.settings
     notices += choice.notices
     options = Options(threads, progress, controller, allow_open=filled)
-    found = choice.fit(lambda loaded: METHODS[method](loaded, chosen, ready, options))
-    if choice.motion is not None and not (method == "didim" and controller is not None):
+    found = choice.fit(lambda loaded: estimator.solve(loaded, chosen, ready, options))
+    if choice.motion is not None:
         widths_chosen = "sign_width" in choice.settings
-        # "parallel" filters the columns, too: a width that was given is right there
-        cutoff = ready.info.get("cutoff") if widths_chosen or method != "parallel" else None
+        # where the columns are filtered, too, a width that was given is right
+        filtered = simulated or estimator.filters_columns
+        cutoff = ready.info.get("cutoff") if widths_chosen or not filtered else None
         smear_at = float(cutoff) if isinstance(cutoff, int | float) else None
         smeared = reversal_covariance(model, chosen, choice.motion, found.sigma, smear_at, widths_chosen)
         found = replace(found, covariance=found.covariance + smeared)

@@ -202,7 +202,7 @@ def _noisy(run: Recording, seed: int) -> Recording:
 
 def _identify(story: _Story, believed: Robot, fit: Recording, true: Robot) -> Estimate:
     with story.step("Identification from the first log") as say:
-        estimate = identify(believed, fit)
+        estimate = identify(believed, fit, friction="own", rotor_inertia=None)
         inside = np.abs(estimate.beta - estimate.base.values(true.parameters)) < 2 * estimate.std
         say(
             f"{len(estimate.beta)} base parameters at once, condition number {estimate.condition:.0f} (good: below "

@@ -207,10 +207,10 @@ def run_validation(
     print_errors(estimate, found)
 
 
-def friction_terms(friction: str) -> tuple[str, ...] | str | None:
+def friction_terms(friction: str) -> tuple[str, ...] | str:
     """Return the option --friction as `md.identify` takes it."""
     if friction in ("own", "auto"):
-        return "auto" if friction == "auto" else None
+        return friction
     return tuple(word for word in friction.replace(" ", ",").split(",") if word and word != "none")
 
 

@@ -5,7 +5,6 @@ What `minidyn payload` does.
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from typing import Any
@@ -97,8 +96,7 @@ def show_comparison(
         tested = read_recording(list(held_out), robot=robot, **reading)
     models = 2 * len(METHODS if chosen is None else chosen)  # each as it is and made possible
     with progress(f"comparing {models} models of {robot.name}", total=models) as tell:
-        begun = itertools.count()
-        found = compare(robot, fitted, tested, chosen, progress=lambda name: tell(next(begun)), **drives)
+        found = compare(robot, fitted, tested, chosen, progress=tell, **drives)
     notices = (*told, *found.notices, *same_logs(logs, held_out))
     if as_json:
         rows = [

@@ -13,7 +13,7 @@ from minidyn.base.numeric.samples import units_of
 from minidyn.errors import MinidynError
 from minidyn.identification.consistency.prior import Seen
 from minidyn.identification.diagnostics.open_directions import describe_open
-from minidyn.identification.estimators.solution import Solution
+from minidyn.identification.estimators.method import Solution
 from minidyn.identification.rows.samples import typical_sizes
 from minidyn.model.robot import Robot
 

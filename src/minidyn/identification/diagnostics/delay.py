@@ -12,7 +12,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.functions import base_regressor
 from minidyn.errors import MinidynError
 from minidyn.identification.estimators.blocks import block_length, block_sums
-from minidyn.identification.estimators.solution import Solution
+from minidyn.identification.estimators.method import Solution
 from minidyn.model.robot import Robot
 from minidyn.recording.recording import Recording
 

@@ -17,7 +17,7 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.dynamics.functions import base_regressor
-from minidyn.identification.estimators.solution import Solution
+from minidyn.identification.estimators.method import Solution
 from minidyn.model.robot import Robot
 
 _WEAK = 0.3  # a relative standard deviation beyond which a parameter is called weak

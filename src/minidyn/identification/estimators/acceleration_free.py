@@ -19,8 +19,8 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.functions import base_regressor
 from minidyn.identification.estimators.linear_system import FOLDS, Piece, fit_system, signals_of
+from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.smooth_states import motion_band
-from minidyn.identification.estimators.solution import Options, Solution
 from minidyn.identification.rows.filtered import filtered_regressor
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import LazyRecording
@@ -85,3 +85,15 @@ def _torque_noise(robot: Robot, base: BaseMap, recording: AnyRecording, beta: Ar
         squares += np.sum(residual**2, axis=0)
         samples += len(part)
     return np.asarray(np.sqrt(squares / max(1, samples)), dtype=float)
+
+
+_LONG = 1_000_000  # samples beyond which filters that start anew with each piece do less harm than memory
+
+FILTERED, MOMENTUM, ENERGY = (
+    Method(form, words, partial(acceleration_free, form), needs_acceleration=False, streams_from=_LONG)
+    for form, words in (
+        ("filtered", "without accelerations: torque after a low-pass"),
+        ("momentum", "without accelerations: momentum over windows"),
+        ("energy", "without accelerations: energy over windows, one row instead of one a joint"),
+    )
+)

@@ -15,8 +15,8 @@ from minidyn.base.base_map import BaseMap
 from minidyn.identification.estimators.choose_states import best_states
 from minidyn.identification.estimators.closed_loop import Simulation, simulated_rows
 from minidyn.identification.estimators.linear_system import SystemFit, fit_system
+from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.simulated_states import can_simulate, settled
-from minidyn.identification.estimators.solution import Options, Solution
 from minidyn.identification.rows.state_rows import in_memory, torque_rows
 from minidyn.model.robot import Robot
 
@@ -39,3 +39,12 @@ def didim(robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solu
     if options.progress is not None:
         options.progress(len(whole))
     return found.solution(notices, {"states": origin, "passes": passes})
+
+
+DIDIM = Method(
+    "didim",
+    "torque of a simulation in closed loop",
+    didim,
+    takes_controller=True,
+    simulates_torque=True,
+)

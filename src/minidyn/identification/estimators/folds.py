@@ -8,12 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from minidyn.arrays import Array
 from minidyn.identification.estimators.least_squares import Fit
+from minidyn.identification.estimators.method import Fold
 from minidyn.identification.rows.problem import STRETCHES, Problem, assemble
-
-Fold = tuple[Array, Array, Array, Array, float]
-"""R and z of the training part, R, z and the rest of the held-out part, all weighted by the noise."""
 
 
 def time_folds(found: Fit, recording: Any, memory: float, count: int = STRETCHES) -> list[Fold]:

@@ -18,9 +18,9 @@ from minidyn.identification.diagnostics.exogeneity import LEVEL, exogeneity_test
 from minidyn.identification.estimators.choose_states import best_states
 from minidyn.identification.estimators.closed_loop import Simulation
 from minidyn.identification.estimators.linear_system import Pieces, SystemFit, fit_system
+from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.simulated_states import can_simulate, settled
 from minidyn.identification.estimators.smooth_states import States, as_recorded, motion_band, smoothed
-from minidyn.identification.estimators.solution import Options, Solution
 from minidyn.identification.rows.state_rows import in_memory, torque_rows
 from minidyn.model.robot import Robot
 from minidyn.recording.recording import Recording
@@ -81,3 +81,11 @@ def instrumental(robot: Robot, base: BaseMap, recording: Any, options: Options) 
 def _smoothed(recording: Recording) -> States:
     band, rate = motion_band(recording)
     return smoothed(recording, min(_TIMES_BAND * band, 0.2 * rate) if band > 0 else 0.2 * rate)
+
+
+IV = Method(
+    "iv",
+    "instruments from simulated states, and a test whether least squares is biased",
+    instrumental,
+    takes_controller=True,
+)

@@ -19,9 +19,8 @@ from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.identification.diagnostics.open_directions import pseudo_inverse
 from minidyn.identification.estimators.blocks import block_covariance, block_length, block_sums
-from minidyn.identification.estimators.folds import Fold
 from minidyn.identification.estimators.least_squares import condition_of, solve
-from minidyn.identification.estimators.solution import Solution
+from minidyn.identification.estimators.method import Fold, Solution
 from minidyn.recording.recording import Recording
 
 FOLDS = 5

@@ -1,31 +1,29 @@
-"""The estimators by name: from a robot, its base parameters and a prepared recording to a Solution."""
+"""The table of estimators, and those of least squares."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import Unsupported
-from minidyn.identification.estimators.acceleration_free import acceleration_free
-from minidyn.identification.estimators.didim import didim
+from minidyn.identification.estimators.acceleration_free import ENERGY, FILTERED, MOMENTUM
+from minidyn.identification.estimators.didim import DIDIM
 from minidyn.identification.estimators.folds import time_folds
-from minidyn.identification.estimators.instrumental import instrumental
+from minidyn.identification.estimators.instrumental import IV
 from minidyn.identification.estimators.least_squares import block_covariance, condition_of, fit
 from minidyn.identification.estimators.linear_system import fit_system
-from minidyn.identification.estimators.parallel import parallel
+from minidyn.identification.estimators.method import Method, Options, Solution
+from minidyn.identification.estimators.parallel import PARALLEL
 from minidyn.identification.estimators.smooth_states import as_recorded
-from minidyn.identification.estimators.solution import Options, Solution
-from minidyn.identification.estimators.total_least_squares import total_least_squares
+from minidyn.identification.estimators.total_least_squares import TLS
 from minidyn.identification.rows.samples import time_step
 from minidyn.identification.rows.state_rows import in_memory, torque_rows
 from minidyn.model.robot import Robot
-
-Estimator: TypeAlias = Callable[[Robot, BaseMap, Any, Options], Solution]
 
 
 def _least_squares(method: str, robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
@@ -65,12 +63,16 @@ def _by_rows(method: str, robot: Robot, base: BaseMap, recording: Any, options: 
     return found.solution((), {})
 
 
-ACCELERATION_FREE: frozenset[str] = frozenset({"filtered", "momentum", "energy"})
-"""The methods that read q, dq and tau alone."""
-
-METHODS: Mapping[str, Estimator] = MappingProxyType(
-    {name: partial(_least_squares, name) for name in ("ols", "wls", "irls")}
-    | {"parallel": parallel, "tls": total_least_squares, "iv": instrumental, "didim": didim}
-    | {name: partial(acceleration_free, name) for name in ("filtered", "momentum", "energy")}
+OLS, WLS, IRLS = (
+    Method(name, words, partial(_least_squares, name), streams_from=0)
+    for name, words in (
+        ("ols", "ordinary least squares"),
+        ("wls", "least squares, each joint weighted by its own noise"),
+        ("irls", "weighted least squares in which outliers count less"),
+    )
 )
-"""Name of each method and what computes it."""
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {method.name: method for method in (OLS, WLS, IRLS, PARALLEL, TLS, IV, DIDIM, FILTERED, MOMENTUM, ENERGY)}
+)
+"""The estimators by name."""

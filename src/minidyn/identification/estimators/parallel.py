@@ -16,8 +16,8 @@ import numpy as np
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.functions import base_regressor
 from minidyn.identification.estimators.linear_system import FOLDS, Piece, fit_system, signals_of
+from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.smooth_states import motion_band
-from minidyn.identification.estimators.solution import Options, Solution
 from minidyn.identification.rows.state_rows import in_memory
 from minidyn.model.robot import Robot
 from minidyn.recording.prepare.signals import lowpass
@@ -53,3 +53,6 @@ def _pieces(robot: Robot, base: BaseMap, recording: Recording, cutoff: float) ->
         for rows in np.array_split(keep, FOLDS):
             if len(rows):
                 yield Piece(W[rows], y[rows], run.t[rows], (start + int(rows[0])) / len(recording))
+
+
+PARALLEL = Method("parallel", "regressor and torque after one low-pass", parallel, filters_columns=True)

@@ -22,10 +22,9 @@ from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.identification.estimators.blocks import block_covariance, block_sums
 from minidyn.identification.estimators.choose_states import best_states
-from minidyn.identification.estimators.folds import Fold
 from minidyn.identification.estimators.linear_system import Pieces, SystemFit, fit_system
+from minidyn.identification.estimators.method import Fold, Method, Options, Solution
 from minidyn.identification.estimators.smooth_states import as_recorded
-from minidyn.identification.estimators.solution import Options, Solution
 from minidyn.identification.rows.state_rows import in_memory, torque_rows
 from minidyn.model.robot import Robot
 
@@ -135,3 +134,6 @@ def _corrected(fold: Fold, L: Array, ratio: float) -> Fold:
     clean = _deflated(R, L, 0.8 * ratio)
     moments = np.asarray(solve_triangular(clean, R.T @ z, trans="T"), dtype=float)
     return clean, moments, R_held, z_held, rest
+
+
+TLS = Method("tls", "total least squares: noise in the regressor, too", total_least_squares)

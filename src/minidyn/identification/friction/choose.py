@@ -21,7 +21,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.dynamics.drives import drive_ratios, has_load, loads_of_motion
 from minidyn.errors import MinidynError
-from minidyn.identification.estimators.solution import Solution
+from minidyn.identification.estimators.method import Solution
 from minidyn.identification.friction.search import Search
 from minidyn.identification.friction.table import BLOCKS, FrictionModel, Motion, friction_table
 from minidyn.model.joint import Joint
@@ -34,6 +34,9 @@ AnyRecording = Recording | LazyRecording
 
 AUTO = "auto"
 """Friction whose terms are chosen."""
+
+OWN = "own"
+"""Friction with the terms of the robot's file."""
 
 PLAIN = ("viscous", "coulomb", "offset")
 """What a choice of terms begins with."""
@@ -101,20 +104,42 @@ class FrictionChoice:
 
 
 def starting_model(
-    robot: Robot, friction: Iterable[str] | str | None, rotor_inertia: bool | None, sign_width: ArrayLike | None = None
+    robot: Robot,
+    friction: Iterable[str] | str,
+    rotor_inertia: bool | None,
+    sign_width: ArrayLike | None = None,
+    base: BaseMap | None = None,
 ) -> Robot:
-    """Return the robot with the drive terms that identification begins with; "auto" begins with PLAIN ones."""
-    terms = PLAIN if _is_auto(friction) else friction
-    if terms is None and rotor_inertia is None and sign_width is None:
-        return robot
-    return robot.with_drives(rotor_inertia, terms, sign_width)
+    """Return the robot with the drive terms that identification begins with; "auto" begins with PLAIN ones.
+
+    Where base parameters are given, their robot says which terms there are.
+    """
+    if base is not None:
+        drives = {joint.name: joint.drive for joint in base.robot.joints}
+
+        def as_mapped(joint: Joint) -> Joint:
+            known = drives.get(joint.name, joint.drive)
+            return replace(
+                joint, drive=replace(joint.drive, rotor_inertia=known.rotor_inertia, friction=known.friction)
+            )
+
+        robot, rotor_inertia = with_joints(robot, as_mapped), None if rotor_inertia else rotor_inertia
+    terms = PLAIN if friction == AUTO else None if friction == OWN else friction
+    if terms is not None or rotor_inertia is not None or sign_width is not None:
+        robot = robot.with_drives(rotor_inertia, terms, sign_width)
+    if base is not None and base.robot.parameter_names != robot.parameter_names:
+        raise MinidynError(
+            f"base: its parameters are not those of robot {robot.name!r} with the drive terms asked for; leave out "
+            "friction and rotor_inertia, or find base anew with md.base_parameters"
+        )
+    return robot
 
 
 def choose_friction(
     robot: Robot,
     base: BaseMap,
     recording: AnyRecording,
-    friction: Iterable[str] | str | None = None,
+    friction: Iterable[str] | str = OWN,
     *,
     widths: bool = True,
     fixed: bool = False,
@@ -125,14 +150,14 @@ def choose_friction(
         robot: With the terms to begin with, see `starting_model`.
         base: Its base parameters.
         recording: Prepared, with q, dq and tau.
-        friction: "auto": terms may be added. None: where the robot has no terms and shows friction, a notice says so.
+        friction: "auto": terms may be added. "own": where the robot has no terms and shows friction, a notice says so.
         widths: Whether a sign width may be chosen, where the robot has none.
         fixed: Whether the base parameters are given: then no term may be left out.
     """
     drives = [joint.drive for joint in robot.joints]
-    auto, bare = _is_auto(friction), not any(drive.friction for drive in drives)
+    auto, bare = friction == AUTO, not any(drive.friction for drive in drives)
     unchanged = FrictionChoice(robot, base)
-    if bare and not auto and friction is not None:
+    if bare and not auto and friction != OWN:
         return unchanged
     motion = motion_of(robot, recording)
     unknowns = base.rank + (len(PLAIN) * robot.n if bare else 0)
@@ -205,10 +230,6 @@ def prior_for(prior: ArrayLike | bool | None, owners: Iterable[Robot], robot: Ro
             if values.shape == owner.parameters.shape:
                 return _carried(values, owner, robot)
     return prior
-
-
-def _is_auto(friction: object) -> bool:
-    return isinstance(friction, str) and friction == AUTO
 
 
 def _missing(robot: Robot, base: BaseMap, motion: Motion) -> tuple[str, ...]:

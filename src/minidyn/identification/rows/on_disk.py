@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minidyn.errors import MinidynError, UnknownName
+from minidyn.identification.estimators.method import Method
 from minidyn.identification.rows.samples import Progress
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import LazyRecording
@@ -10,17 +11,9 @@ from minidyn.recording.prepare.prepare import prepare
 from minidyn.recording.recording import Recording
 from minidyn.recording.spool import SpooledRun, spooled
 
-STREAMED = frozenset({"ols", "wls", "irls"})
-"""The methods that read a recording piece by piece, with the result of the same recording in memory."""
-
-PIECEWISE = frozenset({"filtered", "momentum", "energy"})
-"""The methods that can, too, but whose filters start anew with each piece: only very long recordings are read so."""
-
-_LONG = 1_000_000  # samples
-
 
 def ready_on_disk(
-    robot: Robot, recording: LazyRecording, method: str, needs_ddq: bool, notices: list[str], progress: Progress | None
+    robot: Robot, recording: LazyRecording, method: Method, notices: list[str], progress: Progress | None
 ) -> LazyRecording | Recording:
     """Return a lazy recording in the robot's joint order with q, dq, ddq and tau.
 
@@ -30,19 +23,22 @@ def ready_on_disk(
     ordered = in_robot_order(robot, recording)
     if "tau" not in ordered.signals:
         raise MinidynError("identification needs measured torques; the recording has none")
-    raw = "dq" not in ordered.signals or ("ddq" not in ordered.signals and needs_ddq)
+    raw = "dq" not in ordered.signals or ("ddq" not in ordered.signals and method.needs_acceleration)
     if raw:
         ordered = prepare(robot, ordered)
         notices.append("the recording was prepared with default settings, as told below")
     notices += list(ordered.notices)
-    if method in PIECEWISE and len(ordered) > _LONG:
-        notices.append(f'method "{method}" reads {len(ordered)} samples piece by piece, filters start anew with each')
-    elif method not in STREAMED:
-        notices.append(f'method "{method}" reads the whole recording into memory ({len(ordered)} samples)')
+    if len(ordered) <= method.streams_from and method.streams_from > 0:
+        notices.append(f'method "{method.name}" reads the whole recording into memory ({len(ordered)} samples)')
         return ordered.load()
+    if method.streams_from > 0:
+        notices.append(
+            f'method "{method.name}" reads {len(ordered)} samples piece by piece, filters start anew with each'
+        )
+        return ordered
     # what is prepared as it is read would be prepared again in every pass
     as_read = bool(ordered.info) and not all(isinstance(run, SpooledRun) for run, _, _ in ordered.parts)
-    return spooled(ordered, progress) if as_read and method in STREAMED else ordered
+    return spooled(ordered, progress) if as_read else ordered
 
 
 def in_robot_order(robot: Robot, recording: LazyRecording) -> LazyRecording:

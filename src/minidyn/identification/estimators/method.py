@@ -1,16 +1,22 @@
-"""What every estimator is given beside the data, and what it hands back, whatever its principle."""
+"""What an estimator is: its record, what it is given beside the data, and what it hands back."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from minidyn.arrays import Array
-from minidyn.identification.estimators.folds import Fold
+from minidyn.base.base_map import BaseMap
+from minidyn.model.robot import Robot
 
 if TYPE_CHECKING:
     from minidyn.control.controller import Controller
+
+
+Fold = tuple[Array, Array, Array, Array, float]
+"""R and z of the training part, R, z and the rest of the held-out part, all weighted by the noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,3 +66,33 @@ class Solution:
     folds: Callable[[], list[Fold]]
     notices: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way from a prepared recording to base parameters.
+
+    Attributes:
+        name: As `md.identify` takes it.
+        description: What it does, a few words for help texts.
+        solve: From a robot, its base parameters, a recording and options to a solution.
+        needs_acceleration: Whether it reads ddq; else q, dq and tau suffice.
+        streams_from: Samples from which a recording on disk is read piece by piece; 0: always; infinite: never.
+        takes_controller: Whether it simulates the robot under the controller that drove it.
+        simulates_torque: Whether, given a controller, it compares the torque of that simulation.
+        filters_columns: Whether the regressor passes a low-pass like that of the torque.
+    """
+
+    name: str
+    description: str
+    solve: Callable[[Robot, BaseMap, Any, Options], Solution]
+    needs_acceleration: bool = True
+    streams_from: float = math.inf
+    takes_controller: bool = False
+    simulates_torque: bool = False
+    filters_columns: bool = False
+
+    @property
+    def streams(self) -> bool:
+        """Whether recordings on disk, at least long ones, are read piece by piece."""
+        return math.isfinite(self.streams_from)
