@@ -297,3 +297,36 @@ def test_torques_that_are_zero_are_no_measurement() -> None:
     q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t)
     with pytest.raises(md.MinidynError, match="zero throughout"):
         md.identify(robot, md.Recording(t, q, np.zeros_like(q), dq, ddq, robot.joint_names), **OWN)
+
+
+def test_defaults_identify_rotors_and_choose_friction() -> None:
+    """What the documents promise: rotor inertia and friction="auto", unless base= says which terms there are."""
+    robot = md.load("puma4")
+    log = motion(truth("puma4"), 1200)
+    untold = identify("puma4", log, consistent=False)
+    told = identify(robot, log, "wls", friction="auto", rotor_inertia=True, consistent=False)
+    np.testing.assert_array_equal(untold.beta, told.beta)
+    assert {"Ia3", "Fv1", "Fc2"} <= set(untold.robot.parameter_names)
+    base = md.base_parameters(robot.with_drives(True, ("viscous",)))
+    mapped = identify(robot, log, base=base, consistent=False)
+    assert mapped.robot.parameter_names == base.robot.parameter_names
+    with pytest.raises(md.MinidynError, match="base: its parameters"):
+        identify(robot, log, base=base, friction=("coulomb",), consistent=False)
+    with pytest.warns(DeprecationWarning, match='friction="own"'):
+        old = identify(robot, log, friction=None, rotor_inertia=None, consistent=False)
+    assert old.robot.parameter_names == robot.parameter_names
+    with pytest.raises(TypeError):
+        identify(robot, log, "wls", base)  # type: ignore[misc]
+
+
+def test_a_prior_may_be_a_robot_its_name_or_numbers() -> None:
+    robot = md.load("puma4")
+    log = motion(robot, 1200)
+    weak = with_noise(log, np.random.default_rng(0).normal(size=log.q.shape))
+    wrong = robot.with_parameters(0.5 * robot.parameters)
+    drives = {"friction": (), "rotor_inertia": False}
+    found = [identify(wrong, weak, prior=prior, **drives) for prior in (robot, "puma4", robot.parameters)]
+    for other in found[1:]:
+        np.testing.assert_array_equal(found[0].parameters, other.parameters)
+    with pytest.raises(md.MinidynError, match="prior: panda: its joints"):
+        identify(wrong, weak, prior="panda", **drives)

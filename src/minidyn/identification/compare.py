@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ from numpy.typing import ArrayLike
 
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError, UnknownName
+from minidyn.formats.load import as_robot
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.friction.choose import AUTO, OWN
+from minidyn.identification.friction.choose import AUTO, OWN, Prior
 from minidyn.identification.identify import DEFAULT_FRICTION, identify
 from minidyn.identification.validate import validate
 from minidyn.model.robot import Robot
@@ -114,7 +116,7 @@ class Comparison:
 
 
 def compare(
-    robot: Robot,
+    robot: Robot | str | os.PathLike[str],
     recording: Recording | LazyRecording,
     validation: Recording | LazyRecording,
     methods: Iterable[str] | str | None = None,
@@ -124,7 +126,7 @@ def compare(
     friction: Iterable[str] | str | None = DEFAULT_FRICTION,
     rotor_inertia: bool | None = True,
     sign_width: ArrayLike | None = None,
-    prior: ArrayLike | bool | None = None,
+    prior: Prior = None,
     prior_kind: str = "entropic",
     controller: Controller | None = None,
     threads: int = 1,
@@ -133,7 +135,7 @@ def compare(
     """Identify a robot by several methods and test each model on a recording that none of them saw.
 
     Args:
-        robot: The robot.
+        robot: The robot, a built-in robot's name or a robot file's path.
         recording: What is fitted, raw (it is prepared once for all) or prepared; one on disk is read into memory.
         validation: What the models are tested on.
         methods: Names of `md.identify`'s methods; None: all.
@@ -151,6 +153,7 @@ def compare(
     Returns:
         A row for each method; one that fails has its reason in its row and stops none of the others.
     """
+    robot = as_robot(robot)
     names = tuple(METHODS) if methods is None else (methods,) if isinstance(methods, str) else tuple(methods)
     for name in names:
         if name not in METHODS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,7 +16,8 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import MinidynError, ShapeError
-from minidyn.identification.friction.choose import OWN
+from minidyn.formats.load import as_robot
+from minidyn.identification.friction.choose import OWN, Prior
 from minidyn.identification.identify import DEFAULT_FRICTION, identify
 from minidyn.identification.validate import Validation, prepared_for, validate
 from minidyn.model.robot import Robot
@@ -104,7 +106,7 @@ class CrossValidation:
 
 
 def cross_validate(
-    robot: Robot,
+    robot: Robot | str | os.PathLike[str],
     recording: Recording | LazyRecording,
     folds: int = 5,
     *,
@@ -113,7 +115,7 @@ def cross_validate(
     friction: Iterable[str] | str | None = DEFAULT_FRICTION,
     rotor_inertia: bool | None = True,
     sign_width: ArrayLike | None = None,
-    prior: ArrayLike | bool | None = None,
+    prior: Prior = None,
     prior_kind: str = "entropic",
     consistent: bool = True,
     controller: Controller | None = None,
@@ -126,7 +128,7 @@ def cross_validate(
     look good. A raw recording is prepared once; samples nearer to the stretch than the filter reaches are not fitted.
 
     Args:
-        robot: The robot.
+        robot: The robot, a built-in robot's name or a robot file's path.
         recording: Raw or prepared, in memory or on disk.
         folds: Number of stretches of equal length.
         method: As for `md.identify`.
@@ -145,6 +147,7 @@ def cross_validate(
         ShapeError: Fewer than two stretches, or more than samples.
         MinidynError: The rest does not determine the model without some stretch; the message names it.
     """
+    robot = as_robot(robot)
     if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= max(2, len(recording) // 2):
         raise ShapeError(f"folds: expected a whole number from 2 to half the samples, got {folds!r}")
     ready = prepared_for(robot, recording)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -14,6 +15,7 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import MinidynError, UnknownName
+from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.physical import known_parameters, knows_a_body, possible_model, something_moves
 from minidyn.identification.diagnostics.delay import delay_notices
 from minidyn.identification.diagnostics.excitation import excitation_notices
@@ -21,7 +23,7 @@ from minidyn.identification.diagnostics.reversals import reversal_covariance
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Options
 from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.friction.choose import AUTO, OWN, choose_friction, prior_for, starting_model
+from minidyn.identification.friction.choose import AUTO, OWN, Prior, choose_friction, prior_for, starting_model
 from minidyn.identification.rows.on_disk import ready_on_disk
 from minidyn.identification.rows.samples import counted
 from minidyn.model.robot import Robot
@@ -44,7 +46,7 @@ DEFAULT_FRICTION = _Unsaid(AUTO)
 
 
 def identify(
-    robot: Robot,
+    robot: Robot | str | os.PathLike[str],
     recording: Recording | LazyRecording,
     method: str = "wls",
     *,
@@ -52,7 +54,7 @@ def identify(
     friction: Iterable[str] | str | None = DEFAULT_FRICTION,
     rotor_inertia: bool | None = True,
     sign_width: ArrayLike | None = None,
-    prior: ArrayLike | bool | None = None,
+    prior: Prior = None,
     prior_kind: str = "entropic",
     consistent: bool = True,
     controller: Controller | None = None,
@@ -62,7 +64,7 @@ def identify(
     """Identify a robot's base parameters from a recording, and a physically consistent model that has them.
 
     Args:
-        robot: The robot; its own values, where known, are the prior.
+        robot: The robot, a built-in robot's name or a robot file's path; its own values, where known, are the prior.
         recording: Raw (q and tau; it is prepared) or prepared (with dq and ddq); a lazy one is read piece by piece.
         method: "wls" (least squares, each joint weighted by its own noise), "ols", "irls" (outliers count less),
             "parallel" (regressor and torque after one low-pass), "tls" (noise in the regressor, too), "iv" (instruments
@@ -76,8 +78,9 @@ def identify(
         sign_width: Smoothing width: speed over which Coulomb friction reverses, one for all joints or one for each;
             None: chosen by cross-validation over time blocks, zero allowed ("didim" with a controller: the robot's
             own).
-        prior: Standard parameters (p,) that the physical model stays near; None: the robot's own, with a weight chosen
-            by cross-validation over time blocks, zero allowed; False: none.
+        prior: What the physical model stays near, with a weight chosen by cross-validation over time blocks, zero
+            allowed: the same robot with prior values, its name or path, or standard parameters (p,); None: the robot's
+            own values; False: none.
         prior_kind: How the distance from the prior is measured: "entropic", "euclidean" or "geodesic"
             (docs/consistency.md).
         consistent: Whether to make the model physically consistent.
@@ -91,7 +94,7 @@ def identify(
     """
     if method not in METHODS:
         raise UnknownName("method", method, tuple(METHODS))
-    estimator = METHODS[method]
+    estimator, robot = METHODS[method], as_robot(robot)
     if friction is None:
         warnings.warn('friction=None is deprecated; say friction="own"', DeprecationWarning, stacklevel=2)
         friction = OWN
@@ -125,7 +128,7 @@ def identify(
     simulated = estimator.simulates_torque and controller is not None
     open_width = sign_width is None and not simulated
     choice = choose_friction(model, chosen, ready, friction, widths=open_width, fixed=base is not None)
-    prior = prior_for(prior, (robot, model), choice.robot)
+    values = prior_for(prior, (robot, model), choice.robot)
     model, chosen = choice.robot, choice.base
     settings |= choice.settings
     notices += choice.notices
@@ -148,7 +151,7 @@ def identify(
     ]
     settings |= found.settings
     if consistent:
-        known = known_parameters(model, prior)
+        known = known_parameters(model, values)
         beta, parameters, more, chosen_weight = possible_model(model, chosen, found, ready, known, prior_kind)
         notices += more
         settings |= chosen_weight
