@@ -122,13 +122,15 @@ def test_puma4() -> None:
     centres = [[0, 0, 0], [0.2159, 0, 0.0627], [0.01015, 0.2159, 0], [0.2, 0, 0]]
     for link, mass, com in zip(robot.links, [2, 2, 2, 1.0], centres):
         np.testing.assert_array_equal(link.parameters, from_body(mass, com, np.zeros((3, 3))))
-    assert "assumed" in robot.notices[0]
+    assert robot.notices[0].code == "robot.note"
+    assert "assumed" in str(robot.notices[0])
 
 
 def test_hpr() -> None:
     """Gautier1991, closed-loop example with an assumed geometry; theta2 = theta3 - theta4, theta5 = 3 pi - theta4."""
     robot = md.load("hpr")
-    assert "assumed" in robot.notices[0]
+    assert robot.notices[0].code == "robot.note"
+    assert "assumed" in str(robot.notices[0])
     assert (robot.n, len(robot.joints), len(robot.parameter_names)) == (5, 7, 77)
     assert robot.joint_names == ("joint1", "joint3", "joint4", "joint6", "joint7")
     assert [joint.parent + 1 for joint in robot.joints] == [0, 1, 1, 2, 3, 4, 6]

@@ -81,7 +81,9 @@ def test_a_link_that_no_joint_holds_is_told(tmp_path: Path) -> None:
     path.write_text(URDF.format(more='\n<link name="forgotten"/>'))
     robot = md.load(path)
     assert robot.base_name == "base"
-    assert robot.notices == (f"{path}:3: no joint holds link 'forgotten'; it is left out",)
+    (notice,) = robot.notices
+    assert (notice.code, dict(notice.data)) == ("robot.loose_link", {"link": "forgotten"})
+    assert str(notice).startswith(f"{path}:3: ")
 
 
 def test_a_robot_is_given_by_value_name_or_path(tmp_path: Path) -> None:

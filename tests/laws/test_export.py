@@ -7,6 +7,7 @@ import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -124,12 +125,12 @@ def test_every_format_predicts_as_the_estimate(name, consistent, tmp_path) -> No
     motion = states(robot, rng)
     wanted = predicted(estimate, motion)
     formats = {"robot.toml", "robot.urdf", "robot.xml"} - ({"robot.xml"} if name == "hpr" else set())
-    assert ("no MJCF" in "".join(exported.notices)) == (name == "hpr")
+    assert ("mjcf" in left_out(exported)) == (name == "hpr")
     for file in formats:
         close(torque(md.load(tmp_path / "out" / file), robot, motion), wanted)
     if name != "hpr":
         mujoco.MjModel.from_xml_path(str(tmp_path / "out" / "robot.xml"))
-        assert ("nearest possible" in "".join(exported.notices)) == (not consistent)
+        assert ("export.nearest" in codes(exported)) == (not consistent)
     close(called(compiled(tmp_path / "out", estimate.robot), motion, robot.n), wanted)
 
 
@@ -197,7 +198,7 @@ def test_mujoco_itself_simulates_the_same_robot(name, tmp_path) -> None:
     back = md.load(tmp_path / "arm.xml")
     close(inverse_dynamics(back, *motion), inverse_dynamics(robot, *motion))
     assert back.joints[-1].drive == robot.joints[-1].drive
-    assert not any("left out" in notice for notice in back.notices)  # the side file says what tendons and springs mean
+    assert not any(code.startswith("mjcf.") for code in codes(back))  # the side file says what tendons and springs mean
 
 
 MJCF = """<mujoco model="arm"><!-- a comment that stays -->
@@ -274,7 +275,7 @@ def test_bodies_in_included_files_are_not_written_into(inside, tmp_path) -> None
     with pytest.raises(DescriptionError, match="cannot be written there"):
         md.update_mjcf(robot, tmp_path / "arm.xml", tmp_path / "new.xml")
     exported = estimate_of(robot, rng).export(tmp_path / "out", "mjcf")
-    assert "written anew" in exported.notices[0]
+    assert exported.notices[0].code == "export.written_anew"
     motion = states(robot, rng)
     close(torque(md.load(tmp_path / "out" / "robot.xml"), robot, motion), inverse_dynamics(robot, *motion))
 
@@ -344,7 +345,8 @@ def test_the_looks_of_a_urdf_reach_the_mjcf(tmp_path) -> None:
     rng = np.random.default_rng(0)
     estimate = estimate_of(filled(md.load(source), rng), rng)
     exported = estimate.export(tmp_path / "deep" / "out", "mjcf")
-    assert "1 meshes are left out of the MJCF" in exported.notices[0]
+    assert exported.notices[0].code == "mjcf.lost_meshes"
+    assert list(exported.notices[0].data["meshes"]) == ["meshes/lost.stl"]
     target = tmp_path / "deep" / "out" / "robot.xml"
     model = mujoco.MjModel.from_xml_path(str(target))
     assert model.ngeom == 2
@@ -356,8 +358,17 @@ def test_the_looks_of_a_urdf_reach_the_mjcf(tmp_path) -> None:
     (tmp_path / "meshes" / "c.stl").write_text("no mesh at all")
     source.write_text(text.replace("b.obj", "c.stl"))
     exported = estimate.export(tmp_path / "again", "mjcf")
-    assert any("pictures are left out" in notice for notice in exported.notices)
+    assert "mjcf.no_pictures" in codes(exported)
     assert mujoco.MjModel.from_xml_path(str(tmp_path / "again" / "robot.xml")).ngeom == 0
+
+
+def codes(value: Any) -> list[str]:
+    return [notice.code for notice in value.notices]
+
+
+def left_out(exported: Any) -> list[str]:
+    """Formats that could not be written."""
+    return [notice.data["format"] for notice in exported.notices if notice.code == "export.left_out"]
 
 
 def without_drives(robot: md.Robot) -> md.Robot:
@@ -383,7 +394,7 @@ def test_a_robot_that_left_its_file_behind_is_written_anew(ending, tmp_path) -> 
     motion = states(robot, rng)
     for file in ("robot.toml", "robot.urdf", "robot.xml"):
         close(torque(md.load(tmp_path / "out" / file), robot, motion), predicted(estimate, motion))
-    assert any("written anew" in notice for notice in exported.notices)
+    assert "export.written_anew" in codes(exported)
 
 
 def test_a_file_that_minidyn_wrote_is_updated(tmp_path) -> None:
@@ -412,7 +423,8 @@ def test_what_is_edited_later_counts(tmp_path) -> None:
     np.testing.assert_array_equal(back.links[1].parameters, robot.links[1].parameters)
     for name in ("Fo1", "Ia2", "Fc2"):
         assert back.parameters[back.layout.index(name)] == robot.parameters[robot.layout.index(name)]
-    assert any("edited since" in notice and "viscous" in notice for notice in back.notices)
+    edited = next(notice for notice in back.notices if notice.code == "side_file.edited")
+    assert dict(edited.data) == {"joint": robot.joints[0].name, "values": ["viscous", "inertia"]}
 
 
 def test_side_files_do_not_outlive_their_robot(tmp_path) -> None:
@@ -486,7 +498,7 @@ def test_massless_and_flat_links_load_in_mujoco(tmp_path) -> None:
     (tmp_path / "arm.xml").write_text(text.replace('mass="1e-14"', 'mass="0.5"'))
     back = md.load(tmp_path / "arm.xml")
     assert back.links[1].mass == 0.5
-    assert any("inertia was edited since" in notice for notice in back.notices)
+    assert [n.data["values"] for n in back.notices if n.code == "side_file.edited"] == [["inertia"]]
 
 
 def test_hostile_names_stay_text(tmp_path) -> None:
@@ -583,8 +595,7 @@ def test_a_name_that_one_format_cannot_hold_leaves_the_others(tmp_path) -> None:
     for name, lost in (("$(id)", ["URDF"]), ("a\x01b", ["URDF", "MJCF"])):
         joints = (replace(robot.joints[0], name=name), *robot.joints[1:])
         exported = estimate_of(replace(robot, joints=joints), rng).export(tmp_path / str(len(lost)))
-        left_out = [notice.split(":")[0] for notice in exported.notices if notice.startswith("no ")]
-        assert left_out == [f"no {word}" for word in lost]
+        assert left_out(exported) == [word.lower() for word in lost]
         there = sorted(file.name for file in (tmp_path / str(len(lost))).iterdir())
         assert there == sorted(file.name for file in exported.files)
         assert {"robot.toml", "model.c"} <= set(there)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -74,6 +75,11 @@ def write(folder: Path, text: str) -> Path:
 
 def read(folder: Path, text: str) -> Robot:
     return read_mjcf(write(folder, text))
+
+
+def found(robot: Robot) -> list[tuple[str, dict[str, Any]]]:
+    """Code and data of the notices."""
+    return [(notice.code, dict(notice.data)) for notice in robot.notices]
 
 
 def body(*joints: str, inertial: str = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>', inside: str = "") -> str:
@@ -238,7 +244,7 @@ def test_missing_files_do_not_matter_where_the_inertia_is_given(tmp_path: Path) 
     robot = read(tmp_path, text)
     assert robot.links[0].mass == 1
     assert robot.joints[0].drive.gear_ratio == 3
-    assert any("1 tendons are left out" in notice for notice in robot.notices)
+    assert ("mjcf.tendons", {"count": 1}) in found(robot)
 
 
 def test_a_body_whose_mesh_is_missing_is_unknown(tmp_path: Path) -> None:
@@ -246,7 +252,7 @@ def test_a_body_whose_mesh_is_missing_is_unknown(tmp_path: Path) -> None:
     robot = read(tmp_path, body("<joint/>", inertial="", inside=inside).replace("<worldbody>", ASSETS + "<worldbody>"))
     assert np.isnan(robot.links[0].parameters).all()
     assert robot.links[1].mass == pytest.approx(1000 * 4 / 3 * math.pi * 0.2**3)
-    assert any("body 'a': its inertia comes from the mesh 'gone'" in notice for notice in robot.notices)
+    assert ("mjcf.lost_mesh", {"body": "a", "mesh": "gone"}) in found(robot)
     # a picture that weighs nothing may be missing
     inside = inside.replace('mesh="gone"', 'mesh="gone" mass="0"')
     robot = read(tmp_path, body("<joint/>", inertial="", inside=inside).replace("<worldbody>", ASSETS + "<worldbody>"))
@@ -274,7 +280,7 @@ def test_a_mesh_that_is_there_counts(tmp_path: Path) -> None:
 def test_bodies_without_mass(tmp_path: Path) -> None:
     nothing = read(tmp_path, body("<joint/>", inertial=""))
     assert np.isnan(nothing.links[0].parameters).all()
-    assert any("body 'a' has neither an <inertial> nor geoms" in notice for notice in nothing.notices)
+    assert ("mjcf.no_inertia", {"body": "a"}) in found(nothing)
     zero = read(tmp_path, body("<joint/>", inertial='<inertial pos="0 0 0" mass="0" diaginertia="0 0 0"/>'))
     assert np.all(zero.links[0].parameters == 0)
     point = read(tmp_path, body("<joint/>", inertial='<inertial pos="1 0 0" mass="2" diaginertia="0 0 0"/>'))
@@ -302,7 +308,7 @@ def test_a_total_mass_is_not_spread_over_unknown_bodies(tmp_path: Path) -> None:
     robot = read(tmp_path, text.replace("<mujoco>", '<mujoco><compiler settotalmass="7"/>'))
     assert robot.links[0].mass == 1
     assert np.isnan(robot.links[1].mass)
-    assert any("settotalmass is not honoured" in notice for notice in robot.notices)
+    assert ("mjcf.total_mass", {}) in found(robot)
 
 
 def test_inertia_and_damping_of_actuators_count_with_their_gear(tmp_path: Path) -> None:
@@ -363,12 +369,13 @@ def test_other_constraints_and_forces_are_told(tmp_path: Path) -> None:
         'name="a"', 'name="a" gravcomp="1"'
     )
     text = text.replace('name="lead"', 'name="lead" stiffness="3"')
-    told = "\n".join(read(tmp_path, text).notices)
-    assert "connect constraint 'pin'" in told
-    assert "weld constraint" in told
-    assert "springs are left out (stiffness of 'lead')" in told
-    assert "gravcomp" in told
-    assert "fluid" in told
+    assert found(read(tmp_path, text)) == [
+        ("mjcf.constraint", {"kind": "connect", "between": ["a", "b"]}),
+        ("mjcf.constraint", {"kind": "weld", "between": ["a", "b"]}),
+        ("mjcf.springs", {"joints": ["lead"]}),
+        ("mjcf.gravity_compensation", {"bodies": ["a"]}),
+        ("mjcf.fluid", {}),
+    ]
 
 
 def test_gravity_may_be_switched_off(tmp_path: Path) -> None:
@@ -390,10 +397,8 @@ def test_unknown_words_that_do_not_matter_are_left_out(tmp_path: Path) -> None:
     text = text.replace("<light ", '<light newfangled="1" xacro:if="true" ')
     robot = read(tmp_path, text)
     assert robot == expected
-    told = "\n".join(robot.notices)
-    assert "<xacro:property>" in told
-    assert "<custom_tool>" in told
-    assert "'newfangled' of <light>" in told
+    words = [(data["element"], data["attribute"]) for code, data in found(robot) if code == "mjcf.unknown_word"]
+    assert {("xacro:property", ""), ("custom_tool", ""), ("light", "newfangled")} <= set(words)
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = Path(minidyn.__file__).parent
 
 OPEN = (
-    "model",
-    "formats",
     "base",
-    "codegen",
     "recording",
     "control",
     "simulation",

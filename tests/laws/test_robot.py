@@ -16,6 +16,7 @@ from minidyn.errors import DescriptionError, ShapeError, UnknownName
 from minidyn.model import inertia
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
 from minidyn.model.geometry import Step, matrix_of, snap_angle, snap_axis, snap_length, steps_from_rpy
+from minidyn.notices import Notice
 
 RIGHT = math.pi / 2
 PARAMETERS = ["XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M"]
@@ -59,7 +60,7 @@ def test_public_names_exist() -> None:
 @pytest.mark.parametrize("quarters", [-4, -1, 0, 1, 2, 3, 5])
 def test_right_angles_are_exact_and_told_when_they_were_not(quarters: int) -> None:
     for error, told in ((0.0, False), (9e-10, False), (2e-9, True), (9.9e-5, True)):
-        notices: list[str] = []
+        notices: list[Notice] = []
         assert snap_angle(quarters * RIGHT + error, "joint 1", notices) == quarters * RIGHT
         assert len(notices) == (1 if told else 0)
     notices = []
@@ -70,7 +71,7 @@ def test_right_angles_are_exact_and_told_when_they_were_not(quarters: int) -> No
 def test_short_lengths_and_near_axes_are_exact() -> None:
     assert snap_length(9e-13, "x") == 0.0
     assert snap_length(-2e-12, "x") == -2e-12
-    notices: list[str] = []
+    notices: list[Notice] = []
     assert snap_axis([1e-5, 0, -3], "x", notices).tolist() == [0, 0, -1]
     assert len(notices) == 1
     assert snap_axis([0, 1e-10, 2], "x", notices).tolist() == [0, 0, 1]
@@ -88,8 +89,9 @@ def test_the_table_is_snapped_with_a_notice() -> None:
     robot = md.Robot.from_mdh("RR", alpha=[0, -1.5708], a=[0, 1e-14])
     assert robot.joints[1].before == (Step("rx", -RIGHT),)
     assert len(robot.notices) == 1
-    assert "joint 2, alpha" in robot.notices[0]
-    assert "-90 degrees" in robot.notices[0]
+    assert robot.notices[0].code == "robot.snapped_angle"
+    assert robot.notices[0].data["where"] == "joint 2, alpha"
+    assert robot.notices[0].data["degrees"] == -90
     assert md.Robot.from_mdh("RR", alpha=[0, -1.570796326]).notices == ()
 
 

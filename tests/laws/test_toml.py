@@ -166,7 +166,8 @@ def test_explicit_placements_and_the_table_agree(tmp_path: Path) -> None:
         assert (a.placement == b.placement).all()
         assert (a.axis == b.axis).all()
     assert len(two.notices) == 1  # -1.57079 is not quite a right angle
-    assert "taken as exactly -90 degrees" in two.notices[0]
+    assert two.notices[0].code == "robot.snapped_angle"
+    assert two.notices[0].data["degrees"] == -90
 
 
 def test_mimic_and_passive_joints_are_not_coordinates(tmp_path: Path) -> None:

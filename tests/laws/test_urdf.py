@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +18,10 @@ from minidyn import load, robots, save
 from minidyn.errors import DescriptionError, LoopError
 from minidyn.formats.urdf.read import read_urdf
 from minidyn.formats.urdf.update import update_urdf
-from minidyn.formats.urdf.write import write_urdf
 from minidyn.model.inertia import from_body, transform
 from minidyn.model.robot import Robot
+
+ANNEX = Path(__file__).parent.parent / "golden" / "annex"
 
 COUNT = 200 if os.environ.get("MINIDYN_TEST_LONG") else 25
 
@@ -111,10 +113,12 @@ def test_everything_a_file_can_say(tmp_path: Path) -> None:
     assert np.allclose(robot.links[0].parameters, from_body(2, (0.1, 0.2, 0.3), turned) + tool, atol=1e-15)
     assert robot.links[0].frames == ("tool",)
     assert np.isnan(robot.links[1].parameters).all()
-    notices = "\n".join(robot.notices)
-    assert "xacro" in notices
-    assert re.search(r"robot.urdf:\d+: joint 'shoulder': angle 1.57079 rad taken as exactly 90", notices)
-    assert "velocity limit 0" in notices
+    notices = {notice.code: notice for notice in robot.notices}
+    assert set(notices) == {"urdf.xacro", "robot.snapped_angle", "urdf.no_limit"}
+    snapped = notices["robot.snapped_angle"].data
+    assert re.search(r"robot.urdf:\d+: joint 'shoulder'$", snapped["where"])
+    assert (snapped["angle"], snapped["degrees"]) == (1.57079, 90)
+    assert dict(notices["urdf.no_limit"].data) == {"joint": "elbow", "limit": "velocity", "value": 0.0}
 
 
 def test_a_continuous_joint_has_no_range(tmp_path: Path) -> None:
@@ -209,24 +213,24 @@ def test_round_trip_loses_nothing(tmp_path: Path, make) -> None:  # type: ignore
     path = tmp_path / "robot.urdf"
     for seed in range(COUNT):
         robot = make(np.random.default_rng(seed))
-        write_urdf(robot, path)
-        again = read_urdf(path)
+        save(robot, path)
+        again = load(path)
         assert again == robot, seed
-        assert again.notices == ()
-        assert [p.name for p in tmp_path.iterdir()] == ["robot.urdf"]
+        assert [notice.code for notice in again.notices] == ["side_file.used"]
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["robot.urdf", "robot.urdf.minidyn.toml"]
 
 
 def test_round_trip_of_loops_and_formulas(tmp_path: Path) -> None:
     path = tmp_path / "loop.urdf"
     robot = looped_robot()
-    write_urdf(robot, path)
-    again = read_urdf(path)
+    save(robot, path)
+    again = load(path)
     assert again == robot
     assert again.n == 1
     assert again.loops == robot.loops
     path.write_text(path.read_text().replace('<origin xyz="0.8 0 0"', '<origin xyz="1.8 0 0"'))
-    with pytest.raises(LoopError, match=r"loop.urdf:\d+"):
-        read_urdf(path)
+    with pytest.raises(LoopError, match=r"loop.urdf.minidyn.toml:\d+"):
+        load(path)
 
 
 @pytest.mark.parametrize("name", robots())
@@ -237,7 +241,7 @@ def test_round_trip_of_the_built_in_robots(name: str, tmp_path: Path) -> None:
     assert load(path) == robot
 
 
-def test_a_robot_that_urdf_can_hold_needs_no_annex(tmp_path: Path) -> None:
+def test_a_robot_that_urdf_can_hold_needs_no_side_file(tmp_path: Path) -> None:
     path = tmp_path / "robot.urdf"
     text = ARM.replace('<limit velocity="1" effort="1"/>', '<limit lower="0" upper="1" velocity="1" effort="1"/>')
     text = text.replace('type="continuous"', 'type="revolute"').replace(
@@ -245,19 +249,19 @@ def test_a_robot_that_urdf_can_hold_needs_no_annex(tmp_path: Path) -> None:
     )
     robot = read(tmp_path, text)
     robot = robot.with_parameters(np.where(np.isnan(robot.parameters), 0.0, np.round(robot.parameters * 4) / 4))
-    write_urdf(robot, path)
+    save(robot, path)
     plain = path.read_text()
-    write_urdf(read_urdf(path), path)
+    save(read_urdf(path), path)
     assert path.read_text() == plain
+    assert [p.name for p in tmp_path.iterdir()] == ["robot.urdf"]
 
 
-def test_the_written_file_without_its_annex_moves_the_same_way(tmp_path: Path) -> None:
+def test_the_written_file_without_its_side_file_moves_the_same_way(tmp_path: Path) -> None:
     path = tmp_path / "robot.urdf"
     for seed in range(COUNT):
         rng = np.random.default_rng(seed)
         robot = rich_robot(rng)
-        write_urdf(robot, path)
-        path.write_text(re.sub("<minidyn>.*</minidyn>", "", path.read_text()))
+        save(robot, path)
         plain = read_urdf(path)
         q = random_positions(robot, rng)
         ours, theirs = placements(robot, q), placements(plain, q)
@@ -269,21 +273,52 @@ def test_the_written_file_without_its_annex_moves_the_same_way(tmp_path: Path) -
 def test_what_was_edited_in_a_written_file_counts(tmp_path: Path) -> None:
     path = tmp_path / "robot.urdf"
     robot = rich_robot(np.random.default_rng(3))
-    write_urdf(robot, path)
+    save(robot, path)
     text = path.read_text()
     path.write_text(re.sub(r'<mass value="[^"]*"/>', '<mass value="7"/>', text, count=1))
     first = next(i for i, link in enumerate(robot.links) if np.isfinite(link.parameters).all() and link.mass)
-    heavier = read_urdf(path)
+    heavier = load(path)
     assert heavier.links[first].mass == pytest.approx(7, abs=1e-12)
     assert heavier.symbols == robot.symbols  # the geometry is as it was
+    assert [dict(notice.data) for notice in heavier.notices if notice.code == "side_file.edited"] == [
+        {"joint": robot.joints[first].name, "values": ["inertia"]}
+    ]
     others = [i for i in range(len(robot.links)) if i != first]
     assert all(np.array_equal(heavier.links[i].parameters, robot.links[i].parameters, equal_nan=True) for i in others)
 
     path.write_text(text.replace('<origin xyz="0.4 0 -0.8"', '<origin xyz="0.5 0 -0.8"'))
-    moved = read_urdf(path)
+    moved = load(path)
     assert moved.joints[0].placement[0, 3] == 0.5
     assert moved.symbols == ()
-    assert any("edited after minidyn wrote" in notice for notice in moved.notices)
+    assert "side_file.geometry_edited" in [notice.code for notice in moved.notices]
+    assert moved.gravity.tolist() == robot.gravity.tolist()
+
+
+@pytest.mark.parametrize("name", ["rich3", "rich16", "looped", "driven"])
+def test_files_of_older_versions_are_read(name: str, tmp_path: Path) -> None:
+    """What URDF cannot say stood in a <minidyn> element then; a TOML file of the same day gives the same robot."""
+    path = tmp_path / "old.urdf"
+    shutil.copy(ANNEX / f"{name}.urdf", path)
+    robot = load(ANNEX / f"{name}.toml")
+    assert load(path) == robot
+    save(load(path), path)
+    assert "<minidyn>" not in path.read_text()
+    assert load(path) == robot
+
+
+def test_what_was_edited_in_a_file_of_an_older_version_counts(tmp_path: Path) -> None:
+    path = tmp_path / "old.urdf"
+    text, robot = (ANNEX / "rich3.urdf").read_text(), load(ANNEX / "rich3.toml")
+    path.write_text(re.sub(r'<mass value="[^"]*"/>', '<mass value="7"/>', text, count=1))
+    first = next(i for i, link in enumerate(robot.links) if np.isfinite(link.parameters).all() and link.mass)
+    heavier = load(path)
+    assert heavier.links[first].mass == pytest.approx(7, abs=1e-12)
+    assert heavier.symbols == robot.symbols
+    path.write_text(text.replace('<origin xyz="0.4 0 -0.8"', '<origin xyz="0.5 0 -0.8"'))
+    moved = load(path)
+    assert moved.joints[0].placement[0, 3] == 0.5
+    assert moved.symbols == ()
+    assert [notice.code for notice in moved.notices] == ["urdf.geometry_edited"]
     assert moved.gravity.tolist() == robot.gravity.tolist()
 
 
@@ -302,8 +337,8 @@ def test_hostile_names_survive(tmp_path: Path, name: str) -> None:
     joints = (robot.joints[0], replace(robot.joints[1], name=name), *robot.joints[2:])
     frames = (replace(robot.frames[0], name=name + "'"), *robot.frames[1:])
     robot = replace(robot, name=name, joints=joints, link_names=(name, *robot.link_names[1:]), frames=frames)
-    write_urdf(robot, path)
-    assert read_urdf(path) == robot
+    save(robot, path)
+    assert load(path) == robot
 
 
 @pytest.mark.parametrize("name", ["nul\x00", "bell\x07", "${prefix}arm", "", "\ud800"])
@@ -311,13 +346,13 @@ def test_names_that_urdf_cannot_hold_are_refused(tmp_path: Path, name: str) -> N
     robot = random_tree(np.random.default_rng(0))
     path = tmp_path / "robot.urdf"
     with pytest.raises(DescriptionError, match="name"):
-        write_urdf(replace(robot, link_names=(name, *robot.link_names[1:])), path)
+        save(replace(robot, link_names=(name, *robot.link_names[1:])), path)
     assert not path.exists()
 
 
 def test_writing_where_one_cannot(tmp_path: Path) -> None:
     with pytest.raises(DescriptionError, match="cannot be written"):
-        write_urdf(looped_robot(), tmp_path / "no" / "folder.urdf")
+        save(looped_robot(), tmp_path / "no" / "folder.urdf")
 
 
 # -------------------------------------------------------------------- updating
@@ -410,10 +445,10 @@ def test_update_of_a_written_file(tmp_path: Path) -> None:
     for seed in range(COUNT):
         rng = np.random.default_rng(seed)
         robot = rich_robot(rng)
-        write_urdf(robot, path)
+        save(robot, path)
         better = new_parameters(robot, rng)
         update_urdf(better, path, path)
-        again = read_urdf(path)
+        again = load(path)
         assert np.allclose(again.parameters, better.parameters, rtol=0, atol=1e-12, equal_nan=True), seed
         assert again.structure_fingerprint == robot.structure_fingerprint
         assert again.symbols == robot.symbols

@@ -10,6 +10,9 @@ from minidyn.dynamics.sources import c_files, source_name
 from minidyn.errors import DescriptionError, MinidynError, Unsupported
 from minidyn.graph.names import safe_comment, safe_identifier
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
+
+LEFT_OUT = kind("code.left_out", "look", "One function of the model cannot be written as C code for this robot.")
 
 FUNCTIONS = ("inverse_dynamics", "gravity_torque", "inertia_matrix", "coriolis_matrix", "forward_dynamics")
 """What a model consists of."""
@@ -17,7 +20,7 @@ FUNCTIONS = ("inverse_dynamics", "gravity_torque", "inertia_matrix", "coriolis_m
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # what an #include and a command line take as it is
 
 
-def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tuple[dict[str, str], tuple[str, ...]]:
+def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tuple[dict[str, str], tuple[Notice, ...]]:
     """Return ({"NAME.h": text, "NAME.c": text}, what could not be written) of a robot's functions.
 
     Args:
@@ -38,7 +41,7 @@ def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tu
             function = function_for(robot, what)
         except Unsupported as error:
             reason = reason or error
-            notices.append(f"no C code of {what}: {error}")
+            notices.append(LEFT_OUT(f"no C code of {what}: {error}", function=what))
             continue
         own = source_name(robot, function)
         texts = c_files(robot, function)

@@ -11,13 +11,12 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 from minidyn.errors import DescriptionError, MissingFile, UnknownName, WrongArgument, near_names
+from minidyn.formats.side_file import SIDE, with_side_file
+from minidyn.formats.toml.read import read_toml
 from minidyn.model.robot import Robot
 
 SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf")
 """File names that are understood."""
-
-SIDE = ".minidyn.toml"
-"""How the name of a file beside a URDF or MJCF ends that says what it cannot."""
 
 _LOGS = (".csv", ".npz", ".parquet", ".bag", ".mcap", ".db3")
 """How names of recordings end: for swapped arguments."""
@@ -108,8 +107,6 @@ def _read(source: object) -> Robot:
             f"load: expected a built-in robot's name or a file's path, got {source!r}; names: {', '.join(robots())}"
         )
     if isinstance(source, str) and source in robots():
-        from minidyn.formats.toml.read import read_toml
-
         return read_toml(_BUILTIN / f"{source}.toml")
     name = os.fspath(source)
     if not isinstance(name, str):
@@ -126,24 +123,14 @@ def _read(source: object) -> Robot:
         raise _unknown(name, path)
     _require_text(path, suffix)
     if suffix == ".toml":
-        from minidyn.formats.toml.read import read_toml
-
         return read_toml(path)
     if suffix == ".urdf" or (suffix == ".xml" and root_element(path) == "robot"):
         from minidyn.formats.urdf.read import read_urdf
 
-        return _with_side_file(read_urdf(path), path)
+        return with_side_file(read_urdf(path), path)
     from minidyn.formats.mjcf.read import read_mjcf
 
-    return _with_side_file(read_mjcf(path), path)
-
-
-def _with_side_file(robot: Robot, path: Path) -> Robot:
-    if not path.with_name(path.name + SIDE).exists():
-        return robot
-    from minidyn.formats.side_file import with_side_file
-
-    return with_side_file(robot, path)
+    return with_side_file(read_mjcf(path), path)
 
 
 def _unknown(name: str, path: Path) -> UnknownName:

@@ -34,11 +34,9 @@ def save(robot: Robot, path: str | os.PathLike[str]) -> None:
     if target.is_dir():
         raise DescriptionError(f"{target}: a folder; expected a file's name ending with .toml, .urdf, .xml or .c")
     if suffix == ".urdf":
-        from minidyn.formats.side_file import remove_side_file
         from minidyn.formats.urdf.write import write_urdf
 
         write_urdf(robot, target)
-        remove_side_file(target)  # an old one would be read with it
     elif suffix in (".xml", ".mjcf"):
         from minidyn.formats.mjcf.write import write_mjcf
 

@@ -1,17 +1,20 @@
 """What a URDF or MJCF file cannot say: kept in a TOML file beside it, which `md.load` finds.
 
-`arm.urdf` has `arm.urdf.minidyn.toml`, `arm.xml` has `arm.xml.minidyn.toml`. It names joints of the description and
-gives their drives whole (rotor inertia, friction terms, coupling, how sharply friction turns round) and their links'
-parameters with all digits. The description comes first: what it says itself counts where it was edited after the side
-file was written, which shows in `holds`, the values it had then.
+`arm.urdf` has `arm.urdf.minidyn.toml`, `arm.xml` has `arm.xml.minidyn.toml`, in the words of our own robot files. Where
+only drives, gravity or last digits are missing, it names joints and gives their drives whole (rotor inertia, friction
+terms, coupling, smoothing widths) and their links' parameters with all digits. Where URDF cannot say how the robot is
+built (geometry symbols, loads, loops, formulas), it holds the whole robot and, as `tree`, a digest of how the URDF
+placed its joints. The robot file beside it comes first: what was edited there after the side file was written counts.
+That shows in `holds`, the values it had then.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,48 +23,59 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, NotWritten, near_names
+from minidyn.errors import DescriptionError, LoopError, NotWritten, near_names
 from minidyn.files import write_atomically
-from minidyn.formats.load import SIDE
-from minidyn.formats.toml.read import read_drive
-from minidyn.formats.toml.table import Table, read_tables
-from minidyn.formats.toml.write import drive_text, listed_numbers, quoted
+from minidyn.formats.toml.read import read_drive, read_limits, robot_of
+from minidyn.formats.toml.table import Table, parse_tables, read_tables
+from minidyn.formats.toml.write import drive_text, limits_text, listed_numbers, quoted, toml_text
 from minidyn.model.drives import FRICTION, ROTOR
-from minidyn.model.inertia import STANDARD
-from minidyn.model.joint import Joint
+from minidyn.model.inertia import STANDARD, transform
+from minidyn.model.joint import Follow, Joint
 from minidyn.model.parameters import Layout
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
+
+SIDE = ".minidyn.toml"
+"""How the name of a side file ends."""
+
+USED = kind("side_file.used", "info", "A side file adds what the robot file cannot say: drives, loops, all digits.")
+EDITED = kind(
+    "side_file.edited",
+    "look",
+    "Values in the robot file were edited after its side file was written; the robot file counts.",
+    "Save the robot again if both files are to agree.",
+)
+GEOMETRY_EDITED = kind(
+    "side_file.geometry_edited",
+    "act",
+    "The joints of the robot file were edited after its side file was written: they are read as they stand, without "
+    "geometry symbols and with loads merged into their links.",
+    "Check the robot with `minidyn show`, then save it again or remove the side file.",
+)
 
 _SAME = 1e-9  # relative: numbers that went through text and a change of convention
-_FAITHFUL = 1e-6  # relative: a description that differs by more does not say what it should
+_FAITHFUL = 1e-6  # relative: a robot file that differs by more does not say what it should
 _JOINT = ("name", "drive", "velocity", "parameters", "holds")
 _TERMS = {ROTOR: "rotor_inertia"} | {symbol: term for term, symbol in FRICTION.items()}
 
 
 def side_path(path: Path) -> Path:
-    """Return where the side file of a description stands."""
+    """Return where the side file of a robot file stands."""
     return path.with_name(path.name + SIDE)
 
 
-def remove_side_file(path: Path) -> None:
-    """Remove a side file that a description does not need any more: it would be read with it."""
-    try:
-        side_path(path).unlink(missing_ok=True)
-    except OSError as error:
-        raise DescriptionError(f"{side_path(path)}: cannot be removed ({error.strerror or error})") from None
-
-
 def write_with_side_file(
-    robot: Robot, described: Robot, path: Path, data: bytes, read: Callable[[Path], Robot]
+    robot: Robot, described: Robot, path: Path, data: bytes, read: Callable[[Path], Robot], *, whole: bool = False
 ) -> None:
-    """Write a description, and beside it what it cannot say of a robot.
+    """Write a robot file, and beside it what it cannot say of a robot.
 
     Args:
         robot: What `md.load` is to give back.
-        described: What the description itself is to say; its links' parameters are compared with what it does say.
-        path: The description's file.
+        described: What the file itself is to say; its links' parameters are compared with what it does say.
+        path: The file.
         data: Its text.
         read: Its reader, side files left aside.
+        whole: Whether the side file may hold the whole robot, where nothing less gives it back.
 
     Raises:
         DescriptionError: The text does not say what it should, or a file cannot be written.
@@ -72,56 +86,66 @@ def write_with_side_file(
         write_atomically(trial, data)
         plain = read(trial)
     except DescriptionError as error:
-        kind = NotWritten if isinstance(error, NotWritten) else DescriptionError
-        raise kind(str(error).replace(str(trial), str(path))) from None
+        failure = NotWritten if isinstance(error, NotWritten) else DescriptionError
+        raise failure(str(error).replace(str(trial), str(path))) from None
     finally:
         with suppress(OSError):
             trial.unlink(missing_ok=True)
-    links = {joint.name: index for index, joint in enumerate(plain.joints)}
+    there = {joint.name for joint in plain.joints}
     for index, joint in enumerate(described.joints):
-        if joint.kind == "fixed" or any(load.kind == "fixed" and load.parent == index for load in described.joints):
+        if joint.kind == "fixed" or _loaded(described, index):
             continue
-        if joint.name not in links:
+        if joint.name not in there:
             raise DescriptionError(f"{path}: would lose joint {joint.name!r}")
-        ten = described.parameters[described.layout.links[index]]
-        held = plain.parameters[plain.layout.links[links[joint.name]]]
-        if not np.isnan(ten).any() and not _close(held, ten, _FAITHFUL):
+        ten, held = described.parameters[described.layout.links[index]], _said(plain, described, index)
+        if not (np.isnan(ten).any() or np.isnan(held).all() or _close(held, ten, _FAITHFUL)):
             raise DescriptionError(f"{path}: would not hold the parameters of link {described.link_names[index]!r}")
-    text = side_text(robot, plain, path.name)
-    if text:  # first: where it is new and the description old, the description counts
+    text = _side_text(robot, plain, path.name, whole)
+    if text:  # first: where it is new and the robot file old, the robot file counts
         write_atomically(side_path(path), text.encode())
     write_atomically(path, data)
     if not text:
-        remove_side_file(path)
+        try:
+            side_path(path).unlink(missing_ok=True)  # an old one would be read with it
+        except OSError as error:
+            raise DescriptionError(f"{side_path(path)}: cannot be removed ({error.strerror or error})") from None
 
 
-def side_text(robot: Robot, plain: Robot, name: str) -> str:
-    """Return the text of a side file, "" where the description says it all.
+# -------------------------------------------------------------------- writing
+
+
+def _side_text(robot: Robot, plain: Robot, name: str, whole: bool) -> str:
+    """Return the text of a side file, "" where the robot file says it all.
 
     Args:
         robot: What is to be read back.
-        plain: What the description gives alone, with joints and links of the same names.
-        name: The description's file name.
+        plain: What the robot file gives alone.
+        name: Its name.
+        whole: Whether the side file may hold the whole robot.
     """
-    blocks = []
-    for index, joint in enumerate(robot.joints):
-        there = [other.name for other in plain.joints]
-        if joint.kind == "fixed" or joint.name not in there:
-            continue
-        entry = _entry(robot, index, plain, there.index(joint.name))
-        if entry:
-            blocks.append("\n".join(["", "[[joint]]", f"name = {quoted(joint.name)}", *entry]))
-    gravity = [] if np.allclose(robot.gravity, plain.gravity, rtol=0, atol=1e-12) else robot.gravity.tolist()
-    if not blocks and not gravity:
-        return ""
-    head = [
-        "# What the robot description beside this file cannot say. Keep both together: md.load reads both.",
-        "# Rotor inertia, friction and coupling of each drive, joint side, SI units; parameters: the link's ten.",
-        "# holds: what the description itself said when this was written; where it says something else now, it counts.",
-        f"beside = {quoted(name)}",
-        *([f"gravity = {listed_numbers(gravity)}"] if gravity else []),
+    places = {joint.name: index for index, joint in enumerate(plain.joints)}
+    shared = [
+        (index, places[joint.name])
+        for index, joint in enumerate(robot.joints)
+        if joint.kind != "fixed" and joint.name in places
     ]
-    return "\n".join([*head, *blocks]) + "\n"
+    blocks = []
+    for index, place in shared:
+        entry = _entry(robot, index, plain, place)
+        if entry:
+            blocks.append("\n".join(["", "[[joint]]", f"name = {quoted(robot.joints[index].name)}", *entry]))
+    gravity = [] if np.allclose(robot.gravity, plain.gravity, rtol=0, atol=1e-12) else robot.gravity.tolist()
+    head = [
+        "# What the robot file beside this one cannot say. Keep both together: md.load reads both.",
+        "# Rotor inertia, friction and coupling of each drive, joint side, SI units; parameters: the link's ten.",
+        "# holds: what the robot file itself said when this was written; where it says something else now, it counts.",
+        f"beside = {quoted(name)}",
+    ]
+    few = "\n".join([*head, *([f"gravity = {listed_numbers(gravity)}"] if gravity else []), *blocks]) + "\n"
+    if not whole or _combined(plain, parse_tables(few, name + SIDE), name) == robot:
+        return few if blocks or gravity else ""
+    holds = {robot.joints[index].name: _all_held(robot, index, plain, place) for index, place in shared}
+    return toml_text(robot, head=[*head, f"tree = {quoted(_tree(plain))}"], holds=holds)
 
 
 def _entry(robot: Robot, index: int, plain: Robot, place: int) -> list[str]:
@@ -131,113 +155,223 @@ def _entry(robot: Robot, index: int, plain: Robot, place: int) -> list[str]:
     same = all(_close(theirs.get(symbol, math.nan), value) for symbol, value in mine.items())
     if not same or set(theirs) - set(mine) or joint.drive != replace(other.drive, gear_ratio=joint.drive.gear_ratio):
         lines.append(f"drive = {drive_text(robot, index)}")
-        holds += [f"{_TERMS[symbol]} = {value!r}" for symbol, value in theirs.items()]
+        holds += _held_terms(theirs)
     if joint.limits.velocity != other.limits.velocity and math.isfinite(joint.limits.velocity):
         lines.append(f"velocity = {joint.limits.velocity!r}")
     ten, held = robot.parameters[robot.layout.links[index]], plain.parameters[plain.layout.links[place]]
-    carries = any(load.kind == "fixed" and load.parent == index for load in robot.joints)
-    if not carries and not np.array_equal(ten, held, equal_nan=True):
+    if not _loaded(robot, index) and not np.array_equal(ten, held, equal_nan=True):
         lines.append(f"parameters = {listed_numbers(ten)} # {' '.join(STANDARD)}")
         holds.append(f"parameters = {listed_numbers(held)}")
     return [*lines, f"holds = {{ {', '.join(holds)} }}"] if holds else lines
+
+
+def _all_held(robot: Robot, index: int, plain: Robot, place: int) -> str:
+    """Return what the robot file says of a joint whose robot stands in the side file whole."""
+    holds = _held_terms(_terms(plain, place))
+    if robot.joints[index].limits != plain.joints[place].limits:
+        holds.append(f"limits = {limits_text(plain.joints[place].limits)}")
+    ten, held = robot.parameters[robot.layout.links[index]], _said(plain, robot, index)
+    if not np.array_equal(ten, held, equal_nan=True):
+        holds.append(f"parameters = {listed_numbers(held)}")
+    return f"{{ {', '.join(holds)} }}"
+
+
+def _held_terms(terms: Mapping[str, float]) -> list[str]:
+    return [f"{_TERMS[symbol]} = {value!r}" for symbol, value in terms.items()]
 
 
 def _terms(robot: Robot, index: int) -> dict[str, float]:
     return {column.symbol: float(robot.parameters[column.index]) for column in robot.layout.drives[index]}
 
 
+def _loaded(robot: Robot, index: int) -> bool:
+    """Whether a link carries a load of its own columns: a file adds both up."""
+    return any(load.kind == "fixed" and load.parent == index for load in robot.joints)
+
+
+def _said(plain: Robot, robot: Robot, index: int) -> Array:
+    """Return what a file says of a robot's link, loads included, in the link's own frame.
+
+    Where an axis does not pass through the link's origin, the file has a helper link at the axis and ours is a frame.
+    """
+    place = plain.joint_index(robot.joints[index].name)
+    ten = plain.parameters[plain.layout.links[place]]
+    name = robot.link_names[index]
+    if plain.link_names[place] == name:
+        return ten
+    found = [frame.placement for frame in plain.frames if frame.name == name and frame.link == place]
+    return transform(ten, np.linalg.inv(found[0])) if found else ten
+
+
+def _tree(robot: Robot) -> str:
+    """Return a digest of all that places and moves the links, to 1e-9."""
+
+    def rounded(values: Array) -> object:
+        return (np.round(values, 9) + 0.0).tolist()
+
+    names = (*robot.link_names, robot.base_name)  # -1 is the base
+    parts: list[object] = [robot.base_name, rounded(robot.base_placement)]
+    for joint, link in zip(robot.joints, robot.link_names):
+        parts.append((joint.name, joint.kind, names[joint.parent], link, rounded(joint.placement), rounded(joint.axis)))
+    parts += sorted((frame.name, names[frame.link], repr(rounded(frame.placement))) for frame in robot.frames)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+
+
 # -------------------------------------------------------------------- reading
 
 
 @dataclass
-class _Merged:
-    """A joint's drive and its link's ten parameters, as they are put together."""
+class _Part:
+    """A joint, its drive terms and its link's ten parameters, as they are put together."""
 
     joint: Joint
-    ten: Array
     terms: dict[str, float]
+    ten: Array
 
 
 def with_side_file(robot: Robot, path: Path) -> Robot:
-    """Return the robot of a description with what its side file adds; the same robot where there is none.
+    """Return the robot of a robot file with what its side file adds; the same robot where there is none.
 
     Raises:
         DescriptionError: The side file is wrong, with file and line.
+        LoopError: The geometry was edited and the robot has loops, which it may not close any more.
     """
     beside = side_path(path)
-    if not beside.is_file():
-        return robot
-    top = read_tables(beside)
-    top.finish(("beside", "gravity", "joint"))
-    top.text("beside", path.name)
-    gravity = top.numbers("gravity", 3, robot.gravity.tolist())
-    merged = [
-        _Merged(joint, robot.parameters[robot.layout.links[index]], _terms(robot, index))
+    return _combined(robot, read_tables(beside), path.name) if beside.is_file() else robot
+
+
+def _combined(plain: Robot, top: Table, name: str) -> Robot:
+    notices: list[Notice] = []
+    tables = {table.text("name"): table for table in top.tables("joint", "joint")}
+    names = [joint.name for joint in plain.joints]
+    top.text("beside", name)
+    few, same_tree = "tree" not in top, False
+    if few:
+        top.finish(("beside", "gravity", "joint"))
+        robot = replace(plain, gravity=top.numbers("gravity", 3, plain.gravity.tolist()))
+    else:
+        whole = robot_of(top, Path(top.file), also=("beside", "tree"))
+        same_tree = top.text("tree") == _tree(plain)
+        robot = replace(whole, source=plain.source) if same_tree else _as_it_stands(plain, whole, top, name, notices)
+    parts = [
+        _Part(joint, _terms(robot, index), robot.parameters[robot.layout.links[index]])
         for index, joint in enumerate(robot.joints)
     ]
-    names = [joint.name for joint in robot.joints]
-    notices: list[str] = []
-    for table in top.tables("joint", "joint"):
-        table.finish(_JOINT)
-        name = table.text("name")
-        if name not in names:
-            raise table.error("name", f"{path.name} has no joint {name!r}{near_names(name, names)}; remove this table")
-        _merge(table, merged[names.index(name)], names, notices)
-    layout = Layout.of(entry.joint.drive for entry in merged)
+    for index, part in enumerate(parts):
+        table = tables.pop(part.joint.name, None)
+        if table is None or part.joint.kind == "fixed":
+            continue
+        if few:
+            table.finish(_JOINT)
+            _put_in(table, part, names)
+        edited = _take_edits(table, part, plain, robot, index, few=few, same_tree=same_tree)
+        if edited:
+            text = f"joint {part.joint.name!r}: {', '.join(edited)} edited since, taken from {name}"
+            notices.append(EDITED(text, joint=part.joint.name, values=edited))
+    for joint, table in tables.items():
+        if few:
+            raise table.error("name", f"{name} has no joint {joint!r}{near_names(joint, names)}; remove this table")
+    layout = Layout.of(part.joint.drive for part in parts)
     values = np.empty(len(layout))
-    for entry, part, columns in zip(merged, layout.links, layout.drives):
-        values[part] = entry.ten
+    for part, link, columns in zip(parts, layout.links, layout.drives):
+        values[link] = part.ten
         for column in columns:
-            values[column.index] = entry.terms[column.symbol]
-    joints = tuple(entry.joint for entry in merged)
-    told = [f"{beside.name} adds what {path.name} cannot say (drives, all digits)", *notices]
-    kept = [notice for notice in robot.notices if not _resolved(notice, merged)]
-    return replace(robot, joints=joints, parameters=values, gravity=gravity, notices=(*kept, *told))
+            values[column.index] = part.terms[column.symbol]
+    used = USED(f"{name}{SIDE} adds what {name} cannot say", file=name + SIDE)
+    kept = [notice for notice in plain.notices if not _resolved(notice, parts)]
+    joints = tuple(part.joint for part in parts)
+    return replace(robot, joints=joints, parameters=values, notices=(*kept, used, *notices))
 
 
-def _resolved(notice: str, merged: Sequence[_Merged]) -> bool:
-    """Whether a reader's notice that something is left out is no longer true: the side file says it."""
-    coupled = sum(bool(entry.joint.drive.coupling) for entry in merged)
-    springs = [repr(entry.joint.name) for entry in merged if "Ks" in entry.terms]
-    return notice in (
-        f"{coupled} tendons are left out",
-        f"joint springs are left out (stiffness of {', '.join(springs)})",
+def _as_it_stands(plain: Robot, whole: Robot, top: Table, name: str, notices: list[Notice]) -> Robot:
+    """Return the robot file's own robot with the drives and gravity of a side file written before it was edited."""
+    if whole.loops:
+        raise LoopError(
+            f"{top.where}: the joints of {name} were edited since this was written, and the robot has loops; "
+            "describe it in a TOML file, or remove the side file"
+        )
+    notices.append(GEOMETRY_EDITED(f"{name}: the joints were edited after its side file was written", file=name))
+    known = {joint.name: index for index, joint in enumerate(whole.joints)}
+    joints, values = [], []
+    for index, joint in enumerate(plain.joints):
+        terms = _terms(plain, index)
+        if joint.name in known:
+            other = whole.joints[known[joint.name]]
+            terms = _terms(whole, known[joint.name])
+            joint = replace(joint, drive=other.drive, follows=_follows(other.follows, joint.follows))
+        joints.append(joint)
+        values += [plain.parameters[plain.layout.links[index]], np.array([*terms.values()])]
+    return replace(
+        plain, name=whole.name, gravity=whole.gravity, joints=tuple(joints), parameters=np.concatenate(values)
     )
 
 
-def _merge(table: Table, entry: _Merged, joints: Iterable[str], notices: list[str]) -> None:
-    joint = entry.joint
-    holds = table.table("holds")
+def _put_in(table: Table, part: _Part, joints: Sequence[str]) -> None:
+    """Take what a side file of few words says of a joint."""
     if "drive" in table:
-        terms, drive = read_drive(table)
+        part.terms, drive = read_drive(table)
         for name, _ in drive.coupling:
             if name not in joints:
                 raise table.error("drive", f"coupled to an unknown joint {name!r}{near_names(name, joints)}")
-        edited = []
-        for symbol in (*_TERMS,):
-            held = holds.number(_TERMS[symbol], 0.0, unknown=True) if holds else 0.0
-            if not _close(entry.terms.get(symbol, 0.0), held):
-                edited.append(_TERMS[symbol])
-                terms[symbol] = entry.terms.get(symbol, 0.0)
-        if edited:
-            notices.append(f"joint {joint.name!r}: {', '.join(edited)} edited since, taken from the description")
-        entry.terms = terms
-        drive = replace(
-            drive,
-            rotor_inertia=ROTOR in terms,
-            friction=tuple(term for term, symbol in FRICTION.items() if symbol in terms),
-            gear_ratio=joint.drive.gear_ratio,
-        )
-        entry.joint = joint = replace(joint, drive=drive)
-    if "velocity" in table and math.isinf(joint.limits.velocity):
-        entry.joint = replace(joint, limits=replace(joint.limits, velocity=table.number("velocity")))
+        part.joint = replace(part.joint, drive=drive)
+    if "velocity" in table and math.isinf(part.joint.limits.velocity):
+        limits = replace(part.joint.limits, velocity=table.number("velocity"))
+        part.joint = replace(part.joint, limits=limits)
     if "parameters" in table:
-        exact = table.numbers("parameters", 10, unknown=True)
-        held_ten = holds.numbers("parameters", 10, exact.tolist(), unknown=True) if holds else exact
-        if _close(entry.ten, held_ten):
-            entry.ten = exact
-        else:
-            notices.append(f"link of joint {joint.name!r}: its inertia was edited since, taken from the description")
+        part.ten = table.numbers("parameters", 10, unknown=True)
+
+
+def _take_edits(
+    table: Table, part: _Part, plain: Robot, robot: Robot, index: int, *, few: bool, same_tree: bool
+) -> list[str]:
+    """Take what a robot file says of a joint where it is not what it said then; return what that is."""
+    holds = table.table("holds")
+    place = plain.joint_index(part.joint.name)
+    there, now = plain.joints[place], _terms(plain, place)
+    edited = []
+    if not few or "drive" in table:
+        for symbol, term in _TERMS.items():
+            held = holds.number(term, 0.0, unknown=True) if holds else 0.0
+            if not _close(now.get(symbol, 0.0), held):
+                edited.append(term)
+                part.terms[symbol] = now.get(symbol, 0.0)
+    drive = replace(
+        part.joint.drive,
+        rotor_inertia=ROTOR in part.terms,
+        friction=tuple(term for term, symbol in FRICTION.items() if symbol in part.terms),
+        gear_ratio=there.drive.gear_ratio,
+    )
+    part.joint = replace(part.joint, drive=drive)
+    if same_tree:
+        limits = read_limits(holds, part.joint.kind) if holds and "limits" in holds else part.joint.limits
+        follows = _follows(part.joint.follows, there.follows)
+        if there.limits != limits:
+            edited.append("limits")
+            part.joint = replace(part.joint, limits=there.limits)
+        if follows != part.joint.follows:
+            edited.append("mimic")
+            part.joint = replace(part.joint, follows=follows)
+    if same_tree or "parameters" in table:
+        said = _said(plain, robot, index)
+        held_ten = holds.numbers("parameters", 10, part.ten.tolist(), unknown=True) if holds else part.ten
+        if not _close(said, held_ten):
+            edited.append("inertia")
+            part.ten = part.ten + (said - held_ten) if _loaded(robot, index) else said
+    return edited
+
+
+def _follows(exact: Follow | None, now: Follow | None) -> Follow | None:
+    """Return how a joint follows others: URDF holds one leader alone, so that nothing there means nothing else."""
+    sayable = exact is not None and len(exact.terms) == 1 and not exact.passive
+    return now if now is not None or sayable else exact
+
+
+def _resolved(notice: Notice, parts: Sequence[_Part]) -> bool:
+    """Whether a reader's notice that something is left out is no longer true: the side file says it."""
+    if notice.code == "mjcf.tendons":
+        return bool(notice.data["count"] == sum(bool(part.joint.drive.coupling) for part in parts))
+    springs = [part.joint.name for part in parts if "Ks" in part.terms]
+    return bool(notice.code == "mjcf.springs" and notice.data["joints"] == springs)
 
 
 def _close(found: ArrayLike, held: ArrayLike, tolerance: float = _SAME) -> bool:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
 import numpy as np
+from lxml import etree
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
@@ -39,6 +41,23 @@ def numbers_text(values: ArrayLike) -> str:
 
 def _number(value: float) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def document(root: etree._Element) -> bytes:
+    """Return the text of a new XML file."""
+    etree.indent(root)
+    return bytes(etree.tostring(root, xml_declaration=True, encoding="utf-8")) + b"\n"
+
+
+@contextmanager
+def refusing_names(robot: str) -> Iterator[None]:
+    """Say which robot has a name that XML cannot hold; lxml refuses control characters."""
+    try:
+        yield
+    except DescriptionError:
+        raise
+    except ValueError as error:
+        raise DescriptionError(f"robot {robot!r}: a name cannot be written as XML ({error}); rename it") from None
 
 
 @dataclass

@@ -17,12 +17,33 @@ from minidyn.codegen.c_model import c_model
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError, NotWritten, UnknownName, Unsupported
 from minidyn.files import new_folder, write_atomically
-from minidyn.formats.load import SIDE, load, root_element
+from minidyn.formats.load import load, root_element
 from minidyn.formats.save import save
+from minidyn.formats.side_file import SIDE
 from minidyn.formats.urdf.update import inertial_numbers, update_urdf
 from minidyn.identification.estimate import Estimate
 from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
+
+LEFT_OUT = kind(
+    "export.left_out",
+    "look",
+    "A format cannot describe the robot; its file is not written.",
+    "Use robot.toml, which can say everything, or change what the sentence names.",
+)
+WRITTEN_ANEW = kind(
+    "export.written_anew",
+    "look",
+    "The file the robot came from cannot take the parameters; a new file without meshes is written.",
+    "Give the robot's own URDF or MJCF as source= if the meshes are needed.",
+)
+NEAREST = kind(
+    "export.nearest",
+    "look",
+    "The estimate is not physically consistent: the MJCF holds the nearest consistent model, the side file the estimate.",
+    "Identify with consistent=True if MuJoCo is to simulate the estimate itself.",
+)
 
 FORMATS = {"toml": "robot.toml", "urdf": "robot.urdf", "mjcf": "robot.xml", "c": "model.c"}
 """Formats, and the file of each in a folder."""
@@ -43,7 +64,7 @@ class Exported:
     """
 
     files: tuple[Path, ...]
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
 
 def export(
@@ -91,7 +112,7 @@ def export(
         if name not in FORMATS:
             raise UnknownName("format", name, FORMATS)
     written: list[Path] = []
-    told: list[str] = []
+    told: list[Notice] = []
     stale = [FORMATS[name] + SIDE for name in chosen if name in ("urdf", "mjcf")]
     with new_folder(target, stale) as folder:
         for name in (name for name in FORMATS if name in chosen):
@@ -102,12 +123,12 @@ def export(
             except MinidynError as error:  # a name XML cannot hold, say: the other formats are written all the same
                 for left in (FORMATS[name], FORMATS[name] + SIDE):
                     (folder / left).unlink(missing_ok=True)
-                told.append(f"no {name.upper()}: {error}")
+                told.append(LEFT_OUT(f"no {name.upper()}: {error}", format=name, reason=str(error)))
                 continue
             written += [target / file.name for file in files]
             told += notices
         if not written:
-            raise Unsupported("; ".join(told))
+            raise Unsupported("; ".join(map(str, told)))
     return Exported(tuple(written), tuple(dict.fromkeys(told)))
 
 
@@ -126,7 +147,7 @@ def _source(estimate: Estimate, source: str | os.PathLike[str] | bool | None) ->
     return given
 
 
-def _one(estimate: Estimate, name: str, path: Path, origin: Path | None) -> tuple[list[Path], list[str]]:
+def _one(estimate: Estimate, name: str, path: Path, origin: Path | None) -> tuple[list[Path], list[Notice]]:
     """Write one format; return the files and what to tell."""
     robot = estimate.robot
     if name == "toml":
@@ -138,7 +159,7 @@ def _one(estimate: Estimate, name: str, path: Path, origin: Path | None) -> tupl
         for file, text in zip(files, texts.values()):
             write_atomically(file, text.encode())
         return files, list(told)
-    notices: list[str] = []
+    notices: list[Notice] = []
     if name == "urdf":
         _urdf(describable(estimate), path, origin, notices)
     else:
@@ -147,19 +168,19 @@ def _one(estimate: Estimate, name: str, path: Path, origin: Path | None) -> tupl
     return [path, *([beside] if beside.is_file() else [])], notices
 
 
-def _urdf(robot: Robot, path: Path, origin: Path | None, notices: list[str]) -> None:
+def _urdf(robot: Robot, path: Path, origin: Path | None, notices: list[Notice]) -> None:
     if origin is not None and root_element(origin) == "robot":
         try:
             update_urdf(robot, origin, path, drives=True)
             _require_same_torque(robot, path)
             return
         except DescriptionError as error:
-            notices.append(f"URDF written anew, without meshes: {error}")
+            notices.append(WRITTEN_ANEW(f"URDF written anew, without meshes: {error}", format="urdf"))
     save(robot, path)
     _require_same_torque(robot, path)
 
 
-def _mjcf(estimate: Estimate, path: Path, origin: Path | None, notices: list[str]) -> None:
+def _mjcf(estimate: Estimate, path: Path, origin: Path | None, notices: list[Notice]) -> None:
     from minidyn.formats.mjcf.update import update_mjcf
     from minidyn.formats.mjcf.write import refuse_in_mjcf, write_mjcf
 
@@ -169,8 +190,10 @@ def _mjcf(estimate: Estimate, path: Path, origin: Path | None, notices: list[str
     if not _accepted_by_mujoco(exact):
         robot = possible(estimate)
         notices.append(
-            "the estimate is not physically possible and MuJoCo refuses impossible bodies: the MJCF itself holds the "
-            "nearest possible model, its side file (which md.load reads) the estimate"
+            NEAREST(
+                "the estimate is not physically consistent, and MuJoCo refuses such bodies: the MJCF itself holds the "
+                "nearest consistent model, its side file (which md.load reads) the estimate"
+            )
         )
     if origin is not None and root_element(origin) == "mujoco":
         try:
@@ -178,7 +201,7 @@ def _mjcf(estimate: Estimate, path: Path, origin: Path | None, notices: list[str
             _require_same_torque(exact, path)
             return
         except DescriptionError as error:
-            notices.append(f"MJCF written anew, without meshes: {error}")
+            notices.append(WRITTEN_ANEW(f"MJCF written anew, without meshes: {error}", format="mjcf"))
     seen = origin if origin is not None and root_element(origin) == "robot" else None
     notices += write_mjcf(robot, path, exact=exact, seen=seen)
     _require_same_torque(exact, path)

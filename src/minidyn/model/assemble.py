@@ -32,6 +32,14 @@ from minidyn.model.inertia import transform
 from minidyn.model.joint import Follow, Frame, Joint, Limits, Loop
 from minidyn.model.parameters import Layout
 from minidyn.model.robot import Robot, formula_names
+from minidyn.notices import Notice, kind
+
+LOOSE_LINK = kind(
+    "robot.loose_link",
+    "look",
+    "The robot file has a link that no joint holds; it is left out.",
+    "Remove link {link!r} from the file, or give it a joint.",
+)
 
 
 @dataclass(frozen=True)
@@ -116,7 +124,7 @@ _Item = TypeVar("_Item", LooseLink, LooseJoint)
 
 
 def motion_along(
-    kind: str, axis: ArrayLike, where: str, notices: list[str] | None = None
+    kind: str, axis: ArrayLike, where: str, notices: list[Notice] | None = None
 ) -> tuple[Steps, str, int, Steps]:
     """Return (turn before, motion, direction, turn after) for a joint with any axis in the link's own frame.
 
@@ -140,7 +148,7 @@ def assemble(
     base: Steps = (),
     loops: Sequence[LooseLoop] = (),
     symbols: Iterable[tuple[str, float]] = (),
-    notices: Iterable[str] = (),
+    notices: Iterable[Notice] = (),
     source: str = "",
 ) -> Robot:
     """Return the robot of these links and joints.
@@ -182,7 +190,11 @@ def assemble(
         for child in children[joint.child]:
             heapq.heappush(ready, (rank[child.name], child, link, steps))
     _require_tree(by_name, reached, joints)
-    left_out = [f"{by_name[k].where}: no joint holds link {k!r}; it is left out" for k in by_name if k not in reached]
+    left_out = [
+        LOOSE_LINK(f"{by_name[k].where}: no joint holds link {k!r}; it is left out", link=k)
+        for k in by_name
+        if k not in reached
+    ]
     if not made:
         raise DescriptionError(f"{_prefix(source)}no moving joint; expected at least one that turns or slides")
 

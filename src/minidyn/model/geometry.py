@@ -16,12 +16,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import real_array
 from minidyn.errors import DescriptionError
+from minidyn.notices import Notice, kind
 
 AXES = "xyz"
 ANGLE_TOLERANCE = 1e-4  # rad: closer than this to a right angle is a right angle
 SILENT_TOLERANCE = 1e-9  # rad: closer than this is rounding and needs no notice
 LENGTH_TOLERANCE = 1e-12  # m: shorter than this is zero
 _RIGHT = math.pi / 2
+
+SNAPPED_ANGLE = kind(
+    "robot.snapped_angle",
+    "info",
+    "An angle within 1e-4 rad of a multiple of 90 degrees is taken as exactly that.",
+    "Write the angle with more digits, or in degrees, if the robot file is yours.",
+)
+SNAPPED_AXIS = kind("robot.snapped_axis", "info", "An axis within 1e-4 rad of x, y or z is taken as exactly along it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +72,13 @@ def cos_sin(angle: float) -> tuple[float, float]:
     return math.cos(angle), math.sin(angle)
 
 
-def snap_angle(angle: float, where: str, notices: list[str] | None = None) -> float:
+def snap_angle(angle: float, where: str, notices: list[Notice] | None = None) -> float:
     """Return the multiple of a right angle within 1e-4 rad of `angle`, or `angle` itself.
 
     Args:
         angle: Angle in rad.
         where: What is being read, for messages.
-        notices: Where a snap of more than 1e-9 rad is told.
+        notices: Where a snap of more than 1e-9 rad is reported.
     """
     _require_finite(angle, where)
     nearest = round(angle / _RIGHT) * _RIGHT
@@ -78,7 +87,8 @@ def snap_angle(angle: float, where: str, notices: list[str] | None = None) -> fl
         return float(angle)
     if error > SILENT_TOLERANCE and notices is not None:
         degrees = round(math.degrees(nearest))
-        notices.append(f"{where}: angle {angle:.9g} rad taken as exactly {degrees} degrees (off by {error:.1e} rad)")
+        text = f"{where}: angle {angle:.9g} rad taken as exactly {degrees} degrees (off by {error:.1e} rad)"
+        notices.append(SNAPPED_ANGLE(text, where=where, angle=float(angle), degrees=degrees))
     return nearest
 
 
@@ -88,7 +98,7 @@ def snap_length(length: float, where: str) -> float:
     return 0.0 if abs(length) < LENGTH_TOLERANCE else float(length)
 
 
-def snap_axis(axis: ArrayLike, where: str, notices: list[str] | None = None) -> NDArray[np.float64]:
+def snap_axis(axis: ArrayLike, where: str, notices: list[Notice] | None = None) -> NDArray[np.float64]:
     """Return the axis as a unit vector, exactly along ±x, ±y, ±z where it is within 1e-4 rad of one."""
     vector = np.asarray(axis, dtype=float)
     if vector.shape != (3,):
@@ -106,9 +116,8 @@ def snap_axis(axis: ArrayLike, where: str, notices: list[str] | None = None) -> 
     snapped = np.zeros(3)
     snapped[main] = math.copysign(1.0, unit[main])
     if error > SILENT_TOLERANCE and notices is not None:
-        notices.append(
-            f"{where}: axis {_numbers(vector)} taken as exactly {_numbers(snapped)} (off by {error:.1e} rad)"
-        )
+        text = f"{where}: axis {_numbers(vector)} taken as exactly {_numbers(snapped)} (off by {error:.1e} rad)"
+        notices.append(SNAPPED_AXIS(text, where=where, axis=vector.tolist(), taken=snapped.tolist()))
     return snapped
 
 
@@ -138,7 +147,7 @@ def matrix_of(steps: Iterable[Step]) -> NDArray[np.float64]:
     return T
 
 
-def steps_from_rpy(xyz: ArrayLike, rpy: ArrayLike, where: str, notices: list[str] | None = None) -> Steps:
+def steps_from_rpy(xyz: ArrayLike, rpy: ArrayLike, where: str, notices: list[Notice] | None = None) -> Steps:
     """Return the steps of a placement given as URDF gives it: shift xyz, then Rz(yaw) Ry(pitch) Rx(roll)."""
     shift = np.asarray(xyz, dtype=float)
     turn = np.asarray(rpy, dtype=float)
@@ -147,7 +156,7 @@ def steps_from_rpy(xyz: ArrayLike, rpy: ArrayLike, where: str, notices: list[str
     return tidy_steps(steps)
 
 
-def steps_from_matrix(T: ArrayLike, where: str, notices: list[str] | None = None) -> Steps:
+def steps_from_matrix(T: ArrayLike, where: str, notices: list[Notice] | None = None) -> Steps:
     """Return steps (shift, then yaw, pitch, roll) of a homogeneous 4x4 matrix.
 
     Raises:

@@ -19,6 +19,7 @@ from minidyn.model.geometry import Step, Steps, snap_angle, snap_length, tidy_st
 from minidyn.model.inertia import from_body
 from minidyn.model.joint import Joint
 from minidyn.model.parameters import Layout
+from minidyn.notices import Notice
 
 if TYPE_CHECKING:
     from minidyn.model.robot import Robot
@@ -32,7 +33,7 @@ def mdh_steps(
     kind: str,
     row: Mapping[str, float],
     where: str,
-    notices: list[str] | None = None,
+    notices: list[Notice] | None = None,
     symbols: Mapping[str, tuple[str, float]] | None = None,
 ) -> Steps:
     """Return the placement steps of one mDH row, ready for the joint's own motion about or along z to follow.
@@ -41,7 +42,7 @@ def mdh_steps(
         kind: "revolute", "continuous", "prismatic" or "fixed".
         row: gamma, b, alpha, a, theta, d (rad, m); missing ones are 0.
         where: For messages.
-        notices: Where snapped angles are told.
+        notices: Where snapped angles are reported.
         symbols: For some of the six, (symbol, factor).
     """
     named = symbols or {}
@@ -118,7 +119,7 @@ def robot_from_mdh(
 
     bodies = _bodies(parameters, count)
     terms = friction_symbols(friction)
-    notices: list[str] = []
+    notices: list[Notice] = []
     made = []
     for index, kind in enumerate(kinds):
         extra = set(bodies[index]) if bodies else set()

@@ -19,6 +19,7 @@ from minidyn.model.geometry import Steps, matrix_of
 from minidyn.model.joint import Frame, Joint, Loop
 from minidyn.model.link import Link
 from minidyn.model.parameters import Layout
+from minidyn.notices import Notice
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ class Robot:
         frames: Links that fixed joints merged into others.
         loops: Pairs of frames that must coincide.
         symbols: (name, value) of the geometry symbols.
-        notices: What a reader should know about how the description was understood.
+        notices: What a reader should know about how the robot file was understood.
         source: Where it came from.
     """
 
@@ -52,7 +53,7 @@ class Robot:
     frames: tuple[Frame, ...] = ()
     loops: tuple[Loop, ...] = ()
     symbols: tuple[tuple[str, float], ...] = ()
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     source: str = ""
 
     def __post_init__(self) -> None:

@@ -241,7 +241,7 @@ def _export(story: _Story, estimate: Estimate, believed: Robot, folder: Path) ->
         written = estimate.export(folder / "model")
         names = [path.name for path in written.files]
         say(f"For simulators and controllers, in model/: {', '.join(names)}.")
-        for notice in written.notices:
+        for notice in map(str, written.notices):
             say(plain(notice[:1].upper() + notice[1:]) + ".")
     return names
 

@@ -35,7 +35,7 @@ def robot_data(robot: Robot) -> dict[str, Any]:
     return {
         "name": robot.name,
         "source": robot.source,
-        "notices": list(robot.notices),
+        "notices": [notice.to_json() for notice in robot.notices],
         "fingerprint": robot.fingerprint,
         "n": robot.n,
         "joint_names": list(robot.joint_names),

@@ -13,6 +13,7 @@ from minidyn.app.study.file import Log, Step
 from minidyn.errors import DescriptionError, UnknownName
 from minidyn.formats.load import load
 from minidyn.formats.save import save
+from minidyn.notices import Notice
 
 
 def identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
@@ -68,7 +69,7 @@ def export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     from minidyn.identification.export import export as run
 
     formats = step.settings.get("formats")
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     if "identify" in step.after:
         estimate = estimate_of(context)
         robot = estimate.robot
@@ -86,7 +87,7 @@ def export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         for target in step.settings.get("targets", ("c",)):
             for name, text in code_files(robot, function, target).items():
                 write(folder / name, text)
-    return {"files": sorted(path.name for path in folder.iterdir()), "notices": list(notices)}
+    return {"files": sorted(path.name for path in folder.iterdir()), "notices": [str(notice) for notice in notices]}
 
 
 def report(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:

@@ -25,6 +25,27 @@ from minidyn.errors import DescriptionError, NotWritten
 from minidyn.formats.mjcf.tolerant import read_tolerantly
 from minidyn.formats.xml_file import read_bytes, refuse_doctype
 from minidyn.model.inertia import from_body, from_mujoco
+from minidyn.notices import Notice, kind
+
+WARNING = kind("mjcf.warning", "look", "MuJoCo warned while it read the file; its words are in the notice.")
+CONSTRAINT = kind(
+    "mjcf.constraint",
+    "act",
+    "A connect, weld or other constraint is left out: MJCF does not say which joints it moves.",
+    "If it closes a kinematic loop, describe the loop in a TOML file (docs/robot-files.md).",
+)
+TENDONS = kind("mjcf.tendons", "look", "Tendons are left out.")
+LOST_MESH = kind(
+    "mjcf.lost_mesh",
+    "look",
+    "A body's inertia comes from a mesh whose file is not there; its parameters are unknown (NaN).",
+    "Put the mesh {mesh!r} where the file expects it, or give body {body!r} an <inertial>.",
+)
+TOTAL_MASS = kind(
+    "mjcf.total_mass",
+    "look",
+    "The compiler setting settotalmass is not applied, because some bodies have no known mass.",
+)
 
 _INCLUDE = re.compile(rb"""<include\s[^>]*?file\s*=\s*["']([^"']+)["']""")
 _NAN = re.compile(
@@ -63,7 +84,7 @@ class Compiled:
     name: str
     where: list[str]
     bodies: list[Array | None]
-    notices: list[str]
+    notices: list[Notice]
 
 
 def compile_mjcf(path: Path) -> Compiled:
@@ -75,7 +96,7 @@ def compile_mjcf(path: Path) -> Compiled:
     import mujoco
 
     _check_texts(path)
-    notices: list[str] = []
+    notices: list[Notice] = []
     with _warnings_as_notices(notices, mujoco):
         try:
             spec = _read(path, notices, mujoco)
@@ -129,25 +150,25 @@ def rotation(quaternion: Array) -> Array:
 
 
 @contextlib.contextmanager
-def _warnings_as_notices(notices: list[str], mujoco: Any) -> Iterator[None]:
+def _warnings_as_notices(notices: list[Notice], mujoco: Any) -> Iterator[None]:
     """Turn MuJoCo's warnings into notices; left to itself it writes a log file into the current folder."""
     before = mujoco.get_mju_user_warning()
-    told: list[str] = []
-    mujoco.set_mju_user_warning(told.append)
+    said: list[str] = []
+    mujoco.set_mju_user_warning(said.append)
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield
     finally:
         mujoco.set_mju_user_warning(before)
-        told += [str(warning.message) for warning in caught]
-        notices += [f"MuJoCo: {' '.join(text.split())}" for text in dict.fromkeys(told)]
+        said += [str(warning.message) for warning in caught]
+        notices += [WARNING(f"MuJoCo: {' '.join(text.split())}") for text in dict.fromkeys(said)]
 
 
 # -------------------------------------------------------------------- the text
 
 
-def _read(path: Path, notices: list[str], mujoco: Any) -> Any:
+def _read(path: Path, notices: list[Notice], mujoco: Any) -> Any:
     try:
         return mujoco.MjSpec.from_file(str(path))
     except ValueError as error:
@@ -218,9 +239,9 @@ def _refuse_free_joints(spec: Any, path: Path, has_includes: bool, mujoco: Any) 
         )
 
 
-def _leave_out(spec: Any, notices: list[str], mujoco: Any) -> None:
-    for kind in _NEEDLESS:
-        for item in list(getattr(spec, kind, ())):
+def _leave_out(spec: Any, notices: list[Notice], mujoco: Any) -> None:
+    for section in _NEEDLESS:
+        for item in list(getattr(spec, section, ())):
             spec.delete(item)
     through_joint = (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
     for actuator in list(spec.actuators):
@@ -229,20 +250,22 @@ def _leave_out(spec: Any, notices: list[str], mujoco: Any) -> None:
     joint_like = (mujoco.mjtEq.mjEQ_JOINT,)
     for equality in list(spec.equalities):
         if equality.type not in joint_like:
-            kind = equality.type.name.removeprefix("mjEQ_").lower()
-            notices.append(
-                f"the {kind} constraint {equality.name or ''!r} between {equality.name1!r} and {equality.name2!r} is "
-                "left out: MJCF does not say which joints it moves; describe the loop in a TOML file"
+            what = equality.type.name.removeprefix("mjEQ_").lower()
+            between = [str(equality.name1), str(equality.name2)]
+            text = (
+                f"the {what} constraint {equality.name or ''!r} between {between[0]!r} and {between[1]!r} is left out"
             )
+            notices.append(CONSTRAINT(text, kind=what, between=between))
             spec.delete(equality)
     if list(spec.tendons):
-        notices.append(f"{len(list(spec.tendons))} tendons are left out")
+        count = len(list(spec.tendons))
+        notices.append(TENDONS(f"{count} tendons are left out", count=count))
         for tendon in list(spec.tendons):
             spec.delete(tendon)
     for item in (*spec.geoms, *spec.sites):
         item.material = ""
-    for kind in ("materials", "textures"):
-        for item in list(getattr(spec, kind)):
+    for section in ("materials", "textures"):
+        for item in list(getattr(spec, section)):
             spec.delete(item)
     # bodies that hold still keep their names: merging is ours to do
     spec.compiler.fusestatic = False
@@ -276,7 +299,7 @@ class _Plan:
         return from_body(self.mass, com, (R * diagonal) @ R.T)
 
 
-def _plan_inertia(spec: Any, path: Path, notices: list[str], mujoco: Any) -> list[_Plan]:
+def _plan_inertia(spec: Any, path: Path, notices: list[Notice], mujoco: Any) -> list[_Plan]:
     """Decide for each body, take out meshes, and give MuJoCo an inertia it accepts where it need not compute one."""
     compiler = spec.compiler
     always = compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
@@ -299,10 +322,9 @@ def _plan_inertia(spec: Any, path: Path, notices: list[str], mujoco: Any) -> lis
         else:
             needless = [geom for geom in body.geoms if geom not in heavy and (geom.meshname or geom.hfieldname)]
         if by_geoms and lost:
-            notices.append(
-                f"body {body.name!r}: its inertia comes from the mesh {lost[0].meshname!r}, whose file is not there; "
-                "taken as unknown"
-            )
+            mesh = str(lost[0].meshname)
+            text = f"body {body.name!r}: its inertia comes from the mesh {mesh!r}, whose file is not there; unknown"
+            notices.append(LOST_MESH(text, body=str(body.name), mesh=mesh))
             plan = _Plan("none")
         elif by_geoms or (body.explicitinertial and (adjusts or scales)):
             plan = _Plan("compiled")
@@ -321,10 +343,10 @@ def _plan_inertia(spec: Any, path: Path, notices: list[str], mujoco: Any) -> lis
                 spec.delete(geom)
     if scales and any(plan.source == "none" for plan in plans[1:]):
         compiler.settotalmass = -1
-        notices.append("settotalmass is not honoured: some bodies have no known mass")
-    for kind, user in (("meshes", "meshname"), ("hfields", "hfieldname")):
+        notices.append(TOTAL_MASS("settotalmass is not applied: some bodies have no known mass"))
+    for section, user in (("meshes", "meshname"), ("hfields", "hfieldname")):
         used = {getattr(geom, user) for geom in spec.geoms} - {""}
-        for asset in list(getattr(spec, kind)):
+        for asset in list(getattr(spec, section)):
             if asset.name not in used and _stem(asset) not in used:
                 spec.delete(asset)
     return plans

@@ -7,18 +7,38 @@ link's frame is the body's frame, so that positions and inertia are those MuJoCo
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from minidyn.errors import DescriptionError
-from minidyn.formats.mjcf.compile import Compiled, compile_mjcf, rotation
+from minidyn.formats.mjcf.compile import LOST_MESH, Compiled, compile_mjcf, rotation
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
 from minidyn.model.formula import FUNCTIONS
 from minidyn.model.geometry import Step, Steps, snap_angle, snap_length, steps_from_matrix, tidy_steps
 from minidyn.model.joint import Limits
 from minidyn.model.robot import Robot
+from minidyn.notices import kind
+
+SPRINGS = kind(
+    "mjcf.springs",
+    "look",
+    "Joint springs (stiffness) are left out.",
+    'To keep them, switch the drive term on: robot.with_drives(friction=[..., "spring"]).',
+)
+DAMPING = kind(
+    "mjcf.damping", "look", "Damping that is not proportional to speed is left out; its proportional part is kept."
+)
+GRAVITY_COMPENSATION = kind("mjcf.gravity_compensation", "look", "Gravity compensation (gravcomp) is left out.")
+FLUID = kind("mjcf.fluid", "look", "Forces of a surrounding fluid (option density, viscosity) are left out.")
+NO_INERTIA = kind(
+    "mjcf.no_inertia",
+    "look",
+    "A body has neither an <inertial> nor geoms with mass; its parameters are unknown (NaN).",
+    "Give body {body!r} an <inertial> if its parameters are needed; identification does not need them.",
+)
 
 
 def read_mjcf(path: Path) -> Robot:
@@ -233,25 +253,26 @@ def _tell_what_is_left_out(compiled: Compiled, names: _Names) -> None:
     model, notices = compiled.model, compiled.notices
     springs = [names.joints[i] for i in range(model.njnt) if model.jnt_stiffness[i] != 0]
     if springs:
-        notices.append(f"joint springs are left out (stiffness of {', '.join(map(repr, springs))})")
+        text = f"joint springs are left out (stiffness of {', '.join(map(repr, springs))})"
+        notices.append(SPRINGS(text, joints=springs))
     polynomial = getattr(model, "dof_dampingpoly", None)
     if polynomial is not None and np.any(polynomial):
-        notices.append("damping that is not proportional to speed is left out; its proportional part is kept")
+        notices.append(DAMPING("damping that is not proportional to speed is left out; its proportional part is kept"))
     lifted = [names.bodies[i] for i in range(model.nbody) if model.body_gravcomp[i] != 0]
     if lifted:
-        notices.append(f"gravity compensation is left out (gravcomp of {', '.join(map(repr, lifted))})")
+        text = f"gravity compensation is left out (gravcomp of {', '.join(map(repr, lifted))})"
+        notices.append(GRAVITY_COMPENSATION(text, bodies=lifted))
     if model.opt.density or model.opt.viscosity:
-        notices.append("forces of a surrounding fluid (option density, viscosity) are left out")
+        notices.append(FLUID("forces of a surrounding fluid (option density, viscosity) are left out"))
 
 
 def _with_notices_of_unknown(robot: Robot) -> Robot:
-    from dataclasses import replace
-
-    unknown = [link.name for link in robot.links if np.isnan(link.parameters).all()]
-    told = "".join(robot.notices)
+    known = {notice.data["body"] for notice in robot.notices if notice.code == LOST_MESH.code}
     new = tuple(
-        f"body {name!r} has neither an <inertial> nor geoms with mass; taken as unknown"
-        for name in unknown
-        if f"body {name!r}: its inertia" not in told
+        NO_INERTIA(
+            f"body {link.name!r} has neither an <inertial> nor geoms with mass; taken as unknown", body=link.name
+        )
+        for link in robot.links
+        if np.isnan(link.parameters).all() and link.name not in known
     )
     return replace(robot, notices=robot.notices + new) if new else robot

@@ -16,6 +16,13 @@ from lxml import etree
 
 from minidyn.errors import DescriptionError
 from minidyn.formats.xml_file import Element, read_xml
+from minidyn.notices import Notice, kind
+
+UNKNOWN_WORD = kind(
+    "mjcf.unknown_word",
+    "info",
+    "An element or attribute that MuJoCo does not know is left out; it does not matter for the dynamics.",
+)
 
 _NEEDED = (
     "attach", "body", "compiler", "default", "equality", "frame", "freejoint", "geom", "include", "inertial", "joint",
@@ -25,13 +32,13 @@ _COMPLAINT = re.compile(r"unrecognized (element|attribute)(?:: '([^']*)')?\s+Ele
 _LIMIT = 1000
 
 
-def read_tolerantly(path: Path, first: ValueError, notices: list[str]) -> Any:
+def read_tolerantly(path: Path, first: ValueError, notices: list[Notice]) -> Any:
     """Return the MjSpec of a file without its unknown parts.
 
     Args:
         path: The file.
         first: What MuJoCo said about the file as it stands.
-        notices: Where it is told what was dropped.
+        notices: Where it is reported what was dropped.
 
     Raises:
         ValueError: MuJoCo's complaint, where it is about something else or something that matters.
@@ -73,7 +80,7 @@ def _inline(element: Element, folder: Path, depth: int) -> None:
             parent.insert(position + offset, child)
 
 
-def _drop(top: etree._Element, error: ValueError, first: ValueError, notices: list[str]) -> None:
+def _drop(top: etree._Element, error: ValueError, first: ValueError, notices: list[Notice]) -> None:
     match = _COMPLAINT.search(str(error))
     if match is None:
         raise error
@@ -86,13 +93,13 @@ def _drop(top: etree._Element, error: ValueError, first: ValueError, notices: li
         if node is None or parent is None or _looks_needed(tag):
             raise first
         parent.remove(node)
-        notices.append(f"an element <{tag}> that MJCF does not know is left out")
+        notices.append(_unknown(tag))
         return
     for node in found:
         for key in list(node.attrib):
             if _written_name(str(key), node) == attribute and (":" in attribute or tag not in _NEEDED):
                 del node.attrib[key]
-                notices.append(f"an attribute {attribute!r} of <{tag}> that MJCF does not know is left out")
+                notices.append(_unknown(tag, attribute))
                 return
     prefix = attribute.removeprefix("xmlns:")
     if prefix != attribute:
@@ -101,12 +108,12 @@ def _drop(top: etree._Element, error: ValueError, first: ValueError, notices: li
     raise first
 
 
-def _drop_namespace(top: etree._Element, space: str, prefix: str, notices: list[str]) -> None:
+def _drop_namespace(top: etree._Element, space: str, prefix: str, notices: list[Notice]) -> None:
     """Drop the declaration of a namespace, and with it what belongs to it."""
     for node in [node for node in top.iter() if isinstance(node.tag, str)]:
         parent = node.getparent()
         if str(node.tag).startswith(f"{{{space}}}") and parent is not None:
-            notices.append(f"an element <{_written(node)}> that MJCF does not know is left out")
+            notices.append(_unknown(_written(node)))
             parent.remove(node)
             continue
         for key in [key for key in node.attrib if str(key).startswith(f"{{{space}}}")]:
@@ -114,6 +121,11 @@ def _drop_namespace(top: etree._Element, space: str, prefix: str, notices: list[
     etree.cleanup_namespaces(top)
     if prefix in top.nsmap:
         raise ValueError(f"the namespace {prefix!r} cannot be removed")
+
+
+def _unknown(tag: str, attribute: str = "") -> Notice:
+    what = f"an attribute {attribute!r} of <{tag}>" if attribute else f"an element <{tag}>"
+    return UNKNOWN_WORD(f"{what} that MJCF does not know is left out", element=tag, attribute=attribute)
 
 
 def _looks_needed(tag: str) -> bool:

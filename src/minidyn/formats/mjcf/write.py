@@ -20,12 +20,25 @@ from minidyn.formats.mjcf.compile import refused_by_mujoco
 from minidyn.formats.mjcf.read import read_mjcf
 from minidyn.formats.mjcf.visuals import Looks, looks_of
 from minidyn.formats.side_file import write_with_side_file
-from minidyn.formats.xml_edit import numbers_text, quaternion_of
+from minidyn.formats.xml_edit import document, numbers_text, quaternion_of, refusing_names
 from minidyn.model.drives import ROTOR
 from minidyn.model.geometry import Steps, inverse_steps, matrix_of
 from minidyn.model.inertia import from_body, to_body, to_mujoco
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
+
+NO_PICTURES = kind(
+    "mjcf.no_pictures",
+    "info",
+    "The MJCF is written without the shapes of the URDF: they cannot be read, or MuJoCo refuses them.",
+)
+LOST_MESHES = kind(
+    "mjcf.lost_meshes",
+    "info",
+    "Meshes of the URDF are left out of the MJCF: not found, or of a kind that MuJoCo does not read.",
+    "Put the meshes beside the URDF, or convert them to .stl or .obj.",
+)
 
 HELD = {ROTOR: "armature", "Fv": "damping", "Fc": "frictionloss"}
 """Drive terms that MJCF can hold, and the attribute of each."""
@@ -37,7 +50,7 @@ _LEAST = 1e-14  # kg, kg m²: MuJoCo refuses moving bodies below 1e-15
 _ROUNDING = 1e-10  # of the trace: MuJoCo's own eigenvalues are only so exact
 
 
-def write_mjcf(robot: Robot, path: Path, *, exact: Robot | None = None, seen: Path | None = None) -> tuple[str, ...]:
+def write_mjcf(robot: Robot, path: Path, *, exact: Robot | None = None, seen: Path | None = None) -> tuple[Notice, ...]:
     """Write the robot to a new MJCF file, with a side file where MJCF cannot say everything.
 
     Args:
@@ -59,30 +72,31 @@ def write_mjcf(robot: Robot, path: Path, *, exact: Robot | None = None, seen: Pa
     if looks is not None and looks.geoms:
         problem = refused_by_mujoco(data, path)
         if problem:
-            notices.append(f"pictures are left out: {problem}")
+            notices.append(NO_PICTURES(f"pictures are left out: {problem}", reason=problem))
             data = mjcf_text(robot)
     write_with_side_file(exact or robot, robot, path, data, read_mjcf)
     return tuple(notices)
 
 
-def _looks(seen: Path, path: Path) -> tuple[Looks | None, list[str]]:
+def _looks(seen: Path, path: Path) -> tuple[Looks | None, list[Notice]]:
     try:
         looks = looks_of(seen, path.parent)
     except DescriptionError as error:
-        return None, [f"pictures are left out: {error}"]
+        return None, [NO_PICTURES(f"pictures are left out: {error}", reason=str(error))]
     lost = list(dict.fromkeys(looks.lost))
     if not lost:
         return looks, []
-    return looks, [
+    text = (
         f"{len(lost)} meshes are left out of the MJCF, not found or of a kind that MuJoCo does not read ({lost[0]!r})"
-    ]
+    )
+    return looks, [LOST_MESHES(text, meshes=lost)]
 
 
 def mjcf_text(robot: Robot, looks: Looks | None = None) -> bytes:
     """Return the MJCF text of a robot, with pictures where they are given."""
     refuse_in_mjcf(robot)
     names = _Names(robot)
-    try:
+    with refusing_names(robot.name):
         root = etree.Element("mujoco", model=robot.name or "robot")
         root.append(etree.Comment(" written by minidyn; what MJCF cannot say stands in the side file beside it "))
         etree.SubElement(root, "compiler", angle="radian", autolimits="true")
@@ -97,12 +111,7 @@ def mjcf_text(robot: Robot, looks: Looks | None = None) -> bytes:
         _tendons(robot, root)
         _followers(robot, root)
         _actuators(robot, root)
-    except ValueError as error:  # lxml refuses control characters in names
-        if isinstance(error, DescriptionError):
-            raise
-        raise DescriptionError(f"robot {robot.name!r}: a name cannot be written as XML ({error}); rename it") from None
-    etree.indent(root)
-    return bytes(etree.tostring(root, xml_declaration=True, encoding="utf-8")) + b"\n"
+    return document(root)
 
 
 def refuse_in_mjcf(robot: Robot) -> None:

@@ -14,6 +14,7 @@ from minidyn.model.formula import Formula
 from minidyn.model.geometry import Step, Steps, snap_angle, snap_length, tidy_steps
 from minidyn.model.joint import Joint
 from minidyn.model.mdh import mdh_steps
+from minidyn.notices import Notice
 
 MDH = ("gamma", "b", "alpha", "a", "theta", "d")
 """Keys of a modified Denavit-Hartenberg row."""
@@ -81,7 +82,7 @@ def _radians(degrees: float) -> float:
     return degrees / 90.0 * (math.pi / 2) if degrees % 90.0 == 0.0 else math.radians(degrees)
 
 
-def joint_placement(table: Table, kind: str, symbols: Symbols, notices: list[str]) -> tuple[Steps, str, int, Steps]:
+def joint_placement(table: Table, kind: str, symbols: Symbols, notices: list[Notice]) -> tuple[Steps, str, int, Steps]:
     """Return (before, motion, direction, after) of a [[joint]]: an mDH row, xyz rpy axis, or steps."""
     mdh, explicit = table.any(MDH), table.any(("xyz", "rpy", "axis"))
     steps = table.any(("before", "motion", "after"))
@@ -113,7 +114,7 @@ def joint_placement(table: Table, kind: str, symbols: Symbols, notices: list[str
     return before, "tz" if kind == "prismatic" else "rz", 1, ()
 
 
-def _step_placement(table: Table, kind: str, symbols: Symbols, notices: list[str]) -> tuple[Steps, str, int, Steps]:
+def _step_placement(table: Table, kind: str, symbols: Symbols, notices: list[Notice]) -> tuple[Steps, str, int, Steps]:
     before, after = (_steps(table, key, symbols, notices) for key in ("before", "after"))
     letter = "t" if kind == "prismatic" else "r"
     motion = table.text("motion", letter + "z")
@@ -126,7 +127,7 @@ def _step_placement(table: Table, kind: str, symbols: Symbols, notices: list[str
     return before, motion, direction, after
 
 
-def placement(table: Table, symbols: Symbols, notices: list[str]) -> Steps:
+def placement(table: Table, symbols: Symbols, notices: list[Notice]) -> Steps:
     """Return the placement a table gives by xyz and rpy, or by steps; none is the identity."""
     if "steps" in table:
         if other := table.any(("xyz", "rpy")):
@@ -135,7 +136,7 @@ def placement(table: Table, symbols: Symbols, notices: list[str]) -> Steps:
     return _xyz_rpy(table, symbols, notices)
 
 
-def _xyz_rpy(table: Table, symbols: Symbols, notices: list[str]) -> Steps:
+def _xyz_rpy(table: Table, symbols: Symbols, notices: list[Notice]) -> Steps:
     """Shift xyz, then Rz(yaw) Ry(pitch) Rx(roll), as in URDF."""
     made = []
     for key, kinds, order in (("xyz", ("tx", "ty", "tz"), (0, 1, 2)), ("rpy", ("rx", "ry", "rz"), (2, 1, 0))):
@@ -146,7 +147,7 @@ def _xyz_rpy(table: Table, symbols: Symbols, notices: list[str]) -> Steps:
     return tidy_steps(made)
 
 
-def _steps(table: Table, key: str, symbols: Symbols, notices: list[str]) -> Steps:
+def _steps(table: Table, key: str, symbols: Symbols, notices: list[Notice]) -> Steps:
     """Read ["tz 0.3", "rx 90 deg", "tx D3"]."""
     made = []
     for text in table.texts(key):
@@ -157,7 +158,7 @@ def _steps(table: Table, key: str, symbols: Symbols, notices: list[str]) -> Step
     return tidy_steps(made)
 
 
-def _step(kind: str, value: Any, place: str, symbols: Symbols, notices: list[str]) -> Step:
+def _step(kind: str, value: Any, place: str, symbols: Symbols, notices: list[Notice]) -> Step:
     turn = kind[0] == "r"
     number, symbol = quantity(value, place, symbols, turn)
     snapped = snap_angle(number, place, notices) if turn else snap_length(number, place)

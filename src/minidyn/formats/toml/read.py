@@ -19,6 +19,9 @@ from minidyn.model.geometry import Steps
 from minidyn.model.inertia import STANDARD, from_body
 from minidyn.model.joint import Joint, Limits
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
+
+NOTE = kind("robot.note", "look", "A remark that the robot's TOML file gives under `notices`.")
 
 _ABOUT = ("name", "description", "source", "notices", "gravity")
 _TOP = (*_ABOUT, "base", "symbols", "joint", "link", "frame", "load", "loop")
@@ -36,9 +39,10 @@ _KINDS = ("revolute", "continuous", "prismatic", "fixed")
 class _Reader:
     """What the parts of one file share: its symbols, and the notices collected on the way."""
 
-    def __init__(self, top: Table) -> None:
+    def __init__(self, top: Table, also: Sequence[str] = ()) -> None:
         self.top = top
-        self.notices = [str(notice) for notice in top.texts("notices")]
+        self.also = also
+        self.notices = _notices(top)
         self.symbols: dict[str, float] = {}
         table = top.table("symbols")
         for name in table.data if table else ():
@@ -58,7 +62,7 @@ class _Reader:
         known = [base, *children]
         made = []
         for index, table in enumerate(tables):
-            table.finish(_JOINT)
+            table.finish((*_JOINT, *self.also))
             kind = table.choice("type", _KINDS, "revolute")
             before, motion, direction, after = joint_placement(table, kind, self.symbols, self.notices)
             name = table.text("name", f"joint{index + 1}")
@@ -79,7 +83,7 @@ class _Reader:
                     motion=motion,
                     direction=direction,
                     after=after,
-                    limits=self.limits(table, kind),
+                    limits=read_limits(table, kind, self.symbols),
                     leaders=leaders,
                     offset=offset,
                     formula=formula,
@@ -122,17 +126,6 @@ class _Reader:
         if not 0 <= value < len(known):
             raise table.error("parent", f"found {value}, expected 0 (the base) to {len(known) - 1}")
         return known[value]
-
-    def limits(self, table: Table, kind: str) -> Limits:
-        inner = table.table("limits")
-        if inner is None:
-            return Limits()
-        inner.finish(_LIMITS)
-        turn = kind != "prismatic"
-        found = {key: quantity(inner.raw(key), inner.place(key), self.symbols, turn)[0] for key in inner.data}
-        if found.get("lower", -math.inf) > found.get("upper", math.inf):
-            raise inner.error("lower", f"{found['lower']} is above the upper limit {found['upper']}")
-        return Limits(**found)
 
     def follow(self, table: Table) -> tuple[dict[str, float] | None, float, str]:
         inner = table.table("mimic")
@@ -281,6 +274,19 @@ class _Reader:
         return end.text("link"), self.place(end)
 
 
+def read_limits(table: Table, kind: str, symbols: Mapping[str, float] | None = None) -> Limits:
+    """Return the limits of a joint's table."""
+    inner = table.table("limits")
+    if inner is None:
+        return Limits()
+    inner.finish(_LIMITS)
+    turn = kind != "prismatic"
+    found = {key: quantity(inner.raw(key), inner.place(key), symbols or {}, turn)[0] for key in inner.data}
+    if found.get("lower", -math.inf) > found.get("upper", math.inf):
+        raise inner.error("lower", f"{found['lower']} is above the upper limit {found['upper']}")
+    return Limits(**found)
+
+
 def read_drive(table: Table) -> tuple[dict[str, float], Drive]:
     """Return ({column: value} of the table's `drive`, and the drive they make)."""
     inner = table.table("drive")
@@ -317,9 +323,19 @@ def read_toml(path: Path) -> Robot:
         DescriptionError: With file and line.
         LoopError: A loop does not close.
     """
-    top = read_tables(path)
-    top.finish(_TOP)
-    reader = _Reader(top)
+    return robot_of(read_tables(path), path)
+
+
+def robot_of(top: Table, path: Path, also: Sequence[str] = ()) -> Robot:
+    """Return the robot that a file's top table describes.
+
+    Args:
+        top: The table.
+        path: The file.
+        also: Further keys that the file may have; then its joints may have `holds`.
+    """
+    top.finish((*_TOP, *also))
+    reader = _Reader(top, ("holds",) if also else ())
     base = top.table("base")
     if base is not None:
         base.finish(("name", *PLACE))
@@ -344,6 +360,17 @@ def read_toml(path: Path) -> Robot:
 
         check_loops(robot, {loop.name: loop.where for loop in loops})
     return robot
+
+
+def _notices(top: Table) -> list[Notice]:
+    """Return the remarks of a file: texts, or whole notices as `md.save` writes them."""
+    given = top.raw("notices", [])
+    if not isinstance(given, list) or not all(isinstance(entry, str | dict) for entry in given):
+        raise top.error("notices", f"expected a list of texts in quotes, found {given!r}")
+    try:
+        return [NOTE(entry) if isinstance(entry, str) else Notice.from_json(entry) for entry in given]
+    except (DescriptionError, KeyError, TypeError, ValueError) as error:
+        raise top.error("notices", f"cannot be understood ({error})") from None
 
 
 def _tensor(table: Table) -> Array:

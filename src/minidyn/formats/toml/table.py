@@ -35,13 +35,18 @@ def read_tables(path: Path) -> Table:
         raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
     except UnicodeDecodeError as error:
         raise DescriptionError(f"{path}: not UTF-8 text (byte {error.start}); expected TOML text") from None
+    return parse_tables(text, str(path))
+
+
+def parse_tables(text: str, file: str) -> Table:
+    """Return the top table of a TOML text; `file` is for messages."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise DescriptionError(f"{path}{_place(str(error), text)}") from None
+        raise DescriptionError(f"{file}{_place(str(error), text)}") from None
     except RecursionError:
-        raise DescriptionError(f"{path}: nested too deeply") from None
-    return Table(data, str(path), 1, "the file", _Lines(text))
+        raise DescriptionError(f"{file}: nested too deeply") from None
+    return Table(data, file, 1, "the file", _Lines(text))
 
 
 def _place(message: str, text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 
 import numpy as np
 
@@ -18,18 +19,25 @@ from minidyn.model.geometry import Step, Steps
 from minidyn.model.inertia import STANDARD
 from minidyn.model.joint import Follow, Joint, Limits, Loop
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice
 
 _RIGHT = math.pi / 2
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def toml_text(robot: Robot) -> str:
-    """Return the robot as the text of a TOML file."""
-    lines = [f"name = {quoted(robot.name)}"]
-    if robot.source:
+def toml_text(robot: Robot, *, head: Sequence[str] = (), holds: Mapping[str, str] | None = None) -> str:
+    """Return the robot as the text of a TOML file.
+
+    Args:
+        robot: The robot.
+        head: Lines above it, of a side file; then its source and notices are left out.
+        holds: For joints by name, an inline table `holds` of a side file.
+    """
+    lines = [*head, f"name = {quoted(robot.name)}"]
+    if robot.source and not head:
         lines.append(f"source = {quoted(robot.source)}")
-    if robot.notices:
-        lines.append(f"notices = {_listed(quoted(notice) for notice in robot.notices)}")
+    if robot.notices and not head:
+        lines.append(f"notices = {_listed(_notice(notice) for notice in robot.notices)}")
     lines.append(f"gravity = {listed_numbers(robot.gravity)}")
     lines += ["", "[base]", f"name = {quoted(robot.base_name)}", *_steps("steps", robot.base, robot)]
     if robot.symbols:
@@ -37,6 +45,8 @@ def toml_text(robot: Robot) -> str:
     moving = [(index, joint) for index, joint in enumerate(robot.joints) if joint.kind != "fixed"]
     for index, joint in moving:
         lines += ["", "[[joint]]", *_joint(index, joint, robot)]
+        if holds and joint.name in holds:
+            lines.append(f"holds = {holds[joint.name]}")
     for index, _ in moving:
         ten = robot.links[index].parameters
         if not np.isnan(ten).all():
@@ -76,18 +86,19 @@ def _joint(index: int, joint: Joint, robot: Robot) -> list[str]:
         lines += _steps("before", joint.before, robot)
         lines += [f'motion = "{sign}{joint.motion}"', *_steps("after", joint.after, robot)]
     if joint.limits != Limits():
-        given = {
-            key: getattr(joint.limits, key)
-            for key in ("lower", "upper", "velocity", "effort")
-            if math.isfinite(getattr(joint.limits, key))
-        }
-        lines.append(f"limits = {_table((key, _number(value)) for key, value in given.items())}")
+        lines.append(f"limits = {limits_text(joint.limits)}")
     if joint.follows is not None and not joint.follows.passive:
         lines.append(f"mimic = {_mimic(joint.follows)}")
     drive = drive_text(robot, index)
     if drive != "{}":
         lines.append(f"drive = {drive}")
     return lines
+
+
+def limits_text(limits: Limits) -> str:
+    """Return limits as an inline table; infinite ones are left out."""
+    given = [(field.name, getattr(limits, field.name)) for field in fields(limits)]
+    return _table((key, _number(value)) for key, value in given if math.isfinite(value))
 
 
 def drive_text(robot: Robot, index: int) -> str:
@@ -183,6 +194,21 @@ def _quantity(step: Step, robot: Robot) -> str:
     if step.is_turn and quarters and step.value == quarters * _RIGHT:
         return f'"{quarters * 90} deg"'
     return _number(step.value)
+
+
+def _notice(notice: Notice) -> str:
+    return quoted(str(notice)) if notice.code == "robot.note" else _value(notice.to_json())
+
+
+def _value(value: object) -> str:
+    """Return a plain value as TOML; None, which TOML lacks, as an empty text."""
+    if isinstance(value, Mapping):
+        return _table((str(key), _value(inner)) for key, inner in value.items())
+    if isinstance(value, list | tuple):
+        return _listed(map(_value, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if isinstance(value, int | float) else quoted("" if value is None else str(value))
 
 
 def _number(value: float) -> str:

@@ -14,13 +14,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.errors import DescriptionError, near_names
-from minidyn.formats.urdf.annex import Parts, restore
+from minidyn.formats.urdf.annex import Parts, restored
 from minidyn.formats.xml_file import Element, read_xml
-from minidyn.model.assemble import LooseJoint, LooseLink, motion_along
+from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
 from minidyn.model.geometry import Steps, matrix_of, steps_from_rpy
 from minidyn.model.inertia import from_body
 from minidyn.model.joint import Limits
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
+
+XACRO = kind(
+    "urdf.xacro",
+    "look",
+    "The URDF still holds elements of xacro; they are ignored.",
+    "If links are missing, run xacro on the file first and load what it writes.",
+)
+NO_LIMIT = kind(
+    "urdf.no_limit",
+    "info",
+    "A speed or effort limit of 0 or below is a common placeholder; it is taken as not given.",
+    "Write the true {limit} limit of joint {joint!r} into the URDF: plans and checks of logs use it.",
+)
+UNKNOWN_TRANSMISSION = kind(
+    "urdf.unknown_transmission",
+    "look",
+    "A transmission names a joint that the URDF does not have; it is ignored.",
+    "Correct the name {joint!r} in the transmission if its gear ratio is to count.",
+)
 
 _MOVING = ("revolute", "continuous", "prismatic")
 _ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
@@ -31,8 +51,8 @@ def read_urdf(path: Path) -> Robot:
     """Return the robot a URDF file describes, its root link fixed to the world.
 
     Damping and friction of <dynamics> become the columns Fv and Fc (a zero adds none), <mimic> a follower, a
-    transmission's reduction the gear ratio. A moving body none of whose links has an <inertial> is unknown. What a
-    file written by minidyn holds beyond URDF is restored (see :mod:`minidyn.formats.urdf.annex`).
+    transmission's reduction the gear ratio. A moving body none of whose links has an <inertial> is unknown. A side file
+    is not looked at.
 
     Raises:
         DescriptionError: With file and line.
@@ -41,7 +61,10 @@ def read_urdf(path: Path) -> Robot:
     xacro = next((child for child in root.children() if child.is_xacro), None)
     try:
         parts = read_parts(root)
-        return restore(root, parts, str(path))
+        annex = root.child("minidyn")
+        if annex is not None:
+            return restored(root, annex, parts, str(path))
+        return assemble(parts.name, parts.links, parts.joints, notices=parts.notices, source=str(path))
     except DescriptionError as error:
         if xacro is None or "xacro" in str(error):
             raise
@@ -52,10 +75,10 @@ def read_urdf(path: Path) -> Robot:
 
 def read_parts(root: Element) -> Parts:
     """Return the links and joints of a <robot> element, before they are put together."""
-    notices: list[str] = []
+    notices: list[Notice] = []
     xacro = next((child for child in root.children() if child.is_xacro), None)
     if xacro is not None:
-        notices.append(f"{xacro.where}: xacro elements are ignored; if links are missing, run xacro on the file first")
+        notices.append(XACRO(f"{xacro.where}: xacro elements are ignored", line=xacro.line))
     ratios = _reductions(root)
     links = [_link(element, notices) for element in root.children("link")]
     joints = [_joint(element, ratios, notices) for element in root.children("joint")]
@@ -63,14 +86,14 @@ def read_parts(root: Element) -> Parts:
     return Parts(root.text("name", "") or root.path.stem, links, joints, notices)
 
 
-def _link(element: Element, notices: list[str]) -> LooseLink:
+def _link(element: Element, notices: list[Notice]) -> LooseLink:
     name = element.text("name")
     inertial = element.child("inertial")
     parameters = None if inertial is None else _inertial(inertial, name, notices)
     return LooseLink(name, element.where, parameters)
 
 
-def _inertial(element: Element, link: str, notices: list[str]) -> NDArray[np.float64]:
+def _inertial(element: Element, link: str, notices: list[Notice]) -> NDArray[np.float64]:
     """Return the ten parameters in the link's frame: the file gives the inertia in a frame of its own."""
     mass, inertia = element.child("mass"), element.child("inertia")
     if mass is None or inertia is None:
@@ -86,7 +109,7 @@ def _inertial(element: Element, link: str, notices: list[str]) -> NDArray[np.flo
     return from_body(mass.number("value"), T[:3, 3], T[:3, :3] @ tensor @ T[:3, :3].T)
 
 
-def _joint(element: Element, ratios: Mapping[str, float], notices: list[str]) -> LooseJoint:
+def _joint(element: Element, ratios: Mapping[str, float], notices: list[Notice]) -> LooseJoint:
     name = element.text("name")
     where = f"{element.where}: joint {name!r}"
     kind = element.text("type")
@@ -135,7 +158,7 @@ def _end(joint: Element, tag: str, where: str) -> str:
     return element.text("link")
 
 
-def _limits(joint: Element, name: str, kind: str, notices: list[str]) -> Limits:
+def _limits(joint: Element, name: str, kind: str, notices: list[Notice]) -> Limits:
     """Return the limits; a speed or effort of 0 (a common placeholder) and a range that is not given are none."""
     limit = joint.child("limit")
     if limit is None:
@@ -144,7 +167,8 @@ def _limits(joint: Element, name: str, kind: str, notices: list[str]) -> Limits:
     for key in ("velocity", "effort"):
         most[key] = limit.number(key, math.inf)
         if most[key] <= 0:
-            notices.append(f"{limit.where}: joint {name!r} has the {key} limit {most[key]:g}, taken as not given")
+            text = f"{limit.where}: joint {name!r} has the {key} limit {most[key]:g}, taken as not given"
+            notices.append(NO_LIMIT(text, joint=name, limit=key, value=most[key]))
             most[key] = math.inf
     lower, upper = -math.inf, math.inf
     if kind != "continuous" and (limit.has("lower") or limit.has("upper")):
@@ -187,9 +211,11 @@ def _reductions(robot: Element) -> dict[str, float]:
     return ratios
 
 
-def _check_transmissions(robot: Element, joints: list[LooseJoint], notices: list[str]) -> None:
+def _check_transmissions(robot: Element, joints: list[LooseJoint], notices: list[Notice]) -> None:
     known = {joint.name for joint in joints}
     for transmission in robot.children("transmission"):
         for joint in transmission.children("joint"):
-            if joint.text("name") not in known:
-                notices.append(f"{joint.where}: a transmission of the unknown joint {joint.text('name')!r} is ignored")
+            name = joint.text("name")
+            if name not in known:
+                text = f"{joint.where}: a transmission of the unknown joint {name!r} is ignored"
+                notices.append(UNKNOWN_TRANSMISSION(text, joint=name))

@@ -20,6 +20,7 @@ from lxml import etree
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, near_names
 from minidyn.files import write_atomically
+from minidyn.formats.side_file import side_path, with_side_file, write_with_side_file
 from minidyn.formats.urdf.read import read_parts, read_urdf
 from minidyn.formats.xml_edit import Edit, Tag, XmlText, with_attributes
 from minidyn.formats.xml_file import Element, read_bytes, read_xml
@@ -53,7 +54,7 @@ def update_urdf(
     source, path = Path(source), Path(path)
     data = read_bytes(source)
     root = read_xml(source, "robot", data)
-    old = read_urdf(source)
+    old = with_side_file(read_urdf(source), source)
     own = {link.name: link.parameters for link in read_parts(root).links}
     encoding = etree.ElementTree(root.node).docinfo.encoding or "utf-8"
     text = XmlText(source, data, encoding)
@@ -75,13 +76,23 @@ def update_urdf(
         for link, ten in shares(new, old, position, own):
             edits += _link_edits(text, tags[link], elements[link], ten)
     edits += _moved_meshes(text, source, path)
-    if not drives:
+    if drives:
+        edits += _dynamics_edits(text, robot)
+    elif not side_path(source).is_file():
         write_atomically(path, text.edited(edits))
         return
-    from minidyn.formats.side_file import write_with_side_file
+    else:
+        robot = _with_inertia_of(robot, old)
+    write_with_side_file(robot, robot, path, text.edited(edits), read_urdf, whole=True)
 
-    edits += _dynamics_edits(text, robot)
-    write_with_side_file(robot, robot, path, text.edited(edits), read_urdf)
+
+def _with_inertia_of(robot: Robot, old: Robot) -> Robot:
+    """Return the file's own robot with the inertia of another."""
+    values = old.parameters.copy()
+    for name, part in zip(robot.link_names, robot.layout.links):
+        if name in old.link_names and not np.isnan(robot.parameters[part]).any():
+            values[old.layout.links[old.link_names.index(name)]] = robot.parameters[part]
+    return old.with_parameters(values)
 
 
 def inertial_numbers(ten: Array) -> tuple[float, Array, Array] | None:
