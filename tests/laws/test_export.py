@@ -424,7 +424,7 @@ def test_what_is_edited_later_counts(tmp_path) -> None:
     for name in ("Fo1", "Ia2", "Fc2"):
         assert back.parameters[back.layout.index(name)] == robot.parameters[robot.layout.index(name)]
     edited = next(notice for notice in back.notices if notice.code == "side_file.edited")
-    assert dict(edited.data) == {"joint": robot.joints[0].name, "values": ["viscous", "inertia"]}
+    assert dict(edited.data) == {"joint": robot.joints[0].name, "values": ["viscous"]}
 
 
 def test_side_files_do_not_outlive_their_robot(tmp_path) -> None:

@@ -41,7 +41,7 @@ WRITTEN_ANEW = kind(
 NEAREST = kind(
     "export.nearest",
     "look",
-    "The estimate is not physically consistent: the MJCF holds the nearest consistent model, the side file the estimate.",
+    "The estimate is not physically consistent: the MJCF holds the nearest consistent model, its side file the other.",
     "Identify with consistent=True if MuJoCo is to simulate the estimate itself.",
 )
 

@@ -83,7 +83,8 @@ def update_urdf(
         return
     else:
         robot = _with_inertia_of(robot, old)
-    write_with_side_file(robot, robot, path, text.edited(edits), read_urdf, whole=True)
+    whole = side_path(source).is_file() and set(robot.link_names) <= set(old.link_names)
+    write_with_side_file(robot, robot, path, text.edited(edits), read_urdf, whole=whole)
 
 
 def _with_inertia_of(robot: Robot, old: Robot) -> Robot:
