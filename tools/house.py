@@ -213,7 +213,7 @@ def walk() -> dict[str, Touched]:
         with touched["validate"]:
             validation = md.validate(estimate, test)
         with touched["report"]:
-            md.report(here / "report.html", estimate, validation)
+            md.report(estimate, validation, here / "report.html")
         with touched["export"]:
             estimate.export(here / "out")
     return touched

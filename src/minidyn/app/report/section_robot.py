@@ -308,7 +308,9 @@ def _posture(robot: Robot) -> Array:
         if joint.turns:
             reach[k] = min(reach[k], 1.2)
     tries = middle + reach * rng.uniform(-1.0, 1.0, (_TRIES, robot.n))
-    q_all = _closed(robot, tries) if robot.implicit_loops else solve_loops(robot, tries)
+    q_all = tries
+    if robot.n < len(robot.joints):
+        q_all = _closed(robot, tries) if robot.implicit_loops else solve_loops(robot, tries)
     pose = tree_pose(robot, q_all)
     up = _up(robot)
     x, y = _horizontal(up)
