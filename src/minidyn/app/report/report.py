@@ -27,9 +27,9 @@ from minidyn.app.report.section_torque import residual_section, torque_section
 from minidyn.errors import DescriptionError, MinidynError
 from minidyn.files import write_atomically
 from minidyn.identification.estimate import Estimate, load_estimate
-from minidyn.identification.validate import Validation, prepared_for, validate
+from minidyn.identification.validate import Validation, validate
 from minidyn.recording.lazy import LazyRecording
-from minidyn.recording.read.read import read_recording
+from minidyn.recording.ready import as_recording, ready
 from minidyn.recording.recording import Recording
 from minidyn.text import count, visible
 
@@ -125,12 +125,15 @@ def report(
     model = load_estimate(estimate) if isinstance(estimate, PathLike) else estimate
     if not isinstance(model, Estimate):
         raise MinidynError(f"report: expected an Estimate or the path of one first, got {type(estimate).__name__}")
-    recording = _recording(model, fit)
+    motion = None
+    if fit is not None and not isinstance(fit, Validation):
+        preparation = model.settings.get("preparation")
+        motion = fit = ready(model.robot, as_recording(fit, model.robot), purpose="the report", preparation=preparation)
     facts = Facts(
         model,
         {name: _errors(model, run) for name, run in _named(validation).items()},
-        fit if isinstance(fit, Validation) else None if recording is None else validate(model, recording),
-        recording if isinstance(recording, Recording) else None,
+        None if fit is None else _errors(model, fit),
+        motion if isinstance(motion, Recording) else None,
         cross_validation,
         plan,
         one_joint,
@@ -159,17 +162,8 @@ def _named(runs: Run | Mapping[str, Run] | None) -> Mapping[str, Run]:
     raise MinidynError(f"report: expected test data second (a recording, its path, or several by name), got {runs!r}")
 
 
-def _recording(estimate: Estimate, run: Run | None) -> Recording | LazyRecording | None:
-    """The recording of a run with speeds and accelerations; None where there is none."""
-    if run is None or isinstance(run, Validation):
-        return None
-    recording = read_recording(run, estimate.robot) if isinstance(run, PathLike) else run
-    return prepared_for(estimate.robot, recording, estimate.settings.get("preparation"))
-
-
 def _errors(estimate: Estimate, run: Run) -> Validation:
-    recording = _recording(estimate, run)
-    return validate(estimate, recording) if recording is not None else cast("Validation", run)
+    return run if isinstance(run, Validation) else validate(estimate, as_recording(run, estimate.robot))
 
 
 def _page(facts: Facts, title: str, sections: Sequence[Section]) -> str:
