@@ -109,7 +109,8 @@ def verbs_help() -> str:
     from minidyn.app.cli.main import main
 
     lines = []
-    for name, verb in main.commands.items():
+    for name in main.list_commands(None):
+        verb = main.get_command(None, name)
         context = click.Context(verb, info_name=f"minidyn {name}", terminal_width=100)
         lines += [f"### {name}", "", "```text", verb.get_help(context), "```", ""]
     return "\n".join(lines)

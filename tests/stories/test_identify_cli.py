@@ -14,8 +14,9 @@ from click.testing import CliRunner
 
 import minidyn as md
 from bags import messages, write_bag
-from minidyn.app.cli import identify as cli_identify
 from minidyn.app.cli.main import main
+from minidyn.app.job import Job
+from minidyn.notices import LEVELS
 
 FRICTION = ("viscous", "coulomb", "offset")
 
@@ -127,7 +128,7 @@ def test_words_for_people(logs, tmp_path) -> None:
     assert len(crossed["stretches"]) == 3
     assert crossed["relative_error"] < 0.05
     assert "stretches that were left out" in result.stdout
-    for words in ("joint1", "all joints", "physically possible", "every position", "total mass", "white", "low-pass"):
+    for words in ("joint1", "all joints", "physically consistent", "every position", "total mass", "white", "low-pass"):
         assert words in result.stdout, result.stdout
     assert "was fitted, too" in result.stdout
     table = (tmp_path / "out" / "parameters.md").read_text()
@@ -165,7 +166,7 @@ def test_logs_of_one_name_are_told_apart(logs, tmp_path) -> None:
     assert len([name for name in found["files"] if name.endswith(".png")]) == 3
 
 
-def test_the_end_of_a_single_log_can_be_kept_for_the_test(logs, tmp_path, monkeypatch) -> None:
+def test_the_end_of_a_single_log_can_be_kept_for_the_test(logs, tmp_path) -> None:
     words = ("identify", logs / "arm.urdf", logs / "run.csv", "--friction", ",".join(FRICTION), "--output")
     assert "--hold-out" in run(*words, tmp_path / "all").stdout, "a word to those who test on nothing"
     told = run(*words, tmp_path / "cut", "--hold-out", "0.25").stdout
@@ -175,8 +176,7 @@ def test_the_end_of_a_single_log_can_be_kept_for_the_test(logs, tmp_path, monkey
     assert found["hold_out"] == 0.25
     assert found["samples"] < 0.76 * 2000
     assert set(found["errors"]) == {"fit", "held out"}
-    monkeypatch.setattr(cli_identify, "LARGE", 10)
-    lazily = json.loads(run(*words, tmp_path / "lazy", "--hold-out", "0.25", "--json").stdout)
+    lazily = json.loads(run(*words, tmp_path / "lazy", "--hold-out", "0.25", "--lazy", "--json").stdout)
     expected = found["errors"]["held out"]["relative_error"]
     assert lazily["errors"]["held out"]["relative_error"] == pytest.approx(expected, rel=0.1)
 
@@ -187,23 +187,23 @@ def test_what_asks_for_action_comes_first(logs, tmp_path) -> None:
     changed(good, q=np.rad2deg(good.q)).save(tmp_path / "degrees.csv")
     words = ("identify", logs / "arm.urdf", tmp_path / "degrees.csv", "--friction", "none")
     told = run(*words, "--output", tmp_path / "out")
-    notes = [line for line in told.stdout.splitlines() if line.startswith(("warning: ", "note: "))]
-    assert notes[0].startswith("warning: ")
+    notes = [line for line in told.stdout.splitlines() if line.startswith(("act: ", "look: ", "info: "))]
+    assert notes[0].startswith("act: ")
     assert "degrees" in notes[0]
-    assert [line.startswith("warning") for line in notes] == sorted(line.startswith("warning") for line in notes)[::-1]
+    levels = [line.partition(":")[0] for line in notes]
+    assert levels == sorted(levels, key=LEVELS.index)
     refusal = run("validate", tmp_path / "out", tmp_path / "degrees.csv", code=2).stderr
     assert "out: a folder; name the estimate in it" in refusal
 
 
-def test_large_logs_stay_on_disk(logs, tmp_path, monkeypatch) -> None:
+def test_large_logs_stay_on_disk(logs, tmp_path) -> None:
     words = ("identify", "two_link", logs / "other.parquet", "--friction", ",".join(FRICTION), "--json")
     in_memory = json.loads(run(*words, "--output", tmp_path / "a").stdout)
-    kinds = []
-    read = cli_identify.read_logs
-    monkeypatch.setattr(cli_identify, "LARGE", 10)
-    monkeypatch.setattr(cli_identify, "read_logs", lambda *given: kinds.append(read(*given)) or kinds[-1])
-    on_disk = json.loads(run(*words, "--output", tmp_path / "b").stdout)
-    assert [type(kind).__name__ for kind in kinds] == ["LazyRecording"]
+    on_disk = json.loads(run(*words, "--output", tmp_path / "b", "--lazy").stdout)
+    size = (logs / "other.parquet").stat().st_size
+    for large, kind in ((size, "Recording"), (size - 1, "LazyRecording")):
+        job = Job.of_files("two_link", [str(logs / "other.parquet")], large=large)
+        assert type(job.fitted).__name__ == kind
     first, second = (found["errors"]["fit"]["relative_error"] for found in (in_memory, on_disk))
     assert second == pytest.approx(first, rel=0.05)
 
@@ -372,7 +372,7 @@ def test_a_failure_while_writing_keeps_the_old_result(logs, tmp_path, monkeypatc
 
 _SLOW = """
 import sys, time
-from minidyn.identification import {module} as module
+from minidyn.app import {module} as module
 true = module.{name}
 def slow(*arguments, **options):
     print("reached", flush=True)
@@ -387,7 +387,7 @@ main(sys.argv[1:])
 @pytest.mark.parametrize(
     ("module", "name", "number"),
     [
-        ("validate", "validate", signal.SIGINT),
+        ("job", "validate", signal.SIGINT),
         ("result_folder", "_draw", signal.SIGINT),
         ("result_folder", "_draw", signal.SIGTERM),
     ],

@@ -1,4 +1,4 @@
-"""Everything an identification gives, in one folder: estimate, robot in every format, tables, pictures, one summary."""
+"""Results as files and as plain values: the folder of an identification, and what `--json` and study files write."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from minidyn.files import new_folder, write_atomically
+from minidyn.identification.compare import Comparison
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimate_file import plain_values
 from minidyn.identification.validate import Validation
+from minidyn.notices import Notice, most_serious_first
+from minidyn.simulation.payload import Payload
 from minidyn.text import markdown_cell, plot_label
 
 SUMMARY = "result.json"
@@ -45,20 +48,20 @@ def write_result(
     summary: dict[str, Any] = {}
     with new_folder(path, _earlier(Path(path))) as folder:
         estimate.save(folder / "estimate.json")
-        told = estimate.export(folder).notices
-        write_atomically(folder / "parameters.md", _tables(estimate, validations).encode())
+        exported = estimate.export(folder).notices
+        write_atomically(folder / "parameters.md", result_tables(estimate, validations).encode())
         for name, picture in zip(validations, _pictures(validations)):
             _draw(validations[name], folder / picture, name)
         files = sorted([*(file.name for file in folder.iterdir()), SUMMARY])
         found = result_summary(estimate, validations)
-        summary = _strict({**(record or {}), **found, "export_notices": told, "files": files})
+        summary = strict({**(record or {}), **found, "export_notices": notice_data(exported), "files": files})
         write_atomically(folder / SUMMARY, json.dumps(summary, indent=1, allow_nan=False).encode())
     return summary
 
 
 def result_summary(estimate: Estimate, validations: Mapping[str, Validation]) -> dict[str, Any]:
     """Return an identification as plain values: parameters with their uncertainty, errors, certificate, notices."""
-    return _strict(
+    return strict(
         {
             "robot": estimate.robot.name,
             "method": estimate.method,
@@ -77,12 +80,53 @@ def result_summary(estimate: Estimate, validations: Mapping[str, Validation]) ->
             "errors": {name: validation.to_json() for name, validation in validations.items()},
             "certificate": estimate.certificate.to_json(),
             "settings": estimate.settings,
-            "notices": list(estimate.notices),
+            "notices": notice_data(estimate.notices),
         }
     )
 
 
-def _strict(value: Mapping[str, Any]) -> dict[str, Any]:
+def payload_data(found: Payload) -> dict[str, Any]:
+    """Return an identified load as plain values."""
+    return strict(
+        {
+            "mass": found.mass,
+            "com": found.com,
+            "inertia": found.inertia,
+            "std": found.std or {},
+            "parameters": found.ten,
+            "realizable": found.realizable,
+            "changes": found.settings.get("changes", []),
+            "notices": notice_data(found.notices),
+        }
+    )
+
+
+def comparison_data(found: Comparison) -> list[dict[str, Any]]:
+    """Return the rows of a comparison as plain values."""
+    return [
+        strict(
+            {
+                "method": row.method,
+                "consistent": row.consistent,
+                "validation_error": row.validation_error,
+                "fit_error": row.fit_error,
+                "realizable": row.realizable,
+                "seconds": row.seconds,
+                "notices": notice_data(row.notices),
+                "failure": row.failure or None,
+            }
+        )
+        for row in found.rows
+    ]
+
+
+def notice_data(notices: Iterable[Notice | str]) -> list[dict[str, Any]]:
+    """Return notices as plain values, most serious first."""
+    return [notice.to_json() for notice in most_serious_first(notices)]
+
+
+def strict(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as JSON can hold them: arrays as lists, numbers that are not finite as None."""
     return {key: _null(plain_values(entry)) for key, entry in value.items()}
 
 
@@ -104,13 +148,14 @@ def _earlier(folder: Path) -> list[str]:
         return []
 
 
-def _tables(estimate: Estimate, validations: Mapping[str, Validation]) -> str:
+def result_tables(estimate: Estimate, validations: Mapping[str, Validation]) -> str:
+    """Return parameters, errors, certificate and notices as Markdown."""
     parts = ["# Identified model", "## Base parameters", estimate.table()]
     for name, validation in validations.items():
         parts += [f"## Errors: {markdown_cell(name)}", validation.table()]
     parts += ["## Certificate", estimate.certificate.table()]
     if estimate.notices:
-        parts += ["## Notices", "\n".join(f"- {markdown_cell(notice)}" for notice in estimate.notices)]
+        parts += ["## Notices", "\n".join(f"- {markdown_cell(str(notice))}" for notice in estimate.notices)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -22,7 +22,7 @@ def named_law(
     robot: Robot,
     name: str,
     *,
-    rate: float = 10.0,
+    bandwidth: float = 10.0,
     gain: float | None = None,
     adaptation: float = 0.01,
     unknown: Sequence[str] = (),
@@ -34,8 +34,8 @@ def named_law(
     Args:
         robot: The true robot.
         name: One of LAWS.
-        rate: Bandwidth, 1/s.
-        gain: Gain over each joint's own inertia, 1/s; None: twice the rate.
+        bandwidth: 1/s.
+        gain: Gain over each joint's own inertia, 1/s; None: twice the bandwidth.
         adaptation: Speed of adaptation, relative to the parameters' values.
         unknown: Parameters that adaptive laws estimate; none: all.
         model_error: How wrong the controller's model is: 0.2 is 20 %.
@@ -45,23 +45,31 @@ def named_law(
         raise UnknownName("controller", name, LAWS)
     model = robot.with_parameters((1.0 + model_error) * robot.parameters)
     if name == "computed_torque":
-        return control.computed_torque(model, rate=rate, period=period)
+        return control.computed_torque(model, rate=bandwidth, period=period)
     # gains in proportion to each joint's own inertia suit every robot
     q, _, _ = fourier(robot)(np.linspace(0, 10, 50))
     inertia = np.diagonal(inertia_matrix(robot, q), axis1=-2, axis2=-1).mean(axis=0)
-    stiffness = (2 * rate if gain is None else gain) * inertia
+    stiffness = (2 * bandwidth if gain is None else gain) * inertia
     if name == "pd_gravity":
-        return control.pd_gravity(model, gain=rate * stiffness, rate=rate, period=period)
+        return control.pd_gravity(model, gain=bandwidth * stiffness, rate=bandwidth, period=period)
     chosen = list(unknown) or None
     scale = adaptation * np.maximum(np.abs(_values_of(robot, chosen)), 1e-3)
     if name == "slotine_li":
-        return control.slotine_li(model, rate=rate, gain=stiffness, adaptation=scale, unknown=chosen, period=period)
+        return control.slotine_li(
+            model, rate=bandwidth, gain=stiffness, adaptation=scale, unknown=chosen, period=period
+        )
     if name == "modified_slotine_li":
-        return control.modified_slotine_li(model, rate=rate, adaptation=scale, unknown=chosen, period=period)
+        return control.modified_slotine_li(model, rate=bandwidth, adaptation=scale, unknown=chosen, period=period)
     own = _values_of(model, chosen)
     spread = 0.9 * np.abs(own) + 1e-6
     return control.craig(
-        model, rate=rate, adaptation=scale, unknown=chosen, lower=own - spread, upper=own + 4 * spread, period=period
+        model,
+        rate=bandwidth,
+        adaptation=scale,
+        unknown=chosen,
+        lower=own - spread,
+        upper=own + 4 * spread,
+        period=period,
     )
 
 

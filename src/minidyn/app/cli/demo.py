@@ -1,8 +1,7 @@
-"""What `minidyn demo` does: the whole job on the built-in Stanford arm, told step by step."""
+"""`minidyn demo`: the whole job on the built-in Stanford arm, step by step."""
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 import sys
@@ -17,7 +16,8 @@ from typing import Any
 import click
 import numpy as np
 
-from minidyn.app.cli.text import console, progress
+from minidyn.app.cli.options import json_option, output_option
+from minidyn.app.cli.text import console, print_json, progress
 from minidyn.app.report.report import report
 from minidyn.base.base_parameters import base_parameters
 from minidyn.control import computed_torque
@@ -51,12 +51,13 @@ _STEP = 4e-3  # s
 _STEPS = 10
 
 
-def run_demo(output: str, as_json: bool) -> None:
-    """Do the whole job and write its results into a folder, whole or not at all.
+@click.command()
+@output_option("minidyn-out/demo")
+@json_option
+def demo(output: str, as_json: bool) -> None:
+    """Do the whole job on the built-in Stanford arm, in a minute: plan, log, model, tests, exports, report.
 
-    Args:
-        output: The folder.
-        as_json: Print a summary as JSON instead of the story.
+    Example: minidyn demo --output demo
     """
     target = check_folder(output)
     begin = time.monotonic()
@@ -66,7 +67,7 @@ def run_demo(output: str, as_json: bool) -> None:
     files = sorted(str(path) for path in target.rglob("*") if path.is_file())
     facts["seconds"] = round(time.monotonic() - begin, 1)
     if as_json:
-        click.echo(json.dumps(facts | {"files": files}, indent=1))
+        print_json(facts | {"files": files})
         return
     _farewell(target, facts["seconds"])
 
@@ -216,7 +217,7 @@ def _consistency(story: _Story, estimate: Estimate) -> None:
         certificate = estimate.certificate
         word = "can exist" if certificate.consistent else "cannot all exist"
         say(f"The links {word}: smallest eigenvalue {certificate.smallest:.2g} (1/3 is a ball, 0 a sheet or rod).")
-        if any("impossible" in notice for notice in estimate.notices):
+        if any("impossible" in str(notice) for notice in estimate.notices):
             say(
                 "Link 1 as printed in the paper cannot exist: its moments of inertia break the triangle inequality. "
                 "The nearest possible body stands in for it; the one combination that joint 1 can show is identified "
@@ -241,8 +242,8 @@ def _export(story: _Story, estimate: Estimate, believed: Robot, folder: Path) ->
         written = estimate.export(folder / "model")
         names = [path.name for path in written.files]
         say(f"For simulators and controllers, in model/: {', '.join(names)}.")
-        for notice in map(str, written.notices):
-            say(plain(notice[:1].upper() + notice[1:]) + ".")
+        for notice in written.notices:
+            say(plain(str(notice)[:1].upper() + str(notice)[1:]) + ".")
     return names
 
 

@@ -1,86 +1,123 @@
-"""The command line: one verb for each stage of the pipeline, no logic of its own.
+"""The command line: one verb for each stage of the pipeline.
 
-The verbs are declared in the files `cli_verbs_*.py`, by stage; each imports what it needs when it runs, so that
-`minidyn --help` answers at once. Errors of the library are one line on stderr, never a traceback.
-
-| exit code | meaning |
-|---|---|
-| 0 | done |
-| 1 | an unexpected error, a fault of minidyn; MINIDYN_DEBUG=1 shows the traceback |
-| 2 | wrong usage, a file that cannot be read or written, or data that do not allow what was asked |
-| 130 | interrupted (Ctrl-C); results are whole or absent |
+`VERBS` lists them; each stands in a file of this folder, with its options, its help and what it does. A file is
+imported when its verb runs, so that `minidyn --help` answers at once. Errors of the library are one line on stderr,
+never a traceback.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from enum import IntEnum
+from importlib import import_module
 from typing import Any
 
 import click
 
 from minidyn import __version__
-from minidyn.app.cli.verbs_experiment import casestudy, plan, simulate
-from minidyn.app.cli.verbs_identify import compare, identify, payload, validate
-from minidyn.app.cli.verbs_job import completion, demo, report, run
-from minidyn.app.cli.verbs_robot import base, count, generate, robots, show
+from minidyn.errors import MinidynError, near_names
+from minidyn.text import plain
 
-SECTIONS: dict[str, tuple[click.Command, ...]] = {
-    "Robots and their dynamics": (robots, show, base, count, generate),
-    "Experiments": (plan, simulate, casestudy),
-    "Identification": (identify, validate, compare, payload, report),
-    "Whole jobs": (demo, run, completion),
+VERBS: dict[str, dict[str, tuple[str, str]]] = {
+    "Robots and their dynamics": {
+        "robots": ("show", "List the built-in robots."),
+        "show": ("show", "Show a robot: tree, geometry, limits, parameters."),
+        "base": ("base", "Find base parameters and print each as a formula."),
+        "count": ("base", "Count the operations of dynamic functions."),
+        "generate": ("base", "Write a function of a robot as source code."),
+    },
+    "Experiments": {
+        "plan": ("experiment", "Plan experiments that move one joint at a time."),
+        "simulate": ("experiment", "Simulate a robot under a controller."),
+        "casestudy": ("experiment", "Run a published case study."),
+    },
+    "Identification": {
+        "identify": ("identify", "Identify a robot from logs and write the model."),
+        "validate": ("identify", "Test a saved estimate on logs."),
+        "compare": ("compare", "Compare all methods on the same logs."),
+        "payload": ("compare", "Find the load that logs carry."),
+        "report": ("study", "Write an HTML report on a saved estimate."),
+    },
+    "Whole jobs": {
+        "demo": ("demo", "Do the whole job on a built-in robot."),
+        "run": ("study", "Run a study file: a whole job as TOML."),
+        "completion": ("study", "Print the completion script of a shell."),
+    },
 }
-"""The verbs, in the order of the pipeline."""
+"""The verbs in the order of the pipeline: the file of this folder that holds each, and its line in `minidyn --help`."""
+
+
+class Exit(IntEnum):
+    """What the program's exit code says; the only table of them."""
+
+    meaning: str
+
+    DONE = 0, "done"
+    UNEXPECTED = 1, "unexpected error, a fault of minidyn (MINIDYN_DEBUG=1 shows the traceback)"
+    WRONG_INPUT = 2, "wrong usage, a file that cannot be read or written, or data that do not allow what was asked"
+    RULE_NOT_MET = 3, "a rule was not met (reserved: no verb has rules yet)"
+    SKIPPED = 4, "part of the data was skipped (reserved: no verb skips data yet)"
+    INTERRUPTED = 130, "interrupted (Ctrl-C); results are whole or absent"
+
+    def __new__(cls, code: int, meaning: str) -> Exit:
+        """Return a member that is the number and knows its meaning."""
+        member = int.__new__(cls, code)
+        member._value_ = code
+        member.meaning = meaning
+        return member
 
 
 class _Group(click.Group):
-    """A group whose verbs may raise the library's errors; it lists them by stage and suggests near names."""
+    """A group whose verbs are imported when they are asked for and may raise the library's errors."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        from minidyn.errors import MinidynError
-
         try:
             return super().invoke(ctx)
         except MinidynError as error:
-            _fail(str(error), 2)
+            _fail(str(error), Exit.WRONG_INPUT)
         except KeyboardInterrupt:
-            _fail("interrupted; what was finished is kept, nothing is half written", 130)
+            _fail("interrupted; what was finished is kept, nothing is half written", Exit.INTERRUPTED)
         except BrokenPipeError:  # the reader of a pipe has gone: click knows what to do
             raise
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
-            _fail(f"{place}{error.strerror or error}", 2)
+            _fail(f"{place}{error.strerror or error}", Exit.WRONG_INPUT)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except Exception as error:
             if os.environ.get("MINIDYN_DEBUG"):
                 raise
             what = f"{type(error).__name__}: {error}".replace("\n", " ")
-            _fail(f"unexpected {what} (a fault of minidyn; MINIDYN_DEBUG=1 shows where)", 1)
+            _fail(f"unexpected {what} (a fault of minidyn; MINIDYN_DEBUG=1 shows where)", Exit.UNEXPECTED)
+
+    def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:
+        for verbs in VERBS.values():
+            if cmd_name in verbs:
+                verb: click.Command = getattr(import_module(f"minidyn.app.cli.{verbs[cmd_name][0]}"), cmd_name)
+                return verb
+        return None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            from minidyn.errors import near_names
-
-            verbs = self.list_commands(ctx)
-            raise click.UsageError(f"unknown verb {args[0]!r}{near_names(args[0], verbs, len(verbs))}", ctx)
+        names = self.list_commands(ctx)
+        if args and args[0] not in names and not args[0].startswith("-"):
+            raise click.UsageError(f"unknown verb {args[0]!r}{near_names(args[0], names, len(names))}", ctx)
         return super().resolve_command(ctx, args)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+    def list_commands(self, ctx: click.Context | None) -> list[str]:
+        return [name for verbs in VERBS.values() for name in verbs]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, verbs in SECTIONS.items():
+        for title, verbs in VERBS.items():
             with formatter.section(title):
-                formatter.write_dl([(str(verb.name), verb.get_short_help_str(100)) for verb in verbs])
+                formatter.write_dl([(name, line) for name, (_, line) in verbs.items()])
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code.value), code.meaning) for code in Exit])
 
 
-def _fail(message: str, code: int) -> None:
-    from minidyn.text import plain
-
+def _fail(message: str, code: Exit) -> None:
     click.echo(f"error: {plain(message)}", err=True)
     sys.exit(code)
 
@@ -96,11 +133,4 @@ def main(quiet: bool) -> None:
     Example: minidyn base puma560
 
     Example: minidyn identify robot.urdf log.csv --output out
-
-    Exit codes: 0 done, 1 unexpected error, 2 wrong usage or input, 130 interrupted.
     """
-
-
-for _verbs in SECTIONS.values():
-    for _verb in _verbs:
-        main.add_command(_verb)

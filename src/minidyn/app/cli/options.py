@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -42,8 +43,28 @@ class OneOf(_Word):
 
 
 robot_argument = click.argument("robot", type=Robot())
+logs_argument = click.argument("logs", nargs=-1, required=True, type=click.Path())
+estimate_argument = click.argument("estimate", type=click.Path())
 json_option = click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
-seed_option = click.option("--seed", default=0, show_default=True, help="Of everything random.")
+validate_option = click.option(
+    "--validate", "test", multiple=True, type=click.Path(), help="A log that is not fitted, to test on; repeat."
+)
+
+
+def option_of(function: Callable[..., Any], *names: str, **settings: Any) -> Callable[[F], F]:
+    """Return an option that sets a keyword of a library function; where it is not given, the function's default counts.
+
+    Args:
+        function: The library's function; help shows the default of its keyword.
+        *names: Of the option, as for click; the keyword's own name where it is another.
+        **settings: As for click.
+    """
+    option = click.Option(list(names), **settings)
+    default = signature(function).parameters[str(option.name)].default
+    shown = {True: "yes", False: "no"}.get(default, str(default)) if isinstance(default, bool) else str(default)
+    if default in (None, (), "") or "efault" in settings.get("help", ""):
+        return click.option(*names, default=None, **settings)
+    return click.option(*names, default=None, show_default=shown, **settings)
 
 
 def output_option(default: str, what: str = "Folder to write into.") -> Callable[[F], F]:
@@ -54,6 +75,7 @@ def output_option(default: str, what: str = "Folder to write into.") -> Callable
 def log_options(command: F) -> F:
     """Add the options that say how logs are to be read."""
     for option in (
+        click.option("--lazy/--no-lazy", default=None, help="Leave logs on disk. Default: those above 100 MB."),
         click.option("--rate", type=float, help="Samples per second, for logs without a time column."),
         click.option(
             "--mapping",

@@ -1,21 +1,22 @@
-"""What `minidyn robots` and `minidyn show` print.
-
-A robot as plain data for `minidyn show --json`: unknown and unlimited values are null.
-"""
+"""`minidyn robots` and `minidyn show`: a robot as tables for people, and as plain values for programs."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
 from numpy.typing import ArrayLike
+from rich.table import Table
+from rich.tree import Tree
 
-from minidyn.app.cli.text import console, print_table, safe, table
-from minidyn.formats.load import describe, load, robots
+from minidyn.app.cli.options import json_option, robot_argument
+from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe, table
+from minidyn.app.result_folder import notice_data
+from minidyn.formats.load import describe, load
+from minidyn.formats.load import robots as built_in
 from minidyn.formats.toml.place import MDH, mdh_slots
 from minidyn.formats.toml.write import linear_text
 from minidyn.model.geometry import Step
@@ -25,17 +26,13 @@ from minidyn.model.link import Link
 from minidyn.model.robot import Robot
 from minidyn.text import plain_number
 
-if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.tree import Tree
 
-
-def robot_data(robot: Robot) -> dict[str, Any]:
-    """Return everything that describes a robot, as JSON can hold it."""
+def _robot_data(robot: Robot) -> dict[str, Any]:
+    """Return everything that describes a robot, as JSON can hold it: unknown and unlimited values are null."""
     return {
         "name": robot.name,
         "source": robot.source,
-        "notices": [notice.to_json() for notice in robot.notices],
+        "notices": notice_data(robot.notices),
         "fingerprint": robot.fingerprint,
         "n": robot.n,
         "joint_names": list(robot.joint_names),
@@ -136,9 +133,14 @@ def _plain(value: ArrayLike) -> Any:
     return [_plain(part) for part in array]
 
 
-def show_robots(as_json: bool) -> None:
-    """Print the built-in robots, one a line."""
-    found = [load(name) for name in robots()]
+@click.command()
+@json_option
+def robots(as_json: bool) -> None:
+    """List the built-in robots.
+
+    Example: minidyn robots
+    """
+    found = [load(name) for name in built_in()]
     if as_json:
         rows = [
             {
@@ -152,7 +154,7 @@ def show_robots(as_json: bool) -> None:
             }
             for robot in found
         ]
-        click.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     made = table("Built-in robots", "name", "joints", "n", "parameters", "what it is", right=(2, 3))
     for robot in found:
@@ -161,12 +163,22 @@ def show_robots(as_json: bool) -> None:
     print_table(made)
 
 
-def show_robot(source: str, as_json: bool) -> None:
-    """Print one robot: the parts that it has."""
-    robot = load(source)
+@click.command()
+@robot_argument
+@json_option
+def show(robot: str, as_json: bool) -> None:
+    """Show a ROBOT: tree, geometry, limits, parameters, physical consistency.
+
+    Example: minidyn show panda
+    """
+    loaded = load(robot)
     if as_json:
-        click.echo(json.dumps(robot_data(robot), indent=2, allow_nan=False))
-        return
+        print_json(_robot_data(loaded))
+    else:
+        _print(loaded)
+
+
+def _print(robot: Robot) -> None:
     out = console()
     out.print(f"[bold]{safe(robot.name)}[/bold]: {_letters(robot)}, n = {robot.n}, {len(robot.layout)} parameters")
     if robot.source:
@@ -184,8 +196,7 @@ def show_robot(source: str, as_json: bool) -> None:
         print_table(part)
     if not robot.parameters_known:
         out.print("parameters: all unknown")
-    for notice in robot.notices:
-        out.print(f"[yellow]notice:[/yellow] {safe(notice)}")
+    print_notices(robot.notices)
 
 
 def _parts(robot: Robot) -> Iterable[Table]:
@@ -206,8 +217,6 @@ def _letters(robot: Robot) -> str:
 
 
 def _tree(robot: Robot) -> Tree:
-    from rich.tree import Tree
-
     root = Tree(safe(robot.base_name))
     branches: dict[int, Tree] = {-1: root}
     for index, joint in enumerate(robot.joints):
@@ -301,7 +310,7 @@ def _parameters(robot: Robot) -> Table:
 
 def _realizability(robot: Robot) -> Table:
     made = table(
-        "Can a rigid body have these parameters?", "", "link", "", "smallest eigenvalue", "why not", right=(0, 3)
+        "Are these parameters physically consistent?", "", "link", "", "smallest eigenvalue", "why not", right=(0, 3)
     )
     words = {True: "[green]yes[/green]", False: "[red]no[/red]", None: "unknown"}
     for index, link in enumerate(robot.links):

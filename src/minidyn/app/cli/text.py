@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from minidyn.notices import Notice, most_serious_first
 from minidyn.text import plain, visible
 
 if TYPE_CHECKING:
@@ -69,9 +71,27 @@ def print_table(made: Table) -> None:
     out.print(made, crop=False, soft_wrap=True)
 
 
+def print_json(data: Any) -> None:
+    """Print plain values as one JSON document."""
+    click.echo(json.dumps(data, indent=1, allow_nan=False))
+
+
+def print_notices(notices: Iterable[Notice | str], of: str = "") -> None:
+    """Print notices, most serious first: level, what it is about, the fact, and below it what to do.
+
+    Args:
+        notices: To be printed, each once.
+        of: Name of what they are about.
+    """
+    for notice in most_serious_first(notices):
+        for line in (f"{notice.level}: {f'{of}: ' if of else ''}{notice.text}", f"      {notice.advice}"):
+            if line.strip():
+                click.echo(visible(line))
+
+
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Tell on stderr what takes time: a bar on a terminal, one line elsewhere, nothing with --quiet.
+    """Report on stderr what takes time: a bar on a terminal, one line elsewhere, nothing with --quiet.
 
     Args:
         what: What is being done; may hold foreign names.

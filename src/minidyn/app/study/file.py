@@ -7,10 +7,11 @@ Relative paths are relative to the study file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from minidyn.app.job import Log
 from minidyn.app.study.schema import (
     LOG,
     MAPPING,
@@ -25,27 +26,12 @@ from minidyn.app.study.schema import (
     Check,
 )
 from minidyn.errors import DescriptionError, MinidynError, near_names
+from minidyn.formats.load import robots
 from minidyn.formats.toml.table import Table, read_tables
 from minidyn.recording.read.mapping import SignalMap
 
-
-@dataclass(frozen=True)
-class Log:
-    """One recording of the study.
-
-    Attributes:
-        name: How the study calls it.
-        files: Its files; none where a step simulates it.
-        mapping: How its columns are read.
-        part: Fractions of its samples between which it is used.
-        step: Name of the step that simulates it; "" for files.
-    """
-
-    name: str
-    files: tuple[Path, ...] = ()
-    mapping: Mapping[str, Any] = field(default_factory=dict)
-    part: tuple[float, float] = (0.0, 1.0)
-    step: str = ""
+RECORDING = "recording.parquet"
+"""What a step that simulates writes."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +83,6 @@ class Study:
 
     def robot_path(self, name: str) -> str:
         """Return a built-in name as it is, a file as one relative to the study file."""
-        from minidyn.formats.load import robots
-
         return name if name in robots() else str(self.path.parent / name)
 
 
@@ -120,10 +104,12 @@ def read_study(path: str | Path) -> Study:
         raise DescriptionError(f'{source}: no robot; expected a table [robot] with file = "robot.urdf" (or a name)')
     robot = _values(robot_table, ROBOT)
     mapping = _values(top.table("mapping"), MAPPING)
+    output = folder / study.get("output", source.stem)
     logs = {log.name: log for log in _logs(top, folder, mapping)}
     for table in top.tables("simulate", "simulate"):
         name = _name(table, logs)
-        logs[name] = Log(name, step=f"simulate-{name}")
+        step = f"simulate-{name}"
+        logs[name] = Log(name, (output / step / RECORDING,), step=step)
     seed = study.get("seed", 0)
     steps: list[Step] = []
     for kind in STEPS:
@@ -136,7 +122,7 @@ def read_study(path: str | Path) -> Study:
     return Study(
         source,
         study.get("name", source.stem),
-        folder / study.get("output", source.stem),
+        output,
         seed,
         robot["file"],
         tuple(robot["gravity"]) if "gravity" in robot else None,

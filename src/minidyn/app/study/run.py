@@ -1,7 +1,4 @@
-"""Studies: whole jobs described by a file, run step by step, resumed where they stopped.
-
-The steps of a study: each writes files into a folder and returns a summary of plain values.
-"""
+"""Studies: whole jobs described by a file, run step by step, resumed where they stopped."""
 
 from __future__ import annotations
 
@@ -14,26 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from minidyn import __version__
-from minidyn.app.study.context import Context, Maker, study_robot
-from minidyn.app.study.file import Log, Step, Study, read_study
-from minidyn.app.study.steps_experiment import base, plan, simulate
-from minidyn.app.study.steps_models import compare, export, identify, payload, report, validate
+from minidyn.app.job import Log, robot_of
+from minidyn.app.study.file import Step, Study, read_study
+from minidyn.app.study.steps import MAKERS, Context
 from minidyn.app.study.store import code_hash, hash_of, key_of, recorded, write_step
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.formats.load import load
-
-MAKERS: dict[str, Maker] = {
-    "simulate": simulate,
-    "base": base,
-    "plan": plan,
-    "identify": identify,
-    "validate": validate,
-    "payload": payload,
-    "compare": compare,
-    "export": export,
-    "report": report,
-}
-"""The function of each kind of step."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +74,7 @@ def run_study(
         path: The study file, see docs/study-files.md.
         only: Steps to run, with those they need; none: all.
         force: Run steps although nothing has changed.
-        dry: Run nothing; tell what would be.
+        dry: Run nothing; report what there is to do.
         around: Given the name of a step that is about to run, returns a context to run it in (a progress bar).
 
     Raises:
@@ -99,7 +82,9 @@ def run_study(
     """
     study = read_study(path)
     steps = _chosen(study, only)
-    context = Context(study, *study_robot(study))
+    logs = [log for step in study.steps for log in step.logs]
+    path = study.robot_path(study.robot)
+    context = Context(study, *robot_of(path, logs, gravity=study.gravity, coupling=study.coupling))
     keys: dict[str, str] = {}
     results = []
     for step in steps:
@@ -139,12 +124,12 @@ def _facts(context: Context, step: Step, keys: Mapping[str, str]) -> dict[str, A
     """Return everything that decides a step's result."""
     study = context.study
     prior = step.settings.get("prior")
-    believed = {"prior": load(study.robot_path(prior)).fingerprint} if isinstance(prior, str) else {}
+    other = {"prior": load(study.robot_path(prior)).fingerprint} if isinstance(prior, str) else {}
     return {
         "step": step.name,
         "version": __version__,
         "code": code_hash(),
-        "robot": {"source": study.robot, "fingerprint": context.robot.fingerprint} | believed | _description(study),
+        "robot": {"source": study.robot, "fingerprint": context.robot.fingerprint} | other | _file(study),
         "settings": dict(step.settings),
         "seed": study.seed,
         "preparation": dict(study.preparation) if step.logs else {},
@@ -153,7 +138,7 @@ def _facts(context: Context, step: Step, keys: Mapping[str, str]) -> dict[str, A
     }
 
 
-def _description(study: Study) -> dict[str, str]:
+def _file(study: Study) -> dict[str, str]:
     """Return the hash of the robot's file: exports copy from it what the fingerprint does not know, such as meshes."""
     path = Path(study.robot_path(study.robot))
     return {"sha256": hash_of(path)} if path.is_file() else {}
@@ -162,8 +147,9 @@ def _description(study: Study) -> dict[str, str]:
 def _input(study: Study, log: Log) -> dict[str, Any]:
     """Return what a log is: its files, by name and content, and how they are read."""
     folder = study.path.parent
-    files = [{"file": Path(os.path.relpath(file, folder)).as_posix(), "sha256": hash_of(file)} for file in log.files]
-    return {"files": files, "mapping": dict(log.mapping), "part": list(log.part)}
+    measured = () if log.step else log.files  # what a step simulates, that step's key says
+    files = [{"file": Path(os.path.relpath(file, folder)).as_posix(), "sha256": hash_of(file)} for file in measured]
+    return {"files": files, "mapping": dict(log.reading), "part": list(log.part)}
 
 
 def _run(context: Context, step: Step, folder: Path, key: str, facts: Mapping[str, Any]) -> dict[str, Any]:

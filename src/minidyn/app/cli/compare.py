@@ -1,0 +1,109 @@
+"""`minidyn compare` and `minidyn payload`: all methods on the same logs, and the load that logs carry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from minidyn.app.cli.identify import friction_option, read_logs, rotor_inertia_option
+from minidyn.app.cli.options import (
+    estimate_argument,
+    json_option,
+    log_options,
+    logs_argument,
+    robot_argument,
+    validate_option,
+)
+from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, table
+from minidyn.app.job import Job, friction_terms, given, listed
+from minidyn.app.result_folder import comparison_data, notice_data, payload_data
+from minidyn.errors import MinidynError
+from minidyn.identification.estimate import load_estimate
+from minidyn.identification.estimators.methods import METHODS
+from minidyn.text import plain
+
+
+@click.command()
+@robot_argument
+@logs_argument
+@validate_option
+@click.option("--methods", help="Some methods only, as in ols,wls,iv. Default: all.")
+@friction_option
+@rotor_inertia_option
+@log_options
+@json_option
+def compare(
+    robot: str,
+    logs: tuple[str, ...],
+    test: tuple[str, ...],
+    methods: str | None,
+    friction: str | None,
+    rotor_inertia: bool | None,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Identify a ROBOT from LOGS by all methods and compare their errors, physical consistency and time.
+
+    Friction that is chosen from the data (auto) is chosen once, for all methods.
+
+    Example: minidyn compare ur10.urdf run.db3 --validate other.db3 --methods wls,iv
+    """
+    if not test:
+        raise MinidynError("compare needs a log that is not fitted, to test the models on: --validate other.csv")
+    settings = given({"friction": friction_terms(friction), "rotor_inertia": rotor_inertia})
+    job = Job.of_files(robot, logs, test, settings=settings, **reading)
+    read_logs(job)
+    chosen = None if methods is None else listed(methods)
+    models = 2 * len(METHODS if chosen is None else chosen)  # each as it is and made consistent
+    with progress(f"comparing {models} models of {job.robot.name}", total=models) as done:
+        found = job.compare(chosen, done)
+    notices = (*job.notices, *found.notices, *job.tested_on_fitted())
+    if as_json:
+        print_json({"rows": comparison_data(found), "notices": notice_data(notices)})
+        return
+    columns = ("method", "made consistent", "validation error", "fit error", "consistent", "seconds")
+    made = table(f"{safe(job.robot.name)}: error of the torque on test data", *columns, right=(2, 3, 5))
+    for row in found.rows:
+        asked = "yes" if row.consistent else "no"
+        if row.failure:
+            made.add_row(row.method, asked, "-", "-", "failed", f"{row.seconds:.2f}")
+            continue
+        errors = (f"{100 * error:.4g} %" for error in (row.validation_error, row.fit_error))
+        made.add_row(row.method, asked, *errors, "yes" if row.realizable else "no", f"{row.seconds:.2f}")
+    print_table(made)
+    for row in found.rows:
+        if row.failure:
+            click.echo(f"{row.label} failed: {plain(row.failure)}")
+    print_notices(notices)
+    click.echo(
+        f"least validation error: {found.best.label} (physically consistent models are preferred where they cost less "
+        "than 1 %)"
+    )
+
+
+@click.command()
+@estimate_argument
+@logs_argument
+@click.option("--link", help="Link or frame that carries the load. Default: the last link.")
+@log_options
+@json_option
+def payload(estimate: str, logs: tuple[str, ...], link: str | None, as_json: bool, **reading: Any) -> None:
+    """Find the load in LOGS against a saved ESTIMATE (estimate.json) of the robot without it.
+
+    Example: minidyn payload out/estimate.json with_load.csv
+    """
+    model = load_estimate(estimate)
+    job = Job.of_files(model.robot, logs, **{**reading, "lazy": False})
+    read_logs(job)
+    with progress(f"identifying the load of {job.robot.name}"):
+        found = job.payload(model, link)
+    carrier = link or job.robot.link_names[-1]
+    if as_json:
+        print_json({**payload_data(found), "link": carrier})
+        return
+    rows = table(f"load of {safe(job.robot.name)} on {safe(carrier)}", "", "value", "std", "unit", right=(1, 2))
+    for line in found.table().splitlines()[2:]:
+        rows.add_row(*(cell.strip() for cell in line.strip("|").split("|")))
+    print_table(rows)
+    print_notices(found.notices)

@@ -1,0 +1,180 @@
+"""`minidyn plan`, `minidyn simulate` and `minidyn casestudy`: experiments before the robot moves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from minidyn.app.cli.options import OneOf, json_option, option_of, output_option, robot_argument
+from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, table
+from minidyn.app.job import given, simulated
+from minidyn.app.result_folder import notice_data
+from minidyn.errors import MinidynError, UnknownName
+from minidyn.excitation.one_joint_plan import one_joint_plan
+from minidyn.formats.load import load
+from minidyn.notices import Notice, kind
+from minidyn.recording.plots import plot_run, save_figure
+from minidyn.recording.recording import Recording
+from minidyn.simulation.case_study import lu_meng_case
+from minidyn.simulation.named_laws import LAWS, named_law
+from minidyn.simulation.plants import PLANTS
+from minidyn.simulation.simulate import simulate as library_simulate
+from minidyn.text import plain
+
+LEFT_BEHIND = kind(
+    "simulation.joints-left-behind",
+    "act",
+    "A joint does not follow its reference.",
+    "Where a joint has much friction and next to no inertia, no loop of this step holds it: give its drive a rotor "
+    "inertia (an identified one near zero is often only unseen), or try a smaller --dt.",
+)
+
+
+@click.command()
+@robot_argument
+@json_option
+def plan(robot: str, as_json: bool) -> None:
+    """Plan experiments that identify a ROBOT (a serial chain) by moving one joint at a time.
+
+    Example: minidyn plan stanford
+    """
+    arm = load(robot)
+    with progress(f"planning experiments for {arm.name}"):
+        made = one_joint_plan(arm)
+    if as_json:
+        print_json(made.to_json())
+        return
+    title = f"{safe(arm.name)}: {len(made.steps)} steps show {made.base.rank} constants"
+    steps = table(title, "step", "moves", "rad or m, period", "others locked at", "shows", right=(0,))
+    for row in made.step_rows():
+        steps.add_row(*(safe(cell) for cell in row))
+    print_table(steps)
+    systems = table("Solved from the last joint to the first", "torque of", "constants", "from steps", "condition")
+    for row in made.system_rows():
+        systems.add_row(*(safe(cell) for cell in row))
+    print_table(systems)
+    print_notices(made.notices)
+
+
+_LAW = ("bandwidth", "gain", "adaptation", "unknown", "model_error")  # options of the controller
+
+
+@click.command()
+@robot_argument
+@option_of(simulated, "--controller", type=OneOf(lambda: list(LAWS)), help=f"One of {', '.join(LAWS)}.")
+@output_option("run.parquet", "Recording to write: .parquet, .npz or .csv.")
+@option_of(simulated, "--duration", type=float, help="Seconds.")
+@option_of(simulated, "--dt", type=float, help="Step of integration and control, s.")
+@option_of(named_law, "--bandwidth", type=float, help="Of the controller, 1/s.")
+@option_of(
+    named_law, "--gain", type=float, help="Gain over each joint's own inertia, 1/s. Default: twice the bandwidth."
+)
+@option_of(named_law, "--adaptation", type=float, help="Speed of adaptation, relative to the values.")
+@click.option("--unknown", multiple=True, help="A parameter that is estimated, such as M4; repeat. Default: all.")
+@option_of(named_law, "--model-error", type=float, help="How wrong the controller's model is: 0.2 is 20 %.")
+@option_of(library_simulate, "--noise", type=float, help="Standard deviation of measured positions.")
+@option_of(library_simulate, "--torque-noise", type=float, help="Standard deviation of measured torques.")
+@option_of(library_simulate, "--delay", type=float, help="Age of measurements, s.")
+@option_of(library_simulate, "--plant", type=click.Choice(PLANTS))
+@option_of(simulated, "--seed", type=int, help="Of everything random.")
+@click.option("--plot", is_flag=True, help="Also write a picture beside the recording.")
+@json_option
+def simulate(robot: str, output: str, plot: bool, as_json: bool, **options: Any) -> None:
+    """Simulate a ROBOT on a random trajectory within its limits, under a controller.
+
+    Example: minidyn simulate panda --controller slotine_li --model-error 0.2 --output run.parquet --plot
+    """
+    arm = load(robot)
+    target = Path(output)
+    if target.suffix.lower() not in (".npz", ".parquet", ".csv"):
+        raise MinidynError(f"--output {plain(output)}: expected a name ending with .npz, .parquet or .csv")
+    settings = given(options)
+    law = {name: settings.pop(name) for name in _LAW if name in settings}
+    with progress(f"simulating {arm.name}"):
+        recording, controller = simulated(arm, law=law, check=True, **settings)
+    recording.save(target)
+    files = [str(target)]
+    if plot:
+        picture = target.with_suffix(".png")
+        save_figure(plot_run(recording, f"{arm.name}, {controller.name}", controller.estimated), picture)
+        files.append(str(picture))
+    error = np.abs(recording.telemetry["error"])
+    notices: list[Notice | str] = [*recording.notices, *_joints_left_behind(recording)]
+    summary: dict[str, Any] = {
+        "samples": len(recording),
+        "largest_error": error.max(axis=0).tolist(),
+        "last_error": error[-1].tolist(),
+        "largest_torque": np.abs(np.asarray(recording.tau)).max(axis=0).tolist(),
+        "notices": notice_data(notices),
+        "files": files,
+    }
+    if as_json:
+        print_json(summary)
+        return
+    rows = table(f"{safe(arm.name)} under {controller.name}", "joint", "largest error", "last error", "largest torque")
+    columns = (summary[key] for key in ("largest_error", "last_error", "largest_torque"))
+    for name, largest, last, torque in zip(arm.joint_names, *columns):
+        rows.add_row(safe(name), f"{largest:.3g}", f"{last:.3g}", f"{torque:.4g}")
+    print_table(rows)
+    print_notices(notices)
+    click.echo("written: " + ", ".join(plain(name) for name in files))
+
+
+def _joints_left_behind(recording: Recording) -> list[Notice]:
+    """Name the joints that do not follow their reference at all."""
+    wanted, error = recording.telemetry["q_d"], recording.telemetry["error"]
+    span, off = np.ptp(wanted, axis=0), np.abs(error).max(axis=0)
+    lost = [name for name, width, most in zip(recording.joint_names, span, off) if most > 0.5 * width > 0]
+    if not lost:
+        return []
+    return [LEFT_BEHIND(f"{', '.join(lost)}: left behind by more than half of the wanted motion", joints=lost)]
+
+
+@click.command()
+@click.argument("name", type=OneOf(lambda: ["lu-meng"]))
+@output_option("minidyn-out/casestudy")
+@json_option
+def casestudy(name: str, output: str, as_json: bool) -> None:
+    """Run a published case study: lu-meng (adaptive control with an unknown load).
+
+    Example: minidyn casestudy lu-meng --output out
+    """
+    if name != "lu-meng":
+        raise UnknownName("case study", name, ("lu-meng",))
+    folder = Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    with progress("running the modified Slotine-Li and Craig laws on puma4"):
+        study = lu_meng_case()
+    results: dict[str, Any] = {}
+    for key, title in (
+        ("slotine_li", "modified Slotine-Li (LuMeng1993 Fig. 4)"),
+        ("craig", "Craig (LuMeng1993 Fig. 5)"),
+    ):
+        recording = getattr(study, key)
+        recording.save(folder / f"{key}.parquet")
+        save_figure(plot_run(recording, title, ["m4"], [1.0]), folder / f"{key}.png")
+        error = np.abs(recording.telemetry["error"]).max(axis=1)
+        mass = recording.telemetry["estimate"][:, 0]
+        results[key] = {
+            "t5": _settled(recording.t, error <= 0.05 * error[0]),
+            "tm5": _settled(recording.t, np.abs(mass - 1.0) <= 0.025),
+            "mass": float(mass[-1]),
+        }
+    if as_json:
+        print_json(results)
+        return
+    columns = ("law", "error below 5 % after", "mass within 5 % after", "mass at the end")
+    rows = table("LuMeng1993, robot puma4, unknown load", *columns)
+    for key, values in results.items():
+        rows.add_row(key, f"{values['t5']:.4g} s", f"{values['tm5']:.4g} s", f"{values['mass']:.5g} kg")
+    print_table(rows)
+    click.echo(f"written: recordings and pictures in {plain(str(folder))}")
+
+
+def _settled(t: Any, inside: Any) -> float:
+    """Return the time after which a condition holds to the end."""
+    outside = np.flatnonzero(~inside)
+    return float(t[0] if not len(outside) else t[min(outside[-1] + 1, len(t) - 1)])

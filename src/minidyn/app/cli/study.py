@@ -1,0 +1,161 @@
+"""`minidyn run`, `minidyn report` and `minidyn completion`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.shell_completion import get_completion_class
+
+from minidyn.app.cli.identify import read_logs
+from minidyn.app.cli.options import Robot, estimate_argument, json_option, log_options, output_option
+from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, table
+from minidyn.app.job import Job
+from minidyn.app.report.report import report as write_report
+from minidyn.app.study.run import StepResult, run_study
+from minidyn.app.study.start import write_starter
+from minidyn.identification.estimate import load_estimate
+from minidyn.notices import Notice
+from minidyn.text import plain
+
+
+@click.command()
+@estimate_argument
+@click.argument("logs", nargs=-1, type=click.Path())
+@output_option("report.html", "HTML file to write.")
+@click.option("--fit", multiple=True, type=click.Path(), help="A log the estimate was fitted to; repeat.")
+@click.option("--title", help="Heading. Default: the robot's name.")
+@log_options
+@json_option
+def report(
+    estimate: str,
+    logs: tuple[str, ...],
+    output: str,
+    fit: tuple[str, ...],
+    title: str | None,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Write a report on a saved ESTIMATE (estimate.json): one HTML file, tested on LOGS it was not fitted to.
+
+    Example: minidyn report out/estimate.json other.db3 --fit run.db3 --output report.html
+    """
+    model = load_estimate(estimate)
+    job = Job.of_files(model.robot, fit, logs, **reading)
+    read_logs(job)
+    details = {"estimate file": estimate, "logs": ", ".join(logs) or "none", "fitted logs": ", ".join(fit)}
+    with progress("writing the report"):
+        target = write_report(model, job.tested, output, fit=job.fitted if fit else None, title=title, details=details)
+    if as_json:
+        print_json({"file": str(target), "bytes": target.stat().st_size})
+    else:
+        click.echo(f"written: {plain(str(target))}")
+
+
+@click.command()
+@click.argument("study", type=click.Path())
+@click.option("--step", "only", multiple=True, help="Run this step and those it needs; repeat. Default: all.")
+@click.option("--force", is_flag=True, help="Run steps although nothing has changed.")
+@click.option("--dry-run", "dry", is_flag=True, help="Run nothing; show what would be.")
+@click.option("--init", is_flag=True, help="Write STUDY to begin with, for --robot and --log, instead of running it.")
+@click.option("--robot", type=Robot(), help="With --init: built-in name or file.")
+@click.option("--log", "logs", multiple=True, type=click.Path(), help="With --init: a log; repeat. None: simulated.")
+@json_option
+def run(
+    study: str,
+    only: tuple[str, ...],
+    force: bool,
+    dry: bool,
+    init: bool,
+    robot: str | None,
+    logs: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Run a STUDY file: a whole job as TOML, resumed where it stopped.
+
+    Steps whose inputs have not changed are skipped; each result lies beside a record of settings, versions and hashes.
+
+    Example: minidyn run study.toml
+
+    Example: minidyn run study.toml --init --robot ur10.urdf --log run.db3
+    """
+    if init:
+        if robot is None:
+            raise click.UsageError("--init needs --robot ROBOT")
+        write_starter(study, robot, logs)
+        if as_json:
+            print_json({"files": [study]})
+        else:
+            click.echo(f"written: {plain(study)}; read it, change it, then: minidyn run {plain(study)}")
+        return
+    if robot is not None or logs:
+        raise click.UsageError("--robot and --log go with --init; a study file names its own")
+    result = run_study(study, only=only, force=force, dry=dry, around=lambda name: progress(f"step {name}"))
+    if as_json:
+        steps = [
+            {"step": step.name, "state": step.state, "seconds": step.seconds, "folder": str(step.folder)}
+            | {"summary": dict(step.summary)}
+            for step in result.steps
+        ]
+        print_json({"study": result.study.name, "output": str(result.study.output), "steps": steps})
+        return
+    rows = table(f"{safe(result.study.name)}: {len(result.steps)} steps", "step", "", "seconds", "result", right=(2,))
+    for step in result.steps:
+        seconds = f"{step.seconds:.1f}" if step.state == "done" else ""
+        rows.add_row(safe(step.name), step.state, seconds, safe(_words(step)))
+    print_table(rows)
+    for step in result.steps:
+        print_notices(map(Notice.from_json, step.summary.get("notices", ())), of=step.name)
+    if dry:
+        return
+    click.echo(f"results, each with a record of where it came from: {plain(str(result.study.output))}")
+    for step in result.steps:
+        if step.name == "report":
+            click.echo(f"to read: {plain(str(step.folder / 'report.html'))}")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@json_option
+def completion(shell: str, as_json: bool) -> None:
+    """Print the script that completes verbs, options and robots in a SHELL.
+
+    Example: minidyn completion bash > ~/.local/share/bash-completion/completions/minidyn
+
+    Example: minidyn completion zsh > ~/.zfunc/_minidyn
+
+    Example: minidyn completion fish > ~/.config/fish/completions/minidyn.fish
+    """
+    made = get_completion_class(shell)
+    if made is None:  # the choices of the verb are click's own
+        raise click.UsageError(f"no completion for {shell}")
+    instance = made(click.Command("minidyn"), {}, "minidyn", "_MINIDYN_COMPLETE")
+    # source_template % vars, not source(): that one runs bash to ask for its version
+    script = instance.source_template % instance.source_vars()
+    if as_json:
+        print_json({"shell": shell, "script": script})
+    else:
+        click.echo(script)
+
+
+def _words(step: StepResult) -> str:
+    """Return a step's figures in words."""
+    parts = []
+    for key, value in step.summary.items():
+        name = key.replace("_", " ")
+        if key == "relative_error" and isinstance(value, dict):
+            filtered = step.summary.get("filtered_relative_error") or {}
+            for log, error in value.items():
+                if error is None:
+                    parts.append(f"error on {log}: not known, the measured torque is zero")
+                    continue
+                smooth = filtered.get(log)
+                more = "" if smooth is None else f" ({100 * smooth:.3g} % without sensor noise)"
+                parts.append(f"error on {log}: {100 * error:.3g} %{more}")
+        elif key == "files" and isinstance(value, list):
+            parts.append(", ".join(value))
+        elif isinstance(value, float):
+            parts.append(f"{name} {value:.4g}")
+        elif isinstance(value, int | str):
+            parts.append(f"{name} {value}")
+    return ", ".join(parts)

@@ -1,0 +1,323 @@
+"""A whole job: a robot, its logs and what the user asked for, turned into results.
+
+`minidyn identify` and its kin, study files and the demo all go through here. There are no defaults here: they stand in
+the signatures of the library (`md.identify`, `md.prepare`, `md.simulate`, ...). What a user does not give is not passed
+on, so that Python, the shell and study files give the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minidyn.control import Controller
+from minidyn.errors import MinidynError
+from minidyn.formats.load import load
+from minidyn.identification.compare import Comparison, compare
+from minidyn.identification.cross_validate import CrossValidation, cross_validate
+from minidyn.identification.estimate import Estimate
+from minidyn.identification.identify import identify
+from minidyn.identification.payload.payload import identify_payload
+from minidyn.identification.validate import Validation, validate
+from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
+from minidyn.recording.lazy import LazyRecording, concatenate
+from minidyn.recording.prepare.prepare import prepare
+from minidyn.recording.read.mapped_drives import with_mapped_coupling
+from minidyn.recording.read.mapping import SignalMap
+from minidyn.recording.read.read import are_one_run, read_recording
+from minidyn.recording.recording import Recording
+from minidyn.simulation.named_laws import named_law
+from minidyn.simulation.payload import Payload
+from minidyn.simulation.simulate import simulate
+from minidyn.simulation.trajectory import fourier
+
+LARGE = 100_000_000
+"""Bytes of a log beyond which it stays on disk and is read piece by piece."""
+
+FITTED_TOO = kind(
+    "job.tested-on-fitted",
+    "act",
+    "A log is both fitted and tested on.",
+    "Test on another log, or keep the end of this one for the test (--hold-out 0.3).",
+)
+NOT_TESTED = kind(
+    "job.not-tested",
+    "look",
+    "The model was tested on the fitted data only.",
+    "Test it on motion it has not seen: --validate OTHER, or --hold-out 0.3 for a single log.",
+)
+
+_STILL = 1e-6  # rad or m: a joint that moves less does not move
+
+
+@dataclass(frozen=True)
+class Log:
+    """One recording.
+
+    Attributes:
+        name: What results call it.
+        files: Its files.
+        reading: Options of :func:`minidyn.read_recording` that were given.
+        part: Fractions of its samples between which it is used.
+        step: Name of the study's step that simulates it; "": it is measured.
+    """
+
+    name: str
+    files: tuple[Path, ...]
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    part: tuple[float, float] = (0.0, 1.0)
+    step: str = ""
+
+    @property
+    def mapping(self) -> SignalMap:
+        """How its columns are read."""
+        options = dict(self.reading)
+        return SignalMap.of(options, options.pop("mapping", None))
+
+
+@dataclass(frozen=True)
+class Job:
+    """A robot, its logs and what the user asked for.
+
+    Attributes:
+        robot: The robot.
+        fit: Logs that are fitted, together.
+        test: Logs that are not, each tested by itself.
+        settings: Options of :func:`minidyn.identify` that were given.
+        preparation: Options of :func:`minidyn.prepare` that were given; none: the library prepares.
+        lazy: Whether logs stay on disk; None: those of more than `large` bytes.
+        large: See there.
+        notices: What the logs' mapping says about the robot.
+    """
+
+    robot: Robot
+    fit: tuple[Log, ...] = ()
+    test: tuple[Log, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    preparation: Mapping[str, Any] = field(default_factory=dict)
+    lazy: bool | None = None
+    large: int = LARGE
+    notices: tuple[Notice | str, ...] = ()
+    _whole: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of_files(
+        cls,
+        robot: str | Robot,
+        fit: Sequence[str],
+        test: Sequence[str] = (),
+        *,
+        hold_out: float | None = None,
+        lazy: bool | None = None,
+        large: int = LARGE,
+        settings: Mapping[str, Any] | None = None,
+        **reading: Any,
+    ) -> Job:
+        """Return the job of a command line.
+
+        Args:
+            robot: Name or file; its drives are coupled as the mapping says. Or the robot of an estimate, as it is.
+            fit: Files that are fitted.
+            test: Files that are not.
+            hold_out: Share at the end of the fitted logs that is kept for the test.
+            lazy: As for the job.
+            large: As for the job.
+            settings: As for the job.
+            **reading: Options of :func:`minidyn.read_recording`, such as mapping and rate.
+        """
+        log = Log("fit", tuple(map(Path, fit)), given(reading))
+        found: tuple[Robot, tuple[Notice | str, ...]]
+        found = (robot, ()) if isinstance(robot, Robot) else robot_of(robot, [log])
+        tests = _test_logs(test, found[0], log.reading)
+        if hold_out is None:
+            fitted = (log,) if fit else ()
+        else:
+            fitted = (Log(log.name, log.files, log.reading, (0.0, 1.0 - hold_out)),)
+            tests = (Log("held out", log.files, log.reading, (1.0 - hold_out, 1.0)), *tests)
+        return cls(found[0], fitted, tests, settings or {}, lazy=lazy, large=large, notices=found[1])
+
+    # ---------------------------------------------------------------- recordings
+
+    def recording(self, *logs: Log, lazy: bool | None = None) -> Recording | LazyRecording:
+        """Return logs as one recording, prepared where the user said how."""
+        return concatenate([self._read(log, lazy) for log in logs])
+
+    def _read(self, log: Log, lazy: bool | None) -> Recording | LazyRecording:
+        where = self.lazy if lazy is None else lazy
+        on_disk = sum(map(_size, log.files)) > self.large if where is None else where
+        key = (log.files, repr(log.reading), on_disk)  # a log that is fitted in part and tested in part is read once
+        if key not in self._whole:
+            options: dict[str, Any] = {**log.reading, "lazy": on_disk}
+            self._whole[key] = read_recording(list(log.files), robot=self.robot, **options)
+        raw: Any = self._whole[key]
+        if log.part != (0.0, 1.0):
+            raw = raw[round(log.part[0] * len(raw)) : round(log.part[1] * len(raw))]
+        found: Recording | LazyRecording = prepare(self.robot, raw, **self.preparation) if self.preparation else raw
+        return found
+
+    @property
+    def fitted(self) -> Recording | LazyRecording:
+        """What is fitted."""
+        return self.recording(*self.fit)
+
+    @property
+    def tested(self) -> dict[str, Recording | LazyRecording]:
+        """What is tested on, by name."""
+        return {log.name: self.recording(log) for log in self.test}
+
+    def read(self) -> None:
+        """Read all logs: mistakes in the last one are reported before long work on the first."""
+        for log in (*self.fit, *self.test):
+            self.recording(log)
+
+    # ---------------------------------------------------------------- results
+
+    def identify(self, progress: Callable[[int], None] | None = None) -> Estimate:
+        """Identify the robot from the fitted logs.
+
+        Raises:
+            MinidynError: With the names of the logs, and what in them may be the reason.
+        """
+        recording = self.fitted
+        try:
+            return identify(self.robot, recording, progress=progress, **self.settings)
+        except MinidynError as error:
+            raise MinidynError(f"{_named(self.fit)}: {error}{_hint(recording)}") from None
+
+    def validate(self, estimate: Estimate, fit: bool = False) -> dict[str, Validation]:
+        """Return the errors of a model on the test logs; with `fit` also, and first, on the fitted ones."""
+        found = {"fit": validate(estimate, self.fitted)} if fit else {}
+        for log in self.test:
+            try:
+                found[log.name] = validate(estimate, self.recording(log))
+            except MinidynError as error:
+                raise MinidynError(f"{log.name}: {error}") from None
+        return found
+
+    def cross_validate(self, folds: int) -> CrossValidation:
+        """Leave out one stretch of the fitted logs after the other."""
+        return cross_validate(self.robot, self.fitted, folds, **self.settings)
+
+    def compare(self, methods: Iterable[str] | None, progress: Callable[[int], None] | None = None) -> Comparison:
+        """Identify by several methods and test each on the test logs together."""
+        tested = self.recording(*self.test, lazy=False)
+        return compare(self.robot, self.fitted, tested, methods, progress=progress, **self.settings)
+
+    def payload(self, estimate: Estimate, link: str | None) -> Payload:
+        """Find the load that the fitted logs carry, against a model of the robot without it."""
+        recording = self.recording(*self.fit, lazy=False)
+        assert isinstance(recording, Recording)  # noqa: S101 - it was read into memory
+        return identify_payload(estimate, recording, link=link)
+
+    def tested_on_fitted(self) -> list[Notice]:
+        """Return a notice for each log that is tested on although it was fitted."""
+        fitted = {path.resolve() for log in self.fit for path in log.files if log.part == (0.0, 1.0)}
+        names = [str(path) for log in self.test for path in log.files if path.resolve() in fitted]
+        return [
+            FITTED_TOO(f"{name} was fitted, too: its error says nothing about new motion", log=name) for name in names
+        ]
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that the user gave: those that are not None."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def friction_terms(words: str | None) -> tuple[str, ...] | str | None:
+    """Return a list of friction terms in words ("viscous,coulomb", "none", "auto", "own") as `md.identify` takes it."""
+    if words is None or words in ("own", "auto"):
+        return words
+    return tuple(word for word in listed(words) if word != "none")
+
+
+def listed(words: str) -> list[str]:
+    """Return the words of a list such as "ols, wls"."""
+    return [word for word in words.replace(" ", ",").split(",") if word]
+
+
+def robot_of(
+    source: str,
+    logs: Iterable[Log],
+    *,
+    gravity: Sequence[float] | None = None,
+    coupling: Mapping[str, Mapping[str, float]] | None = None,
+) -> tuple[Robot, tuple[Notice | str, ...]]:
+    """Return a robot with its drives coupled as given, or else as the mapping of a log says; and notices of that."""
+    robot = load(source, gravity=gravity)
+    if coupling:
+        return robot.with_drives(coupling=coupling), ()
+    for log in logs:
+        coupled, notices = with_mapped_coupling(robot, log.mapping)
+        if notices:
+            return coupled, notices
+    return robot, ()
+
+
+def simulated(
+    robot: Robot,
+    *,
+    duration: float = 10.0,
+    controller: str = "computed_torque",
+    dt: float = 1e-3,
+    seed: int = 0,
+    law: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> tuple[Recording, Controller]:
+    """Simulate a robot on a random trajectory within its limits, under a controller.
+
+    Args:
+        robot: The true robot.
+        duration: Seconds.
+        controller: Name of the controller, see minidyn.simulation.named_laws.
+        dt: Step of integration and control, s.
+        seed: Of the trajectory and the noise.
+        law: Options of the controller that were given.
+        **options: Options of :func:`minidyn.simulate` that were given.
+    """
+    made = named_law(robot, controller, period=dt, **(law or {}))
+    return simulate(robot, made, fourier(robot, seed=seed), duration, dt=dt, seed=seed, **options), made
+
+
+def _size(path: Path) -> int:
+    try:
+        if path.is_dir():  # a bag
+            return sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+        return path.stat().st_size
+    except OSError:
+        return 0  # the reader says what is wrong
+
+
+def _test_logs(names: Iterable[str], robot: Robot, reading: Mapping[str, Any]) -> tuple[Log, ...]:
+    """Return a log for each file, or one for all where they are one run.
+
+    A log has the name of its file; its path where two have the same.
+    """
+    paths = list(dict.fromkeys(names))
+    short = [Path(name).name for name in paths]
+    if are_one_run(paths, robot, reading.get("mapping")):
+        return (Log(" + ".join(short), tuple(map(Path, paths)), reading),)
+    return tuple(
+        Log(path if short.count(name) > 1 or name in ("", "fit") else name, (Path(path),), reading)
+        for path, name in zip(paths, short)
+    )
+
+
+def _hint(recording: Recording | LazyRecording) -> str:
+    """Return what may be the reason why nothing could be identified: joints that stand still, holes in the log."""
+    found = [str(notice) for notice in recording.notices if "not numbers" in str(notice)][:1]
+    q = getattr(recording, "q", None)
+    if q is not None and len(q):
+        still = np.ptp(q, axis=0) < _STILL
+        names = [repr(name) for name, stands in zip(recording.joint_names, still) if stands]
+        found += [f"standing still: {', '.join(names)}"] if names else []
+    return f" ({'; '.join(found)})" if found else ""
+
+
+def _named(logs: Iterable[Log]) -> str:
+    names = [str(path) for log in logs for path in log.files]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -1,0 +1,226 @@
+"""The steps of a study: each writes files into a folder and returns a summary of plain values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minidyn.app.job import Job, Log, simulated
+from minidyn.app.report.report import report as write_report
+from minidyn.app.result_folder import comparison_data, notice_data, payload_data, result_tables
+from minidyn.app.study.file import RECORDING, Step, Study
+from minidyn.base.base_parameters import base_parameters
+from minidyn.base.printing.relations import relations_json
+from minidyn.codegen.files import code_files, function_for
+from minidyn.errors import ShapeError, UnknownName
+from minidyn.excitation.one_joint_plan import one_joint_plan
+from minidyn.formats.save import save
+from minidyn.identification.estimate import Estimate, load_estimate
+from minidyn.identification.export import FORMATS
+from minidyn.model.robot import Robot
+from minidyn.notices import Notice
+from minidyn.simulation.payload import Payload
+
+_SYMBOLS = {"viscous": "Fv", "coulomb": "Fc", "offset": "Fo", "rotor_inertia": "Ia"}
+_LAW = ("bandwidth", "model_error")  # options of the controller
+_READABLE = ("toml", "urdf", "mjcf")  # formats of a robot that is not identified
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a step may use besides its own settings.
+
+    Attributes:
+        study: The study.
+        robot: Its robot.
+        notices: What the mappings of the logs say about the robot.
+    """
+
+    study: Study
+    robot: Robot
+    notices: tuple[Notice | str, ...] = ()
+
+    def logs(self, kind: str) -> tuple[Log, ...]:
+        """Return the logs of another step; none where the study does not have it."""
+        return tuple(log for step in self.study.steps if step.kind == kind for log in step.logs)
+
+    def job(self, robot: Robot, fit: tuple[Log, ...] = (), test: tuple[Log, ...] = (), **settings: Any) -> Job:
+        """Return the job of a step."""
+        lazy = settings.pop("lazy", None)
+        if isinstance(settings.get("prior"), str):
+            settings["prior"] = self.study.robot_path(settings["prior"])
+        return Job(robot, fit, test, settings, self.study.preparation, lazy, notices=self.notices)
+
+    @property
+    def estimate(self) -> Estimate:
+        """What the step identify found."""
+        return load_estimate(self.study.output / "identify" / "estimate.json")
+
+
+Maker = Callable[[Context, Step, Path], Mapping[str, Any]]
+
+
+def _simulate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    """Simulate a log of the robot, with drives and parameters of its own."""
+    given = dict(step.settings)
+    if "payload" in given:
+        given["payload"] = Payload(0.0, {"inertia": np.zeros((3, 3)), "com": np.zeros(3), **given["payload"]})
+    truth = _truth(context.robot, given, context.study.seed)  # the same robot in every run
+    law = {name: given.pop(name) for name in _LAW if name in given}
+    recording, _ = simulated(truth, law=law, **given)
+    recording.save(folder / RECORDING)
+    save(truth, folder / "truth.toml")
+    return {"samples": len(recording), "notices": notice_data(recording.notices)}
+
+
+def _truth(robot: Robot, given: dict[str, Any], seed: int) -> Robot:
+    """Return the robot that is simulated: friction, rotor inertia and other parameters as the step says."""
+    terms = {**given.pop("friction", {})}
+    rotor = given.pop("rotor_inertia", None)
+    spread = given.pop("parameter_spread", 0.0)
+    if rotor is not None:
+        terms["rotor_inertia"] = rotor
+    if terms:
+        friction = tuple(term for term in terms if term != "rotor_inertia")
+        robot = robot.with_drives(True if rotor is not None else None, friction or None)
+    values = np.array(robot.parameters)
+    if spread:
+        # one factor a link keeps every link's inertia physically consistent
+        factors = np.random.default_rng(seed).normal(1.0, spread, len(robot.links)).clip(0.1)
+        for block, factor in zip(robot.layout.links, factors):
+            values[block] *= factor
+    driven = [joint for joint in range(len(robot.joints)) if robot.layout.drives[joint]]
+    for term, value in terms.items():
+        each = np.asarray(value, dtype=float)
+        if each.ndim and len(each) != len(driven):
+            raise ShapeError(f"{term}: expected one number, or one for each of {len(driven)} joints, got {len(each)}")
+        for joint, number in zip(driven, np.broadcast_to(each, len(driven))):
+            for column in robot.layout.drives[joint]:
+                if column.symbol == _SYMBOLS[term]:
+                    values[column.index] = number
+    return robot.with_parameters(values)
+
+
+def _base(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    """Find the base parameters."""
+    found = base_parameters(context.robot, **step.settings)
+    _write(folder / "base.md", found.to_markdown())
+    _write_json(folder / "base.json", found.to_json() | {"relations": relations_json(found)})
+    notices = notice_data(found.notices)
+    return {"base_parameters": found.rank, "parameters": len(context.robot.layout), "notices": notices}
+
+
+def _plan(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    """Plan experiments in which one joint moves at a time."""
+    made = one_joint_plan(context.robot)
+    _write_json(folder / "plan.json", made.to_json())
+    return {"steps": len(made.steps), "notices": notice_data(made.notices)}
+
+
+def _identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    """Identify the robot from logs."""
+    estimate = context.job(context.robot, step.logs, **step.settings).identify()
+    estimate.save(folder / "estimate.json")
+    _write(folder / "parameters.md", result_tables(estimate, {}))
+    return {
+        "base_parameters": len(estimate.beta),
+        "samples": estimate.samples,
+        "condition": float(estimate.condition),
+        "notices": notice_data((*context.notices, *estimate.notices)),
+    }
+
+
+def _validate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    """Test the identified model on logs."""
+    estimate = context.estimate
+    job = context.job(estimate.robot, context.logs("identify"), step.logs)
+    errors = {name: found.to_json() for name, found in job.validate(estimate).items()}
+    _write_json(folder / "validation.json", errors)
+    summary: dict[str, Any] = {
+        key: {name: entry[key] for name, entry in errors.items()}
+        for key in ("relative_error", "filtered_relative_error")
+    }
+    return summary | {"notices": notice_data(job.tested_on_fitted())}
+
+
+def _export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    """Write the model, or the robot as it is, for other programs."""
+    formats = step.settings.get("formats")
+    notices: tuple[Notice | str, ...] = ()
+    if "identify" in step.after:
+        estimate = context.estimate
+        robot = estimate.robot
+        source = Path(context.study.robot_path(context.study.robot))
+        kept = source if source.suffix.lower() in (".urdf", ".xml", ".mjcf") else False
+        notices = estimate.export(folder, formats, source=kept).notices
+    else:
+        robot = context.robot
+        for name in formats or ("toml", "urdf"):
+            if name not in _READABLE:
+                raise UnknownName("format of a robot that is not identified", name, _READABLE)
+            save(robot, folder / FORMATS[name])
+    for what in step.settings.get("code", ()):
+        function = function_for(robot, what)
+        for target in step.settings.get("targets", ("c",)):
+            for name, text in code_files(robot, function, target).items():
+                _write(folder / name, text)
+    return {"files": sorted(path.name for path in folder.iterdir()), "notices": notice_data(notices)}
+
+
+def _report(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    """Write the report."""
+    estimate = context.estimate
+    job = context.job(estimate.robot, context.logs("identify"), context.logs("validate"))
+    details = {"study": context.study.path.name, "seed": context.study.seed} | {
+        f"log {log.name}": f"simulated by {log.step}" if log.step else ", ".join(file.name for file in log.files)
+        for log in step.logs
+    }
+    settings = {"title": context.study.name, **step.settings}
+    target = write_report(estimate, job.tested, folder / "report.html", fit=job.fitted, details=details, **settings)
+    return {"files": [target.name]}
+
+
+def _payload(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    """Find the load that logs carry against the identified model."""
+    estimate = context.estimate
+    found = payload_data(context.job(estimate.robot, step.logs).payload(estimate, step.settings.get("link")))
+    _write_json(folder / "payload.json", found)
+    return {"mass": found["mass"], "notices": found["notices"]}
+
+
+def _compare(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    """Identify by several methods and test each on the logs of the step validate."""
+    settings = dict(step.settings)
+    methods = settings.pop("methods", None)
+    job = context.job(context.robot, context.logs("identify"), context.logs("validate"), **settings)
+    found = job.compare(methods)
+    _write(folder / "comparison.md", found.table() + "\n")
+    _write_json(folder / "comparison.json", comparison_data(found))
+    return {"best": found.best.label, "notices": notice_data((*found.notices, *job.tested_on_fitted()))}
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _write_json(path: Path, data: Any) -> None:
+    _write(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
+
+
+MAKERS: dict[str, Maker] = {
+    "simulate": _simulate,
+    "base": _base,
+    "plan": _plan,
+    "identify": _identify,
+    "validate": _validate,
+    "payload": _payload,
+    "compare": _compare,
+    "export": _export,
+    "report": _report,
+}
+"""The function of each kind of step."""
