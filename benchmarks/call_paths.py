@@ -31,8 +31,7 @@ import numpy as np
 import minidyn as md
 from minidyn.graph.function import Function
 from minidyn.graph.targets.native.core import Plan, core_text, fill_text, helper_text, once_text
-from minidyn.graph.targets.native.host import Code, compile_text
-from minidyn.graph.targets.native.text import FOOTER
+from minidyn.graph.targets.native.host import FOOTER, Code, compile_text
 
 CALLS = 1000  # in one round of one way
 LIMIT = 0.5  # µs: at most this, and the builtin goes

@@ -27,9 +27,8 @@ from dynamics_tables import Row, goals, tables
 from limits import limits, machine, moved_bytes, operations, spin, twice
 from minidyn.dynamics.kernel import Kernel
 from minidyn.dynamics.record import WHAT
-from minidyn.graph.targets.native import NativeFunction, compile_function
-from minidyn.graph.targets.native.host import Code, compile_text
-from minidyn.graph.targets.native.text import FOOTER
+from minidyn.graph.targets.native.host import FOOTER, Code, compile_text
+from minidyn.graph.targets.native.kernel import NativeFunction, compile_function
 from minidyn.model.robot import Robot
 from timing import aligned, from_blocks, race, to_blocks
 

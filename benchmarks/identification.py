@@ -64,7 +64,7 @@ def _log(name: str, samples: int) -> tuple[Any, Any]:
 def _reduction(name: str, samples: int, seconds: float, rate: float) -> dict[str, Any]:
     import minidyn as md
     from minidyn.arrays import single_thread
-    from minidyn.graph.targets.native import compile_function
+    from minidyn.graph.targets.native.kernel import compile_function
     from minidyn.identification.estimators.least_squares import block_covariance, fit
     from minidyn.identification.rows.base_functions import base_functions
     from minidyn.identification.rows.problem import assemble, metric_of

@@ -16,9 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from minidyn.graph.function import Function
-from minidyn.graph.targets.native.host import Code, compile_text, host
-from minidyn.graph.targets.native.sincos import sincos_text
-from minidyn.graph.targets.native.text import FOOTER, splat, suffix, vector
+from minidyn.graph.targets.native.host import FOOTER, Code, compile_text, host, sincos_text, splat, suffix, vector
 from timing import race
 
 _CHAINS = 12  # independent multiply-adds in flight: more than latency times units of any machine, fewer than registers

@@ -13,7 +13,7 @@ from random_tapes import close, evaluate, random_function, samples
 
 from minidyn.errors import ShapeError
 from minidyn.graph.function import Function
-from minidyn.graph.targets.native import NativeFunction, compile_function
+from minidyn.graph.targets.native.kernel import NativeFunction, compile_function
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,7 @@ import pytest
 from conftest import count
 from minidyn.dynamics.record import record
 from minidyn.graph.derivative import jacobian, jvp
-from minidyn.graph.evaluate import evaluate
-from minidyn.graph.function import Function
+from minidyn.graph.function import Function, evaluate
 from minidyn.model.geometry import Step, Steps, inverse_steps, matrix_of
 from minidyn.model.inertia import transform
 from minidyn.model.robot import Robot

@@ -19,7 +19,7 @@ from minidyn.dynamics.papers.formulations import FORMULATIONS, formulation_meeti
 from minidyn.dynamics.papers.minimal import record_minimal
 from minidyn.dynamics.papers.table_vii import Combinations, composites_of_set, set_formulation_1, set_formulation_2
 from minidyn.errors import MinidynError, NotEquivalent, UnknownName, Unsupported
-from minidyn.graph.evaluate import evaluate
+from minidyn.graph.function import evaluate
 from minidyn.model.robot import Robot
 from minidyn.papers.operation_count import operation_count
 from robot_cases import random_chain, random_state, relative_error

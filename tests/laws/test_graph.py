@@ -16,10 +16,8 @@ import pytest
 from random_programs import ARGUMENTS, Program, close, samples
 
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
-from minidyn.graph.derivative import derivatives, jacobian, jvp, tangents
-from minidyn.graph.evaluate import evaluate
-from minidyn.graph.function import ARITY
-from minidyn.graph.rebuild import rebuild
+from minidyn.graph.derivative import derivatives, jacobian, jvp, rebuild, tangents
+from minidyn.graph.function import ARITY, evaluate
 from minidyn.graph.scalar import Graph, atan2, cos, cos_sin, sign, sin, sqrt
 
 

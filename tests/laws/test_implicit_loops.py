@@ -17,7 +17,7 @@ from conftest import OWN
 from minidyn.dynamics.record import record
 from minidyn.errors import LoopError, ShapeError
 from minidyn.graph.derivative import jvp
-from minidyn.graph.evaluate import evaluate
+from minidyn.graph.function import evaluate
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
 from minidyn.model.geometry import Step, Steps
 from minidyn.model.loops import check_loops

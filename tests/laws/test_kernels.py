@@ -18,7 +18,7 @@ from c_compiler import STRICT, needs_gcc
 from minidyn.dynamics.record import WHAT
 from minidyn.dynamics.sources import TARGETS, c_files, source_name
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters, Unsupported
-from minidyn.graph.evaluate import evaluate
+from minidyn.graph.function import evaluate
 from minidyn.model.robot import Robot
 from robot_cases import formula_robot, random_chain, random_robot, relative_error
 

@@ -13,8 +13,8 @@ import pytest
 import minidyn as md
 from minidyn.dynamics.kernel import LARGE, READY, function_of, run_function
 from minidyn.errors import ShapeError, WrongArgument
-from minidyn.graph.targets.native import compile_function, is_compiled
 from minidyn.graph.targets.native import kernel as native
+from minidyn.graph.targets.native.kernel import compile_function, is_compiled
 
 
 def arm(length: float, joints: int = 2) -> md.Robot:

@@ -13,9 +13,8 @@ from random_tapes import close, evaluate, random_function, samples
 
 from minidyn.errors import ShapeError
 from minidyn.graph.function import Argument, Function, Instruction, Result
-from minidyn.graph.targets.native import NativeFunction, compile_function
 from minidyn.graph.targets.native import host as host_module
-from minidyn.graph.targets.native import sincos as sincos_module
+from minidyn.graph.targets.native.kernel import NativeFunction, compile_function
 
 WIDTHS = [1, 2, 4, 8]
 
@@ -349,7 +348,7 @@ def test_threads_after_a_fork() -> None:
 import os, sys
 sys.path.insert(0, sys.argv[1])
 from random_tapes import np, random_function, samples
-from minidyn.graph.targets.native import compile_function
+from minidyn.graph.targets.native.kernel import compile_function
 function = random_function(6, (6, 3), (2,), ((6, 6),), 400)
 native = compile_function(function)
 arrays = samples(function, 40_003)
@@ -374,7 +373,6 @@ def test_code_for_other_processors(cpu: str, width: int, fused: bool, monkeypatc
         pytest.skip("this machine cannot run it")
     other = host_module.Host(mine.triple, cpu, "", width, fused)
     monkeypatch.setattr(host_module, "host", lambda: other)
-    monkeypatch.setattr(sincos_module, "host", lambda: other)
     function = random_function(11, (6, 3), (2,), ((6, 6), (2,)))
     native = NativeFunction(function, width)
     for batch in ((), (43,)):

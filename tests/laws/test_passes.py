@@ -9,7 +9,7 @@ from random_programs import Program, close, samples
 from conftest import count
 from minidyn.dynamics.record import record
 from minidyn.errors import UnknownName
-from minidyn.graph.evaluate import evaluate
+from minidyn.graph.function import evaluate
 from minidyn.graph.passes import PASSES, apply_passes, cost, optimise
 from minidyn.graph.scalar import Graph, cos, sin
 from robot_cases import random_chain, random_state, relative_error

@@ -6,8 +6,7 @@ import pytest
 import minidyn as md
 from conftest import count
 from minidyn.graph.scalar import Graph
-from minidyn.graph.targets.native.gram import GROUP
-from minidyn.graph.targets.native.reduce import Reduction
+from minidyn.graph.targets.native.reduce import GROUP, Reduction
 from minidyn.identification.rows import problem as problem_module
 from minidyn.identification.rows.base_functions import base_functions
 from minidyn.identification.rows.problem import Triangle, assemble, metric_of, triangle_of

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from minidyn.graph.function import Argument, Function, Instruction, Result
-from minidyn.graph.targets.native import NativeFunction, compile_function
+from minidyn.graph.targets.native.kernel import NativeFunction, compile_function
 
 LONG = np.finfo(np.longdouble).nmant >= 63
 needs_long = pytest.mark.skipif(not LONG, reason="the reference needs an 80-bit long double")

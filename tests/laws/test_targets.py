@@ -16,13 +16,12 @@ from random_programs import Program, close, samples
 
 from c_compiler import STRICT, needs_gcc
 from minidyn.errors import ShapeError, Unsupported
-from minidyn.graph.evaluate import evaluate
-from minidyn.graph.function import Argument, Function, Instruction, Result
-from minidyn.graph.names import fresh_prefix, safe_comment, safe_identifier
+from minidyn.graph.function import Argument, Function, Instruction, Result, evaluate
 from minidyn.graph.scalar import Graph, atan2, cos, sign, sin, sqrt
 from minidyn.graph.targets.c import c_name, c_source
 from minidyn.graph.targets.jax import jax_function, jax_source
 from minidyn.graph.targets.python import python_source
+from minidyn.text import fresh_prefix, safe_comment, safe_identifier
 
 HOSTILE = [
     "*/ int injected(void) { return 1; } /*",

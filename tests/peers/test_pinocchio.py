@@ -10,7 +10,7 @@ import pytest
 import minidyn as md
 from conftest import count
 from minidyn.dynamics.record import record
-from minidyn.graph.evaluate import evaluate
+from minidyn.graph.function import evaluate
 from minidyn.model.robot import Robot
 from robot_cases import random_state, relative_error, robot_of_seed
 

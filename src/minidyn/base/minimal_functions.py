@@ -28,7 +28,7 @@ from minidyn.dynamics.drives import RealShapes, drive_columns, has_load, rotor_i
 from minidyn.dynamics.papers.minimal import MEETING
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError, Unsupported
 from minidyn.graph.function import Function
-from minidyn.graph.targets.native import compile_function
+from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.model.robot import Robot
 
 if TYPE_CHECKING:

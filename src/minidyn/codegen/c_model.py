@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from minidyn.codegen.files import function_for
 from minidyn.dynamics.sources import c_files, source_name
 from minidyn.errors import DescriptionError, MinidynError, Unsupported
-from minidyn.graph.names import safe_comment, safe_identifier
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
+from minidyn.text import safe_comment, safe_identifier
 
 LEFT_OUT = kind("code.left_out", "look", "One function of the model cannot be written as C code for this robot.")
 

@@ -10,8 +10,8 @@ from minidyn.dynamics.record import WHAT
 from minidyn.dynamics.sources import c_files, function_source, portable_llvm, source_name
 from minidyn.errors import UnknownName, Unsupported
 from minidyn.graph.function import Function
-from minidyn.graph.names import safe_identifier
 from minidyn.model.robot import Robot
+from minidyn.text import safe_identifier
 
 TARGETS = ("c", "python", "jax", "llvm")
 """Languages that files are written in."""
@@ -52,7 +52,7 @@ def code_files(robot: Robot, function: Function, target: str) -> dict[str, str]:
         return c_files(robot, function)
     name = source_name(robot, function) + _SUFFIX[target]
     if target == "llvm":
-        from minidyn.graph.targets.native import compile_function
+        from minidyn.graph.targets.native.kernel import compile_function
 
         return {name: portable_llvm(compile_function(function).llvm_ir)}
     return {name: function_source(robot, function, target)}

@@ -21,7 +21,7 @@ from minidyn.control.recorded import AdaptiveLaw
 from minidyn.control.unknowns import unknowns_of
 from minidyn.dynamics.functions import coriolis_matrix, inertia_matrix
 from minidyn.errors import MinidynError, Unsupported
-from minidyn.graph.targets.native import compile_function
+from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.model.robot import Robot
 
 Unknown = Sequence[str] | Mapping[str, ArrayLike] | None

@@ -21,7 +21,7 @@ from minidyn.dynamics.kernel import BaseColumns, run
 from minidyn.dynamics.record import WHAT
 from minidyn.errors import ShapeError, Unsupported
 from minidyn.graph.function import Argument, Result
-from minidyn.graph.targets.native.arrays import check_out, take_argument
+from minidyn.graph.targets.native.kernel import check_out, take_argument
 from minidyn.model.loops import loop_jacobian, solve_loops
 from minidyn.model.robot import Robot
 

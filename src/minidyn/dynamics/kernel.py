@@ -16,10 +16,9 @@ from minidyn.dynamics.papers.sixteen import sixteen_layout
 from minidyn.dynamics.record import WHAT, record, without_unknowns
 from minidyn.dynamics.sources import function_source, portable_llvm
 from minidyn.errors import MinidynError, ShapeError, UnknownName, Unsupported, WrongArgument
-from minidyn.graph.evaluate import evaluate_in_blocks
-from minidyn.graph.function import Function
-from minidyn.graph.targets.native import Recent, called_by, compile_function, is_compiled
-from minidyn.graph.targets.native.arrays import check_out, take_argument
+from minidyn.graph.function import Function, evaluate_in_blocks
+from minidyn.graph.targets.native.builtin import called_by
+from minidyn.graph.targets.native.kernel import Recent, check_out, compile_function, is_compiled, take_argument
 from minidyn.model.robot import Robot
 
 

@@ -42,8 +42,7 @@ from minidyn.dynamics.regressor import (
 from minidyn.dynamics.tree import REAL, Coordinates, Tree, constant_placement, coordinates, place
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import UnknownName, UnknownParameters, Unsupported
-from minidyn.graph.evaluate import evaluate
-from minidyn.graph.function import Function
+from minidyn.graph.function import Function, evaluate
 from minidyn.graph.scalar import Graph
 from minidyn.model.drives import INERTIAS
 from minidyn.model.robot import Robot

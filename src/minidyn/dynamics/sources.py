@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from minidyn.errors import UnknownName
 from minidyn.graph.function import Function
-from minidyn.graph.names import safe_identifier
 from minidyn.graph.targets.c import c_name, c_source
 from minidyn.model.robot import Robot
+from minidyn.text import safe_identifier
 
 TARGETS = ("c", "h", "python", "jax", "llvm")
 """What `kernel.source` can print."""
@@ -23,6 +23,7 @@ _LIBRARY = {
     "atan2": "double @atan2(double, double)",
     "malloc": "ptr @malloc(i64)",
     "free": "void @free(ptr)",
+    "memcpy": "ptr @memcpy(ptr, ptr, i64)",
 }
 
 

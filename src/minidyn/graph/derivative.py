@@ -1,21 +1,83 @@
-"""Forward-mode derivatives, recorded as more nodes of the same graph.
+"""Functions to functions: a tape replayed into a fresh graph, as it is, with changes on the way, or differentiated.
 
-Each core passes on, for every direction in which it changes at all, the node of its rate of change.
-Directions in which it does not change are not stored, so that the derivative of a long chain with respect to
-one joint costs only what that joint moves. One reciprocal serves all directions.
+Replaying alone simplifies and shares again, because nodes do so as they are made.
+
+Derivatives are in forward mode, recorded as more nodes of the same graph. Each core passes on, for every direction in
+which it changes at all, the node of its rate of change. Directions in which it does not change are not stored, so that
+the derivative of a long chain with respect to one joint costs only what that joint moves. One reciprocal serves all
+directions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from minidyn.errors import UnknownName
-from minidyn.graph.function import Function
+from minidyn.graph.function import ARITHMETIC, Function, run_tape
 from minidyn.graph.node import Node
-from minidyn.graph.rebuild import open_graph, shaped
-from minidyn.graph.scalar import Graph, Scalar, cos, sin
-from minidyn.graph.tape import reachable
+from minidyn.graph.scalar import Graph, Scalar, atan2, cos, reachable, sign, sin, sqrt
+
+Rewrite: TypeAlias = Callable[[str, tuple[Scalar, ...]], Scalar | None]
+"""Takes an operation and its operands (nodes or numbers); returns what replaces it, or None to leave it."""
+
+OPERATIONS: dict[str, Callable[..., Scalar]] = ARITHMETIC | {
+    "sqrt": sqrt,
+    "sin": sin,
+    "cos": cos,
+    "sign": sign,
+    "atan2": atan2,
+}
+"""Each operation on scalars."""
+
+
+def rebuild(function: Function, rewrite: Rewrite | None = None) -> Function:
+    """Return the function replayed through a fresh graph.
+
+    Args:
+        function: The function to replay.
+        rewrite: Asked for each operation; may build anything from its operands. None replays as it is.
+
+    Returns:
+        A function with the same name, arguments and results.
+    """
+    graph, _, outputs = open_graph(function, rewrite)
+    results = {result.name: shaped(values, result.shape) for result, values in zip(function.results, outputs)}
+    return graph.function(function.name, results)
+
+
+def open_graph(
+    function: Function, rewrite: Rewrite | None = None
+) -> tuple[Graph, list[list[Scalar]], list[list[Scalar]]]:
+    """Return a fresh graph with the function in it: the scalars of its arguments and of its results."""
+    graph = Graph()
+    columns: list[list[Scalar]] = [
+        list(graph.inputs(argument.name, argument.size, uniform=argument.uniform)) for argument in function.arguments
+    ]
+    table = OPERATIONS if rewrite is None else {op: _rewritten(op, rewrite) for op in OPERATIONS}
+    return graph, columns, run_tape(function, columns, table)
+
+
+def shaped(values: Sequence[Scalar], shape: tuple[int, ...]) -> NDArray[np.object_]:
+    """Return scalars as an object array of a shape, as Graph.function takes it."""
+    array = np.empty(len(values), dtype=object)
+    for index, value in enumerate(values):
+        array[index] = value
+    return array.reshape(shape)
+
+
+def _rewritten(op: str, rewrite: Rewrite) -> Callable[..., Scalar]:
+    plain = OPERATIONS[op]
+
+    def apply(*operands: Scalar) -> Scalar:
+        changed = rewrite(op, operands)
+        return plain(*operands) if changed is None else changed
+
+    return apply
 
 
 def jacobian(function: Function, wrt: str) -> Function:

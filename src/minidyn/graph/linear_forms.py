@@ -9,26 +9,13 @@ it costs nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import cast
 
+from minidyn.graph.derivative import OPERATIONS, shaped
 from minidyn.graph.function import Function
-from minidyn.graph.rebuild import shaped
-from minidyn.graph.scalar import Graph, Scalar, atan2, cos, sign, sin, sqrt
+from minidyn.graph.scalar import Graph, Scalar
 
 _SUMS = {"add": (1, 1), "sub": (1, -1), "neg": (-1,)}
-_OPERATIONS: dict[str, Callable[..., Scalar]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "neg": lambda a: -a,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a / b,
-    "sqrt": sqrt,
-    "sin": sin,
-    "cos": cos,
-    "sign": sign,
-    "atan2": atan2,
-}
 
 
 class Forms:
@@ -125,7 +112,7 @@ class Replay:
         if step.op == "input":
             argument, element = cast(tuple[int, int], step.value)
             return self._columns[argument][element]
-        return _OPERATIONS[step.op](*[self.value[operand] for operand in step.args])
+        return OPERATIONS[step.op](*[self.value[operand] for operand in step.args])
 
 
 def signed_sum(terms: list[tuple[int, Scalar]]) -> Scalar:

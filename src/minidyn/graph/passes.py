@@ -18,11 +18,10 @@ from heapq import heappop, heappush
 from typing import TypeAlias
 
 from minidyn.errors import UnknownName
-from minidyn.graph.evaluate import run_tape
-from minidyn.graph.function import Function
+from minidyn.graph.derivative import shaped
+from minidyn.graph.function import Function, run_tape
 from minidyn.graph.linear_forms import Forms, Replay, signed_sum
 from minidyn.graph.node import Node
-from minidyn.graph.rebuild import shaped
 from minidyn.graph.scalar import Graph, Scalar, atan2, cos, sign, sin, sqrt
 
 

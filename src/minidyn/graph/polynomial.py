@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minidyn.errors import Unsupported
-from minidyn.graph.evaluate import run_tape
-from minidyn.graph.function import Function
+from minidyn.graph.function import ARITHMETIC, Function, run_tape
 
 _MOST = 1000  # terms of one polynomial
 _ROUNDING = 1e-13  # of the largest coefficient that was added
@@ -171,12 +170,7 @@ def _trigonometric(name: str) -> Callable[..., Any]:
     return call
 
 
-_TABLE: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a / b,
-    "neg": lambda a: -a,
+_TABLE: dict[str, Callable[..., Any]] = ARITHMETIC | {
     "sqrt": _call("sqrt"),
     "sign": _call("sign"),
     "atan2": _call("atan2"),

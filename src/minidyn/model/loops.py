@@ -21,8 +21,7 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array
 from minidyn.errors import LoopError, ShapeError
 from minidyn.graph.derivative import jacobian, jvp
-from minidyn.graph.evaluate import evaluate
-from minidyn.graph.function import Function
+from minidyn.graph.function import Function, evaluate
 from minidyn.graph.scalar import Graph
 from minidyn.model.placements import bias, constraint, loop_residual, tree_pose
 from minidyn.model.robot import Robot, formula_names

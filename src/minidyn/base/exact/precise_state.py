@@ -22,8 +22,7 @@ from minidyn.dynamics.tree import Coordinates, Tree, constant_placement, place
 from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, subtract, to_parent
 from minidyn.errors import MinidynError
 from minidyn.graph.derivative import jacobian, jvp
-from minidyn.graph.evaluate import run_tape
-from minidyn.graph.function import Function
+from minidyn.graph.function import Function, run_tape
 from minidyn.graph.scalar import Graph
 from minidyn.model.drives import STRIBECK_SPEED
 from minidyn.model.geometry import Step

@@ -1,7 +1,7 @@
 """C99 source of a recorded function: one header and one source file, for controllers and microcontrollers.
 
 The code is straight line, allocates nothing and needs only math.h. All inputs are read before the first
-result is written, so that arrays may overlap. What a user named passes through :mod:`minidyn.graph.names`.
+result is written, so that arrays may overlap. What a user named passes through :mod:`minidyn.text`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from minidyn.graph.function import Function
-from minidyn.graph.names import safe_identifier
 from minidyn.graph.targets.text import Names, comment_lines, statements
+from minidyn.text import safe_identifier
 
 
 def c_name(function: Function, prefix: str = "") -> str:

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from minidyn.errors import Unsupported
-from minidyn.graph.evaluate import batch_shape, operations, run_tape
-from minidyn.graph.function import Function
+from minidyn.graph.function import Function, batch_shape, operations, run_tape
 from minidyn.graph.targets.python import module_source
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from minidyn.graph.function import Function
-from minidyn.graph.names import fresh_prefix, safe_comment, safe_identifier
+from minidyn.text import fresh_prefix, safe_comment, safe_identifier
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 

@@ -16,9 +16,8 @@ from minidyn.dynamics.drives import has_load
 from minidyn.dynamics.record import build
 from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph
-from minidyn.graph.targets.native import compile_function
-from minidyn.graph.targets.native.gram import GROUP
-from minidyn.graph.targets.native.reduce import Reduction
+from minidyn.graph.targets.native.kernel import compile_function
+from minidyn.graph.targets.native.reduce import GROUP, Reduction
 from minidyn.model.robot import Robot
 
 _MOTION = ("q", "dq", "ddq")

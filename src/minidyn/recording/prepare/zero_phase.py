@@ -16,8 +16,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.errors import ShapeError
-from minidyn.graph.targets.native.host import compile_text, host
-from minidyn.graph.targets.native.text import FLAGS, FOOTER, vector
+from minidyn.graph.targets.native.host import FLAGS, FOOTER, compile_text, host, vector
 
 _PASS = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 

@@ -39,8 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.graph.function import Function
-from minidyn.graph.targets.native.host import Code, compile_text, library_address
-from minidyn.graph.targets.native.text import FOOTER
+from minidyn.graph.targets.native.host import FOOTER, Code, all_of, compile_text, joined, library_address
 
 Base = TypeVar("Base")
 
@@ -198,11 +197,8 @@ def _put(value: str, table: str, index: int | str) -> str:
 
 def _when(yes: str, no: str, *conditions: str) -> str:
     """Go to one label where all conditions hold, to the other where one does not."""
-    name = f"%{yes}.or.{no}"
-    lines = [f"  {name}.0 = icmp {conditions[0]}"]
-    for k, condition in enumerate(conditions[1:], 1):
-        lines += [f"  {name}.c{k} = icmp {condition}", f"  {name}.{k} = and i1 {name}.{k - 1}, {name}.c{k}"]
-    return "\n".join([*lines, f"  br i1 {name}.{len(conditions) - 1}, label %{yes}, label %{no}"])
+    name = f"{yes}.or.{no}"
+    return joined([*all_of(name, *conditions), f"  br i1 %{name}, label %{yes}, label %{no}"])
 
 
 def _dispatch_text(items: int, known: dict[str, int]) -> str:

@@ -28,8 +28,7 @@ from functools import cached_property
 from typing import cast
 
 from minidyn.graph.function import Function, Instruction
-from minidyn.graph.targets.native.sincos import atan2_text, sincos_text
-from minidyn.graph.targets.native.text import FLAGS, splat, suffix, vector
+from minidyn.graph.targets.native.host import FLAGS, atan2_text, sincos_text, splat, spread, suffix, vector, vector_at
 
 
 def schedule(function: Function) -> list[int]:
@@ -149,13 +148,20 @@ class Plan:
         arguments = tuple(0 if argument.uniform else argument.size for argument in self.function.arguments)
         return arguments, tuple(result.size for result in self.function.results)
 
+    @cached_property
+    def names(self) -> tuple[list[str], list[str]]:
+        """What arguments and results are called in the code."""
+        return [f"a{k}" for k in range(len(self.block_sizes[0]))], [f"o{k}" for k in range(len(self.block_sizes[1]))]
 
-def parameters(plan: Plan) -> str:
-    """Return the parameter list of `@core`: a pointer per argument and result, and u."""
-    function = plan.function
-    names = [f"a{index}" for index in range(len(function.arguments))]
-    names += [f"o{index}" for index in range(len(function.results))]
-    return ", ".join(f"ptr noalias %{name}" for name in [*names, "u"])
+    @cached_property
+    def call(self) -> str:
+        """The operands of a call of `@core`: a pointer per argument and result, and u."""
+        return ", ".join(f"ptr %{name}" for name in (*self.names[0], *self.names[1], "u"))
+
+    @property
+    def parameters(self) -> str:
+        """The parameters of `@core`."""
+        return self.call.replace("ptr ", "ptr noalias ")
 
 
 def helper_text(plan: Plan, width: int) -> str:
@@ -197,34 +203,20 @@ class _Steps:
         if index in plan.constants:
             name = splat(plan.constants[index], self.width)
         elif not self.once and index in plan.slots:
-            name = self._spread(index, plan.slots[index])
+            name = f"%v{index}"
+            self.lines += spread(name[1:], "u", plan.slots[index], self.width)
         else:
             name = f"%v{index}"
             self._step(index, name)
         self.names[index] = name
         return name
 
-    def _spread(self, index: int, slot: int) -> str:
-        """Load a number that serves the whole call into every lane (the processor does it while loading)."""
-        lines, real = self.lines, self.real
-        lines.append(f"  %p{index} = getelementptr double, ptr %u, i64 {slot}")
-        if self.width == 1:
-            lines.append(f"  %v{index} = load double, ptr %p{index}, align 8")
-            return f"%v{index}"
-        lines.append(f"  %l{index} = load double, ptr %p{index}, align 8")
-        lines.append(f"  %i{index} = insertelement {real} undef, double %l{index}, i32 0")
-        lines.append(
-            f"  %v{index} = shufflevector {real} %i{index}, {real} undef, <{self.width} x i32> zeroinitializer"
-        )
-        return f"%v{index}"
-
     def _step(self, index: int, name: str) -> None:
         step = self.plan.function.tape[index]
         real, width = self.real, self.width
         if step.op == "input":
             argument, element = cast("tuple[int, int]", step.value)
-            self.lines.append(f"  %p{index} = getelementptr double, ptr %a{argument}, i64 {element * width}")
-            self.lines.append(f"  {name} = load {real}, ptr %p{index}, align {8 * width}")
+            self.lines += vector_at(name[1:], f"a{argument}", element * width, width)
             return
         operands = [self.value(arg) for arg in step.args]
         if step.op in _BINARY:
@@ -288,7 +280,7 @@ def core_text(plan: Plan, width: int) -> str:
         if plan.function.tape[index].op == "input" and index not in plan.slots:
             steps.results(index)
     body = "\n".join(steps.lines)
-    head = f"define internal void @core.{width}({parameters(plan)}) noinline alignstack({max(16, 8 * width)}) #0"
+    head = f"define internal void @core.{width}({plan.parameters}) noinline alignstack({max(16, 8 * width)}) #0"
     return f"{head} {{\n{body}\n  ret void\n}}\n"
 
 
@@ -300,7 +292,7 @@ def once_text(plan: Plan) -> str:
         if index in plan.slots:
             steps.store("u", plan.slots[index], value, f"u{plan.slots[index]}")
     body = "\n".join(steps.lines)
-    return f"define internal void @once({parameters(plan)}) noinline #0 {{\n{body}\n  ret void\n}}\n"
+    return f"define internal void @once({plan.parameters}) noinline #0 {{\n{body}\n  ret void\n}}\n"
 
 
 def fill_text(plan: Plan, width: int) -> str:
@@ -310,4 +302,9 @@ def fill_text(plan: Plan, width: int) -> str:
         if index in plan.constants or index in plan.slots:
             steps.results(index)
     body = "\n".join(steps.lines)
-    return f"define internal void @fill.{width}({parameters(plan)}) noinline #0 {{\n{body}\n  ret void\n}}\n"
+    return f"define internal void @fill.{width}({plan.parameters}) noinline #0 {{\n{body}\n  ret void\n}}\n"
+
+
+def plan_text(plan: Plan, width: int) -> str:
+    """Return `@once`, `@fill` and `@core` with what they call."""
+    return helper_text(plan, width) + once_text(plan) + fill_text(plan, width) + core_text(plan, width)

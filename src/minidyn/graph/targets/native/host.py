@@ -1,17 +1,26 @@
-"""The machine we run on: its vector width, its C library's addresses, and LLVM text turned into machine code.
+"""The machine we run on: its vector width, LLVM text turned into machine code, and the sines it has no instruction for.
 
 llvmlite is imported inside the functions, so that importing minidyn costs nothing until a kernel is compiled.
+
+Sine and cosine of a vector of angles: one reduction by a multiple of pi/2 (three parts, each subtraction fused), two
+polynomials on [-pi/4, pi/4] (the coefficients of fdlibm; fused steps make its corrections of the cosine unnecessary),
+then exchange and sign by the quadrant. Every multiple of the first part that occurs is subtracted without rounding, so
+close to multiples of pi/2 nothing is lost. Lanes beyond LIMIT, where the three parts run out of digits, are computed
+one by one by the C library; the branch costs nothing when there are none. NaN passes through, infinity gives NaN.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import threading
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from minidyn.arrays import Array
 from minidyn.errors import Unsupported
 
 _LOCK = threading.Lock()  # LLVM's global context is not safe to use from two threads at once
@@ -119,3 +128,289 @@ def compile_text(text: str, names: tuple[str, ...], optimise: int = 1) -> Code:
         engine = llvm.create_mcjit_compiler(module, machine, use_lmm=True)
         engine.finalize_object()
         return Code({name: int(engine.get_function_address(name)) for name in names}, engine)
+
+
+FLAGS = "contract nsz"
+"""Fast-math flags of the arithmetic: fusing is welcome, but NaN and infinity must survive."""
+
+FOOTER = """
+attributes #0 = { nounwind "prefer-vector-width"="512" }
+!0 = !{!"branch_weights", i32 1, i32 1000000}
+!1 = !{i32 1}
+"""
+"""End of every module. LLVM would use half the register on some processors; !0 marks a rare branch."""
+
+
+def vector(width: int, element: str = "double") -> str:
+    """Return the LLVM type of `width` numbers; one number is a plain scalar."""
+    return element if width == 1 else f"<{width} x {element}>"
+
+
+def suffix(width: int) -> str:
+    """Return the ending of an intrinsic's name for this many doubles."""
+    return "f64" if width == 1 else f"v{width}f64"
+
+
+def double(value: float) -> str:
+    """Return a double as LLVM reads it without rounding: its bits."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def splat(value: float, width: int) -> str:
+    """Return the constant with `value` in every lane."""
+    text = double(value)
+    return text if width == 1 else "<" + ", ".join([f"double {text}"] * width) + ">"
+
+
+def splat_integer(value: int, width: int) -> str:
+    """Return the 64-bit integer constant with `value` in every lane."""
+    return str(value) if width == 1 else "<" + ", ".join([f"i64 {value}"] * width) + ">"
+
+
+def splat_boolean(width: int) -> str:
+    """Return the mask that selects every lane."""
+    return "true" if width == 1 else "<" + ", ".join(["i1 true"] * width) + ">"
+
+
+def joined(lines: Iterable[str]) -> str:
+    """Return lines as text."""
+    return "\n".join(lines)
+
+
+def all_of(name: str, *conditions: str) -> list[str]:
+    """Return the lines that compute whether all conditions hold, each an `icmp` without its name."""
+    lines = [f"  %{name}.0 = icmp {conditions[0]}"]
+    for k, condition in enumerate(conditions[1:], 1):
+        lines += [f"  %{name}.c{k} = icmp {condition}", f"  %{name}.{k} = and i1 %{name}.{k - 1}, %{name}.c{k}"]
+    return [*lines, f"  %{name} = and i1 %{name}.{len(conditions) - 1}, true"]
+
+
+def loads(table: str, names: Iterable[str]) -> list[str]:
+    """Return the loads of one 64-bit word after the other from a table: names with their type, as "ptr a0.base"."""
+    lines = []
+    for place, (kind, name) in enumerate(each.split() for each in names):
+        lines.append(f"  %{name}.p = getelementptr i64, ptr %{table}, i64 {place}")
+        lines.append(f"  %{name} = load {kind}, ptr %{name}.p, align 8")
+    return lines
+
+
+def block_at(name: str, base: str, index: str, size: int) -> list[str]:
+    """Return the address of block number `index` of `size` doubles."""
+    return [
+        f"  %{name}.off = mul i64 %{index}, {size}",
+        f"  %{name} = getelementptr double, ptr %{base}, i64 %{name}.off",
+    ]
+
+
+def vector_at(name: str, base: str, offset: int, width: int) -> list[str]:
+    """Return the load of a whole vector at a constant offset in doubles."""
+    return [
+        f"  %{name}.p = getelementptr double, ptr %{base}, i64 {offset}",
+        f"  %{name} = load {vector(width)}, ptr %{name}.p, align {8 * width}",
+    ]
+
+
+def spread(name: str, base: str, offset: int, width: int) -> list[str]:
+    """Return the load of one number into every lane (the processor does it while loading)."""
+    lines = [f"  %{name}.p = getelementptr double, ptr %{base}, i64 {offset}"]
+    if width == 1:
+        return [*lines, f"  %{name} = load double, ptr %{name}.p, align 8"]
+    real = vector(width)
+    return [
+        *lines,
+        f"  %{name}.s = load double, ptr %{name}.p, align 8",
+        f"  %{name}.i = insertelement {real} undef, double %{name}.s, i32 0",
+        f"  %{name} = shufflevector {real} %{name}.i, {real} undef, <{width} x i32> zeroinitializer",
+    ]
+
+
+def shuffle(mask: Sequence[int]) -> str:
+    """Return the mask operand of a shufflevector."""
+    return f"<{len(mask)} x i32> <" + ", ".join(f"i32 {lane}" for lane in mask) + ">"
+
+
+LIMIT = 1.0e5
+"""Largest angle (radians) reduced in vector code."""
+
+_TWO_OVER_PI = 0.6366197723675814
+_PARTS = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)  # pi/2 to 160 bits
+_ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer, which then sits in the low bits
+_SINE = (
+    -1.66666666666666324348e-01,
+    8.33333333332248946124e-03,
+    -1.98412698298579493134e-04,
+    2.75573137070700676789e-06,
+    -2.50507602534068634195e-08,
+    1.58969099521155010221e-10,
+)
+_COSINE = (
+    1.0,
+    -0.5,
+    4.16666666666666019037e-02,
+    -1.38888888888741095749e-03,
+    2.48015872894767294178e-05,
+    -2.75573143513906633035e-07,
+    2.08757232129817482790e-09,
+    -1.13596475577881948265e-11,
+)
+
+
+def sincos_text(width: int) -> str:
+    """Return the LLVM function `@sincos.<width>`: a vector of angles to {sines, cosines}."""
+    return _far_text(width) + (_fast_text(width) if host().fused else _forward_text(width))
+
+
+def _forward_text(width: int) -> str:
+    """Without a fused multiply-add the reduction would round: leave every lane to the C library."""
+    real = vector(width)
+    everything = splat_boolean(width)
+    return f"""
+define internal {{ {real}, {real} }} @sincos.{width}({real} %x) noinline #0 {{
+  %r = call {{ {real}, {real} }} @sincos.far.{width}({real} %x, {vector(width, "i1")} {everything}, \
+{{ {real}, {real} }} undef)
+  ret {{ {real}, {real} }} %r
+}}
+"""
+
+
+def _horner(lines: list[str], name: str, coefficients: tuple[float, ...], width: int) -> str:
+    """Append the polynomial in %z by Horner's rule with fused steps; return the value's name."""
+    real = vector(width)
+    value = splat(coefficients[-1], width)
+    for step, coefficient in enumerate(reversed(coefficients[:-1])):
+        lines.append(
+            f"  %{name}{step} = call {real} @llvm.fma.{suffix(width)}"
+            f"({real} {value}, {real} %z, {real} {splat(coefficient, width)})"
+        )
+        value = f"%{name}{step}"
+    return value
+
+
+def _fast_text(width: int) -> str:
+    real, whole, bit = vector(width), vector(width, "i64"), vector(width, "i1")
+    kind = suffix(width)
+    fma = f"call {real} @llvm.fma.{kind}"
+
+    def number(value: float) -> str:
+        return f"{real} {splat(value, width)}"
+
+    def integer(value: int) -> str:
+        return splat_integer(value, width)
+
+    lines = [
+        f"declare {real} @llvm.fma.{kind}({real}, {real}, {real})",
+        f"declare {real} @llvm.fabs.{kind}({real})",
+        f"define internal {{ {real}, {real} }} @sincos.{width}({real} %x) noinline #0 {{",
+        f"  %a = call {real} @llvm.fabs.{kind}({real} %x)",
+        f"  %large = fcmp ogt {real} %a, {splat(LIMIT, width)}",
+    ]
+    if width == 1:
+        lines.append("  %any = or i1 %large, false")
+    else:
+        lines.append(f"  %bits = bitcast {bit} %large to i{width}")
+        lines.append(f"  %any = icmp ne i{width} %bits, 0")
+    lines += [
+        f"  %t = {fma}({real} %a, {number(_TWO_OVER_PI)}, {number(_ROUND)})",
+        f"  %n = fsub {real} %t, {splat(_ROUND, width)}",
+        f"  %k = bitcast {real} %t to {whole}",
+        f"  %m = fneg {real} %n",
+    ]
+    rest = "%a"
+    for index, part in enumerate(_PARTS):
+        lines.append(f"  %r{index} = {fma}({real} %m, {number(part)}, {real} {rest})")
+        rest = f"%r{index}"
+    lines.append(f"  %z = fmul {real} {rest}, {rest}")
+    sine = _horner(lines, "s", _SINE, width)
+    cosine = _horner(lines, "c", _COSINE, width)
+    lines += [
+        f"  %rz = fmul {real} {rest}, %z",
+        f"  %sin = {fma}({real} %rz, {real} {sine}, {real} {rest})",
+        f"  %odd = and {whole} %k, {integer(1)}",
+        f"  %swap = icmp ne {whole} %odd, {integer(0)}",
+        f"  %s.raw = select {bit} %swap, {real} {cosine}, {real} %sin",
+        f"  %c.raw = select {bit} %swap, {real} %sin, {real} {cosine}",
+        f"  %k.62 = shl {whole} %k, {integer(62)}",  # bit 1 of the quadrant becomes the sign of the sine,
+        f"  %half = and {whole} %k.62, {integer(-(2**63))}",
+        f"  %k.63 = shl {whole} %k, {integer(63)}",  # bits 1 and 0 together that of the cosine
+        f"  %c.turn = xor {whole} %half, %k.63",
+        f"  %x.bits = bitcast {real} %x to {whole}",
+        f"  %x.sign = and {whole} %x.bits, {integer(-(2**63))}",
+        f"  %s.sign = xor {whole} %half, %x.sign",
+        f"  %s.bits = bitcast {real} %s.raw to {whole}",
+        f"  %s.out = xor {whole} %s.bits, %s.sign",
+        f"  %c.bits = bitcast {real} %c.raw to {whole}",
+        f"  %c.out = xor {whole} %c.bits, %c.turn",
+        f"  %s.value = bitcast {whole} %s.out to {real}",
+        f"  %c.value = bitcast {whole} %c.out to {real}",
+        f"  %p = insertvalue {{ {real}, {real} }} undef, {real} %s.value, 0",
+        f"  %q = insertvalue {{ {real}, {real} }} %p, {real} %c.value, 1",
+        "  br i1 %any, label %slow, label %done, !prof !0",
+        "slow:",
+        f"  %far = call {{ {real}, {real} }} @sincos.far.{width}({real} %x, {bit} %large, {{ {real}, {real} }} %q)",
+        f"  ret {{ {real}, {real} }} %far",
+        "done:",
+        f"  ret {{ {real}, {real} }} %q",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _far_text(width: int) -> str:
+    """The lanes marked, one after the other through the C library: slow and right for every angle.
+
+    The other lanes keep what they have, to the last bit: a sample's result must not depend on its neighbours.
+    """
+    real, pair = vector(width), f"{{ {vector(width)}, {vector(width)} }}"
+    bit = vector(width, "i1")
+    lines = [f"define internal {pair} @sincos.far.{width}({real} %x, {bit} %far, {pair} %near) noinline cold #0 {{"]
+    parts = []
+    for place, name in enumerate(("sin", "cos")):
+        call = f"call double inttoptr (i64 {library_address(name)} to ptr)"
+        lines.append(f"  %{name}.near = extractvalue {pair} %near, {place}")
+        value = "undef"
+        for lane in range(width):
+            angle = "%x"
+            if width > 1:
+                angle = f"%{name}.x{lane}"
+                lines.append(f"  {angle} = extractelement {real} %x, i32 {lane}")
+            lines.append(f"  %{name}.v{lane} = {call}(double {angle})")
+            if width == 1:
+                value = f"%{name}.v0"
+            else:
+                lines.append(f"  %{name}.w{lane} = insertelement {real} {value}, double %{name}.v{lane}, i32 {lane}")
+                value = f"%{name}.w{lane}"
+        lines.append(f"  %{name} = select {bit} %far, {real} {value}, {real} %{name}.near")
+        parts.append(f"{real} %{name}")
+    lines += [
+        f"  %p = insertvalue {pair} undef, {parts[0]}, 0",
+        f"  %q = insertvalue {pair} %p, {parts[1]}, 1",
+        f"  ret {pair} %q",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def atan2_text(width: int) -> str:
+    """Return the LLVM function `@atan2.<width>`: the C library's, lane by lane (it is rare in kernels)."""
+    real = vector(width)
+    call = f"call double inttoptr (i64 {library_address('atan2')} to ptr)"
+    lines = [f"define internal {real} @atan2.{width}({real} %y, {real} %x) noinline #0 {{"]
+    if width == 1:
+        lines.append(f"  %v = {call}(double %y, double %x)")
+        lines.append("  ret double %v")
+    else:
+        value = "undef"
+        for lane in range(width):
+            lines.append(f"  %y{lane} = extractelement {real} %y, i32 {lane}")
+            lines.append(f"  %x{lane} = extractelement {real} %x, i32 {lane}")
+            lines.append(f"  %a{lane} = {call}(double %y{lane}, double %x{lane})")
+            lines.append(f"  %v{lane} = insertelement {real} {value}, double %a{lane}, i32 {lane}")
+            value = f"%v{lane}"
+        lines.append(f"  ret {real} {value}")
+    return "\n".join([*lines, "}", ""])
+
+
+def pointer_table(arrays: Sequence[Array | None]) -> ctypes.Array[ctypes.c_void_p]:
+    """Return the addresses of arrays as machine code takes them; null for None."""
+    addresses = [None if array is None else array.__array_interface__["data"][0] for array in arrays]
+    return (ctypes.c_void_p * len(addresses))(*addresses)

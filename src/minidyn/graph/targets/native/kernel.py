@@ -1,8 +1,8 @@
 """A function compiled for this machine, callable with arrays.
 
-One sample: the same steps on plain numbers. A block of width one is an ordinary contiguous array.
-
-A batch split over a few threads: machine code runs without the interpreter's lock.
+What users pass becomes addresses and strides, or an error that says what is wrong. One sample: the same steps on plain
+numbers; a block of width one is an ordinary contiguous array. A batch may be split over a few threads: machine code
+runs without the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -18,32 +18,121 @@ from typing import Any, TypeVar
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.graph.function import Function
-from minidyn.graph.targets.native.arrays import batch_shape, check_out, flat_rows, take_argument
+from minidyn.errors import ShapeError
+from minidyn.graph.function import Argument, Function, Result, batch_shape
 from minidyn.graph.targets.native.builtin import ROWS, SINGLE, called_by, make_builtin
-from minidyn.graph.targets.native.core import Plan, core_text, fill_text, helper_text, once_text
-from minidyn.graph.targets.native.host import Code, compile_text, host
-from minidyn.graph.targets.native.moves import copy_text
-from minidyn.graph.targets.native.rows import rows_text, tile_text
-from minidyn.graph.targets.native.text import FOOTER
+from minidyn.graph.targets.native.core import Plan, plan_text
+from minidyn.graph.targets.native.host import FOOTER, Code, block_at, compile_text, host, joined, loads, pointer_table
+from minidyn.graph.targets.native.rows import copy_text, rows_text
+
+_FLOAT64 = np.dtype(np.float64)
+
+
+def take_argument(value: Any, argument: Argument, owner: str) -> Array:
+    """Return the value as a float64 array of shape batch + (size,), or (size,) for a uniform argument.
+
+    Raises:
+        ShapeError: If its dtype is not real, or its shape does not fit.
+    """
+    if type(value) is np.ndarray and value.dtype is _FLOAT64:
+        array: Array = value
+    else:
+        array = _converted(value, argument, owner)
+    shape = array.shape
+    if not shape or shape[-1] != argument.size or (argument.uniform and len(shape) != 1):
+        expected = f"({argument.size},)" if argument.uniform else f"(..., {argument.size})"
+        hint = "; it serves the whole batch, so it has no batch axes" if argument.uniform else ""
+        raise ShapeError(f"{owner}: {argument.name} has shape {shape}, expected {expected}{hint}")
+    return array
+
+
+def _converted(value: Any, argument: Argument, owner: str) -> Array:
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # nested lists of unequal lengths
+        raise ShapeError(f"{owner}: {argument.name} is not an array of numbers: {error}") from None
+    if array.dtype.kind not in "biuf":
+        raise ShapeError(
+            f"{owner}: {argument.name} has dtype {array.dtype}, expected real numbers (float64); convert it first"
+        )
+    return array.astype(np.float64, copy=False)
+
+
+def flat_rows(array: Array, batch: tuple[int, ...], count: int) -> Array:
+    """Return a (count, size) view of an argument, or a copy where no view exists."""
+    if array.shape[:-1] != batch:
+        if array.ndim == 1:
+            return np.broadcast_to(array, (count, array.shape[0]))
+        array = np.broadcast_to(array, (*batch, array.shape[-1]))
+    if array.ndim == 2:
+        return array
+    return array.reshape(count, array.shape[-1])
+
+
+def check_out(out: Any, results: tuple[Result, ...], batch: tuple[int, ...], owner: str) -> list[Array]:
+    """Return the arrays given to be written, one per result.
+
+    Raises:
+        ShapeError: If their number, type, dtype or shape is not exactly the results'.
+    """
+    given = list(out) if isinstance(out, tuple | list) else [out]
+    if len(given) != len(results):
+        raise ShapeError(f"{owner}: out holds {len(given)} array(s), expected a tuple of {len(results)}")
+    for array, result in zip(given, results):
+        expected = (*batch, *result.shape)
+        if not isinstance(array, np.ndarray):
+            raise ShapeError(f"{owner}: out for {result.name} is {type(array).__name__}, expected a float64 array")
+        if array.dtype != _FLOAT64 or array.shape != expected:
+            raise ShapeError(
+                f"{owner}: out for {result.name} is {array.dtype} of shape {array.shape}, expected float64 {expected}"
+            )
+        if not array.flags.writeable:
+            raise ShapeError(f"{owner}: out for {result.name} is read-only; pass an array that can be written")
+    return given
 
 
 def single_text(plan: Plan) -> str:
     """Return the module of `@single(arguments, results)`, which takes tables of pointers to arrays."""
-    function = plan.function
-    lines = ["define void @single(ptr %args, ptr %outs) #0 {"]
-    names: list[str] = []
-    for table, kind, count in (("args", "a", len(function.arguments)), ("outs", "o", len(function.results))):
-        for index in range(count):
-            name = f"{kind}{index}"
-            lines.append(f"  %{name}.p = getelementptr ptr, ptr %{table}, i64 {index}")
-            lines.append(f"  %{name} = load ptr, ptr %{name}.p, align 8")
-            names.append(name)
+    ins, outs = ([f"ptr {name}" for name in names] for names in plan.names)
+    lines = ["define void @single(ptr %args, ptr %outs) #0 {", *loads("args", ins), *loads("outs", outs)]
     lines.append(f"  %u = alloca double, i64 {max(1, len(plan.slots))}, align 8")
-    call = ", ".join(f"ptr %{name}" for name in [*names, "u"])
-    lines += [f"  call void @{part}({call})" for part in ("once", "fill.1", "core.1")]
-    entry = "\n".join([*lines, "  ret void", "}", ""])
-    return helper_text(plan, 1) + once_text(plan) + fill_text(plan, 1) + core_text(plan, 1) + entry + FOOTER
+    lines += [f"  call void @{part}({plan.call})" for part in ("once", "fill.1", "core.1")]
+    return plan_text(plan, 1) + "\n".join([*lines, "  ret void", "}", ""]) + FOOTER
+
+
+def tile_text(plan: Plan, width: int) -> str:
+    """Return `@tile`: `blocks` packed blocks, with the unvarying outputs written only if `fill` is not 0."""
+    ins, outs = plan.names
+    sizes = [size for part in plan.block_sizes for size in part]
+    here = [
+        line for name, size in zip([*ins, *outs], sizes) for line in block_at(name, f"{name}.base", "i", size * width)
+    ]
+    return f"""
+define void @tile(ptr %args, ptr %outs, ptr %u, i64 %blocks, i64 %fill) #0 {{
+entry:
+{joined(loads("args", [f"ptr {name}.base" for name in ins]))}
+{joined(loads("outs", [f"ptr {name}.base" for name in outs]))}
+  call void @once({", ".join([*(f"ptr %{name}.base" for name in [*ins, *outs]), "ptr %u"])})
+  %filling = icmp ne i64 %fill, 0
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %compute ]
+  %more = icmp slt i64 %i, %blocks
+  br i1 %more, label %body, label %done
+body:
+{joined(here)}
+  br i1 %filling, label %constant, label %compute
+constant:
+  call void @fill.{width}({plan.call})
+  br label %compute
+compute:
+  call void @core.{width}({plan.call})
+  %i.next = add i64 %i, 1
+  br label %head
+done:
+  ret void
+}}
+"""
 
 
 _POOL: dict[int, ThreadPoolExecutor] = {}  # by process: threads do not survive a fork
@@ -189,8 +278,8 @@ class NativeFunction:
         """The LLVM text of the vector code."""
         plan, width = self._plan, self.width
         head = f"; {self.function!r}, {width} samples side by side, fingerprint {self.function.fingerprint}\n"
-        parts = (helper_text(plan, width), once_text(plan), fill_text(plan, width), core_text(plan, width))
-        return head + "".join(parts) + copy_text(plan, width) + rows_text(plan, width) + tile_text(plan, width) + FOOTER
+        parts = (plan_text(plan, width), copy_text(plan, width), rows_text(plan, width), tile_text(plan, width))
+        return head + "".join(parts) + FOOTER
 
     @cached_property
     def code(self) -> Code:
@@ -215,10 +304,7 @@ class NativeFunction:
             fill: Whether to write outputs that are the same for every sample (structural zeros, constants);
                 False when the tile has been filled once before.
         """
-        tables = []
-        for arrays in (arguments, results):
-            addresses = [array.__array_interface__["data"][0] for array in arrays]
-            tables.append((ctypes.c_void_p * len(addresses))(*addresses))
+        tables = pointer_table(arguments), pointer_table(results)
         work = (ctypes.c_double * max(1, self.slots))()
         _TILE(self.code.addresses["tile"])(*tables, work, len(results[0]), int(fill))
 
@@ -258,7 +344,7 @@ class NativeFunction:
         elif not isinstance(threads, int | np.integer) or threads < 1:
             raise ValueError(f"{name}: threads is {threads!r}, expected a positive integer")
         taken = [take_argument(value, argument, name) for value, argument in zip(arrays, arguments)]
-        batch = batch_shape(taken, arguments, name)
+        batch = batch_shape(function, [array.shape for array in taken])
         if out is None:
             targets: list[Array] = [np.empty((*batch, *result.shape)) for result in results]
         else:

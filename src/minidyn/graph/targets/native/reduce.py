@@ -1,8 +1,16 @@
 """Rows that a function computes, reduced as they are computed: they never leave the second-level cache.
 
-The results of the function are rows, one result for each set of rows, all of the same samples. `reduce` computes a tile
-of samples into packed blocks, divides each set's rows by an upper triangle where one is given, and adds the products
-of their columns to sums. `rows` hands out the rows themselves.
+The results of the function are rows, one result for each set of rows, all of the same samples. `@reduce` computes a
+tile of samples into packed blocks, divides each set's rows by an upper triangle where one is given, and adds the
+products of their columns to sums. A block holds `width` rows, each of its `columns` (a multiple of GROUP) one vector.
+
+- `@gram(block, blocks, columns, sums)` adds the products of all pairs of columns to sums that are kept lane by lane:
+  for each group of GROUP columns and each `across` columns from there on, GROUP * across vectors.
+- `@divide(block, blocks, columns, factor, out)` divides the rows by an upper triangle, column by column: what it writes
+  times the triangle is the rows, to rounding, whatever the triangle's condition (a product with an inverse would not
+  do). `factor` holds, for each group of GROUP columns, the triangle's rows above and then its corner on the diagonal,
+  GROUP numbers a row, with reciprocals on the diagonal. Up to four blocks are computed at once, so `out` has room for a
+  multiple of four.
 """
 
 from __future__ import annotations
@@ -17,16 +25,36 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.graph.function import Function
-from minidyn.graph.targets.native.core import Plan, core_text, fill_text, helper_text, once_text
-from minidyn.graph.targets.native.gram import GROUP, across, divide_text, gram_text
-from minidyn.graph.targets.native.host import Code, compile_text, host
-from minidyn.graph.targets.native.moves import copy_text
-from minidyn.graph.targets.native.text import FOOTER
+from minidyn.graph.targets.native.core import Plan, plan_text
+from minidyn.graph.targets.native.host import (
+    FLAGS,
+    FOOTER,
+    Code,
+    block_at,
+    compile_text,
+    host,
+    joined,
+    loads,
+    pointer_table,
+    splat,
+    spread,
+    vector,
+    vector_at,
+)
+from minidyn.graph.targets.native.rows import copy_text, descriptor_names
+
+GROUP = 4
+"""Columns taken together: their products with as many others fill the registers."""
 
 TILE = 256
 """Samples of a tile: eight columns of it stay in the first-level cache, all rows of it in the second."""
 
 _REDUCE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_void_p] * 5)
+
+
+def across(width: int) -> int:
+    """Return how many columns a group meets at once: processors with 256-bit vectors have half the registers."""
+    return 2 if width == 4 else 4
 
 
 class Reduction:
@@ -48,15 +76,13 @@ class Reduction:
         self.width = host().width if width is None else width
         if self.width not in (2, 4, 8):
             raise ValueError(f"width is {width!r}, expected 2, 4, 8 or None")
-        self._plan = Plan(function)
-        self._own = threading.local()
+        self._plan, self._own = Plan(function), threading.local()
 
     @cached_property
     def code(self) -> Code:
         """The machine code: entry "reduce"."""
         plan, width = self._plan, self.width
-        parts = (helper_text(plan, width), once_text(plan), fill_text(plan, width), core_text(plan, width))
-        text = "".join(parts) + copy_text(plan, width) + gram_text(width) + divide_text(width)
+        text = plan_text(plan, width) + copy_text(plan, width) + gram_text(width) + divide_text(width)
         return compile_text(text + _reduce_text(plan, width) + FOOTER, ("reduce",))
 
     def grams(self, arrays: Sequence[Array], factors: Sequence[Array | None], which: Sequence[int]) -> list[Array]:
@@ -67,24 +93,22 @@ class Reduction:
             factors: For each result an upper triangle (size, size) its rows are divided by first, or None.
             which: Numbers of the results that are wanted, in rising order.
         """
-        width, step = self.width, across(self.width)
+        width = self.width
         sums: list[Array | None] = [None] * len(self.sizes)
         for index in which:
             size = self.sizes[index]
             sums[index] = _aligned(GROUP * width * sum(size - first for first in range(0, size, GROUP)))
         packed = [None if factor is None else _packed_triangle(factor) for factor in factors]
         self._run(arrays, packed, sums)
-        found = [(values, size) for values, size in zip(sums, self.sizes) if values is not None]
-        return [_unpacked(values, size, width, step) for values, size in found]
+        return [_unpacked(values, size, width) for values, size in zip(sums, self.sizes) if values is not None]
 
     def rows(self, arrays: Sequence[Array]) -> list[Array]:
         """Return for each result its rows (N, size)."""
         count = len(arrays[0])
         found = [np.empty((count, size)) for size in self.sizes]
-        nothing = [None] * len(self.sizes)
         for begin in range(0, count, TILE):
             part = [array[begin : begin + TILE] for array in arrays]
-            tiles = self._run(part, nothing, nothing)
+            tiles = self._run(part, [None] * len(self.sizes), [None] * len(self.sizes))
             here = len(part[0])
             for whole, tile in zip(found, tiles):
                 size = whole.shape[1]
@@ -101,7 +125,7 @@ class Reduction:
             own.tiles = [_aligned(rows * size) for size in self.sizes]
             own.divided = _aligned(rows * max(self.sizes, default=0))
             own.slots = _aligned(max(1, len(self._plan.slots)))
-            own.tiles_table = _table(own.tiles)
+            own.tiles_table = pointer_table(own.tiles)
         words: list[int] = []
         for array, argument in zip(arrays, self.function.arguments, strict=True):
             if array.dtype != np.float64 or array.shape != (len(arrays[0]), argument.size):
@@ -112,8 +136,8 @@ class Reduction:
             len(arrays[0]),
             own.tiles_table,
             own.divided.ctypes.data,
-            _table(factors),
-            _table(sums),
+            pointer_table(factors),
+            pointer_table(sums),
             own.slots.ctypes.data,
         )
         return list(own.tiles)
@@ -125,11 +149,6 @@ def _aligned(size: int) -> Array:
     return raw[start : start + size]
 
 
-def _table(arrays: Sequence[Array | None]) -> ctypes.Array[ctypes.c_void_p]:
-    addresses = [0 if array is None else array.__array_interface__["data"][0] for array in arrays]
-    return (ctypes.c_void_p * len(addresses))(*addresses)
-
-
 def _packed_triangle(factor: Array) -> Array:
     """Return, for each group of columns, the rows above and its corner, with reciprocals on the diagonal."""
     values = factor.copy()
@@ -137,10 +156,10 @@ def _packed_triangle(factor: Array) -> Array:
     return np.concatenate([values[: j + GROUP, j : j + GROUP].ravel() for j in range(0, len(values), GROUP)])
 
 
-def _unpacked(sums: Array, size: int, width: int, step: int) -> Array:
+def _unpacked(sums: Array, size: int, width: int) -> Array:
     """Return the products as a symmetric matrix (size, size), lanes added up."""
     made = np.zeros((size, size))
-    made.ravel()[_places(size, step)] = sums.reshape(-1, width).sum(axis=1)
+    made.ravel()[_places(size, across(width))] = sums.reshape(-1, width).sum(axis=1)
     return np.asarray(np.triu(made) + np.triu(made, 1).T)
 
 
@@ -155,6 +174,137 @@ def _places(size: int, step: int) -> NDArray[np.intp]:
     return np.concatenate(found)
 
 
+def gram_text(width: int) -> str:
+    """Return `@gram`."""
+    real, step = vector(width), across(width)
+    pairs = [(i, j) for i in range(GROUP) for j in range(step)]
+    left = [line for k in range(GROUP) for line in vector_at(f"x{k}", "l", k * width, width)]
+    right = [line for k in range(step) for line in vector_at(f"y{k}", "r", k * width, width)]
+    products, totals = [], []
+    for place, (i, j) in enumerate(pairs):
+        products.append(f"  %m{i}.{j} = fmul {FLAGS} {real} %x{i}, %y{j}")
+        products.append(f"  %n{i}.{j} = fadd {FLAGS} {real} %s{i}.{j}, %m{i}.{j}")
+        totals += vector_at(f"o{i}.{j}", "here", place * width, width)
+        totals.append(f"  %t{i}.{j} = fadd {FLAGS} {real} %o{i}.{j}, %n{i}.{j}")
+        totals.append(f"  store {real} %t{i}.{j}, ptr %o{i}.{j}.p, align {8 * width}")
+    return f"""
+define internal void @gram(ptr %block, i64 %blocks, i64 %columns, ptr %sums) noinline #0 {{
+entry:
+  %stride = mul i64 %columns, {width}
+  br label %group
+group:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %group.end ]
+  %at = phi ptr [ %sums, %entry ], [ %at.next, %group.end ]
+{joined(block_at("left", "block", "i", width))}
+  br label %pair
+pair:
+  %j = phi i64 [ %i, %group ], [ %j.next, %pair.end ]
+  %here = phi ptr [ %at, %group ], [ %at.next, %pair.end ]
+{joined(block_at("right", "block", "j", width))}
+  br label %row
+row:
+  %b = phi i64 [ 0, %pair ], [ %b.next, %row ]
+  %l = phi ptr [ %left, %pair ], [ %l.next, %row ]
+  %r = phi ptr [ %right, %pair ], [ %r.next, %row ]
+{joined(f"  %s{i}.{j} = phi {real} [ {splat(0.0, width)}, %pair ], [ %n{i}.{j}, %row ]" for i, j in pairs)}
+{joined([*left, *right, *products])}
+  %l.next = getelementptr double, ptr %l, i64 %stride
+  %r.next = getelementptr double, ptr %r, i64 %stride
+  %b.next = add i64 %b, 1
+  %rows.left = icmp slt i64 %b.next, %blocks
+  br i1 %rows.left, label %row, label %pair.end
+pair.end:
+{joined(totals)}
+  %at.next = getelementptr double, ptr %here, i64 {len(pairs) * width}
+  %j.next = add i64 %j, {step}
+  %pairs.left = icmp slt i64 %j.next, %columns
+  br i1 %pairs.left, label %pair, label %group.end
+group.end:
+  %i.next = add i64 %i, {GROUP}
+  %groups.left = icmp slt i64 %i.next, %columns
+  br i1 %groups.left, label %group, label %done
+done:
+  ret void
+}}
+"""
+
+
+def divide_text(width: int) -> str:
+    """Return `@divide`."""
+    real, step = vector(width), across(width)  # `step` blocks at once
+    pairs = [(b, j) for b in range(step) for j in range(GROUP)]
+    blocks, here, column, corner = [], [], [], []
+    for k in range(1, step):
+        blocks += [f"  %{way}{k} = getelementptr double, ptr %{way}{k - 1}, i64 %stride" for way in ("from", "to")]
+    for b, j in pairs:
+        here.append(f"  %w{b}.{j}.a = getelementptr double, ptr %from{b}, i64 %j.off")
+        here += vector_at(f"w{b}.{j}", f"w{b}.{j}.a", j * width, width)
+    for b in range(step):
+        column.append(f"  %x{b}.p = getelementptr double, ptr %to{b}, i64 %k.off")
+        column.append(f"  %x{b} = load {real}, ptr %x{b}.p, align {8 * width}")
+    for j in range(GROUP):
+        column += spread(f"u{j}", "u", j, width)
+    for b, j in pairs:
+        column.append(f"  %m{b}.{j} = fmul {FLAGS} {real} %x{b}, %u{j}")
+        column.append(f"  %n{b}.{j} = fsub {FLAGS} {real} %s{b}.{j}, %m{b}.{j}")
+    for j in range(GROUP):
+        for k in range(j + 1):
+            corner += spread(f"c{k}.{j}", "c", k * GROUP + j, width)
+        for b in range(step):
+            for k in range(j):
+                corner.append(f"  %p{b}.{k}.{j} = fmul {FLAGS} {real} %v{b}.{k}, %c{k}.{j}")
+                corner.append(f"  %a{b}.{j}.{k + 1} = fsub {FLAGS} {real} %a{b}.{j}.{k}, %p{b}.{k}.{j}")
+            corner.append(f"  %v{b}.{j} = fmul {FLAGS} {real} %a{b}.{j}.{j}, %c{j}.{j}")
+            corner.append(f"  %o{b}.{j}.a = getelementptr double, ptr %to{b}, i64 %j.off")
+            corner.append(f"  %o{b}.{j}.p = getelementptr double, ptr %o{b}.{j}.a, i64 {j * width}")
+            corner.append(f"  store {real} %v{b}.{j}, ptr %o{b}.{j}.p, align {8 * width}")
+    return f"""
+define internal void @divide(ptr %block, i64 %blocks, i64 %columns, ptr %factor, ptr %out) noinline #0 {{
+entry:
+  %stride = mul i64 %columns, {width}
+  br label %few
+few:
+  %b = phi i64 [ 0, %entry ], [ %b.next, %few.end ]
+  %b.off = mul i64 %b, %stride
+  %from0 = getelementptr double, ptr %block, i64 %b.off
+  %to0 = getelementptr double, ptr %out, i64 %b.off
+{joined(blocks)}
+  br label %group
+group:
+  %j = phi i64 [ 0, %few ], [ %j.next, %corner ]
+  %u.first = phi ptr [ %factor, %few ], [ %u.next, %corner ]
+  %j.next = add i64 %j, {GROUP}
+  %j.off = mul i64 %j, {width}
+{joined(here)}
+  %alone = icmp eq i64 %j, 0
+  br i1 %alone, label %corner, label %column
+column:
+  %k = phi i64 [ 0, %group ], [ %k.next, %column ]
+  %u = phi ptr [ %u.first, %group ], [ %u.after, %column ]
+{joined(f"  %s{b}.{j} = phi {real} [ %w{b}.{j}, %group ], [ %n{b}.{j}, %column ]" for b, j in pairs)}
+  %k.off = mul i64 %k, {width}
+{joined(column)}
+  %u.after = getelementptr double, ptr %u, i64 {GROUP}
+  %k.next = add i64 %k, 1
+  %columns.left = icmp slt i64 %k.next, %j
+  br i1 %columns.left, label %column, label %corner
+corner:  ; the triangle on the diagonal, with reciprocals of the diagonal
+  %c = phi ptr [ %u.first, %group ], [ %u.after, %column ]
+{joined(f"  %a{b}.{j}.0 = phi {real} [ %w{b}.{j}, %group ], [ %n{b}.{j}, %column ]" for b, j in pairs)}
+{joined(corner)}
+  %u.next = getelementptr double, ptr %c, i64 {GROUP * GROUP}
+  %groups.left = icmp slt i64 %j.next, %columns
+  br i1 %groups.left, label %group, label %few.end
+few.end:
+  %b.next = add i64 %b, {step}
+  %some.left = icmp slt i64 %b.next, %blocks
+  br i1 %some.left, label %few, label %done
+done:
+  ret void
+}}
+"""
+
+
 def _reduce_text(plan: Plan, width: int) -> str:
     """Return `@reduce(arguments, count, tiles, divided, factors, sums, u)`.
 
@@ -162,88 +312,15 @@ def _reduce_text(plan: Plan, width: int) -> str:
     they are; where that of the sums is null, they are only computed.
     """
     sizes_in, sizes_out = plan.block_sizes
-    lines = [
-        "define void @reduce(ptr %d, i64 %count, ptr %tiles, ptr %divided, ptr %factors, ptr %sums, ptr %u) #0 {",
-        "entry:",
-    ]
-    scratch = []
-    for index, size in enumerate(sizes_in):
-        lines.append(f"  %a{index} = alloca double, i64 {max(1, size) * width}, align 64")
-        scratch.append(f"ptr %a{index}")
-        for field, word in enumerate(("base", "lane", "scalar")):
-            kind = "ptr" if word == "base" else "i64"
-            lines.append(f"  %a{index}.{word}.p = getelementptr i64, ptr %d, i64 {3 * index + field}")
-            lines.append(f"  %a{index}.{word} = load {kind}, ptr %a{index}.{word}.p, align 8")
-    for index in range(len(sizes_out)):
-        for name, table in (("o", "tiles"), ("f", "factors"), ("g", "sums")):
-            lines.append(f"  %{name}{index}.p = getelementptr ptr, ptr %{table}, i64 {index}")
-            lines.append(f"  %{name}{index} = load ptr, ptr %{name}{index}.p, align 8")
-    lines += [
-        "  br label %fill",
-        "fill:",  # what is the same in every row is written once; only the lanes after the last sample lose it
-        "  %n = phi i64 [ 0, %entry ], [ %n.next, %fill ]",
-    ]
+    ins, _ = plan.names
+    words = loads("d", descriptor_names(ins))
+    for name, table in (("o", "tiles"), ("f", "factors"), ("g", "sums")):
+        words += loads(table, [f"ptr {name}{index}" for index in range(len(sizes_out))])
+    first, here, products, places, squares, single = ([] for _ in range(6))  # lines
     for index, size in enumerate(sizes_out):
-        lines.append(f"  %n{index}.off = mul i64 %n, {size * width}")
-        lines.append(f"  %n{index} = getelementptr double, ptr %o{index}, i64 %n{index}.off")
-    arguments = ", ".join([*scratch, *(f"ptr %n{index}" for index in range(len(sizes_out))), "ptr %u"])
-    lines += [
-        f"  call void @fill.{width}({arguments})",
-        "  %n.next = add i64 %n, 1",
-        f"  %n.more = icmp slt i64 %n.next, {TILE // width}",
-        "  br i1 %n.more, label %fill, label %tile",
-        "tile:",
-        "  %first = phi i64 [ 0, %fill ], [ %first.next, %tile.end ]",
-        f"  %first.next = add i64 %first, {TILE}",
-        "  %over = icmp slt i64 %count, %first.next",
-        "  %end = select i1 %over, i64 %count, i64 %first.next",
-        "  br label %block",
-        "block:",
-        "  %i = phi i64 [ %first, %tile ], [ %i.next, %computed ]",
-        "  %b = phi i64 [ 0, %tile ], [ %b.next, %computed ]",
-        "  %left = sub i64 %end, %i",
-        "  %some = icmp sgt i64 %left, 0",
-        "  br i1 %some, label %bring, label %products",
-        "bring:",
-        f"  %whole = icmp sge i64 %left, {width}",
-        "  %last = sub i64 %left, 1",
-    ]
-    for index, size in enumerate(sizes_in):
-        if size:
-            lines.append(f"  %a{index}.off = mul i64 %i, %a{index}.lane")
-            lines.append(f"  %a{index}.at = getelementptr i8, ptr %a{index}.base, i64 %a{index}.off")
-    for index, size in enumerate(sizes_out):
-        lines.append(f"  %b{index}.off = mul i64 %b, {size * width}")
-        lines.append(f"  %b{index} = getelementptr double, ptr %o{index}, i64 %b{index}.off")
-    lines += ["  br i1 %whole, label %squares, label %single", "squares:"]
-    moved = [index for index, size in enumerate(sizes_in) if size]
-    for index in moved:
-        strides = f"i64 %a{index}.lane, i64 %a{index}.scalar"
-        lines.append(f"  call void @get{index}(ptr %a{index}.at, {strides}, ptr %a{index})")
-    lines += ["  br label %compute", "single:"]
-    for index in moved:
-        strides = f"i64 %a{index}.lane, i64 %a{index}.scalar"
-        lines.append(
-            f"  call void @copy(ptr %a{index}.at, {strides}, ptr %a{index}, i64 8, i64 {8 * width}, "
-            f"i64 {sizes_in[index]}, i64 %last, i64 {width})"
-        )
-    arguments = ", ".join([*scratch, *(f"ptr %b{index}" for index in range(len(sizes_out))), "ptr %u"])
-    lines += [
-        "  br label %compute",
-        "compute:",
-        f"  call void @core.{width}({arguments})",
-        "  br i1 %whole, label %computed, label %clear",
-        "clear:",  # the lanes after the last sample repeat it: they must not count
-        *(f"  call void @clear(ptr %b{index}, i64 {size}, i64 %left)" for index, size in enumerate(sizes_out)),
-        "  br label %computed",
-        "computed:",
-        f"  %i.next = add i64 %i, {width}",
-        "  %b.next = add i64 %b, 1",
-        "  br label %block",
-        "products:",
-    ]
-    for index, size in enumerate(sizes_out):
-        lines += [
+        first += block_at(f"n{index}", f"o{index}", "n", size * width)
+        here += block_at(f"b{index}", f"o{index}", "b", size * width)
+        products += [
             f"  %g{index}.none = icmp eq ptr %g{index}, null",
             f"  br i1 %g{index}.none, label %done{index}, label %ask{index}",
             f"ask{index}:",
@@ -258,39 +335,91 @@ def _reduce_text(plan: Plan, width: int) -> str:
             f"  br label %done{index}",
             f"done{index}:",
         ]
-    lines += [
-        "  br label %tile.end",
-        "tile.end:",
-        "  %more = icmp slt i64 %first.next, %count",
-        "  br i1 %more, label %tile, label %done",
-        "done:",
-        "  ret void",
-        "}",
-        f"""
+    for name, size in zip(ins, sizes_in):
+        if size:
+            places.append(f"  %{name}.off = mul i64 %i, %{name}.lane")
+            places.append(f"  %{name}.at = getelementptr i8, ptr %{name}.base, i64 %{name}.off")
+            source = f"ptr %{name}.at, i64 %{name}.lane, i64 %{name}.scalar, ptr %{name}"
+            squares.append(f"  call void @get{name[1:]}({source})")
+            single.append(f"  call void @copy({source}, i64 8, i64 {8 * width}, i64 {size}, i64 %last, i64 {width})")
+    fill, compute = (
+        ", ".join([*(f"ptr %{name}" for name in ins), *(f"ptr %{o}{k}" for k in range(len(sizes_out))), "ptr %u"])
+        for o in "nb"
+    )
+    return f"""
+define void @reduce(ptr %d, i64 %count, ptr %tiles, ptr %divided, ptr %factors, ptr %sums, ptr %u) #0 {{
+entry:
+{joined(f"  %{name} = alloca double, i64 {max(1, size) * width}, align 64" for name, size in zip(ins, sizes_in))}
+{joined(words)}
+  br label %fill
+fill:  ; what is the same in every row is written once; only the lanes after the last sample lose it
+  %n = phi i64 [ 0, %entry ], [ %n.next, %fill ]
+{joined(first)}
+  call void @fill.{width}({fill})
+  %n.next = add i64 %n, 1
+  %n.more = icmp slt i64 %n.next, {TILE // width}
+  br i1 %n.more, label %fill, label %tile
+tile:
+  %first = phi i64 [ 0, %fill ], [ %first.next, %tile.end ]
+  %first.next = add i64 %first, {TILE}
+  %over = icmp slt i64 %count, %first.next
+  %end = select i1 %over, i64 %count, i64 %first.next
+  br label %block
+block:
+  %i = phi i64 [ %first, %tile ], [ %i.next, %computed ]
+  %b = phi i64 [ 0, %tile ], [ %b.next, %computed ]
+  %left = sub i64 %end, %i
+  %some = icmp sgt i64 %left, 0
+  br i1 %some, label %bring, label %products
+bring:
+  %whole = icmp sge i64 %left, {width}
+  %last = sub i64 %left, 1
+{joined([*places, *here])}
+  br i1 %whole, label %squares, label %single
+squares:
+{joined(squares)}
+  br label %compute
+single:
+{joined(single)}
+  br label %compute
+compute:
+  call void @core.{width}({compute})
+  br i1 %whole, label %computed, label %clear
+clear:  ; the lanes after the last sample repeat it: they must not count
+{joined(f"  call void @clear(ptr %b{k}, i64 {size}, i64 %left)" for k, size in enumerate(sizes_out))}
+  br label %computed
+computed:
+  %i.next = add i64 %i, {width}
+  %b.next = add i64 %b, 1
+  br label %block
+products:
+{joined(products)}
+  br label %tile.end
+tile.end:
+  %more = icmp slt i64 %first.next, %count
+  br i1 %more, label %tile, label %done
+done:
+  ret void
+}}
+
 define internal void @clear(ptr %block, i64 %size, i64 %left) noinline #0 {{
 entry:
+  %last.i = insertelement <{width} x i64> undef, i64 %left, i32 0
+  %last = shufflevector <{width} x i64> %last.i, <{width} x i64> undef, <{width} x i32> zeroinitializer
+  %keep = icmp slt <{width} x i64> <{", ".join(f"i64 {lane}" for lane in range(width))}>, %last
   br label %head
 head:
   %e = phi i64 [ 0, %entry ], [ %e.next, %next ]
-  %e.more = icmp slt i64 %e, %size
-  br i1 %e.more, label %lanes, label %done
-lanes:
-  %l = phi i64 [ %left, %head ], [ %l.next, %lane ]
-  %l.more = icmp slt i64 %l, {width}
-  br i1 %l.more, label %lane, label %next
-lane:
-  %off = mul i64 %e, {width}
-  %at = add i64 %off, %l
-  %p = getelementptr double, ptr %block, i64 %at
-  store double 0.0, ptr %p, align 8
-  %l.next = add i64 %l, 1
-  br label %lanes
+  %more = icmp slt i64 %e, %size
+  br i1 %more, label %next, label %done
 next:
+{joined(block_at("p", "block", "e", width))}
+  %v = load {vector(width)}, ptr %p, align 8
+  %kept = select <{width} x i1> %keep, {vector(width)} %v, {vector(width)} zeroinitializer
+  store {vector(width)} %kept, ptr %p, align 8
   %e.next = add i64 %e, 1
   br label %head
 done:
   ret void
 }}
-""",
-    ]
-    return "\n".join(lines)
+"""

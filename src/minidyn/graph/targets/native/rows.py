@@ -1,18 +1,270 @@
 """From arrays as users have them to blocks and back: the loop over a batch.
 
-`@rows(descriptor, begin, end, total)` computes samples begin to end of a batch of `total`. The descriptor
-holds three 64-bit numbers for each argument and then each result: address, bytes from sample to sample, bytes
-from scalar to scalar. Per block of `width` samples the inputs are transposed into a scratch block, the block
-is computed, and the outputs are transposed into the result, all within the first-level cache
-(:mod:`minidyn.graph.targets.native.moves`). Results larger than the caches go to memory past them.
+`@rows(descriptor, begin, end, total)` computes samples begin to end of a batch of `total`. The descriptor holds three
+64-bit numbers for each argument and then each result: address, bytes from sample to sample, bytes from scalar to
+scalar. Per block of `width` samples the inputs are transposed into a scratch block, the block is computed, and the
+outputs are transposed into the result, all within the first-level cache. Results larger than the caches go to memory
+past them.
 
 `@tile(arguments, results, u, blocks, fill)` leaves the transposing out: packed blocks in, packed blocks out.
+
+A block is moved in one of three ways, told apart by the strides at run time:
+
+- samples next to each other (Fortran order, structure of arrays): plain vector copies;
+- scalars next to each other (row-major): square transposes in registers, a few columns of `width` samples at a time.
+  Each is one small function, called for every group of columns (code for all groups in a row would run no faster and
+  take longer to compile than the arithmetic): `@square.get.<columns>(rows, lane, block)` takes columns in,
+  `@square.put` takes them out, `@square.same.<columns>(rows, lane, values)` writes constant columns;
+- anything else, and the last samples that do not fill a vector: scalar copies.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from minidyn.graph.targets.native.core import Plan
-from minidyn.graph.targets.native.host import library_address
+from minidyn.graph.targets.native.host import all_of, double, joined, library_address, loads, shuffle, vector
+
+
+def squares_text(sizes_in: Sequence[int], sizes_out: Sequence[int], width: int) -> str:
+    """Return the functions for arguments and results of these sizes."""
+    text = ""
+    for name, sizes in (("get", sizes_in), ("put", sizes_out)):
+        columns = {size % width for size in sizes if size % width} | {width for size in sizes if size >= width}
+        for count in sorted(columns):
+            text += _square_text(name, count, width)
+            if name == "put":
+                text += _same_text(count, width)
+    return text
+
+
+def _rows(width: int) -> list[str]:
+    """Return the addresses of the rows."""
+    lines = []
+    for lane in range(width):
+        lines.append(f"  %offset{lane} = mul i64 %lane, {lane}")
+        lines.append(f"  %row{lane} = getelementptr i8, ptr %rows, i64 %offset{lane}")
+    return lines
+
+
+def _same_text(columns: int, width: int) -> str:
+    piece = f"<{columns} x double>"
+    return f"""
+define internal void @square.same.{columns}(ptr %rows, i64 %lane, {piece} %values) noinline #0 {{
+{joined(_rows(width))}
+{joined(f"  store {piece} %values, ptr %row{lane}, align 1" for lane in range(width))}
+  ret void
+}}
+"""
+
+
+def _square_text(name: str, columns: int, width: int) -> str:
+    real, half = vector(width), width // 2
+    load = name == "get"
+    lines = _rows(width)
+    lines += [f"  %column{i} = getelementptr double, ptr %block, i64 {i * width}" for i in range(columns)]
+    count, length, word = (width, columns, "row") if load else (columns, width, "column")
+    pointers = [f"%{word}{i}" if i < count else None for i in range(width)]
+    values: list[str] = []
+    for part in (0, 1):  # the first exchange, at half the width, is done by loading halves
+        for i in range(half):
+            room = min(half, length - part * half)
+            pair = [_half(lines, f"h{part}.{k}", pointers[k], part * half, room, half) for k in (i, i + half)]
+            kind = f"<{half} x double>"
+            lines.append(f"  %c{part}.{i} = shufflevector {kind} {pair[0]}, {kind} {pair[1]}, {shuffle(range(width))}")
+            values.append(f"%c{part}.{i}")
+    lines += _transpose(values, width)
+    for i in range(columns if load else width):
+        if load:
+            lines.append(f"  store {real} {values[i]}, ptr %column{i}, align {8 * width}")
+        else:  # shorter rows: the first columns alone
+            lines.append(f"  %n{i} = shufflevector {real} {values[i]}, {real} undef, {shuffle(range(columns))}")
+            lines.append(f"  store <{columns} x double> %n{i}, ptr %row{i}, align 1")
+    head = f"define internal void @square.{name}.{columns}(ptr %rows, i64 %lane, ptr %block) noinline #0 {{"
+    return joined([head, *lines, "  ret void", "}", ""])
+
+
+def _half(lines: list[str], name: str, pointer: str | None, offset: int, length: int, half: int) -> str:
+    """Load `length` doubles from an offset as half a vector; what is missing is undefined."""
+    if pointer is None or length <= 0:
+        return "undef"
+    piece = f"<{length} x double>"
+    lines.append(f"  %{name}.p = getelementptr double, ptr {pointer}, i64 {offset}")
+    lines.append(f"  %{name} = load {piece}, ptr %{name}.p, align 1")
+    if length == half:
+        return f"%{name}"
+    mask = shuffle([min(lane, length) for lane in range(half)])
+    lines.append(f"  %{name}.w = shufflevector {piece} %{name}, {piece} undef, {mask}")
+    return f"%{name}.w"
+
+
+def _transpose(values: list[str], width: int) -> list[str]:
+    """Finish the transpose of the square of vectors `values` in place: exchange at distances 1, 2, ..."""
+    real = vector(width)
+    lines: list[str] = []
+    distance = 1
+    while distance < width // 2:
+        low = shuffle([lane if not lane & distance else width + lane - distance for lane in range(width)])
+        high = shuffle([lane + distance if not lane & distance else width + lane for lane in range(width)])
+        for i in range(width):
+            if i & distance:
+                continue
+            pair = f"{real} {values[i]}, {real} {values[i + distance]}"
+            for part, mask in ((i, low), (i + distance, high)):
+                lines.append(f"  %x{distance}.{part} = shufflevector {pair}, {mask}")
+                values[part] = f"%x{distance}.{part}"
+        distance *= 2
+    return lines
+
+
+_COPY = """
+define internal void @copy(ptr %src, i64 %s.lane, i64 %s.scalar, ptr %dst, i64 %d.lane, i64 %d.scalar, \
+i64 %size, i64 %last, i64 %lanes) noinline #0 {
+entry:
+  %empty = icmp eq i64 %size, 0
+  br i1 %empty, label %done, label %outer
+outer:
+  %e = phi i64 [ 0, %entry ], [ %e.next, %next ]
+  %s.at = mul i64 %e, %s.scalar
+  %d.at = mul i64 %e, %d.scalar
+  %s.e = getelementptr i8, ptr %src, i64 %s.at
+  %d.e = getelementptr i8, ptr %dst, i64 %d.at
+  br label %inner
+inner:
+  %l = phi i64 [ 0, %outer ], [ %l.next, %inner ]
+  %over = icmp ugt i64 %l, %last
+  %lane = select i1 %over, i64 %last, i64 %l
+  %s.off = mul i64 %lane, %s.lane
+  %d.off = mul i64 %l, %d.lane
+  %s = getelementptr i8, ptr %s.e, i64 %s.off
+  %d = getelementptr i8, ptr %d.e, i64 %d.off
+  %v = load double, ptr %s, align 1
+  store double %v, ptr %d, align 1
+  %l.next = add i64 %l, 1
+  %more = icmp ult i64 %l.next, %lanes
+  br i1 %more, label %inner, label %next
+next:
+  %e.next = add i64 %e, 1
+  %again = icmp ult i64 %e.next, %size
+  br i1 %again, label %outer, label %done
+done:
+  ret void
+}
+"""
+# Lanes after the last sample repeat it: they hold ordinary numbers and their results are not written.
+
+
+def copy_text(plan: Plan, width: int) -> str:
+    """Return the functions that move one block: `@get<k>` per argument, `@put<k>` per result."""
+    text = _COPY + _stream_text(width)
+    sizes_in, sizes_out = plan.block_sizes
+    if width > 1:
+        text += _vectors_text(width) + squares_text(sizes_in, sizes_out, width)
+    for index, size in enumerate(sizes_in):
+        if size:
+            text += _move_text(f"get{index}", size, width, [None] * size, load=True)
+    for index, size in enumerate(sizes_out):
+        if size:
+            known = [plan.constants.get(step) for step in plan.function.outputs[index]]
+            text += _move_text(f"put{index}", size, width, known, load=False)
+    return text
+
+
+def _stream_text(width: int) -> str:
+    """Copy a contiguous piece to memory past the caches: only whole aligned vectors can go that way."""
+    real, line = vector(width), 8 * width
+    copy = f"inttoptr (i64 {library_address('memcpy')} to ptr)"
+    return f"""
+define internal void @stream(ptr %dst, ptr %src, i64 %count) noinline #0 {{
+entry:
+  %number = ptrtoint ptr %dst to i64
+  %minus = sub i64 0, %number
+  %gap.bytes = and i64 %minus, {line - 1}
+  %gap = lshr i64 %gap.bytes, 3
+  %first = call ptr {copy}(ptr %dst, ptr %src, i64 %gap.bytes)
+  br label %lines
+lines:
+  %j = phi i64 [ %gap, %entry ], [ %j.next, %lines.do ]
+  %j.next = add i64 %j, {width}
+  %s = getelementptr double, ptr %src, i64 %j
+  %d = getelementptr double, ptr %dst, i64 %j
+  %fits = icmp sle i64 %j.next, %count
+  br i1 %fits, label %lines.do, label %last
+lines.do:
+  %v = load {real}, ptr %s, align 8
+  store {real} %v, ptr %d, align {line}, !nontemporal !1
+  br label %lines
+last:
+  %left = sub i64 %count, %j
+  %left.bytes = shl i64 %left, 3
+  %rest = call ptr {copy}(ptr %d, ptr %s, i64 %left.bytes)
+  ret void
+}}
+"""
+
+
+def _vectors_text(width: int) -> str:
+    """Copy `size` whole vectors between two strides (samples next to each other)."""
+    real = vector(width)
+    return f"""
+define internal void @vectors(ptr %src, i64 %s.scalar, ptr %dst, i64 %d.scalar, i64 %size) noinline #0 {{
+entry:
+  br label %loop
+loop:
+  %e = phi i64 [ 0, %entry ], [ %e.next, %loop ]
+  %s = phi ptr [ %src, %entry ], [ %s.next, %loop ]
+  %d = phi ptr [ %dst, %entry ], [ %d.next, %loop ]
+  %v = load {real}, ptr %s, align 1
+  store {real} %v, ptr %d, align 1
+  %s.next = getelementptr i8, ptr %s, i64 %s.scalar
+  %d.next = getelementptr i8, ptr %d, i64 %d.scalar
+  %e.next = add i64 %e, 1
+  %again = icmp ult i64 %e.next, %size
+  br i1 %again, label %loop, label %done
+done:
+  ret void
+}}
+"""
+
+
+def _move_text(name: str, size: int, width: int, known: list[float | None], *, load: bool) -> str:
+    """Emit one mover: `block` is the scratch side, `rows` the user's side with strides lane and scalar."""
+    outside, block = ("ptr %rows, i64 %scalar", f"ptr %block, i64 {8 * width}")
+    vectors = ", ".join([outside, block] if load else [block, outside])
+    outside, block = ("ptr %rows, i64 %lane, i64 %scalar", f"ptr %block, i64 8, i64 {8 * width}")
+    single = ", ".join([outside, block] if load else [block, outside])
+    lines = [f"define internal void @{name}(ptr %rows, i64 %lane, i64 %scalar, ptr %block) noinline #0 {{"]
+    if width > 1:
+        lines += [
+            "  %is.vectors = icmp eq i64 %lane, 8",
+            "  br i1 %is.vectors, label %vectors, label %other",
+            "vectors:",
+            f"  call void @vectors({vectors}, i64 {size})",
+            "  ret void",
+            "other:",
+            "  %is.rows = icmp eq i64 %scalar, 8",
+            "  br i1 %is.rows, label %squares, label %single",
+            "squares:",
+        ]
+        for first in range(0, size, width):
+            values = known[first : first + width]
+            constants = [value for value in values if value is not None]
+            kind = f"{len(values)}"
+            lines += [
+                f"  %rows{first} = getelementptr double, ptr %rows, i64 {first}",
+                f"  %block{first} = getelementptr double, ptr %block, i64 {first * width}",
+            ]
+            if len(constants) == len(values):
+                literal = ", ".join(f"double {double(value)}" for value in constants)
+                square = f"@square.same.{kind}(ptr %rows{first}, i64 %lane, <{kind} x double> <{literal}>)"
+            else:
+                direction = "get" if load else "put"
+                square = f"@square.{direction}.{kind}(ptr %rows{first}, i64 %lane, ptr %block{first})"
+            lines.append(f"  call void {square}")
+        lines += ["  ret void", "single:"]
+    lines += [f"  call void @copy({single}, i64 {size}, i64 {width - 1}, i64 {width})", "  ret void", "}"]
+    return "\n".join(lines) + "\n"
+
 
 _LINE = 8  # doubles in a cache line: every block starts on one
 _STREAM_BYTES = 12 << 20  # from here on past the caches is quicker, even where the result is read again soon
@@ -34,72 +286,74 @@ def scratch_layout(plan: Plan, width: int) -> tuple[list[int], list[int], int, i
     return places[0], places[1], offset, at_u, at_u + len(plan.slots)
 
 
+def descriptor_names(names: Iterable[str]) -> list[str]:
+    """Return the words of a descriptor, as `loads` takes them."""
+    return [word for name in names for word in (f"ptr {name}.base", f"i64 {name}.lane", f"i64 {name}.scalar")]
+
+
 def rows_text(plan: Plan, width: int) -> str:
     """Return `@rows`, the loop over samples."""
     at_in, at_out, at_staged, at_u, total = scratch_layout(plan, width)
-    arguments, results = plan.function.arguments, plan.function.results
-    lines = ["define i32 @rows(ptr %d, i64 %begin, i64 %end, i64 %total) #0 {", *_scratch_lines(total)]
-    names = [f"a{index}" for index in range(len(arguments))] + [f"o{index}" for index in range(len(results))]
-    for place, name in enumerate(names):
-        for field, word in enumerate(("base", "lane", "scalar")):
-            kind = "ptr" if word == "base" else "i64"
-            lines.append(f"  %{name}.{word}.p = getelementptr i64, ptr %d, i64 {3 * place + field}")
-            lines.append(f"  %{name}.{word} = load {kind}, ptr %{name}.{word}.p, align 8")
-    for name, offset in zip([*names, "staged", "u"], [*at_in, *at_out, at_staged, at_u]):
-        lines.append(f"  %{name} = getelementptr double, ptr %scratch, i64 {offset}")
-    blocks = ", ".join(f"ptr %{name}" for name in [*names, "u"])
-    raw = [f"a{k}.base" if argument.uniform else f"a{k}" for k, argument in enumerate(arguments)]
-    bases = ", ".join(f"ptr %{name}" for name in [*raw, *names[len(arguments) :], "u"])
-    lines.append("  %count = sub i64 %end, %begin")
-    for index, size in enumerate(plan.block_sizes[1]):
-        if size >= _STREAM_SIZE:
-            lines += _streaming_lines(f"o{index}", size)
-    lines += [
-        f"  call void @once({bases})",
-        f"  call void @fill.{width}({blocks})",
-        "  br label %head",
-        "head:",
-        "  %from = phi i64 [ %begin, %entry ], [ %i.next, %latch ]",
-        "  %left = sub i64 %end, %from",
-        f"  %full = icmp sge i64 %left, {width}",
-        "  br i1 %full, label %body, label %rest",
-        "rest:",
-        "  %some = icmp sgt i64 %left, 0",
-        "  br i1 %some, label %which, label %done",
-        "which:",  # the last full block once more, shifted back to end with the last sample, or fewer lanes
-        f"  %back = sub i64 %end, {width}",
-        f"  %room = icmp sge i64 %count, {width}",
-        "  br i1 %room, label %body, label %tail",
-        "body:",
-        "  %i = phi i64 [ %from, %head ], [ %back, %which ]",
-        f"  %i.next = add i64 %i, {width}",
+    ins, outs = plan.names
+    places = zip([*ins, *outs, "staged", "u"], [*at_in, *at_out, at_staged, at_u])
+    raw = [f"{name}.base" if argument.uniform else name for name, argument in zip(ins, plan.function.arguments)]
+    bases = ", ".join(f"ptr %{name}" for name in [*raw, *outs, "u"])
+    streaming = [
+        line
+        for name, size in zip(outs, plan.block_sizes[1])
+        if size >= _STREAM_SIZE
+        for line in _streaming_lines(name, size)
     ]
-    for part in ("body", "tail"):
-        if part == "tail":
-            lines += ["tail:", "  %last = sub i64 %left, 1"]
-        lines += _block_lines(plan, width, part, blocks)
-        if part == "body":
-            lines += ["  br label %latch", "latch:", "  br label %head"]
-    lines.append("  br label %done")
-    lines += ["done:", "  fence seq_cst"] if at_u > at_staged else ["done:"]
-    if total > _ON_STACK:
-        lines.append(f"  call void inttoptr (i64 {library_address('free')} to ptr)(ptr %raw)")
-    return "\n".join([*lines, "  ret i32 0", "}", ""])
+    free = f"  call void inttoptr (i64 {library_address('free')} to ptr)(ptr %raw)" if total > _ON_STACK else ""
+    return f"""
+define i32 @rows(ptr %d, i64 %begin, i64 %end, i64 %total) #0 {{
+{joined(_scratch_lines(total))}
+{joined(loads("d", descriptor_names([*ins, *outs])))}
+{joined(f"  %{name} = getelementptr double, ptr %scratch, i64 {offset}" for name, offset in places)}
+  %count = sub i64 %end, %begin
+{joined(streaming)}
+  call void @once({bases})
+  call void @fill.{width}({plan.call})
+  br label %head
+head:
+  %from = phi i64 [ %begin, %entry ], [ %i.next, %latch ]
+  %left = sub i64 %end, %from
+  %full = icmp sge i64 %left, {width}
+  br i1 %full, label %body, label %rest
+rest:
+  %some = icmp sgt i64 %left, 0
+  br i1 %some, label %which, label %done
+which:  ; the last full block once more, shifted back to end with the last sample, or fewer lanes
+  %back = sub i64 %end, {width}
+  %room = icmp sge i64 %count, {width}
+  br i1 %room, label %body, label %tail
+body:
+  %i = phi i64 [ %from, %head ], [ %back, %which ]
+  %i.next = add i64 %i, {width}
+{joined(_block_lines(plan, width, "body"))}
+  br label %latch
+latch:
+  br label %head
+tail:
+  %last = sub i64 %left, 1
+{joined(_block_lines(plan, width, "tail"))}
+  br label %done
+done:
+{"  fence seq_cst" if at_u > at_staged else ""}
+{free}
+  ret i32 0
+}}
+"""
 
 
 def _streaming_lines(name: str, size: int) -> list[str]:
     """Decide whether a result is written past the caches: it is packed row-major and larger than they are."""
+    large, even = f"sgt i64 %{name}.bytes, {_STREAM_BYTES}", f"eq i64 %{name}.odd, 0"
     return [
         f"  %{name}.bytes = mul i64 %total, {8 * size}",
-        f"  %{name}.large = icmp sgt i64 %{name}.bytes, {_STREAM_BYTES}",
         f"  %{name}.number = ptrtoint ptr %{name}.base to i64",
         f"  %{name}.odd = and i64 %{name}.number, 7",
-        f"  %{name}.even = icmp eq i64 %{name}.odd, 0",
-        f"  %{name}.packed = icmp eq i64 %{name}.lane, {8 * size}",
-        f"  %{name}.row = icmp eq i64 %{name}.scalar, 8",
-        f"  %{name}.ok1 = and i1 %{name}.large, %{name}.even",
-        f"  %{name}.ok2 = and i1 %{name}.packed, %{name}.row",
-        f"  %{name}.stream = and i1 %{name}.ok1, %{name}.ok2",
+        *all_of(f"{name}.stream", large, even, f"eq i64 %{name}.lane, {8 * size}", f"eq i64 %{name}.scalar, 8"),
     ]
 
 
@@ -124,87 +378,35 @@ def _scratch_lines(total: int) -> list[str]:
     ]
 
 
-def _block_lines(plan: Plan, width: int, part: str, blocks: str) -> list[str]:
+def _block_lines(plan: Plan, width: int, part: str) -> list[str]:
     """One block: bring in, compute, take out; the tail moves fewer lanes, one by one."""
-    packed = 8 * width
     lines: list[str] = []
-    sizes_in, sizes_out = plan.block_sizes
-    for kind, sizes in (("a", sizes_in), ("o", sizes_out)):
+    for kind, names, sizes in zip("ao", plan.names, plan.block_sizes):
         if kind == "o":
-            lines.append(f"  call void @core.{width}({blocks})")
-        for index, size in enumerate(sizes):
+            lines.append(f"  call void @core.{width}({plan.call})")
+        for index, (name, size) in enumerate(zip(names, sizes)):
             if not size:
                 continue
-            name = f"{kind}{index}"
-            at = f"%{name}.{part}"
+            at, mover = f"%{name}.{part}", f"@{'get' if kind == 'a' else 'put'}{index}"
+            outside, packed = f"ptr {at}, i64 %{name}.lane, i64 %{name}.scalar", f"ptr %{name}, i64 8, i64 {8 * width}"
             lines.append(f"  {at}.off = mul i64 %{'i' if part == 'body' else 'from'}, %{name}.lane")
             lines.append(f"  {at} = getelementptr i8, ptr %{name}.base, i64 {at}.off")
-            strides = f"i64 %{name}.lane, i64 %{name}.scalar"
-            if part == "body" and kind == "o" and size >= _STREAM_SIZE:
-                put = f"@put{index}(ptr"
+            if part == "tail":
+                way = f"{outside}, {packed}" if kind == "a" else f"{packed}, {outside}"
+                lanes = width if kind == "a" else "%left"
+                lines.append(f"  call void @copy({way}, i64 {size}, i64 %last, i64 {lanes})")
+            elif kind == "a" or size < _STREAM_SIZE:
+                lines.append(f"  call void {mover}({outside}, ptr %{name})")
+            else:
                 lines += [
                     f"  br i1 %{name}.stream, label %{name}.past, label %{name}.plain",
                     f"{name}.past:",
-                    f"  call void {put} %staged, i64 {8 * size}, i64 8, ptr %{name})",
+                    f"  call void {mover}(ptr %staged, i64 {8 * size}, i64 8, ptr %{name})",
                     f"  call void @stream(ptr {at}, ptr %staged, i64 {size * width})",
                     f"  br label %{name}.moved",
                     f"{name}.plain:",
-                    f"  call void {put} {at}, {strides}, ptr %{name})",
+                    f"  call void {mover}({outside}, ptr %{name})",
                     f"  br label %{name}.moved",
                     f"{name}.moved:",
                 ]
-            elif part == "body":
-                mover = "get" if kind == "a" else "put"
-                lines.append(f"  call void @{mover}{index}(ptr {at}, {strides}, ptr %{name})")
-            elif kind == "a":
-                lines.append(
-                    f"  call void @copy(ptr {at}, {strides}, ptr %{name}, i64 8, i64 {packed}, i64 {size}, "
-                    f"i64 %last, i64 {width})"
-                )
-            else:
-                lines.append(
-                    f"  call void @copy(ptr %{name}, i64 8, i64 {packed}, ptr {at}, {strides}, i64 {size}, "
-                    f"i64 %last, i64 %left)"
-                )
     return lines
-
-
-def tile_text(plan: Plan, width: int) -> str:
-    """Return `@tile`: `blocks` packed blocks, with the unvarying outputs written only if `fill` is not 0."""
-    function = plan.function
-    lines = ["define void @tile(ptr %args, ptr %outs, ptr %u, i64 %blocks, i64 %fill) #0 {", "entry:"]
-    bases: list[str] = []
-    for table, kind, count in (("args", "a", len(function.arguments)), ("outs", "o", len(function.results))):
-        for index in range(count):
-            name = f"{kind}{index}.base"
-            lines.append(f"  %{name}.p = getelementptr ptr, ptr %{table}, i64 {index}")
-            lines.append(f"  %{name} = load ptr, ptr %{name}.p, align 8")
-            bases.append(f"ptr %{name}")
-    lines += [
-        f"  call void @once({', '.join([*bases, 'ptr %u'])})",
-        "  %filling = icmp ne i64 %fill, 0",
-        "  br label %head",
-        "head:",
-        "  %i = phi i64 [ 0, %entry ], [ %i.next, %compute ]",
-        "  %more = icmp slt i64 %i, %blocks",
-        "  br i1 %more, label %body, label %done",
-        "body:",
-    ]
-    here: list[str] = []
-    for kind, sizes in zip("ao", plan.block_sizes):
-        for index, size in enumerate(sizes):
-            lines.append(f"  %{kind}{index}.off = mul i64 %i, {size * width}")
-            lines.append(f"  %{kind}{index} = getelementptr double, ptr %{kind}{index}.base, i64 %{kind}{index}.off")
-            here.append(f"ptr %{kind}{index}")
-    call = ", ".join([*here, "ptr %u"])
-    lines += [
-        "  br i1 %filling, label %constant, label %compute",
-        "constant:",
-        f"  call void @fill.{width}({call})",
-        "  br label %compute",
-        "compute:",
-        f"  call void @core.{width}({call})",
-        "  %i.next = add i64 %i, 1",
-        "  br label %head",
-    ]
-    return "\n".join([*lines, "done:", "  ret void", "}", ""])
