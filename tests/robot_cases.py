@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
+from minidyn.model.drives import Drive
 from minidyn.model.geometry import Step, Steps, matrix_of
 from minidyn.model.inertia import from_body
 from minidyn.model.robot import Robot
@@ -117,9 +118,10 @@ def random_robot(
         )
         made = _joint(rng, f"joint{index}", kind, parent, f"link{index}", special, anchors)
         if drives and moving and rng.random() < 0.3:
-            made = replace(made, coupling={str(rng.choice(moving)): float(rng.normal())})
+            made = replace(made, drive=Drive(coupling=((str(rng.choice(moving)), float(rng.normal())),)))
         if drives:
-            made = replace(made, drive_values=_drive_values(rng), gear_ratio=float(rng.choice([1.0, 101.0])))
+            values, gear = _drive_values(rng), float(rng.choice([1.0, 101.0]))
+            made = replace(made, drive_values=values, drive=replace(made.drive, gear_ratio=gear))
         if followers and index and rng.random() < 0.4:
             leader = moving[0] if rng.random() < 0.5 else str(rng.choice(moving))
             made = replace(made, leaders={leader: float(rng.normal())}, offset=float(rng.normal()))

@@ -13,7 +13,7 @@ from minidyn.model.geometry import Step
 from minidyn.model.inertia import from_body
 from minidyn.model.loops import loop_residual, solve_loops
 from minidyn.model.mdh import mdh_steps
-from minidyn.model.placements import link_placements
+from minidyn.model.placements import tree_pose
 
 NAMES = ("hpr", "panda", "puma4", "puma560", "rx90", "scara", "stanford", "two_arm", "two_link", "ur10e")
 
@@ -105,7 +105,7 @@ def test_two_link() -> None:
     q = np.array([0.3, -0.7])
 
     def potential(angles: np.ndarray) -> float:
-        T = link_placements(robot, angles)
+        T = tree_pose(robot, angles).links
         return sum(-link.mass * robot.gravity @ (T[i] @ [*link.com, 1.0])[:3] for i, link in enumerate(robot.links))
 
     step = 1e-6

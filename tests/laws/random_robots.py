@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import robot_cases
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble, motion_along
+from minidyn.model.drives import Drive
 from minidyn.model.geometry import Step, Steps, matrix_of
 from minidyn.model.inertia import from_body
 from minidyn.model.joint import Limits
@@ -69,7 +70,7 @@ def random_tree(rng: np.random.Generator, joints: int = 6, fixed: int = 2) -> Ro
                 leaders=follows,
                 offset=0.1 if follows else 0.0,
                 drive_values=drive,
-                gear_ratio=float(rng.choice([1.0, 100.0])),
+                drive=Drive(gear_ratio=float(rng.choice([1.0, 100.0]))),
             )
         )
     order = rng.permutation(len(loose))

@@ -19,7 +19,7 @@ from minidyn.model.loops import (
     loop_residual,
     solve_loops,
 )
-from minidyn.model.placements import link_placements
+from minidyn.model.placements import tree_pose
 
 FOUR_BAR = f"""
 [base]
@@ -93,14 +93,14 @@ def solved_hpr() -> md.Robot:
 def test_placements_are_products_of_joint_placements() -> None:
     robot = md.load("two_arm")
     q = np.random.default_rng(1).normal(size=(3, 2, 6))
-    T = link_placements(robot, q)
+    T = tree_pose(robot, q).links
     assert T.shape == (3, 2, 6, 4, 4)
     for where in np.ndindex(3, 2):
         for index, joint in enumerate(robot.joints):
             above = robot.base_placement if joint.parent < 0 else T[(*where, joint.parent)]
             assert T[(*where, index)] == pytest.approx(above @ joint.placement_at(q[(*where, index)]), abs=1e-14)
     with pytest.raises(ShapeError, match=r"expected \(..., 6\)"):
-        link_placements(robot, np.zeros(5))
+        tree_pose(robot, np.zeros(5))
 
 
 def test_solutions_close_every_loop(closed: tuple[md.Robot, np.ndarray]) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from minidyn.errors import MinidynError, UnknownName
-from minidyn.model.parameters import Column
+from minidyn.model.layout import Column
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
 

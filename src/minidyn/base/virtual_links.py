@@ -21,8 +21,8 @@ from minidyn.dynamics.papers.chain import generic_rows, is_serial
 from minidyn.dynamics.papers.minimal import VirtualLinks
 from minidyn.errors import MinidynError
 from minidyn.model.drives import Drive
+from minidyn.model.layout import Layout
 from minidyn.model.mdh import mdh_steps
-from minidyn.model.parameters import Layout
 from minidyn.model.robot import Robot
 
 _DEPENDENT = 1e-8  # a column that the others make up to this share of itself is dependent

@@ -17,8 +17,8 @@ from minidyn.dynamics.mdh_chain import check_open, is_mdh
 from minidyn.model.geometry import AXES, inverse_steps, matrix_of
 from minidyn.model.inertia import transform
 from minidyn.model.joint import Joint
+from minidyn.model.layout import Layout
 from minidyn.model.mdh import mdh_steps
-from minidyn.model.parameters import Layout
 from minidyn.model.robot import Robot
 
 _PARALLEL = 1e-9  # sine of the angle below which two axes are parallel

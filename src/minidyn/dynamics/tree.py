@@ -22,7 +22,7 @@ from minidyn.graph.derivative import derivatives, tangents
 from minidyn.graph.node import Node
 from minidyn.model.geometry import Step, cos_sin
 from minidyn.model.joint import Joint
-from minidyn.model.robot import Robot, formula_names
+from minidyn.model.robot import Robot
 
 
 class Numbers(Protocol):
@@ -324,7 +324,7 @@ def _formula(
     along: Sequence[Scalar],
 ) -> tuple[tuple[Scalar, Scalar, Scalar], Row]:
     formula = robot.formulas[name]
-    names = formula_names(robot.joints, robot.joint_names)
+    names = robot.formula_names
     columns = [column_of[names[variable]] for variable in formula.variables]
     value = formula.evaluate({variable: q[column] for variable, column in zip(formula.variables, columns)})
     first = {q[column]: dq[column] for column in columns}

@@ -11,7 +11,6 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.excitation.one_joint_design import Design
 from minidyn.excitation.one_joint_equations import Equations
-from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.robot import Robot
 from minidyn.simulation.trajectory import Fourier
 
@@ -242,9 +241,10 @@ def one_joint_plan(robot: Robot) -> Plan:
 def _rules(equations: Equations, mover: int, shown: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
     """Which steps of Algorithm 2 a mover serves."""
     found = set()
+    layout = equations.robot.layout
     for joint, names in shown.items():
         role = equations.structure.roles[joint]
-        if any(name[:2] in (ROTOR, *FRICTION.values()) for name in names):
+        if any(name in layout and not layout.column(name).is_inertial for name in names):
             found.add("drive")
         if mover == joint and not role.turning:
             found.add("1")

@@ -31,7 +31,7 @@ from minidyn.formats.toml.write import drive_text, limits_text, listed_numbers, 
 from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.inertia import STANDARD, transform
 from minidyn.model.joint import Follow, Joint
-from minidyn.model.parameters import Layout
+from minidyn.model.layout import Layout
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
 

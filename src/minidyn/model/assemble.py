@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, near_names
 from minidyn.model.drives import ALIASES, FRICTION, ROTOR, Drive, terms_that_fit
-from minidyn.model.formula import Formula
+from minidyn.model.formula import Formula, formula_names
 from minidyn.model.geometry import (
     Step,
     Steps,
@@ -30,8 +30,8 @@ from minidyn.model.geometry import (
 )
 from minidyn.model.inertia import transform
 from minidyn.model.joint import Follow, Frame, Joint, Limits, Loop
-from minidyn.model.parameters import Layout
-from minidyn.model.robot import Robot, formula_names
+from minidyn.model.layout import Layout
+from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
 
 LOOSE_LINK = kind(
@@ -77,10 +77,7 @@ class LooseJoint:
         formula: For a follower, a formula instead of leaders.
         passive: Whether a loop moves it (else it is a mimic).
         drive_values: {"Ia": 0.3, "Fv": 1.2, ...}: which drive terms exist, and their values (NaN: unknown).
-        gear_ratio: Motor turns per joint turn.
-        coupling: {joint name: coefficient}: other joints that turn this drive.
-        sign_width: Speed over which Coulomb friction turns round.
-        stribeck_speed: Speed at which the Stribeck term has fallen to a half.
+        drive: Its gear ratio, coupling and widths; which terms there are is said by `drive_values`.
     """
 
     name: str
@@ -98,10 +95,7 @@ class LooseJoint:
     formula: str = ""
     passive: bool = False
     drive_values: Mapping[str, float] = field(default_factory=dict)
-    gear_ratio: float = 1.0
-    coupling: Mapping[str, float] = field(default_factory=dict)
-    sign_width: float = 0.0
-    stribeck_speed: float = 0.0
+    drive: Drive = field(default_factory=Drive)
 
 
 @dataclass(frozen=True)
@@ -308,45 +302,38 @@ def _require_tree(by_name: Mapping[str, LooseLink], reached: set[str], joints: S
             raise DescriptionError(f"{link.where}: the joints form a cycle: {_cycle(carrier, name)}")
 
 
-def _require_fitting(joint: LooseJoint) -> None:
-    """Refuse drive terms that mean nothing on this joint."""
-    terms = [term for term, symbol in FRICTION.items() if symbol in joint.drive_values]
-    turns = joint.kind not in ("prismatic", "fixed")
-    fitting = terms_that_fit(terms, turns=turns, coupled=bool(joint.coupling))
-    for term in terms:
-        if term not in fitting:
-            why = "needs a coupling: without one" if term in ALIASES["own"] else "needs an angle:"
-            rest = "it is the drive's own term" if term in ALIASES["own"] else f"the joint is {joint.kind}"
-            raise DescriptionError(f"{joint.where}: drive term {term!r} of joint {joint.name!r} {why} {rest}")
-
-
 def _drive(joint: LooseJoint, order: Mapping[str, int]) -> Drive:
+    """Return a joint's drive; terms that do not exist or mean nothing on it, and unknown couplings, are refused."""
     known = (ROTOR, *FRICTION.values())
     for symbol in joint.drive_values:
         if symbol not in known:
             raise DescriptionError(f"{joint.where}: unknown drive term {symbol!r}{near_names(symbol, known)}")
-    _require_fitting(joint)
-    for other in joint.coupling:
+    coupling = joint.drive.coupling
+    terms = tuple(term for term, symbol in FRICTION.items() if symbol in joint.drive_values)
+    turns = joint.kind not in ("prismatic", "fixed")
+    fitting = terms_that_fit(terms, turns=turns, coupled=bool(coupling))
+    for term in (term for term in terms if term not in fitting):
+        why = "needs a coupling: without one" if term in ALIASES["own"] else "needs an angle:"
+        rest = "it is the drive's own term" if term in ALIASES["own"] else f"the joint is {joint.kind}"
+        raise DescriptionError(f"{joint.where}: drive term {term!r} of joint {joint.name!r} {why} {rest}")
+    for other, _ in coupling:
         if other not in order:
             raise DescriptionError(
                 f"{joint.where}: the coupling of joint {joint.name!r} names an unknown joint {other!r}"
                 + near_names(other, order)
             )
-    return Drive(
+    return replace(
+        joint.drive,
         rotor_inertia=ROTOR in joint.drive_values,
-        friction=tuple(term for term, symbol in FRICTION.items() if symbol in joint.drive_values),
-        gear_ratio=joint.gear_ratio,
-        coupling=tuple(sorted(joint.coupling.items(), key=lambda pair: order[pair[0]])),
-        sign_width=joint.sign_width,
-        stribeck_speed=joint.stribeck_speed,
+        friction=terms,
+        coupling=tuple(sorted(coupling, key=lambda pair: order[pair[0]])),
     )
 
 
 def _followers(moving: Sequence[LooseJoint], every: Mapping[str, LooseJoint], source: str) -> dict[str, Follow]:
     """Resolve followers of followers, so that every leader is an independent joint."""
     order = {joint.name: joint for joint in moving}
-    skeleton = [Joint(joint.name, joint.kind, -1, ()) for joint in moving]
-    names = formula_names(skeleton, list(order))
+    names = formula_names(list(order), list(order))
     linear: dict[str, tuple[dict[str, float], float]] = {}
     follows: dict[str, Follow] = {}
     for joint in moving:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -154,3 +154,9 @@ def _linear(node: ast.expr) -> tuple[dict[str, float], float] | None:
 
 def _scaled(linear: tuple[dict[str, float], float], factor: float) -> tuple[dict[str, float], float]:
     return {name: factor * coefficient for name, coefficient in linear[0].items()}, factor * linear[1]
+
+
+def formula_names(joints: Iterable[str], allowed: Container[str]) -> dict[str, str]:
+    """Return what a formula may call joints: their names, and q1, q2, ... by number; only the allowed ones."""
+    numbered = [(f"q{index}", name) for index, name in enumerate(joints, 1) if name in allowed]
+    return dict(numbered) | {name: name for _, name in numbered if name.isidentifier()}

@@ -6,12 +6,15 @@ origin (off-diagonals are tensor entries, -∫xy dm), MX MY MZ the first moments
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, real_array
+from minidyn.errors import DescriptionError, ShapeError, UnknownName
 
 STANDARD = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
 _ROW = (0, 0, 0, 1, 1, 2)
@@ -144,6 +147,51 @@ def transform(phi: ArrayLike, T: ArrayLike) -> Array:
     """Return the parameters seen from frame A of a body given in frame B, with T = T_AB (4, 4)."""
     matrix = np.asarray(T, dtype=float)
     return from_pseudo_inertia(matrix @ to_pseudo_inertia(phi) @ matrix.T)
+
+
+def body_parameters(body: Mapping[str, Any], where: str, extra: Sequence[str] = ()) -> Array:
+    """Return the ten parameters of a dict with mass, com and inertia (each optional but mass; unknown: NaN).
+
+    Args:
+        body: mass (kg), com (3,) (m; default origin), inertia (3, 3) about the centre of mass (kg m²; default 0).
+        where: For messages.
+        extra: Further keys that may stand in it.
+    """
+    for key in body:
+        if key not in ("mass", "com", "inertia", *extra):
+            raise UnknownName(f"key in the parameters of {where}:", key, ("mass", "com", "inertia", *extra))
+    if "mass" not in body:
+        if "com" in body or "inertia" in body:
+            raise DescriptionError(f"{where}: com or inertia given without mass")
+        return np.full(10, np.nan)
+    mass = shaped_array(body["mass"], (), f"{where}, mass")
+    com = shaped_array(body.get("com", np.zeros(3)), (3,), f"{where}, com")
+    inertia = shaped_array(body.get("inertia", np.zeros((3, 3))), (3, 3), f"{where}, inertia")
+    if np.abs(inertia - inertia.T).max() > 1e-9 * max(np.abs(inertia).max(), 1e-300):
+        raise DescriptionError(f"{where}, inertia: the tensor must be symmetric")
+    return from_body(float(mass), com, 0.5 * (inertia + inertia.T))
+
+
+def ten_parameters(given: ArrayLike | Mapping[str, Any] | None, where: str) -> Array:
+    """Return ten parameters (10,) given as such or as a dict with mass, com and inertia; None: unknown."""
+    if given is None:
+        return np.full(10, np.nan)
+    if isinstance(given, Mapping):
+        return body_parameters(given, where)
+    ten = real_array(given, f"{where}, parameters")
+    if ten.shape != (10,):
+        raise ShapeError(f"{where}: expected 10 parameters XX ... M, got shape {ten.shape}")
+    return ten
+
+
+def shaped_array(values: Any, shape: tuple[int, ...], where: str, finite: bool = True) -> Array:
+    """Return real numbers of a shape; `where` begins the message where they are not."""
+    array = real_array(values, where)
+    if array.shape != shape:
+        raise DescriptionError(f"{where}: expected shape {shape}, got {array.shape}")
+    if finite and not np.all(np.isfinite(array)):
+        raise DescriptionError(f"{where}: expected finite numbers, got NaN or infinity")
+    return array
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,22 @@
-"""A joint: where it stands on its parent link, how it moves, and what limits, leads and drives it."""
+"""What a robot is made of: joints, the links they carry, frames on them, and loops.
+
+A joint says where it stands on its parent link, how it moves, and what limits, leads and drives it.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from minidyn.model.drives import ROTOR, TERMS, Drive
+from minidyn.arrays import Array, real_array
+from minidyn.errors import DescriptionError, ShapeError, UnknownName
+from minidyn.model.drives import ROTOR, TERMS, Drive, friction_symbols, terms_that_fit
 from minidyn.model.geometry import Step, Steps, inverse_steps, matrix_of
+from minidyn.model.inertia import Realizability, realizability, to_body, to_pseudo_inertia
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +88,67 @@ class Joint:
         return self.kind == "prismatic"
 
     @property
-    def placement(self) -> NDArray[np.float64]:
+    def placement(self) -> Array:
         """The link's frame on its parent at q = 0 (4, 4)."""
         return matrix_of(self.before + self.after)
 
     @property
-    def axis(self) -> NDArray[np.float64]:
+    def axis(self) -> Array:
         """Direction of the axis in the link's frame (3,), unit length."""
         unit = np.zeros(3)
         unit["xyz".index(self.motion[1])] = float(self.direction)
-        axis: NDArray[np.float64] = matrix_of(inverse_steps(self.after))[:3, :3] @ unit
+        axis: Array = matrix_of(inverse_steps(self.after))[:3, :3] @ unit
         return axis
 
-    def placement_at(self, q: float) -> NDArray[np.float64]:
+    def placement_at(self, q: float) -> Array:
         """The link's frame on its parent at joint position q (4, 4)."""
         moved = () if self.kind == "fixed" else (Step(self.motion, self.direction * q),)
         return matrix_of((*self.before, *moved, *self.after))
+
+
+@dataclass(frozen=True)
+class Link:
+    """A moving body: its name and ten inertial parameters (NaN where unknown).
+
+    Attributes:
+        name: Link name.
+        joint: Name of the joint that carries it.
+        frames: Names of the links that fixed joints merged into it.
+        parameters: XX XY XZ YY YZ ZZ MX MY MZ M (10,), in the link's frame, inertia about its origin.
+    """
+
+    name: str
+    joint: str
+    frames: tuple[str, ...]
+    parameters: Array
+
+    @property
+    def mass(self) -> float:
+        """Mass, kg."""
+        return float(self.parameters[9])
+
+    @property
+    def com(self) -> Array:
+        """Centre of mass in the link's frame (3,), m."""
+        return to_body(self.parameters)[1]
+
+    @property
+    def inertia(self) -> Array:
+        """Inertia about the centre of mass, axes parallel to the link's frame (3, 3), kg m²."""
+        return to_body(self.parameters)[2]
+
+    @property
+    def pseudo_inertia(self) -> Array:
+        """Pseudo-inertia (4, 4): positive semidefinite exactly where some body has these parameters."""
+        return to_pseudo_inertia(self.parameters)
+
+    @property
+    def realizability(self) -> Realizability:
+        """Whether some rigid body can have these parameters, and why not."""
+        return realizability(self.parameters)
+
+    def __repr__(self) -> str:
+        return f"Link({self.name!r}, mass={self.mass:.6g})"
 
 
 @dataclass(frozen=True)
@@ -114,7 +166,7 @@ class Frame:
     steps: Steps
 
     @property
-    def placement(self) -> NDArray[np.float64]:
+    def placement(self) -> Array:
         """Placement on the link (4, 4)."""
         return matrix_of(self.steps)
 
@@ -163,3 +215,70 @@ def unit_of(symbol: str, joint: Joint) -> str:
     if joint.slides:
         unit = unit.replace("kg m²", "kg").replace("N m", "N").replace("rad", "m")
     return unit.replace(" ", "·")
+
+
+def drive_changes(
+    every: Sequence[str],
+    rotor_inertia: bool | Iterable[str] | None,
+    friction: Iterable[str] | str | None,
+    sign_width: ArrayLike | None,
+    coupling: Mapping[str, Mapping[str, float]] | None,
+    stribeck_speed: ArrayLike | None,
+) -> Callable[[Joint], Joint]:
+    """Return what gives joints other drives; see :meth:`minidyn.model.robot.Robot.with_drives`.
+
+    Args:
+        every: Names of all joints.
+        rotor_inertia: All, none or the named ones.
+        friction: Terms for all.
+        sign_width: One for all, or one for each.
+        coupling: For some joints, how others turn their drives.
+        stribeck_speed: One for all, or one for each.
+    """
+    rotors = _rotors(rotor_inertia, every)
+    terms = None if friction is None else friction_symbols(friction)
+    widths = None if sign_width is None else _speeds("sign_width", sign_width, every)
+    falls = None if stribeck_speed is None else _speeds("stribeck_speed", stribeck_speed, every)
+    turned = coupling or {}
+    for name in turned:
+        if name not in every:
+            raise UnknownName("joint", name, every)
+
+    def change(joint: Joint) -> Joint:
+        old = joint.drive
+        if joint.kind == "fixed":
+            return joint
+        coupled = old.coupling
+        if joint.name in turned:
+            coupled = tuple((name, float(value)) for name, value in turned[joint.name].items())
+        drive = Drive(
+            rotor_inertia=old.rotor_inertia if rotors is None else joint.name in rotors,
+            friction=terms_that_fit(old.friction if terms is None else terms, turns=joint.turns, coupled=bool(coupled)),
+            gear_ratio=old.gear_ratio,
+            coupling=coupled,
+            sign_width=old.sign_width if widths is None else widths[joint.name],
+            stribeck_speed=old.stribeck_speed if falls is None else falls[joint.name],
+        )
+        return replace(joint, drive=drive)
+
+    return change
+
+
+def _rotors(wanted: bool | Iterable[str] | None, every: Sequence[str]) -> set[str] | None:
+    if wanted is None:
+        return None
+    if isinstance(wanted, bool):
+        return set(every) if wanted else set()
+    if not isinstance(wanted, Iterable):
+        raise DescriptionError(f"rotor_inertia: expected True, False or names of joints, got {wanted!r}")
+    names = {wanted} if isinstance(wanted, str) else set(wanted)
+    for name in sorted(names - set(every), key=str):
+        raise UnknownName("joint", name, every)
+    return names
+
+
+def _speeds(what: str, speeds: ArrayLike, every: Sequence[str]) -> dict[str, float]:
+    values = real_array(speeds, what)
+    if values.shape not in ((), (len(every),)) or not np.all((values >= 0) & np.isfinite(values)):
+        raise ShapeError(f"{what}: expected a speed, or one for each of {len(every)} joints, got {speeds!r}")
+    return dict(zip(every, np.broadcast_to(values, len(every)).tolist()))

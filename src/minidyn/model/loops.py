@@ -24,7 +24,7 @@ from minidyn.graph.derivative import jacobian, jvp
 from minidyn.graph.function import Function, evaluate
 from minidyn.graph.scalar import Graph
 from minidyn.model.placements import bias, constraint, loop_residual, tree_pose
-from minidyn.model.robot import Robot, formula_names
+from minidyn.model.robot import Robot
 
 CLOSED = 1e-6  # m and rad: a loop that is further open does not close
 SOLVED = 1e-10  # m and rad: what Newton's method must reach
@@ -68,13 +68,10 @@ def _coordinates(robot: Robot) -> _Coordinates:
     for joint in robot.joints:
         follows = joint.follows
         if joint.name in robot.formulas:
-            formula, names = robot.formulas[joint.name], formula_names(robot.joints, robot.joint_names)
+            formula, names = robot.formulas[joint.name], robot.formula_names
             try:
                 rows.append(formula.evaluate({name: independent[names[name]] for name in formula.variables}))
-            except (
-                ArithmeticError,
-                ValueError,
-            ) as error:  # a part that is constant in the end, such as sqrt(-1 + 0*q1)
+            except (ArithmeticError, ValueError) as error:  # a part that is constant, such as sqrt(-1 + 0*q1)
                 raise LoopError(f"joint {joint.name!r}: the formula {formula.text!r} has no value ({error})") from None
         elif follows is not None:
             rows.append(sum((ratio * independent[name] for name, ratio in follows.terms), graph.zero + follows.offset))

@@ -7,23 +7,19 @@ joint adds q to theta, a translational one adds q to d. The Lin papers' β and b
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from minidyn.arrays import real_array
-from minidyn.errors import DescriptionError, UnknownName
+from minidyn.arrays import Array
+from minidyn.errors import DescriptionError
 from minidyn.model.drives import FRICTION, ROTOR, Drive, friction_symbols, terms_that_fit
 from minidyn.model.geometry import Step, Steps, snap_angle, snap_length, tidy_steps
-from minidyn.model.inertia import from_body
+from minidyn.model.inertia import body_parameters, shaped_array
 from minidyn.model.joint import Joint
-from minidyn.model.parameters import Layout
+from minidyn.model.layout import Layout
 from minidyn.notices import Notice
-
-if TYPE_CHECKING:
-    from minidyn.model.robot import Robot
-
 
 _LETTERS = {"R": "revolute", "P": "prismatic"}
 _DRIVE_KEYS = (ROTOR, *FRICTION.values())
@@ -62,45 +58,24 @@ def mdh_steps(
     return tidy_steps(steps)
 
 
-def robot_from_mdh(
+def mdh_parts(
     joints: str | Sequence[str],
-    alpha: ArrayLike | None = None,
-    a: ArrayLike | None = None,
-    d: ArrayLike | None = None,
-    theta: ArrayLike | None = None,
-    gravity: ArrayLike = (0.0, 0.0, -9.81),
-    parameters: ArrayLike | Sequence[Mapping[str, Any]] | None = None,
-    rotor_inertia: bool = False,
-    friction: Iterable[str] | str = (),
-    parent: Sequence[int] | None = None,
-    gamma: ArrayLike | None = None,
-    b: ArrayLike | None = None,
-    name: str = "",
-) -> Robot:
-    """Build a robot from an mDH table.
+    given: Mapping[str, ArrayLike | None],
+    parameters: ArrayLike | Sequence[Mapping[str, Any]] | None,
+    rotor_inertia: bool,
+    friction: Iterable[str] | str,
+    parent: Sequence[int] | None,
+) -> tuple[tuple[Joint, ...], Array, tuple[Notice, ...]]:
+    """Return (joints, parameters, notices) of an mDH table; see :meth:`minidyn.model.robot.Robot.from_mdh`.
 
     Args:
-        joints: One letter a joint, R (rotational) or P (translational): "RRPRRR".
-        alpha: Twist angles (n,), rad; None: zeros, as for all of the table.
-        a: Lengths along x (n,), m.
-        d: Offsets along z at q = 0 (n,), m.
-        theta: Angles about z at q = 0 (n,), rad.
-        gravity: Acceleration of gravity in the base frame (3,), m/s².
-        parameters: The flat standard vector (see `robot.parameter_names`), or one dict per link with mass, com (3,)
-            and inertia (3, 3) about the centre of mass, axes parallel to the link frame; the keys Ia, Fv, Fc, Fo
-            switch that drive term on for that joint.
+        joints: One letter a joint.
+        given: Columns of the table by name; None: zeros.
+        parameters: The flat vector, or one dict a link.
         rotor_inertia: Whether every joint has the column Ia.
-        friction: Friction terms of every joint: "viscous", "coulomb", "offset".
-        parent: For trees, the parent of each link: 0 the base, k the link of joint k. None: a chain.
-        gamma: For trees, angles about the parent's z (n,), rad.
-        b: For trees, offsets along the parent's z (n,), m.
-        name: Name of the robot.
-
-    Returns:
-        The robot, with joints joint1, joint2, ... and links link1, link2, ...
+        friction: Friction terms of every joint.
+        parent: Parent of each link; None: a chain.
     """
-    from minidyn.model.robot import Robot
-
     if not isinstance(joints, Sequence):
         raise DescriptionError(f'joints: expected one letter a joint such as "RRPRRR", got {joints!r}')
     if not isinstance(rotor_inertia, bool | np.bool_):
@@ -111,7 +86,6 @@ def robot_from_mdh(
     count = len(kinds)
     if count == 0:
         raise DescriptionError("joints: at least one of R and P is needed, got none")
-    given = {"gamma": gamma, "b": b, "alpha": alpha, "a": a, "theta": theta, "d": d}
     table = {key: _column(key, values, count) for key, values in given.items() if values is not None}
     parents = list(range(count)) if parent is None else [_parent(p, index, count) for index, p in enumerate(parent)]
     if len(parents) != count:
@@ -137,38 +111,7 @@ def robot_from_mdh(
                 drive=Drive(rotor_inertia=bool(rotor_inertia) or ROTOR in extra, friction=own),
             )
         )
-    layout = Layout.of(joint.drive for joint in made)
-    return Robot(
-        name=name or "robot",
-        joints=tuple(made),
-        link_names=tuple(f"link{index + 1}" for index in range(count)),
-        gravity=real_array(gravity, "gravity"),
-        parameters=_values(parameters, bodies, layout),
-        notices=tuple(notices),
-    )
-
-
-def body_parameters(body: Mapping[str, Any], where: str, extra: Sequence[str] = ()) -> NDArray[np.float64]:
-    """Return the ten parameters of a dict with mass, com and inertia (each optional but mass; unknown: NaN).
-
-    Args:
-        body: mass (kg), com (3,) (m; default origin), inertia (3, 3) about the centre of mass (kg m²; default 0).
-        where: For messages.
-        extra: Further keys that may stand in it.
-    """
-    for key in body:
-        if key not in ("mass", "com", "inertia", *extra):
-            raise UnknownName(f"key in the parameters of {where}:", key, ("mass", "com", "inertia", *extra))
-    if "mass" not in body:
-        if "com" in body or "inertia" in body:
-            raise DescriptionError(f"{where}: com or inertia given without mass")
-        return np.full(10, np.nan)
-    mass = _array(body["mass"], (), f"{where}, mass")
-    com = _array(body.get("com", np.zeros(3)), (3,), f"{where}, com")
-    inertia = _array(body.get("inertia", np.zeros((3, 3))), (3, 3), f"{where}, inertia")
-    if np.abs(inertia - inertia.T).max() > 1e-9 * max(np.abs(inertia).max(), 1e-300):
-        raise DescriptionError(f"{where}, inertia: the tensor must be symmetric")
-    return from_body(float(mass), com, 0.5 * (inertia + inertia.T))
+    return tuple(made), _values(parameters, bodies, Layout.of(joint.drive for joint in made)), tuple(notices)
 
 
 def _kind(letter: str, index: int) -> str:
@@ -180,8 +123,8 @@ def _kind(letter: str, index: int) -> str:
         ) from None
 
 
-def _column(key: str, values: ArrayLike, count: int) -> NDArray[np.float64]:
-    return _array(values, (count,), f"{key} (one value for each of {count} joints)")
+def _column(key: str, values: ArrayLike, count: int) -> Array:
+    return shaped_array(values, (count,), f"{key} (one value for each of {count} joints)")
 
 
 def _parent(value: int, index: int, count: int) -> int:
@@ -214,11 +157,11 @@ def _bodies(parameters: object, count: int) -> list[Mapping[str, Any]]:
     return list(parameters)
 
 
-def _values(parameters: Any, bodies: list[Mapping[str, Any]], layout: Layout) -> NDArray[np.float64]:
+def _values(parameters: Any, bodies: list[Mapping[str, Any]], layout: Layout) -> Array:
     if parameters is None:
         return np.full(len(layout), np.nan)
     if not bodies:
-        return _array(
+        return shaped_array(
             parameters, (len(layout),), f"parameters ({layout.names[0]} ... {layout.names[-1]})", finite=False
         )
     values = np.full(len(layout), np.nan)
@@ -227,14 +170,5 @@ def _values(parameters: Any, bodies: list[Mapping[str, Any]], layout: Layout) ->
         values[layout.links[index]] = body_parameters(body, where, _DRIVE_KEYS)
         for column in layout.drives[index]:
             if column.symbol in body:
-                values[column.index] = float(_array(body[column.symbol], (), f"{where}, {column.symbol}"))
+                values[column.index] = float(shaped_array(body[column.symbol], (), f"{where}, {column.symbol}"))
     return values
-
-
-def _array(values: Any, shape: tuple[int, ...], where: str, finite: bool = True) -> NDArray[np.float64]:
-    array = real_array(values, where)
-    if array.shape != shape:
-        raise DescriptionError(f"{where}: expected shape {shape}, got {array.shape}")
-    if finite and not np.all(np.isfinite(array)):
-        raise DescriptionError(f"{where}: expected finite numbers, got NaN or infinity")
-    return array

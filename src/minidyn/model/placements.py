@@ -176,16 +176,6 @@ def tree_pose(robot: Robot, q_all: ArrayLike) -> TreePose:
     return TreePose(robot, links, axes, points)
 
 
-def link_placements(robot: Robot, q_all: ArrayLike) -> Array:
-    """Return the placements of all links in the world (..., joints, 4, 4).
-
-    Args:
-        robot: The robot.
-        q_all: Positions of all joints, mimic and passive included (..., joints).
-    """
-    return tree_pose(robot, q_all).links
-
-
 def _motion(motion: str, value: Array) -> Array:
     """Return the elementary motions (..., 4, 4)."""
     T = np.zeros((*value.shape, 4, 4))

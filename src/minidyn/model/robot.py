@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, real_array
 from minidyn.errors import DescriptionError, ShapeError, UnknownName
-from minidyn.model.formula import Formula
-from minidyn.model.geometry import Steps, matrix_of
-from minidyn.model.joint import Frame, Joint, Loop
-from minidyn.model.link import Link
-from minidyn.model.parameters import Layout
+from minidyn.model.formula import Formula, formula_names
+from minidyn.model.geometry import Steps, matrix_of, steps_from_matrix
+from minidyn.model.inertia import ten_parameters
+from minidyn.model.joint import Frame, Joint, Link, Loop, drive_changes
+from minidyn.model.layout import Layout
+from minidyn.model.mdh import mdh_parts
 from minidyn.notices import Notice
 
 
@@ -166,11 +167,15 @@ class Robot:
         return tuple(loop for loop in self.loops if any(name not in explicit for name in loop.passive))
 
     @cached_property
+    def formula_names(self) -> Mapping[str, str]:
+        """What formulas may call the independent joints: by name, or q1, q2, ... by number among all joints."""
+        return formula_names([joint.name for joint in self.joints], self.joint_names)
+
+    @cached_property
     def formulas(self) -> Mapping[str, Formula]:
         """For each joint that follows a formula which is not linear, that formula."""
-        known = formula_names(self.joints, self.joint_names)
         return {
-            joint.name: Formula(joint.follows.formula, f"joint {joint.name!r}", known)
+            joint.name: Formula(joint.follows.formula, f"joint {joint.name!r}", self.formula_names)
             for joint in self.joints
             if joint.follows is not None and joint.follows.formula
         }
@@ -224,12 +229,35 @@ class Robot:
     ) -> Robot:
         """Build a robot from a modified Denavit-Hartenberg table (Khalil-Kleinfinger for trees).
 
-        See :func:`minidyn.model.mdh.robot_from_mdh`.
-        """
-        from minidyn.model.mdh import robot_from_mdh
+        Args:
+            joints: One letter a joint, R (rotational) or P (translational): "RRPRRR".
+            alpha: Twist angles (n,), rad; None: zeros, as for all of the table.
+            a: Lengths along x (n,), m.
+            d: Offsets along z at q = 0 (n,), m.
+            theta: Angles about z at q = 0 (n,), rad.
+            gravity: Acceleration of gravity in the base frame (3,), m/s².
+            parameters: The flat standard vector (see `robot.parameter_names`), or one dict per link with mass, com (3,)
+                and inertia (3, 3) about the centre of mass, axes parallel to the link frame; the keys Ia, Fv, Fc, Fo
+                switch that drive term on for that joint.
+            rotor_inertia: Whether every joint has the column Ia.
+            friction: Friction terms of every joint: "viscous", "coulomb", "offset".
+            parent: For trees, the parent of each link: 0 the base, k the link of joint k. None: a chain.
+            gamma: For trees, angles about the parent's z (n,), rad.
+            b: For trees, offsets along the parent's z (n,), m.
+            name: Name of the robot.
 
-        return robot_from_mdh(
-            joints, alpha, a, d, theta, gravity, parameters, rotor_inertia, friction, parent, gamma, b, name
+        Returns:
+            The robot, with joints joint1, joint2, ... and links link1, link2, ...
+        """
+        given = {"gamma": gamma, "b": b, "alpha": alpha, "a": a, "theta": theta, "d": d}
+        made, values, notices = mdh_parts(joints, given, parameters, rotor_inertia, friction, parent)
+        return cls(
+            name=name or "robot",
+            joints=made,
+            link_names=tuple(f"link{index + 1}" for index in range(len(made))),
+            gravity=real_array(gravity, "gravity"),
+            parameters=values,
+            notices=notices,
         )
 
     def with_parameters(self, parameters: ArrayLike | None) -> Robot:
@@ -265,9 +293,8 @@ class Robot:
                 motor also feels the joint before; drives that are not named keep theirs.
             stribeck_speed: Speed at which the Stribeck term has fallen to a half, for all joints or each of `joints`.
         """
-        from minidyn.model.variations import with_drives
-
-        return with_drives(self, rotor_inertia, friction, sign_width, coupling, stribeck_speed)
+        every = [joint.name for joint in self.joints]
+        return self.with_joints(drive_changes(every, rotor_inertia, friction, sign_width, coupling, stribeck_speed))
 
     def open_loops(self) -> Robot:
         """Return the tree without its loops: every passive joint becomes an independent one."""
@@ -275,7 +302,7 @@ class Robot:
         def free(joint: Joint) -> Joint:
             return replace(joint, follows=None) if joint.follows and joint.follows.passive else joint
 
-        return replace(self._with_joints(free), loops=())
+        return replace(self.with_joints(free), loops=())
 
     def with_load(
         self,
@@ -293,14 +320,31 @@ class Robot:
             link: Link or frame that carries the load; None: the last link.
             name: Name of the load.
         """
-        from minidyn.model.variations import with_load
+        if not isinstance(name, str):
+            raise DescriptionError(f"name of a load: expected a text, got {name!r}")
+        index, steps = self.find_frame(link)
+        if index < 0:
+            raise DescriptionError(f"a load on the base {link!r} does not move; name a moving link")
+        if placement is not None:
+            steps = (*steps, *steps_from_matrix(placement, f"placement of {name!r}"))
+        taken = {joint.name for joint in self.joints} | {*self.link_names, self.base_name}
+        taken |= {frame.name for frame in self.frames}
+        unique = name
+        while unique in taken:
+            unique += "_"
+        return replace(
+            self,
+            joints=(*self.joints, Joint(unique, "fixed", index, steps)),
+            link_names=(*self.link_names, unique),
+            parameters=np.concatenate([self.parameters, ten_parameters(parameters, f"load {name!r}")]),
+        )
 
-        return with_load(self, placement, parameters, link, name)
-
-    def _with_joints(self, change: Callable[[Joint], Joint]) -> Robot:
-        from minidyn.model.variations import with_joints
-
-        return with_joints(self, change)
+    def with_joints(self, change: Callable[[Joint], Joint]) -> Robot:
+        """Return the robot with each joint changed; columns that remain keep their values, new ones are unknown."""
+        joints = tuple(change(joint) for joint in self.joints)
+        layout, old = Layout.of(joint.drive for joint in joints), self.layout
+        values = [self.parameters[old.index(name)] if name in old else np.nan for name in layout.names]
+        return replace(self, joints=joints, parameters=np.array(values))
 
     # ---------------------------------------------------------------- identity
 
@@ -364,15 +408,6 @@ class Robot:
     def base_placement(self) -> Array:
         """Placement of the base in the world (4, 4)."""
         return matrix_of(self.base)
-
-
-def formula_names(joints: Sequence[Joint], allowed: Sequence[str]) -> dict[str, str]:
-    """Return what a formula may call joints: their names, and q1, q2, ... by number; only the allowed ones."""
-    names = {joint.name: joint.name for joint in joints if joint.name in allowed and joint.name.isidentifier()}
-    for index, joint in enumerate(joints):
-        if joint.name in allowed:
-            names.setdefault(f"q{index + 1}", joint.name)
-    return names
 
 
 def _numeric(steps: Steps) -> list[tuple[str, float]]:

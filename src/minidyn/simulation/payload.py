@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minidyn.arrays import Array, real_array
-from minidyn.errors import ShapeError
+from minidyn.arrays import Array
 from minidyn.model.geometry import matrix_of
-from minidyn.model.inertia import STANDARD, Realizability, realizability, to_body, transform
-from minidyn.model.mdh import body_parameters
+from minidyn.model.inertia import STANDARD, Realizability, realizability, ten_parameters, to_body, transform
 from minidyn.model.robot import Robot
 
 
@@ -42,12 +40,7 @@ class Payload:
     @property
     def ten(self) -> Array:
         """The ten parameters XX XY XZ YY YZ ZZ MX MY MZ M (10,) in the load's frame."""
-        if isinstance(self.parameters, Mapping):
-            return np.asarray(body_parameters(self.parameters, "load 'payload'"), dtype=float)
-        values = real_array(self.parameters, "load 'payload', parameters")
-        if values.shape != (10,):
-            raise ShapeError(f"load 'payload': expected 10 parameters XX ... M, got shape {values.shape}")
-        return values
+        return ten_parameters(self.parameters, "load 'payload'")
 
     @property
     def mass(self) -> float:

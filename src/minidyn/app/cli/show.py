@@ -21,8 +21,7 @@ from minidyn.formats.toml.place import MDH, mdh_slots
 from minidyn.formats.toml.write import linear_text
 from minidyn.model.geometry import Step
 from minidyn.model.inertia import STANDARD
-from minidyn.model.joint import Joint, Limits, Loop
-from minidyn.model.link import Link
+from minidyn.model.joint import Joint, Limits, Link, Loop
 from minidyn.model.robot import Robot
 from minidyn.text import plain_number
 

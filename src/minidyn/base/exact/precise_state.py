@@ -27,7 +27,7 @@ from minidyn.graph.scalar import Graph
 from minidyn.model.drives import STRIBECK_SPEED
 from minidyn.model.geometry import Step
 from minidyn.model.joint import Loop
-from minidyn.model.robot import Robot, formula_names
+from minidyn.model.robot import Robot
 
 
 class PreciseShapes:
@@ -183,7 +183,7 @@ class PreciseRobot:
         graph = Graph()
         inputs = dict(zip(robot.joint_names, graph.inputs("x", robot.n)))
         joints = [index for index, joint in enumerate(robot.joints) if joint.name in robot.formulas]
-        names = formula_names(robot.joints, robot.joint_names)
+        names = robot.formula_names
         rows = []
         for index in joints:
             formula = robot.formulas[robot.joints[index].name]

@@ -16,6 +16,7 @@ import numpy as np
 from minidyn.errors import DescriptionError
 from minidyn.formats.mjcf.compile import LOST_MESH, Compiled, compile_mjcf, rotation
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
+from minidyn.model.drives import Drive
 from minidyn.model.formula import FUNCTIONS
 from minidyn.model.geometry import Step, Steps, snap_angle, snap_length, steps_from_matrix, tidy_steps
 from minidyn.model.joint import Limits
@@ -161,7 +162,7 @@ def _joint(
         after=tidy_steps((*back, *from_anchor)),
         limits=Limits(float(lower), float(upper), math.inf, effort),
         drive_values=drive,
-        gear_ratio=gear,
+        drive=Drive(gear_ratio=gear),
         **follower,
     )
 

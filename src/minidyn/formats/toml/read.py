@@ -89,10 +89,7 @@ class _Reader:
                     formula=formula,
                     passive=name in passive,
                     drive_values=values,
-                    gear_ratio=drive.gear_ratio,
-                    coupling=dict(drive.coupling),
-                    sign_width=drive.sign_width,
-                    stribeck_speed=drive.stribeck_speed,
+                    drive=drive,
                 )
             )
         names = [joint.name for joint in made]

@@ -151,13 +151,10 @@ def _detailed(joint: LooseJoint, entry: Mapping[str, Any], root: Element) -> Loo
     friction = _fresh(entry, "friction", element, ("dynamics",))
     terms = dict(joint.drive_values) if friction is None else {str(key): float(v) for key, v in friction.items()}
     terms |= {key: float(entry[key]) for key in (ROTOR, FRICTION["offset"]) if key in entry}
-    return replace(
-        joint,
-        drive_values=terms,
-        coupling={str(name): float(value) for name, value in entry.get("coupling", ())},
-        sign_width=float(entry.get("sign_width", 0.0)),
-        stribeck_speed=float(entry.get("stribeck_speed", 0.0)),
-    )
+    coupling = tuple((str(name), float(value)) for name, value in entry.get("coupling", ()))
+    width, speed = float(entry.get("sign_width", 0.0)), float(entry.get("stribeck_speed", 0.0))
+    drive = replace(joint.drive, coupling=coupling, sign_width=width, stribeck_speed=speed)
+    return replace(joint, drive_values=terms, drive=drive)
 
 
 def _loop(entry: Mapping[str, Any], where: str) -> LooseLoop:

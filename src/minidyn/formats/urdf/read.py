@@ -17,6 +17,7 @@ from minidyn.errors import DescriptionError, near_names
 from minidyn.formats.urdf.annex import Parts, restored
 from minidyn.formats.xml_file import Element, read_xml
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
+from minidyn.model.drives import Drive
 from minidyn.model.geometry import Steps, matrix_of, steps_from_rpy
 from minidyn.model.inertia import from_body
 from minidyn.model.joint import Limits
@@ -147,7 +148,7 @@ def _joint(element: Element, ratios: Mapping[str, float], notices: list[Notice])
         leaders=leaders,
         offset=offset,
         drive_values=_friction(element),
-        gear_ratio=ratios.get(name, 1.0),
+        drive=Drive(gear_ratio=ratios.get(name, 1.0)),
     )
 
 

@@ -55,8 +55,7 @@ def reversal_covariance(
     moved = np.abs(others - widths) > _STANDSTILL
     if not moved.any() or not terms:
         return found
-    columns, layout = robot.layout.columns, robot.layout
-    rigid = [name for name in base.kept if not columns[layout.index(name)].is_friction and not name.startswith("Ja")]
+    rigid = [name for name in base.kept if robot.layout.column(name).is_rigid]
     falls = [np.array([drive.stribeck_speed for drive in drives])]
     step = -(-len(motion) // _SAMPLES)
     some = Motion(*(signal[::step] for signal in (motion.q, motion.dq, motion.ddq, motion.tau)))

@@ -29,7 +29,6 @@ from minidyn.identification.friction.search import Search
 from minidyn.identification.friction.table import BLOCKS, FrictionModel, Motion, friction_table
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
-from minidyn.model.variations import with_joints
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.recording import Recording
 
@@ -126,7 +125,7 @@ def starting_model(
                 joint, drive=replace(joint.drive, rotor_inertia=known.rotor_inertia, friction=known.friction)
             )
 
-        robot, rotor_inertia = with_joints(robot, as_mapped), None if rotor_inertia else rotor_inertia
+        robot, rotor_inertia = robot.with_joints(as_mapped), None if rotor_inertia else rotor_inertia
     terms = PLAIN if friction == AUTO else None if friction == OWN else friction
     if terms is not None or rotor_inertia is not None or sign_width is not None:
         robot = robot.with_drives(rotor_inertia, terms, sign_width)
@@ -177,8 +176,7 @@ def choose_friction(
     given, known = (np.array([getattr(drive, name) for drive in drives]) for name in ("sign_width", "stribeck_speed"))
     sharp = {float("nan"): given} if given.any() or not widths else {ratio: ratio * speeds for ratio in _WIDTHS}
     falls = [known] if known.any() else [ratio * speeds for ratio in _FALLS]
-    rigid = [name for name in base.kept if not robot.layout.columns[robot.layout.index(name)].is_friction]
-    rigid = [name for name in rigid if not name.startswith("Ja")]
+    rigid = [name for name in base.kept if robot.layout.column(name).is_rigid]
     found = Search(robot, rigid, motion, sharp, falls, auto, not fixed).run()
     chosen = robot.with_drives(friction=found.terms) if auto else robot
     chosen = chosen.with_drives(sign_width=found.sign_width)
@@ -214,7 +212,7 @@ def _without_load(robot: Robot, names: set[str]) -> Robot:
         terms = tuple(term for term in joint.drive.friction if term != "load")
         return replace(joint, drive=replace(joint.drive, friction=terms))
 
-    return with_joints(robot, change)
+    return robot.with_joints(change)
 
 
 Prior = Robot | ArrayLike | str | os.PathLike[str] | bool | None

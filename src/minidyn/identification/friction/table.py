@@ -19,6 +19,7 @@ from minidyn.dynamics.drives import RealShapes, drive_columns
 from minidyn.dynamics.functions import regressor
 from minidyn.dynamics.tree import coordinates
 from minidyn.model.drives import FRICTION, NON_NEGATIVE, ROTOR
+from minidyn.model.layout import Layout
 from minidyn.model.robot import Robot
 
 Key = tuple[str, int, int]
@@ -110,12 +111,12 @@ class FrictionTable:
             sigma: Noise of each joint (n,).
         """
         keys, _, products = self._chosen(model, sigma)
-        return keys, _non_negative(products.sum(axis=0), self._bounded(keys))
+        return keys, _non_negative(products.sum(axis=0), self._bounded(keys, len(model.widths)))
 
     def judge(self, model: FrictionModel, sigma: Array) -> Judged:
         """Fit without each block in turn and return the errors on it."""
         keys, places, products = self._chosen(model, sigma)
-        bounded, whole = self._bounded(keys), products.sum(axis=0)
+        bounded, whole = self._bounded(keys, len(model.widths)), products.sum(axis=0)
         squares = np.zeros((len(self.samples), len(self.products)))
         for held, part in enumerate(products):
             squares[held] = self._squares(_non_negative(whole - part, bounded), places, held)
@@ -128,7 +129,7 @@ class FrictionTable:
         sigma = np.where(scale > 0, scale, 1.0)
         for _ in range(4):
             keys, places, products = self._chosen(model, sigma)
-            x = _non_negative(products.sum(axis=0), self._bounded(keys))
+            x = _non_negative(products.sum(axis=0), self._bounded(keys, len(model.widths)))
             left = np.sum([self._squares(x, places, block) for block in range(len(self.samples))], axis=0)
             sigma = np.maximum(np.sqrt(left / samples), 1e-6 * scale)
             sigma = np.where(sigma > 0, sigma, 1.0)
@@ -154,23 +155,25 @@ class FrictionTable:
 
     def _keys(self, model: FrictionModel) -> list[Key]:
         wanted = {FRICTION[term]: term for term in model.terms}
+        every = Layout.full(len(model.widths))
         found: dict[Key, None] = {}
         for key in (key for own in self.columns for key in own):
             name, width, fall = key
-            symbol = name.rstrip("0123456789")
-            term = wanted.get(symbol)
+            column = every.column(name)
+            term = wanted.get(column.symbol)
             if name in self.rigid:
                 found[key] = None
             elif term is not None:
-                of_joint = model.widths[int(name[len(symbol) :]) - 1] if term in _TURNING else 0
+                of_joint = model.widths[column.joint] if term in _TURNING else 0
                 if (width, fall) == (of_joint, model.fall if term == "stribeck" else 0):
                     found[key] = None
         return list(found)
 
-    def _bounded(self, keys: Sequence[Key]) -> NDArray[np.bool_]:
-        symbols = [name.rstrip("0123456789") for name, _, _ in keys]
-        drives = [key[0] not in self.rigid for key in keys]
-        return np.array([symbol in NON_NEGATIVE and drive for symbol, drive in zip(symbols, drives)], dtype=bool)
+    def _bounded(self, keys: Sequence[Key], joints: int) -> NDArray[np.bool_]:
+        every = Layout.full(joints)
+        return np.array(
+            [n not in self.rigid and every.column(n).symbol in NON_NEGATIVE for n, _, _ in keys], dtype=bool
+        )
 
     def _squares(self, x: Array, places: Sequence[Places], block: int) -> Array:
         """Sum of squared errors of each joint (n,) in a block."""

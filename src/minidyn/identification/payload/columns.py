@@ -18,7 +18,7 @@ from minidyn.identification.rows.columns import Reduced
 from minidyn.model.drives import FRICTION
 from minidyn.model.geometry import matrix_of
 from minidyn.model.inertia import transform
-from minidyn.model.parameters import Column
+from minidyn.model.layout import Column
 from minidyn.model.robot import Robot
 from minidyn.recording.recording import Recording
 

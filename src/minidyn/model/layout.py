@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from minidyn.errors import UnknownName
-from minidyn.model.drives import INERTIAS, Drive
+from minidyn.model.drives import INERTIAS, ROTOR, TERMS, Drive
 from minidyn.model.inertia import STANDARD
 
 
@@ -33,6 +33,11 @@ class Column:
     def is_inertial(self) -> bool:
         """One of the ten of a link."""
         return self.symbol in STANDARD
+
+    @property
+    def is_rigid(self) -> bool:
+        """One of the ten of a link, or the rotor's inertia."""
+        return self.is_inertial or self.symbol == ROTOR
 
     @property
     def is_friction(self) -> bool:
@@ -59,6 +64,12 @@ class Layout:
                 columns.append(Column(symbol, joint, len(columns)))
         return cls(tuple(columns))
 
+    @classmethod
+    @cache
+    def full(cls, joints: int) -> Layout:
+        """Return the layout of so many joints that have every drive term."""
+        return cls.of([Drive(True, tuple(TERMS))] * joints)
+
     def __len__(self) -> int:
         return len(self.columns)
 
@@ -81,6 +92,10 @@ class Layout:
             return self._index[name]
         except (KeyError, TypeError):
             raise UnknownName("parameter", name, self.names) from None
+
+    def column(self, name: str) -> Column:
+        """Return the column of a parameter: its symbol, joint and place."""
+        return self.columns[self.index(name)]
 
     def __contains__(self, name: object) -> bool:
         return name in self._index
