@@ -45,7 +45,7 @@ def bias_tables(runs: int) -> str:
     other = md.trajectory.fourier(robot, seed=9, period=5.0, speed=2.5)(np.linspace(0, 5, 500))
     tau = md.inverse_dynamics(robot, *other)
     base = md.base_parameters(robot)
-    Y, true = md.base_regressor(robot, base, *other), base.values(robot.parameters)
+    Y, true = md.base_regressor(robot, *other, base=base), base.values(robot.parameters)
 
     def error(beta: np.ndarray) -> float:
         return float(100 * np.linalg.norm(Y @ (beta - true)) / np.linalg.norm(tau))

@@ -164,7 +164,7 @@ def study(name: str, case: Case, runs: int, duration: float) -> dict[str, Score]
     t = np.linspace(0, 10, 1000)
     q, dq, ddq = md.trajectory.fourier(model, seed=999, speed=2.0)(t)
     tau = md.inverse_dynamics(actual, q, dq, ddq)
-    Y = md.base_regressor(model, base, q, dq, ddq)
+    Y = md.base_regressor(model, q, dq, ddq, base=base)
     size = float(np.linalg.norm(tau))
     scores = {method: Score() for method in METHODS}
     for seed in range(runs):

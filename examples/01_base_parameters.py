@@ -15,7 +15,7 @@ print("   ...")
 # base parameters are all that torque depends on: two robots with the same ones cannot be told apart by moving them
 rng = np.random.default_rng(0)
 q, dq, ddq = rng.normal(size=(3, 100, robot.n))
-Y = md.base_regressor(robot, base, q, dq, ddq)  # (100, 6, 40)
+Y = md.base_regressor(robot, q, dq, ddq, base=base)  # (100, 6, 40)
 tau = md.inverse_dynamics(robot, q, dq, ddq)
 assert np.allclose(Y @ base.values(), tau)
 

@@ -51,7 +51,7 @@ def test_puma_values_of_table_3(model: str) -> None:
 def test_puma_torque_from_base_parameters() -> None:
     robot, point = md.load("puma560"), PUMA["torque_point"]
     base = md.base_parameters(robot)
-    Y = md.base_regressor(robot, base, point["q"], point["qd"], point["qdd"])
+    Y = md.base_regressor(robot, point["q"], point["qd"], point["qdd"], base=base)
     np.testing.assert_allclose(Y @ base.values(), point["tau"], rtol=1e-11)
 
 

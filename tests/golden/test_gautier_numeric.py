@@ -78,7 +78,7 @@ def test_the_base_parameters_make_the_torque_and_the_energy_of_the_golden_point(
     point = PUMA["torque_point"]
     q, dq, ddq = (np.array(point[key]) for key in ("q", "qd", "qdd"))
     base = numeric_base(puma)
-    tau = md.base_regressor(puma, base, q, dq, ddq) @ base.values()
+    tau = md.base_regressor(puma, q, dq, ddq, base=base) @ base.values()
     np.testing.assert_allclose(tau, point["tau"], rtol=0, atol=1e-11)
     energy = md.energy_regressor(puma, q, dq)[list(puma.layout.indices(base.kept))]
     rest = md.energy_regressor(puma, 0 * q, 0 * q)[list(puma.layout.indices(base.kept))]

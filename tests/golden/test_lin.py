@@ -114,6 +114,6 @@ def test_dynamics_of_the_golden_robots(name: str) -> None:
     tau = np.array(entry["tau_pinocchio"])
     np.testing.assert_allclose(md.inverse_dynamics(robot, q, dq, ddq), tau, atol=1e-9)
     base = md.base_parameters(robot, method="mlc")
-    np.testing.assert_allclose(md.base_regressor(robot, base, q, dq, ddq) @ base.values(), tau, atol=1e-9)
+    np.testing.assert_allclose(md.base_regressor(robot, q, dq, ddq, base=base) @ base.values(), tau, atol=1e-9)
     np.testing.assert_allclose(md.inertia_matrix(robot, q), entry["H_pinocchio"], atol=1e-9)
     np.testing.assert_allclose(md.gravity_torque(robot, q), entry["gravity_torque"], atol=1e-9)

@@ -63,7 +63,7 @@ def data(
         q[:, joint], dq[:, joint], ddq[:, joint] = 0.3, 0.0, 0.0
     tau = md.inverse_dynamics(robot, q, dq, ddq)
     sigma = noise * np.maximum(tau.std(axis=0), 1e-3 * tau.std())
-    W = (md.base_regressor(robot, base, q, dq, ddq) / sigma[:, None]).reshape(-1, base.rank)
+    W = (md.base_regressor(robot, q, dq, ddq, base=base) / sigma[:, None]).reshape(-1, base.rank)
     y = ((tau + sigma * rng.normal(size=tau.shape)) / sigma).ravel()
     Q, R = np.linalg.qr(W)
     z = Q.T @ y

@@ -285,15 +285,15 @@ def test_maps_of_other_robots_and_names_given_twice_are_refused() -> None:
     q, dq, ddq = np.ones((3, 6))
     for other in (md.base_parameters(md.load("rx90")), md.base_parameters(robot.with_gravity((0, 0, 0)))):
         for call in (
-            lambda base: md.base_regressor(robot, base, q, dq, ddq),
-            lambda base: md.slotine_li_regressor(robot, q, dq, dq, ddq, base),
+            lambda base: md.base_regressor(robot, q, dq, ddq, base=base),
+            lambda base: md.slotine_li_regressor(robot, q, dq, dq, ddq, base=base),
             lambda base: md.compile(robot, "base_regressor", base=base),
             lambda base: control.slotine_li(robot, base=base, **common),
         ):
             with pytest.raises(md.MinidynError, match="is not built like 'ur10e'"):
                 call(other)
     own = md.base_parameters(robot.with_parameters(2 * robot.parameters))
-    assert md.base_regressor(robot, own, q, dq, ddq).shape == (6, 36)
+    assert md.base_regressor(robot, q, dq, ddq, base=own).shape == (6, 36)
     with pytest.raises(md.MinidynError, match="'M6' is named twice"):
         control.slotine_li(robot, unknown=["M6", "M6"], **common)
     with pytest.raises(md.MinidynError, match="lower: expected a number or 1 of them"):

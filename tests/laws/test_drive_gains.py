@@ -75,7 +75,7 @@ def _least_squares(robot: md.Robot, bare: md.Recording, heavy: md.Recording, bod
     base = md.base_parameters(robot)
     rows, right = [], []
     for run, load in ((bare, np.zeros(10)), (heavy, body)):
-        Y = md.base_regressor(robot, base, run.q, run.dq, run.ddq)
+        Y = md.base_regressor(robot, run.q, run.dq, run.ddq, base=base)
         ten = [column.name for column in robot.layout.columns[robot.layout.links[-1]]]
         L = md.regressor(robot, run.q, run.dq, run.ddq, columns=ten) @ load
         for joint in range(robot.n):

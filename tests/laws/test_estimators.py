@@ -76,7 +76,7 @@ def torque_error(beta: np.ndarray) -> float:
     robot, base = truth(), base_of()
     states = md.trajectory.fourier(robot, seed=9, period=4.0, speed=2.5)(np.linspace(0, 4, 400))
     tau = md.inverse_dynamics(robot, *states)
-    return float(np.linalg.norm(md.base_regressor(robot, base, *states) @ beta - tau) / np.linalg.norm(tau))
+    return float(np.linalg.norm(md.base_regressor(robot, *states, base=base) @ beta - tau) / np.linalg.norm(tau))
 
 
 # ---- noisy states: who is biased, and who says so
@@ -195,7 +195,7 @@ def test_a_model_that_cannot_be_simulated_is_replaced() -> None:
 
 
 def _rows(recording: md.Recording) -> list[Piece]:
-    W = md.base_regressor(truth(), base_of(), recording.q, recording.dq, recording.ddq)
+    W = md.base_regressor(truth(), recording.q, recording.dq, recording.ddq, base=base_of())
     return [Piece(W, np.asarray(recording.tau), recording.t, 0.0)]
 
 

@@ -265,7 +265,7 @@ def test_base_parameters_by_every_method(seed) -> None:
     assert exact.rank == md.base_parameters(robot, method="svd").rank
     q, dq, ddq = states(robot, 20, seed)
     tau = md.inverse_dynamics(robot, q, dq, ddq)
-    predicted = md.base_regressor(robot, exact, q, dq, ddq) @ exact.values(robot.parameters)
+    predicted = md.base_regressor(robot, q, dq, ddq, base=exact) @ exact.values(robot.parameters)
     np.testing.assert_allclose(predicted, tau, atol=1e-7 * np.abs(tau).max())
 
 

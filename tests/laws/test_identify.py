@@ -68,7 +68,7 @@ def test_reduction_is_the_whole_matrix() -> None:
     recording = with_noise(motion(robot, 2500), np.random.default_rng(0).normal(size=(2500, 4)))
     base = md.base_parameters(robot)
     problem = assemble(robot, base, recording)
-    W = md.base_regressor(robot, base, recording.q, recording.dq, recording.ddq).reshape(-1, base.rank)
+    W = md.base_regressor(robot, recording.q, recording.dq, recording.ddq, base=base).reshape(-1, base.rank)
     direct, rest, _, _ = np.linalg.lstsq(W, recording.tau.ravel(), rcond=None)
     R, z, remainder = problem.weighted(np.ones(4))
     np.testing.assert_allclose(np.linalg.solve(R, z), direct, rtol=1e-8)

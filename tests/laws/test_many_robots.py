@@ -103,6 +103,11 @@ def test_mistakes_in_requests_are_named() -> None:
     robot = md.load("panda")
     with pytest.raises(WrongArgument, match="got a value of type ndarray; the robot comes before the arrays"):
         md.gravity_torque(q, robot)  # type: ignore[arg-type]
+    base = md.base_parameters(robot)
+    with pytest.raises(WrongArgument, match="base_regressor: expected a Robot"):
+        md.base_regressor("panda", q, q, q, base=base)  # type: ignore[arg-type]
+    with pytest.raises(WrongArgument, match="split_regressor: expected a Robot"):
+        md.split_regressor(q, robot, "m1")  # type: ignore[arg-type]
     with pytest.raises(md.MinidynError, match="takes no link"):
         md.compile(robot, "inertia_matrix", link="panda_link3")
     with pytest.raises(md.MinidynError, match="base is int"):

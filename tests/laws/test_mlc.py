@@ -89,7 +89,7 @@ def test_any_frames(block: int) -> None:
         require_same(robot, base, md.base_parameters(robot))
         q, dq, ddq = random_state(robot, np.random.default_rng(seed), 3)
         tau = md.inverse_dynamics(robot, q, dq, ddq)
-        Y = md.base_regressor(robot, base, q, dq, ddq)
+        Y = md.base_regressor(robot, q, dq, ddq, base=base)
         assert np.abs(Y @ base.values() - tau).max(initial=0.0) < 1e-9 * max(1.0, float(np.abs(tau).max()))
 
 

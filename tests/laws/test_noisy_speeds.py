@@ -49,7 +49,7 @@ def test_noisy_speeds_in_the_loop_and_in_the_log(name: str) -> None:
             options = Options(controller=law if known else None)
             found[method].append(METHODS[kind].solve(robot.with_parameters(None), base, recording, options).beta)
     states = md.trajectory.fourier(robot, seed=99)(np.linspace(0, 10, 400))
-    tau, Y = md.inverse_dynamics(robot, *states), md.base_regressor(robot, base, *states)
+    tau, Y = md.inverse_dynamics(robot, *states), md.base_regressor(robot, *states, base=base)
     bias = {k: float(np.linalg.norm(Y @ np.mean(v, axis=0) - tau) / np.linalg.norm(tau)) for k, v in found.items()}
     assert bias["wls"] > 0.02
     assert bias["tls"] <= bias["wls"]

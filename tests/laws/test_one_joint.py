@@ -72,7 +72,7 @@ def test_equations_are_rows_of_the_base_regressor() -> None:
                 dq, ddq = np.zeros_like(q), np.zeros_like(q)
                 place = q[0].copy()
                 q[:, mover], dq[:, mover], ddq[:, mover] = rng.normal(size=(3, 3))
-                Y = md.base_regressor(robot, equations.base, q, dq, ddq)
+                Y = md.base_regressor(robot, q, dq, ddq, base=equations.base)
                 motion = q[:, mover], dq[:, mover], ddq[:, mover]
                 for joint in range(mover, equations.n):
                     A = equations.rows(mover, joint, place, *motion)
@@ -180,7 +180,7 @@ def test_what_was_found_speaks_in_every_base() -> None:
     rng = np.random.default_rng(5)
     q, dq, ddq = rng.normal(size=(3, 6, robot.n))
     motion = md.Recording(np.arange(6.0), q, None, dq=dq, ddq=ddq, joint_names=robot.joint_names)
-    Y = md.base_regressor(robot, exact, q, dq, ddq)
+    Y = md.base_regressor(robot, q, dq, ddq, base=exact)
     np.testing.assert_allclose(found.predict(motion), Y @ beta, atol=1e-9)  # all joints move
     assert found.table().count("\n") == 1 + len(found.names)
     assert {body.joint: body.values for body in found.bodies}["joint3"].keys() == {"m3", "k3x", "k3y", "k3z"}
@@ -251,7 +251,7 @@ def test_covariance_holds_between_joints_too() -> None:
 
         runs = [record(robot, step, 100, noise) for step in steps]
         found = md.identify_one_joint(robot, runs)
-        Y = md.base_regressor(robot, found.base, runs[0].q, runs[0].dq, runs[0].ddq)[:, :-1].reshape(
+        Y = md.base_regressor(robot, runs[0].q, runs[0].dq, runs[0].ddq, base=found.base)[:, :-1].reshape(
             -1, found.base.rank
         )
         std = np.sqrt(np.einsum("ka,ab,kb->k", Y, found.covariance, Y))

@@ -147,7 +147,7 @@ def test_reduction_of_a_log_is_the_whole_matrix(case) -> None:
     found = assemble(robot, base, log)
     assert found.samples == len(log)
     assert len(found.stretches) == 5
-    Y = md.base_regressor(robot, base, log.q, log.dq, log.ddq)
+    Y = md.base_regressor(robot, log.q, log.dq, log.ddq, base=base)
     sigma = np.linspace(0.5, 2, 7)
     direct = triangle_of(np.concatenate([(Y / sigma[:, None]).reshape(-1, base.rank), (tau / sigma).reshape(-1, 1)], 1))
     R, z, rest = found.weighted(sigma)
@@ -175,7 +175,7 @@ def test_any_robot(case, monkeypatch) -> None:
     base = md.base_parameters(robot)
     joints = [robot.joint_names[k] for k in range(robot.n)] if len(robot.joint_names) == robot.n else None
     found = assemble(robot, base, md.Recording(t, q, tau, dq, ddq, joints))
-    Y = md.base_regressor(robot, base, q, dq, ddq).reshape(-1, base.rank)
+    Y = md.base_regressor(robot, q, dq, ddq, base=base).reshape(-1, base.rank)
     R, z, rest = found.weighted(np.ones(robot.n))
     direct = np.linalg.lstsq(Y, tau.ravel(), rcond=None)[0]
     np.testing.assert_allclose(np.linalg.solve(R, z), direct, rtol=1e-8, atol=1e-10)
@@ -196,7 +196,7 @@ def test_functions_of_base_parameters() -> None:
     base = md.base_parameters(robot)
     functions = base_functions(robot, base)
     assert functions is base_functions(robot, base)
-    Y = md.base_regressor(robot, base, log.q, log.dq, log.ddq)
+    Y = md.base_regressor(robot, log.q, log.dq, log.ddq, base=base)
     beta = np.random.default_rng(0).standard_normal(base.rank)
     np.testing.assert_allclose(functions.torque(log.q, log.dq, log.ddq, beta), Y @ beta, atol=1e-10)
     scores = functions.scores(log.q, log.dq, log.ddq, log.tau)

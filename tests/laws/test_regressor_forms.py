@@ -199,7 +199,7 @@ def test_split_into_known_and_unknown() -> None:
     values = md.split_regressor(robot, robot.parameters, unknown=["M4", "MX4", "ZZ3"])
     assert relative_error(known @ values[0] + unknown @ values[1], md.inverse_dynamics(robot, *state)) < PRECISE
     base = md.base_parameters(robot)
-    Yb = md.base_regressor(robot, base, *state)
+    Yb = md.base_regressor(robot, *state, base=base)
     by_name = md.split_regressor(robot, Yb, unknown=base.names[3:5], base=base)
     by_leader = md.split_regressor(robot, Yb, unknown=base.kept[3:5], base=base)
     for one, two, places in zip(by_name, by_leader, ([*range(3), *range(5, base.rank)], [3, 4])):
@@ -246,7 +246,7 @@ def test_slotine_li_regressor_is_the_model_along_the_reference(seed: int) -> Non
     assert relative_error(Y @ robot.parameters, expected + weight + friction) < 1e-11
     assert relative_error(md.slotine_li_regressor(robot, q, dq, dq, ddqr), md.regressor(robot, q, dq, ddqr)) < PRECISE
     base = md.base_parameters(robot)
-    Yb = md.slotine_li_regressor(robot, q, dq, dqr, ddqr, base)
+    Yb = md.slotine_li_regressor(robot, q, dq, dqr, ddqr, base=base)
     assert relative_error(Yb @ (base.matrix @ robot.parameters), Y @ robot.parameters) < 1e-10
 
 
@@ -356,3 +356,19 @@ def test_formulas_too_long_to_read_are_refused(tmp_path: Path) -> None:
         regressor_formulas(random_chain(2, "RRRRRRR"), columns=["M7"])
     with pytest.raises(Unsupported, match="loops"):
         regressor_formulas(following(FOUR_BAR, tmp_path))
+
+
+def test_a_map_by_position_still_works_and_warns() -> None:
+    robot = md.load("two_link")
+    base = md.base_parameters(robot)
+    q, dq, ddq = np.random.default_rng(0).normal(size=(3, 5, robot.n))
+    with pytest.warns(DeprecationWarning, match=r"md.base_regressor\(robot, q, dq, ddq, base=base\)"):
+        Y = md.base_regressor(robot, base, q, dq, ddq)  # type: ignore[arg-type]
+    assert np.array_equal(Y, md.base_regressor(robot, q, dq, ddq, base=base))
+    with pytest.warns(DeprecationWarning, match="slotine_li_regressor"):
+        Y = md.slotine_li_regressor(robot, q, dq, dq, ddq, base)
+    assert np.array_equal(Y, md.slotine_li_regressor(robot, q, dq, dq, ddq, base=base))
+    with pytest.raises(TypeError, match="too many arguments"):
+        md.base_regressor(robot, q, dq, ddq, ddq, base=base)
+    with pytest.raises(md.MinidynError, match="base_regressor needs base="):
+        md.base_regressor(robot, q, dq, ddq)

@@ -105,7 +105,7 @@ def baseline(robot: md.Robot, log: md.Recording, tau: np.ndarray) -> float:
     ddq = np.gradient(dq, 1 / 5000, axis=0)
     base = md.base_parameters(robot)
     assert base.rank == 61
-    Y, tau = md.base_regressor(robot, replace(base, robot=robot), q[::10], dq[::10], ddq[::10]), tau[::10]
+    Y, tau = md.base_regressor(robot, q[::10], dq[::10], ddq[::10], base=replace(base, robot=robot)), tau[::10]
     fit, held = slice(0, 2500), slice(2500, 3750)
     sigma = np.ones(6)
     for _ in range(3):

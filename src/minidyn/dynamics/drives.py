@@ -85,12 +85,12 @@ class RealShapes:
         self._loads = loads
 
     def sign(self, joint: int, speed: Scalar, own: bool) -> Scalar:
-        """The sign of v, turned round over the sign width."""
+        """The sign of v, which reverses smoothly over the smoothing width."""
         width = self._drives[joint].sign_width
         return scalar.sign(speed) if width == 0.0 else speed / _size(speed, width)
 
     def root(self, joint: int, speed: Scalar) -> Scalar:
-        """s(v) √|v|; with a sign width w it is v / (v² + w²)^¼."""
+        """s(v) √|v|; with a smoothing width w it is v / (v² + w²)^¼."""
         width = self._drives[joint].sign_width
         if width == 0.0:
             sign = scalar.sign(speed)
@@ -157,7 +157,7 @@ def drive_columns(
 
 
 def _friction(symbol: str, joint: int, v: Scalar, own: Scalar, shapes: Shapes) -> Scalar:
-    """Return one column; |v| is v s(v), so that it turns round as the sign does."""
+    """Return one column; |v| is v s(v), so that it reverses as the sign does."""
     if symbol == "Fo":
         return 1.0
     if symbol == "Fv":

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from minidyn.dynamics.drives import RealShapes, drive_columns
-from minidyn.dynamics.kernel import regressor_form
+from minidyn.dynamics.kernel import regressor_form, require_robot
 from minidyn.dynamics.papers.lagrangian import lagrange_regressor
 from minidyn.dynamics.papers.sixteen import sixteen_layout, sixteen_regressor, standard_entries
 from minidyn.dynamics.regressor import all_columns, chosen_columns, rigid_regressor
@@ -22,7 +22,7 @@ from minidyn.model.robot import Robot
 
 
 class _Symbols(RealNumbers):
-    """Real numbers but for the lengths that the robot's description names."""
+    """Real numbers but for the lengths that the robot's file names."""
 
     def __init__(self, values: Mapping[str, Scalar]) -> None:
         self._values = values
@@ -42,7 +42,7 @@ def regressor_formulas(
     """Return the regressor as formulas: a row for each joint, a column for each parameter.
 
     `str` writes one, as in "l1² ddq1 + l1 g c1": s1, c1 and c12 are sines and cosines of q1 and of q1 + q2, g is the
-    strength of gravity, lengths have the symbols of the robot's description. Formulas are brought to one shape, so that
+    strength of gravity, lengths have the symbols of the robot's file. Formulas are brought to one shape, so that
     those of both forms can be compared exactly (`equals`).
 
     Args:
@@ -54,6 +54,7 @@ def regressor_formulas(
     Raises:
         Unsupported: For a robot with loops that must be solved for, or whose formulas are too long to be read.
     """
+    require_robot(robot, "regressor_formulas")
     what = regressor_form(parametrization, form)
     if robot.implicit_loops:
         raise Unsupported(f"robot {robot.name!r}: its loops are solved numerically; take robot.open_loops()")

@@ -5,6 +5,7 @@ q, dq, ddq and tau have shape (..., n) in the order of `robot.joint_names`: rad 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -118,16 +119,41 @@ def regressor(
 
 
 def base_regressor(
-    robot: Robot, base: BaseColumns, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, *, out: Array | None = None
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    ddq: ArrayLike,
+    *old: ArrayLike,
+    base: BaseColumns | None = None,
+    out: Array | None = None,
 ) -> Array:
     """Return the regressor (..., n, b) of the base parameters of a map: inverse_dynamics = Y @ beta.
 
     A map for some joints, some parameters, gravity or inertia alone gives the columns of its own parameters; then
     Y @ beta is not the whole torque.
+
+    Args:
+        robot: The robot.
+        q: Positions (..., n).
+        dq: Speeds (..., n).
+        ddq: Accelerations (..., n).
+        *old: Not to be used: base was the second argument once.
+        base: The result of `md.base_parameters(robot)`; it must be given.
+        out: Array (..., n, b) to write into.
     """
+    if old:
+        positional_base("base_regressor(robot, q, dq, ddq, base=base)", old, base)
+        base, q, dq, ddq = q, dq, ddq, old[0]  # type: ignore[assignment]
     require_own(robot, base, "base_regressor")
     result: Array = call(robot, "base_regressor", (q, dq, ddq), None, out, base=base)
     return result
+
+
+def positional_base(new: str, old: tuple[object, ...], base: object) -> None:
+    """Warn that a map was given by position; raise where there are more arguments than that explains."""
+    if len(old) > 1 or base is not None:
+        raise TypeError(f"too many arguments; expected md.{new}")
+    warnings.warn(f"the base map is given by keyword now: md.{new}", DeprecationWarning, stacklevel=3)
 
 
 def energy(

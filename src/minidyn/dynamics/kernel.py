@@ -120,10 +120,13 @@ def require_robot(robot: object, what: str) -> None:
 def require_own(robot: Robot, base: BaseColumns | None, what: str) -> None:
     """Raise where a base map belongs to a robot that is built otherwise: its columns would be wrong."""
     owner = getattr(base, "robot", None)
-    if isinstance(owner, Robot) and owner is not robot and owner.structure_fingerprint != robot.structure_fingerprint:
+    if owner is robot:
+        return
+    require_robot(robot, what)
+    if isinstance(owner, Robot) and owner.structure_fingerprint != robot.structure_fingerprint:
         raise MinidynError(
             f"{what}: base is of robot {owner.name!r}, which is not built like {robot.name!r} (geometry, gravity, "
-            "joints or drives differ); find it anew with md.base_parameters"
+            "joints or drives differ); find it again with md.base_parameters"
         )
 
 

@@ -134,7 +134,7 @@ def _check_z(joint: Joint, robot: Robot) -> None:
 
 
 def _row(joint: Joint) -> MdhRow | None:
-    """Read z steps, x steps, z steps; None where the description is another one."""
+    """Read z steps, x steps, z steps; None where the joint is given another way."""
     if joint.kind == "fixed" or joint.motion[1] != "z" or joint.direction != 1 or joint.after:
         return None
     groups: list[dict[str, float]] = [{"rz": 0.0, "tz": 0.0}, {"rx": 0.0, "tx": 0.0}, {"rz": 0.0, "tz": 0.0}]

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
-from minidyn.dynamics.functions import call
-from minidyn.dynamics.kernel import PARAMETRIZATIONS, BaseColumns, function_of, require_own
+from minidyn.dynamics.functions import call, positional_base
+from minidyn.dynamics.kernel import PARAMETRIZATIONS, BaseColumns, function_of, require_own, require_robot
 from minidyn.dynamics.papers.sixteen import sixteen_layout, sixteen_map, sixteen_parameters
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.model.robot import Robot
@@ -32,8 +32,8 @@ def slotine_li_regressor(
     dq: ArrayLike,
     dqr: ArrayLike,
     ddqr: ArrayLike,
+    *old: BaseColumns | None,
     base: BaseColumns | None = None,
-    *,
     out: Array | None = None,
 ) -> Array:
     """Return Y (..., n, p) with Y @ parameters = M(q) ddqr + C(q, dq) dqr + g(q) + friction at dqr.
@@ -49,12 +49,16 @@ def slotine_li_regressor(
         dq: Speeds (..., n).
         dqr: Reference speeds (..., n).
         ddqr: Reference accelerations (..., n).
+        *old: Not to be used: base could be given by position once.
         base: Base-parameter map: columns of the base parameters; None: of the standard ones.
         out: Array to write into.
 
     Implements: LuMeng1993 eq. (87).
     Differs: the paper's (87) has C dq, which is this function's with dqr for the acceleration only.
     """
+    if old:
+        positional_base("slotine_li_regressor(robot, q, dq, dqr, ddqr, base=base)", old, base)
+        (base,) = old
     require_own(robot, base, "slotine_li_regressor")
     result: Array = call(robot, "slotine_li_regressor", (q, dq, dqr, ddqr), None, out, base)
     return result
@@ -85,6 +89,7 @@ def split_regressor(
 
     Implements: LuMeng1993 eq. (3)-(4), (15)-(18).
     """
+    require_robot(robot, "split_regressor")
     array = np.asarray(Y)
     if parametrization not in PARAMETRIZATIONS:
         raise UnknownName("parametrization", parametrization, PARAMETRIZATIONS)
@@ -160,4 +165,5 @@ class Lumeng16:
 
 def lumeng16(robot: Robot) -> Lumeng16:
     """Return the names and values of sixteen parameters a link, for `regressor(..., parametrization="lumeng16")`."""
+    require_robot(robot, "lumeng16")
     return Lumeng16(robot)

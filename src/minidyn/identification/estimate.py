@@ -140,7 +140,7 @@ class Estimate:
         if self.consistent:
             tau = inverse_dynamics(self.robot, q, dq, ddq)
         else:
-            tau = np.asarray(base_regressor(self.robot, self.base, q, dq, ddq) @ self.beta, dtype=float)
+            tau = np.asarray(base_regressor(self.robot, q, dq, ddq, base=self.base) @ self.beta, dtype=float)
         return tau[:, order] if shuffled else tau
 
     def _order(self, recording: Recording) -> list[int]:

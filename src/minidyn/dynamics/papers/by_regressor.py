@@ -108,7 +108,7 @@ def _bias_and_inertia(
     if base is not None:
         if parametrization != "standard" or form != "newton_euler":
             raise MinidynError("base= stands for combinations of standard parameters: leave parametrization and form")
-        Y = base_regressor(robot, base, *states)
+        Y = base_regressor(robot, *states, base=base)
     else:
         Y = regressor(robot, *states, parametrization=parametrization, form=form)
     theta = _values(robot, parameters, base, parametrization)

@@ -40,7 +40,7 @@ def torque_delay(
         raise MinidynError("torque_delay needs dq, ddq and tau; prepare the recording first: md.prepare(robot, ...)")
     begins = [*recording.starts, len(recording)]
     slopes, thin = np.zeros_like(recording.q), max(1, len(recording) // _SAMPLES)
-    Y = base_regressor(robot, base, recording.q, recording.dq, recording.ddq)
+    Y = base_regressor(robot, recording.q, recording.dq, recording.ddq, base=base)
     predicted = Y @ beta
     for begin, end in pairwise(begins):
         if end - begin > 2:

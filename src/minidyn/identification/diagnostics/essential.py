@@ -153,7 +153,7 @@ class _Problem:
     def of(cls, estimate: Estimate, run: Recording) -> _Problem:
         def columns(piece: Recording) -> tuple[Array, Array]:
             dq, ddq, tau = (np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau"))
-            return base_regressor(estimate.robot, estimate.base, piece.q, dq, ddq), tau
+            return base_regressor(estimate.robot, piece.q, dq, ddq, base=estimate.base), tau
 
         edges = np.linspace(0, len(run), _FOLDS + 1).astype(int)
         parts = tuple(reduced(run[int(a) : int(b)], columns) for a, b in pairwise(edges))

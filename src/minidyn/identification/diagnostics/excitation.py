@@ -124,7 +124,7 @@ def _weakest(judged: Array, information: Array) -> tuple[float, Array]:
 
 
 def _rows(robot: Robot, base: BaseMap, q: Array, dq: Array, ddq: Array, sigma: Array) -> Array:
-    return np.asarray((base_regressor(robot, base, q, dq, ddq) / sigma[:, None]).reshape(-1, base.rank))
+    return np.asarray((base_regressor(robot, q, dq, ddq, base=base) / sigma[:, None]).reshape(-1, base.rank))
 
 
 def _limits(robot: Robot) -> tuple[Array, Array]:

@@ -81,7 +81,7 @@ def _torque_noise(robot: Robot, base: BaseMap, recording: AnyRecording, beta: Ar
             ddq = part.ddq
         else:
             ddq = np.gradient(dq, part.t, axis=0) if len(part) > 1 else np.zeros_like(q)
-        residual = tau - base_regressor(robot, base, q, dq, ddq) @ beta
+        residual = tau - base_regressor(robot, q, dq, ddq, base=base) @ beta
         squares += np.sum(residual**2, axis=0)
         samples += len(part)
     return np.asarray(np.sqrt(squares / max(1, samples)), dtype=float)

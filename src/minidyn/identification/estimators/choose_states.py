@@ -84,7 +84,7 @@ def _errors(
         for _ in range(2):  # the second time, joints are weighed by what the first leaves at best
             residuals = []
             for states in candidates:
-                Y = base_regressor(robot, base, states.q[chosen], states.dq[chosen], states.ddq[chosen])
+                Y = base_regressor(robot, states.q[chosen], states.dq[chosen], states.ddq[chosen], base=base)
                 weighted = (Y / scale[:, None]).reshape(-1, base.rank)
                 beta, *_ = np.linalg.lstsq(weighted, (torque / scale).ravel(), rcond=None)
                 left = (torque - Y @ beta).reshape(*rows.shape, robot.n).mean(axis=1)

@@ -155,8 +155,8 @@ def _rows(
             low, high = max(0, int(near[rows[0]]) - overlap), min(len(made.q), int(near[rows[-1]]) + overlap + 1)
             if filtered:
                 part = slice(low, high)
-                W = base_regressor(robot, base, made.q[part], made.dq[part], made.ddq[part])
+                W = base_regressor(robot, made.q[part], made.dq[part], made.ddq[part], base=base)
                 W = lowpass(W, rate, cutoff, order)[near[rows] - low]
             else:
-                W = base_regressor(robot, base, made.q[near[rows]], made.dq[near[rows]], made.ddq[near[rows]])
+                W = base_regressor(robot, made.q[near[rows]], made.dq[near[rows]], made.ddq[near[rows]], base=base)
             yield Piece(W, tau[rows], run.t[rows], (start + int(rows[0])) / len(recording))

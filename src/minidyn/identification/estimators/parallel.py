@@ -47,7 +47,7 @@ def _pieces(robot: Robot, base: BaseMap, recording: Recording, cutoff: float) ->
         spoiled = int(np.ceil(rate / cutoff))
         if len(run) < 3 * spoiled + 10:
             continue
-        W = lowpass(base_regressor(robot, base, q, dq, ddq), rate, cutoff, _ORDER)
+        W = lowpass(base_regressor(robot, q, dq, ddq, base=base), rate, cutoff, _ORDER)
         keep = np.arange(spoiled, len(run) - spoiled, max(1, int(rate / (_PER_PERIOD * cutoff))))
         y = lowpass(tau, rate, cutoff, _ORDER)
         for rows in np.array_split(keep, FOLDS):

@@ -49,7 +49,7 @@ class CurrentColumns:
     def __call__(self, piece: Recording) -> tuple[Array, Array]:
         """Return columns (N, n, b + 10), those of the load zero in a run without it, and currents (N, n)."""
         dq, ddq, current = (np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau"))
-        B = base_regressor(self.robot, self.base, piece.q, dq, ddq)
+        B = base_regressor(self.robot, piece.q, dq, ddq, base=self.base)
         layout = self.robot.layout
         ten = [column.name for column in layout.columns[layout.links[self.carrier]]]
         L = np.zeros((*current.shape, 10))

@@ -101,7 +101,7 @@ class OneJointEstimate:
         """Return the torques (N, n) the constants give for a recorded motion (q, dq, ddq) of any joints."""
         if recording.dq is None or recording.ddq is None:
             raise MinidynError("predict needs dq and ddq; prepare the recording first: md.prepare(robot, recording)")
-        Y = base_regressor(self.robot, self.base, recording.q, recording.dq, recording.ddq)
+        Y = base_regressor(self.robot, recording.q, recording.dq, recording.ddq, base=self.base)
         return np.asarray(Y @ self.beta, dtype=float)
 
     def table(self) -> str:

@@ -55,7 +55,7 @@ class RawColumns:
         Y = regressor(self.with_friction, *state, columns=[*ten, *(column.name for column in self.friction)])
         of_frame = transform(np.eye(10), self.placement).T  # ten of the load's frame -> ten of the link's
         robot = self.estimate.robot
-        B = base_regressor(robot, self.estimate.base, *state)
+        B = base_regressor(robot, *state, base=self.estimate.base)
         tilt = [gravity_torque(turned, piece.q)[..., None] for turned in self.turned]
         return np.concatenate([Y[..., :10] @ of_frame, Y[..., 10:], B, *tilt], axis=-1), np.asarray(
             tau - self.estimate.predict(piece), dtype=float

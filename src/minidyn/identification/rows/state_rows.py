@@ -44,8 +44,8 @@ def _pieces(
             rows = rows[states.usable[rows]]
             if not len(rows):
                 continue
-            W = base_regressor(robot, base, states.q[rows], states.dq[rows], states.ddq[rows])
+            W = base_regressor(robot, states.q[rows], states.dq[rows], states.ddq[rows], base=base)
             Z = None
             if instruments is not None:
-                Z = base_regressor(robot, base, instruments.q[rows], instruments.dq[rows], instruments.ddq[rows])
+                Z = base_regressor(robot, instruments.q[rows], instruments.dq[rows], instruments.ddq[rows], base=base)
             yield Piece(W, tau[rows], recording.t[rows], begin / total, Z)

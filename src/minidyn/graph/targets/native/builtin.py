@@ -250,12 +250,12 @@ keywords:  ; none, or out= alone
 named:
 {_field("named.count", "names", 16)}
 {_field("name", "names", items)}
-{_when("take", "pass", "eq i64 %named.count, 1", f"eq i64 %name, {known['out']}", "eq i64 %results, 1")}
+{_when("take", "pass", "eq i64 %named.count, 1", f"eq i64 %name, {known['out']}")}
 take:
 {_word("given", "args", "%nargs", "ptr")}
   %is.none = icmp eq ptr %given, {call["None"]}
   %given.out = select i1 %is.none, ptr null, ptr %given
-  br label %mode
+{_when("pass", "mode", "ne i64 %results, 1", "ne ptr %given.out, null")}
 mode:  ; the first argument that varies with the sample says whether this is a batch
   %out = phi ptr [ null, %keywords ], [ %given.out, %take ]
 {_when("look", "ready", "sge i64 %first, 0")}

@@ -48,7 +48,7 @@ class Host:
 
 @cache
 def host() -> Host:
-    """Return the machine's description (asked once)."""
+    """Return what is known of the machine (asked once)."""
     import llvmlite.binding as llvm
 
     triple = llvm.get_process_triple()

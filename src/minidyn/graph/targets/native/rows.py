@@ -8,7 +8,7 @@ past them.
 
 `@tile(arguments, results, u, blocks, fill)` leaves the transposing out: packed blocks in, packed blocks out.
 
-A block is moved in one of three ways, told apart by the strides at run time:
+A block is moved in one of three ways, chosen by the strides at run time:
 
 - samples next to each other (Fortran order, structure of arrays): plain vector copies;
 - scalars next to each other (row-major): square transposes in registers, a few columns of `width` samples at a time.
