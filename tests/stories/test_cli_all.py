@@ -9,7 +9,9 @@ import re
 import shlex
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -19,6 +21,10 @@ import minidyn as md
 from conftest import OWN
 from minidyn.app.cli.main import VERBS as LISTED
 from minidyn.app.cli.main import Exit, main
+from minidyn.app.cli.text import print_notices
+from minidyn.app.job import simulated
+from minidyn.codegen.files import function_for
+from minidyn.notices import LEVELS, Notice
 
 VERBS = sorted(main.list_commands(None))
 every_verb = pytest.mark.parametrize("verb", VERBS)
@@ -129,7 +135,53 @@ def test_json_is_json(verb: str, folder: Path) -> None:
     assert verb in QUICK, f"tell {__name__}.QUICK what {verb} needs to do something quick"
     result = run(verb, *shlex.split(QUICK[verb].format(folder=folder)), "--json")
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout, parse_constant=not_json) is not None
+    content = json.loads(result.stdout, parse_constant=not_json)
+    assert content is not None
+    for notice in notices_in(content):
+        assert set(notice) == {"code", "level", "text", "advice", "data"}
+        assert notice["level"] in LEVELS
+
+
+def notices_in(content: Any) -> list[dict[str, Any]]:
+    """Return every notice in what a verb prints as JSON."""
+    if isinstance(content, list):
+        return [notice for part in content for notice in notices_in(part)]
+    if not isinstance(content, dict):
+        return []
+    found = [notice for key, value in content.items() if key.endswith("notices") for notice in value]
+    return found + [notice for value in content.values() for notice in notices_in(value)]
+
+
+def test_notices_are_printed_most_serious_first_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    made = [Notice("a.b", "info", "a fact"), "an old text", Notice("c.d", "act", "joint\n1 rests", "Move it.")]
+    print_notices(made, of="fit")
+    assert capsys.readouterr().out.splitlines() == [
+        "act: fit: joint\\n1 rests",
+        "      Move it.",
+        "look: fit: an old text",
+        "info: fit: a fact",
+    ]
+
+
+@pytest.mark.parametrize("verb", ["identify", "compare", "simulate", "base", "generate"])
+def test_defaults_are_those_of_the_library(verb: str) -> None:
+    """A verb passes on what was given alone: the options that are keywords of a library function have no default."""
+    library = {
+        "identify": [md.identify],
+        "compare": [md.compare],
+        "simulate": [md.simulate, simulated],
+        "base": [md.base_parameters],
+        "generate": [function_for],
+    }
+    words = ["robot", "log"] if verb in ("identify", "compare", "generate") else ["robot"]
+    passed = command(verb).make_context(verb, words).params
+    for option in command(verb).params:
+        for function in library[verb]:
+            parameter = signature(function).parameters.get(str(option.name))
+            if isinstance(option, click.Option) and parameter is not None and not option.multiple:
+                assert passed[str(option.name)] is None, option.name
+                if parameter.default not in (None, (), parameter.empty) and not isinstance(parameter.default, bool):
+                    assert option.show_default == str(parameter.default)
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb not in WITHOUT_INPUT])

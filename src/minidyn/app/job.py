@@ -1,14 +1,15 @@
 """A whole job: a robot, its logs and what the user asked for, turned into results.
 
-`minidyn identify` and its kin, study files and the demo all go through here. There are no defaults here: they stand in
-the signatures of the library (`md.identify`, `md.prepare`, `md.simulate`, ...). What a user does not give is not passed
-on, so that Python, the shell and study files give the same numbers.
+The verbs of the shell, study files and the demo all go through here. Defaults are those of the library's signatures
+(`md.identify`, `md.prepare`, `md.simulate`, ...): what a user does not give is not passed on, so that Python, the shell
+and study files give the same numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -265,7 +266,6 @@ def simulated(
     controller: str = "computed_torque",
     dt: float = 1e-3,
     seed: int = 0,
-    law: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> tuple[Recording, Controller]:
     """Simulate a robot on a random trajectory within its limits, under a controller.
@@ -276,10 +276,10 @@ def simulated(
         controller: Name of the controller, see minidyn.simulation.named_laws.
         dt: Step of integration and control, s.
         seed: Of the trajectory and the noise.
-        law: Options of the controller that were given.
-        **options: Options of :func:`minidyn.simulate` that were given.
+        **options: Options of the controller and of :func:`minidyn.simulate` that were given.
     """
-    made = named_law(robot, controller, period=dt, **(law or {}))
+    law = {name: options.pop(name) for name in signature(named_law).parameters if name in options}
+    made = named_law(robot, controller, period=dt, **law)
     return simulate(robot, made, fourier(robot, seed=seed), duration, dt=dt, seed=seed, **options), made
 
 

@@ -18,7 +18,9 @@ import numpy as np
 
 from minidyn.app.cli.options import json_option, output_option
 from minidyn.app.cli.text import console, print_json, progress
+from minidyn.app.job import Job
 from minidyn.app.report.report import report
+from minidyn.arrays import Array
 from minidyn.base.base_parameters import base_parameters
 from minidyn.control import computed_torque
 from minidyn.dynamics.functions import inverse_dynamics
@@ -27,17 +29,16 @@ from minidyn.files import check_folder, new_folder
 from minidyn.formats.load import load
 from minidyn.formats.save import save
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.identify import identify
 from minidyn.identification.one_joint.one_joint import OneJointEstimate, identify_one_joint
-from minidyn.identification.validate import Validation, validate
+from minidyn.identification.validate import Validation
 from minidyn.model.robot import Robot
 from minidyn.recording.recording import Recording
-from minidyn.simulation.case_study import CaseStudy, lu_meng_case
+from minidyn.simulation.case_study import lu_meng_case
 from minidyn.simulation.simulate import simulate
 from minidyn.simulation.trajectory import fourier
 from minidyn.text import plain
 
-# what the pretended robot has and its data sheet does not say: rotor inertias and friction, joint 1 to 6, SI units
+# what the simulated robot has and its data sheet does not say: rotor inertias and friction, joint 1 to 6, SI units
 _DRIVES = {
     "Ia": (0.95, 2.0, 0.8, 0.11, 0.11, 0.02),
     "Fv": (3.5, 3.0, 12.0, 0.5, 0.4, 0.2),
@@ -73,29 +74,58 @@ def demo(output: str, as_json: bool) -> None:
 
 
 def _job(story: _Story, folder: Path) -> dict[str, Any]:
-    robot, true, believed = _robots(story)
-    plan = _plan(story, robot)
-    found = _one_joint(story, true, plan)
-    fit, other = _logs(story, true, folder)
-    estimate = _identify(story, believed, fit, true)
-    _consistency(story, estimate)
-    test = _validate(story, estimate, other)
-    exported = _export(story, estimate, believed, folder)
-    study = _control(story)
-    page = _report(story, estimate, test, fit, plan, found, study, folder)
+    """Do the whole job; return its figures."""
+    before, true = _robots(story)
+    plan, found = _one_joint_at_a_time(story, true)
+    _logs(story, true, folder / "logs")
+    save(before, folder / "robot-before.toml")
+    job = Job.of_files(
+        str(folder / "robot-before.toml"),
+        [str(folder / "logs" / "fit.parquet")],
+        [str(folder / "logs" / "other.parquet")],
+        settings={"friction": "own"},  # the file names the terms, so that they can be compared with the truth
+    )
+    estimate, test = _identification(story, job, true)
+    with story.step("Export") as say:
+        estimate.save(folder / "estimate.json")
+        written = estimate.export(folder / "model")
+        names = [path.name for path in written.files]
+        say(f"For simulators and controllers, in model/: {', '.join(names)}.")
+        for notice in map(str, written.notices):
+            say(plain(notice[:1].upper() + notice[1:]) + ".")
+    with story.step("Adaptive control of an arm with an unknown load") as say:
+        study = lu_meng_case()
+        mass = float(study.slotine_li.telemetry["estimate"][-1, 0])
+        say(
+            f"The controller starts with 0.5 kg where {study.robot.links[-1].mass:.3g} kg are; after "
+            f"{study.slotine_li.t[-1]:g} s its estimate is {mass:.3f} kg."
+        )
+    with story.step("The report") as say:
+        page = report(
+            estimate,
+            {"the other log": test},
+            folder / "report.html",
+            fit=job.fitted,
+            plan=plan,
+            one_joint=found,
+            case_study=study,
+            title="Dynamic model of the Stanford arm",
+            details={"command": "minidyn demo", "data": "simulated, noise and friction included"},
+        )
+        say(f"One HTML file of {page.stat().st_size / 1e6:.1f} MB that loads nothing: for screens, phones and paper.")
     return {
         "base_parameters": len(estimate.beta),
         "plan_steps": len(plan.steps),
         "relative_error": test.relative_error,
         "condition": estimate.condition,
         "consistent": estimate.certificate.consistent,
-        "exports": exported,
-        "report": page,
+        "exports": names,
+        "report": page.name,
     }
 
 
 class _Story:
-    """Tells the steps on the terminal: a heading with the time it took, and what came of it."""
+    """Reports the steps on the terminal: a heading with the time it took, and what came of it."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
@@ -105,7 +135,7 @@ class _Story:
 
     @contextmanager
     def step(self, title: str) -> Iterator[Callable[[str], None]]:
-        """Tell a step; the block gets a function that says a sentence."""
+        """Report a step; the block gets a function that says a sentence."""
         self.number += 1
         heading = f"{self.number:2}/{_STEPS} {title}"
         said: list[str] = []
@@ -120,53 +150,44 @@ class _Story:
             console().print(textwrap.indent(textwrap.fill(sentence, 92), "      "), markup=False, soft_wrap=True)
 
 
-def _robots(story: _Story) -> tuple[Robot, Robot, Robot]:
-    """The bare arm, the arm that is pretended to be real, and what is believed of it."""
+def _robots(story: _Story) -> tuple[Robot, Robot]:
+    """Return the arm as its data sheet has it, and the arm that replaces a real one."""
     with story.step("The robot and its base parameters") as say:
         robot = load("stanford")
-        rigid = base_parameters(robot)
-        arm = replace(robot, joints=tuple(_limited(joint, k) for k, joint in enumerate(robot.joints)))
+        limits = [
+            replace(joint.limits, lower=-reach, upper=reach, velocity=speed)
+            for joint, reach, speed in zip(robot.joints, _REACH, _SPEED)
+        ]
+        arm = replace(robot, joints=tuple(replace(joint, limits=one) for joint, one in zip(robot.joints, limits)))
         arm = arm.with_drives(True, ("viscous", "coulomb", "offset"))
-        values = arm.parameters.copy()
-        for symbol, given in _DRIVES.items():
-            for joint, value in enumerate(given):
-                values[arm.layout.index(f"{symbol}{joint + 1}")] = value
-        sheet = arm.parameters.copy()
+        true, sheet = arm.parameters.copy(), arm.parameters.copy()
+        for symbol, values in _DRIVES.items():
+            true[list(arm.layout.indices([f"{symbol}{joint + 1}" for joint in range(arm.n)]))] = values
         rng = np.random.default_rng(1)
         for part in arm.layout.links:
             sheet[part] *= rng.uniform(0.8, 1.2)
-        every = base_parameters(arm)
         say(
-            f"Stanford arm, {robot.n} joints. Of {len(robot.layout)} masses and inertias, {rigid.rank} combinations "
-            f"act on the torques; with rotor inertia and friction {every.rank} of {len(arm.layout)}. Found exactly: no "
-            "tolerance decides."
+            f"Stanford arm, {robot.n} joints. Of {len(robot.layout)} masses and inertias, "
+            f"{base_parameters(robot).rank} combinations act on the torques; with rotor inertia and friction "
+            f"{base_parameters(arm).rank} of {len(arm.layout)}. Found exactly: no tolerance decides."
         )
-    return arm, arm.with_parameters(values), arm.with_parameters(sheet)
+    return arm.with_parameters(sheet), arm.with_parameters(true)
 
 
-def _limited(joint: Any, k: int) -> Any:
-    return replace(joint, limits=replace(joint.limits, lower=-_REACH[k], upper=_REACH[k], velocity=_SPEED[k]))
-
-
-def _plan(story: _Story, robot: Robot) -> Plan:
+def _one_joint_at_a_time(story: _Story, true: Robot) -> tuple[Plan, OneJointEstimate]:
     with story.step("A plan: one joint at a time") as say:
-        plan = one_joint_plan(robot)
+        plan = one_joint_plan(true)
         say(
-            f"{len(plan.steps)} runs in which one joint moves show all {plan.base.rank} constants, condition numbers "
-            f"up to {plan.condition:.0f}: for a new robot that nobody dares to swing freely."
+            f"{len(plan.steps)} safe runs, in which one joint moves, show all {plan.base.rank} constants, condition "
+            f"numbers up to {plan.condition:.0f}."
         )
-    return plan
-
-
-def _one_joint(story: _Story, true: Robot, plan: Plan) -> OneJointEstimate:
     with story.step("The plan carried out") as say:
         runs = []
         rng = np.random.default_rng(2)
         for step in plan.steps:
             t = np.arange(0.0, step.trajectory.period, _STEP)
             q, dq, ddq = step.trajectory(t)
-            tau = inverse_dynamics(true, q, dq, ddq)
-            tau = tau + _NOISE * np.abs(tau).max(axis=0) * rng.normal(size=tau.shape)
+            tau = _noisy(inverse_dynamics(true, q, dq, ddq), rng)
             runs.append(Recording(t, q, tau, dq=dq, ddq=ddq, joint_names=true.joint_names))
         found = identify_one_joint(true, runs)
         off = np.abs(found.beta - found.base.values()) / found.std
@@ -174,115 +195,58 @@ def _one_joint(story: _Story, true: Robot, plan: Plan) -> OneJointEstimate:
             f"{len(found.beta)} constants from {len(runs)} short runs; {int(np.sum(off < 2))} lie within two standard "
             "deviations of the truth, which a simulation knows."
         )
-    return found
+    return plan, found
 
 
-def _logs(story: _Story, true: Robot, folder: Path) -> tuple[Recording, Recording]:
-    with story.step("Two logs of a pretended robot, noisy and with friction") as say:
+def _logs(story: _Story, true: Robot, folder: Path) -> None:
+    with story.step("Two logs of the simulated robot, noisy and with friction") as say:
         law = computed_torque(true, rate=20.0)
-        logs = []
-        (folder / "logs").mkdir()
+        samples = []
+        folder.mkdir()
         for seed, duration, name in ((4, 20.0, "fit"), (11, 10.0, "other")):
             motion = fourier(true, seed=seed, period=10.0, harmonics=5)
             run = simulate(true, law, motion, duration, dt=_STEP, noise=5e-6, seed=seed, control="continuous")
-            log = _noisy(run, seed)
-            log.save(folder / "logs" / f"{name}.parquet")
-            logs.append(log)
+            tau = _noisy(np.asarray(run.tau), np.random.default_rng(seed))
+            Recording(run.t, run.q, tau, joint_names=run.joint_names).save(folder / f"{name}.parquet")
+            samples.append(len(run))
         say(
-            f"{len(logs[0])} and {len(logs[1])} samples of positions and torques, {1 / _STEP:.0f} a second, noise "
-            f"{100 * _NOISE:g} % of each joint's largest torque. The second log is kept away from the fit."
+            f"{samples[0]} and {samples[1]} samples of positions and torques, {1 / _STEP:.0f} a second, noise "
+            f"{100 * _NOISE:g} % of each joint's largest torque. The second log is test data: it is not fitted."
         )
-    return logs[0], logs[1]
 
 
-def _noisy(run: Recording, seed: int) -> Recording:
-    tau = np.asarray(run.tau)
-    noise = np.random.default_rng(seed).normal(size=tau.shape)
-    return Recording(run.t, run.q, tau + _NOISE * np.abs(tau).max(axis=0) * noise, joint_names=run.joint_names)
+def _noisy(tau: Array, rng: np.random.Generator) -> Array:
+    return np.asarray(tau + _NOISE * np.abs(tau).max(axis=0) * rng.normal(size=tau.shape))
 
 
-def _identify(story: _Story, believed: Robot, fit: Recording, true: Robot) -> Estimate:
+def _identification(story: _Story, job: Job, true: Robot) -> tuple[Estimate, Validation]:
     with story.step("Identification from the first log") as say:
-        estimate = identify(believed, fit, friction="own", rotor_inertia=None)
+        estimate = job.identify()
         inside = np.abs(estimate.beta - estimate.base.values(true.parameters)) < 2 * estimate.std
         say(
             f"{len(estimate.beta)} base parameters at once, condition number {estimate.condition:.0f} (good: below "
             f"200); {int(inside.sum())} lie within two standard deviations of the truth."
         )
-    return estimate
-
-
-def _consistency(story: _Story, estimate: Estimate) -> None:
     with story.step("Physical consistency") as say:
         certificate = estimate.certificate
-        word = "can exist" if certificate.consistent else "cannot all exist"
-        say(f"The links {word}: smallest eigenvalue {certificate.smallest:.2g} (1/3 is a ball, 0 a sheet or rod).")
+        word = "are" if certificate.consistent else "are not all"
+        say(
+            f"The links {word} physically consistent: smallest eigenvalue {certificate.smallest:.2g} (1/3 is a ball, 0 "
+            "a sheet or rod)."
+        )
         if any("impossible" in str(notice) for notice in estimate.notices):
             say(
-                "Link 1 as printed in the paper cannot exist: its moments of inertia break the triangle inequality. "
-                "The nearest possible body stands in for it; the one combination that joint 1 can show is identified "
-                "like all others."
+                "Link 1 as printed in the paper is not physically consistent: its moments of inertia break the "
+                "triangle inequality. The nearest consistent body replaces it as the prior; the one combination that "
+                "joint 1 can show is identified like all others."
             )
-
-
-def _validate(story: _Story, estimate: Estimate, other: Recording) -> Validation:
     with story.step("Validation on the other log") as say:
-        test = validate(estimate, other)
+        (test,) = job.validate(estimate).values()
         say(
             f"The model predicts torques it has never seen to {100 * test.relative_error:.1f} % of the measured ones, "
-            f"noise included; with the values believed before it was {100 * test.prior_relative_error:.0f} %."
+            f"noise included; the data sheet's values reach {100 * test.prior_relative_error:.0f} %."
         )
-    return test
-
-
-def _export(story: _Story, estimate: Estimate, believed: Robot, folder: Path) -> list[str]:
-    with story.step("Export") as say:
-        estimate.save(folder / "estimate.json")
-        save(believed, folder / "robot-before.toml")
-        written = estimate.export(folder / "model")
-        names = [path.name for path in written.files]
-        say(f"For simulators and controllers, in model/: {', '.join(names)}.")
-        for notice in written.notices:
-            say(plain(str(notice)[:1].upper() + str(notice)[1:]) + ".")
-    return names
-
-
-def _control(story: _Story) -> CaseStudy:
-    with story.step("Adaptive control of an arm with an unknown load") as say:
-        study = lu_meng_case()
-        mass = float(study.slotine_li.telemetry["estimate"][-1, 0])
-        true = study.robot.links[-1].mass
-        say(
-            f"The controller believes 0.5 kg where {true:.3g} kg are; after {study.slotine_li.t[-1]:g} s it believes "
-            f"{mass:.3f} kg."
-        )
-    return study
-
-
-def _report(
-    story: _Story,
-    estimate: Estimate,
-    test: Validation,
-    fit: Recording,
-    plan: Plan,
-    found: OneJointEstimate,
-    study: CaseStudy,
-    folder: Path,
-) -> str:
-    with story.step("The report") as say:
-        page = report(
-            estimate,
-            {"the other log": test},
-            folder / "report.html",
-            fit=fit,
-            plan=plan,
-            one_joint=found,
-            case_study=study,
-            title="Dynamic model of the Stanford arm",
-            details={"command": "minidyn demo", "data": "simulated, noise and friction included"},
-        )
-        say(f"One HTML file of {page.stat().st_size / 1e6:.1f} MB that loads nothing: for screens, phones and paper.")
-    return page.name
+    return estimate, test
 
 
 def _program() -> str:
@@ -306,7 +270,7 @@ def _farewell(target: Path, seconds: float) -> None:
     out.print("\n[bold]With your own robot[/bold] (URDF, MJCF or TOML; logs as CSV, Parquet, NPZ or ROS bags):")
     for command, what in (
         ("show robot.urdf", "is it read as you mean it?"),
-        ("plan robot.urdf", "experiments that need no courage"),
+        ("plan robot.urdf", "safe experiments: one joint moves at a time"),
         ("identify robot.urdf log.csv --validate other.csv --output out", ""),
         ("report out/estimate.json other.csv --fit log.csv --output report.html", ""),
     ):

@@ -59,9 +59,6 @@ def plan(robot: str, as_json: bool) -> None:
     print_notices(made.notices)
 
 
-_LAW = ("bandwidth", "gain", "adaptation", "unknown", "model_error")  # options of the controller
-
-
 @click.command()
 @robot_argument
 @option_of(simulated, "--controller", type=OneOf(lambda: list(LAWS)), help=f"One of {', '.join(LAWS)}.")
@@ -91,10 +88,8 @@ def simulate(robot: str, output: str, plot: bool, as_json: bool, **options: Any)
     target = Path(output)
     if target.suffix.lower() not in (".npz", ".parquet", ".csv"):
         raise MinidynError(f"--output {plain(output)}: expected a name ending with .npz, .parquet or .csv")
-    settings = given(options)
-    law = {name: settings.pop(name) for name in _LAW if name in settings}
     with progress(f"simulating {arm.name}"):
-        recording, controller = simulated(arm, law=law, check=True, **settings)
+        recording, controller = simulated(arm, check=True, **given(options))
     recording.save(target)
     files = [str(target)]
     if plot:

@@ -167,7 +167,7 @@ def read_logs(job: Job) -> None:
         except DescriptionError as error:
             if mapped or not any(key in str(error) for key in _KEYS):
                 raise
-            raise DescriptionError(f"{error}; in the shell such keys stand in a file: --mapping map.toml") from None
+            raise DescriptionError(f"{error}; in the shell write such keys into a file: --mapping map.toml") from None
 
 
 def _print_errors(estimate: Estimate, validations: dict[str, Validation]) -> None:

@@ -1,6 +1,6 @@
 """The command line: one verb for each stage of the pipeline.
 
-`VERBS` lists them; each stands in a file of this folder, with its options, its help and what it does. A file is
+`VERBS` lists them; each has its options, its help and what it does in a file of this folder. A file is
 imported when its verb runs, so that `minidyn --help` answers at once. Errors of the library are one line on stderr,
 never a traceback.
 """

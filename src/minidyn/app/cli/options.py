@@ -62,7 +62,7 @@ def option_of(function: Callable[..., Any], *names: str, **settings: Any) -> Cal
     option = click.Option(list(names), **settings)
     default = signature(function).parameters[str(option.name)].default
     shown = {True: "yes", False: "no"}.get(default, str(default)) if isinstance(default, bool) else str(default)
-    if default in (None, (), "") or "efault" in settings.get("help", ""):
+    if default is None or default == ():
         return click.option(*names, default=None, **settings)
     return click.option(*names, default=None, show_default=shown, **settings)
 

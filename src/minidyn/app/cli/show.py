@@ -7,14 +7,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import click
-import numpy as np
-from numpy.typing import ArrayLike
 from rich.table import Table
 from rich.tree import Tree
 
 from minidyn.app.cli.options import json_option, robot_argument
 from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe, table
-from minidyn.app.result_folder import notice_data
+from minidyn.app.result_folder import notice_data, strict
 from minidyn.formats.load import describe, load
 from minidyn.formats.load import robots as built_in
 from minidyn.formats.toml.place import MDH, mdh_slots
@@ -27,7 +25,7 @@ from minidyn.text import plain_number
 
 
 def _robot_data(robot: Robot) -> dict[str, Any]:
-    """Return everything that describes a robot, as JSON can hold it: unknown and unlimited values are null."""
+    """Return everything that describes a robot; `strict` makes null of unknown and unlimited values."""
     return {
         "name": robot.name,
         "source": robot.source,
@@ -35,13 +33,13 @@ def _robot_data(robot: Robot) -> dict[str, Any]:
         "fingerprint": robot.fingerprint,
         "n": robot.n,
         "joint_names": list(robot.joint_names),
-        "gravity": _plain(robot.gravity),
-        "base": {"name": robot.base_name, "placement": _plain(robot.base_placement)},
-        "symbols": {name: _plain(value) for name, value in robot.symbols},
+        "gravity": robot.gravity,
+        "base": {"name": robot.base_name, "placement": robot.base_placement},
+        "symbols": dict(robot.symbols),
         "joints": [_joint(robot, index, joint) for index, joint in enumerate(robot.joints)],
         "links": [_link(link) for link in robot.links],
         "frames": [
-            {"name": frame.name, "link": _name(robot, frame.link), "placement": _plain(frame.placement)}
+            {"name": frame.name, "link": _name(robot, frame.link), "placement": frame.placement}
             for frame in robot.frames
         ],
         "loops": [
@@ -51,12 +49,12 @@ def _robot_data(robot: Robot) -> dict[str, Any]:
                 "a": {"link": _name(robot, loop.link_a), "steps": _steps(loop.steps_a)},
                 "b": {"link": _name(robot, loop.link_b), "steps": _steps(loop.steps_b)},
                 "passive": list(loop.passive),
-                "start": _plain(loop.start),
-                "home": {name: _plain(value) for name, value in loop.home},
+                "start": loop.start,
+                "home": dict(loop.home),
             }
             for loop in robot.loops
         ],
-        "parameters": {name: _plain(value) for name, value in zip(robot.parameter_names, robot.parameters)},
+        "parameters": dict(zip(robot.parameter_names, robot.parameters)),
     }
 
 
@@ -69,24 +67,24 @@ def _joint(robot: Robot, index: int, joint: Joint) -> dict[str, Any]:
         "parent": _name(robot, joint.parent),
         "child": robot.link_names[index],
         "independent": joint.name in robot.joint_names,
-        "placement": _plain(joint.placement),
-        "axis": None if joint.kind == "fixed" else _plain(joint.axis),
-        "mdh": None if row is None or joint.kind == "fixed" else {key: _plain(step.value) for key, step in row},
+        "placement": joint.placement,
+        "axis": None if joint.kind == "fixed" else joint.axis,
+        "mdh": None if row is None or joint.kind == "fixed" else {key: step.value for key, step in row},
         "steps": {"before": _steps(joint.before), "motion": joint.motion, "direction": joint.direction}
         | {"after": _steps(joint.after)},
-        "limits": _limits_of(joint.limits),
+        "limits": {key: getattr(joint.limits, key) for key in ("lower", "upper", "velocity", "effort")},
         "follows": follows
         and {
-            "terms": {name: _plain(ratio) for name, ratio in follows.terms},
-            "offset": _plain(follows.offset),
+            "terms": dict(follows.terms),
+            "offset": follows.offset,
             "formula": follows.formula or None,
             "passive": follows.passive,
         },
         "drive": {
-            "terms": {column.symbol: _plain(robot.parameters[column.index]) for column in robot.layout.drives[index]},
+            "terms": {column.symbol: robot.parameters[column.index] for column in robot.layout.drives[index]},
             "gear_ratio": joint.drive.gear_ratio,
             "sign_width": joint.drive.sign_width,
-            "coupling": {name: _plain(value) for name, value in joint.drive.coupling},
+            "coupling": dict(joint.drive.coupling),
         },
     }
 
@@ -97,23 +95,19 @@ def _link(link: Link) -> dict[str, Any]:
         "name": link.name,
         "joint": link.joint,
         "merged": list(link.frames),
-        "mass": _plain(link.mass),
-        "com": _plain(link.com),
-        "inertia": _plain(link.inertia),
-        "pseudo_inertia": _plain(link.pseudo_inertia),
+        "mass": link.mass,
+        "com": link.com,
+        "inertia": link.inertia,
+        "pseudo_inertia": link.pseudo_inertia,
         "realizable": report.realizable,
-        "smallest_eigenvalue": _plain(report.smallest_eigenvalue),
+        "smallest_eigenvalue": report.smallest_eigenvalue,
         "reason": report.reason,
     }
 
 
-def _limits_of(limits: Limits) -> dict[str, Any]:
-    return {key: _plain(getattr(limits, key)) for key in ("lower", "upper", "velocity", "effort")}
-
-
 def _steps(steps: Iterable[Step]) -> list[dict[str, Any]]:
     return [
-        {"kind": step.kind, "value": _plain(step.value)}
+        {"kind": step.kind, "value": step.value}
         | ({"symbol": step.symbol, "factor": step.factor} if step.symbol else {})
         for step in steps
     ]
@@ -121,15 +115,6 @@ def _steps(steps: Iterable[Step]) -> list[dict[str, Any]]:
 
 def _name(robot: Robot, link: int) -> str:
     return robot.base_name if link < 0 else robot.link_names[link]
-
-
-def _plain(value: ArrayLike) -> Any:
-    """Return numbers as JSON numbers, NaN and infinity as null."""
-    array = np.asarray(value, dtype=float)
-    if array.ndim == 0:
-        number = float(array)
-        return number if math.isfinite(number) else None
-    return [_plain(part) for part in array]
 
 
 @click.command()
@@ -172,7 +157,7 @@ def show(robot: str, as_json: bool) -> None:
     """
     loaded = load(robot)
     if as_json:
-        print_json(_robot_data(loaded))
+        print_json(strict(_robot_data(loaded)))
     else:
         _print(loaded)
 
@@ -328,8 +313,7 @@ def _loops(robot: Robot) -> Table:
 
 
 def _end(robot: Robot, link: int, steps: Iterable[Step]) -> str:
-    name = robot.base_name if link < 0 else robot.link_names[link]
-    return f"{safe(name)} {_steps_text(steps)}".strip()
+    return f"{safe(_name(robot, link))} {_steps_text(steps)}".strip()
 
 
 def _passive(robot: Robot, loop: Loop) -> str:

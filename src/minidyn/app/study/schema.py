@@ -1,4 +1,4 @@
-"""What may stand in a study file: the keys of each table, and what their values must be."""
+"""What a study file may hold: the keys of each table, and what their values must be."""
 
 from __future__ import annotations
 
@@ -7,10 +7,18 @@ from dataclasses import fields
 from inspect import signature
 from typing import Any
 
+from minidyn.codegen.files import TARGETS
+from minidyn.dynamics.record import WHAT
 from minidyn.errors import near_names
 from minidyn.formats.toml.table import Table
+from minidyn.identification.consistency.consistency import PRIOR_KINDS
+from minidyn.identification.estimators.methods import METHODS
+from minidyn.identification.export import FORMATS
+from minidyn.model.drives import TERMS
 from minidyn.recording.prepare.prepare import prepare
 from minidyn.recording.read.mapping import SignalMap
+from minidyn.simulation.named_laws import LAWS
+from minidyn.simulation.plants import PLANTS
 
 Check = Callable[[Table, str], Any]
 
@@ -29,54 +37,18 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _one_of(fetch: Callable[[], Iterable[str]], several: bool = False) -> Check:
-    """Return a check for names that the library knows; they are fetched when a file has the key."""
+def _one_of(names: Iterable[str], several: bool = False) -> Check:
+    """Return a check for names that the library knows."""
+    known = list(names)
 
     def check(table: Table, key: str) -> Any:
         value = (_texts if several else _text)(table, key)
-        known = list(fetch())
         for word in value if several else [value]:
             if word not in known:
                 raise table.error(key, f"unknown {word!r}{near_names(word, known, len(known))}")
         return value
 
     return check
-
-
-def _methods() -> Iterable[str]:
-    from minidyn.identification.estimators.methods import METHODS
-
-    return METHODS
-
-
-def _prior_kinds() -> Iterable[str]:
-    from minidyn.identification.consistency.consistency import PRIOR_KINDS
-
-    return PRIOR_KINDS
-
-
-def _functions() -> Iterable[str]:
-    from minidyn.dynamics.record import WHAT
-
-    return WHAT
-
-
-def _targets() -> Iterable[str]:
-    from minidyn.codegen.files import TARGETS
-
-    return TARGETS
-
-
-def _formats() -> Iterable[str]:
-    from minidyn.identification.export import FORMATS
-
-    return FORMATS
-
-
-def _laws() -> Iterable[str]:
-    from minidyn.simulation.named_laws import LAWS
-
-    return LAWS
 
 
 _text = _kind("a text in quotes", lambda value: isinstance(value, str))
@@ -98,12 +70,10 @@ _any: Check = lambda table, key: table.raw(key)  # noqa: E731
 
 
 def _terms(table: Table, key: str) -> Any:
-    """Check friction terms: "auto", or a list of names."""
-    if table.raw(key) == "auto":
-        return "auto"
-    from minidyn.model.drives import TERMS
-
-    return _one_of(lambda: TERMS, several=True)(table, key)
+    """Check friction terms: "auto", "own", or a list of names."""
+    if table.raw(key) in ("auto", "own"):
+        return table.raw(key)
+    return _one_of(TERMS, several=True)(table, key)
 
 
 _coupling = _kind(
@@ -136,8 +106,11 @@ _SIMULATE: dict[str, Check] = {
     "name": _text,
     "duration": _positive,
     "dt": _positive,
-    "controller": _one_of(_laws),
+    "controller": _one_of(LAWS),
     "bandwidth": _positive,
+    "gain": _positive,
+    "adaptation": _positive,
+    "unknown": _texts,
     "model_error": _number,
     "friction": _friction,
     "rotor_inertia": _numbers,
@@ -147,7 +120,7 @@ _SIMULATE: dict[str, Check] = {
     "torque_noise": _number,
     "resolution": _number,
     "delay": _number,
-    "plant": _one_of(lambda: ("minidyn", "regressor", "mujoco")),
+    "plant": _one_of(PLANTS),
     "payload": _payload,
     "seed": _integer,
 }
@@ -157,11 +130,11 @@ STEPS: dict[str, dict[str, Check]] = {
     "plan": {},
     "identify": {
         "logs": _texts,
-        "method": _one_of(_methods),
+        "method": _one_of(METHODS),
         "friction": _terms,
         "rotor_inertia": _flag,
         "prior": _prior,
-        "prior_kind": _one_of(_prior_kinds),
+        "prior_kind": _one_of(PRIOR_KINDS),
         "consistent": _flag,
         "sign_width": _numbers,
         "threads": _integer,
@@ -169,11 +142,11 @@ STEPS: dict[str, dict[str, Check]] = {
     },
     "validate": {"logs": _texts},
     "payload": {"name": _text, "logs": _texts, "link": _text},
-    "compare": {"methods": _one_of(_methods, several=True), "friction": _terms, "rotor_inertia": _flag},
+    "compare": {"methods": _one_of(METHODS, several=True), "friction": _terms, "rotor_inertia": _flag},
     "export": {
-        "formats": _one_of(_formats, several=True),
-        "code": _one_of(_functions, several=True),
-        "targets": _one_of(_targets, several=True),
+        "formats": _one_of(FORMATS, several=True),
+        "code": _one_of(WHAT, several=True),
+        "targets": _one_of(TARGETS, several=True),
     },
     "report": {"title": _text, "code": _flag},
 }

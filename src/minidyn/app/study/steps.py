@@ -27,7 +27,6 @@ from minidyn.notices import Notice
 from minidyn.simulation.payload import Payload
 
 _SYMBOLS = {"viscous": "Fv", "coulomb": "Fc", "offset": "Fo", "rotor_inertia": "Ia"}
-_LAW = ("bandwidth", "model_error")  # options of the controller
 _READABLE = ("toml", "urdf", "mjcf")  # formats of a robot that is not identified
 
 
@@ -71,8 +70,7 @@ def _simulate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     if "payload" in given:
         given["payload"] = Payload(0.0, {"inertia": np.zeros((3, 3)), "com": np.zeros(3), **given["payload"]})
     truth = _truth(context.robot, given, context.study.seed)  # the same robot in every run
-    law = {name: given.pop(name) for name in _LAW if name in given}
-    recording, _ = simulated(truth, law=law, **given)
+    recording, _ = simulated(truth, **given)
     recording.save(folder / RECORDING)
     save(truth, folder / "truth.toml")
     return {"samples": len(recording), "notices": notice_data(recording.notices)}
