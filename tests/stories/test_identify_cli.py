@@ -1,6 +1,7 @@
 """`minidyn identify` and `validate` as people use them, and as things go wrong: clear words, nothing half done."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -53,6 +54,7 @@ def logs(tmp_path_factory) -> Path:
     else:
         text = text[:place] + _MESH + text[place:]
     (folder / "arm.urdf").write_text(text)
+    shutil.copy(folder / "robot.urdf.minidyn.toml", folder / "arm.urdf.minidyn.toml")  # gravity, which URDF cannot say
     (folder / "part.stl").write_text("solid part")
     return folder
 
