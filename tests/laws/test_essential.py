@@ -52,7 +52,7 @@ def test_level_and_loss_end_the_elimination() -> None:
     assert bold.validation_error == usual.validation_error
     assert usual.table().count("\n") == len(usual.steps) + 2
     assert f"| {usual.removed[0]} |" in usual.table()
-    assert any("not essential" in notice for notice in usual.estimate.notices)
+    assert any("not essential" in str(notice) for notice in usual.estimate.notices)
 
 
 def test_samples_that_repeat_each_other_count_once() -> None:

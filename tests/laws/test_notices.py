@@ -22,10 +22,7 @@ SOURCE = Path(minidyn.__file__).parent
 
 OPEN = (
     "base",
-    "recording",
-    "control",
     "simulation",
-    "excitation",
     "identification",
     "app",
 )

@@ -11,6 +11,7 @@ import pytest
 import minidyn as md
 from minidyn import control
 from minidyn.errors import DescriptionError, ShapeError, Unsupported
+from minidyn.notices import Notice
 from minidyn.recording.prepare.signals import choose_cutoff, derivatives, lowpass, moving_part, spikes
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -34,6 +35,10 @@ def log(rate: float, duration: float = 20.0, noise: float = 0.0, resolution: flo
         measured = np.round(measured / resolution) * resolution
     extra = {"dq_true": dq, "ddq_true": ddq}
     return md.Recording(t, measured, tau, joint_names=ROBOT.joint_names, telemetry=extra)
+
+
+def by_code(recording: md.Recording) -> dict[str, Notice]:
+    return {notice.code: notice for notice in recording.notices}
 
 
 def errors(ready: md.Recording) -> tuple[float, float]:
@@ -115,11 +120,12 @@ def test_cutoff_follows_motion_noise_and_rate() -> None:
     assert band(200.0).cutoff == pytest.approx(350)
     slow = md.prepare(ROBOT, log(50))
     assert slow.info["cutoff"] <= 0.35 * 50
-    stated = " ".join(slow.notices)
-    assert f"low-pass at {slow.info['cutoff']:.4g} Hz" in stated
+    stated = by_code(slow)["prepare.cutoff"].data
+    assert (stated["cutoff"], stated["given"]) == (slow.info["cutoff"], False)
     given = md.prepare(ROBOT, log(50), cutoff=7.0)
     assert given.info["cutoff"] == 7.0
-    assert "low-pass at 7 Hz, as given" in " ".join(given.notices)
+    stated = by_code(given)["prepare.cutoff"].data
+    assert (stated["cutoff"], stated["given"]) == (7.0, True)
     with pytest.raises(ShapeError, match="not below half the sample rate"):
         md.prepare(ROBOT, log(50), cutoff=25.0)
 
@@ -173,7 +179,7 @@ def test_runs_stay_separate_and_gaps_cut() -> None:
     gap = md.Recording(one.t + 3.0 * (one.t > 5), one.q, one.tau, joint_names=one.joint_names, telemetry=one.telemetry)
     cut = md.prepare(ROBOT, gap)
     assert len(cut.starts) == 2
-    assert "1 gaps in time" in " ".join(cut.notices)
+    assert by_code(cut)["prepare.gaps"].data["count"] == 1
     assert errors(cut)[1] < 0.01
 
 
@@ -240,7 +246,7 @@ def test_uneven_times() -> None:
         return md.Recording(like.t + shift, like.q, like.tau, joint_names=like.joint_names, telemetry=like.telemetry)
 
     slight = md.prepare(ROBOT, at(rng.uniform(0, 2e-4, len(raw))))
-    assert "taken as even" in " ".join(slight.notices)
+    assert by_code(slight)["prepare.taken_as_even"].data["rate"] == pytest.approx(100, rel=1e-3)
     assert errors(slight)[1] < 1e-3
     stamps = at(rng.uniform(0, 8e-3, len(raw)))
     with pytest.raises(DescriptionError, match=r"time steps vary by \d+ % .* Give rate=100 .* or resample=100"):
@@ -255,7 +261,7 @@ def test_uneven_times() -> None:
     speed = 30 * s**2 * (1 - s) ** 2
     truth = TRUE(s**3 * (10 - 15 * s + 6 * s**2) * 10)[1] * speed[:, None]
     assert np.linalg.norm(ready.dq - truth) / np.linalg.norm(truth) < 1e-3
-    assert "resampled to 100" in " ".join(ready.notices)
+    assert by_code(ready)["prepare.resampled"].data["rate"] == 100
 
 
 def test_measured_speeds() -> None:

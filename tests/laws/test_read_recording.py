@@ -13,6 +13,7 @@ from pyarrow import parquet
 
 import minidyn as md
 from minidyn.errors import DescriptionError, MissingFile, ShapeError, UnknownName
+from minidyn.notices import Notice
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.read.guess import read_name, time_columns
 
@@ -37,6 +38,13 @@ def table(columns: dict[str, np.ndarray], path: Path, **options) -> Path:
     return path
 
 
+NOTICE = Notice("test.kept", "act", "a fact", "do this", {"count": 3, "names": ["a", "b"]})
+
+
+def by_code(recording: md.Recording) -> dict[str, Notice]:
+    return {notice.code: notice for notice in recording.notices}
+
+
 def columns(pattern: str = "{}{}", words=("q", "dq", "tau"), names=range(1, 7), time="t") -> dict[str, np.ndarray]:
     made = {time: T} if time else {}
     for word, values in zip(words, (Q, DQ, TAU)):
@@ -58,14 +66,23 @@ def check(recording: md.Recording) -> None:
 @pytest.mark.parametrize("ending", ["csv", "parquet", "npz"])
 def test_own_files_come_back_with_runs_and_telemetry(ending, tmp_path) -> None:
     extra = np.arange(400.0).reshape(200, 2)
-    run = md.Recording(T, Q, TAU, dq=DQ, joint_names=NAMES, starts=(0, 70), telemetry={"x": extra}, notices=["kept"])
+    run = md.Recording(
+        T, Q, TAU, dq=DQ, joint_names=NAMES, starts=(0, 70), telemetry={"x": extra}, notices=["kept", NOTICE]
+    )
     run.save(tmp_path / f"own.{ending}")
     again = md.read_recording(tmp_path / f"own.{ending}", ROBOT)
     check(again)
     assert again.starts == (0, 70)
     np.testing.assert_array_equal(again.telemetry["x"], extra)
     assert again.ddq is None
-    assert again.notices == (("kept",) if ending != "csv" else ())
+    assert again.notices == (run.notices if ending != "csv" else ())
+    assert run.notices == (Notice.from_json("kept"), NOTICE)
+
+
+def test_archives_of_old_with_plain_sentences_are_read(tmp_path) -> None:
+    np.savez(tmp_path / "old.npz", t=T, q=Q, joint_names=np.array(NAMES), notices=np.array(["kept", '"quoted"']))
+    (first, second, *_) = md.read_recording(tmp_path / "old.npz", ROBOT).notices
+    assert (first, second) == (Notice("unsorted", "look", "kept"), Notice("unsorted", "look", '"quoted"'))
 
 
 @pytest.mark.parametrize("kind", ["db3", "mcap", "bag"])
@@ -90,10 +107,12 @@ def test_bag_with_a_gripper_and_dropped_joints(tmp_path) -> None:
     path = write_bag(tmp_path / "log", "db3", {"/gripper": gripper, "/joint_states": rows})
     recording = md.read_recording(path, ROBOT)
     assert len(recording) == 199
-    text = "\n".join(recording.notices)
-    assert f"1 of 200 messages lack {NAMES[5]}" in text
-    assert "topic /joint_states is read; also there: /gripper" in text
-    assert "gaps" not in text
+    found = by_code(recording)
+    assert "recording.gaps" not in found
+    assert found["recording.other_messages"].data["count"] == 1
+    assert found["recording.other_messages"].data["joints"] == list(NAMES[:5])
+    assert found["recording.topic_chosen"].data["topic"] == "/joint_states"
+    assert found["recording.topic_chosen"].data["others"] == ["/gripper"]
     assert md.read_recording(path, topic="/gripper").joint_names == ("finger",)
     with pytest.raises(UnknownName, match="did you mean '/joint_states'"):
         md.read_recording(path, topic="/joint_state")
@@ -133,9 +152,11 @@ def test_names_are_guessed_and_shown(pattern, words, names, time, tmp_path) -> N
     check(recording)
     if "{}.{}" not in pattern:
         first = pattern.format(words[0], next(iter(names)))
-        assert f"q = {first}" in "\n".join(recording.notices)
-        assert any("time = " + time in notice for notice in recording.notices)
-    assert any("currents" in notice for notice in recording.notices) == ("current" in words)
+        found = by_code(recording)
+        assert found["recording.columns"].data["q"][0] == first
+        guessed = found.get("recording.time_unit_guessed")
+        assert (guessed.data["column"] if guessed else found["recording.time_column"].data["columns"][0]) == time
+    assert ("recording.currents" in by_code(recording)) == ("current" in words)
 
 
 def test_measured_is_preferred_to_desired(tmp_path) -> None:
@@ -174,7 +195,7 @@ def test_unit_of_time_from_its_spacing(unit, factor, start, tmp_path) -> None:
     made["t"] = np.round((T + start) * factor, 6)
     recording = md.read_recording(table(made, tmp_path / "log.csv"), ROBOT)
     np.testing.assert_allclose(recording.t, T, atol=1e-6)
-    assert any(f"taken as {unit}" in notice for notice in recording.notices)
+    assert by_code(recording)["recording.time_unit_guessed"].data["unit"] == unit
     slow = md.read_recording(tmp_path / "log.csv", ROBOT, time_unit="s")
     np.testing.assert_allclose(np.diff(slow.t), np.diff(T) * factor, rtol=1e-3)
 
@@ -274,7 +295,7 @@ def test_joints_are_renamed_reordered_and_left_out(tmp_path) -> None:
     named.write_text("\n".join([text[0], *(line + ",0,0,0" for line in text[1:])]))
     extra = md.read_recording(named, ROBOT)
     check(extra)
-    assert any("gripper" in notice and "left out" in notice for notice in extra.notices)
+    assert by_code(extra)["recording.other_joints"].data["joints"] == ["gripper"]
     wrong = table(columns("{}_{}", names=["shoulder_pan_jont", *NAMES[1:]]), tmp_path / "wrong.csv")
     with pytest.raises(
         DescriptionError, match=r"no columns for joint 'shoulder_pan_joint'; did you mean 'shoulder_pan_jont'"
@@ -295,7 +316,7 @@ def test_several_files(tmp_path) -> None:
         np.testing.assert_allclose(spread.t, T)
         np.testing.assert_allclose(spread.q, Q)
         np.testing.assert_allclose(spread.tau, TAU)
-    assert any("one run" in notice for notice in spread.notices)
+    assert by_code(spread)["recording.one_run"].data["files"] == ["pos.csv", "torque.csv"]
     renamed = [q.rename(tmp_path / "a1.csv"), tau.rename(tmp_path / "a2.csv")]
     given = md.read_recording(renamed, ROBOT, rate=125, together=True, q="a1:Joint_*", tau="a2:Joint_*")
     np.testing.assert_allclose(given.tau, TAU)
@@ -309,15 +330,14 @@ def test_several_files(tmp_path) -> None:
 # ------------------------------------------------------------------ what is odd is reported
 
 
-def notices(change, tmp_path, **options) -> str:
+def notices(change, tmp_path, **options) -> dict[str, Notice]:
     made = columns()
     change(made)
-    return "\n".join(md.read_recording(table(made, tmp_path / "log.csv"), ROBOT, **options).notices)
+    return by_code(md.read_recording(table(made, tmp_path / "log.csv"), ROBOT, **options))
 
 
 def test_a_plain_log_has_nothing_odd(tmp_path) -> None:
-    text = notices(lambda made: None, tmp_path)
-    assert len(text.splitlines()) == 2, text  # columns and time
+    assert set(notices(lambda made: None, tmp_path)) == {"recording.columns", "recording.time_unit_guessed"}
 
 
 def test_times_are_inspected(tmp_path) -> None:
@@ -337,13 +357,15 @@ def test_times_are_inspected(tmp_path) -> None:
         made["t"] = made["t"].copy()
         made["t"][[60, 61]] = made["t"][[61, 60]]
 
-    assert "1 of 199 samples repeat the time" in notices(repeat, tmp_path)
-    assert "1 gaps in time, the longest 0.408 s after t = 0.8 s" in notices(gap, tmp_path)
-    assert "time steps vary by" in notices(jitter, tmp_path)
-    assert "time begins anew 1 times" in notices(anew, tmp_path)
+    repeated = notices(repeat, tmp_path)["recording.repeated_times"].data
+    assert (repeated["count"], repeated["of"]) == (1, 199)
+    found = notices(gap, tmp_path)["recording.gaps"].data
+    assert (found["count"], found["longest"], found["after"]) == (1, pytest.approx(0.408), pytest.approx(0.8))
+    assert 0.05 < notices(jitter, tmp_path)["recording.uneven_times"].data["share"] < 0.5
+    assert notices(anew, tmp_path)["recording.time_restarts"].data["count"] == 1
     assert md.read_recording(tmp_path / "log.csv", ROBOT).starts == (0, 100)
     assert md.read_recording(tmp_path / "log.csv", ROBOT, lazy=True).starts == (0, 100)
-    assert "time runs backwards 1 times; these samples are sorted" in notices(swap, tmp_path)
+    assert notices(swap, tmp_path)["recording.time_sorted"].data["count"] == 1
     with pytest.raises(DescriptionError, match=r"line 63: time runs backwards"):
         md.read_recording(tmp_path / "log.csv", ROBOT, lazy=True)
 
@@ -364,19 +386,25 @@ def test_values_are_inspected_and_kept(tmp_path) -> None:
     def held(made):
         made |= {name: np.repeat(values[::2], 2) for name, values in made.items() if name.startswith("q")}
 
-    text = notices(degrees, tmp_path)
-    assert "degrees (units='deg') or motor side" in text
-    assert "positions in degrees?" in text
+    found = notices(degrees, tmp_path)
+    assert found["recording.range"].level == "act"
+    assert "units='deg'" in str(found["recording.range"])
+    assert (found["recording.speeds"].data["signal"], found["recording.speeds"].data["unit"]) == (
+        "positions",
+        "degrees",
+    )
     recording = md.read_recording(tmp_path / "log.csv", ROBOT)
     np.testing.assert_allclose(recording.q, np.rad2deg(Q))  # never converted silently
     np.testing.assert_allclose(md.read_recording(tmp_path / "log.csv", ROBOT, units={"q": "deg"}).q, Q)
-    text = notices(broken, tmp_path)
+    bad = notices(broken, tmp_path)["recording.not_numbers"]
     row = int(np.argmax(T > 0.5))
-    assert f"values of tau are not numbers, the first at line {row + 2}, joint {NAMES[1]}" in text
+    assert (bad.data["signal"], bad.data["first"], bad.data["joint"]) == ("tau", row, NAMES[1])
+    assert f"line {row + 2}," in str(bad)
     assert np.isnan(md.read_recording(tmp_path / "log.csv", ROBOT).tau).sum() == np.sum((T > 0.5) & (T < 0.55))
-    assert f"never moving: {NAMES[2]}" in notices(still, tmp_path)
-    assert f"joint {NAMES[3]}: measured speeds have the opposite sign" in notices(backwards, tmp_path)
-    assert "logged faster than measured" in notices(held, tmp_path)
+    assert notices(still, tmp_path)["recording.still"].data["joints"] == [NAMES[2]]
+    opposite = notices(backwards, tmp_path)["recording.speeds"].data
+    assert (opposite["joint"], opposite["ratio"]) == (NAMES[3], pytest.approx(-1.0, abs=0.1))
+    assert notices(held, tmp_path)["recording.held"].data["share"] > 0.3
 
 
 # ------------------------------------------------------------------ faults
@@ -501,7 +529,8 @@ def test_units_in_the_names_of_columns_are_read(positions: str, speeds: str, tor
     np.savetxt(file, rows, delimiter=",", header=",".join(names), comments="", encoding="utf-8")
     for lazy in (False, True):
         read = md.read_recording(file, robot, lazy=lazy)
-        assert any("q is converted from deg" in notice for notice in read.notices)
+        converted = [notice.data for notice in read.notices if notice.code == "recording.units_converted"]
+        assert ("q", ["deg"]) in [(data["signal"], data["units"]) for data in converted]
         held = read.load() if lazy else read
         for found, expected in ((held.q, q), (held.dq, dq), (held.tau, tau)):
             np.testing.assert_allclose(found, expected, atol=1e-9)

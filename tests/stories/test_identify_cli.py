@@ -183,7 +183,6 @@ def test_the_end_of_a_single_log_can_be_kept_for_the_test(logs, tmp_path) -> Non
     assert lazily["errors"]["held out"]["relative_error"] == pytest.approx(expected, rel=0.1)
 
 
-@pytest.mark.xfail(reason="until the notices of recordings have levels")
 def test_what_asks_for_action_comes_first(logs, tmp_path) -> None:
     good = motion()
     changed(good, q=np.rad2deg(good.q)).save(tmp_path / "degrees.csv")

@@ -12,7 +12,21 @@ from minidyn.base.base_map import BaseMap
 from minidyn.excitation.one_joint_design import Design
 from minidyn.excitation.one_joint_equations import Equations
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 from minidyn.simulation.trajectory import Fourier
+
+POOR = kind(
+    "plan.hard_to_distinguish",
+    "look",
+    "Some constants of a joint have nearly the same effect within the joints' ranges of motion.",
+    "Widen the ranges of motion if the robot allows it.",
+)
+WEAK = kind(
+    "plan.weak",
+    "look",
+    "Some constants of a joint have little effect within the joints' ranges and speeds.",
+    "Allow higher speeds if the robot does.",
+)
 
 _POOR = 100.0  # scaled conditions above this are worth a word
 _WEAK = 1000.0  # conditions in SI units above this, too
@@ -102,7 +116,7 @@ class Plan:
     base: BaseMap
     steps: tuple[Step, ...]
     systems: tuple[System, ...]
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     @property
     def condition(self) -> float:
@@ -127,7 +141,7 @@ class Plan:
                 }
                 for system in self.systems
             ],
-            "notices": list(self.notices),
+            "notices": [notice.to_json() for notice in self.notices],
         }
 
     def step_rows(self) -> list[tuple[str, ...]]:
@@ -175,7 +189,7 @@ class Plan:
             f"{self.robot.name}: {len(self.steps)} steps show {self.base.rank} constants",
             _text(("step", "moves", "rad or m, period", "others locked at", "shows"), self.step_rows()),
             _text(("torque of", "constants", "from steps", "condition"), self.system_rows()),
-            *self.notices,
+            *map(str, self.notices),
         ]
         return "\n\n".join(parts)
 
@@ -230,11 +244,11 @@ def one_joint_plan(robot: Robot) -> Plan:
         name = robot.joint_names[joint]
         systems.append(System(name, equations.names(joint), numbers, raw[joint], scaled[joint]))
         if scaled[joint] > _POOR:
-            notices.append(
-                f"the constants of joint {name!r} are hard to tell apart within the joints' ranges of motion"
-            )
+            text = f"the constants of joint {name!r} are hard to distinguish within the joints' ranges of motion"
+            notices.append(POOR(text, joint=name, condition=scaled[joint]))
         elif raw[joint] > _WEAK:
-            notices.append(f"some constants of joint {name!r} show weakly within the joints' ranges and speeds")
+            text = f"some constants of joint {name!r} show weakly within the joints' ranges and speeds"
+            notices.append(WEAK(text, joint=name, condition=raw[joint]))
     return Plan(robot, equations.base, tuple(steps), tuple(systems), tuple(notices))
 
 

@@ -50,7 +50,7 @@ class Compared:
     fit_error: float
     realizable: bool
     seconds: float
-    notices: tuple[str, ...] = ()
+    notices: tuple[Any, ...] = ()
     estimate: Estimate | None = None
     failure: str = ""
 
@@ -70,7 +70,7 @@ class Comparison:
     """
 
     rows: tuple[Compared, ...]
-    notices: tuple[str, ...] = ()
+    notices: tuple[Any, ...] = ()
 
     @property
     def best(self) -> Compared:
@@ -199,7 +199,9 @@ def _with_chosen_friction(robot: Robot, fitted: Recording, options: dict[str, An
     chosen = identify(robot, fitted, "wls", consistent=False, **options)
     known = dict(zip(robot.parameter_names, robot.parameters))
     values = [known.get(name, np.nan) for name in chosen.robot.parameter_names]
-    return chosen.robot.with_parameters(values), tuple(text for text in chosen.notices if text.startswith("friction"))
+    return chosen.robot.with_parameters(values), tuple(
+        text for text in chosen.notices if str(text).startswith("friction")
+    )
 
 
 def _prepared(robot: Robot, recording: Recording) -> Recording:

@@ -27,6 +27,7 @@ from minidyn.identification.estimate_file import (
     with_numbers,
 )
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.recording import Recording
 
@@ -62,7 +63,7 @@ class Estimate:
     consistent: bool
     condition: float
     samples: int
-    notices: tuple[str, ...] = ()
+    notices: tuple[Any, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -238,7 +239,7 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
             bool(content["consistent"]),
             float(content["condition"]),
             int(content["samples"]),
-            tuple(content["notices"]),
+            tuple(Notice.from_json(one) if isinstance(one, dict) else one for one in content["notices"]),
             content["settings"],
         )
     except FileNotFoundError:

@@ -33,6 +33,8 @@ def plain_values(value: Any) -> Any:
         return [plain_values(entry) for entry in value]
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Notice):
+        return plain_values(value.to_json())
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return str(value)

@@ -103,7 +103,7 @@ def identify(
             raise MinidynError('base: with friction="auto" the parameters are chosen from the data; leave base out')
         friction = OWN
     model = starting_model(robot, friction, rotor_inertia, sign_width, base)
-    notices: list[str] = []
+    notices: list[Any] = []
     progress = counted(progress)
     if isinstance(recording, LazyRecording):
         ready = ready_on_disk(model, recording, estimator, notices, progress)
@@ -170,7 +170,7 @@ def identify(
     )
 
 
-def _prepared(robot: Robot, recording: Recording, notices: list[str], needs_ddq: bool) -> Recording:
+def _prepared(robot: Robot, recording: Recording, notices: list[Any], needs_ddq: bool) -> Recording:
     ready = in_joint_order(robot, recording)
     if ready.tau is None:
         raise MinidynError("identification needs measured torques; the recording has none")

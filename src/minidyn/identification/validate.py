@@ -61,7 +61,7 @@ class Validation:
     filtered_relative_error: float = math.nan
     prior_relative_error: float = math.nan
     above_cutoff: float = math.nan
-    notices: tuple[str, ...] = field(default=())
+    notices: tuple[Any, ...] = field(default=())
 
     @property
     def residual(self) -> Array:
@@ -101,7 +101,7 @@ class Validation:
                 name: {**{key: _known(value) for key, value in entry.items()}, "residual": words}
                 for (name, entry), words in zip(self.per_joint.items(), self.whiteness.values())
             },
-            "notices": list(self.notices),
+            "notices": [one if isinstance(one, str) else one.to_json() for one in self.notices],
         }
 
     def __repr__(self) -> str:
@@ -144,7 +144,7 @@ def validate(estimate: Estimate, recording: Recording | LazyRecording) -> Valida
         kept.append((np.asarray(piece.t)[some], measured[some], predicted[some]))
     if not raw.samples:
         raise MinidynError("validation needs samples; the recording has none")
-    notices = tuple(ready.notices)
+    notices: tuple[Any, ...] = tuple(ready.notices)
     if every > 1:
         notices += (f"one sample in {every} is kept for pictures; the errors are those of all {raw.samples}",)
     t, measured, predicted = (np.concatenate(parts) for parts in zip(*kept))

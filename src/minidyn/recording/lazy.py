@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias, overload
 import numpy as np
 
 from minidyn.errors import MinidynError
+from minidyn.notices import Notice
 from minidyn.recording.recording import SIGNALS, Recording
 
 
@@ -78,7 +79,7 @@ class LazyRecording:
 
     joint_names: tuple[str, ...]
     signals: tuple[str, ...]
-    notices: tuple[str, ...]
+    notices: tuple[Notice, ...]
     parts: tuple[tuple[RunOnDisk, int, int], ...]
     info: Mapping[str, object] = field(default_factory=dict)
 
@@ -211,7 +212,7 @@ def concatenate(recordings: Iterable[AnyRecording]) -> AnyRecording:
 
 
 def _joined_lazily(
-    recordings: Sequence[AnyRecording], notices: tuple[str, ...], info: Mapping[str, object]
+    recordings: Sequence[AnyRecording], notices: tuple[Notice, ...], info: Mapping[str, object]
 ) -> LazyRecording:
     """Return recordings, some of them on disk, as one whose samples stay where they are.
 

@@ -14,12 +14,19 @@ import numpy as np
 
 from minidyn.errors import DescriptionError, MinidynError, UnknownName, UnknownParameters
 from minidyn.model.robot import Robot
+from minidyn.notices import kind
 from minidyn.recording.lazy import AnyRecording, LazyRecording, ReorderedRun, RunOnDisk
 from minidyn.recording.prepare.on_disk import PreparedRun
 from minidyn.recording.prepare.prepare import prepare
 from minidyn.recording.read.read import read_recording
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.spool import spooled
+
+DEFAULTS = kind(
+    "prepare.defaults",
+    "info",
+    "A raw recording was filtered and differentiated with the settings that `prepare` chooses by itself.",
+)
 
 _Kind = TypeVar("_Kind", bound=AnyRecording)
 _HEAD = 1 << 12  # samples that tell the rate
@@ -123,7 +130,7 @@ def _prepared(
     made = prepare(robot, recording, **wish)
     if wish:
         return made
-    return replace(made, notices=("the recording was prepared with default settings, as told below", *made.notices))
+    return replace(made, notices=(DEFAULTS("the recording was prepared with default settings"), *made.notices))
 
 
 def in_robot_order(robot: Robot, recording: _Kind, *, name: str = "the recording") -> _Kind:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.files import write_atomically
+from minidyn.notices import Notice
 
 SIGNALS = ("q", "dq", "ddq", "tau")
 """What is measured of each joint: position, speed, acceleration, torque."""
@@ -54,7 +55,7 @@ class Recording:
     joint_names: tuple[str, ...]
     starts: tuple[int, ...]
     telemetry: Mapping[str, Array] = field(default_factory=dict)
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     info: Mapping[str, object] = field(default_factory=dict)
 
     def __init__(
@@ -68,7 +69,7 @@ class Recording:
         *,
         starts: Sequence[int] = (0,),
         telemetry: Mapping[str, ArrayLike] | None = None,
-        notices: Sequence[str] = (),
+        notices: Iterable[object] = (),
         info: Mapping[str, object] | None = None,
     ) -> None:
         times = _frozen("t", t)
@@ -100,7 +101,7 @@ class Recording:
             ("joint_names", names),
             ("starts", first if len(times) else ()),
             ("telemetry", MappingProxyType(extra)),
-            ("notices", tuple(notices)),
+            ("notices", tuple(one if isinstance(one, Notice) else Notice.from_json(one) for one in notices)),
             ("info", MappingProxyType(dict(info or {}))),
         ):
             object.__setattr__(self, attribute, value)
@@ -193,7 +194,7 @@ class Recording:
         elif suffix in _ENDINGS:
             import pyarrow as pa
 
-            table = pa.table(self._columns(), metadata={"minidyn.notices": json.dumps(self.notices)})
+            table = pa.table(self._columns(), metadata={"minidyn.notices": json.dumps(self._plain_notices())})
             if suffix == ".csv":
                 from pyarrow import csv
 
@@ -215,8 +216,11 @@ class Recording:
             **{name: getattr(self, name) for name in self.signals},
             **{f"telemetry.{name}": array for name, array in self.telemetry.items()},
             "starts": np.array(self.starts, dtype=int),
-            "notices": np.array(self.notices, dtype=str),
+            "notices": np.array([json.dumps(notice) for notice in self._plain_notices()], dtype=str),
         }
+
+    def _plain_notices(self) -> list[dict[str, Any]]:
+        return [notice.to_json() for notice in self.notices]
 
     def _columns(self) -> dict[str, Array]:
         run = np.zeros(len(self), dtype=int)

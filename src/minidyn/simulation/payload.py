@@ -13,6 +13,7 @@ from minidyn.arrays import Array
 from minidyn.model.geometry import matrix_of
 from minidyn.model.inertia import STANDARD, Realizability, realizability, ten_parameters, to_body, transform
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +35,7 @@ class Payload:
     placement: ArrayLike | None = None
     link: str | None = None
     covariance: Array | None = None
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice | str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property

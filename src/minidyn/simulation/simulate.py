@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 from minidyn.recording.recording import Recording
 from minidyn.simulation.integrate import Flow, Plant, adaptive_step, rk4, rk4_with_estimate
 from minidyn.simulation.payload import Payload
@@ -19,6 +20,19 @@ from minidyn.simulation.trajectory import Trajectory, along, hold
 
 if TYPE_CHECKING:
     from minidyn.control.controller import Controller
+
+LYAPUNOV_RISES = kind(
+    "simulate.lyapunov_rises",
+    "look",
+    "The Lyapunov function of the control law, which must fall in continuous time, rises at some samples.",
+    "Use a shorter period or a smaller step. Where it rises in continuous time, too, the model or the gains are wrong.",
+)
+UNSTABLE = kind(
+    "simulate.stability_violated",
+    "act",
+    "The condition that guarantees stability of the control law does not hold along the motion.",
+    "Raise the bandwidth or the gain.",
+)
 
 
 def simulate(
@@ -86,7 +100,7 @@ def simulate(
     q_d, dq_d, _ = along(setup.trajectory, log["t"], robot.n)
     telemetry = {"q_true": log["q_true"], "dq_true": log["dq_true"], "q_d": q_d, "dq_d": dq_d}
     telemetry["error"] = log["q_true"] - q_d
-    notices: list[str] = []
+    notices: list[Notice] = []
     if controller is not None and controller.estimated:
         telemetry["estimate"] = log["estimate"]
     if check and controller is not None:
@@ -382,9 +396,9 @@ def _likely_cause(setup: _Setup) -> str:
     )
 
 
-def _check(setup: _Setup, log: dict[str, Array], telemetry: dict[str, Array], payload: Payload | None) -> list[str]:
+def _check(setup: _Setup, log: dict[str, Array], telemetry: dict[str, Array], payload: Payload | None) -> list[Notice]:
     controller, robot = setup.controller, setup.robot
-    notices: list[str] = []
+    notices: list[Notice] = []
     if controller is None:
         return notices
     times, estimate, q, dq = (log[name] for name in ("t", "estimate", "q_true", "dq_true"))
@@ -405,10 +419,11 @@ def _check(setup: _Setup, log: dict[str, Array], telemetry: dict[str, Array], pa
         if len(rises):
             most = float(np.diff(value).max()) / scale
             sampled = "" if setup.continuous else "; it must fall in continuous time, and this run is sampled"
-            notices.append(
+            text = (
                 f"{controller.name}: the Lyapunov function rises at t = {times[rises[0]]:.4g} s and at {len(rises)} of "
                 f"{len(value)} samples, at most by {most:.1e} of its largest value{sampled}"
             )
+            notices.append(LYAPUNOV_RISES(text, first=float(times[rises[0]]), count=len(rises), most=most))
     if controller.stability is not None:
         margin = np.empty(len(times))
         for true, part in parts:
@@ -416,8 +431,10 @@ def _check(setup: _Setup, log: dict[str, Array], telemetry: dict[str, Array], pa
         telemetry["margin"] = margin
         below = np.flatnonzero(margin <= 0)
         if len(below):
-            notices.append(
+            text = (
                 f"{controller.name}: the stability condition is violated at t = {times[below[0]]:.4g} s and at "
-                f"{len(below)} of {len(margin)} samples (smallest eigenvalue {margin.min():.3g}); raise rate or gain"
+                f"{len(below)} of {len(margin)} samples (smallest eigenvalue {margin.min():.3g})"
             )
+            data = {"first": float(times[below[0]]), "count": len(below), "smallest": float(margin.min())}
+            notices.append(UNSTABLE(text, **data))
     return notices

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,7 @@ class OneJointEstimate:
     beta: Array
     covariance: Array
     bodies: tuple[BodyConstants, ...]
-    notices: tuple[str, ...] = ()
+    notices: tuple[Any, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -195,7 +196,7 @@ class _Run:
     dq: Array
     ddq: Array
     tau: Array
-    notices: tuple[str, ...]
+    notices: tuple[Any, ...]
 
 
 def _prepared(robot: Robot, recording: Recording | LazyRecording) -> Recording:

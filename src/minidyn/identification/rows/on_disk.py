@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.identification.estimators.method import Method
 from minidyn.identification.rows.samples import Progress
@@ -13,7 +15,7 @@ from minidyn.recording.spool import SpooledRun, spooled
 
 
 def ready_on_disk(
-    robot: Robot, recording: LazyRecording, method: Method, notices: list[str], progress: Progress | None
+    robot: Robot, recording: LazyRecording, method: Method, notices: list[Any], progress: Progress | None
 ) -> LazyRecording | Recording:
     """Return a lazy recording in the robot's joint order with q, dq, ddq and tau.
 

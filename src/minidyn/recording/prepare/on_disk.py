@@ -12,9 +12,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from minidyn.errors import DescriptionError, Unsupported
+from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import LazyRecording, RunOnDisk, glued
-from minidyn.recording.prepare.segments import SHORTEST, Segment, Settings, facts, process, segments, settled
+from minidyn.recording.prepare.segments import KEPT, SHORTEST, Segment, Settings, facts, process, segments, settled
 from minidyn.recording.recording import SIGNALS, Recording
+
+FROM_STRETCHES = kind(
+    "prepare.cutoff_from_stretches",
+    "info",
+    "The cut-off of a long recording on disk was chosen from a few stretches of each run.",
+    "Give cutoff=... where the motion changes much along the recording.",
+)
 
 _LOOK = 1 << 16  # samples of each run that settle rate and cut-off
 _LOOKS = 4  # stretches they are taken from where the run is longer: its beginning may be a standstill
@@ -31,7 +39,7 @@ def prepare_on_disk(recording: LazyRecording, wish: Settings) -> LazyRecording:
     """
     if wish.period is not None or wish.resample is not None:
         raise Unsupported("period= and resample= need the whole recording: prepare(robot, recording.load(), ...)")
-    notices: list[str] = []
+    notices: list[Notice] = []
     looks: list[list[Segment]] = []
     for run in recording.runs:
         found = [part for look in _looks(run) for part in segments(look, wish, notices)]
@@ -40,17 +48,19 @@ def prepare_on_disk(recording: LazyRecording, wish: Settings) -> LazyRecording:
     if not heads:
         raise DescriptionError(f"no run has {SHORTEST} samples in a row; {len(recording)} samples in all")
     if not wish.cutoff and any(len(run) > _LOOK for run in recording.runs):
-        notices.append(f"the cut-off is settled by {_LOOKS} stretches of {_LOOK // _LOOKS} samples of each long run")
+        text = f"the cut-off is settled by {_LOOKS} stretches of {_LOOK // _LOOKS} samples of each long run"
+        notices.append(FROM_STRETCHES(text, stretches=_LOOKS, samples=_LOOK // _LOOKS))
     settings, band = settled(_moving(heads), wish, notices)
     made = [_prepared_part(*part, settings, found[0].rate) for part, found in zip(recording.parts, looks) if found]
     parts = tuple((run, 0, run.length) for run in made if run is not None)
     if not parts:
         raise DescriptionError(f"no run is longer than the ends that a filter of {settings.cutoff:.4g} Hz spoils")
     kept = sum(end - begin for _, begin, end in parts)
-    notices.append(f"prepared as it is read: {kept} of {len(recording)} samples, standstill and all")
+    text = f"prepared as it is read: {kept} of {len(recording)} samples are kept, standstill included"
+    notices.append(KEPT(text, samples=kept, of=len(recording)))
     signals = tuple(name for name in SIGNALS if name != "tau" or "tau" in recording.signals)
-    told = (*recording.notices, *dict.fromkeys(notices))
-    return LazyRecording(recording.joint_names, signals, told, parts, facts(settings, band, heads, kept))
+    known = (*recording.notices, *dict.fromkeys(notices))
+    return LazyRecording(recording.joint_names, signals, known, parts, facts(settings, band, heads, kept))
 
 
 def _looks(run: LazyRecording) -> Iterator[Recording]:

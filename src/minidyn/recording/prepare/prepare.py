@@ -12,9 +12,11 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, ShapeError, Unsupported
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import AnyRecording, LazyRecording, concatenate
 from minidyn.recording.prepare.on_disk import prepare_on_disk
 from minidyn.recording.prepare.segments import (
+    KEPT,
     SHORTEST,
     Segment,
     Settings,
@@ -26,6 +28,20 @@ from minidyn.recording.prepare.segments import (
 )
 from minidyn.recording.prepare.signals import moving_part
 from minidyn.recording.recording import Recording
+
+DELAY = kind("prepare.delay", "info", "Torques were moved in time by the given delay.")
+TOO_SHORT = kind(
+    "prepare.too_short",
+    "look",
+    "Pieces of the recording are too short to be filtered and were left out.",
+    "Record longer runs, or check why the log is in pieces.",
+)
+SPIKES = kind(
+    "prepare.spikes",
+    "look",
+    "Single wild values, and short holes, were replaced by the line between their neighbours.",
+    "Many of them point to a loose cable or a broken sensor.",
+)
 
 _Kind = TypeVar("_Kind", bound=AnyRecording)
 _SPIKE = 12.0
@@ -97,14 +113,13 @@ def prepare(
 
 
 def _in_memory(recording: Recording, wish: Settings, delay: float) -> Recording:
-    notices: list[str] = [f"torques are moved by {1e3 * delay:.4g} ms, as given"] if delay else []
+    notices = [DELAY(f"torques are moved by {1e3 * delay:.4g} ms, as given", delay=delay)] if delay else []
     parts = [part for run in recording.runs for part in segments(run, wish, notices)]
     whole = [part for part in parts if len(part.q) >= SHORTEST]
     if len(whole) < len(parts):
         lost = sum(len(part.q) for part in parts) - sum(len(part.q) for part in whole)
-        notices.append(
-            f"{len(parts) - len(whole)} pieces shorter than {SHORTEST} samples are left out ({lost} samples)"
-        )
+        text = f"{len(parts) - len(whole)} pieces shorter than {SHORTEST} samples are left out ({lost} samples)"
+        notices.append(TOO_SHORT(text, count=len(parts) - len(whole), samples=lost))
     if not whole:
         raise DescriptionError(f"no run has {SHORTEST} samples in a row; {len(recording)} samples in all")
     if wish.period is not None:
@@ -121,7 +136,8 @@ def _in_memory(recording: Recording, wish: Settings, delay: float) -> Recording:
         marked += int(arrays["outlier"].sum())
         made.append({name: values[keep] for name, values in arrays.items()})
     if dropped:
-        notices.append(f"{dropped} pieces are too short for a filter of {settings.cutoff:.4g} Hz and are left out")
+        text = f"{dropped} pieces are too short for a filter of {settings.cutoff:.4g} Hz and are left out"
+        notices.append(TOO_SHORT(text, count=dropped, cutoff=settings.cutoff))
     if not made:
         raise DescriptionError(
             f"no run is longer than the ends that a filter of {settings.cutoff:.4g} Hz spoils; give a higher cutoff or "
@@ -130,9 +146,12 @@ def _in_memory(recording: Recording, wish: Settings, delay: float) -> Recording:
     used = sum(len(arrays["t"]) for arrays in made)
     step = settings.every(whole[0].rate)
     every = f", one in {step}" if step > 1 else ""
-    notices.append(f"{used} of {len(recording)} samples are kept{every}")
+    notices.append(
+        KEPT(f"{used} of {len(recording)} samples are kept{every}", samples=used, of=len(recording), step=step)
+    )
     if marked:
-        notices.append(f"{marked} samples were spikes or holes and are bridged (telemetry outlier)")
+        text = f"{marked} samples were spikes or holes and are bridged (telemetry outlier)"
+        notices.append(SPIKES(text, count=marked))
     info = facts(settings, band, whole, used) | ({"delay": delay} if delay else {})
     return _joined(made, recording, (*recording.notices, *notices), info)
 
@@ -146,7 +165,7 @@ def _kept(dq: Array, part: Segment, settings: Settings) -> tuple[int, int]:
 
 
 def _joined(
-    made: Sequence[dict[str, Array]], recording: Recording, notices: Sequence[str], info: dict[str, object]
+    made: Sequence[dict[str, Array]], recording: Recording, notices: Sequence[Notice], info: dict[str, object]
 ) -> Recording:
     starts = np.cumsum([0, *(len(arrays["t"]) for arrays in made[:-1])]).tolist()
     whole = {name: np.concatenate([arrays[name] for arrays in made]) for name in made[0]}

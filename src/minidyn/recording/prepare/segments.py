@@ -15,8 +15,25 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
+from minidyn.notices import Notice, kind
 from minidyn.recording.prepare.signals import Band, choose_cutoff, derivatives, lowpass, spikes
 from minidyn.recording.recording import Recording
+
+_LOST = "Samples were lost while recording; check the logger if there are many."
+GAPS = kind("prepare.gaps", "look", "The recording was cut where its times have gaps.", _LOST)
+HOLES = kind("prepare.holes", "look", "The recording was cut where many values in a row are not numbers.", _LOST)
+HOLES_BRIDGED = kind("prepare.holes_bridged", "look", "Short holes were bridged by straight lines.", _LOST)
+NOT_ONE_WHOLE = kind("prepare.no_whole_sample", "look", "A run has not one sample without NaN; it was left out.", _LOST)
+COPIES = kind("prepare.copies", "info", "Samples that repeat time and values of the one before were left out.")
+TAKEN_AS_EVEN = kind("prepare.taken_as_even", "info", "Times jitter a little; samples were taken as evenly spaced.")
+RESAMPLED = kind("prepare.resampled", "info", "The recording was interpolated to the rate that was asked for.")
+AVERAGED = kind("prepare.averaged", "info", "The periods of a periodic motion were averaged into one.")
+CUTOFF = kind(
+    "prepare.cutoff",
+    "info",
+    "The cut-off of the low-pass that positions and torques passed, and what decided it.",
+)
+KEPT = kind("prepare.kept", "info", "How many samples are left after trimming and thinning.")
 
 _JITTER = 0.1  # of a step: stamps that wander no more are the logger's, not the samples'
 _HOLE = 5  # longest hole in samples that is bridged
@@ -81,7 +98,7 @@ class Segment:
     tau_std: Array | None = None
 
 
-def segments(run: Recording, wish: Settings, notices: list[str]) -> list[Segment]:
+def segments(run: Recording, wish: Settings, notices: list[Notice]) -> list[Segment]:
     """Return the even stretches of one run.
 
     Raises:
@@ -100,7 +117,8 @@ def segments(run: Recording, wish: Settings, notices: list[str]) -> list[Segment
         raise DescriptionError("time stands still in most samples; rate=HZ tells the true rate")
     cuts = (np.flatnonzero(steps > GAP * step) + 1).tolist()
     if cuts:
-        notices.append(f"{len(cuts)} gaps in time: the run is cut there, nothing is filtered across them")
+        text = f"{len(cuts)} gaps in time: the run is cut there, nothing is filtered across them"
+        notices.append(GAPS(text, count=len(cuts)))
     made: list[Segment] = []
     for begin, end in zip((0, *cuts), (*cuts, len(run))):
         piece = run[begin:end]
@@ -112,11 +130,12 @@ def segments(run: Recording, wish: Settings, notices: list[str]) -> list[Segment
             rate = _even_rate(piece.t, notices)
         made += _bridged(piece, rate, notices)
     if wish.resample is not None:
-        notices.append(f"resampled to {wish.resample:g} samples a second, as asked")
+        text = f"resampled to {wish.resample:g} samples a second, as asked"
+        notices.append(RESAMPLED(text, rate=float(wish.resample)))
     return made
 
 
-def _even_rate(t: Array, notices: list[str]) -> float:
+def _even_rate(t: Array, notices: list[Notice]) -> float:
     step = float(t[-1] - t[0]) / (len(t) - 1)
     steps = np.diff(t)
     jitter = float(np.sqrt(np.mean((steps - step) ** 2))) / step
@@ -127,17 +146,19 @@ def _even_rate(t: Array, notices: list[str]) -> float:
             "to interpolate"
         )
     if jitter > 1e-3:
-        notices.append(f"time steps vary by {100 * jitter:.2g} %; taken as even, {1 / step:.6g} samples a second")
+        text = f"time steps vary by {100 * jitter:.2g} %; taken as even, {1 / step:.6g} samples a second"
+        notices.append(TAKEN_AS_EVEN(text, share=jitter, rate=1 / step))
     return 1 / step
 
 
-def _without_copies(run: Recording, notices: list[str]) -> Recording:
+def _without_copies(run: Recording, notices: list[Notice]) -> Recording:
     """Leave out samples that repeat both time and values of the one before."""
     same = np.zeros(len(run), dtype=bool)
     same[1:] = (np.diff(run.t) == 0) & np.all(np.diff(run.q, axis=0) == 0, axis=1)
     if not same.any():
         return run
-    notices.append(f"{int(same.sum())} samples are copies of the one before and are left out")
+    copies = int(same.sum())
+    notices.append(COPIES(f"{copies} samples are copies of the one before and are left out", count=copies))
     return _rows(run, ~same)
 
 
@@ -154,7 +175,7 @@ def _segment(run: Recording, rate: float) -> Segment:
     return Segment(run.t, rate, run.q, run.dq, run.tau, np.zeros(len(run), dtype=bool), run.telemetry)
 
 
-def _bridged(run: Recording, rate: float, notices: list[str]) -> list[Segment]:
+def _bridged(run: Recording, rate: float, notices: list[Notice]) -> list[Segment]:
     """Return the stretches between long holes of values that are no numbers; short holes are filled by lines."""
     whole = np.all(np.isfinite(run.q), axis=1)
     for values in (run.tau, run.dq):
@@ -163,16 +184,18 @@ def _bridged(run: Recording, rate: float, notices: list[str]) -> list[Segment]:
     if whole.all():
         return [_segment(run, rate)]
     if not whole.any():
-        notices.append("a run without one whole sample is left out")
+        notices.append(NOT_ONE_WHOLE("a run without one whole sample is left out"))
         return []
     edges = np.flatnonzero(np.diff(np.concatenate([[True], whole, [True]])))
     holes = list(zip(edges[::2].tolist(), edges[1::2].tolist()))
     long = [(low, high) for low, high in holes if high - low > _HOLE or low == 0 or high == len(whole)]
     short = len(holes) - len(long)
     if short:
-        notices.append(f"{short} holes of up to {_HOLE} samples that are no numbers are bridged by lines")
+        text = f"{short} holes of up to {_HOLE} samples that are no numbers are bridged by lines"
+        notices.append(HOLES_BRIDGED(text, count=short))
     if long:
-        notices.append(f"{len(long)} holes of values that are no numbers cut the run; nothing is filtered across them")
+        text = f"{len(long)} holes of values that are no numbers cut the run; nothing is filtered across them"
+        notices.append(HOLES(text, count=len(long)))
     bounds = [0, *(edge for hole in long for edge in hole), len(whole)]
     made = []
     for low, high in zip(bounds[::2], bounds[1::2]):
@@ -225,7 +248,7 @@ def _resampled(run: Recording, rate: float) -> Recording:
     )
 
 
-def averaged(part: Segment, period: float, notices: list[str]) -> Segment:
+def averaged(part: Segment, period: float, notices: list[Notice]) -> Segment:
     """Return one period, the mean of all whole ones; where there are three or more the first is left to settle.
 
     Raises:
@@ -250,7 +273,8 @@ def averaged(part: Segment, period: float, notices: list[str]) -> Segment:
     reach = np.ptp(mean, axis=0)
     if np.any(spread > 0.05 * reach.max()):
         raise ShapeError(f"period: the motion does not repeat every {period:.6g} s (spread {spread.max():.3g})")
-    notices.append(f"{count - first} periods of {period:.6g} s are averaged" + ("; the first is left out" * first))
+    text = f"{count - first} periods of {period:.6g} s are averaged" + ("; the first is left out" * first)
+    notices.append(AVERAGED(text, count=count - first, period=period))
     return Segment(
         part.t[first * size : (first + 1) * size],
         part.rate,
@@ -264,19 +288,22 @@ def averaged(part: Segment, period: float, notices: list[str]) -> Segment:
     )
 
 
-def settled(parts: Sequence[Segment], wish: Settings, notices: list[str]) -> tuple[Settings, Band]:
+def settled(parts: Sequence[Segment], wish: Settings, notices: list[Notice]) -> tuple[Settings, Band]:
     """Return the settings with a cut-off, chosen from the segments where none is given."""
     band = choose_cutoff([part.q for part in parts], [part.rate for part in parts])
     slowest = min(part.rate for part in parts)
     if wish.cutoff:
         if wish.cutoff >= 0.49 * slowest:
             raise ShapeError(f"cutoff: {wish.cutoff:.4g} Hz is not below half the sample rate, {slowest:.6g} Hz")
-        notices.append(f"low-pass at {wish.cutoff:.4g} Hz, as given (order {wish.order}, zero phase)")
+        text = f"low-pass at {wish.cutoff:.4g} Hz, as given (order {wish.order}, zero phase)"
+        notices.append(CUTOFF(text, cutoff=wish.cutoff, given=True, order=wish.order))
         return wish, band
-    notices.append(
+    text = (
         f"low-pass at {band.cutoff:.4g} Hz: {band.reason} (motion up to {band.motion:.3g} Hz; order {wish.order}, "
         "zero phase; cutoff=... changes it)"
     )
+    data = {"cutoff": band.cutoff, "given": False, "order": wish.order}
+    notices.append(CUTOFF(text, **data, reason=band.reason, motion=band.motion))
     return replace(wish, cutoff=band.cutoff), band
 
 

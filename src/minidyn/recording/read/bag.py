@@ -14,8 +14,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.errors import DescriptionError, UnknownName
+from minidyn.notices import Notice, kind
 from minidyn.recording.read.guess import same_word
-from minidyn.recording.read.table import Columns
+from minidyn.recording.read.table import TIME_ORIGIN, TIME_SORTED, Columns
+
+OTHER_MESSAGES = kind(
+    "recording.other_messages",
+    "look",
+    "Messages of the bag name other joints than most do; they were left out.",
+    "Check whether joints dropped out, or whether several devices share the topic.",
+)
+ARRIVAL_TIMES = kind(
+    "recording.arrival_times",
+    "look",
+    "The headers of the messages have no stamps, so times are those at which messages arrived.",
+    "Stamp messages where they are measured: times of arrival jitter.",
+)
+PARTLY_MISSING = kind("recording.partly_missing", "look", "Some messages lack a signal; its values are NaN there.")
+TOPIC_CHOSEN = kind(
+    "recording.topic_chosen",
+    "look",
+    "The bag has several topics of joint states; the one that suits the robot best was read.",
+    "Give topic=... to read another.",
+)
 
 _TYPE = "sensor_msgs/msg/JointState"
 _FIELDS = (("q", "position"), ("dq", "velocity"), ("tau", "effort"))
@@ -34,7 +55,7 @@ class BagTable:
 
     def __init__(self, path: Path, topic: str | None, joints: Sequence[str], keep: bool) -> None:
         self.path = path
-        notices: list[str] = []
+        notices: list[Notice] = []
         self._topic = self._choose(topic, joints, notices)
         groups: Counter[tuple[str, ...]] = Counter()
         stamps: dict[tuple[str, ...], list[tuple[int, int]]] = {}
@@ -57,11 +78,14 @@ class BagTable:
             if names != self.joint_names:
                 lost = [name for name in self.joint_names if name not in names]
                 what = f"lack {', '.join(lost)}" if lost else f"name {', '.join(names)}"
-                notices.append(f"{path.name}: {number} of {groups.total()} messages {what}; they are left out")
+                text = f"{path.name}: {number} of {groups.total()} messages {what}; they are left out"
+                notices.append(
+                    OTHER_MESSAGES(text, file=path.name, count=number, of=groups.total(), joints=list(names))
+                )
         times = np.array(stamps[self.joint_names], dtype=np.int64)
         use = 0 if len(times) < 2 or (np.ptp(times[:, 0]) > 0 and not np.any(times[:, 0] == 0)) else 1
         if use:
-            notices.append(f"{path.name}: headers have no stamps; times are those of arrival")
+            notices.append(ARRIVAL_TIMES(f"{path.name}: headers have no stamps; times are those of arrival"))
         chosen = times[:, use]
         self._order: NDArray[np.intp] | None = None
         if np.any(np.diff(chosen) < 0):
@@ -71,17 +95,20 @@ class BagTable:
                 )
             self._order = np.argsort(chosen, kind="stable")
             number = int(np.sum(np.diff(chosen) < 0))
-            notices.append(f"{path.name}: {number} messages are not in the order of their stamps; they are sorted")
+            text = f"{path.name}: {number} messages are not in the order of their stamps; they are sorted"
+            notices.append(TIME_SORTED(text, file=path.name, count=number))
             chosen = chosen[self._order]
         if chosen[0] > 10**17:
-            notices.append(f"{path.name}: times count from {chosen[0] * 1e-9:.6f} s")
+            origin = float(chosen[0]) * 1e-9
+            notices.append(TIME_ORIGIN(f"{path.name}: times count from {origin:.6f} s", file=path.name, origin=origin))
             chosen = chosen - chosen[0]
         self._times: NDArray[np.float64] = chosen.astype(float) * 1e-9
         sets = fields[self.joint_names]
         everywhere = set.intersection(*(set(present) for present in sets))
         partly = set.union(*(set(present) for present in sets)) - everywhere
         for signal in sorted(partly):
-            notices.append(f"{path.name}: some messages have no {dict(_FIELDS)[signal]}; NaN there")
+            text = f"{path.name}: some messages have no {dict(_FIELDS)[signal]}; NaN there"
+            notices.append(PARTLY_MISSING(text, file=path.name, signal=signal))
         found = everywhere | partly
         self.names = (
             "t",
@@ -123,7 +150,7 @@ class BagTable:
                 raise
             raise DescriptionError(f"{self.path}: not a whole bag ({error})") from None
 
-    def _choose(self, topic: str | None, joints: Sequence[str], notices: list[str]) -> str:
+    def _choose(self, topic: str | None, joints: Sequence[str], notices: list[Notice]) -> str:
         with self._open() as reader:
             topics: dict[str, str] = {item.topic: item.msgtype for item in reader.connections}
             fitting = [name for name, kind in topics.items() if kind == _TYPE]
@@ -148,8 +175,9 @@ class BagTable:
                 return len(wanted & named), len(named), name.endswith("joint_states")
 
             best: str = max(fitting, key=suits)
-            others = ", ".join(name for name in fitting if name != best)
-            notices.append(f"{self.path.name}: topic {best} is read; also there: {others} (topic=... chooses)")
+            others = [name for name in fitting if name != best]
+            text = f"{self.path.name}: topic {best} is read; also there: {', '.join(others)}"
+            notices.append(TOPIC_CHOSEN(text, file=self.path.name, topic=best, others=others))
             return best
 
     def _rows(self) -> Iterator[Row]:

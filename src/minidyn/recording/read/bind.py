@@ -10,10 +10,39 @@ from typing import Any
 
 from minidyn.errors import DescriptionError, near_names
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 from minidyn.recording.read.guess import ColumnName, natural, read_name, same_word, time_columns
 from minidyn.recording.read.mapping import UNITS, SignalMap
 from minidyn.recording.read.table import Table
 from minidyn.recording.recording import SIGNALS
+
+COLUMNS = kind(
+    "recording.columns",
+    "info",
+    "Which columns of the file were read as which signal.",
+    "Where this is wrong, name the columns: q=..., tau=..., or in a mapping file.",
+)
+CURRENTS = kind(
+    "recording.currents",
+    "look",
+    "Torques were read from columns named as currents.",
+    "Where these are motor currents, torques are these times a drive gain that must be known or found: see the page on "
+    "motor currents.",
+)
+NO_TORQUES = kind(
+    "recording.no_torques",
+    "look",
+    "No columns of torques were found; a model cannot be identified without them.",
+    "Name the columns: tau=...",
+)
+CONVERTED = kind(
+    "recording.units_converted",
+    "look",
+    "Columns state a unit in their names that is not SI; they were converted.",
+    "Where the names are wrong, units=... says the true unit.",
+)
+OTHER_JOINTS = kind("recording.other_joints", "look", "The file has joints that the robot has not; they were left out.")
+TIME_UNUSED = kind("recording.time_unused", "info", "A rate was given, so the time column was not used.")
 
 Key = str | int
 _SI = ("", "rad", "m", "nm", "n", "a")  # as columns state them; amperes are what drive gains are per
@@ -40,7 +69,7 @@ class Binding:
     time_unit: str
     run: str
     telemetry: Mapping[str, tuple[str, ...]]
-    notices: tuple[str, ...]
+    notices: tuple[Notice, ...]
     units: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -63,21 +92,22 @@ def bind(table: Table, given: SignalMap, robot: Robot | None) -> Binding:
     Raises:
         DescriptionError: No positions, no time, or a joint without columns; the message names near names.
     """
-    notices: list[str] = []
+    notices: list[Notice] = []
     known = _known_joints(table, given, robot)
-    guesses = _guess(table, given, known, notices)
+    guesses = _guess(table, given, known)
     keys, columns = _keyed(table, given, guesses, known)
     names, chosen = _order(table, keys, given, robot, notices)
     signals = {signal: tuple(found[key] for key in chosen) for signal, found in columns.items()}
     if not table.own:
         shown = [f"{signal} = {_short(signals[signal])}" for signal in SIGNALS if signal in signals]
         currents = any(guess.current for guess in guesses.get("tau", ()))
-        notices.append(f"{table.path.name}: " + "; ".join(shown))
+        taken = {signal: list(columns) for signal, columns in signals.items()}
+        notices.append(COLUMNS(f"{table.path.name}: " + "; ".join(shown), file=table.path.name, **taken))
         if currents and given.tau is None and given.drive_gain is None:
-            notices.append(f"{table.path.name}: tau is read from columns named as currents; drive_gain converts them")
-    for signal in ("tau",):
-        if signal not in signals and given.tau is not False:
-            notices.append(f"{table.path.name}: no torques found; tau names their columns")
+            text = f"{table.path.name}: tau is read from columns named as currents; drive_gain converts them"
+            notices.append(CURRENTS(text, file=table.path.name, columns=list(signals["tau"])))
+    if "tau" not in signals and given.tau is not False:
+        notices.append(NO_TORQUES(f"{table.path.name}: no torques found", file=table.path.name))
     units = {} if table.own or given.units is not None else _units(table, signals, known, notices)
     time, unit = _time(table, given, notices)
     run = _one(table, given.run, "run") if given.run else "run" if "run" in table.names else ""
@@ -85,7 +115,7 @@ def bind(table: Table, given: SignalMap, robot: Robot | None) -> Binding:
 
 
 def _units(
-    table: Table, signals: Mapping[str, tuple[str, ...]], known: Sequence[str], notices: list[str]
+    table: Table, signals: Mapping[str, tuple[str, ...]], known: Sequence[str], notices: list[Notice]
 ) -> dict[str, tuple[str, ...]]:
     """Return the units that columns state in their names, of signals where one is not SI; these are converted."""
     found = {}
@@ -95,10 +125,8 @@ def _units(
         odd = dict.fromkeys(unit for unit in units if unit not in _SI)
         if odd:
             found[signal] = units
-            notices.append(
-                f"{table.path.name}: {signal} is converted from {', '.join(odd)}, as its columns are named; units=... "
-                "says otherwise"
-            )
+            text = f"{table.path.name}: {signal} is converted from {', '.join(odd)}, as its columns are named"
+            notices.append(CONVERTED(text, file=table.path.name, signal=signal, units=list(odd)))
     return found
 
 
@@ -129,7 +157,7 @@ def _kinds(table: Table, names: Sequence[str], known: Sequence[str]) -> dict[str
     return best
 
 
-def _guess(table: Table, given: SignalMap, known: Sequence[str], notices: list[str]) -> dict[str, list[ColumnName]]:
+def _guess(table: Table, given: SignalMap, known: Sequence[str]) -> dict[str, list[ColumnName]]:
     if given.q is not None and all(getattr(given, name) is not None for name in ("dq", "ddq", "tau")):
         return {}
     found = _kinds(table, table.names, known)
@@ -232,7 +260,7 @@ def _explicit_keys(listed: Sequence[str], given: SignalMap, known: Sequence[str]
 
 
 def _order(
-    table: Table, keys: Sequence[Key], given: SignalMap, robot: Robot | None, notices: list[str]
+    table: Table, keys: Sequence[Key], given: SignalMap, robot: Robot | None, notices: list[Notice]
 ) -> tuple[tuple[str, ...], list[Key]]:
     """Return the recording's joint names, and for each the file's joint."""
     named: dict[str, Key] = {}
@@ -271,7 +299,9 @@ def _order(
         chosen.append(named[name] if name in named else named[lower[same_word(name)]])
     extra = [key for key in keys if key not in chosen]
     if extra:
-        notices.append(f"{table.path.name}: joints {_short([str(key) for key in extra])} are not the robot's; left out")
+        others = [str(key) for key in extra]
+        text = f"{table.path.name}: joints {_short(others)} are not the robot's and are left out"
+        notices.append(OTHER_JOINTS(text, file=table.path.name, joints=others))
     return robot.joint_names, chosen
 
 
@@ -286,7 +316,7 @@ def _match(table: Table, name: str, keys: Sequence[Key]) -> Key:
     raise DescriptionError(f"{table.path}: no joint {name!r}{near_names(name, [str(key) for key in keys])}")
 
 
-def _time(table: Table, given: SignalMap, notices: list[str]) -> tuple[tuple[str, ...], str]:
+def _time(table: Table, given: SignalMap, notices: list[Notice]) -> tuple[tuple[str, ...], str]:
     if given.time is not None:
         several = given.time if isinstance(given.time, list | tuple) else [given.time]
         return tuple(_one(table, item, "time") for item in several), ""
@@ -295,7 +325,8 @@ def _time(table: Table, given: SignalMap, notices: list[str]) -> tuple[tuple[str
     columns, unit = time_columns(table.names)
     if given.rate is not None:
         if columns:
-            notices.append(f"{table.path.name}: rate is given; the time column {columns[0]!r} is not used")
+            text = f"{table.path.name}: rate is given; the time column {columns[0]!r} is not used"
+            notices.append(TIME_UNUSED(text, file=table.path.name, column=columns[0]))
         return (), ""
     if not columns:
         raise DescriptionError(

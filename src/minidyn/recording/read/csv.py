@@ -12,6 +12,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
+from minidyn.notices import Notice
 from minidyn.recording.read.table import Columns
 
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?$|[+-]?(nan|inf(inity)?)$", re.IGNORECASE)
@@ -23,7 +24,7 @@ class CsvTable:
     """A CSV file as a table; rows are parsed as they are asked for."""
 
     joint_names: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     def __init__(self, path: Path, header: bool | None, delimiter: str | None) -> None:
         self.path = path

@@ -4,12 +4,67 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.model.robot import Robot
+from minidyn.notices import Kind, Notice, kind
 from minidyn.recording.recording import Recording
+
+TIME_STANDS = kind(
+    "recording.time_stands_still",
+    "act",
+    "All samples have the same time.",
+    "Name the right column of time, or give the rate.",
+)
+REPEATED = kind(
+    "recording.repeated_times",
+    "look",
+    "Samples have the time of the sample before them.",
+    "Where the logger wrote samples twice they are left out by preparation; else give the rate.",
+)
+GAPS = kind(
+    "recording.gaps",
+    "look",
+    "Times have gaps: samples were lost while recording.",
+    "Check the logger if there are many.",
+)
+JITTER = kind(
+    "recording.uneven_times",
+    "look",
+    "Time steps are uneven.",
+    "Give rate=... where the samples are even and only their stamps are not.",
+)
+NOT_NUMBERS = kind(
+    "recording.not_numbers",
+    "look",
+    "Some values are not numbers (empty cells, NaN).",
+    "Preparation bridges short holes and cuts runs at long ones. Check the logger if there are many.",
+)
+STILL = kind(
+    "recording.still",
+    "act",
+    "Joints never move in this file.",
+    "A joint at rest shows neither its inertia nor its friction: move it.",
+)
+HELD = kind(
+    "recording.held",
+    "look",
+    "Positions repeat while the robot moves: it is logged faster than it is measured.",
+    "Log at the rate of the measurement.",
+)
+_UNITS = "Check the units and signs of the log: a mapping file says which column is what, in which unit."
+RANGE = kind(
+    "recording.range", "act", "Positions are far beyond the joint's range: a wrong unit, or motor side.", _UNITS
+)
+LIMITS = kind("recording.limits", "act", "Positions leave the joint's limits: a wrong offset or sign.", _UNITS)
+TORQUE_RANGE = kind("recording.torque_range", "act", "Torques are far beyond the joint's limit.", _UNITS)
+SPEEDS = kind("recording.speeds", "act", "Measured speeds are not those at which the positions change.", _UNITS)
+
+_Found = tuple[Kind, str, dict[str, Any]]
+"""A kind of notice on one joint, its sentence and its data."""
 
 _DEGREES = 180 / math.pi
 _RATIOS = {"degrees": _DEGREES, "millimetres": 1000.0}
@@ -54,70 +109,71 @@ class StepCheck:
         """Forget the last time: the next one begins a run."""
         self._last = None
 
-    def notices(self, name: str) -> list[str]:
+    def notices(self, name: str) -> list[Notice]:
         """Return what was found, the file's name before it."""
         if not self._steps or not self._step:
-            return [f"{name}: time stands still"] if self._repeated else []
+            return [TIME_STANDS(f"{name}: time stands still", file=name)] if self._repeated else []
         found = []
         if self._repeated:
-            found.append(f"{name}: {self._repeated} of {self._steps} samples repeat the time before them")
+            text = f"{name}: {self._repeated} of {self._steps} samples repeat the time before them"
+            found.append(REPEATED(text, file=name, count=self._repeated, of=self._steps))
         if self._gaps:
-            found.append(
+            text = (
                 f"{name}: {self._gaps} gaps in time, the longest {self._longest:.4g} s after t = {self._where:.6g} s "
                 f"(step {self._step:.4g} s)"
             )
+            found.append(GAPS(text, file=name, count=self._gaps, longest=self._longest, after=self._where))
         mean = self._sum / self._steps
         spread = math.sqrt(self._squares / self._steps)
         if spread > 0.02 * self._step:
-            found.append(
+            text = (
                 f"{name}: time steps vary by {100 * spread / self._step:.3g} % (median {self._step:.6g} s, mean "
                 f"{mean:.6g} s); nothing is resampled"
             )
+            found.append(JITTER(text, file=name, share=spread / self._step, median=self._step, mean=mean))
         return found
 
 
-def inspect_values(recording: Recording, robot: Robot | None, place: Callable[[int], str], name: str) -> list[str]:
+def inspect_values(recording: Recording, robot: Robot | None, place: Callable[[int], str], name: str) -> list[Notice]:
     """Return notices on one file's values: not finite, joints that stand still or are held, units, signs.
 
     Args:
-        recording: What was read, in the units it is believed to be in.
-        robot: Its limits, where known, tell degrees from radians.
+        recording: What was read, in the units it is taken to be in.
+        robot: Its limits, where known, distinguish degrees from radians.
         place: Where a sample stands in the file.
         name: The file's name.
     """
-    found: list[str] = []
-    for signal in ("q", "dq", "ddq", "tau"):
-        values = getattr(recording, signal)
-        if values is None:
-            continue
-        bad = ~np.isfinite(values)
+    found: list[Notice] = []
+    for signal in recording.signals:
+        bad = ~np.isfinite(getattr(recording, signal))
         if bad.any():
-            row, column = np.argwhere(bad)[0]
-            found.append(
-                f"{name}: {int(bad.sum())} values of {signal} are not numbers, the first at {place(int(row))}, joint "
-                f"{recording.joint_names[column]}; they are kept"
+            row, column = (int(k) for k in np.argwhere(bad)[0])
+            count, joint = int(bad.sum()), recording.joint_names[column]
+            text = (
+                f"{name}: {count} values of {signal} are not numbers, the first at {place(row)}, joint {joint}; they "
+                "are kept"
             )
+            found.append(NOT_NUMBERS(text, file=name, signal=signal, count=count, first=row, joint=joint))
     if len(recording) < 2:
         return found
     found += _still(recording, name)
     for index, joint in enumerate(recording.joint_names):
-        found += [f"{name}: joint {joint}: {text}" for text in _ranges(recording, robot, index)]
-        text = _speed_unit(recording, index)
-        if text:
-            found.append(f"{name}: joint {joint}: {text}")
+        about = {"file": name, "joint": joint}
+        for made, text, data in (*_ranges(recording, robot, index), *_speed_unit(recording, index)):
+            found.append(made(f"{name}: joint {joint}: {text}", **about, **data))
     return found
 
 
-def _still(recording: Recording, name: str) -> list[str]:
+def _still(recording: Recording, name: str) -> list[Notice]:
     q = recording.q
     with np.errstate(invalid="ignore"):
         moves = np.nanmax(q, axis=0, initial=-np.inf) > np.nanmin(q, axis=0, initial=np.inf)
     found = []
     if not moves.any():
-        return [f"{name}: no joint moves"]
+        return [STILL(f"{name}: no joint moves", file=name, joints=list(recording.joint_names))]
     if not moves.all():
-        still = ", ".join(joint for joint, moving in zip(recording.joint_names, moves) if not moving)
-        found.append(f"{name}: never moving: {still}")
+        still = [joint for joint, moving in zip(recording.joint_names, moves) if not moving]
+        found.append(STILL(f"{name}: never moving: {', '.join(still)}", file=name, joints=still))
     same = np.all(np.diff(q, axis=0) == 0, axis=1)
     speed = np.abs(np.diff(q, axis=0)).max(axis=1)
     busy = speed > 0
@@ -125,13 +181,12 @@ def _still(recording: Recording, name: str) -> list[str]:
         first, last = np.flatnonzero(busy)[[0, -1]]
         held = same[first:last].mean()
         if held > 0.3:
-            found.append(
-                f"{name}: positions repeat in {100 * held:.0f} % of the moving samples: logged faster than measured"
-            )
+            text = f"{name}: positions repeat in {100 * held:.0f} % of the moving samples: logged faster than measured"
+            found.append(HELD(text, file=name, share=float(held)))
     return found
 
 
-def _ranges(recording: Recording, robot: Robot | None, index: int) -> list[str]:
+def _ranges(recording: Recording, robot: Robot | None, index: int) -> list[_Found]:
     q = recording.q[:, index]
     q = q[np.isfinite(q)]
     if not len(q):
@@ -139,10 +194,11 @@ def _ranges(recording: Recording, robot: Robot | None, index: int) -> list[str]:
     largest = float(np.abs(q).max())
     if robot is None:
         if largest > 4 * math.pi:
-            return [f"positions reach {largest:.4g}: degrees or motor side? (units, gear_ratio)"]
+            text = f"positions reach {largest:.4g}: degrees or motor side? (units, gear_ratio)"
+            return [(RANGE, text, {"largest": largest})]
         return []
     joint = robot.joints[robot.joint_index(recording.joint_names[index])]
-    found = []
+    found: list[_Found] = []
     lower, upper = joint.limits.lower, joint.limits.upper
     finite = math.isfinite(lower) and math.isfinite(upper) and upper > lower
     reach = max(abs(lower), abs(upper)) if finite else 4 * math.pi if joint.turns else math.inf
@@ -151,49 +207,52 @@ def _ranges(recording: Recording, robot: Robot | None, index: int) -> list[str]:
         fits = largest <= 1.1 * reach * _RATIOS[unit]
         word = "mm" if joint.slides else "deg"
         guess = f"{unit} (units={word!r}) or motor side (gear_ratio)?" if fits else "motor side (gear_ratio)?"
-        found.append(
-            f"positions reach {largest:.4g}, the limit is {reach:.4g} {'m' if joint.slides else 'rad'}: {guess}"
-        )
+        text = f"positions reach {largest:.4g}, the limit is {reach:.4g} {'m' if joint.slides else 'rad'}: {guess}"
+        found.append((RANGE, text, {"largest": largest, "limit": reach}))
     elif finite and (q.max() > upper + 0.02 * reach or q.min() < lower - 0.02 * reach):
-        found.append(
-            f"positions {q.min():.4g} ... {q.max():.4g} leave the limits {lower:.4g} ... {upper:.4g}: offset or sign?"
-        )
+        least, most = float(q.min()), float(q.max())
+        text = f"positions {least:.4g} ... {most:.4g} leave the limits {lower:.4g} ... {upper:.4g}: offset or sign?"
+        found.append((LIMITS, text, {"least": least, "most": most, "lower": lower, "upper": upper}))
     if recording.tau is not None and math.isfinite(joint.limits.effort) and joint.limits.effort > 0:
         torque = recording.tau[:, index]
         torque = torque[np.isfinite(torque)]
-        if len(torque) and np.abs(torque).max() > 3 * joint.limits.effort:
-            found.append(
-                f"torques reach {np.abs(torque).max():.4g}, the limit is {joint.limits.effort:.4g}: wrong unit or gain?"
-            )
+        highest = float(np.abs(torque).max(initial=0.0))
+        if highest > 3 * joint.limits.effort:
+            text = f"torques reach {highest:.4g}, the limit is {joint.limits.effort:.4g}: wrong unit or gain?"
+            found.append((TORQUE_RANGE, text, {"largest": highest, "limit": joint.limits.effort}))
     return found
 
 
-def _speed_unit(recording: Recording, index: int) -> str:
-    """Compare measured speeds with differences of positions: their ratio tells units and signs apart."""
+def _speed_unit(recording: Recording, index: int) -> list[_Found]:
+    """Compare measured speeds with differences of positions: their ratio shows wrong units and signs."""
     if recording.dq is None or len(recording) < 20:
-        return ""
+        return []
     steps = np.diff(recording.t)
     change = np.diff(recording.q[:, index])
     speed = 0.5 * (recording.dq[1:, index] + recording.dq[:-1, index])
     use = (steps > 0) & np.isfinite(change) & np.isfinite(speed)
     use[[start - 1 for start in recording.starts[1:]]] = False
     if use.sum() < 20:
-        return ""
+        return []
     rate = change[use] / steps[use]
     power = float(rate @ rate)
     other = float(speed[use] @ speed[use])
     if power == 0 or other == 0:
-        return ""
+        return []
     inner = float(rate @ speed[use])
     if abs(inner) < 0.7 * math.sqrt(power * other):
-        return "measured speeds do not follow the positions (wrong columns or order?)" if power > 1e-6 else ""
+        text = "measured speeds do not follow the positions (wrong columns or order?)"
+        return [(SPEEDS, text, {})] if power > 1e-6 else []
     ratio = inner / power
     if ratio < 0:
-        return "measured speeds have the opposite sign of the positions' change"
+        return [(SPEEDS, "measured speeds have the opposite sign of the positions' change", {"ratio": ratio})]
     if abs(ratio - 1) < 0.2:
-        return ""
+        return []
     for unit, factor in _RATIOS.items():
         if abs(ratio / factor - 1) < 0.1 or abs(ratio * factor - 1) < 0.1:
             side = "speeds" if ratio > 1 else "positions"
-            return f"measured speeds are {ratio:.4g} times the positions' change: {side} in {unit}?"
-    return f"measured speeds are {ratio:.4g} times the positions' change: units or time differ"
+            text = f"measured speeds are {ratio:.4g} times the positions' change: {side} in {unit}?"
+            return [(SPEEDS, text, {"ratio": ratio, "signal": side, "unit": unit})]
+    return [
+        (SPEEDS, f"measured speeds are {ratio:.4g} times the positions' change: units or time differ", {"ratio": ratio})
+    ]

@@ -1,4 +1,4 @@
-"""What a mapping of motor-side logs tells about the robot: motors that several joints turn are coupled drives."""
+"""What a mapping of motor-side logs says about the robot: motors that several joints turn are coupled drives."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 from minidyn.recording.read.mapping import SignalMap
 
+COUPLED = kind(
+    "recording.coupled_drives",
+    "info",
+    "The mapping of a motor-side log says that a motor turns with several joints; the robot's drive got that coupling.",
+)
 
-def with_mapped_coupling(robot: Robot, given: SignalMap) -> tuple[Robot, tuple[str, ...]]:
-    """Return the robot with drives coupled as a mapping's `coupling` says, and what was done in words.
+
+def with_mapped_coupling(robot: Robot, given: SignalMap) -> tuple[Robot, tuple[Notice, ...]]:
+    """Return the robot with drives coupled as a mapping's `coupling` says, and what was done.
 
     The rotor and the friction of a motor turn with the motor: where the log says that joint 5 turns motor 6, the drive
     of joint 6 must know it. A robot that has couplings of its own keeps them.
@@ -40,11 +47,15 @@ def with_mapped_coupling(robot: Robot, given: SignalMap) -> tuple[Robot, tuple[s
     coupling = {name: others for name, others in coupling.items() if others}
     if not coupling:
         return robot, ()
-    told = tuple(
-        f"the drive of {name} also turns with {', '.join(others)}, as the mapping's coupling says"
+    notices = tuple(
+        COUPLED(
+            f"the drive of {name} also turns with {', '.join(others)}, as the mapping's coupling says",
+            joint=name,
+            coupling=others,
+        )
         for name, others in coupling.items()
     )
-    return robot.with_drives(coupling=coupling), told
+    return robot.with_drives(coupling=coupling), notices
 
 
 def _signs(sign: object, names: Sequence[str]) -> np.ndarray:

@@ -14,14 +14,29 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import LazyRecording, concatenate
 from minidyn.recording.read.bind import guessed_signals
 from minidyn.recording.read.inspect_signals import StepCheck, inspect_values
 from minidyn.recording.read.mapping import SignalMap
 from minidyn.recording.read.source import Source, SourceRun, bound
-from minidyn.recording.read.table import JoinedTable, Table
+from minidyn.recording.read.table import TIME_SORTED, JoinedTable, Table
 from minidyn.recording.read.tables import open_table
 from minidyn.recording.recording import SIGNALS, Recording
+
+ONE_RUN = kind(
+    "recording.one_run",
+    "info",
+    "Files that hold different signals of the same samples were read as one run.",
+    "Give together=False where they are runs of their own.",
+)
+SIGNAL_MISSING = kind(
+    "recording.signal_missing",
+    "look",
+    "One of several files lacks a signal, so it was left out of all of them.",
+    "Read the files apart, or name the columns of {signal}.",
+)
+TIME_RESTARTS = kind("recording.time_restarts", "look", "Time begins anew within a file; a new run begins there.")
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -81,9 +96,10 @@ def read_recording(
         raise DescriptionError("read_recording: expected at least one file, got none")
     joints = robot.joint_names if robot else ()
     tables: list[Table] = [open_table(file, given, joints, keep=not lazy) for file in files]
-    notices: list[str] = []
+    notices: list[Notice] = []
     if len(tables) > 1 and _belong_together(tables, given, robot):
-        notices.append(f"{', '.join(table.path.name for table in tables)}: read as one run, side by side")
+        names = [table.path.name for table in tables]
+        notices.append(ONE_RUN(f"{', '.join(names)}: read as one run, side by side", files=names))
         tables = [JoinedTable(tables)]
     sources = [bound(table, given, robot) for table in tables]
     for source in sources[1:]:
@@ -94,11 +110,12 @@ def read_recording(
             )
     if lazy:
         return _on_disk(sources, notices)
-    read = [_in_memory(source, robot, notices) for source in sources]
+    read = [_in_memory(source, robot) for source in sources]
     for signal in SIGNALS:
         without = [source.table.path.name for source, part in zip(sources, read) if getattr(part, signal) is None]
         if without and len(without) < len(read):
-            notices.append(f"{signal} is missing in {', '.join(without)}, so it is left out of all runs")
+            text = f"{signal} is missing in {', '.join(without)}, so it is left out of all runs"
+            notices.append(SIGNAL_MISSING(text, signal=signal, files=without))
     whole = read[0] if len(read) == 1 else concatenate(read)
     return replace(whole, notices=tuple(dict.fromkeys((*notices, *whole.notices))))
 
@@ -124,7 +141,7 @@ def _belong_together(tables: Sequence[Table], given: SignalMap, robot: Robot | N
     return "q" in set().union(*held)
 
 
-def _in_memory(source: Source, robot: Robot | None, notices: list[str]) -> Recording:
+def _in_memory(source: Source, robot: Robot | None) -> Recording:
     pieces = list(source.pieces(1 << 30))
     path = source.table.path
     if not pieces:
@@ -158,7 +175,7 @@ def _in_memory(source: Source, robot: Robot | None, notices: list[str]) -> Recor
     return replace(recording, notices=tuple(dict.fromkeys((*source.notices, *found))))
 
 
-def _runs(times: Array, run: Array | None, name: str) -> tuple[list[int], NDArray[np.intp] | None, list[str]]:
+def _runs(times: Array, run: Array | None, name: str) -> tuple[list[int], NDArray[np.intp] | None, list[Notice]]:
     """Return where runs begin, the order of the samples (None: as they are), and notices.
 
     Time that falls back to its beginning starts a run; samples that are merely out of order are sorted.
@@ -171,7 +188,8 @@ def _runs(times: Array, run: Array | None, name: str) -> tuple[list[int], NDArra
         if int(row) + 1 not in starts and _restarts(times, starts, int(row) + 1)
     ]
     if restarts:
-        notices.append(f"{name}: time begins anew {len(restarts)} times; each time a new run begins")
+        text = f"{name}: time begins anew {len(restarts)} times; each time a new run begins"
+        notices.append(TIME_RESTARTS(text, file=name, count=len(restarts)))
         starts = sorted({*starts, *restarts})
     order = np.arange(len(times))
     moved = 0
@@ -181,7 +199,8 @@ def _runs(times: Array, run: Array | None, name: str) -> tuple[list[int], NDArra
             moved += back
             order[begin:end] = begin + np.argsort(times[begin:end], kind="stable")
     if moved:
-        notices.append(f"{name}: time runs backwards {moved} times; these samples are sorted by time")
+        text = f"{name}: time runs backwards {moved} times; these samples are sorted by time"
+        notices.append(TIME_SORTED(text, file=name, count=moved))
     return starts, order if moved else None, notices
 
 
@@ -190,7 +209,7 @@ def _restarts(times: Array, starts: Sequence[int], row: int) -> bool:
     return bool(times[row] <= times[begin] + 0.1 * (times[row - 1] - times[begin]))
 
 
-def _on_disk(sources: Sequence[Source], notices: Sequence[str]) -> LazyRecording:
+def _on_disk(sources: Sequence[Source], notices: Sequence[Notice]) -> LazyRecording:
     """Return the logs as runs on disk: one pass over their times finds lengths, runs and gaps."""
     parts: list[tuple[SourceRun, int, int]] = []
     found = list(notices)
@@ -203,7 +222,7 @@ def _on_disk(sources: Sequence[Source], notices: Sequence[str]) -> LazyRecording
     return LazyRecording(sources[0].binding.joints, tuple(signals), tuple(dict.fromkeys(found)), tuple(parts))
 
 
-def _scan(source: Source) -> tuple[list[int], int, list[str]]:
+def _scan(source: Source) -> tuple[list[int], int, list[Notice]]:
     binding, path = source.binding, source.table.path
     names = [*binding.time, *([binding.run] if binding.run else [])]
     if not names:

@@ -10,10 +10,20 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 from minidyn.recording.read.bind import Binding, bind
 from minidyn.recording.read.mapping import Conversion, SignalMap, conversion
-from minidyn.recording.read.table import Columns, Table
+from minidyn.recording.read.table import TIME_ORIGIN, Columns, Table
 from minidyn.recording.recording import SIGNALS, Recording
+
+TIME_COLUMN = kind("recording.time_column", "info", "Which column was read as time, and in which unit.")
+TIME_UNIT_GUESSED = kind(
+    "recording.time_unit_guessed",
+    "look",
+    "The name of the time column states no unit; it was guessed from the spacing of the times.",
+    "Where {unit} is wrong, give time_unit.",
+)
+RATE_GIVEN = kind("recording.rate_given", "info", "Times were made from the given rate.")
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
@@ -48,7 +58,7 @@ class Source:
     rate: float
     factor: float
     origin: float
-    notices: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
     def pieces(self, samples: int, begin: int = 0, end: int | None = None) -> Iterator[Piece]:
         """Yield the samples from `begin` to `end`, at most so many at a time."""
@@ -112,7 +122,7 @@ class SourceRun:
 def bound(table: Table, given: SignalMap, robot: Robot | None) -> Source:
     """Return a table with its columns understood; the first rows settle the unit of time."""
     binding = bind(table, given, robot)
-    notices = [*table.notices, *binding.notices]
+    notices, name = [*table.notices, *binding.notices], table.path.name
     stated = replace(given, units=dict(binding.units)) if binding.units else given
     convert = conversion(stated, binding.joints, robot)
     made = Source(table, binding, convert, given.rate or 0.0, 1.0, 0.0, ())
@@ -123,15 +133,18 @@ def bound(table: Table, given: SignalMap, robot: Robot | None) -> Source:
         values = first[binding.time[0]]
         unit = binding.time_unit or ("s" if len(binding.time) == 2 else _unit_of(values))
         if not binding.time_unit:
-            notices.append(f"{table.path.name}: time = {binding.time[0]}, taken as {unit} from its spacing")
+            text = f"{name}: time = {binding.time[0]}, taken as {unit} from its spacing"
+            notices.append(TIME_UNIT_GUESSED(text, file=name, column=binding.time[0], unit=unit))
         elif not table.own:
-            notices.append(f"{table.path.name}: time = {', '.join(binding.time)} ({unit})")
+            text = f"{name}: time = {', '.join(binding.time)} ({unit})"
+            notices.append(TIME_COLUMN(text, file=name, columns=list(binding.time), unit=unit))
         origin = float(values[0]) if abs(values[0]) * _SECONDS[unit] > 1e8 else 0.0
         if origin:
-            notices.append(f"{table.path.name}: times count from {origin * _SECONDS[unit]:.6f} s")
+            start = origin * _SECONDS[unit]
+            notices.append(TIME_ORIGIN(f"{name}: times count from {start:.6f} s", file=name, origin=start))
         made = replace(made, factor=_SECONDS[unit], origin=origin)
     else:
-        notices.append(f"{table.path.name}: {given.rate:g} samples a second, as given")
+        notices.append(RATE_GIVEN(f"{name}: {given.rate:g} samples a second, as given", file=name, rate=given.rate))
     signals = {name: binding.signals[name] for name in SIGNALS if name in binding.signals}
     return replace(made, notices=tuple(notices), binding=replace(binding, signals=signals))
 

@@ -10,6 +10,15 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
+from minidyn.notices import Notice, kind
+
+TIME_ORIGIN = kind("recording.time_origin", "info", "Times count from the first sample, not from the epoch of the log.")
+TIME_SORTED = kind(
+    "recording.time_sorted",
+    "look",
+    "Samples were not in the order of their times and were sorted.",
+    "Check the logger, or the column of time.",
+)
 
 Columns = dict[str, Array]
 """Columns by name, each (N,)."""
@@ -34,7 +43,7 @@ class Table(Protocol):
         ...
 
     @property
-    def notices(self) -> tuple[str, ...]:
+    def notices(self) -> tuple[Notice, ...]:
         """What was found on opening it."""
         ...
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.errors import DescriptionError, MissingFile
+from minidyn.notices import Notice
 from minidyn.recording.read.csv import CsvTable
 from minidyn.recording.read.mapping import SignalMap
 from minidyn.recording.read.table import Columns, Table
@@ -79,7 +80,7 @@ class ParquetTable:
                 self._source[field.name] = (field.name, -1)
         self.names = tuple(self._source)
         metadata = schema.metadata or {}
-        self.notices = tuple(json.loads(metadata.get(b"minidyn.notices", b"[]")))
+        self.notices = tuple(map(Notice.from_json, json.loads(metadata.get(b"minidyn.notices", b"[]"))))
         self.own = "t" in self.names and any(name.startswith("q.") for name in self.names)
         if not self._rows:
             raise DescriptionError(f"{path}: no samples; the table has no rows")
@@ -143,7 +144,7 @@ class NpzTable:
         except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError, TypeError) as error:
             raise DescriptionError(f"{path}: not a whole NumPy archive ({error})") from None
         self.joint_names = tuple(str(name) for name in small.get("joint_names", ()))
-        self.notices = tuple(str(notice) for notice in small.get("notices", ()))
+        self.notices = tuple(_notice(str(text)) for text in small.get("notices", ()))
         lengths = [len(array) for array in self._arrays.values() if array.ndim]
         if not lengths or not max(lengths):
             raise DescriptionError(f"{path}: no samples; the archive holds {', '.join(self._arrays) or 'nothing'}")
@@ -189,6 +190,15 @@ class NpzTable:
                     cut[key] = np.asarray(array, dtype=float).reshape(len(array), -1)
                 part[name] = cut[key][:, index]
             yield part
+
+
+def _notice(text: str) -> Notice:
+    """Return a notice of an archive; older ones hold plain sentences."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    return Notice.from_json(value if isinstance(value, dict) else text)
 
 
 def _members(path: Path) -> dict[str, NDArray[Any]]:
