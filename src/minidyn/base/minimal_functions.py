@@ -23,8 +23,8 @@ from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.minimal_programs import check_formulation, minimal_function
 from minidyn.base.numeric.samples import units_of
 from minidyn.base.virtual_links import Carrier, carrier_of, rigid_chain
-from minidyn.dynamics import functions
 from minidyn.dynamics.drives import RealShapes, drive_columns, has_load, rotor_inertia_matrix
+from minidyn.dynamics.functions import call
 from minidyn.dynamics.papers.minimal import MEETING
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError, Unsupported
 from minidyn.graph.function import Function
@@ -85,7 +85,7 @@ class MinimalRequest:
     def __call__(self, arrays: tuple[ArrayLike, ...], out: Array | None) -> Any:
         """Run the chain's own recursion, or the standard one on the full vector."""
         if self.chain is None:
-            return getattr(functions, self.what)(self.robot, *arrays, self.phi, out=out)
+            return call(self.robot, self.what, arrays, self.phi, out)
         rigid, T = self.chain
         carrier, function = _prepared(rigid, self.what, self.formulation)
         values = carrier.matrix @ (carrier.base.matrix @ (T @ self.phi))
@@ -170,7 +170,8 @@ def inertia_matrix(
     Implements: LinFang1999 Tables I-V.
     """
     if base is None and formulation is None and beta is None:
-        return functions.inertia_matrix(robot, q, parameters, out=out)
+        found: Array = call(robot, "inertia_matrix", (q,), parameters, out)
+        return found
     result: Array = _from_base(robot, "inertia_matrix", (q,), base, beta, parameters, out, formulation)
     return result
 
@@ -204,7 +205,8 @@ def inverse_dynamics(
     Implements: LuMeng1993 eq. (66)-(71).
     """
     if base is None and beta is None:
-        return functions.inverse_dynamics(robot, q, dq, ddq, parameters, out=out)
+        found: Array = call(robot, "inverse_dynamics", (q, dq, ddq), parameters, out)
+        return found
     result: Array = _from_base(robot, "inverse_dynamics", (q, dq, ddq), base, beta, parameters, out)
     return result
 
@@ -223,7 +225,8 @@ def gravity_torque(
     Arguments are those of `inverse_dynamics`.
     """
     if base is None and beta is None:
-        return functions.gravity_torque(robot, q, parameters, out=out)
+        found: Array = call(robot, "gravity_torque", (q,), parameters, out)
+        return found
     result: Array = _from_base(robot, "gravity_torque", (q,), base, beta, parameters, out)
     return result
 
@@ -243,7 +246,8 @@ def coriolis_matrix(
     Arguments are those of `inverse_dynamics`.
     """
     if base is None and beta is None:
-        return functions.coriolis_matrix(robot, q, dq, parameters, out=out)
+        found: Array = call(robot, "coriolis_matrix", (q, dq), parameters, out)
+        return found
     result: Array = _from_base(robot, "coriolis_matrix", (q, dq), base, beta, parameters, out)
     return result
 

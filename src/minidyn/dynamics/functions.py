@@ -213,7 +213,7 @@ def call(
     if parameters is None and base is None and (link is None or type(link) is str):
         ready = READY.get(id(robot), _NOTHING).get((what, link))
         if ready is not None:
-            return ready(*arrays, out=out)
+            return ready(*arrays) if out is None else ready(*arrays, out=out)
     require_robot(robot, what)
     if robot.implicit_loops:
         return implicit_call(robot, what, arrays, parameters, out, base, link)
