@@ -6,22 +6,34 @@ doing it; on a busy machine hundreds of times more. Loops over small factorisati
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager
+from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.errors import DescriptionError
 
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
+
 Array = NDArray[np.float64]
 
 
 def single_thread() -> AbstractContextManager[object]:
     """Return a context in which BLAS uses one thread."""
-    from threadpoolctl import threadpool_limits
-
-    limits: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="blas")
+    limits: AbstractContextManager[object] = _blas("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
     return limits
+
+
+@cache
+def _blas(with_scipy: bool) -> ThreadpoolController:
+    """The loaded BLAS libraries: SciPy brings its own. Looking for them takes longer than a small factorisation."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def real_array(values: object, where: str) -> NDArray[np.float64]:

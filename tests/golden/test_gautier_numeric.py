@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import minidyn as md
-from minidyn.base.numeric.numeric import numeric_base, scaling_of
+from conftest import numeric_base
+from minidyn.base.numeric.numeric import scaling_of
 from minidyn.base.numeric.samples import States, model_rows
 from minidyn.model.robot import Robot
 

@@ -12,9 +12,9 @@ from random_robots import looped_robot
 
 import minidyn as md
 from conftest import count
+from minidyn.base.base_map import Question
 from minidyn.base.exact.digits import PI, Digits, cos_sin, formula_operations, sixty_digits
 from minidyn.base.exact.precise import METHOD, precise_base
-from minidyn.base.question import Question
 from minidyn.errors import LoopError
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
 from minidyn.model.geometry import Step

@@ -13,9 +13,8 @@ from base_robots import special_robot
 from hostile_names import HOSTILE
 
 import minidyn as md
-from conftest import count
+from conftest import count, numeric_base
 from minidyn.base.base_map import BaseMap
-from minidyn.base.numeric.numeric import numeric_base
 from minidyn.base.printing.relations import (
     UNICODE,
     Weighted,

@@ -1,4 +1,6 @@
-"""The base parameters of a robot: which standard parameters are kept, which join them, which have no effect.
+"""Base parameters as values: the question, and the map that answers it.
+
+The map says which standard parameters are kept, which join them, which have no effect.
 
 One linear map is all there is: beta = phi[kept] + K phi[regrouped], or a nonsingular mixture of these where a closed
 rule gives combinations of its own. Formulas, tables and files are made from it when they are asked for, and never read
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,12 +20,40 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array
-from minidyn.errors import MinidynError, ShapeError, UnknownParameters
+from minidyn.base.printing import relations as printing
+from minidyn.base.printing.reasons import reason
+from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
+from minidyn.model.layout import Column
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice
+from minidyn.notices import Notice, kind
 
 if TYPE_CHECKING:
     from minidyn.base.closed_form.structure import Structure
+
+
+FRICTION_LEFT_OUT = kind(
+    "base.friction_left_out",
+    "info",
+    "The model that was asked for has no friction; friction parameters are listed as without effect.",
+)
+RANK_UNCLEAR = kind(
+    "base.rank_unclear",
+    "act",
+    "In floating point the number of base parameters is not clear: no gap separates small values from rounding.",
+    'With method "qr", "svd" or "rules+qr" use method="exact", which needs no tolerance. Check geometry that is nearly '
+    "but not exactly special.",
+)
+CHOICE_UNCLEAR = kind(
+    "base.choice_unclear",
+    "act",
+    "How many base parameters there are is clear, but not which standard parameters lead them.",
+    'Use method="exact", which needs no tolerance.',
+)
+
+MODELS = ("torque", "static", "energy")
+"""Torque (the paper's d), torque at zero speed (d0), differences of energy (h)."""
+
+Order = Sequence[str] | Callable[[Column], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,18 +163,9 @@ class BaseMap:
     @cached_property
     def statuses(self) -> dict[str, str]:
         """For every standard parameter: "identifiable", "in combination" or "no effect: why"."""
-        from minidyn.base.printing.reasons import reason
-
-        separate = set(self.unchanged)
-        found = {}
-        for name in self.robot.layout.names:
-            if name in separate:
-                found[name] = "identifiable"
-            elif name in self._set_eliminated:
-                found[name] = f"no effect: {reason(self, name)}"
-            else:
-                found[name] = "in combination"
-        return found
+        found = dict.fromkeys(self.robot.layout.names, "in combination")
+        found |= dict.fromkeys(self.unchanged, "identifiable")
+        return found | {name: f"no effect: {reason(self, name)}" for name in self.eliminated}
 
     # ---------------------------------------------------------------- values
 
@@ -213,23 +234,17 @@ class BaseMap:
 
     # ---------------------------------------------------------------- printing
 
-    def relations(self) -> Any:
+    def relations(self) -> tuple[printing.Relation, ...]:
         """Return every base parameter as a formula of standard ones, geometry symbols kept where there are any."""
-        from minidyn.base.printing.relations import relations
-
-        return relations(self)
+        return printing.relations(self)
 
     def to_markdown(self) -> str:
         """Return the relations as a Markdown table."""
-        from minidyn.base.printing.relations import to_markdown
-
-        return to_markdown(self)
+        return printing.to_markdown(self)
 
     def to_latex(self) -> str:
         """Return the relations as a LaTeX table."""
-        from minidyn.base.printing.relations import to_latex
-
-        return to_latex(self)
+        return printing.to_latex(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return the map as plain lists, numbers and text for `json.dump`."""
@@ -268,10 +283,6 @@ class BaseMap:
 
     # ---------------------------------------------------------------- inside
 
-    @cached_property
-    def _set_eliminated(self) -> frozenset[str]:
-        return frozenset(self.eliminated)
-
     def _places(self, names: Sequence[str]) -> list[int]:
         return list(self.robot.layout.indices(names))
 
@@ -280,6 +291,124 @@ class BaseMap:
         if values.ndim == 0 or values.shape[-1] != len(self.robot.layout):
             raise ShapeError(f"phi: expected shape (..., {len(self.robot.layout)}), got {values.shape}")
         return values
+
+
+@dataclass(frozen=True)
+class Question:
+    """A checked request.
+
+    Attributes:
+        robot: The robot.
+        model: One of MODELS.
+        joints: Independent joints that move, None for all. The others are held in one general position, as if
+            bolted, and what it takes to hold them is not observed.
+        columns: Parameters asked about, None for all; the others are taken as known.
+        order: Names of parameters to keep where there is a choice, the most wanted first, or a sort key of columns;
+            None: storage order, so that parameters of far links join those of links nearer the base.
+    """
+
+    robot: Robot
+    model: str = "torque"
+    joints: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None
+    order: Order | None = None
+
+    @classmethod
+    def of(
+        cls,
+        robot: Robot,
+        model: str = "torque",
+        joints: Sequence[str] | str | None = None,
+        columns: Sequence[str] | str | None = None,
+        order: Order | None = None,
+    ) -> Question:
+        """Check a request at the door.
+
+        Raises:
+            UnknownName: A model, joint or parameter that does not exist, with near names.
+        """
+        if model not in MODELS:
+            raise UnknownName("model", model, MODELS)
+        names = (joints,) if isinstance(joints, str) else joints
+        for name in names or ():
+            if name not in robot.joint_names:
+                raise UnknownName("independent joint", name, robot.joint_names)
+        asked = (columns,) if isinstance(columns, str) else columns
+        robot.layout.indices(tuple(asked or ()))
+        if isinstance(order, str):
+            order = (order,)
+        if order is not None and not callable(order):
+            order = tuple(order)
+            robot.layout.indices(order)
+        return cls(
+            robot, model, None if names is None else tuple(names), None if asked is None else tuple(asked), order
+        )
+
+    @cached_property
+    def moving(self) -> tuple[int, ...]:
+        """Columns of q that move."""
+        names = self.robot.joint_names
+        return tuple(k for k, name in enumerate(names) if self.joints is None or name in self.joints)
+
+    @cached_property
+    def asked(self) -> tuple[int, ...]:
+        """Standard columns that the model has and that were asked about, the most wanted first."""
+        if self.columns is None and self.order is None and self.model == "torque":
+            return tuple(range(len(self.robot.layout)))
+        wanted = None if self.columns is None else set(self.columns)
+        found = [
+            column
+            for column in self.robot.layout.columns
+            if (wanted is None or column.name in wanted) and (self.model == "torque" or not column.is_friction)
+        ]
+        if callable(self.order):
+            found.sort(key=self.order)
+        elif self.order is not None:
+            rank = {name: k for k, name in enumerate(self.order)}
+            found.sort(key=lambda column: rank.get(column.name, len(rank)))
+        return tuple(column.index for column in found)
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What the request itself leaves out."""
+        if self.model == "torque" or not any(column.is_friction for column in self.robot.layout.columns):
+            return ()
+        text = f"friction takes no part in the {self.model} model; its parameters are listed as without effect"
+        return (FRICTION_LEFT_OUT(text, model=self.model),)
+
+    def answer(
+        self,
+        method: str,
+        kept: Sequence[int],
+        regrouped: Sequence[int],
+        K: Array,
+        gap: float = math.inf,
+        notices: Sequence[Notice] = (),
+    ) -> BaseMap:
+        """Return the map that a method found.
+
+        Args:
+            method: Its name.
+            kept: Places of the columns that lead base parameters, ascending (b).
+            regrouped: Places of those that join them, ascending (d).
+            K: Regrouping matrix (b, d), SI units.
+            gap: See `BaseMap`.
+            notices: Of the method; those of the request come first.
+        """
+        names, used = self.robot.layout.names, {*kept, *regrouped}
+        return BaseMap(
+            robot=self.robot,
+            method=method,
+            model=self.model,
+            kept=tuple(names[k] for k in kept),
+            regrouped=tuple(names[k] for k in regrouped),
+            eliminated=tuple(name for k, name in enumerate(names) if k not in used),
+            K=K,
+            gap=gap,
+            joints=self.joints,
+            columns=self.columns,
+            notices=(*self.notices, *notices),
+        )
 
 
 def _frozen(values: ArrayLike) -> Array:

@@ -1,65 +1,257 @@
-"""Rows of the three models over any numbers: joint torques, torques at rest, differences of energy.
+"""Rows of the three models at many states at once: joint torques, torques at rest, differences of energy.
 
 A base parameter is a combination of columns that these rows can tell from others; how many rows and which numbers is
-the caller's choice.
+the caller's choice. Doubles, doubles that hold integers modulo primes, and decimals go through the same array
+operations: all states, links and joints together, in the base frame, with link frames at the end.
+
+With A = [ω̇×] + [ω×][ω×] a link's force and moment are f = M a + A [MX MY MZ], n = J ω̇ + ω × J ω + [MX MY MZ] × a; the
+twist that unit speed of joint j gives link i meets them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from minidyn.dynamics.drives import RealShapes, Shapes, drive_columns, drive_loads, some_parameters
 from minidyn.dynamics.energy import kinetic_columns, potential_columns
-from minidyn.dynamics.regressor import rigid_regressor
 from minidyn.dynamics.tree import Coordinates, Tree
-from minidyn.dynamics.vectors import Scalar
+from minidyn.dynamics.vectors import Scalar, Turn, turn_columns
 from minidyn.model.robot import Robot
 
-Entries = dict[tuple[int, int], Scalar]
+Stack = NDArray[Any]
 
 
-def torque_entries(
-    robot: Robot, tree: Tree, c: Coordinates, friction: bool = True, shapes: Shapes | None = None
-) -> Entries:
-    """Return {(independent joint, standard column): entry} of the regressor; what is left out is 0.
+def _unchanged(values: Any) -> Any:
+    return values
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How scalars of a number system stand in arrays.
+
+    Attributes:
+        shape: Leading axes: one number for each state (and prime, or set of lengths).
+        dtype: Of the arrays.
+        reduced: What makes sums of up to six products small again (remainders); nothing for real numbers.
+        raw: The array behind a scalar; plain 0 and ±1 may stay.
+    """
+
+    shape: tuple[int, ...]
+    dtype: type = float
+    reduced: Callable[[Stack], Stack] = _unchanged
+    raw: Callable[[Scalar], Any] = _unchanged
+
+    def zeros(self, *shape: int) -> Stack:
+        """An array with these axes behind the leading ones."""
+        return np.zeros((*self.shape, *shape), dtype=self.dtype)
+
+    def column(self, value: Scalar) -> Any:
+        """The array behind a scalar with one more axis."""
+        raw = self.raw(value)
+        return raw[..., None] if isinstance(raw, np.ndarray) else raw
+
+
+def torque_rows(
+    robot: Robot, tree: Tree, c: Coordinates, kind: Kind, friction: bool = True, shapes: Shapes | None = None
+) -> Stack:
+    """Return the regressor (..., n, p), of independent joints and standard columns.
 
     Args:
         robot: The robot.
         tree: Its geometry.
         c: Its coordinates.
+        kind: The numbers of both.
         friction: Whether friction takes part.
         shapes: What is no polynomial where the caller knows better than real arithmetic (exact numbers).
 
     Implements: Gautier1991 eq. (5)-(8) and, through G, the closed loops' d_c = d_a + Gᵀ d_p.
     """
-    found: Entries = {}
-
-    def put(joint: int, column: int, value: Scalar) -> None:
-        for row, factor in c.G[joint].items():
-            place = (row, column)
-            found[place] = found[place] + factor * value if place in found else factor * value
-
-    for part, block in zip(robot.layout.links, rigid_regressor(tree, c.dq, c.ddq)):
-        for joint, ten in block.items():
-            for offset, value in enumerate(ten):
-                put(joint, part.start + offset, value)
+    every = _rigid_rows(tree, c, kind)
     if friction and shapes is None:
         phi = some_parameters(robot)
         shapes = RealShapes(robot, c.q, drive_loads(robot, tree, c, [list(phi[part]) for part in robot.layout.links]))
+    inertial = [k for part in robot.layout.links for k in range(part.start, part.stop)]
+    if len(inertial) == len(robot.layout) and robot.n == len(robot.joints):
+        return every
+    rows = kind.zeros(robot.n, len(robot.layout))
+    for joint, row in enumerate(c.G):
+        for k, factor in row.items():
+            own = every[..., joint, :]
+            rows[..., k, inertial] += own if _is_one(factor) else kind.reduced(kind.column(factor) * own)
     for column in drive_columns(robot, c.dq, c.ddq, shapes if friction else None):
         for joint, ratio in column.ratios.items():
-            put(joint, column.index, ratio * column.value)
-    return found
+            for k, factor in c.G[joint].items():
+                value = column.value if ratio == 1 else ratio * column.value
+                rows[..., k, column.index] += kind.raw(value if _is_one(factor) else factor * value)
+    return kind.reduced(rows)
 
 
-def energy_entries(robot: Robot, tree: Tree, c: Coordinates) -> Entries:
-    """Return {(0, standard column): energy of a unit parameter}, kinetic and potential, rotors included.
+def energy_rows(robot: Robot, tree: Tree, c: Coordinates, kind: Kind) -> Stack:
+    """Return the energy (..., p) of unit parameters, kinetic and potential, rotors included.
 
     Implements: Gautier1991 eq. (10).
     """
-    found: Entries = {}
+    rows = kind.zeros(len(robot.layout))
     for part, moving, resting in zip(robot.layout.links, kinetic_columns(tree, c.dq), potential_columns(tree)):
         for offset, (kinetic, potential) in enumerate(zip(moving, resting)):
-            found[0, part.start + offset] = kinetic + potential
+            rows[..., part.start + offset] = kind.raw(kinetic + potential)
     # with speeds for accelerations Ia's column is the speed; friction takes no part
     for column in drive_columns(robot, c.dq, c.dq, None):
-        found[0, column.index] = 0.5 * (column.value * column.value)
+        rows[..., column.index] = kind.raw(0.5 * (column.value * column.value))
+    return rows
+
+
+def _rigid_rows(tree: Tree, c: Coordinates, kind: Kind) -> Stack:
+    """Return the regressor of all joints without drives (..., joints, 10 links)."""
+    reduced, moves, n = kind.reduced, tree.moves, len(tree.moves)
+    parents = [move.parent + 1 for move in moves]
+    turning: Stack = np.array([[int(move.turning)] for move in moves], dtype=kind.dtype)
+    sliding: Stack = np.array([[int(not move.turning and not move.fixed)] for move in moves], dtype=kind.dtype)
+    path: Stack = np.zeros((n, n), dtype=kind.dtype)  # which joints move which link
+    for k, move in enumerate(moves):
+        path[k, k] = 1
+        if move.parent >= 0:
+            path[k] += path[move.parent]
+    frames = _frames(tree, kind)
+    own, above = frames[..., 1:, :, :], frames[..., parents, :, :]
+    speeds = _filled([c.dq, c.ddq], kind)
+    axis = reduced(own @ _filled([move.axis for move in moves], kind)[..., None])[..., 0]
+    shift = reduced(above @ _filled([move.shift for move in moves], kind)[..., None])
+    origin = shift[..., 0]
+    lever = None
+    if any(move.lever is not None for move in moves):
+        lever = reduced(own @ _filled([move.lever or [0, 0, 0] for move in moves], kind)[..., None])
+        origin = origin + lever[..., 0]
+    origin = reduced(path @ origin)  # of each link; the joint's own is the lever before it
+    joint = origin if lever is None else reduced(origin - lever[..., 0])
+
+    # motion of all links (w, dw, a): sums along the path of what each joint adds
+    gain = axis * speeds[..., 0, :, None], axis * speeds[..., 1, :, None]
+    motion = kind.zeros(n + 1, 3, 3)  # the base first
+    motion[..., 1:, 0, :] = reduced(path @ (turning * reduced(gain[0])))
+    carried = reduced(_skewed(motion[..., parents, 0, :]) @ reduced(gain[0])[..., None])[..., 0]
+    motion[..., 1:, 1, :] = reduced(path @ reduced(turning * (gain[1] + carried)))
+    A = _rates(motion, _ACCELERATIONS, kind).reshape(*motion.shape)
+    added = (A[..., parents, :, :] @ shift)[..., 0] + sliding * (gain[1] + 2 * carried)
+    if lever is not None:
+        added = reduced(added) + (A[..., 1:, :, :] @ lever)[..., 0]
+    gravity = _filled([tree.gravity], kind)
+    motion[..., 1:, 2, :] = reduced(path @ reduced(added) - gravity)
+
+    # what unit speed of joint j gives link i: w = z, v = z × (origin of link i - origin of joint j), in link frames
+    across = _skewed(axis)
+    twist = kind.zeros(n, n, 2, 3)
+    twist[..., 0, :] = (turning * axis)[..., None, :, :]
+    moved = (across @ joint[..., None])[..., None, :, :, 0]
+    spread = np.swapaxes(across, -1, -2).swapaxes(-3, -2).reshape(*across.shape[:-3], 3, 3 * n)
+    reach = (origin @ spread).reshape(*origin.shape[:-1], n, 3)
+    twist[..., 1, :] = reduced(turning * (reach - moved) + sliding * axis[..., None, :, :])
+    twist = reduced(twist.reshape(*kind.shape, n, 2 * n, 3) @ own).reshape(*kind.shape, n, n, 6)
+    wrenches = _rates(reduced(motion[..., 1:, :, :] @ own), _WRENCHES, kind).reshape(*kind.shape, n, 6, 10)
+    blocks = reduced(twist @ wrenches) * path[:, :, None]  # (..., link, joint, ten)
+    rows: Stack = np.moveaxis(blocks, -3, -2).reshape(*kind.shape, n, 10 * n)
+    return rows
+
+
+def _frames(tree: Tree, kind: Kind) -> Stack:
+    """Return link to base (..., links + 1, 3, 3), the base first."""
+    n = len(tree.moves)
+    frames = kind.zeros(n + 1, 3, 3)
+    frames[..., 0, :, :] = np.eye(3, dtype=int)
+    before, after = [], []  # constant turns around the one that differs from state to state
+    for number, move in enumerate(tree.moves):
+        first = next((k for k, turn in enumerate(move.turns) if not isinstance(turn[1], int | float)), len(move.turns))
+        before.append(_entries(move.turns[:first]))
+        after.append(_entries(move.turns[first + 1 :]))
+        turn = frames[..., number + 1, :, :]
+        k, cosine, sine = move.turns[first] if first < len(move.turns) else (0, 1, 0)
+        i, j, c, s = (k + 1) % 3, (k + 2) % 3, kind.raw(cosine), kind.raw(sine)
+        turn[..., k, k], turn[..., i, i], turn[..., j, j], turn[..., i, j], turn[..., j, i] = 1, c, c, -s, s
+    for left, turns in ((True, before), (False, after)):
+        if any(entries is not _SAME for entries in turns):
+            constant = _filled(turns, kind)
+            constant = constant.reshape(*constant.shape[:-1], 3, 3)
+            own = frames[..., 1:, :, :]
+            frames[..., 1:, :, :] = kind.reduced(constant @ own if left else own @ constant)
+    for k, move in enumerate(tree.moves):
+        if move.parent >= 0:
+            frames[..., k + 1, :, :] = kind.reduced(frames[..., move.parent + 1, :, :] @ frames[..., k + 1, :, :])
+    return frames
+
+
+_SAME: list[Scalar] = [1, 0, 0, 0, 1, 0, 0, 0, 1]
+
+
+def _entries(turns: Sequence[Turn]) -> list[Scalar]:
+    """The product of turns, row by row."""
+    if not turns:
+        return _SAME
+    columns = turn_columns(turns, ([1, 0, 0], [0, 1, 0], [0, 0, 1]))
+    return [columns[i][j] for j in range(3) for i in range(3)]
+
+
+def _linear(entries: str) -> NDArray[np.intp]:
+    """Return the matrix (15, entries) of linear forms in wx wx, wx wy, ..., wz wz, dwx, dwy, dwz, ax, ay, az."""
+    names = ["xx", "xy", "xz", "yx", "yy", "yz", "zx", "zy", "zz", "dx", "dy", "dz", "ax", "ay", "az"]
+    matrix = np.zeros((15, len(entries.split())), dtype=np.intp)
+    for column, form in enumerate(entries.split()):
+        for sign, name in zip(form[0::3], (form[k : k + 2] for k in range(1, len(form), 3))):
+            if name != "00":
+                matrix[names.index(name), column] = 1 if sign == "+" else -1
+    return matrix
+
+
+_ACCELERATIONS = _linear(
+    """-yy-zz +xy-dz +zx+dy
+       +xy+dz -xx-zz +yz-dx
+       +zx-dy +yz+dx -xx-yy"""
+)
+"""A = [ω̇×] + [ω×][ω×], row by row."""
+
+_WRENCHES = _linear(
+    """+dx +dy-zx +xy+dz -yz +yy-zz +yz +00 +az -ay +00
+       +zx +yz+dx +zz-xx +dy +dz-xy -zx -az +00 +ax +00
+       -xy +xx-yy +dx-yz +xy +zx+dy +dz +ay -ax +00 +00
+       +00 +00 +00 +00 +00 +00 -yy-zz +xy-dz +zx+dy +ax
+       +00 +00 +00 +00 +00 +00 +xy+dz -xx-zz +yz-dx +ay
+       +00 +00 +00 +00 +00 +00 +zx-dy +yz+dx -xx-yy +az"""
+)
+"""Moment (three rows) and force of unit XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M."""
+
+_SKEW = np.array([[0, 0, 0, 0, 0, -1, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0]])
+
+
+def _rates(motion: Stack, forms: NDArray[np.intp], kind: Kind) -> Stack:
+    """Return linear forms of the products of w, of dw and of a, for w, dw, a (..., 3, 3)."""
+    w = motion[..., 0, :]
+    products = kind.reduced(w[..., :, None] * w[..., None, :]).reshape(*w.shape[:-1], 9)
+    values = np.concatenate([products, motion[..., 1, :], motion[..., 2, :]], axis=-1)
+    return kind.reduced(values @ forms.astype(kind.dtype))
+
+
+def _skewed(vectors: Stack) -> Stack:
+    """The matrices [v×]."""
+    matrices: Stack = (vectors @ _SKEW.astype(vectors.dtype)).reshape(*vectors.shape, 3)
+    return matrices
+
+
+def _is_one(value: Scalar) -> bool:
+    return isinstance(value, int | float) and value == 1
+
+
+def _filled(rows: Sequence[Sequence[Scalar]], kind: Kind) -> Stack:
+    """Return scalars (rows, columns) as an array, with leading axes where they vary."""
+    raw = [[kind.raw(value) for value in row] for row in rows]
+    if all(isinstance(value, int | float) for row in raw for value in row):
+        return np.array(raw, dtype=kind.dtype)
+    found = kind.zeros(len(raw), len(raw[0]))
+    for i, row in enumerate(raw):
+        for j, value in enumerate(row):
+            if not (isinstance(value, int | float) and value == 0):
+                found[..., i, j] = value
     return found

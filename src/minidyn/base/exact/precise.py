@@ -10,13 +10,12 @@ from decimal import Decimal
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.base.base_map import BaseMap
+from minidyn.base.base_map import RANK_UNCLEAR, BaseMap, Question
 from minidyn.base.exact.constant_turns import with_right_angles
 from minidyn.base.exact.digits import Digits, sixty_digits
 from minidyn.base.exact.precise_state import PreciseRobot
 from minidyn.base.numeric.samples import random_states, units_of
-from minidyn.base.question import RANK_UNCLEAR, Question
-from minidyn.base.rows import energy_entries, torque_entries
+from minidyn.base.rows import Kind, energy_rows, torque_rows
 from minidyn.errors import MinidynError
 from minidyn.model.robot import Robot
 from minidyn.notices import kind
@@ -71,8 +70,6 @@ def precise_base(question: Question, seed: int = 0) -> BaseMap:
         K[np.abs(found.K) < _NEGLIGIBLE] = Decimal(0)
     kept, regrouped = [question.asked[k] for k in one], [question.asked[k] for k in two]
     rows, columns = np.argsort(kept), np.argsort(regrouped)
-    names = robot.layout.names
-    part = {*kept, *regrouped}
     text = (
         "loops or formulas that are not linear: computed with sixty digits at random states instead of exact arithmetic"
     )
@@ -86,18 +83,8 @@ def precise_base(question: Question, seed: int = 0) -> BaseMap:
         )
         data = {"rank": len(kept), "columns": len(unclear), "largest": float(max(unclear))}
         notices.append(RANK_UNCLEAR(text, **data))
-    return BaseMap(
-        robot=robot,
-        method=METHOD,
-        model=question.model,
-        kept=tuple(names[k] for k in sorted(kept)),
-        regrouped=tuple(names[k] for k in sorted(regrouped)),
-        eliminated=tuple(name for k, name in enumerate(names) if k not in part),
-        K=K.astype(float)[rows][:, columns],
-        gap=found.gap,
-        joints=question.joints,
-        columns=question.columns,
-        notices=(*question.notices, *notices),
+    return question.answer(
+        METHOD, sorted(kept), sorted(regrouped), K.astype(float)[rows][:, columns], found.gap, notices
     )
 
 
@@ -112,22 +99,14 @@ def precise_rows(question: Question, samples: int, rng: np.random.Generator) -> 
         states = replace(states, dq=np.zeros_like(states.dq))
     precise = PreciseRobot(robot, states)
     tree, c = precise.state()
-    rows: tuple[int, ...] = (0,)
+    kind = Kind((samples,), object, raw=lambda x: x.value if isinstance(x, Digits) else Digits.constant(x).value)
     if question.model == "energy":
-        entries = energy_entries(robot, tree, c)
-    else:
-        friction = question.model == "torque"
-        entries, rows = torque_entries(robot, tree, c, friction, precise.shapes(tree, c)), question.moving
-    W = np.full((samples, len(rows), len(question.asked)), Decimal(0), dtype=object)
-    row_of = {row: k for k, row in enumerate(rows)}
-    column_of = {column: k for k, column in enumerate(question.asked)}
-    for (row, column), value in entries.items():
-        if row in row_of and column in column_of:
-            digits = value if isinstance(value, Digits) else Digits.constant(value)
-            W[:, row_of[row], column_of[column]] = digits.value
-    if question.model == "energy":
+        W = energy_rows(robot, tree, c, kind)
         W = W[1:] - W[:1]
-    return _without_noise(W.reshape(-1, W.shape[-1]))
+    else:
+        W = torque_rows(robot, tree, c, kind, question.model == "torque", precise.shapes(tree, c))
+        W = W[:, list(question.moving)].reshape(-1, W.shape[-1])
+    return _without_noise(W[:, list(question.asked)] + Decimal(0))
 
 
 def _near_home(robot: Robot, q: NDArray[np.float64]) -> NDArray[np.float64]:

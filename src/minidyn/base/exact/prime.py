@@ -1,28 +1,35 @@
-"""Integers modulo primes as a number system: the recursions of `minidyn.dynamics` run on them unchanged.
+"""Integers modulo primes as a number system, and elimination over them: no rounding, no tolerance.
 
 Every scalar holds one residue for each prime and sample. Small whole numbers stay plain integers, so that 0 and 1 fold
-as they do in the expression graph. A point (c, s) of the circle c² + s² = 1 is kept as z = c + i s, which is an element
-of the field because -1 has a square root i there: angles add where points multiply. The rational half-angle form
-c = (1 - t²)/(1 + t²), s = 2t/(1 + t²) is the same circle, z = (1 + i t)/(1 - i t).
+as they do in the expression graph. Residues are doubles between -p/2 and p/2 with p < 2²⁶: up to eight products add up
+exactly before a remainder must be taken, so that matrix products and vector instructions do the work.
+
+A point (c, s) of the circle c² + s² = 1 is kept as z = c + i s, which is an element of the field because -1 has a
+square root i there: angles add where points multiply. The rational half-angle form c = (1 - t²)/(1 + t²),
+s = 2t/(1 + t²) is the same circle, z = (1 + i t)/(1 - i t).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from minidyn.arrays import Array
 
 UNITS = 720
 """The circle of each prime has exact points at all multiples of 1/720 turn, half a degree."""
 
-PRIMES = (2147482801, 2147482081, 2147480641, 2147478481, 2147476321, 2147475601)
-"""The largest primes below 2**31 that are 1 modulo 720: products fit in 64 bits, half degrees are exact."""
+PRIMES = (67102561, 67091041, 67090321, 67086001, 67081681, 67078801, 67073761, 67071601, 67069441, 67068721)
+"""The largest primes below 2**26 that are 1 modulo 720: eight products fit in a double, half degrees are exact."""
 
-Words = NDArray[np.uint64]
+_ROOM = 7  # products that may be added to a residue before a remainder is taken
 
 
+@lru_cache(maxsize=4096)
 def exact_fraction(value: float) -> Fraction:
     """Return the rational number that a decimal is: 0.1 is 1/10.
 
@@ -46,13 +53,23 @@ class Field:
     def __init__(self, primes: tuple[int, ...], samples: int, rng: np.random.Generator) -> None:
         self.primes = primes
         self.samples = samples
-        self.modulus: Words = np.array(primes, dtype=np.uint64)[:, None]
+        self._moduli = [np.array(primes, dtype=float).reshape(-1, *(1,) * axes) for axes in range(7)]
+        self._inverses = [1.0 / modulus for modulus in self._moduli]
         self._rng = rng
         self._constants: dict[Fraction, Residues] = {}
         self._unit = [_root_of_unity(p) for p in primes]
         self._half = self.constant(Fraction(1, 2))
         quarter = UNITS // 4
         self._over_2i = self._array([pow(2 * pow(w, quarter, p), -1, p) for w, p in zip(self._unit, primes)])
+
+    def reduced(self, values: Array) -> Array:
+        """Return remainders between -p/2 and p/2 of whole numbers up to 2**53; the first axis counts primes."""
+        axes = values.ndim - 1
+        quotient = values * self._inverses[axes]
+        np.rint(quotient, out=quotient)
+        quotient *= self._moduli[axes]
+        np.subtract(values, quotient, out=quotient)
+        return quotient
 
     def number(self, value: float | int) -> Any:
         """Return a constant: a plain integer where it is small and whole, residues (k, 1) elsewhere."""
@@ -66,6 +83,12 @@ class Field:
         """Return the residues (k, 1) of a plain number."""
         return self.constant(Fraction(value) if isinstance(value, int) else exact_fraction(value))
 
+    def raw(self, value: Any) -> Any:
+        """Return the array behind a scalar; plain integers stay."""
+        if isinstance(value, int):
+            return value
+        return value.value if isinstance(value, Residues) else self.lift(value).value
+
     def constant(self, value: Fraction) -> Residues:
         """Return the residues (k, 1) of a rational number."""
         found = self._constants.get(value)
@@ -76,25 +99,43 @@ class Field:
 
     def random(self, constant: bool = False) -> Residues:
         """Return random residues, never 0: one for each sample, or a single one for all."""
-        size = (len(self.primes), 1 if constant else self.samples)
-        return Residues(self._rng.integers(1, self.modulus, size=size, dtype=np.uint64), self)
+        return self.randoms(1, constant)[0]
+
+    def randoms(self, count: int, constant: bool = False) -> list[Residues]:
+        """Return several random residues."""
+        size = (len(self.primes), count, 1 if constant else self.samples)
+        drawn = self._rng.integers(1, np.array(self.primes)[:, None, None], size=size).astype(float)
+        return [Residues(part, self) for part in np.moveaxis(self.reduced(drawn), 1, 0)]
+
+    def points(self, count: int, constant: bool = False) -> list[Point]:
+        """Return several random points of the circle."""
+        drawn = self.randoms(count, constant)
+        if not drawn:
+            return []
+        backs = Residues(np.concatenate([z.value for z in drawn], axis=1), self).inverse()
+        parts = np.split(backs.value, count, axis=1)
+        return [Point(z, Residues(back, self)) for z, back in zip(drawn, parts)]
 
     def signs(self) -> Residues:
         """Return random +1 and -1, the same for every prime."""
-        plus = self._rng.integers(0, 2, size=(1, self.samples), dtype=np.uint64)
-        return Residues(np.where(plus == 1, np.uint64(1), self.modulus - np.uint64(1)), self)
+        signs = self._rng.choice((-1.0, 1.0), size=(1, self.samples))
+        return Residues(np.repeat(signs, len(self.primes), axis=0), self)
 
-    def unit_point(self, units: int) -> Residues:
-        """Return the point z at `units` half degrees."""
-        return self._array([pow(w, units % UNITS, p) for w, p in zip(self._unit, self.primes)])
+    def unit_point(self, units: int) -> Point:
+        """Return the point at `units` half degrees."""
+        there, back = ([pow(w, k % UNITS, p) for w, p in zip(self._unit, self.primes)] for k in (units, -units))
+        return Point(self._array(there), self._array(back))
 
-    def cos_sin(self, z: Residues) -> tuple[Residues, Residues]:
+    def cos_sin(self, point: Point) -> tuple[Residues, Residues]:
         """Return c = (z + 1/z)/2 and s = (z - 1/z)/(2i) of a point z."""
-        back = z.power(-1)
-        return (z + back) * self._half, (z - back) * self._over_2i
+        z, back = point.z.value, point.back.value
+        return (
+            Residues(self.reduced((z + back) * self._half.value), self),
+            Residues(self.reduced((z - back) * self._over_2i.value), self),
+        )
 
     def _array(self, residues: list[int]) -> Residues:
-        return Residues(np.array(residues, dtype=np.uint64)[:, None], self)
+        return Residues(self.reduced(np.array(residues, dtype=float)[:, None]), self)
 
 
 class Residues:
@@ -102,7 +143,7 @@ class Residues:
 
     __slots__ = ("field", "value")
 
-    def __init__(self, value: Words, field: Field) -> None:
+    def __init__(self, value: Array, field: Field) -> None:
         self.value = value
         self.field = field
 
@@ -111,20 +152,15 @@ class Residues:
             if other == 0:
                 return self
             other = self.field.lift(other)
-        return Residues((self.value + other.value) % self.field.modulus, self.field)
+        return Residues(self.field.reduced(self.value + other.value), self.field)
 
     __radd__ = __add__
 
     def __neg__(self) -> Residues:
-        return Residues((self.field.modulus - self.value) % self.field.modulus, self.field)
+        return Residues(-self.value, self.field)
 
     def __sub__(self, other: Any) -> Any:
-        if other.__class__ is not Residues:
-            if other == 0:
-                return self
-            other = self.field.lift(other)
-        modulus = self.field.modulus
-        return Residues((self.value + (modulus - other.value)) % modulus, self.field)
+        return self + -other
 
     def __rsub__(self, other: Any) -> Any:
         return -self + other
@@ -138,31 +174,50 @@ class Residues:
             if other == -1:
                 return -self
             other = self.field.lift(other)
-        return Residues(self.value * other.value % self.field.modulus, self.field)
+        return Residues(self.field.reduced(self.value * other.value), self.field)
 
     __rmul__ = __mul__
 
     def power(self, exponent: int) -> Residues:
-        """Return the residues to a whole power, negative ones included."""
-        if exponent < 0:
-            primes = [int(p) - 1 + exponent for p in self.field.primes]
-            parts = [_power(row, e, p) for row, e, p in zip(self.value, primes, self.field.primes)]
-        else:
-            parts = [_power(row, exponent, p) for row, p in zip(self.value, self.field.primes)]
-        return Residues(np.array(parts), self.field)
+        """Return the residues to a whole power from 1 on."""
+        result: Residues | None = None
+        base = self
+        while exponent:
+            if exponent & 1:
+                result = base if result is None else result * base
+            base, exponent = base * base, exponent >> 1
+        return self.field.lift(1) if result is None else result
+
+    def inverse(self) -> Residues:
+        """Return 1 / x = x^(p - 2) of residues that are not 0."""
+        reduced, base = self.field.reduced, self.value
+        result = np.ones_like(base)
+        bits = np.array([[(p - 2) >> k & 1 for k in range(26)] for p in self.field.primes], dtype=bool)
+        for k in range(26):
+            result = np.where(bits[:, k, None], reduced(result * base), result)
+            base = reduced(base * base)
+        return Residues(result, self.field)
 
 
-def _power(base: Words, exponent: int, p: int) -> Words:
-    modulus = np.uint64(p)
-    result = np.ones_like(base)
-    while exponent:
-        if exponent & 1:
-            result = result * base % modulus
-        base = base * base % modulus
-        exponent >>= 1
-    return result
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A point z of the circle and 1 / z, its mirror image: angles add where points multiply."""
+
+    z: Residues
+    back: Residues
+
+    def __mul__(self, other: Point) -> Point:
+        return Point(self.z * other.z, self.back * other.back)
+
+    def turned(self, times: int) -> Point:
+        """The point at a multiple of the angle."""
+        if times == 1:
+            return self
+        z, back = (self.z, self.back) if times >= 0 else (self.back, self.z)
+        return Point(z.power(abs(times)), back.power(abs(times)))
 
 
+@cache
 def _root_of_unity(p: int) -> int:
     """Return an element of order UNITS modulo p."""
     for g in range(2, 1000):
@@ -170,3 +225,100 @@ def _root_of_unity(p: int) -> int:
         if all(pow(root, UNITS // prime, p) != 1 for prime in (2, 3, 5)):
             return root
     raise AssertionError(f"{p} is not a prime of the list")
+
+
+@dataclass(frozen=True)
+class Echelon:
+    """Reduced row echelon form of a matrix modulo several primes.
+
+    Attributes:
+        pivots: Columns that do not depend on those before them, ascending.
+        others: The remaining columns, ascending.
+        K: (primes, pivots, others) with column[others] = column[pivots] K modulo each prime.
+    """
+
+    pivots: list[int]
+    others: list[int]
+    K: Array
+
+
+def echelon(matrix: Array, field: Field, spare: int = 0) -> Echelon | None:
+    """Return the reduced row echelon form of a matrix (primes, rows, columns) of residues.
+
+    Columns are taken from left to right, so that each dependent column is expressed by columns before it: the choice
+    that a QR factorisation without pivoting makes. Rows below the last one that is not zero in a column are left
+    alone, which are many where joints do not feel the links before them. Remainders are taken of the column and row
+    at hand; of all the rest only every seventh time.
+
+    Args:
+        matrix: The residues.
+        field: The primes.
+        spare: So many first rows take no part; they must obey the relations found.
+
+    Returns:
+        The form; None where primes do not agree or spare rows add to the rank.
+
+    Implements: Gautier1991 eq. (13), (17), choice of columns, over a finite field.
+    """
+    A, primes = matrix.copy(), field.primes
+    rows, columns = A.shape[1:]
+    pivots: list[int] = []
+    others: list[int] = []
+    most = 0  # rows that were touched
+    for column in range(columns):
+        rank = spare + len(pivots)
+        here = field.reduced(A[:, :, column])
+        below = here[:, rank:]
+        if rank == rows or not below.any():
+            others.append(column)
+            continue
+        candidates = np.asarray(below.all(axis=0))
+        first = rank + int(candidates.argmax())
+        if not candidates[first - rank]:
+            return None
+        last = rows - int(np.asarray(here.any(axis=0))[::-1].argmax())
+        most = max(most, last)
+        inverses = np.array([[pow(int(x), -1, p)] for x, p in zip(here[:, first], primes)], dtype=float)
+        row = field.reduced(A[:, first, column:])
+        row = field.reduced(row * field.reduced(inverses))
+        if first != rank:
+            A[:, first], here[:, first] = A[:, rank], here[:, rank]
+        here[:, rank] = 0.0
+        A[:, :last, column:] -= here[:, :last, None] * row[:, None, :]
+        A[:, rank, column:] = row
+        pivots.append(column)
+        if len(pivots) % _ROOM == 0:
+            A[:, :most, column:] = field.reduced(A[:, :most, column:])
+    K = field.reduced(A[:, : spare + len(pivots), others])
+    return None if K[:, :spare].any() else Echelon(pivots, others, K[:, spare:])
+
+
+def chinese_remainder(residues: list[int], primes: tuple[int, ...]) -> tuple[int, int]:
+    """Return (x, modulus) with x = residues[i] modulo primes[i]."""
+    x, modulus = 0, 1
+    for residue, prime in zip(residues, primes):
+        x += modulus * ((residue - x) * pow(modulus, -1, prime) % prime)
+        modulus *= prime
+    return x, modulus
+
+
+def rational(x: int, modulus: int, slack: int = 1 << 20) -> tuple[int, int] | None:
+    """Return the fraction (a, b) with a = b x modulo `modulus` that is simple enough to be no accident, else None.
+
+    A random residue passes with a probability of about 1/slack.
+
+    Implements: Wang's rational reconstruction by the Euclidean algorithm.
+    """
+    a0, a1, b0, b1 = modulus, x % modulus, 0, 1
+    best: tuple[int, int] | None = None
+    limit = modulus // slack
+    while a1:
+        if abs(a1 * b1) <= limit and (best is None or abs(a1 * b1) < abs(best[0] * best[1])):
+            best = (a1, b1)
+        quotient = a0 // a1
+        a0, a1, b0, b1 = a1, a0 - quotient * a1, b1, b0 - quotient * b1
+    if x % modulus == 0:
+        return 0, 1
+    if best is None:
+        return None
+    return best if best[1] > 0 else (-best[0], -best[1])

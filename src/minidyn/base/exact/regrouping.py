@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
+from minidyn.base.base_map import Question
 from minidyn.base.exact.precise import solve_precisely
-from minidyn.base.exact.rank import chinese_remainder, rational
+from minidyn.base.exact.prime import chinese_remainder, rational
 from minidyn.base.numeric.samples import model_rows, random_states, units_of
-from minidyn.base.question import Question
 from minidyn.notices import Notice, kind
 
 INEXACT_RELATIONS = kind(
@@ -36,7 +36,7 @@ def regrouping_matrix(
     question: Question,
     kept: Sequence[int],
     regrouped: Sequence[int],
-    residues: NDArray[np.uint64],
+    residues: Array,
     primes: tuple[int, ...],
     seed: int = 0,
 ) -> tuple[Array, tuple[Notice, ...]]:
@@ -93,9 +93,7 @@ def regrouping_matrix(
     return K, tuple(notices)
 
 
-def _rationals(
-    residues: NDArray[np.uint64], nonzero: NDArray[np.bool_], primes: tuple[int, ...]
-) -> tuple[Array, NDArray[np.bool_]]:
+def _rationals(residues: Array, nonzero: NDArray[np.bool_], primes: tuple[int, ...]) -> tuple[Array, NDArray[np.bool_]]:
     """Return K where its entries are simple fractions, and which entries are known (zeros included)."""
     K = np.zeros(nonzero.shape)
     known = ~nonzero
@@ -116,7 +114,7 @@ def _observe(question: Question, seed: int) -> tuple[Array, Array]:
     robot = question.robot
     units = units_of(robot)
     rng = np.random.default_rng((seed, 1))
-    rows = 2 * len(robot.layout) + 16
+    rows = len(robot.layout) + 16
     per_sample = 1 if question.model == "energy" else max(len(question.moving), 1)
     states = random_states(robot, units, math.ceil(rows / per_sample), rng, question.moving)
     if not robot.implicit_loops and any(joint.follows for joint in robot.joints):

@@ -15,10 +15,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 
-import numpy as np
-
 from minidyn.base.exact.angles import AngleBasis, AngleSum, constant_angles
-from minidyn.base.exact.prime import Field, Residues, exact_fraction
+from minidyn.base.exact.prime import Field, Point, Residues, exact_fraction
 from minidyn.dynamics.drives import drive_loads, drive_ratios
 from minidyn.dynamics.tree import Coordinates, Tree, coordinates, place
 from minidyn.dynamics.vectors import Scalar
@@ -111,11 +109,11 @@ class ExactShapes:
             return load
         if not load.value.any():
             return 0
-        if load.value.shape[1] == 1 or np.all(load.value == load.value[:, :1]):
+        if load.value.shape[1] == 1 or not self._field.reduced(load.value - load.value[:, :1]).any():
             return self._draw(("constant load", joint), partial(self._field.random, constant=True))
-        # loads that are proportional at every state have proportional sizes
+        # loads that are proportional at every state have proportional sizes; a second remainder is unique
         first = Residues(load.value[:, :1], self._field)
-        kind = (load * first.power(-1)).value.tobytes()
+        kind = self._field.reduced((load * first.inverse()).value).tobytes()
         size = self._draw(("load", kind), self._field.random)
         return size * self._draw(("share", joint), partial(self._field.random, constant=True))
 
@@ -164,11 +162,11 @@ class ExactRobot:
         self.moving = frozenset(moving)
         self._angles = AngleBasis(constant_angles(robot)) if angles is None else angles
         # a sixth of each independent constant angle
-        self._sixths = [field.random(constant=True) for _ in self._angles.basis]
-        self._points: dict[AngleSum, Residues] = {}
+        self._sixths = field.points(len(self._angles.basis), constant=True)
+        self._points: dict[AngleSum, Point] = {}
         self._turns: dict[AngleSum, tuple[Scalar, Scalar]] = {}
         self._multiples = _common_units(robot)
-        self._shifts: list[Residues] = []
+        self._shifts: list[Scalar] = []
 
     @property
     def multiple(self) -> int:
@@ -198,9 +196,9 @@ class ExactRobot:
             self._turns[angle] = found
         return found
 
-    def joint_turn(self, q: Residues, direction: int, offset: Step | None) -> tuple[Scalar, Scalar]:
+    def joint_turn(self, q: Point, direction: int, offset: Step | None) -> tuple[Scalar, Scalar]:
         """(cos, sin) of direction · q + offset, q given as its point."""
-        z = q if direction > 0 else q.power(-1)
+        z = q.turned(direction)
         if offset is not None:
             z = z * self._point(self._angles.express(offset.value))
         return self.field.cos_sin(z)
@@ -209,12 +207,12 @@ class ExactRobot:
         """Direction · q."""
         return q if direction > 0 else -q
 
-    def _point(self, angle: AngleSum) -> Residues:
+    def _point(self, angle: AngleSum) -> Point:
         found = self._points.get(angle)
         if found is None:
             found = self.field.unit_point(angle.units)
             for index, sixths in angle.terms:
-                found = found * self._sixths[index].power(sixths)
+                found = found * self._sixths[index].turned(sixths)
             self._points[angle] = found
         return found
 
@@ -224,8 +222,9 @@ class ExactRobot:
         """Return geometry and coordinates of random states; speeds 0 where they are not wanted."""
         robot, field = self.robot, self.field
         n = robot.n
-        speeds = [field.random() if dq and column in self.moving else 0 for column in range(n)]
-        accelerations = [field.random() if column in self.moving else 0 for column in range(n)]
+        drawn = iter(field.randoms(2 * len(self.moving)))
+        speeds = [next(drawn) if dq and column in self.moving else 0 for column in range(n)]
+        accelerations = [next(drawn) if column in self.moving else 0 for column in range(n)]
         c = coordinates(robot, [0] * n, speeds, accelerations, zero=0)
         q = self._positions()
         return place(robot, q, self), Coordinates(q, c.dq, c.ddq, c.G, n)
@@ -234,12 +233,15 @@ class ExactRobot:
         """Random positions of all joints: points for those that turn, residues for those that slide."""
         robot, field = self.robot, self.field
         column_of = {name: column for column, name in enumerate(robot.joint_names)}
-        shifts = [field.random(constant=column not in self.moving) for column in range(robot.n)]
+        units = [len({unit for unit, _ in part.values()}) for part in self._multiples]
+        shifts: list[Scalar] = [0] * robot.n
+        points: list[list[Point]] = [[]] * robot.n
+        for held in (False, True):
+            columns = [column for column in range(robot.n) if (column not in self.moving) is held]
+            fresh = iter(field.points(sum(units[column] for column in columns), held))
+            for column, shift in zip(columns, field.randoms(len(columns), held)):
+                shifts[column], points[column] = shift, [next(fresh) for _ in range(units[column])]
         self._shifts = shifts
-        points = [
-            [field.random(constant=column not in self.moving) for _ in {unit for unit, _ in part.values()}]
-            for column, part in enumerate(self._multiples)
-        ]
         found: list[Scalar] = []
         for joint in robot.joints:
             if joint.kind == "fixed":
@@ -248,14 +250,13 @@ class ExactRobot:
             terms = [(joint.name, 1.0)] if joint.follows is None else list(joint.follows.terms)
             offset = joint.follows.offset if joint.follows else 0.0
             if joint.turns:
-                z = self._point(self._angles.express(offset))
+                z = self._point(self._angles.express(offset)) if offset else None
                 for name, ratio in terms:
-                    if ratio == 0.0:
-                        continue
-                    column = column_of[name]
-                    unit, power = self._multiples[column][exact_fraction(ratio)]
-                    z = z * points[column][unit].power(power)
-                found.append(z)
+                    if ratio != 0.0:
+                        unit, times = self._multiples[column_of[name]][exact_fraction(ratio)]
+                        own = points[column_of[name]][unit].turned(times)
+                        z = own if z is None else z * own
+                found.append(field.unit_point(0) if z is None else z)
             else:
                 x = field.number(offset)
                 for name, ratio in terms:

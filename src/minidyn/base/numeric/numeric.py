@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
-from minidyn.base.base_map import BaseMap
+from minidyn.base.base_map import CHOICE_UNCLEAR, RANK_UNCLEAR, BaseMap, Question
 from minidyn.base.numeric.samples import Observation, States, Units, model_rows, observe, random_states, units_of
-from minidyn.base.question import CHOICE_UNCLEAR, RANK_UNCLEAR, Order, Question
 from minidyn.errors import UnknownName
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
@@ -68,7 +67,7 @@ def scaled_rows(
 
     Args:
         robot: The robot.
-        model: One of `question.MODELS`.
+        model: One of `base_map.MODELS`.
         rng: Where chance comes from.
         moving: Places in q of the joints that move; None: all.
         asked: (p,) the columns that count.
@@ -150,7 +149,6 @@ def _to_states(x: Array, units: Units, n: int) -> States:
     return States(q * (units.speeds * units.time), dq * units.speeds, ddq * (units.speeds / units.time))
 
 
-METHODS = ("qr", "svd")
 SCALINGS = ("columns", "paper")
 CLEAR_GAP = 1e3  # a smaller ratio of smallest kept to largest dropped value is worth a notice
 _EPS = float(np.finfo(float).eps)
@@ -161,46 +159,29 @@ _ZERO = 1e-12  # columns shorter than this, against the longest and in the robot
 _SHORTEST = 1e-3
 
 
-def numeric_base(
-    robot: Robot,
-    method: str = "qr",
-    model: str = "torque",
-    seed: int = 0,
-    scaling: str | None = None,
-    order: Order | None = None,
-    joints: Sequence[str] | str | None = None,
-    columns: Sequence[str] | str | None = None,
-) -> BaseMap:
+def numeric_base(question: Question, method: str = "qr", seed: int = 0, scaling: str | None = None) -> BaseMap:
     """Return base parameters found from random states in floating point.
 
     Args:
-        robot: The robot; loops are allowed.
+        question: Robot (loops are allowed), model, joints that move, columns and their order.
         method: "qr" or "svd". Both give the same answer; the singular values are the surer sign of a rank in doubt.
-        model: "torque", "static" (zero speed) or "energy" (differences of energy).
         seed: Of the random states.
         scaling: None or "columns": columns scaled to one length. "paper": the row-wise search of the paper for states
             whose rows have entries of like size, instead; its effect on the gap is a notice.
-        order: Names of parameters to be kept where possible, the most wanted first, or a sort key of columns; None:
-            storage order, so that large subscripts are regrouped first.
-        joints: Names of the joints that move, None for all; the others are held in a general position and their
-            torques are not looked at.
-        columns: Names of the parameters asked about, None for all; the others are taken as known.
 
     Raises:
-        UnknownName: A method, model, scaling, joint or parameter that does not exist, with near names.
+        UnknownName: A scaling that does not exist.
 
     Implements: Gautier1991 eq. (5)-(28).
     Differs: scaled columns and a threshold from their rounding, instead of r |T11| eps; energies as differences.
     """
-    if method not in METHODS:
-        raise UnknownName("method", method, METHODS)
     if scaling is not None and scaling not in SCALINGS:
         raise UnknownName("scaling", scaling, SCALINGS)
-    question = Question.of(robot, model, joints, columns, order)
+    robot, model = question.robot, question.model
     moving = None if question.joints is None else question.moving
     asked = np.zeros(len(robot.layout), dtype=bool)
     asked[list(question.asked)] = True
-    notices = list(question.notices)
+    notices: list[Notice] = []
     rng = np.random.default_rng(seed)
     if scaling == "paper":
         search = scaled_rows(robot, model, rng, moving, asked)
@@ -228,23 +209,10 @@ def numeric_base(
             "made is numerically sound"
         )
         notices.append(CHOICE_UNCLEAR(text, rank=found.rank))
-    regrouped = [k for k in found.columns if k not in set(kept)]
+    led = set(kept)
+    regrouped = [k for k in found.columns if k not in led]
     K = _regrouping(found, kept, regrouped, observation)
-    every = robot.layout.names
-    used = {*kept, *regrouped}
-    return BaseMap(
-        robot=robot,
-        method=method,
-        model=model,
-        kept=tuple(every[k] for k in kept),
-        regrouped=tuple(every[k] for k in regrouped),
-        eliminated=tuple(name for k, name in enumerate(every) if k not in used),
-        K=K,
-        gap=found.gap,
-        joints=question.joints,
-        columns=question.columns,
-        notices=tuple(notices),
-    )
+    return question.answer(method, kept, regrouped, K, found.gap, notices)
 
 
 @dataclass(frozen=True)
@@ -279,10 +247,11 @@ def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equ
 
     Implements: Gautier1991 eq. (13), (14), (21)-(23).
     """
-    from scipy import linalg
+    from scipy.linalg import lapack, svd
 
-    W = observation.W / np.sqrt(len(observation.W))
-    norms = np.where(asked, np.linalg.norm(W, axis=0), 0.0)
+    W = observation.W
+    rows = max(1, len(W))
+    norms = np.where(asked, np.sqrt(np.einsum("ij,ij->j", W, W) / rows), 0.0)
     longest = float(norms.max(initial=0.0))
     zero = max(_ZERO, _ZERO * longest)
     columns = np.flatnonzero(norms > zero)
@@ -291,13 +260,13 @@ def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equ
     dropped = float(norms[norms <= zero].max(initial=0.0))
     gap = float(norms[columns].min()) / max(dropped, _EPS * longest)
     scales = np.maximum(norms[columns], _SHORTEST * longest) if equal_columns else np.full(len(columns), longest)
-    triangle = linalg.qr(W[:, columns] / scales, mode="r")[0][: len(columns)]
+    triangle = np.asarray(np.linalg.qr(W[:, columns] / (scales * np.sqrt(rows)), mode="r"))[: len(columns)]
     null = None
     if method == "svd":
-        _, values, Vt = linalg.svd(triangle)
+        _, values, Vt = svd(triangle)
     else:
-        values = np.abs(np.diag(linalg.qr(triangle, mode="r", pivoting=True)[0]))
-    threshold = 32 * len(W) * _EPS * float(values[0])
+        values = np.abs(lapack.dgeqp3(triangle)[0].diagonal())
+    threshold = 32 * rows * _EPS * float(values[0])
     rank = int(np.count_nonzero(values > threshold))
     if method == "svd":
         null = Vt[rank:].T
@@ -306,7 +275,7 @@ def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equ
     gap = min(gap, float(values[rank - 1]) / largest)
     falls = values[: rank - 1] / values[1:rank]
     fall = float(falls[values[1:rank] < _SUSPECT * values[0]].max(initial=1.0))
-    return Rank(rank, gap, fall, values, tuple(map(int, columns)), scales, triangle, null, threshold)
+    return Rank(rank, gap, fall, values, tuple(columns.tolist()), scales, triangle, null, threshold)
 
 
 def _choose(found: Rank, wanted: Sequence[int]) -> tuple[list[int], bool]:
@@ -324,6 +293,10 @@ def _choose(found: Rank, wanted: Sequence[int]) -> tuple[list[int], bool]:
     place = {column: k for k, column in enumerate(found.columns)}
     order = np.array([place[column] for column in wanted if column in place], dtype=int)
     if found.null is None:
+        # in storage order the diagonal of the triangle is what is left of each column after those before it
+        clear_at_once = np.flatnonzero(np.abs(found.triangle.diagonal()) > found.threshold)
+        if len(clear_at_once) == found.rank and np.array_equal(order, np.arange(len(order))):
+            return [found.columns[k] for k in clear_at_once], True
         chosen, clear = independent_columns(found.triangle[:, order], found.rank, found.threshold)
         kept = order[chosen]
     else:
@@ -377,28 +350,48 @@ def _regrouping(found: Rank, kept: Sequence[int], regrouped: Sequence[int], obse
 
     Implements: Gautier1991 eq. (17), (27).
     """
-    from scipy import linalg
+    from scipy.linalg import lapack, solve
 
     place = {column: k for k, column in enumerate(found.columns)}
     one, two = [place[k] for k in kept], [place[k] for k in regrouped]
     if not one or not two:
         return np.zeros((len(one), len(two)))
     W1, W2 = found.triangle[:, one], found.triangle[:, two]
-    Q1, R1 = linalg.qr(W1, mode="economic")
-    inverse = linalg.solve_triangular(R1, np.eye(len(one)))
-    K: Array = linalg.solve_triangular(R1, Q1.T @ W2)
+    R = np.asarray(np.linalg.qr(found.triangle[:, one + two], mode="r"))
+    inverse = lapack.dtrtri(R[: len(one), : len(one)])[0]
+    K: Array = inverse @ R[: len(one), len(one) :]
     if found.null is not None:
-        K = -linalg.solve(found.null[two].T, found.null[one].T).T
-    K += linalg.solve_triangular(R1, Q1.T @ (W2 - W1 @ K))  # an ill-conditioned V22 or R1 must not pass for noise
+        K = -solve(found.null[two].T, found.null[one].T).T
+    # an ill-conditioned V22 or R1 must not pass for noise
+    K += inverse @ (inverse.T @ (W1.T @ (W2 - W1 @ K)))
     noise = np.linalg.norm(W2 - W1 @ K, axis=0).max() + 4 * _EPS
     error = 4.0 * noise * np.linalg.norm(inverse, axis=1)[:, None] * (1.0 + np.abs(K).sum(axis=0))
     K[np.abs(K) <= error] = 0.0
-    for k in range(K.shape[1]):
-        support = np.flatnonzero(K[:, k])
-        again, _, _, _ = linalg.lstsq(W1[:, support], W2[:, k]) if support.size else (np.zeros(0), 0, 0, 0)
-        if np.linalg.norm(W2[:, k] - W1[:, support] @ again) <= 4.0 * noise:
-            K[support, k] = again
+    again = K + _corrections(W1, W2 - W1 @ K, K != 0.0)
+    better = np.linalg.norm(W2 - W1 @ again, axis=0) <= 4.0 * noise
+    K = np.where(better, again, K)
     units = observation.units.parameters
     to_one, to_two = units[list(kept)] / found.scales[one], units[list(regrouped)] / found.scales[two]
     result: Array = K * to_one[:, None] / to_two
     return result
+
+
+def _corrections(W1: Array, left: Array, support: NDArray[np.bool_]) -> Array:
+    """Return what least squares adds to each column on its own support (b, d) to explain what is left (c, d).
+
+    What is left is of the size of rounding, so that normal equations are accurate enough; all columns are solved for
+    side by side, those with fewer entries padded.
+    """
+    most = int(support.sum(axis=0).max())
+    places = np.argsort(~support, axis=0, kind="stable")[:most].T  # (d, most)
+    rows = np.arange(len(places))[:, None]
+    used = support.T[rows, places]
+    A = (W1.T @ W1)[places[:, :, None], places[:, None, :]] * (used[:, :, None] & used[:, None, :])
+    A[:, range(most), range(most)] += ~used
+    b = (left.T @ W1)[rows, places] * used
+    found = np.zeros(support.T.shape)
+    try:
+        found[rows, places] = np.linalg.solve(A, b[..., None])[..., 0] * used
+    except np.linalg.LinAlgError:  # kept columns that are hardly independent: leave the first solution
+        return np.zeros(support.shape)
+    return found.T

@@ -13,14 +13,13 @@ from dataclasses import replace
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.base.base_map import BaseMap
+from minidyn.base.base_map import CHOICE_UNCLEAR, RANK_UNCLEAR, BaseMap, Question
 from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.numeric.numeric import independent_columns, numeric_base
 from minidyn.base.numeric.samples import units_of
-from minidyn.base.question import CHOICE_UNCLEAR, RANK_UNCLEAR, Question
 from minidyn.model.drives import POSITION_TERMS
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import kind
 
 RULE_COVERS = kind(
     "base.rule_covers", "info", "The closed-form rule decided everything; QR only confirmed the number of parameters."
@@ -59,17 +58,9 @@ def rules_qr_base(question: Question, seed: int = 0, scaling: str | None = None)
     matrix = np.zeros((len(places), len(robot.layout)))
     matrix[:, asked] = _in_leaders(rows[:, asked], left, units_of(robot).parameters[asked])
     names = robot.layout.names
-    found = numeric_base(
-        robot,
-        "qr",
-        question.model,
-        seed,
-        scaling=scaling,
-        order=question.order,
-        joints=question.joints,
-        columns=[names[k] for k in places],
-    )
-    notices = list(found.notices)
+    left_over = replace(question, columns=tuple(names[k] for k in places))
+    found = numeric_base(left_over, "qr", seed, scaling)
+    notices = list(found.notices[len(question.notices) :])
     if open_to_numerics:
         first = found.matrix[:, places]
         composed = first @ matrix
@@ -96,7 +87,10 @@ def rules_qr_base(question: Question, seed: int = 0, scaling: str | None = None)
             "but not exactly special)"
         )
         notices.append(CHOICE_UNCLEAR(text))
-    return _base_map(question, matrix, places, found.gap, notices)
+    order = np.argsort(places)
+    matrix, kept = matrix[order], sorted(places)
+    regrouped = [int(k) for k in np.flatnonzero(matrix.any(axis=0)) if k not in set(kept)]
+    return question.answer("rules+qr", kept, regrouped, matrix[:, regrouped], float(found.gap), notices)
 
 
 def _ties(robot: Robot) -> list[str]:
@@ -166,25 +160,3 @@ def _scaled(rows: Array, units: Array) -> Array:
     scaled = rows * units
     size = np.abs(scaled).max(axis=1, keepdims=True)
     return np.asarray(scaled / np.where(size > 0.0, size, 1.0))
-
-
-def _base_map(question: Question, matrix: Array, kept: list[int], gap: float, notices: list[Notice]) -> BaseMap:
-    order = np.argsort(kept)
-    matrix, kept = matrix[order], sorted(kept)
-    chosen = set(kept)
-    names = question.robot.layout.names
-    regrouped = [k for k in range(len(names)) if k not in chosen and np.any(matrix[:, k])]
-    used = {*kept, *regrouped}
-    return BaseMap(
-        robot=question.robot,
-        method="rules+qr",
-        model=question.model,
-        kept=tuple(names[k] for k in kept),
-        regrouped=tuple(names[k] for k in regrouped),
-        eliminated=tuple(name for k, name in enumerate(names) if k not in used),
-        K=matrix[:, regrouped],
-        gap=float(gap),
-        joints=question.joints,
-        columns=question.columns,
-        notices=tuple(notices),
-    )

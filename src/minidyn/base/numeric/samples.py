@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.base.rows import energy_entries, torque_entries
+from minidyn.base.rows import Kind, energy_rows, torque_rows
 from minidyn.dynamics.tree import REAL, Numbers, coordinates, place
 from minidyn.errors import LoopError
 from minidyn.model.drives import INERTIAS, TERMS
 from minidyn.model.robot import Robot
 
-_FIRST = ("MX", "MY", "MZ")
 _TERM = {term.symbol: term for term in TERMS.values()}
 _NEAR = 0.5  # rad or m: how far from home joints go that move a loop which must be solved for
 
@@ -52,11 +51,11 @@ def units_of(robot: Robot) -> Units:
     T = math.sqrt(L / g) if g > 0.0 else 1.0
     torque = np.array([L**2 / T**2 if joint.turns else L / T**2 for joint in robot.joints])
     parameters = np.empty(len(robot.layout))
-    for column in robot.layout.columns:
+    for part in robot.layout.links:
+        parameters[part] = [L**2] * 6 + [L] * 3 + [1.0]
+    for column in (column for columns in robot.layout.drives for column in columns):
         turns = robot.joints[column.joint].turns
-        if column.is_inertial:
-            value = L if column.symbol in _FIRST else 1.0 if column.symbol == "M" else L**2
-        elif column.symbol in INERTIAS:
+        if column.symbol in INERTIAS:
             value = L**2 if turns else 1.0
         else:
             term, travel = _TERM[column.symbol], 1.0 if turns else L
@@ -140,7 +139,7 @@ def model_rows(robot: Robot, model: str, states: States, numbers: Numbers = REAL
 
     Args:
         robot: The robot.
-        model: One of `question.MODELS`.
+        model: One of `base_map.MODELS`.
         states: Where.
         numbers: What lengths are; where they are arrays (..., 1), the rows of all of them are computed at once.
         lead: Shape of the leading axes that such arrays add.
@@ -152,8 +151,6 @@ def model_rows(robot: Robot, model: str, states: States, numbers: Numbers = REAL
     Implements: Gautier1991 eq. (5), (8), (10).
     """
     dq = np.zeros_like(states.dq) if model == "static" else states.dq
-    width = len(robot.layout)
-    friction = [column.index for column in robot.layout.columns if column.is_friction]
     if robot.implicit_loops or robot.formulas:
         from minidyn.dynamics import functions
 
@@ -161,19 +158,14 @@ def model_rows(robot: Robot, model: str, states: States, numbers: Numbers = REAL
             return np.asarray(functions.energy_regressor(robot, states.q, dq))
         Y = np.asarray(functions.regressor(robot, states.q, dq, states.ddq))
         if model == "static":
-            Y[..., friction] = 0.0
+            Y[..., [column.index for column in robot.layout.columns if column.is_friction]] = 0.0
         return Y
-    # the recursions run on arrays: one pass, nothing recorded or compiled
     c = coordinates(robot, list(states.q.T), list(dq.T), list(states.ddq.T))
     tree = place(robot, c.q, numbers)
-    rows = np.zeros((*lead, len(dq), 1 if model == "energy" else robot.n, width))
+    kind = Kind((*lead, len(dq)))
     if model == "energy":
-        entries = energy_entries(robot, tree, c)
-    else:
-        entries = torque_entries(robot, tree, c, friction=model == "torque")
-    for (row, column), value in entries.items():
-        rows[..., row, column] = value
-    return np.asarray(rows[..., 0, :]) if model == "energy" else rows
+        return energy_rows(robot, tree, c, kind)
+    return torque_rows(robot, tree, c, kind, friction=model == "torque")
 
 
 @dataclass(frozen=True)
@@ -199,26 +191,25 @@ def observe(
 
     Args:
         robot: The robot.
-        model: One of `question.MODELS`.
+        model: One of `base_map.MODELS`.
         rng: Where chance comes from.
         moving: Places in q of the joints that move; None: all.
-        rows: At least this many rows; None: twice as many as columns and some more.
+        rows: At least this many rows; None: half as many again as columns and some more.
 
     Implements: Gautier1991 eq. (6), (9), (11), (12).
     """
     units = units_of(robot)
-    # where the base stands is of no effect, but its height would blur energy differences
-    grounded = replace(robot, base=tuple(step for step in robot.base if step.is_turn))
-    wanted = 2 * len(robot.layout) + 8 if rows is None else rows
+    wanted = 3 * len(robot.layout) // 2 + 16 if rows is None else rows
     if model == "energy":
         states = random_states(robot, units, 2 * wanted, rng, moving)
-        h = model_rows(grounded, model, states)
+        # where the base stands is of no effect, but its height would blur energy differences
+        h = model_rows(replace(robot, base=tuple(step for step in robot.base if step.is_turn)), model, states)
         W = (h[0::2] - h[1::2]) / (units.length / units.time) ** 2
     else:
         states = random_states(
             robot, units, max(16, math.ceil(wanted / (robot.n if moving is None else max(1, len(moving))))), rng, moving
         )
-        Y = model_rows(grounded, model, states) / units.rows[:, None]
+        Y = model_rows(robot, model, states) / units.rows[:, None]
         Y = Y if moving is None else Y[:, list(moving)]
         W = Y.reshape(-1, Y.shape[-1])
     return Observation(W * units.parameters, units)
