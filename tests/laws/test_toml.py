@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import minidyn as md
-from minidyn.errors import DescriptionError, LoopError, UnknownName
+from minidyn.errors import DescriptionError, LoopError, UnknownName, WrongArgument
 from minidyn.formats.toml.place import quantity
 from minidyn.model.geometry import Step
 
@@ -326,8 +326,12 @@ def test_saving_says_what_it_cannot_do(tmp_path: Path) -> None:
         md.save(robot, tmp_path / "nowhere" / "robot.toml")
     with pytest.raises(DescriptionError, match="a folder"):
         md.save(robot, tmp_path)
-    with pytest.raises(DescriptionError, match="expected a Robot first, got str"):
-        md.save("two_link", tmp_path / "robot.toml")  # type: ignore[arg-type]
+    with pytest.raises(WrongArgument, match=r"robot: expected a Robot.* got a value of type int"):
+        md.save(3, tmp_path / "robot.toml")  # type: ignore[arg-type]
+    with pytest.raises(WrongArgument, match="robot and path seem to be swapped"):
+        md.save(tmp_path / "robot.toml", robot)  # type: ignore[arg-type]
+    md.save("two_link", tmp_path / "robot.toml")
+    assert md.load(tmp_path / "robot.toml") == robot
     with pytest.raises(DescriptionError, match="expected a file's path, got 3"):
         md.save(robot, 3)  # type: ignore[arg-type]
 

@@ -164,7 +164,7 @@ def _require_text(path: Path, suffix: str) -> None:
     if suffix not in SUFFIXES:
         raise DescriptionError(f"{path}: the name ends with {suffix!r}; expected one of {', '.join(SUFFIXES)}")
     if not head.strip():
-        raise DescriptionError(f"{path}: the file is empty; expected a robot description")
+        raise DescriptionError(f"{path}: the file is empty; expected a robot")
     if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DescriptionError(f"{path}: a binary file; expected text ({suffix})")
 

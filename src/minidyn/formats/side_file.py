@@ -98,7 +98,7 @@ def write_with_side_file(
         if joint.name not in there:
             raise DescriptionError(f"{path}: would lose joint {joint.name!r}")
         ten, held = described.parameters[described.layout.links[index]], _said(plain, described, index)
-        if not (np.isnan(ten).any() or np.isnan(held).all() or _close(held, ten, _FAITHFUL)):
+        if not (np.isnan(ten).any() or np.isnan(held).all() or close(held, ten, _FAITHFUL)):
             raise DescriptionError(f"{path}: would not hold the parameters of link {described.link_names[index]!r}")
     text = _side_text(robot, plain, path.name, whole)
     if text:  # first: where it is new and the robot file old, the robot file counts
@@ -151,8 +151,8 @@ def _side_text(robot: Robot, plain: Robot, name: str, whole: bool) -> str:
 def _entry(robot: Robot, index: int, plain: Robot, place: int) -> list[str]:
     joint, other = robot.joints[index], plain.joints[place]
     lines, holds = [], []
-    mine, theirs = _terms(robot, index), _terms(plain, place)
-    same = all(_close(theirs.get(symbol, math.nan), value) for symbol, value in mine.items())
+    mine, theirs = robot.drive_terms(index), plain.drive_terms(place)
+    same = all(close(theirs.get(symbol, math.nan), value) for symbol, value in mine.items())
     if not same or set(theirs) - set(mine) or joint.drive != replace(other.drive, gear_ratio=joint.drive.gear_ratio):
         lines.append(f"drive = {drive_text(robot, index)}")
         holds += _held_terms(theirs)
@@ -167,7 +167,7 @@ def _entry(robot: Robot, index: int, plain: Robot, place: int) -> list[str]:
 
 def _all_held(robot: Robot, index: int, plain: Robot, place: int) -> str:
     """Return what the robot file says of a joint whose robot stands in the side file whole."""
-    holds = _held_terms(_terms(plain, place))
+    holds = _held_terms(plain.drive_terms(place))
     if robot.joints[index].limits != plain.joints[place].limits:
         holds.append(f"limits = {limits_text(plain.joints[place].limits)}")
     ten, held = robot.parameters[robot.layout.links[index]], _said(plain, robot, index)
@@ -178,10 +178,6 @@ def _all_held(robot: Robot, index: int, plain: Robot, place: int) -> str:
 
 def _held_terms(terms: Mapping[str, float]) -> list[str]:
     return [f"{_TERMS[symbol]} = {value!r}" for symbol, value in terms.items()]
-
-
-def _terms(robot: Robot, index: int) -> dict[str, float]:
-    return {column.symbol: float(robot.parameters[column.index]) for column in robot.layout.drives[index]}
 
 
 def _loaded(robot: Robot, index: int) -> bool:
@@ -254,7 +250,7 @@ def _combined(plain: Robot, top: Table, name: str) -> Robot:
         same_tree = top.text("tree") == _tree(plain)
         robot = replace(whole, source=plain.source) if same_tree else _as_it_stands(plain, whole, top, name, notices)
     parts = [
-        _Part(joint, _terms(robot, index), robot.parameters[robot.layout.links[index]])
+        _Part(joint, robot.drive_terms(index), robot.parameters[robot.layout.links[index]])
         for index, joint in enumerate(robot.joints)
     ]
     for index, part in enumerate(parts):
@@ -294,10 +290,10 @@ def _as_it_stands(plain: Robot, whole: Robot, top: Table, name: str, notices: li
     known = {joint.name: index for index, joint in enumerate(whole.joints)}
     joints, values = [], []
     for index, joint in enumerate(plain.joints):
-        terms = _terms(plain, index)
+        terms = plain.drive_terms(index)
         if joint.name in known:
             other = whole.joints[known[joint.name]]
-            terms = _terms(whole, known[joint.name])
+            terms = whole.drive_terms(known[joint.name])
             joint = replace(joint, drive=other.drive, follows=_follows(other.follows, joint.follows))
         joints.append(joint)
         values += [plain.parameters[plain.layout.links[index]], np.array([*terms.values()])]
@@ -327,12 +323,12 @@ def _take_edits(
     """Take what a robot file says of a joint where it is not what it said then; return what that is."""
     holds = table.table("holds")
     place = plain.joint_index(part.joint.name)
-    there, now = plain.joints[place], _terms(plain, place)
+    there, now = plain.joints[place], plain.drive_terms(place)
     edited = []
     if not few or "drive" in table:
         for symbol, term in _TERMS.items():
             held = holds.number(term, 0.0, unknown=True) if holds else 0.0
-            if not _close(now.get(symbol, 0.0), held):
+            if not close(now.get(symbol, 0.0), held):
                 edited.append(term)
                 part.terms[symbol] = now.get(symbol, 0.0)
     drive = replace(
@@ -354,7 +350,7 @@ def _take_edits(
     if same_tree or "parameters" in table:
         said = _said(plain, robot, index)
         held_ten = holds.numbers("parameters", 10, part.ten.tolist(), unknown=True) if holds else part.ten
-        if not _close(said, held_ten):
+        if not close(said, held_ten):
             edited.append("inertia")
             part.ten = part.ten + (said - held_ten) if _loaded(robot, index) else said
     return edited
@@ -374,7 +370,7 @@ def _resolved(notice: Notice, parts: Sequence[_Part]) -> bool:
     return bool(notice.code == "mjcf.springs" and notice.data["joints"] == springs)
 
 
-def _close(found: ArrayLike, held: ArrayLike, tolerance: float = _SAME) -> bool:
+def close(found: ArrayLike, held: ArrayLike, tolerance: float = _SAME) -> bool:
     """Whether two values, or two sets of ten, differ by rounding alone."""
     a, b = np.atleast_1d(np.asarray(found, dtype=float)), np.atleast_1d(np.asarray(held, dtype=float))
     if np.array_equal(a, b, equal_nan=True):

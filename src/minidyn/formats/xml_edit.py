@@ -1,19 +1,19 @@
-"""Changing numbers in an XML text without touching anything else: where tags stand, and replacing attributes in them.
+"""Writing XML: numbers and names in new files, and changes in an existing text that touch nothing else.
 
-Comments, blanks, quotes, the order of attributes, line ends and the encoding stay as they were, byte for byte.
-
-Numbers as MJCF takes them.
+In an existing text comments, blanks, quotes, the order of attributes, line ends and the encoding stay byte for byte.
 """
 
 from __future__ import annotations
 
 import codecs
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
+from xml.sax.saxutils import escape
 
 import numpy as np
 from lxml import etree
@@ -41,6 +41,20 @@ def numbers_text(values: ArrayLike) -> str:
 
 def _number(value: float) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def new_name(wanted: str, taken: set[str]) -> str:
+    """Return a name that is not taken yet, as near to the wanted one as may be, and take it."""
+    while wanted in taken:
+        wanted += "_"
+    taken.add(wanted)
+    return wanted
+
+
+def path_from(path: Path, target: Path) -> str:
+    """Return where a file stands as seen from the folder of another, for an attribute."""
+    relative = os.path.relpath(target.resolve(), path.parent.resolve())
+    return escape(Path(relative).as_posix(), {'"': "&quot;", "'": "&apos;"})
 
 
 def document(root: etree._Element) -> bytes:
@@ -164,6 +178,30 @@ class XmlText:
         """Return the blanks before a tag that begins its line, "" for one that does not."""
         line = self.data[: tag.start].rsplit(b"\n", 1)[-1]
         return line.decode() if not line.strip() else ""
+
+    def every(self, tag: Tag | None = None) -> Iterator[Tag]:
+        """All elements below one, the root where none is given."""
+        for child in (tag or self.root).children:
+            yield child
+            yield from self.every(child)
+
+    def changed(self, tag: Tag, values: Mapping[str, str]) -> Edit:
+        """Return the edit that gives an opening tag other values of some attributes."""
+        return Edit(tag.start, tag.stop, with_attributes(self.tag_text(tag), values))
+
+    def with_first_child(self, parent: Tag, lines: Sequence[tuple[int, str]]) -> Edit:
+        """Return the edit that puts lines, each with its depth, first in an element, indented as the file is."""
+        outer, unit = self.indent(parent), self.indent(self.root.children[0]) or "  "
+        if parent.children and self.indent(parent.children[0]).startswith(outer):
+            unit = self.indent(parent.children[0])[len(outer) :] or unit
+        body = "".join(f"{self.newline}{outer}{depth * unit}{text}" for depth, text in lines)
+        opening = self.tag_text(parent)
+        if opening.endswith("/>"):
+            ending = f"{self.newline}{outer}</{parent.name}>"
+            return Edit(parent.start, parent.stop, f"{opening[:-2].rstrip()}>{body}{ending}")
+        inside = self.data[parent.stop : parent.close]
+        ending = self.newline + outer if not inside.strip() and b"\n" not in inside else ""
+        return Edit(parent.stop, parent.stop, body + ending)
 
     def edited(self, edits: Iterable[Edit]) -> bytes:
         """Return the file's bytes with the edits made."""

@@ -1,6 +1,6 @@
-"""Robot descriptions in XML, read safely: entities are refused, nothing outside the file is opened, lines are known.
+"""Robot files in XML, read safely: entities are refused, nothing outside the file is opened, lines are known.
 
-A description may come from anywhere. A file that declares a document type or an entity is refused before the
+A robot file may come from anywhere. A file that declares a document type or an entity is refused before the
 declaration is acted upon; the parser never resolves entities and never opens another file or address.
 """
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from minidyn.codegen.c_model import c_model
+from minidyn.codegen.save import save
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError, NotWritten, UnknownName, Unsupported
 from minidyn.files import new_folder, write_atomically
 from minidyn.formats.load import load, root_element
-from minidyn.formats.save import save
 from minidyn.formats.side_file import SIDE
 from minidyn.formats.urdf.update import inertial_numbers, update_urdf
 from minidyn.identification.estimate import Estimate

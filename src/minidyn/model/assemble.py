@@ -161,7 +161,7 @@ def assemble(
     link_names: list[str] = []
     bodies: list[list[Array]] = []  # parameters of each moving link and what is merged into it
     frames: list[Frame] = []
-    # joints keep the order of the description as far as each can follow its parent: numbers stay the author's own
+    # joints keep the order of the file as far as each can follow its parent: numbers stay the author's own
     rank = {joint.name: index for index, joint in enumerate(joints)}
     ready: list[tuple[int, LooseJoint, int, Steps]] = []
     for joint in children[root]:

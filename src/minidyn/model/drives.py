@@ -23,7 +23,7 @@ ROTOR = "Ia"
 """Column of the rotor inertia reduced to the joint side (motor inertia times gear ratio squared), kg m²."""
 
 STRIBECK_SPEED = 0.1
-"""Speed (rad/s or m/s) that stands in for a Stribeck speed nobody has given."""
+"""Speed (rad/s or m/s) that is used where no Stribeck speed is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Term:
         symbol: Of its column and parameter, "Fv".
         column: The torque of a parameter of 1, as text.
         unit: Of the parameter, for a joint that turns.
-        non_negative: Whether a negative parameter is physically impossible: the term would feed power into the motion.
+        non_negative: Whether a negative parameter is not physical: the term would feed power into the motion.
         speed_power: The column grows with this power of the speed.
         kind: "torque" where the column has no unit but that of a power of speed; "load" where it is a torque itself,
             "position" where it is a joint's position, "inertia" where it is an acceleration.
@@ -95,10 +95,10 @@ class Drive:
         friction: Names of the terms, in the order of TERMS.
         gear_ratio: Motor turns per joint turn (for reading motor-side logs; Ia is joint-side already).
         coupling: (joint name, coefficient) pairs: how much other joints turn this drive, joint side.
-        sign_width: Speed (rad/s or m/s) over which friction turns round: v / sqrt(v² + sign_width²) stands for
-            sign(v), and sqrt(v² + sign_width²) for |v| under the root. Zero: at once.
+        sign_width: Smoothing width: speed (rad/s or m/s) over which friction reverses. v / sqrt(v² + sign_width²)
+            replaces sign(v), and sqrt(v² + sign_width²) |v| under the root. Zero: at once.
         stribeck_speed: Speed (rad/s or m/s) at which the Stribeck term has fallen to a half. Zero: not given,
-            STRIBECK_SPEED stands in for it.
+            STRIBECK_SPEED is used.
     """
 
     rotor_inertia: bool = False

@@ -40,7 +40,7 @@ class Step:
     Attributes:
         kind: Which turn or shift.
         value: Angle or length.
-        symbol: Name the robot's description gives the quantity, "" if it has none.
+        symbol: Name the robot file gives the quantity, "" if it has none.
         factor: value = factor * (value of the symbol); meaningless without a symbol.
     """
 

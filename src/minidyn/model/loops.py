@@ -256,23 +256,6 @@ def loop_jacobian(robot: Robot, q_all: ArrayLike, dq: ArrayLike | None = None) -
     return G, bend - np.einsum("...ij,...jk,...k->...i", passive, inverse, lack)
 
 
-def loop_motion(robot: Robot, q: ArrayLike, dq: ArrayLike) -> tuple[Array, Array, Array]:
-    """Return (positions, G, Ġ dq) for the coordinates of the opened tree, `robot.open_loops()` with its N joints.
-
-    Args:
-        robot: The robot with loops.
-        q: Independent positions (..., n).
-        dq: Independent speeds (..., n).
-
-    Returns:
-        Positions (..., N), G (..., N, n) with dq_tree = G dq, and Ġ dq (..., N).
-    """
-    q_all = solve_loops(robot, q)
-    G, drift = loop_jacobian(robot, q_all, dq)
-    own = list(robot.open_loops().independent)
-    return q_all[..., own], G[..., own, :], drift[..., own]
-
-
 # ---------------------------------------------------------------- checking
 
 

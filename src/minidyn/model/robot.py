@@ -1,4 +1,4 @@
-"""The robot: one frozen description that everything else reads."""
+"""The robot: one frozen value that everything else reads."""
 
 from __future__ import annotations
 
@@ -144,6 +144,10 @@ class Robot:
             for name, joint, frames, part in zip(self.link_names, self.joints, merged, self.layout.links)
         )
 
+    def drive_terms(self, joint: int) -> dict[str, float]:
+        """Return the values of a joint's drive terms by symbol, {"Ia": 0.3, "Fv": 1.2}; NaN where unknown."""
+        return {column.symbol: float(self.parameters[column.index]) for column in self.layout.drives[joint]}
+
     @property
     def parameter_names(self) -> tuple[str, ...]:
         """Names of the standard parameters: XX1, XY1, ..."""
@@ -288,7 +292,7 @@ class Robot:
             friction: Terms for all joints, names of minidyn.model.drives.TERMS; () for none. Terms that say nothing
                 new on a joint (a counterbalance where it slides, its own friction where its drive is not coupled)
                 are left out there.
-            sign_width: Speed over which Coulomb friction turns round, one for all joints or one for each of `joints`.
+            sign_width: Smoothing width: speed over which Coulomb friction reverses, for all joints or each of `joints`.
             coupling: {joint: {other joint: coefficient}}: drives that other joints turn, too, as in a wrist whose last
                 motor also feels the joint before; drives that are not named keep theirs.
             stribeck_speed: Speed at which the Stribeck term has fallen to a half, for all joints or each of `joints`.

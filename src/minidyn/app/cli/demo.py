@@ -22,12 +22,12 @@ from minidyn.app.job import Job
 from minidyn.app.report.report import report
 from minidyn.arrays import Array
 from minidyn.base.base_parameters import base_parameters
+from minidyn.codegen.save import save
 from minidyn.control import computed_torque
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.excitation.one_joint_plan import Plan, one_joint_plan
 from minidyn.files import check_folder, new_folder
 from minidyn.formats.load import load
-from minidyn.formats.save import save
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.one_joint.one_joint import OneJointEstimate, identify_one_joint
 from minidyn.identification.validate import Validation

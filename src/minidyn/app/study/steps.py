@@ -17,9 +17,9 @@ from minidyn.app.study.file import RECORDING, Step, Study
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.printing.relations import relations_json
 from minidyn.codegen.files import code_files, function_for
+from minidyn.codegen.save import save
 from minidyn.errors import ShapeError, UnknownName
 from minidyn.excitation.one_joint_plan import one_joint_plan
-from minidyn.formats.save import save
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.export import FORMATS
 from minidyn.model.robot import Robot

@@ -51,7 +51,7 @@ _INCLUDE = re.compile(rb"""<include\s[^>]*?file\s*=\s*["']([^"']+)["']""")
 _NAN = re.compile(
     rb"""\s(?!name\b)\w+\s*=\s*(["'])(?:[-+.\deE]+\s+)*[-+]?nan(?:\s+[-+.\deEnaN]+)*\s*\1""", re.IGNORECASE
 )
-_NEEDLESS = (
+_NEEDLESS = [
     "keys",
     "sensors",
     "skins",
@@ -63,7 +63,7 @@ _NEEDLESS = (
     "numerics",
     "cameras",
     "lights",
-)
+]
 
 
 @dataclass
@@ -109,7 +109,7 @@ def compile_mjcf(path: Path) -> Compiled:
         except DescriptionError:
             raise
         except ValueError as error:
-            raise DescriptionError(_told(path, error)) from None
+            raise DescriptionError(_complaint(path, error)) from None
     bodies: list[Array | None] = [None] * model.nbody
     places = [str(path)] * model.nbody
     for body, plan, place in zip(spec.bodies, plans, where):
@@ -203,7 +203,7 @@ def _check_texts(path: Path) -> None:
                     waiting.append(included)
 
 
-def _told(path: Path, error: Exception) -> str:
+def _complaint(path: Path, error: Exception) -> str:
     """Return MuJoCo's complaint in one line, with file and line where it knows one."""
     text = " ".join(str(error).split())
     line = re.search(r"line (?:number=)?(\d+)", text, re.IGNORECASE)

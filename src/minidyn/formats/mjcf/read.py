@@ -15,6 +15,7 @@ import numpy as np
 
 from minidyn.errors import DescriptionError
 from minidyn.formats.mjcf.compile import LOST_MESH, Compiled, compile_mjcf, rotation
+from minidyn.formats.xml_edit import new_name
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
 from minidyn.model.drives import Drive
 from minidyn.model.formula import FUNCTIONS
@@ -85,24 +86,17 @@ class _Names:
     def __init__(self, model: Any) -> None:
         given = [model.body(index).name for index in range(model.nbody)]
         taken = set(given)
-        self.bodies = [name or _new(f"body{index}", taken) for index, name in enumerate(given)]
+        self.bodies = [name or new_name(f"body{index}", taken) for index, name in enumerate(given)]
         given = [model.joint(index).name for index in range(model.njnt)]
         taken_joints = set(given)
         self.joints = []
         for index, name in enumerate(given):
             body = self.bodies[model.jnt_bodyid[index]]
-            self.joints.append(name or _new(f"{body}_joint", taken_joints))
-        self.fixed = [_new(f"{name}_fixed", taken_joints) for name in self.bodies]
+            self.joints.append(name or new_name(f"{body}_joint", taken_joints))
+        self.fixed = [new_name(f"{name}_fixed", taken_joints) for name in self.bodies]
         self.between: list[list[str]] = []
         for body, count in enumerate(model.body_jntnum):
-            self.between.append([_new(f"{self.bodies[body]}_{k + 1}", taken) for k in range(count - 1)])
-
-
-def _new(wanted: str, taken: set[str]) -> str:
-    while wanted in taken:
-        wanted += "_"
-    taken.add(wanted)
-    return wanted
+            self.between.append([new_name(f"{self.bodies[body]}_{k + 1}", taken) for k in range(count - 1)])
 
 
 # -------------------------------------------------------------------- joints

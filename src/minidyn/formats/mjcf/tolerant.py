@@ -49,15 +49,15 @@ def read_tolerantly(path: Path, first: ValueError, notices: list[Notice]) -> Any
         raise first
     root = read_xml(path, "mujoco")
     _inline(root, path.parent, 0)
+    _drop_foreign(root.node, notices)
     for _ in range(_LIMIT):
         # written on fresh lines and parsed again, so that MuJoCo's line numbers are those of the elements
         text = etree.tostring(root.node, encoding="unicode")
-        top = etree.fromstring(text)
+        root = Element(path, etree.fromstring(text))
         try:
             spec = mujoco.MjSpec.from_string(text)
         except ValueError as error:
-            _drop(top, error, first, notices)
-            root = Element(path, top)
+            _drop(root.node, error, first, notices)
             continue
         spec.modelfiledir = str(path.parent)
         return spec
@@ -81,46 +81,40 @@ def _inline(element: Element, folder: Path, depth: int) -> None:
 
 
 def _drop(top: etree._Element, error: ValueError, first: ValueError, notices: list[Notice]) -> None:
+    """Drop the element or attribute that MuJoCo complains about."""
     match = _COMPLAINT.search(str(error))
     if match is None:
         raise error
     what, attribute, tag, line = match.groups()
-    found = [node for node in top.iter() if isinstance(node.tag, str) and _written(node) == tag]
-    found = [node for node in found if Element(Path(), node).line == int(line)] or found
-    if what == "element":
-        node = next(iter(found), None)
-        parent = None if node is None else node.getparent()
-        if node is None or parent is None or _looks_needed(tag):
-            raise first
+    nodes = list(top.iter(tag))
+    node = next((node for node in nodes if Element(Path(), node).line == int(line)), nodes[0] if nodes else None)
+    parent = None if node is None else node.getparent()
+    if node is not None and parent is not None and what == "element" and not _looks_needed(tag):
         parent.remove(node)
         notices.append(_unknown(tag))
-        return
-    for node in found:
-        for key in list(node.attrib):
-            if _written_name(str(key), node) == attribute and (":" in attribute or tag not in _NEEDED):
-                del node.attrib[key]
-                notices.append(_unknown(tag, attribute))
-                return
-    prefix = attribute.removeprefix("xmlns:")
-    if prefix != attribute:
-        _drop_namespace(top, top.nsmap.get(prefix, ""), prefix, notices)
-        return
-    raise first
+    elif node is not None and attribute and attribute in node.attrib and tag not in _NEEDED:
+        del node.attrib[attribute]
+        notices.append(_unknown(tag, attribute))
+    else:
+        raise first
 
 
-def _drop_namespace(top: etree._Element, space: str, prefix: str, notices: list[Notice]) -> None:
-    """Drop the declaration of a namespace, and with it what belongs to it."""
+def _drop_foreign(top: etree._Element, notices: list[Notice]) -> None:
+    """Drop elements and attributes of other namespaces, declared or not: leftovers of xacro, annotations of tools."""
     for node in [node for node in top.iter() if isinstance(node.tag, str)]:
         parent = node.getparent()
-        if str(node.tag).startswith(f"{{{space}}}") and parent is not None:
-            notices.append(_unknown(_written(node)))
+        if _is_foreign(str(node.tag)) and parent is not None:
+            local = str(node.tag).rsplit("}", 1)[-1]
+            notices.append(_unknown(f"{node.prefix}:{local}" if node.prefix else local))
             parent.remove(node)
             continue
-        for key in [key for key in node.attrib if str(key).startswith(f"{{{space}}}")]:
+        for key in [key for key in node.attrib if _is_foreign(str(key))]:
             del node.attrib[key]
     etree.cleanup_namespaces(top)
-    if prefix in top.nsmap:
-        raise ValueError(f"the namespace {prefix!r} cannot be removed")
+
+
+def _is_foreign(name: str) -> bool:
+    return name.startswith("{") or ":" in name
 
 
 def _unknown(tag: str, attribute: str = "") -> Notice:
@@ -129,17 +123,4 @@ def _unknown(tag: str, attribute: str = "") -> Notice:
 
 
 def _looks_needed(tag: str) -> bool:
-    return ":" not in tag and bool(difflib.get_close_matches(tag.lower(), _NEEDED, n=1, cutoff=0.75))
-
-
-def _written(node: etree._Element) -> str:
-    local = str(node.tag).rsplit("}", 1)[-1]
-    return f"{node.prefix}:{local}" if node.prefix else local
-
-
-def _written_name(key: str, node: etree._Element) -> str:
-    if not key.startswith("{"):
-        return key
-    space, local = key[1:].split("}", 1)
-    prefix = next((prefix for prefix, uri in node.nsmap.items() if uri == space), None)
-    return f"{prefix}:{local}" if prefix else local
+    return bool(difflib.get_close_matches(tag.lower(), _NEEDED, n=1, cutoff=0.75))

@@ -12,36 +12,40 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 import numpy as np
 from lxml import etree
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, near_names
+from minidyn.errors import DescriptionError
+from minidyn.formats.load import as_robot
 from minidyn.formats.mjcf.compile import Compiled, compile_mjcf
 from minidyn.formats.mjcf.read import read_mjcf
 from minidyn.formats.mjcf.write import HELD, possible_in_mujoco
 from minidyn.formats.side_file import write_with_side_file
-from minidyn.formats.urdf.update import changed, require_same_frame, shares
-from minidyn.formats.xml_edit import Edit, Tag, XmlText
+from minidyn.formats.urdf.update import changed_links
+from minidyn.formats.xml_edit import Edit, Tag, XmlText, numbers_text, path_from
 from minidyn.formats.xml_file import read_bytes, read_xml
 from minidyn.model.inertia import to_mujoco
 from minidyn.model.robot import Robot
 
 _ADJUSTS = {"balanceinertia": "false", "boundmass": "0", "boundinertia": "0", "settotalmass": "-1"}
-_SAME = 1e-12
 
 
 def update_mjcf(
-    robot: Robot, source: str | os.PathLike[str], path: str | os.PathLike[str], *, exact: Robot | None = None
+    robot: Robot | str | os.PathLike[str],
+    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    exact: Robot | None = None,
 ) -> None:
     """Write the robot's inertia, rotor inertia and friction into the text of an MJCF file.
 
     What MJCF cannot say goes into a side file beside the result.
 
     Args:
-        robot: Parameters, for a robot that was read from this file (its links and frames must be the file's).
+        robot: Parameters, for a robot that was read from this file (its links and frames must be the file's); or the
+            name or path of one.
         source: The existing MJCF.
         path: Where the result goes; may be `source` itself.
         exact: What `md.load` is to give back, where that is not `robot` itself.
@@ -50,7 +54,7 @@ def update_mjcf(
         DescriptionError: The file is another robot's, its bodies stand in included files, or parameters that MuJoCo
             refuses.
     """
-    source, path = Path(source), Path(path)
+    robot, source, path = as_robot(robot), Path(source), Path(path)
     compiled, old = compile_mjcf(source), read_mjcf(source)
     data = read_bytes(source)
     root = read_xml(source, "mujoco", data)
@@ -63,25 +67,13 @@ def update_mjcf(
         raise DescriptionError(f"{source}: bodies stand in included files; parameters cannot be written there")
     own: dict[str, Array | None] = {body.name: compiled.bodies[number] for number, body in enumerate(bodies)}
     edits = [*_settings(text, source, path)]
-    forced = bool(_overriding(text))
-    for index, name in enumerate(robot.link_names):
-        joint = robot.joints[index]
-        if joint.kind == "fixed":
-            raise DescriptionError(f"{source}: has no body for the load {name!r}")
-        if name not in old.link_names:
-            raise DescriptionError(
-                f"{source}: has no moving body {name!r} (robot {robot.name!r}){near_names(name, old.link_names)}"
-            )
-        position = old.link_names.index(name)
-        require_same_frame(robot, index, old, position, source)
-        new, before = robot.parameters[robot.layout.links[index]], old.parameters[old.layout.links[position]]
-        if np.isnan(new).any() or not (forced or _differs(new, before)):
-            continue
-        by_name = {body.name: body for body in bodies}
-        if name not in by_name:
-            raise DescriptionError(f"{source}: link {name!r} stands between two joints of one body; it has no inertia")
-        for part, ten in shares(new, old, position, own):
-            edits.append(_inertial(text, by_name[part].tag, ten, part, moving=part == name))
+    for load in (link for link, joint in zip(robot.link_names, robot.joints) if joint.kind == "fixed"):
+        raise DescriptionError(f"{source}: has no body for the load {load!r}")
+    tags = {body.name: body.tag for body in bodies}
+    for link, ten in changed_links(robot, old, own, source, every=bool(_overriding(text))):
+        if link not in tags:
+            raise DescriptionError(f"{source}: link {link!r} stands between two joints of one body; it has no inertia")
+        edits.append(_inertial(text, tags[link], ten, link, moving=link in robot.link_names))
     edits += _drives(text, robot, old, compiled, bodies)
     write_with_side_file(exact or robot, robot, path, text.edited(edits), read_mjcf)
 
@@ -131,10 +123,6 @@ def _own(tag: Tag, name: str) -> Iterator[Tag]:
             yield from _own(child, name)
 
 
-def _differs(new: Array, old: Array) -> bool:
-    return not np.abs(new - old).max() <= _SAME * np.abs(new).max()
-
-
 # -------------------------------------------------------------------- edits
 
 
@@ -145,16 +133,11 @@ def _inertial(text: XmlText, body: Tag, ten: Array, name: str, moving: bool) -> 
         "mass": [mass],
         "fullinertia" if full.any() else "diaginertia": full if full.any() else [0] * 3,
     }
-    made = "<inertial " + " ".join(f'{key}="{_text(values)}"' for key, values in numbers.items()) + "/>"
+    made = "<inertial " + " ".join(f'{key}="{numbers_text(values)}"' for key, values in numbers.items()) + "/>"
     old = next(_own(body, "inertial"), None)
     if old is not None:
         return Edit(old.start, text.end(old), made)
-    blanks = text.indent(body.children[0]) if body.children else ""
-    line = text.newline + (blanks or text.indent(body) + "  ") + made
-    opening = text.tag_text(body)
-    if opening.endswith("/>"):
-        return Edit(body.start, body.stop, f"{opening[:-2].rstrip()}>{line}{text.newline}{text.indent(body)}</body>")
-    return Edit(body.stop, body.stop, line)
+    return text.with_first_child(body, [(1, made)])
 
 
 def _drives(text: XmlText, robot: Robot, old: Robot, compiled: Compiled, bodies: list[_Body]) -> Iterator[Edit]:
@@ -162,21 +145,19 @@ def _drives(text: XmlText, robot: Robot, old: Robot, compiled: Compiled, bodies:
     tags = _joint_tags(old, bodies)
     for index, joint in enumerate(robot.joints):
         place = old.joint_index(joint.name)
-        before = {column.symbol: float(old.parameters[column.index]) for column in old.layout.drives[place]}
-        after = {column.symbol: float(robot.parameters[column.index]) for column in robot.layout.drives[index]}
-        if joint.drive.coupling:
-            after = {}  # no attribute of a joint says it; the side file does
+        before = old.drive_terms(place)
+        after = {} if joint.drive.coupling else robot.drive_terms(index)  # a coupled drive is left to the side file
         values = {}
         for symbol, attribute in HELD.items():
             change = after.get(symbol, 0.0) - before.get(symbol, 0.0)
             if np.isfinite(change) and change != 0.0:
                 own = _attribute(compiled.model, joint.name, place, attribute)
                 rest = before.get(symbol, 0.0) - own
-                values[attribute] = _text([after.get(symbol, 0.0) - rest])
+                values[attribute] = numbers_text([after.get(symbol, 0.0) - rest])
         if values:
             if joint.name not in tags:
                 raise DescriptionError(f"{compiled.path}: joint {joint.name!r} is not found in the text")
-            yield changed(text, tags[joint.name], values)
+            yield text.changed(tags[joint.name], values)
 
 
 def _joint_tags(old: Robot, bodies: list[_Body]) -> dict[str, Tag]:
@@ -222,20 +203,20 @@ def _settings(text: XmlText, source: Path, path: Path) -> Iterator[Edit]:
         if number == len(compilers) - 1:
             values |= moved
         if values:
-            yield changed(text, tag, values)
+            yield text.changed(tag, values)
     if moved and not compilers:
         attributes = " ".join(f'{name}="{value}"' for name, value in moved.items())
         yield Edit(text.root.stop, text.root.stop, f"{text.newline}  <compiler {attributes}/>")
     if source.parent.resolve() != path.parent.resolve():
-        for tag in _every(text.root):
+        for tag in text.every():
             file = tag.attributes.get("file", "")
             if tag.name == "include" and file and not os.path.isabs(file):
-                yield changed(text, tag, {"file": _seen_from(path, source.parent / file)})
+                yield text.changed(tag, {"file": path_from(path, source.parent / file)})
 
 
 def _moved(text: XmlText, compilers: list[Tag], source: Path, path: Path) -> dict[str, str]:
     """Folders of meshes and textures as seen from where the result goes."""
-    uses_files = any(tag.attributes.get("file") and tag.name != "include" for tag in _every(text.root))
+    uses_files = any(tag.attributes.get("file") and tag.name != "include" for tag in text.every())
     if source.parent.resolve() == path.parent.resolve() or not uses_files:
         return {}
     given: dict[str, str] = {}
@@ -245,20 +226,5 @@ def _moved(text: XmlText, compilers: list[Tag], source: Path, path: Path) -> dic
     for name in ("meshdir", "texturedir"):
         folder = given.get(name, given.get("assetdir", ""))
         if not os.path.isabs(folder):
-            found[name] = _seen_from(path, source.parent / folder)
+            found[name] = path_from(path, source.parent / folder)
     return found
-
-
-def _seen_from(path: Path, target: Path) -> str:
-    relative = os.path.relpath(target.resolve(), path.parent.resolve())
-    return escape(Path(relative).as_posix(), {'"': "&quot;", "'": "&apos;"})
-
-
-def _every(tag: Tag) -> Iterator[Tag]:
-    for child in tag.children:
-        yield child
-        yield from _every(child)
-
-
-def _text(values: Any) -> str:
-    return " ".join(repr(float(value)) for value in np.atleast_1d(np.asarray(values, dtype=float)))

@@ -1,7 +1,7 @@
 """How a robot looks, carried from its URDF into a new MJCF: boxes, cylinders, spheres and meshes that are there.
 
 Only what is seen is carried: geoms of no mass that touch nothing, in group 2. Where a link is shown by meshes that
-MuJoCo does not read, its collision shapes stand in. What collides is left to whoever sets up the simulation.
+MuJoCo does not read, its collision shapes replace them. What collides is left to whoever sets up the simulation.
 """
 
 from __future__ import annotations

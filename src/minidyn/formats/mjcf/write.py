@@ -2,7 +2,7 @@
 
 Bodies stand where links stand, armature, damping and frictionloss hold rotor inertia, viscous and Coulomb friction, a
 drive that other joints turn is a fixed tendon, a follower a joint constraint. What MJCF cannot say (offset and other
-friction terms, how sharply friction turns round, which tendon is a drive) goes into a side file.
+friction terms, over which speeds friction reverses, which tendon is a drive) goes into a side file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from minidyn.formats.mjcf.compile import refused_by_mujoco
 from minidyn.formats.mjcf.read import read_mjcf
 from minidyn.formats.mjcf.visuals import Looks, looks_of
 from minidyn.formats.side_file import write_with_side_file
-from minidyn.formats.xml_edit import document, numbers_text, quaternion_of, refusing_names
+from minidyn.formats.xml_edit import document, new_name, numbers_text, quaternion_of, refusing_names
 from minidyn.model.drives import ROTOR
 from minidyn.model.geometry import Steps, inverse_steps, matrix_of
 from minidyn.model.inertia import from_body, to_body, to_mujoco
@@ -54,7 +54,7 @@ def write_mjcf(robot: Robot, path: Path, *, exact: Robot | None = None, seen: Pa
     """Write the robot to a new MJCF file, with a side file where MJCF cannot say everything.
 
     Args:
-        robot: What MuJoCo is to simulate: every body possible.
+        robot: What MuJoCo is to simulate: every body physically consistent.
         path: Where to.
         exact: What `md.load` is to give back, where that is not `robot` itself.
         seen: A URDF of the robot whose pictures are carried over.
@@ -136,16 +136,9 @@ class _Names:
 
     def __init__(self, robot: Robot) -> None:
         taken = {"world"}
-        self.base = "" if robot.base_name == "world" and not robot.base else _new(robot.base_name, taken)
-        self.links = [_new(name, taken) for name in robot.link_names]
-        self.frames = [_new(frame.name, taken) for frame in robot.frames]
-
-
-def _new(wanted: str, taken: set[str]) -> str:
-    while wanted in taken:
-        wanted += "_"
-    taken.add(wanted)
-    return wanted
+        self.base = "" if robot.base_name == "world" and not robot.base else new_name(robot.base_name, taken)
+        self.links = [new_name(name, taken) for name in robot.link_names]
+        self.frames = [new_name(frame.name, taken) for frame in robot.frames]
 
 
 # -------------------------------------------------------------------- bodies
@@ -221,10 +214,9 @@ def _joint(element: etree._Element, robot: Robot, index: int) -> None:
 def _held(robot: Robot, index: int, words: Mapping[str, str]) -> dict[str, float]:
     """Return {attribute: value} of the drive terms that MJCF has words for."""
     found: dict[str, float] = {}
-    for column in robot.layout.drives[index]:
-        value = float(robot.parameters[column.index])
-        if column.symbol in words and value != 0.0:
-            found[words[column.symbol]] = found.get(words[column.symbol], 0.0) + value
+    for symbol, value in robot.drive_terms(index).items():
+        if symbol in words and value != 0.0:
+            found[words[symbol]] = found.get(words[symbol], 0.0) + value
     return found
 
 

@@ -64,7 +64,6 @@ class _Reader:
         for index, table in enumerate(tables):
             table.finish((*_JOINT, *self.also))
             kind = table.choice("type", _KINDS, "revolute")
-            before, motion, direction, after = joint_placement(table, kind, self.symbols, self.notices)
             name = table.text("name", f"joint{index + 1}")
             leaders, offset, formula = self.follow(table)
             values, drive = read_drive(table)
@@ -74,15 +73,12 @@ class _Reader:
                 formula = passive[name]
             made.append(
                 LooseJoint(
-                    name=name,
-                    where=table.where,
-                    kind=kind,
-                    parent=self.parent(table, index, known),
-                    child=children[index],
-                    before=before,
-                    motion=motion,
-                    direction=direction,
-                    after=after,
+                    name,
+                    table.where,
+                    kind,
+                    self.parent(table, index, known),
+                    children[index],
+                    *joint_placement(table, kind, self.symbols, self.notices),
                     limits=read_limits(table, kind, self.symbols),
                     leaders=leaders,
                     offset=offset,

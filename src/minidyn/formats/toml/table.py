@@ -123,7 +123,6 @@ class Table:
         self.line = line
         self.label = label
         self._lines = lines
-        self._seen: set[str] = set()
 
     @property
     def where(self) -> str:
@@ -152,7 +151,6 @@ class Table:
 
     def raw(self, key: str, default: Any = None) -> Any:
         """Return a value as it is."""
-        self._seen.add(key)
         return self.data.get(key, default)
 
     def text(self, key: str, default: str | None = None) -> str:

@@ -14,7 +14,7 @@ from dataclasses import fields
 import numpy as np
 
 from minidyn.formats.toml.place import mdh_slots
-from minidyn.model.drives import FRICTION, ROTOR
+from minidyn.model.drives import FRICTION, ROTOR, Drive
 from minidyn.model.geometry import Step, Steps
 from minidyn.model.inertia import STANDARD
 from minidyn.model.joint import Follow, Joint, Limits, Loop
@@ -103,7 +103,15 @@ def limits_text(limits: Limits) -> str:
 
 def drive_text(robot: Robot, index: int) -> str:
     """Return a joint's drive as an inline table: its terms with their values, gear, coupling, widths."""
-    return _table(_drive(index, robot.joints[index], robot))
+    words = {ROTOR: "rotor_inertia"} | {symbol: term for term, symbol in FRICTION.items()}
+    pairs = [(words[symbol], _number(value)) for symbol, value in robot.drive_terms(index).items()]
+    drive, plain = robot.joints[index].drive, Drive()
+    for key in ("gear_ratio", "sign_width", "stribeck_speed"):
+        if getattr(drive, key) != getattr(plain, key):
+            pairs.append((key, _number(getattr(drive, key))))
+    if drive.coupling:
+        pairs.append(("coupling", _table((name, _number(value)) for name, value in drive.coupling)))
+    return _table(pairs)
 
 
 def _mimic(follows: Follow) -> str:
@@ -114,20 +122,6 @@ def _mimic(follows: Follow) -> str:
         return _table([("leader", quoted(leader)), ("ratio", _number(ratio)), ("offset", _number(follows.offset))])
     leaders = _table((name, _number(ratio)) for name, ratio in follows.terms)
     return _table([("leaders", leaders), ("offset", _number(follows.offset))])
-
-
-def _drive(index: int, joint: Joint, robot: Robot) -> list[tuple[str, str]]:
-    words = {ROTOR: "rotor_inertia"} | {symbol: term for term, symbol in FRICTION.items()}
-    pairs = [(words[column.symbol], _number(robot.parameters[column.index])) for column in robot.layout.drives[index]]
-    if joint.drive.gear_ratio != 1.0:
-        pairs.append(("gear_ratio", _number(joint.drive.gear_ratio)))
-    if joint.drive.sign_width:
-        pairs.append(("sign_width", _number(joint.drive.sign_width)))
-    if joint.drive.stribeck_speed:
-        pairs.append(("stribeck_speed", _number(joint.drive.stribeck_speed)))
-    if joint.drive.coupling:
-        pairs.append(("coupling", _table((name, _number(value)) for name, value in joint.drive.coupling)))
-    return pairs
 
 
 def _loop(loop: Loop, robot: Robot) -> list[str]:

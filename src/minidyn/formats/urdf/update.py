@@ -8,11 +8,9 @@ not a body (a negative mass, say), the carrier gets all and the others are set t
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 import numpy as np
 from lxml import etree
@@ -20,9 +18,10 @@ from lxml import etree
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, near_names
 from minidyn.files import write_atomically
-from minidyn.formats.side_file import side_path, with_side_file, write_with_side_file
+from minidyn.formats.load import as_robot
+from minidyn.formats.side_file import close, side_path, with_side_file, write_with_side_file
 from minidyn.formats.urdf.read import read_parts, read_urdf
-from minidyn.formats.xml_edit import Edit, Tag, XmlText, with_attributes
+from minidyn.formats.xml_edit import Edit, Tag, XmlText, numbers_text, path_from
 from minidyn.formats.xml_file import Element, read_bytes, read_xml
 from minidyn.model.geometry import matrix_of, steps_from_rpy
 from minidyn.model.inertia import realizability, to_body, transform
@@ -33,7 +32,11 @@ _FRAME = 1e-6  # link frames that differ by more are other frames
 
 
 def update_urdf(
-    robot: Robot, source: str | os.PathLike[str], path: str | os.PathLike[str], *, drives: bool = False
+    robot: Robot | str | os.PathLike[str],
+    source: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    drives: bool = False,
 ) -> None:
     """Write the robot's inertial parameters into the text of a URDF file.
 
@@ -42,7 +45,8 @@ def update_urdf(
     beside the file are named as seen from where the result goes.
 
     Args:
-        robot: Parameters, for a robot that was read from this file (its links and frames must be the file's).
+        robot: Parameters, for a robot that was read from this file (its links and frames must be the file's); or the
+            name or path of one.
         source: The existing URDF.
         path: Where the result goes; may be `source` itself.
         drives: Also write viscous and Coulomb friction into <dynamics>, and what URDF cannot say (rotor inertia, offset
@@ -51,7 +55,7 @@ def update_urdf(
     Raises:
         DescriptionError: The file is another robot's, or parameters that URDF cannot hold.
     """
-    source, path = Path(source), Path(path)
+    robot, source, path = as_robot(robot), Path(source), Path(path)
     data = read_bytes(source)
     root = read_xml(source, "robot", data)
     old = with_side_file(read_urdf(source), source)
@@ -61,20 +65,8 @@ def update_urdf(
     tags = {tag.attributes["name"]: tag for tag in text.root.all("link")}
     elements = {link.text("name"): link for link in root.children("link")}
     edits: list[Edit] = []
-    for index, name in enumerate(robot.link_names):
-        if name not in old.link_names:
-            if robot.joints[index].kind == "fixed":
-                continue
-            raise DescriptionError(
-                f"{source}: has no moving link {name!r} (robot {robot.name!r}){near_names(name, old.link_names)}"
-            )
-        position = old.link_names.index(name)
-        require_same_frame(robot, index, old, position, source)
-        new = robot.parameters[robot.layout.links[index]]
-        if np.isnan(new).any() or _close(new, old.parameters[old.layout.links[position]]):
-            continue
-        for link, ten in shares(new, old, position, own):
-            edits += _link_edits(text, tags[link], elements[link], ten)
+    for link, ten in changed_links(robot, old, own, source):
+        edits += _link_edits(text, tags[link], elements[link], ten)
     edits += _moved_meshes(text, source, path)
     if drives:
         edits += _dynamics_edits(text, robot)
@@ -104,26 +96,41 @@ def inertial_numbers(ten: Array) -> tuple[float, Array, Array] | None:
     return (mass, com, tensor) if np.isfinite(com).all() and np.isfinite(tensor).all() else None
 
 
-def require_same_frame(robot: Robot, index: int, old: Robot, position: int, source: Path) -> None:
-    """Raise where a link's frame is not the file's: the ten parameters mean nothing in another frame."""
-    mine, theirs = robot.joints[index], old.joints[position]
-    parents = [
-        robot.link_names[mine.parent] if mine.parent >= 0 else "",
-        old.link_names[theirs.parent] if theirs.parent >= 0 else "",
-    ]
-    if parents[0] != parents[1] or np.abs(mine.placement - theirs.placement).max() > _FRAME:
-        raise DescriptionError(
-            f"{source}: the frame of link {robot.link_names[index]!r} is not the one of robot {robot.name!r}; "
-            "parameters can only be written into the file the robot was loaded from"
-        )
+def changed_links(
+    robot: Robot, old: Robot, own: Mapping[str, Array | None], source: Path, *, every: bool = False
+) -> Iterator[tuple[str, Array]]:
+    """Yield (link, its ten parameters in its own frame) for the links of a file whose text must change.
+
+    Args:
+        robot: Its parameters are wanted; links with unknown ones stay as they are.
+        old: What the file gives.
+        own: The parameters that the file gives each link, those that fixed joints hold included.
+        source: The file, for messages.
+        every: Whether also those that did not change.
+    """
+    for index, name in enumerate(robot.link_names):
+        if name not in old.link_names:
+            if robot.joints[index].kind == "fixed":
+                continue
+            raise DescriptionError(
+                f"{source}: has no moving link {name!r} (robot {robot.name!r}){near_names(name, old.link_names)}"
+            )
+        position = old.link_names.index(name)
+        mine, theirs = robot.joints[index], old.joints[position]
+        parents = [
+            made.link_names[joint.parent] if joint.parent >= 0 else "" for made, joint in ((robot, mine), (old, theirs))
+        ]
+        if parents[0] != parents[1] or np.abs(mine.placement - theirs.placement).max() > _FRAME:
+            raise DescriptionError(
+                f"{source}: the frame of link {name!r} is not the one of robot {robot.name!r}; parameters can only be "
+                "written into the file the robot was loaded from"
+            )
+        new = robot.parameters[robot.layout.links[index]]
+        if not np.isnan(new).any() and (every or not close(old.parameters[old.layout.links[position]], new, _SAME)):
+            yield from _shares(new, old, position, own)
 
 
-def _close(a: Array, b: Array) -> bool:
-    scale = float(np.abs(a).max())
-    return bool(np.abs(a - b).max() <= _SAME * scale)
-
-
-def shares(total: Array, robot: Robot, index: int, own: dict[str, Array | None]) -> list[tuple[str, Array]]:
+def _shares(total: Array, robot: Robot, index: int, own: Mapping[str, Array | None]) -> list[tuple[str, Array]]:
     """Return (link, its ten parameters in its own frame) for the links of a body whose text must change."""
     name = robot.link_names[index]
     merged = [
@@ -158,26 +165,29 @@ def _link_edits(text: XmlText, tag: Tag, link: Element, ten: Array) -> list[Edit
         )
     mass, com, about_com = numbers
     tensor = R.T @ about_com @ R
-    entries = {f"i{'xyz'[i]}{'xyz'[j]}": _number(tensor[i, j]) for i in range(3) for j in range(i, 3)}
-    xyz = " ".join(_number(value) for value in com)
+    entries = {f"i{'xyz'[i]}{'xyz'[j]}": numbers_text([tensor[i, j]]) for i in range(3) for j in range(i, 3)}
+    xyz = numbers_text(com)
     if inertial is None:
-        return [_inserted(text, tag, _number(mass), xyz, entries)]
+        attributes = " ".join(f'{key}="{value}"' for key, value in entries.items())
+        lines = [
+            (1, "<inertial>"),
+            (2, f'<origin xyz="{xyz}" rpy="0 0 0"/>'),
+            (2, f'<mass value="{numbers_text([mass])}"/>'),
+            (2, f"<inertia {attributes}/>"),
+            (1, "</inertial>"),
+        ]
+        return [text.with_first_child(tag, lines)]
     masses, inertias = inertial.first("mass"), inertial.first("inertia")
     if masses is None or inertias is None:  # read_parts has refused such a file
         raise DescriptionError(f"{link.where}: the <inertial> of link {link.text('name')!r} is not complete")
-    edits = [changed(text, masses, {"value": _number(mass)}), changed(text, inertias, entries)]
+    edits = [text.changed(masses, {"value": numbers_text([mass])}), text.changed(inertias, entries)]
     if origin is not None:
-        edits.append(changed(text, origin, {"xyz": xyz}))
+        edits.append(text.changed(origin, {"xyz": xyz}))
     elif com.any():
         blanks = text.indent(masses)
         line = f'<origin xyz="{xyz}" rpy="0 0 0"/>' + (text.newline + blanks if blanks else "")
         edits.append(Edit(masses.start, masses.start, line))
     return edits
-
-
-def changed(text: XmlText, tag: Tag, values: Mapping[str, str]) -> Edit:
-    """Return the edit that gives an opening tag other values of some attributes."""
-    return Edit(tag.start, tag.stop, with_attributes(text.tag_text(tag), values))
 
 
 def _dynamics_edits(text: XmlText, robot: Robot) -> Iterator[Edit]:
@@ -187,13 +197,15 @@ def _dynamics_edits(text: XmlText, robot: Robot) -> Iterator[Edit]:
         tag = tags.get(joint.name)
         if joint.kind == "fixed" or tag is None:
             continue
-        terms = {column.symbol: float(robot.parameters[column.index]) for column in robot.layout.drives[index]}
+        terms = robot.drive_terms(index)
         if joint.drive.coupling or not np.isfinite(list(terms.values())).all():
             terms = {}  # a drive that other joints turn is not friction of this joint alone
-        numbers = {key: _number(terms.get(symbol, 0.0)) for key, symbol in (("damping", "Fv"), ("friction", "Fc"))}
+        numbers = {
+            key: numbers_text([terms.get(symbol, 0.0)]) for key, symbol in (("damping", "Fv"), ("friction", "Fc"))
+        }
         old = tag.first("dynamics")
         if old is not None:
-            yield changed(text, old, numbers)
+            yield text.changed(old, numbers)
         elif any(value != "0" for value in numbers.values()) and tag.children:
             last = tag.children[-1]
             blanks = text.indent(last)
@@ -206,42 +218,9 @@ def _moved_meshes(text: XmlText, source: Path, path: Path) -> Iterator[Edit]:
     """Yield the changes that let meshes beside the source be found from another folder."""
     if source.parent.resolve() == path.parent.resolve():
         return
-    waiting = [text.root]
-    while waiting:
-        tag = waiting.pop()
-        waiting += tag.children
+    for tag in text.every():
         name = tag.attributes.get("filename", "")
         if tag.name not in ("mesh", "texture") or not name or "://" in name or os.path.isabs(name):
             continue
         if (source.parent / name).is_file():
-            seen = os.path.relpath((source.parent / name).resolve(), path.parent.resolve())
-            value = escape(Path(seen).as_posix(), {'"': "&quot;", "'": "&apos;"})
-            yield changed(text, tag, {"filename": value})
-
-
-def _inserted(text: XmlText, link: Tag, mass: str, xyz: str, entries: dict[str, str]) -> Edit:
-    """Return the edit that gives a link without <inertial> one, indented as its surroundings are."""
-    outer = text.indent(link)
-    unit = outer or "  "
-    if link.children and text.indent(link.children[0]).startswith(outer):
-        unit = text.indent(link.children[0])[len(outer) :] or unit
-    first, second = text.newline + outer + unit, text.newline + outer + 2 * unit
-    attributes = " ".join(f'{key}="{value}"' for key, value in entries.items())
-    lines: Sequence[str] = (
-        f"{first}<inertial>",
-        f'{second}<origin xyz="{xyz}" rpy="0 0 0"/>',
-        f'{second}<mass value="{mass}"/>',
-        f"{second}<inertia {attributes}/>",
-        f"{first}</inertial>",
-    )
-    body = "".join(lines)
-    opening = text.tag_text(link)
-    if opening.endswith("/>"):
-        return Edit(link.start, link.stop, f"{opening[:-2].rstrip()}>{body}{text.newline}{outer}</link>")
-    inside = text.data[link.stop : link.close]
-    ending = text.newline + outer if not inside.strip() and b"\n" not in inside else ""
-    return Edit(link.stop, link.stop, body + ending)
-
-
-def _number(value: float) -> str:
-    return "0" if value == 0 or not math.isfinite(value) else repr(float(value))
+            yield text.changed(tag, {"filename": path_from(path, source.parent / name)})

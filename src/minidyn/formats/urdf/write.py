@@ -17,7 +17,7 @@ from minidyn.errors import DescriptionError
 from minidyn.formats.side_file import write_with_side_file
 from minidyn.formats.urdf.read import read_urdf
 from minidyn.formats.urdf.update import inertial_numbers
-from minidyn.formats.xml_edit import document, numbers_text, refusing_names
+from minidyn.formats.xml_edit import document, new_name, numbers_text, refusing_names
 from minidyn.model.geometry import Steps, matrix_of, rpy_of
 from minidyn.model.joint import Joint, Limits
 from minidyn.model.robot import Robot
@@ -58,21 +58,15 @@ class _Names:
                     )
                 if name in names[:index]:
                     raise DescriptionError(f"two links or frames are called {name!r}; URDF needs different names")
-        self._taken = {"link": set(links), "joint": set(joints)}
-        self.frame_joint = {frame.name: self._new("joint", frame.name + "_fixed") for frame in robot.frames}
-        self.world = self._new("link", "world") if robot.base else ""
-        self.world_joint = self._new("joint", "world_fixed") if robot.base else ""
+        taken_links, taken = set(links), set(joints)
+        self.frame_joint = {frame.name: new_name(frame.name + "_fixed", taken) for frame in robot.frames}
+        self.world = new_name("world", taken_links) if robot.base else ""
+        self.world_joint = new_name("world_fixed", taken) if robot.base else ""
         # an axis that does not pass through the link's origin takes a helper link and a fixed joint
         self.helper: dict[str, tuple[str, str]] = {}
         for joint, link in zip(robot.joints, robot.link_names):
             if joint.turns and _shifts(joint.after):
-                self.helper[joint.name] = self._new("link", link + "_axis"), self._new("joint", joint.name + "_fixed")
-
-    def _new(self, kind: str, wanted: str) -> str:
-        while wanted in self._taken[kind]:
-            wanted += "_"
-        self._taken[kind].add(wanted)
-        return wanted
+                self.helper[joint.name] = new_name(link + "_axis", taken_links), new_name(joint.name + "_fixed", taken)
 
 
 def _shifts(steps: Steps) -> bool:
@@ -133,7 +127,7 @@ def _moving(
         etree.SubElement(
             element, "mimic", joint=leader, multiplier=numbers_text([ratio]), offset=numbers_text([follows.offset])
         )
-    terms = {column.symbol: robot.parameters[column.index] for column in robot.layout.drives[index]}
+    terms = robot.drive_terms(index)
     given = [(key, terms.get(symbol, 0.0)) for key, symbol in (("damping", "Fv"), ("friction", "Fc"))]
     if any(math.isfinite(value) and value != 0.0 for _, value in given):
         dynamics = etree.SubElement(element, "dynamics")
