@@ -328,9 +328,10 @@ def _take_edits(
     if not few or "drive" in table:
         for symbol, term in _TERMS.items():
             held = holds.number(term, 0.0, unknown=True) if holds else 0.0
-            if not close(now.get(symbol, 0.0), held):
+            value = now.get(symbol, 0.0)
+            if value != held and not close(value, held):
                 edited.append(term)
-                part.terms[symbol] = now.get(symbol, 0.0)
+                part.terms[symbol] = value
     drive = replace(
         part.joint.drive,
         rotor_inertia=ROTOR in part.terms,

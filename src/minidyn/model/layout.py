@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 
 from minidyn.errors import UnknownName
 from minidyn.model.drives import INERTIAS, ROTOR, TERMS, Drive
@@ -58,14 +58,9 @@ class Layout:
     @classmethod
     def of(cls, drives: Iterable[Drive]) -> Layout:
         """Return the layout of joints with these drives."""
-        columns: list[Column] = []
-        for joint, drive in enumerate(drives):
-            for symbol in (*STANDARD, *drive.columns):
-                columns.append(Column(symbol, joint, len(columns)))
-        return cls(tuple(columns))
+        return _layout(tuple(drive.columns for drive in drives))
 
     @classmethod
-    @cache
     def full(cls, joints: int) -> Layout:
         """Return the layout of so many joints that have every drive term."""
         return cls.of([Drive(True, tuple(TERMS))] * joints)
@@ -118,3 +113,13 @@ class Layout:
             if not column.is_inertial:
                 found[column.joint].append(column)
         return tuple(tuple(columns) for columns in found)
+
+
+@lru_cache(maxsize=256)
+def _layout(drives: tuple[tuple[str, ...], ...]) -> Layout:
+    """Return the layout of joints by the symbols of their drive columns; equal robots share it."""
+    columns: list[Column] = []
+    for joint, symbols in enumerate(drives):
+        for symbol in (*STANDARD, *symbols):
+            columns.append(Column(symbol, joint, len(columns)))
+    return Layout(tuple(columns))

@@ -20,7 +20,8 @@ from minidyn.errors import DescriptionError, near_names
 
 _HEADER = re.compile(r"\s*\[\[?\s*([^\[\]#]+?)\s*\]\]?")
 _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*(?:\.[^=]*)?=""")
-_QUOTES = ('"""', "'''", '"', "'")
+_TOKEN = re.compile(r"""\"{3}|'{3}|"(?:[^"\\]|\\.)*"|'[^']*'|\#.*|[][{}]""")  # what may hide or hold a line's end
+_CLOSED = {'"""': re.compile(r'(?:[^"\\]|\\.|"(?!""))*"""'), "'''": re.compile(r".*?'''")}
 
 
 def read_tables(path: Path) -> Table:
@@ -85,25 +86,20 @@ def _outer_lines(text: str) -> Iterator[tuple[int, str]]:
         outer = depth == 0 and not quote
         if outer:
             yield number, line
-        position = len(match.group()) if outer and (match := _HEADER.match(line)) else 0
-        while position < len(line):
+        header = _HEADER.match(line) if outer else None
+        position = header.end() if header else 0
+        while True:
             if quote:
-                if line[position] == "\\" and quote[0] == '"':
-                    position += 2
-                elif line.startswith(quote, position):
-                    position += len(quote)
-                    quote = ""
-                else:
-                    position += 1
-                continue
-            character = line[position]
-            if character == "#":
+                end = _CLOSED[quote].match(line, position)
+                if end is None:
+                    break
+                position, quote = end.end(), ""
+            token = _TOKEN.search(line, position)
+            if token is None or token[0].startswith("#"):
                 break
-            quote = next((mark for mark in _QUOTES if line.startswith(mark, position)), "")
-            depth += (character in "[{") - (character in "]}")
-            position += len(quote) or 1
-        if len(quote) == 1:
-            quote = ""  # such a string ends with its line
+            position = token.end()
+            quote = token[0] if token[0] in _CLOSED else ""
+            depth += (token[0] in "[{") - (token[0] in "]}")
 
 
 class Table:
