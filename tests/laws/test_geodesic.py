@@ -11,8 +11,7 @@ from test_payload import motion, truth
 import minidyn as md
 from conftest import OWN, count
 from minidyn.identification.consistency.consistency import make_consistent
-from minidyn.identification.consistency.geodesic import geodesic_distance
-from minidyn.identification.consistency.prior import entropic_distance, euclidean_distance
+from minidyn.identification.consistency.prior import entropic_distance, euclidean_distance, geodesic_distance
 from minidyn.model.inertia import from_pseudo_inertia, transform
 
 

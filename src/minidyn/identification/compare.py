@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.formats.load import as_robot
+from minidyn.identification.consistency.prior import Prior
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.friction.choose import AUTO, OWN, Prior
+from minidyn.identification.friction.choose import AUTO, OWN
 from minidyn.identification.identify import DEFAULT_FRICTION, identify
 from minidyn.identification.validate import validate
 from minidyn.model.robot import Robot

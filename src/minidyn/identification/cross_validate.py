@@ -17,7 +17,8 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import MinidynError, ShapeError
 from minidyn.formats.load import as_robot
-from minidyn.identification.friction.choose import OWN, Prior
+from minidyn.identification.consistency.prior import Prior
+from minidyn.identification.friction.choose import OWN
 from minidyn.identification.identify import DEFAULT_FRICTION, identify
 from minidyn.identification.validate import Validation, prepared_for, validate
 from minidyn.model.robot import Robot

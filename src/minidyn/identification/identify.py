@@ -16,14 +16,15 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.formats.load import as_robot
-from minidyn.identification.consistency.physical import known_parameters, knows_a_body, possible_model, something_moves
+from minidyn.identification.consistency.consistency import consistent_model, something_moves
+from minidyn.identification.consistency.prior import Prior, as_prior, knows_a_body, prior_parameters
 from minidyn.identification.diagnostics.delay import delay_notices
 from minidyn.identification.diagnostics.excitation import excitation_notices
 from minidyn.identification.diagnostics.reversals import reversal_covariance
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Options
 from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.friction.choose import AUTO, OWN, Prior, choose_friction, prior_for, starting_model
+from minidyn.identification.friction.choose import AUTO, OWN, choose_friction, starting_model
 from minidyn.identification.rows.on_disk import ready_on_disk
 from minidyn.identification.rows.samples import counted
 from minidyn.model.robot import Robot
@@ -111,11 +112,12 @@ def identify(
         ready = _prepared(model, recording, notices, estimator.needs_acceleration)
     chosen = base_parameters(model) if base is None else base
     # a prior decides what a weak recording leaves open; without one, or without any motion, it is refused
-    believed = known_parameters(model, prior_for(prior, (robot,), model))
+    prior = as_prior(prior)
+    known = prior_parameters(model, prior, (robot,))
     moves = something_moves(model, ready)
     if moves and isinstance(ready, Recording) and not np.any(ready.tau):
         raise MinidynError("the measured torques are zero throughout; is that the right column of the log?")
-    filled = consistent and knows_a_body(model, believed) and moves
+    filled = consistent and knows_a_body(model, known) and moves
     if len(ready) * model.n < 2 * chosen.rank and not (filled and len(ready) >= _FEWEST):
         raise MinidynError(
             f"{len(ready)} samples of {model.n} joints are too few for {chosen.rank} base parameters; record at least "
@@ -128,8 +130,7 @@ def identify(
     simulated = estimator.simulates_torque and controller is not None
     open_width = sign_width is None and not simulated
     choice = choose_friction(model, chosen, ready, friction, widths=open_width, fixed=base is not None)
-    values = prior_for(prior, (robot, model), choice.robot)
-    model, chosen = choice.robot, choice.base
+    before, model, chosen = model, choice.robot, choice.base
     settings |= choice.settings
     notices += choice.notices
     options = Options(threads, progress, controller, allow_open=filled)
@@ -151,8 +152,8 @@ def identify(
     ]
     settings |= found.settings
     if consistent:
-        known = known_parameters(model, values)
-        beta, parameters, more, chosen_weight = possible_model(model, chosen, found, ready, known, prior_kind)
+        known = prior_parameters(model, prior, (robot, before))
+        beta, parameters, more, chosen_weight = consistent_model(model, chosen, found, ready, known, prior_kind)
         notices += more
         settings |= chosen_weight
     return Estimate(

@@ -32,6 +32,7 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.one_joint.one_joint import OneJointEstimate, identify_one_joint
 from minidyn.identification.validate import Validation
 from minidyn.model.robot import Robot
+from minidyn.notices import most_serious_first
 from minidyn.recording.recording import Recording
 from minidyn.simulation.case_study import lu_meng_case
 from minidyn.simulation.simulate import simulate
@@ -234,7 +235,7 @@ def _identification(story: _Story, job: Job, true: Robot) -> tuple[Estimate, Val
             f"The links {word} physically consistent: smallest eigenvalue {certificate.smallest:.2g} (1/3 is a ball, 0 "
             "a sheet or rod)."
         )
-        if any("impossible" in str(notice) for notice in estimate.notices):
+        if any(notice.code == "prior.inconsistent" for notice in most_serious_first(estimate.notices)):
             say(
                 "Link 1 as printed in the paper is not physically consistent: its moments of inertia break the "
                 "triangle inequality. The nearest consistent body replaces it as the prior; the one combination that "

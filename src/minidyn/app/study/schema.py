@@ -11,7 +11,7 @@ from minidyn.codegen.files import TARGETS
 from minidyn.dynamics.record import WHAT
 from minidyn.errors import near_names
 from minidyn.formats.toml.table import Table
-from minidyn.identification.consistency.consistency import PRIOR_KINDS
+from minidyn.identification.consistency.prior import DISTANCES
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.export import FORMATS
 from minidyn.model.drives import TERMS
@@ -134,7 +134,7 @@ STEPS: dict[str, dict[str, Check]] = {
         "friction": _terms,
         "rotor_inertia": _flag,
         "prior": _prior,
-        "prior_kind": _one_of(PRIOR_KINDS),
+        "prior_kind": _one_of(DISTANCES),
         "consistent": _flag,
         "sign_width": _numbers,
         "threads": _integer,

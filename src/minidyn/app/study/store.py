@@ -25,7 +25,7 @@ from minidyn.files import new_folder
 PROVENANCE = "provenance.json"
 """Name of the record in every step's folder."""
 
-_LIBRARIES = ("numpy", "scipy", "llvmlite", "cvxpy", "clarabel", "pyarrow", "rosbags", "mujoco")
+_LIBRARIES = ("numpy", "scipy", "llvmlite", "pyarrow", "rosbags", "mujoco")
 
 
 def hash_of(path: Path) -> str:

@@ -1,49 +1,95 @@
-"""From base parameters to bodies that can exist: the nearest possible model to the data, with proof.
+"""From base parameters to bodies that can exist: the physically consistent model nearest to the data, with proof.
 
 Least squares knows nothing of physics: noise, and directions the motion hardly shows, give negative masses and
-inertias. Here full parameters are found that fit the data as well as any possible robot can, and where data are silent
-lie near what is believed.
+inertias. Here full parameters are found that fit the data as well as any consistent robot can, and where data are
+silent lie near the prior. How strong the prior is follows from cross-validation.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
+from minidyn.base.numeric.samples import units_of
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.identification.consistency.certificate import Certificate, certify
-from minidyn.identification.consistency.geodesic import follow_geodesic, geodesic_distance
-from minidyn.identification.consistency.prior import Centre, Seen, centre_of, shares_of
-from minidyn.identification.consistency.solve import SOLVERS, solve
-from minidyn.identification.consistency.whitened import Whitened, objective, whiten
+from minidyn.identification.consistency.primal_dual import Pair, solve
+from minidyn.identification.consistency.prior import (
+    DISTANCES,
+    Centre,
+    Prior,
+    Seen,
+    centres_of,
+    prior_parameters,
+    shares_of,
+)
+from minidyn.identification.consistency.whitened import Whitened, objective, weighted, whiten
+from minidyn.identification.diagnostics.open_directions import describe_open
+from minidyn.identification.estimators.method import Solution
+from minidyn.identification.rows.samples import typical_sizes
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 
-PRIOR_KINDS = ("entropic", "euclidean", "geodesic")
+Fold = tuple[Array, Array, Array, Array, float]
+"""R and z of the fitted part, R and z of the held-out part, and what no parameters explain of the latter."""
+
+WEIGHTS = tuple(10.0**k for k in range(6, -3, -1))
+
 _COSTLY = 0.05  # torque error, relative to the torque, that consistency may add before a notice asks why
 _COSTLY_RESIDUAL = 0.1  # growth of the residual's root mean square, likewise
 _ATTEMPTS = 3
 _ENOUGH = 1e6  # misfit, in noise variances, beyond which the noise is not what keeps data and bodies apart
+_WORSE = 0.02  # of the least misfit: two weights in a row that are worse by more end the search
+_STILL = 1e-3  # of L / T, about 5 mrad/s for an arm: slower than this is standstill
+
+COSTS = kind(
+    "consistency.costs",
+    "act",
+    "A physically consistent model fits the data clearly worse than least squares.",
+    "Data and physics disagree. Check signs and units of torques and positions, gear ratios, and whether the model "
+    "lacks a term (friction, springs, cables).",
+)
+NOT_CONVERGED = kind(
+    "consistency.not_converged",
+    "look",
+    "The solver ended before the nearest consistent model was proved to be the nearest.",
+    "The result is usable; a richer recording makes it sharper.",
+)
+NOT_CERTIFIED = kind(
+    "consistency.not_certified",
+    "act",
+    "The certificate of the result has a number that is not positive.",
+    "Do not put this model into a simulator before this is resolved.",
+)
+OPEN = kind(
+    "consistency.open",
+    "act",
+    "The recording leaves combinations of base parameters open; they follow the prior.",
+    "Nothing is known of these combinations but the prior. Record a motion in which more joints move at once if the "
+    "robot is to move differently.",
+)
 
 
 @dataclass(frozen=True, eq=False)
 class ConsistentFit:
-    """A physically possible model and what it costs.
+    """A physically consistent model and what it costs.
 
     Attributes:
         phi: Standard parameters (p,), every link strictly realizable.
         beta: Base parameters (b,) of phi.
         misfit: ‖R beta - z‖² of the result, in noise variances.
-        misfit_before: The same at its minimum over all beta, possible or not.
-        prior_distance: Distance from the believed parameters, without its weight.
+        misfit_before: The same at its minimum over all beta, consistent or not.
+        prior_distance: Distance from the prior, without its weight.
         weight: Weight of that distance.
-        certificate: The numbers that prove the model possible.
-        solver: What found it: "newton", "lmi" or "log_cholesky".
-        iterations: Iterations of that solver and of the Newton steps after it.
+        certificate: The numbers that prove the model consistent.
+        iterations: Steps of the solver.
         notices: What a reader should know.
     """
 
@@ -54,9 +100,8 @@ class ConsistentFit:
     prior_distance: float
     weight: float
     certificate: Certificate
-    solver: str
     iterations: int
-    notices: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
     @property
     def increase(self) -> float:
@@ -66,7 +111,7 @@ class ConsistentFit:
     def __repr__(self) -> str:
         return (
             f"ConsistentFit({len(self.phi)} parameters, misfit + {self.increase:.3g} noise variances, prior weight "
-            f"{self.weight:g}, {self.solver}, {self.iterations} iterations)"
+            f"{self.weight:g}, {self.iterations} iterations)"
         )
 
 
@@ -76,15 +121,14 @@ def make_consistent(
     R: ArrayLike,
     z: ArrayLike,
     *,
-    prior: ArrayLike | None = None,
+    prior: Prior = None,
     prior_kind: str = "entropic",
     weight: float = 0.0,
-    solver: str = "auto",
     mass: float | None = None,
     rss: float | None = None,
     seen: Seen | None = None,
 ) -> ConsistentFit:
-    """Return the possible standard parameters phi that minimise ‖R beta(phi) - z‖² + weight · D(phi, prior).
+    """Return the consistent standard parameters phi that minimise ‖R beta(phi) - z‖² + weight · D(phi, prior).
 
     Every link gets a positive pseudo-inertia (with a margin), rotor inertias and viscous and Coulomb friction are not
     negative. Whatever the data leave open is pulled, so faintly that data of any use win, to the prior or to bodies
@@ -95,13 +139,12 @@ def make_consistent(
         base: Its base parameters: beta = base.matrix @ phi.
         R: (b, b) triangle of the data in units of their noise: one unit of misfit is one noise variance.
         z: Right side (b,).
-        prior: Believed standard parameters (p,), NaN where unknown: a link counts as known where all ten are.
+        prior: A robot, the path of its file, or standard parameters (p,), NaN where unknown: a link counts as known
+            where all ten are. None or False: none.
         prior_kind: "entropic" (log-det divergence), "euclidean" (in the metric of the prior's inertia) or "geodesic"
             (affine-invariant, of links; rotor inertias stay entropic).
         weight: Of the prior's distance, in noise variances; 0: only what data leave open follows the prior. Without a
             prior it holds for the bodies drawn from the geometry.
-        solver: "newton" (primal-dual steps), "lmi" (cvxpy and Clarabel), "log_cholesky" (descent in
-            numbers that need no constraint), "auto": the first that converges.
         mass: Total mass of the moving links, kg, where it is known (to about 2 %).
         rss: Sum of squares that no beta explains, in noise variances; makes the notice on costs more exact.
         seen: How large torques and speeds were: joints that crawl have their drive terms held more firmly.
@@ -109,50 +152,44 @@ def make_consistent(
     Raises:
         ShapeError: Arrays do not fit together.
         MinidynError: Data, weight or mass are not finite or negative.
-        UnknownName: No such solver or kind of prior.
+        UnknownName: No such kind of prior.
     """
     R, z = _checked(robot, base, R, z)
-    for kind, name, known in (("prior kind", prior_kind, PRIOR_KINDS), ("solver", solver, SOLVERS)):
-        if name not in known:
-            raise UnknownName(kind, name, known)
+    given = _given(robot, prior, prior_kind, mass)
     if not (math.isfinite(weight) and weight >= 0):
         raise MinidynError(f"weight: expected a number that is not negative, got {weight!r}")
-    if mass is not None and not (math.isfinite(mass) and mass > 0):
-        raise MinidynError(f"mass: expected a positive number of kilograms, got {mass!r}")
-    centre = centre_of(robot, base, R, z, prior, mass, seen)
-    shares = shares_of(centre, prior is not None)
+    (centre,) = centres_of(robot, base, [(R, z)], given, mass, seen)
+    shares = shares_of(centre, given is not None)
     factor, iterations = 1.0, 0
-    for _ in range(_ATTEMPTS):
-        root = math.sqrt(factor)
-        problem = whiten(robot, base, R / root, z / root, centre, prior_kind, weight / factor, shares, mass)
-        notices = list(centre.notices)
-        with single_thread():
-            x, used, steps, converged = solve(problem, solver, notices)
-            if prior_kind == "geodesic" and weight > 0:
-                x, more, converged = follow_geodesic(problem, x, weight / factor * shares)
-                steps += more
-        iterations += steps
-        phi = problem.phi(_snapped(problem, x))
-        beta = base.matrix @ phi
-        misfit = float(np.sum((R @ beta - z) ** 2))
-        if misfit < _ENOUGH * factor or (converged and not len(problem.exact[1])):
-            break
-        # (nearly) exact data that no body can have: as noisy data they give the same answer, with digits to spare
-        factor = misfit / (1e-1 * _ENOUGH)
-    if not converged:
-        notices.append("the consistent fit did not converge fully: the result is possible but may not be the nearest")
-    best, *_ = np.linalg.lstsq(R, z, rcond=None)
+    with single_thread():
+        for _ in range(_ATTEMPTS):
+            root = math.sqrt(factor)
+            problem = whiten(robot, base, [(R / root, z / root, centre)], mass)
+            problem = weighted(problem, prior_kind, weight / factor, shares)
+            found = solve(problem)
+            iterations += found.steps
+            phi = problem.phi(_snapped(problem, found.x))[0]
+            beta = base.matrix @ phi
+            misfit = float(np.sum((R @ beta - z) ** 2))
+            if misfit < _ENOUGH * factor or (found.converged and not len(problem.exact[0][1])):
+                break
+            # (nearly) exact data that no body can have: as noisy data they give the same answer, with digits to spare
+            factor = misfit / (1e-1 * _ENOUGH)
+        best, *_ = np.linalg.lstsq(R, z, rcond=None)
+    notices = list(centre.notices)
+    if not found.converged:
+        text = "the consistent fit did not converge fully: the result is consistent but may not be the nearest"
+        notices.append(NOT_CONVERGED(text, iterations=iterations))
     before = min(float(np.sum((R @ best - z) ** 2)), misfit)
     certificate = certify(robot, phi)
     if not certificate.consistent:
-        notices.append("the result could not be certified: " + "; ".join(certificate.reasons()))
+        reasons = certificate.reasons()
+        notices.append(NOT_CERTIFIED("the result could not be certified: " + "; ".join(reasons), reasons=list(reasons)))
     notices += _cost(misfit - before, float(z @ z), rss, base.rank)
     phi.setflags(write=False)
     beta.setflags(write=False)
     distance = _distance(robot, phi, centre, prior_kind, shares == 1.0)
-    return ConsistentFit(
-        phi, beta, misfit, before, distance, float(weight), certificate, used, iterations, tuple(notices)
-    )
+    return ConsistentFit(phi, beta, misfit, before, distance, float(weight), certificate, iterations, tuple(notices))
 
 
 def _checked(robot: Robot, base: BaseMap, R: ArrayLike, z: ArrayLike) -> tuple[Array, Array]:
@@ -168,27 +205,36 @@ def _checked(robot: Robot, base: BaseMap, R: ArrayLike, z: ArrayLike) -> tuple[A
     return triangle, right
 
 
+def _given(robot: Robot, prior: Prior, prior_kind: str, mass: float | None) -> Array | None:
+    """Return the prior's parameters (p,) after checks of what belongs to it; None where there is none."""
+    if prior_kind not in DISTANCES:
+        raise UnknownName("prior kind", prior_kind, tuple(DISTANCES))
+    if mass is not None and not (math.isfinite(mass) and mass > 0):
+        raise MinidynError(f"mass: expected a positive number of kilograms, got {mass!r}")
+    if prior is None or prior is False:
+        return None
+    known = prior_parameters(robot, prior)
+    return np.full(len(robot.layout), np.nan) if known is None else known
+
+
 def _snapped(problem: Whitened, x: Array) -> Array:
-    """Return x moved onto what (nearly) noise-free data fix exactly, where that is possible."""
-    directions, values = problem.exact
+    """Return x moved onto what (nearly) noise-free data fix exactly, where that is consistent."""
+    directions, values = problem.exact[0]
     if not len(values):
         return x
-    moved = x + directions.T @ (values - directions @ x)
-    return moved if np.isfinite(objective(problem, moved)) else x
+    moved = x + directions.T @ (values - directions @ x[0])
+    return moved if np.isfinite(objective(problem, moved)[0]) else x
 
 
-def _distance(robot: Robot, phi: Array, centre: Centre, kind: str, concerned: NDArray[np.bool_]) -> float:
-    from minidyn.identification.consistency.prior import entropic_distance, euclidean_distance
-
+def _distance(robot: Robot, phi: Array, centre: Centre, prior_kind: str, concerned: NDArray[np.bool_]) -> float:
     links = [part for part, use in zip(robot.layout.links, concerned) if use]
     if not links:
         return 0.0
-    bodies, believed = (np.array([values[part] for part in links]) for values in (phi, centre.phi))
-    measures = {"entropic": entropic_distance, "euclidean": euclidean_distance, "geodesic": geodesic_distance}
-    return float(np.sum(measures[kind](bodies, believed)))
+    bodies, prior = (np.array([values[part] for part in links]) for values in (phi, centre.phi))
+    return float(np.sum(DISTANCES[prior_kind](bodies, prior)))
 
 
-def _cost(increase: float, size: float, rss: float | None, rank: int) -> list[str]:
+def _cost(increase: float, size: float, rss: float | None, rank: int) -> list[Notice]:
     if rss is not None and rss > 0:
         share = math.sqrt(1.0 + increase / rss) - 1.0
         costly = share > _COSTLY_RESIDUAL
@@ -199,4 +245,117 @@ def _cost(increase: float, size: float, rss: float | None, rank: int) -> list[st
         text = f"{100 * share:.3g} % of fit (torque error that it adds, relative to the torque)"
     if not costly:
         return []
-    return [f"consistency costs {text}: the model structure, signs or units may be wrong, or the prior weighs too much"]
+    why = "the model structure, signs or units may be wrong, or the prior weighs too much"
+    return [COSTS(f"consistency costs {text}: {why}", share=share)]
+
+
+def choose_weight(
+    robot: Robot,
+    base: BaseMap,
+    folds: Sequence[Fold],
+    prior: Prior,
+    *,
+    prior_kind: str = "entropic",
+    weights: Sequence[float] = WEIGHTS,
+    mass: float | None = None,
+    seen: Seen | None = None,
+) -> tuple[float, Array]:
+    """Return (weight, curve): the weight whose models predict held-out time blocks best, and all that were tried.
+
+    All folds are followed together from the strongest weight to the weakest, every solution being the start of the
+    next. Around the best weight half decades are tried too.
+
+    Args:
+        robot: The robot.
+        base: Its base parameters.
+        folds: (R_train, z_train, R_test, z_test, rss_test_extra) for each block held out, all in noise variances.
+        prior: A robot, the path of its file, or standard parameters (p,), NaN where unknown; None or False: bodies
+            drawn from the geometry.
+        prior_kind: "entropic", "euclidean" or "geodesic".
+        weights: Weights to try; zero is always tried.
+        mass: Total mass of the moving links, kg, where it is known.
+        seen: How large torques and speeds were.
+
+    Returns:
+        The weight, and (k, 2): weights in rising order and their held-out misfit, noise variances, summed over folds.
+    """
+    if not folds:
+        raise MinidynError("choose_weight: at least one fold is needed")
+    given = _given(robot, prior, prior_kind, mass)
+    grid = sorted({float(weight) for weight in weights if weight > 0}, reverse=True)
+    centres = centres_of(robot, base, [(R, z) for R, z, *_ in folds], given, mass, seen)
+    shares = shares_of(centres[0], given is not None)
+    misfits: dict[float, float] = {}
+    with single_thread():
+        plain = whiten(robot, base, [(R, z, centre) for (R, z, *_), centre in zip(folds, centres)], mass)
+
+        def held_out(weight: float, pair: Pair | None) -> Pair:
+            found = solve(weighted(plain, prior_kind, weight, shares), pair, tolerance=1e-6)
+            misfits[weight] = sum(
+                float(np.sum((R @ beta - z) ** 2)) + float(rest)
+                for beta, (_, _, R, z, rest) in zip(plain.phi(found.x) @ base.matrix.T, folds)
+            )
+            return found.pair
+
+        pairs: dict[float, Pair] = {}
+        pair: Pair | None = None
+        for weight in grid:
+            pair = pairs[weight] = held_out(weight, pair)
+            least = min(misfits.values())
+            if all(value > (1 + _WORSE) * least for value in list(misfits.values())[-2:]) and weight < _best(misfits):
+                break  # past the minimum: weaker ones are slower and no better
+        held_out(0.0, None)
+        best = _best(misfits)
+        if best > 0 and len(grid) > 1:
+            for near in (best * 10.0**0.5, best * 10.0**-0.5):
+                held_out(near, pairs[best])
+            best = _best(misfits)
+    curve = np.array(sorted(misfits.items()))
+    curve.setflags(write=False)
+    return best, curve
+
+
+def _best(misfits: dict[float, float]) -> float:
+    """Return the weight of the least misfit; the strongest where several are equal."""
+    return min(misfits, key=lambda weight: (misfits[weight], -weight))
+
+
+def something_moves(robot: Robot, recording: Any) -> bool:
+    """Say whether any joint moves; where speeds are not known it is taken to."""
+    sizes = typical_sizes(recording)
+    return sizes is None or bool(np.any(~(sizes[1] <= _STILL * units_of(robot).speeds)))
+
+
+def consistent_model(
+    robot: Robot, base: BaseMap, found: Solution, recording: Any, known: Array | None, prior_kind: str = "entropic"
+) -> tuple[Array, Array, list[Notice], dict[str, Any]]:
+    """Return (beta (b,), phi (p,), notices, settings) of the consistent model nearest to data and prior.
+
+    Args:
+        robot: The robot, with its drive terms.
+        base: Its base parameters.
+        found: What an estimator says.
+        recording: What it was fitted to: how large torques and speeds were.
+        known: The prior (p,), NaN where unknown; None: bodies are drawn from the geometry where data are silent.
+        prior_kind: How the distance from it is measured.
+    """
+    sizes = typical_sizes(recording)
+    seen = None if sizes is None else Seen(*sizes)
+    weight, settings = 0.0, dict[str, Any]()
+    if known is not None:
+        weight, curve = choose_weight(robot, base, found.folds(), known, prior_kind=prior_kind, seen=seen)
+        settings |= {"prior_kind": prior_kind, "prior_weight": weight, "prior_curve": curve.tolist()}
+    result = make_consistent(
+        robot, base, found.R, found.z, prior=known, prior_kind=prior_kind, weight=weight, rss=found.rest, seen=seen
+    )
+    notices = list(result.notices)
+    names = describe_open(found.R, base)
+    if names:
+        settings["open"] = names
+        text = (
+            f"the recording does not determine all base parameters: combinations of {names} stay open and follow the "
+            "prior; their standard deviation is infinite"
+        )
+        notices.append(OPEN(text, names=names))
+    settings["misfit_increase"] = result.increase
+    return result.beta, result.phi, notices, settings

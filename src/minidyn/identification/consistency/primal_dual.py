@@ -1,141 +1,329 @@
-"""The whitened problem by primal-dual steps: how a fit that ends at the boundary of possible bodies is found in few.
+"""The whitened problem by primal-dual steps: how a fit that ends at the boundary of consistent bodies is found in few.
 
 Newton's steps on a barrier crawl towards an active boundary: each can at most halve the distance. Here every body Y has
-a multiplier Z beside it, with Z Y = κ at the minimum, and both move (Nesterov-Todd scaling). Neither a small κ nor
-another κ than that of the start costs more than a few steps, so that neighbouring problems are solved one after the
-other from the same pair.
+a multiplier Z beside it, with Z Y = κ at the minimum, and both move (Nesterov-Todd scaling: one G with
+Gᵀ Z G = G⁻¹ Y G⁻ᵀ = diag(d)). A first trial step says how far the products may fall at once and what it leaves out to
+second order (Mehrotra); the true step follows from the same factorisation. Plain Newton steps prove the minimum.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from minidyn.arrays import Array
-from minidyn.identification.consistency.whitened import BASIS, Whitened, newton, symmetric
+from minidyn.identification.consistency.whitened import (
+    Whitened,
+    congruence,
+    entropic,
+    matrices,
+    objective,
+    relative,
+    tangent,
+    tens,
+)
 
-_REDUCTION = 0.1  # of the product Z Y in one step, from a far start
-_STAY = 0.98  # share of the way to the boundary that a step may go
+_STAY = 0.95  # share of the way to the boundary that a step may go
 _NEAR = 1e-2  # from here on Newton's steps converge by themselves
-_INWARDS = 0.1  # of the way to the belief
-_WARM, _COLD = 30, 80  # most steps from a similar problem's solution, and from the belief
+_INWARDS = 0.1  # of the way to the prior
+_WARM, _COLD, _FADE = 12, 80, 40  # most steps from a similar problem's solution, from the prior, and of each fading
+_LEAST = 1e-10  # entropy over misfit: less is lost in rounding where no body can have the data
+_FADING = (1e-2, 1e-4, 1e-6, 1e-8, _LEAST)  # the same, one after the other, where a direct way is too long
+_NEWTON, _ROUNDS = 60, 30
+_FLATTEST = 0.1  # curvature of a geodesic distance, over that of the entropy, where it has less or bends the other way
+_EYE = np.eye(4)
+_PLACES = np.triu_indices(4)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A point and its multipliers.
+    """Points and their multipliers.
 
     Attributes:
-        x: The point (p,), strictly inside.
-        Z: Multiplier of each body (links, 4, 4), positive definite.
-        s: Multiplier of each scalar that must be positive (len(positive),), positive.
+        x: The points (c, p), strictly inside.
+        Z: A factor F (c, l, 4, 4) of each body's multiplier Z = F Fᵀ, positive definite.
+        s: Multiplier of each scalar that must be positive (c, len(positive)), positive.
     """
 
     x: Array
     Z: Array
     s: Array
 
-
-def start_of(problem: Whitened) -> Pair:
-    """Return the belief, with multipliers that balance the pull of the data on it."""
-    residual = problem.A @ problem.start - problem.b
-    strength = max(float(residual @ residual), 1.0)
-    kappa = np.maximum(problem.kappa, strength)
-    scalar = np.maximum(problem.kappa_positive, 1e-2 * strength)
-    inverse = np.linalg.inv(symmetric(problem, problem.start))
-    return Pair(problem.start, kappa[:, None, None] * inverse, scalar / problem.start[problem.positive])
+    def cases(self, which: NDArray[np.intp]) -> Pair:
+        """Return some of the cases."""
+        return Pair(self.x[which], self.Z[which], self.s[which])
 
 
-def follow(problem: Whitened, pair: Pair | None = None, tolerance: float = 1e-10) -> tuple[Pair, int, bool]:
-    """Return (pair at the minimum, steps, whether it converged).
+@dataclass(frozen=True)
+class Solved:
+    """Minima of whitened problems.
 
-    The last steps are plain Newton steps, which prove the minimum. A start at another part of the boundary can hold
-    the steps up: then the belief is the start.
+    Attributes:
+        x: The points (c, p).
+        pair: From where a similar problem may start; its point is that of the entropic problem.
+        steps: Number of steps taken.
+        converged: Whether all cases did.
+    """
+
+    x: Array
+    pair: Pair
+    steps: int
+    converged: bool
+
+
+def solve(problem: Whitened, start: Pair | None = None, tolerance: float = 1e-10) -> Solved:
+    """Return the minima.
+
+    A start at another part of the boundary can hold the steps up: then the prior is the start. A geodesic distance is
+    replaced by the entropic one at first, and where Newton's steps then crawl along the boundary by the entropy that
+    has the same slope and bends more.
 
     Args:
         problem: What to minimise.
-        pair: The solution of a similar problem; None: the belief.
+        start: The pair of a similar problem; None: the prior.
         tolerance: Of the objective, in noise variances.
     """
-    A = np.asarray(np.linalg.qr(np.column_stack([problem.A, problem.b]), mode="r"))
-    steps = 0
-    for begin, limit in ((pair and _inwards(problem, pair), _WARM), (start_of(problem), _COLD)):
-        if begin is None:
-            continue
-        now, far = begin, np.inf
-        while far > _NEAR and limit:
-            now, far = _step(problem, A, now)
-            steps, limit = steps + 1, limit - 1
-        if far <= _NEAR:
+    if problem.geodesic is None:
+        return _entropic(problem, start, tolerance)
+    found = _entropic(entropic(problem, problem.geodesic), start, tolerance)
+    x, pair, steps = found.x, found.pair, found.steps
+    for _ in range(_ROUNDS):
+        x, more, converged = _newton(problem, x, tolerance, 15)
+        steps += more
+        if converged:
             break
-    x, more, converged = newton(problem, now.x, 30, tolerance)
-    multipliers = problem.kappa[:, None, None] * np.linalg.inv(symmetric(problem, x))
-    return Pair(x, multipliers, problem.kappa_positive / x[problem.positive]), steps + more, converged
+        eased = _entropic(tangent(problem, x), pair, tolerance)
+        steps += eased.steps
+        better = objective(problem, eased.x) < objective(problem, x)
+        x = np.where(better[:, None], eased.x, x)
+    return Solved(x, pair, steps, converged)
+
+
+def _entropic(problem: Whitened, start: Pair | None, tolerance: float) -> Solved:
+    x, steps, todo = problem.start.copy(), 0, np.arange(len(problem.t))
+    ways = ((_at_prior(problem), _COLD, (_LEAST,)), (_at_prior(problem), _FADE, _FADING))
+    for begin, limit, fading in ways if start is None else ((_inwards(problem, start), _WARM, (_LEAST,)), *ways):
+        part, pair = problem.cases(todo), begin.cases(todo)
+        for least in fading:
+            pair, more, left = _followed(part, pair, limit, least)
+            steps += more
+        x[todo], todo = pair.x, todo[left]
+        if not len(todo):
+            break
+    problem = _eased(problem, x, _LEAST)
+    x = np.where(np.isfinite(objective(problem, x))[:, None], x, problem.start)
+    x, more, converged = _newton(problem, x, tolerance, _NEWTON)
+    inverse = np.linalg.inv(np.linalg.cholesky(problem.bodies_of(x)))
+    Z = np.sqrt(problem.kappa)[..., None, None] * np.swapaxes(inverse, -1, -2)
+    return Solved(x, Pair(x, Z, problem.kappa_positive / x[:, problem.positive]), steps + more, converged)
+
+
+def _followed(problem: Whitened, pair: Pair, limit: int, least: float) -> tuple[Pair, int, NDArray[np.intp]]:
+    """Return the pair after at most so many steps, their number, and the cases that are not near the minimum yet."""
+    x, Z, s = pair.x.copy(), pair.Z.copy(), pair.s.copy()
+    todo, part = np.arange(len(x)), problem
+    steps = 0
+    while steps < limit:
+        try:
+            now, far = _step(_eased(part, x[todo], least), Pair(x[todo], Z[todo], s[todo]))
+            steps += 1
+        except np.linalg.LinAlgError:  # a body so near the boundary that rounding puts it beyond
+            break
+        x[todo], Z[todo], s[todo] = now.x, now.Z, now.s
+        if np.any(far <= _NEAR):
+            todo = todo[far > _NEAR]
+            if not len(todo):
+                break
+            part = problem.cases(todo)
+    return Pair(x, Z, s), steps, todo
+
+
+def _eased(problem: Whitened, x: Array, least: float) -> Whitened:
+    """Return the problem with entropies of at least this part of the misfit."""
+    misfit = np.sum(((problem.D @ x[..., None])[..., 0] - problem.t) ** 2, axis=-1, keepdims=True)
+    if not np.any(least * misfit > problem.kappa.min(initial=np.inf)):
+        return problem
+    kappa, scalars = (np.maximum(own, least * misfit) for own in (problem.kappa, problem.kappa_positive))
+    return replace(problem, kappa=kappa, kappa_positive=scalars)
+
+
+def _at_prior(problem: Whitened) -> Pair:
+    """Return the prior, with multipliers that balance the pull of the data on it."""
+    residual = (problem.D @ problem.start[..., None])[..., 0] - problem.t
+    strength = np.maximum(np.sum(residual**2, axis=-1, keepdims=True), 1.0)
+    kappa, scalar = np.maximum(problem.kappa, strength), np.maximum(problem.kappa_positive, 1e-2 * strength)
+    root = np.swapaxes(np.linalg.inv(np.linalg.cholesky(problem.bodies)), -1, -2)
+    return Pair(problem.start, np.sqrt(kappa)[..., None, None] * root, scalar / problem.start[:, problem.positive])
 
 
 def _inwards(problem: Whitened, pair: Pair) -> Pair:
-    """Return a pair a little towards the belief, off the boundary that the next minimum may not touch."""
+    """Return a pair a little towards the prior, off the boundary that the next minimum may not touch."""
     x = pair.x + _INWARDS * (problem.start - pair.x)
-    Y, u = symmetric(problem, x), x[problem.positive]
-    product = np.einsum("kij,kji->k", Y, pair.Z) / 4
-    more = np.maximum(_INWARDS * product, problem.kappa)[:, None, None] * np.linalg.inv(Y)
-    return Pair(x, pair.Z + more, pair.s + np.maximum(_INWARDS * u * pair.s, problem.kappa_positive) / u)
+    Y, u = problem.bodies_of(x), x[:, problem.positive]
+    Z = pair.Z @ np.swapaxes(pair.Z, -1, -2)
+    product = np.einsum("clij,clji->cl", Y, Z) / 4
+    Z = Z + np.maximum(_INWARDS * product, problem.kappa)[..., None, None] * np.linalg.inv(Y)
+    return Pair(x, np.linalg.cholesky(Z), pair.s + np.maximum(_INWARDS * u * pair.s, problem.kappa_positive) / u)
 
 
-def _step(problem: Whitened, A: Array, pair: Pair) -> tuple[Pair, float]:
-    """Return the next pair, and how far the last one was: step over size, and product Z Y over κ."""
-    links, p = problem.links, len(pair.x)
-    bodies = slice(0, 10 * links)
-    L = np.linalg.cholesky(symmetric(problem, pair.x))
-    _, d, Vt = np.linalg.svd(np.swapaxes(np.linalg.cholesky(pair.Z), -1, -2) @ L)
-    G = L @ np.swapaxes(Vt, -1, -2) / np.sqrt(d)[:, None, :]  # Gᵀ Z G = G⁻¹ Y G⁻ᵀ = diag(d)
+def _factored(
+    problem: Whitened, turn: Array, diagonal: Array, more: Array | None = None
+) -> Callable[[Array, Array], Array]:
+    """Return (rho, g) -> -(DᵀD + B)⁻¹ (Dᵀ rho + g), B the curvature of all but the data, of drives a diagonal (c, m).
+
+    The entropies of a link are ½‖v‖² for y = turnᵀ v, turn (c, l, 10, 10); `more` (c, l, 10, 10) bends it further. In
+    coordinates in which B is the identity neither a precise datum nor a body at the boundary costs the others their
+    digits.
+    """
+    c, links = turn.shape[:2]
+    n = 10 * links
+    bend = turn @ (problem.Q if more is None else problem.Q + more) @ np.swapaxes(turn, -1, -2)
+    K = np.linalg.solve(np.linalg.cholesky(0.5 * np.eye(10) + bend), turn)
+    root = 1.0 / np.sqrt(diagonal)
+    M = np.empty_like(problem.D)
+    by_link = np.swapaxes(problem.D[..., :n].reshape(c, -1, links, 10), 1, 2)
+    M[..., :n] = np.swapaxes(by_link @ np.swapaxes(K, -1, -2), 1, 2).reshape(c, -1, n)
+    M[..., n:] = problem.D[..., n:] * root[:, None]
+    H = np.swapaxes(M, -1, -2) @ M
+    H[:, range(H.shape[1]), range(H.shape[1])] += 1.0
+    factors = [dpotrf(own, lower=1)[0] for own in H]
+
+    def step(rho: Array, g: Array) -> Array:
+        v = np.swapaxes(M, -1, -2) @ rho[..., None]
+        v[:, :n] += (K @ g[:, :n].reshape(c, links, 10, 1)).reshape(c, n, 1)
+        v[:, n:, 0] += g[:, n:] * root
+        v = np.stack([dpotrs(factor, own, lower=1)[0] for factor, own in zip(factors, v)])
+        inertial = (np.swapaxes(K, -1, -2) @ v[:, :n].reshape(c, links, 10, 1)).reshape(c, n)
+        return -np.concatenate([inertial, v[:, n:, 0] * root], axis=1)
+
+    return step
+
+
+def _pull(problem: Whitened, x: Array) -> tuple[Array, Array]:
+    """Return the data's residual (c, k) and half the slope (c, p) of all that is not data, but for the logarithms."""
+    n, off = problem.inertial, x - problem.centre
+    g = np.empty_like(x)
+    S = 0.5 * tens(problem.kappa[..., None, None] * problem.S)
+    g[:, :n] = ((problem.Q @ off[:, :n].reshape(*S.shape, 1))[..., 0] + S).reshape(len(x), n)
+    g[:, n:] = problem.q * off[:, n:]
+    g[:, problem.positive] += 0.5 * problem.kappa_positive
+    return (problem.D @ x[..., None])[..., 0] - problem.t, g
+
+
+def _step(problem: Whitened, pair: Pair) -> tuple[Pair, Array]:
+    """Return the next pair, and how far the last one was (c,): step over size, and product Z Y over κ."""
+    x, s, n, c = pair.x, pair.s, problem.inertial, len(pair.x)
+    kappa, scalar, u = problem.kappa, problem.kappa_positive, x[:, problem.positive]
+    L = np.linalg.cholesky(problem.bodies_of(x))
+    _, d, Vt = np.linalg.svd(np.swapaxes(pair.Z, -1, -2) @ L)
+    G = L @ np.swapaxes(Vt, -1, -2) / np.sqrt(d)[..., None, :]
     inverse = np.linalg.inv(G)
-    u, s = pair.x[problem.positive], pair.s
-    now = d**2
-    kappa = np.maximum(problem.kappa, _REDUCTION * now.mean(axis=-1))
-    scalar = np.maximum(problem.kappa_positive, _REDUCTION * u * s)
-    # rows whose squares are the curvature of the entropies along (Y, Z), and their right side
-    turned = inverse[:, None] @ BASIS.T.reshape(1, 10, 4, 4) @ np.swapaxes(inverse, -1, -2)[:, None]
-    blocks = np.swapaxes(turned.reshape(links, 10, 16) @ BASIS, -1, -2)
-    WG = problem.tilt @ G
-    pull = problem.kappa[:, None, None] * (np.swapaxes(WG, -1, -2) @ WG)
-    pull -= (kappa[:, None] / d)[..., None] * np.eye(4)
-    c = pull.reshape(links, 16) @ BASIS
-    count = len(u)
-    rows = np.zeros((len(A) + 10 * links + count, p + 1))
-    rows[: len(A), :p] = A[:, :p]
-    rows[: len(A), p] = A[:, p] - A[:, :p] @ pair.x
-    top = len(A)
-    for index in range(links):
-        own = slice(10 * index, 10 * index + 10)
-        rows[top + 10 * index : top + 10 * index + 10, own] = np.sqrt(0.5) * blocks[index]
-    rows[top : top + 10 * links, p] = -np.sqrt(0.5) * c.ravel()
-    ratio = np.sqrt(0.5 * s / u)
-    rows[top + 10 * links + np.arange(count), problem.positive] = ratio
-    rows[top + 10 * links :, p] = -0.5 * (problem.kappa_positive - scalar / u) / ratio
-    R = np.asarray(np.linalg.qr(rows, mode="r"))
-    dx = solve_triangular(R[:p, :p], R[:p, p])
-    dY = inverse @ (dx[bodies].reshape(-1, 10) @ BASIS.T).reshape(-1, 4, 4) @ np.swapaxes(inverse, -1, -2)
-    dZ = (kappa[:, None] / d - d)[..., None] * np.eye(4) - dY
-    du = dx[problem.positive]
-    ds = scalar / u - s - s / u * du
+    across, D = np.swapaxes(inverse, -1, -2), d[..., None] * _EYE
+    diagonal = problem.q.copy()
+    diagonal[:, problem.positive - n] += 0.5 * s / u
+    solved = _factored(problem, congruence(G), diagonal)
+    rho, pull = _pull(problem, x)
     root = 1.0 / np.sqrt(d)
-    scaled = root[:, :, None] * root[:, None, :]
-    forward = _reach(np.linalg.eigvalsh(scaled * dY).min(initial=0.0), np.min(du / u, initial=0.0))
-    back = _reach(np.linalg.eigvalsh(scaled * dZ).min(initial=0.0), np.min(ds / s, initial=0.0))
-    Z = pair.Z + back * np.swapaxes(inverse, -1, -2) @ dZ @ inverse
-    far = max(
-        float(np.abs(now / problem.kappa[:, None] - 1.0).max(initial=0.0)),
-        float(np.abs(u * s / problem.kappa_positive - 1.0).max(initial=0.0)),
-        float(np.abs(scaled * dY).max(initial=0.0)),
-        float(np.abs(du / u).max(initial=0.0)),
+    scale = root[..., :, None] * root[..., None, :]
+
+    def move(wanted: Array, product: Array) -> tuple[Array, ...]:
+        """Return changes dx, dY, dZ, du, ds for sums Y + Z and products s u, and steps that keep x, Z and s inside."""
+        g = pull.copy()
+        g[:, :n] -= 0.5 * tens(across @ wanted @ inverse).reshape(c, n)
+        g[:, problem.positive] -= 0.5 * product / u
+        dx = solved(rho, g)
+        dY = inverse @ matrices(dx[:, :n].reshape(c, -1, 10)) @ across
+        dZ, du = wanted - D - dY, dx[:, problem.positive]
+        ds = (product - s * du) / u - s
+        of_Y, of_Z = np.linalg.eigvalsh(scale * np.stack([dY, dZ]))[..., 0]
+        forward = np.minimum(of_Y.min(axis=-1, initial=0.0), np.min(du / u, axis=-1, initial=0.0))
+        return dx, dY, dZ, du, ds, _reach(forward), _reach(of_Z), _reach(ds / s)
+
+    now, product = np.mean(d**2, axis=-1), u * s
+    _, dY, dZ, du, ds, forward, back, back_s = move((kappa[..., None] / d)[..., None] * _EYE, scalar)
+    together = np.minimum(back.min(axis=-1, initial=1.0), back_s.min(axis=-1, initial=1.0))
+    first, second = forward[:, None, None, None], together[:, None, None, None]
+    trial = np.einsum("clij,clji->cl", D + first * dY, D + second * dZ) / 4
+    trial_s = (u + forward[:, None] * du) * (s + together[:, None] * ds)
+    left, before = (
+        np.sum(np.maximum(a - kappa, 0.0), axis=-1) + np.sum(np.maximum(b - scalar, 0.0), axis=-1)
+        for a, b in ((trial, trial_s), (now, product))
     )
-    return Pair(pair.x + forward * dx, (Z + np.swapaxes(Z, -1, -2)) / 2, s + back * ds), far
+    fall = np.minimum(left / np.maximum(before, 1e-300), 1.0)[:, None] ** 2
+    target, target_s = np.maximum(kappa, fall * now), np.maximum(scalar, fall * product)
+    bent = first * second * (dY @ dZ + dZ @ dY) / (d[..., :, None] + d[..., None, :])
+    limit = 0.5 * target / d.max(axis=-1) / np.maximum(np.abs(bent).sum(axis=-1).max(axis=-1), 1e-300)
+    bent = np.minimum(limit, 1.0)[..., None, None] * bent
+    bent_s = np.clip((forward * together)[:, None] * du * ds, -target_s, 0.5 * target_s)
+    dx, dY, dZ, du, ds, forward, back, back_s = move(
+        (target[..., None] / d)[..., None] * _EYE - bent, target_s - bent_s
+    )
+    far = [
+        np.abs(d**2 / kappa[..., None] - 1.0).max(axis=(1, 2), initial=0.0),
+        np.abs(product / scalar - 1.0).max(axis=-1, initial=0.0),
+        np.abs(scale * dY).max(axis=(1, 2, 3), initial=0.0),
+        np.abs(du / u).max(axis=-1, initial=0.0),
+    ]
+    Z = across @ np.linalg.cholesky(D + back[..., None, None] * dZ)
+    return Pair(x + forward[:, None] * dx, Z, s + back_s * ds), np.max(far, axis=0)
 
 
-def _reach(*lowest: float) -> float:
-    """Return the step length that keeps what shrinks by these shares inside."""
-    worst = -min(lowest)
-    return 1.0 if worst < _STAY else _STAY / worst
+def _reach(shares: Array) -> Array:
+    """Return the step lengths that keep what changes by these shares inside."""
+    return np.where(shares > -_STAY, 1.0, _STAY / np.maximum(-shares, _STAY))
+
+
+def _newton(problem: Whitened, x: Array, tolerance: float, limit: int) -> tuple[Array, int, bool]:
+    """Return (x, steps, whether all cases converged) by damped Newton steps from points strictly inside."""
+    n, value = problem.inertial, objective(problem, x)
+    for step in range(1, limit + 1):
+        u = x[:, problem.positive]
+        L = np.asarray(np.linalg.cholesky(problem.bodies_of(x)), dtype=float)
+        inverse, bend = np.linalg.inv(L), None
+        diagonal = problem.q.copy()
+        diagonal[:, problem.positive - n] += 0.5 * problem.kappa_positive / u**2
+        rho, g = _pull(problem, x)
+        slope = -problem.kappa[..., None, None] * (np.swapaxes(inverse, -1, -2) @ inverse)
+        if problem.geodesic is not None:
+            of_geodesic, bend = _geodesic(problem, x)
+            slope = slope + of_geodesic
+        g[:, :n] += 0.5 * tens(slope).reshape(len(x), n)
+        g[:, problem.positive] -= 0.5 * problem.kappa_positive / u
+        dx = _factored(problem, congruence(L) / np.sqrt(problem.kappa)[..., None, None], diagonal, bend)(rho, g)
+        decrease = -np.sum((problem.D @ dx[..., None])[..., 0] * rho, axis=-1) - np.sum(dx * g, axis=-1)
+        done = decrease <= tolerance * np.maximum(1.0, 1e-3 * np.abs(value))
+        length = np.ones(len(x))
+        for _ in range(60):
+            trial = x + length[:, None] * dx
+            found = objective(problem, trial)
+            short = ~(done | (found < value - 0.1 * length * decrease))
+            if not short.any():
+                break
+            length[short] *= 0.5
+        better = found <= value
+        x, value = np.where(better[:, None], trial, x), np.where(better, found, value)
+        if done.all():
+            return x, step, True
+        if short.any():
+            return x, step, bool(np.all(decrease < 1e-4))
+    return x, limit, False
+
+
+def _geodesic(problem: Whitened, x: Array) -> tuple[Array, Array]:
+    """Return slope (c, l, 4, 4) and half the curvature (c, l, 10, 10) of the geodesic distances; never concave."""
+    values, turn = relative(problem, x)
+    logs, weight = np.log(values), np.asarray(problem.geodesic)[:, None, None]
+    slope = weight * (np.swapaxes(turn, -1, -2) * (logs / values)[..., None, :]) @ turn
+    apart = values[..., :, None] - values[..., None, :]
+    ratio = (logs / values)[..., :, None] - (logs / values)[..., None, :]
+    product = values[..., :, None] * values[..., None, :]
+    same = np.abs(apart) < 1e-6 * np.sqrt(product)
+    mean = 0.5 * (logs[..., :, None] + logs[..., None, :])
+    bend = np.where(same, (1.0 - mean) / product, ratio / np.where(same, 1.0, apart))
+    bend = np.maximum(bend, _FLATTEST / product)[..., _PLACES[0], _PLACES[1]]
+    C = congruence(turn)
+    return slope, 0.5 * weight * (C * bend[..., None, :]) @ np.swapaxes(C, -1, -2)

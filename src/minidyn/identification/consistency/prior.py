@@ -1,31 +1,48 @@
-"""What is believed before any data: a body for every link, and how far another body is from it.
+"""The prior: a body for every link before any data, and how far another body is from it.
 
 Where data are silent something must still be chosen: a link's mass that no torque depends on, or the share of a rotor
-in the inertia about the first axis. The choice is the body nearest to a believed one: the given prior, or, without one,
+in the inertia about the first axis. The choice is the body nearest to the prior one: the given one, or, without one,
 a body drawn from the geometry (between the joints it carries) whose mass follows from the data as a whole.
 """
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import lsq_linear
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.dynamics.functions import gravity_torque, inertia_matrix
-from minidyn.errors import ShapeError
+from minidyn.errors import MinidynError, ShapeError
+from minidyn.formats.load import as_robot
 from minidyn.model.drives import INERTIAS, NON_NEGATIVE, ROTOR, TERMS
 from minidyn.model.inertia import from_pseudo_inertia, realizability, to_pseudo_inertia
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
+
+Prior: TypeAlias = Robot | ArrayLike | str | os.PathLike[str] | bool | None
+"""A robot with prior values, its name or path; standard parameters (p,); None: the robot's own; False: none."""
+
+INCONSISTENT = kind(
+    "prior.inconsistent",
+    "look",
+    "The prior of a link cannot belong to any rigid body; the nearest body that can exist was used.",
+    "The values the robot came with cannot belong to any rigid body, a frequent fault of data sheets and drawings. Ask "
+    "the source of {link} for better ones if they matter.",
+)
 
 _TAPER = 0.75  # arms become lighter towards the tip: the mass of a link against the one that carries it
 _THICKNESS = 0.5  # radius of a default body over the robot's length scale
 _DENSITY = 150.0  # kg/m³ of cubes of the length scale: light and heavy arms lie within a factor of two
 _SEEN = 3.0  # standard deviations above which a link is seen in the data
-_POSITIONS = 40  # at which the torque of the believed bodies is looked at
+_POSITIONS = 40  # at which the torque of the prior bodies is looked at
 _ACCELERATION = 0.2  # of L / T², about 5 rad/s² for an arm: what joints are speeded up with
 _FRICTION = 0.5  # share of that torque which is much for friction
 _FAINT = 0.02  # pull of drive terms: ten units off cost one noise variance
@@ -38,6 +55,60 @@ _SMALLEST = 1e-3  # eigenvalues of a prior body, in the metric of the default on
 
 
 _LOADED = frozenset(term.symbol for term in TERMS.values() if term.kind == "load")  # no unit: shares of a load
+
+
+def as_prior(prior: Prior) -> Prior:
+    """Return a prior with a name or path replaced by the robot it leads to."""
+    return as_robot(prior, argument="prior") if isinstance(prior, str | os.PathLike) else prior
+
+
+def prior_parameters(robot: Robot, prior: Prior, owners: Sequence[Robot] = ()) -> Array | None:
+    """Return the prior's standard parameters (p,) of a robot, NaN where unknown; None where there is none.
+
+    Args:
+        robot: The robot, with its drive terms.
+        prior: The same robot with prior values, its name or path, or standard parameters (p,); None or True: the
+            robot's own; False: none.
+        owners: Other robots, with other drive terms, whose parameters an array may hold.
+
+    Raises:
+        MinidynError: Its joints are others, or an array has another length.
+    """
+    source = as_prior(prior)
+    if source is False:
+        return None
+    values: Array
+    if source is None or source is True:
+        values = robot.parameters
+    elif isinstance(source, Robot):
+        mine, theirs = ([joint.name for joint in one.joints] for one in (robot, source))
+        if mine != theirs:
+            raise MinidynError(
+                f"prior: {source.name}: its joints ({', '.join(theirs[:8])}) are not those of robot {robot.name!r} "
+                f"({', '.join(mine[:8])}); a prior is the same robot with prior values"
+            )
+        values = _carried(source.parameters, source, robot)
+    else:
+        values = np.asarray(source, dtype=float)
+        if values.shape != robot.parameters.shape:
+            owner = next((one for one in owners if one.parameters.shape == values.shape), None)
+            if owner is None:
+                raise MinidynError(f"prior: expected {len(robot.parameters)} parameters, got shape {values.shape}")
+            values = _carried(values, owner, robot)
+    return None if np.isnan(values).all() else values
+
+
+def _carried(values: Array, before: Robot, after: Robot) -> Array:
+    """Return parameters of one robot in the order of another that has other drive terms, NaN where they lack."""
+    known = dict(zip(before.parameter_names, values))
+    return np.array([known.get(name, np.nan) for name in after.parameter_names])
+
+
+def knows_a_body(robot: Robot, known: Array | None) -> bool:
+    """Say whether a prior knows all ten parameters of at least one link."""
+    if known is None:
+        return False
+    return any(np.isfinite(known[part]).all() and np.any(known[part]) for part in robot.layout.links)
 
 
 @dataclass(frozen=True)
@@ -55,14 +126,14 @@ class Seen:
 
 @dataclass(frozen=True)
 class Centre:
-    """The believed parameters and the scales in which distances from them are measured.
+    """The prior parameters and the scales in which distances from them are measured.
 
     Attributes:
-        phi: Believed standard parameters (p,): every link strictly realizable; 0 for drive terms without a prior.
+        phi: Standard parameters (p,): every link strictly realizable; 0 for drive terms without a prior.
         factors: Upper triangular U (links, 4, 4) with U Uᵀ the pseudo-inertia of a stout body of the same mass and
-            centre as the believed one, in whose metric faint beliefs are held: a slim prior, if wrong, must not bite.
+            centre as the prior one, in whose metric faint pulls are measured: a slim prior, if wrong, must not bite.
         scales: Size (p,) of one unit of each drive term; of no meaning for inertial columns.
-        faint: Pull (p,) of each drive term to its believed value: one unit off costs half of it, in noise variances.
+        faint: Pull (p,) of each drive term to its prior value: one unit off costs half of it, in noise variances.
         known_links: Which links have a prior that was given (links,).
         known_drives: Which drive terms have a positive prior that was given (p,).
         notices: What was changed or left out.
@@ -74,19 +145,16 @@ class Centre:
     faint: Array
     known_links: NDArray[np.bool_]
     known_drives: NDArray[np.bool_]
-    notices: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
 
 def entropic_distance(phi: ArrayLike, prior: ArrayLike) -> Array:
     """Return the log-det Bregman divergence tr(P₀⁻¹P) - log det(P₀⁻¹P) - 4 of bodies (..., 10) from prior ones.
 
-    It does not depend on frames or units, is convex in phi, and is infinite for bodies that are not strictly possible:
-    relative entropy of the Gaussian mass distributions, up to a factor.
+    It does not depend on frames or units, is convex in phi, and is infinite for bodies that cannot exist: the relative
+    entropy of the Gaussian mass distributions, up to a factor.
     """
-    Y = _whitened(phi, prior)
-    sign, logdet = np.linalg.slogdet(Y)
-    possible = (sign > 0) & (np.linalg.eigvalsh(Y)[..., 0] > 0)
-    return np.where(possible, np.trace(Y, axis1=-2, axis2=-1) - logdet - 4.0, np.inf)
+    return _of_eigenvalues(phi, prior, lambda values: values - np.log(values) - 1.0)
 
 
 def euclidean_distance(phi: ArrayLike, prior: ArrayLike) -> Array:
@@ -94,7 +162,32 @@ def euclidean_distance(phi: ArrayLike, prior: ArrayLike) -> Array:
 
     The metric is the prior body's own, so that a gram of a finger counts like a kilogram of a shoulder.
     """
-    return np.asarray(0.5 * ((_whitened(phi, prior) - np.eye(4)) ** 2).sum(axis=(-2, -1)))
+    return np.asarray(0.5 * ((_as_prior_sees(phi, prior) - np.eye(4)) ** 2).sum(axis=(-2, -1)))
+
+
+def geodesic_distance(phi: ArrayLike, prior: ArrayLike) -> Array:
+    """Return ½ ‖log P₀^-½ P P₀^-½‖² of bodies (..., 10) from prior ones; infinite for inconsistent bodies.
+
+    The affine-invariant distance of pseudo-inertias (Lee and Park 2018; Lee, Wensing and Park 2020), up to the factor
+    that makes it agree with the entropic and the Euclidean one near the prior. It depends on no frame and no unit, and
+    a body half as heavy is as far as one twice as heavy. It is not convex in the parameters.
+    """
+    return _of_eigenvalues(phi, prior, lambda values: 0.5 * np.log(values) ** 2)
+
+
+def _of_eigenvalues(phi: ArrayLike, prior: ArrayLike, part: Callable[[Array], Array]) -> Array:
+    values = np.asarray(np.linalg.eigvalsh(_as_prior_sees(phi, prior)), dtype=float)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(np.all(values > 0, axis=-1), part(values).sum(axis=-1), np.inf)
+
+
+def _as_prior_sees(phi: ArrayLike, prior: ArrayLike) -> Array:
+    inverse = np.linalg.inv(upper_factor(to_pseudo_inertia(prior)))
+    return np.asarray(inverse @ to_pseudo_inertia(phi) @ np.swapaxes(inverse, -1, -2))
+
+
+DISTANCES = {"entropic": entropic_distance, "euclidean": euclidean_distance, "geodesic": geodesic_distance}
+"""Kinds of distance from a prior, by name."""
 
 
 def upper_factor(P: Array) -> Array:
@@ -132,22 +225,21 @@ def default_bodies(robot: Robot) -> Array:
     return from_pseudo_inertia(P / P[:, 3, 3].sum())
 
 
-def centre_of(
+def centres_of(
     robot: Robot,
     base: BaseMap,
-    R: Array,
-    z: Array,
+    data: Sequence[tuple[Array, Array]],
     prior: ArrayLike | None = None,
     mass: float | None = None,
     seen: Seen | None = None,
-) -> Centre:
-    """Return the believed parameters of a robot: the prior where it is known, a body of like density elsewhere.
+) -> list[Centre]:
+    """Return the prior parameters for each set of data: the prior where it is known, a body of like density elsewhere.
 
     Args:
         robot: The robot; its own parameter values are not read.
         base: Its base parameters.
-        R: (b, b) data in units of their noise.
-        z: Weighted data (b,): they set the mass of the default bodies where nothing else does.
+        data: R (b, b) in units of the noise and z (b,): they set the mass of the default bodies where nothing else
+            does.
         prior: Standard parameters (p,), NaN where unknown.
         mass: Total mass of the moving links, kg, where it is known.
         seen: How large torques and speeds were; None: unknown, and joints are taken to move well.
@@ -158,28 +250,35 @@ def centre_of(
         raise ShapeError(f"prior: expected shape ({len(layout)},), got {given.shape}")
     shapes = default_bodies(robot)
     masses = np.array([given[part][9] for part in layout.links])
-    known = np.array([bool(np.isfinite(given[part]).all() and np.any(given[part])) for part in layout.links])
     heavy = np.isfinite(masses) & (masses > 0)
-    L = units_of(robot).length
     if heavy.any():
-        total = masses[heavy].sum() / shapes[heavy, 9].sum()
+        totals = [masses[heavy].sum() / shapes[heavy, 9].sum()] * len(data)
     elif mass is not None:
-        total = mass
+        totals = [mass] * len(data)
     else:
-        total = _mass_in_data(robot, base, R, z, shapes, _DENSITY * len(shapes) * L**3)
+        guess = _DENSITY * len(shapes) * units_of(robot).length ** 3
+        totals = [_mass_in_data(robot, base, R, z, shapes, guess) for R, z in data]
     if mass is not None and not heavy.all():
         rest = mass - masses[heavy].sum()
-        total = rest / shapes[~heavy, 9].sum() if rest > 0.05 * mass else total
-    phi = np.zeros(len(layout))
-    notices = []
+        totals = [rest / shapes[~heavy, 9].sum() if rest > 0.05 * mass else total for total in totals]
+    made = {total: _centre(robot, given, shapes, total, seen) for total in set(totals)}
+    return [made[total] for total in totals]
+
+
+def _centre(robot: Robot, given: Array, shapes: Array, total: float, seen: Seen | None) -> Centre:
+    """Return the prior for default bodies (links, 10) of this total mass."""
+    layout = robot.layout
+    phi, notices = np.zeros(len(layout)), []
+    known = np.array([bool(np.isfinite(given[part]).all() and np.any(given[part])) for part in layout.links])
     for index, part in enumerate(layout.links):
-        body = shapes[index] * (masses[index] / shapes[index, 9] if heavy[index] else total)
+        own = given[part][9]
+        body = shapes[index] * (own / shapes[index, 9] if own > 0 else total)
         if known[index]:
-            body, changed = _possible(given[part], body)
-            if changed:
-                notices.append(
-                    f"prior of link {robot.link_names[index]!r} {changed}; the nearest possible body is used"
-                )
+            body, reason = _consistent(given[part], body)
+            if reason:
+                link = robot.link_names[index]
+                text = f"prior of link {link!r} is not physically consistent: {reason}; the nearest body is used"
+                notices.append(INCONSISTENT(text, link=link, reason=reason))
         phi[part] = body
     scales, faint = _drive_scales(robot, phi, seen)
     known_drives = np.zeros(len(layout), dtype=bool)
@@ -191,20 +290,20 @@ def centre_of(
                 scales[column.index] = value
                 known_drives[column.index] = True
     stout = to_pseudo_inertia(np.array([phi[part] for part in layout.links]))
-    stout[known, :3, :3] += stout[known, 3, 3, None, None] * (_THICKNESS * L) ** 2 / 5 * np.eye(3)
-    factors = upper_factor(stout)
-    return Centre(phi, factors, scales, faint, known, known_drives, tuple(notices))
+    around = (_THICKNESS * units_of(robot).length) ** 2 / 5 * np.eye(3)
+    stout[known, :3, :3] += stout[known, 3, 3, None, None] * around
+    return Centre(phi, upper_factor(stout), scales, faint, known, known_drives, tuple(notices))
 
 
 def shares_of(centre: Centre, given: bool) -> Array:
     """Return the share (links,) of the prior's weight that each link gets.
 
     Links without a prior, among others that have one, are held to their bodies drawn from the geometry a little:
-    otherwise they take up whatever the others may not say. Where no link is known the weight holds for none; where no
-    prior is given at all, for the drawn bodies.
+    otherwise the errors of the others end in them. Where no link is known the weight holds for none; where no prior is
+    given at all, for the drawn bodies.
 
     Args:
-        centre: The belief.
+        centre: The prior.
         given: Whether a prior was given, be it of unknown values.
     """
     if not given:
@@ -213,10 +312,10 @@ def shares_of(centre: Centre, given: bool) -> Array:
 
 
 def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, Array]:
-    """Return one unit (p,) of each drive term, what would be much for the believed bodies, and its pull (p,).
+    """Return one unit (p,) of each drive term, what would be much for the prior bodies, and its pull (p,).
 
     A rotor is measured by the inertia of what it moves, friction by half of the torque that carries and speeds up the
-    believed bodies, or by half of the measured torque where that is larger. The pull is faint, but for joints that
+    prior bodies, or by half of the measured torque where that is larger. The pull is faint, but for joints that
     crawl: these show neither rotor nor friction as they are at speed (bearings creep before they slip), and a model of
     the crawl would be absurd beyond it.
     """
@@ -248,32 +347,24 @@ def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, A
     return scales, faint
 
 
-def _whitened(phi: ArrayLike, prior: ArrayLike) -> Array:
-    inverse = np.linalg.inv(upper_factor(to_pseudo_inertia(prior)))
-    return np.asarray(inverse @ to_pseudo_inertia(phi) @ np.swapaxes(inverse, -1, -2))
-
-
-def _possible(given: Array, body: Array) -> tuple[Array, str]:
-    """Return the nearest strictly possible body to a given one in the metric of `body`, and what was wrong."""
+def _consistent(given: Array, body: Array) -> tuple[Array, str]:
+    """Return the nearest strictly consistent body to a given one in the metric of `body`, and what was wrong."""
     U = upper_factor(to_pseudo_inertia(body))
     inverse = np.linalg.inv(U)
     values, vectors = np.linalg.eigh(inverse @ to_pseudo_inertia(given) @ inverse.T)
     report = realizability(given)
     if values[0] >= _SMALLEST and report.realizable:
         return given, ""
-    changed = "" if report.realizable else f"is impossible: {report.reason}"
     raised = (vectors * np.maximum(values, _SMALLEST)) @ vectors.T
-    return from_pseudo_inertia(U @ raised @ U.T), changed
+    return from_pseudo_inertia(U @ raised @ U.T), "" if report.realizable else report.reason
 
 
 def _mass_in_data(robot: Robot, base: BaseMap, R: Array, z: Array, shapes: Array, guess: float) -> float:
     """Return the total mass with which the default bodies, and drive terms as they like, fit the data best.
 
-    As far as links are not seen in the data (by share of mass, of those that motion can show), the guess stands in, in
-    logarithms: one finger that moves does not tell the mass of an arm.
+    As far as links are not seen in the data (by share of mass, of those that motion can show), the guess replaces it,
+    in logarithms: one finger that moves does not show the mass of an arm.
     """
-    from scipy.optimize import lsq_linear
-
     drives = [column for columns in robot.layout.drives for column in columns]
     bodies = np.zeros((len(robot.layout), len(shapes)))
     for index, part in enumerate(robot.layout.links):

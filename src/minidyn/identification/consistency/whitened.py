@@ -1,14 +1,22 @@
-"""The lifting of base parameters to bodies as one smooth convex problem without units, and Newton's method for it.
+"""The lifting of base parameters to bodies as a smooth convex problem without units.
 
-Each link is its believed body's ε-th part plus a body U Y Uᵀ(1 - ε), with U Uᵀ a stout body around the believed one:
-Y is of order one, Y positive means possible, and neither frames nor units of the robot enter. Everything quadratic
-(data, faint beliefs, Euclidean distance) is a row of A x = b; the rest are entropies κ (tr S Y - log det S Y - 4),
-which also keep Y positive, and the same for the drive terms that cannot be negative.
+Each link is its prior body's ε-th part plus a body U Y Uᵀ(1 - ε), with U Uᵀ a stout body around the prior one: Y is of
+order one, Y positive means physically consistent, and neither frames nor units of the robot enter. With x all the
+numbers in Y, then the drive terms in their own units,
+
+    minimise ‖D x - t‖² + Σ (x - c)ᵀ Q (x - c) + Σ κ (tr S Y - log det S Y - 4) + Σ κ (u - log u - 1)
+
+D holds the data (and a known total mass), Q faint pulls to the prior and its Euclidean distance; the entropies keep
+every Y positive and so do those of the drive terms u that cannot be negative. A geodesic prior adds
+½ g ‖log Y₀^-½ Y Y₀^-½‖², which is not convex.
+
+Several problems of one robot, for instance the folds of a cross-validation, stand side by side: every array has the
+case as its first axis.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,167 +29,227 @@ from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.inertia import from_pseudo_inertia, to_pseudo_inertia
 from minidyn.model.robot import Robot
 
-MARGIN = 1e-4  # the part of the believed body that every link keeps: what makes exported links strictly possible
-_BARRIER = 1e-4  # entropy (units: noise variances) that always keeps a link possible
-_FAINT = 0.02  # pull of every link to its believed body: a deviation of ten bodies costs one noise variance
-_MASS = 0.5  # pull of every mass to its believed value: a factor of three costs one noise variance
+MARGIN = 1e-4  # the part of the prior body that every link keeps: what makes exported links strictly consistent
+_BARRIER = 1e-4  # entropy (units: noise variances) that always keeps a link consistent
+_FAINT = 0.02  # pull of every link to its prior body: a deviation of ten bodies costs one noise variance
+_MASS = 0.5  # pull of every mass to its prior value: a factor of three costs one noise variance
 _DRIVE_BARRIER = 1e-4
 _TOTAL = 0.02  # relative standard deviation of a total mass that is given
 _STEEPEST = 1e6  # data more precise than this (relative) are as good as exact: beyond it lies rounding
+_ROUNDING = 1e-15
+_INSIDE = 1e-2  # where drive terms start that the prior knows nothing of
 
 _PAIRS = [(i, j) for i in range(4) for j in range(i, 4)]
-# symmetric 4x4 matrices as ten numbers with the same norm: vec(Y) = BASIS @ y
-BASIS = np.zeros((16, 10))
+# symmetric 4x4 matrices as ten numbers with the same norm: vec(Y) = _BASIS @ y
+_BASIS = np.zeros((16, 10))
 for _k, (_i, _j) in enumerate(_PAIRS):
-    BASIS[4 * _i + _j, _k] = BASIS[4 * _j + _i, _k] = 1.0 if _i == _j else np.sqrt(0.5)
-BASIS.setflags(write=False)
-_MASS_PLACE = _PAIRS.index((3, 3))
+    _BASIS[4 * _i + _j, _k] = _BASIS[4 * _j + _i, _k] = 1.0 if _i == _j else np.sqrt(0.5)
+_UNITS = np.ascontiguousarray(_BASIS.T.reshape(10, 4, 4))
+_PULL = 0.5 * np.diag([_FAINT + (_MASS if pair == (3, 3) else 0.0) for pair in _PAIRS])
+
+
+def matrices(y: Array) -> Array:
+    """Return symmetric matrices (..., 4, 4) of ten numbers each (..., 10)."""
+    return np.asarray((y @ _BASIS.T).reshape(*y.shape[:-1], 4, 4))
+
+
+def tens(Y: Array) -> Array:
+    """Return ten numbers (..., 10) of symmetric matrices (..., 4, 4)."""
+    return np.asarray(Y.reshape(*Y.shape[:-2], 16) @ _BASIS)
+
+
+def congruence(W: Array) -> Array:
+    """Return C (..., 10, 10) with Cᵀ y the ten numbers of W Y Wᵀ, y those of Y."""
+    return tens(W[..., None, :, :] @ _UNITS @ np.swapaxes(W, -1, -2)[..., None, :, :])
 
 
 @dataclass(frozen=True)
 class Whitened:
-    """Minimise ‖A x - b‖² + Σ κ_i (tr S_i Y_i - log det S_i Y_i - 4) + Σ κ_j (u_j - log u_j - 1).
+    """Problems of one robot side by side: c cases, l links, m drive terms, p = 10 l + m unknowns in each.
 
     Attributes:
-        A: Rows (r, p) of everything quadratic.
-        b: Right side (r,).
-        data: The first rows of A are the data; this many.
-        links: Number of links: Y_i is x[10 i : 10 i + 10].
-        kappa: Entropy weight of each link (links,).
-        tilt: Upper triangular W (links, 4, 4) with S = Wᵀ W: the entropies are least at Y = S⁻¹.
-        positive: Places in x of the scalars u_j that must be positive.
-        kappa_positive: Entropy weight of each (len(positive),).
-        offset: phi = offset + matrix @ x (p,).
-        matrix: (p, p).
-        start: x of the belief (p,), strictly inside.
-        exact: Directions (e, p) and values (e,) that the data fix as good as exactly.
+        D: Data (c, k, p); rows of zeros fill up where a case has fewer.
+        t: Their right side (c, k).
+        Q: Quadratic pull of each link (c, l, 10, 10) to the prior.
+        q: The same of the drive terms (c, m).
+        centre: Where it pulls to (c, p).
+        bodies: The prior body of each link, as Y (c, l, 4, 4).
+        kappa: Entropy weight of each link (c, l).
+        S: The entropies are least at Y = S⁻¹ (c, l, 4, 4).
+        positive: Places in x of the scalars u that must be positive.
+        known: Which of them the prior knows.
+        kappa_positive: Entropy weight of each (c, len(positive)).
+        offset: phi = offset + matrix @ x (c, p).
+        matrix: (c, p, p).
+        start: x of the prior (c, p), strictly inside.
+        exact: For each case, directions (e, p) and values (e,) that the data fix as good as exactly.
+        geodesic: Weight of the geodesic distance of each link (l,); None: it has no part.
     """
 
-    A: Array
-    b: Array
-    data: int
-    links: int
+    D: Array
+    t: Array
+    Q: Array
+    q: Array
+    centre: Array
+    bodies: Array
     kappa: Array
-    tilt: Array
+    S: Array
     positive: NDArray[np.intp]
+    known: NDArray[np.bool_]
     kappa_positive: Array
     offset: Array
     matrix: Array
     start: Array
-    exact: tuple[Array, Array]
+    exact: tuple[tuple[Array, Array], ...]
+    geodesic: Array | None = None
+
+    @property
+    def inertial(self) -> int:
+        """Number of unknowns that belong to links; those of drives follow."""
+        return 10 * int(self.Q.shape[1])
 
     def phi(self, x: Array) -> Array:
-        """Return standard parameters (p,)."""
-        return np.asarray(self.offset + self.matrix @ x)
+        """Return standard parameters (c, p)."""
+        return np.asarray(self.offset + (self.matrix @ x[..., None])[..., 0])
 
+    def bodies_of(self, x: Array) -> Array:
+        """Return Y (c, l, 4, 4)."""
+        return matrices(x[:, : self.inertial].reshape(len(x), -1, 10))
 
-def symmetric(problem: Whitened, x: Array) -> Array:
-    """Return Y (links, 4, 4)."""
-    return np.asarray((x[: 10 * problem.links].reshape(-1, 10) @ BASIS.T).reshape(-1, 4, 4))
+    def cases(self, which: NDArray[np.intp]) -> Whitened:
+        """Return some of the cases."""
+        names = ("D", "t", "Q", "q", "centre", "bodies", "kappa", "S", "kappa_positive", "offset", "matrix", "start")
+        return replace(self, **{name: getattr(self, name)[which] for name in names})
 
 
 def whiten(
-    robot: Robot,
-    base: BaseMap,
-    R: Array,
-    z: Array,
-    centre: Centre,
-    prior_kind: str,
-    weight: float,
-    shares: Array,
-    mass: float | None,
+    robot: Robot, base: BaseMap, data: Sequence[tuple[Array, Array, Centre]], mass: float | None = None
 ) -> Whitened:
-    """Return the problem without units.
+    """Return the problems without units, the prior without any weight yet.
 
     Args:
         robot: The robot.
         base: Its base parameters.
-        R: (b, b) data in units of their noise.
-        z: (b,) right side.
-        centre: The belief.
-        prior_kind: "entropic" or "euclidean"; "geodesic" stands for the first, for `follow_geodesic` to go on from.
-        weight: Weight of the distance to the belief.
-        shares: (links,) of that weight for each link.
+        data: For each case R (b, b) in units of the noise, z (b,) and the prior.
         mass: Total mass, kg; None: unknown.
     """
     layout = robot.layout
-    p, n = len(layout), len(layout.links)
-    matrix, offset, start = np.zeros((p, p)), np.zeros(p), np.zeros(p)
-    believed_bodies = np.empty((n, 4, 4))
-    for index, part in enumerate(layout.links):
-        U = centre.factors[index]
-        bodies = from_pseudo_inertia(U @ BASIS.T.reshape(10, 4, 4) @ U.T)
-        own = slice(10 * index, 10 * index + 10)
-        matrix[part, own] = (1.0 - MARGIN) * bodies.T
-        offset[part] = MARGIN * centre.phi[part]
-        turn = np.linalg.inv(U) @ upper_factor(to_pseudo_inertia(centre.phi[part]))
-        believed_bodies[index] = turn @ turn.T
-        start[own] = BASIS.T @ believed_bodies[index].ravel()
-    rows: list[Array] = []
-    right: list[float] = []
-    positive, kappa_positive = [], []
-    place = 10 * n
-    for column in (column for columns in layout.drives for column in columns):
-        scale = centre.scales[column.index]
-        believed = centre.phi[column.index] / scale
-        matrix[column.index, place] = scale
-        euclidean = centre.faint[column.index]
-        if column.symbol in NON_NEGATIVE:
-            pulled = weight if centre.known_drives[column.index] else 0.0
-            positive.append(place)
-            kappa_positive.append(_DRIVE_BARRIER + (pulled if prior_kind != "euclidean" else 0.0))
-            euclidean += pulled if prior_kind == "euclidean" else 0.0
-            start[place] = max(believed, 1e-2)
-        else:
-            start[place] = believed
-        rows.append(np.sqrt(0.5 * euclidean) * np.eye(p)[place])
-        right.append(float(np.sqrt(0.5 * euclidean) * believed))
-        place += 1
-    kappa, tilt = np.full(n, _BARRIER), np.tile(np.eye(4), (n, 1, 1))
-    pull = np.full(10, _FAINT)
-    pull[_MASS_PLACE] += _MASS
-    for index in range(n):
-        own = slice(10 * index, 10 * index + 10)
-        block = np.zeros((10, p))
-        block[:, own] = np.diag(np.sqrt(0.5 * pull))
-        rows.extend(block)
-        right.extend(block[:, own] @ start[own])
-        pulled = weight * float(shares[index])
-        if pulled == 0:
-            continue
-        inverse = np.linalg.inv(believed_bodies[index])
-        if prior_kind != "euclidean":  # two entropies with different minima are one with a minimum between
-            S = (_BARRIER * np.eye(4) + pulled * inverse) / (_BARRIER + pulled)
-            kappa[index], tilt[index] = _BARRIER + pulled, np.linalg.cholesky(S).T
-        else:
-            W = np.linalg.cholesky(inverse).T
-            block = np.zeros((10, p))
-            block[:, own] = np.sqrt(0.5 * pulled) * (BASIS.T @ np.kron(W, W) @ BASIS)
-            rows.extend(block)
-            right.extend(block[:, own] @ start[own])
-    if mass is not None:
-        of_mass = np.zeros(p)
-        of_mass[[part.start + 9 for part in layout.links]] = 1.0 / (_TOTAL * mass)
-        rows.append(of_mass @ matrix)
-        right.append(float((mass - np.sum([offset[part][9] for part in layout.links])) / (_TOTAL * mass)))
-    data, target, exact = _reduced(R @ (base.matrix @ matrix), z - R @ (base.matrix @ offset))
+    p, links = len(layout), [part.start for part in layout.links]
+    n = 10 * len(links)
+    columns = [column for columns in layout.drives for column in columns]
+    drives = [column.index for column in columns]
+    positive = [n + k for k, column in enumerate(columns) if column.symbol in NON_NEGATIVE]
+    rows = (np.array(links, dtype=np.intp)[:, None] + np.arange(10)).ravel()
+    most = max(len(R) for R, _, _ in data) + (mass is not None)
+    parts: list[tuple[Array, ...]] = []
+    exact = []
+    for R, z, centre in data:
+        U = centre.factors
+        matrix, offset = np.zeros((p, p)), np.zeros(p)
+        for index, ten in enumerate(from_pseudo_inertia(U[:, None] @ _UNITS @ np.swapaxes(U, -1, -2)[:, None])):
+            matrix[links[index] : links[index] + 10, 10 * index : 10 * index + 10] = (1.0 - MARGIN) * ten.T
+        matrix[drives, range(n, p)] = centre.scales[drives]
+        offset[rows] = MARGIN * centre.phi[rows]
+        turn = np.linalg.inv(U) @ upper_factor(to_pseudo_inertia(centre.phi[rows].reshape(-1, 10)))
+        bodies = turn @ np.swapaxes(turn, -1, -2)
+        middle = np.concatenate([tens(bodies).ravel(), centre.phi[drives] / centre.scales[drives]])
+        start = middle.copy()
+        start[positive] = np.maximum(start[positive], _INSIDE)
+        D, t, fixed = _limited(R @ (base.matrix @ matrix), z - R @ (base.matrix @ offset))
+        if mass is not None:
+            of_mass = np.zeros(p)
+            of_mass[np.array(links) + 9] = 1.0 / (_TOTAL * mass)
+            D, t = np.vstack([D, of_mass @ matrix]), np.append(t, 1.0 / _TOTAL - of_mass @ offset)
+        D, t = np.pad(D, ((0, most - len(D)), (0, 0))), np.pad(t, (0, most - len(t)))
+        parts.append((D, t, 0.5 * centre.faint[drives], middle, bodies, offset, matrix, start))
+        exact.append(fixed)
+    D, t, q, middle, bodies, offset, matrix, start = (np.stack(own) for own in zip(*parts))
+    c, known = len(data), data[0][2].known_drives[drives][np.array(positive, dtype=np.intp) - n]
     return Whitened(
-        np.vstack([data, *rows]) if rows else data,
-        np.concatenate([target, right]),
-        len(data),
-        n,
-        kappa,
-        tilt,
+        D,
+        t,
+        np.tile(_PULL, (c, len(links), 1, 1)),
+        q,
+        middle,
+        bodies,
+        np.full((c, len(links)), _BARRIER),
+        np.tile(np.eye(4), (c, len(links), 1, 1)),
         np.array(positive, dtype=np.intp),
-        np.array(kappa_positive),
+        known,
+        np.full((c, len(positive)), _DRIVE_BARRIER),
         offset,
         matrix,
         start,
-        exact,
+        tuple(exact),
     )
 
 
-def _reduced(A: Array, b: Array) -> tuple[Array, Array, tuple[Array, Array]]:
+def one_body(R: Array, z: Array, U: Array, kappa: float) -> Whitened:
+    """Return the problem ‖R phi - z‖² of one body's ten parameters, with an entropy that is least at U Uᵀ."""
+    matrix = from_pseudo_inertia(U @ _UNITS @ U.T).T
+    D, t, fixed = _limited(R @ matrix, z)
+    start = tens(np.eye(4))[None]
+    none = np.zeros((1, 0))
+    return Whitened(
+        D[None],
+        t[None],
+        np.zeros((1, 1, 10, 10)),
+        none,
+        start,
+        np.eye(4)[None, None],
+        np.full((1, 1), kappa),
+        np.eye(4)[None, None],
+        np.zeros(0, dtype=np.intp),
+        np.zeros(0, dtype=bool),
+        none,
+        np.zeros((1, 10)),
+        matrix[None],
+        start,
+        (fixed,),
+    )
+
+
+def weighted(problem: Whitened, prior_kind: str, weight: float, shares: Array) -> Whitened:
+    """Return problems of `whiten` with the distance to the prior in them.
+
+    Args:
+        problem: Without it.
+        prior_kind: "entropic", "euclidean" or "geodesic".
+        weight: Weight of the distance.
+        shares: (l,) of that weight for each link.
+    """
+    if weight == 0:
+        return problem
+    pulls, known = weight * shares, weight * problem.known
+    if prior_kind != "euclidean":
+        eased = replace(problem, kappa_positive=problem.kappa_positive + known)
+        return replace(eased, geodesic=pulls) if prior_kind == "geodesic" else entropic(eased, pulls)
+    turn = congruence(np.swapaxes(np.linalg.cholesky(np.linalg.inv(problem.bodies)), -1, -2))
+    q = problem.q.copy()
+    q[:, problem.positive - problem.inertial] += 0.5 * known
+    return replace(problem, Q=problem.Q + 0.5 * pulls[:, None, None] * (turn @ np.swapaxes(turn, -1, -2)), q=q)
+
+
+def entropic(problem: Whitened, pulls: Array) -> Whitened:
+    """Return the problem with the entropic distance of each link, weights (l,), in place of a geodesic one."""
+    kappa = problem.kappa + pulls  # two entropies with different minima are one with a minimum between
+    S = problem.kappa[..., None, None] * problem.S + pulls[:, None, None] * np.linalg.inv(problem.bodies)
+    return replace(problem, kappa=kappa, S=S / kappa[..., None, None], geodesic=None)
+
+
+def tangent(problem: Whitened, x: Array) -> Whitened:
+    """Return a problem with entropies in place of the geodesic distances, of equal slope at x and bent more."""
+    values, turn = relative(problem, x)
+    logs = np.log(values)
+    bend = 1.0 + np.abs(logs).max(axis=-1)  # the entropy's curvature over the distance's: at least 1 - log
+    pulls = np.asarray(problem.geodesic) * bend
+    own = np.swapaxes(turn, -1, -2) * ((1.0 + logs / bend[..., None]) / values)[..., None, :] @ turn
+    S = problem.kappa[..., None, None] * problem.S + pulls[..., None, None] * own
+    kappa = problem.kappa + pulls
+    return replace(problem, kappa=kappa, S=S / kappa[..., None, None], geodesic=None)
+
+
+def _limited(A: Array, b: Array) -> tuple[Array, Array, tuple[Array, Array]]:
     """Return rows of full rank with the same misfit up to a constant, with a limit on their precision."""
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
     keep = s > max(A.shape) * np.finfo(float).eps * s.max(initial=0.0)
@@ -191,94 +259,33 @@ def _reduced(A: Array, b: Array) -> tuple[Array, Array, tuple[Array, Array]]:
     return limited[:, None] * Vt[keep], limited * values, (Vt[keep][steep], values[steep])
 
 
-def objective(problem: Whitened, x: Array) -> float:
-    """Return the value to be minimised; infinite outside."""
-    residual = problem.A @ x - problem.b
-    total = float(residual @ residual)
-    u = x[problem.positive]
-    if np.any(u <= 0):
-        return np.inf
-    try:
-        factor = np.linalg.cholesky(symmetric(problem, x))
-    except np.linalg.LinAlgError:
-        return np.inf
-    diagonal = np.diagonal(factor, axis1=-2, axis2=-1)
-    size = np.diagonal(problem.tilt, axis1=-2, axis2=-1)
-    entropy = ((problem.tilt @ factor) ** 2).sum(axis=(-2, -1)) - 2.0 * np.log(diagonal * size).sum(axis=-1) - 4.0
-    return total + float(problem.kappa @ entropy + problem.kappa_positive @ (u - np.log(u) - 1.0))
-
-
-def newton(problem: Whitened, x: Array, limit: int = 100, tolerance: float = 1e-10) -> tuple[Array, int, bool]:
-    """Return (x, steps, whether it converged) by damped Newton steps from a point strictly inside.
-
-    A step is the least-squares solution of the rows of A together with the square root of the entropies' Hessian, so
-    that data a million times more precise than the belief do not drown it.
-    """
-    value = objective(problem, x)
-    for step in range(1, limit + 1):
-        C, c = _entropy_rows(problem, x)
-        matrix = np.vstack([problem.A, C])
-        right = np.concatenate([problem.b - problem.A @ x, -c])
-        q, r = np.linalg.qr(matrix)
-        dx = np.linalg.solve(r, q.T @ right)
-        decrease = float(np.sum((q.T @ right) ** 2))  # of the quadratic model, in noise variances
-        if decrease <= tolerance * max(1.0, 1e-3 * abs(value)):
-            return x + dx if objective(problem, x + dx) <= value else x, step, True
-        length = 1.0
-        for _ in range(60):
-            trial = x + length * dx
-            found = objective(problem, trial)
-            if found < value - 0.1 * length * decrease:
-                break
-            length *= 0.5
-        else:
-            return x, step, decrease < 1e-4
-        x, value = trial, found
-    return x, limit, False
-
-
-def fading(problem: Whitened) -> Iterator[Whitened]:
-    """Yield the problem with entropies from those that hold the belief against all data down to its own, by decades."""
-    residual = problem.A @ problem.start - problem.b
-    strength = max(float(residual @ residual), 1.0)
-    while strength > _BARRIER:
-        yield replace(
-            problem,
-            kappa=np.maximum(problem.kappa, strength),
-            kappa_positive=np.maximum(problem.kappa_positive, 1e-2 * strength),
+def objective(problem: Whitened, x: Array) -> Array:
+    """Return the values to be minimised (c,); infinite outside."""
+    n, u = problem.inertial, x[:, problem.positive]
+    residual = (problem.D @ x[..., None])[..., 0] - problem.t
+    off = x - problem.centre
+    own = off[:, :n].reshape(len(x), -1, 10)
+    Y = problem.bodies_of(x)
+    values = np.linalg.eigvalsh(Y)
+    inside = np.all(values[..., 0] > _ROUNDING * values[..., -1], axis=-1) & np.all(u > 0, axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        entropy = np.einsum("clij,clji->cl", problem.S, Y) - np.linalg.slogdet(problem.S @ Y)[1] - 4.0
+        total = (
+            np.sum(residual**2, axis=-1)
+            + np.einsum("cli,clij,clj->c", own, problem.Q, own)
+            + np.sum(problem.q * off[:, n:] ** 2, axis=-1)
+            + np.sum(problem.kappa * entropy, axis=-1)
+            + np.sum(problem.kappa_positive * (u - np.log(u) - 1.0), axis=-1)
         )
-        strength *= 0.1
-    yield problem
+        if problem.geodesic is not None:
+            values, _ = relative(problem, x)
+            total = total + (0.5 * np.sum(np.log(values) ** 2, axis=-1)) @ problem.geodesic
+    return np.where(inside, total, np.inf)
 
 
-def path(problem: Whitened) -> tuple[Array, int, bool]:
-    """Return (x, steps, converged) by Newton steps along the fading entropies, from the belief."""
-    x, steps, converged = problem.start, 0, False
-    for eased in fading(problem):
-        tolerance = 1e-10 if eased is problem else 1e-3 * float(eased.kappa.min())
-        x, count, converged = newton(eased, x, 100 if eased is problem else 30, tolerance)
-        steps += count
-    return x, steps, converged
-
-
-def _entropy_rows(problem: Whitened, x: Array) -> tuple[Array, Array]:
-    """Return (C, c) with ‖C dx + c‖² the entropies to second order, up to a constant."""
-    Y = symmetric(problem, x)
-    L = np.linalg.cholesky(Y)
-    inverse = np.linalg.inv(L)
-    links, p = problem.links, len(x)
-    turned = inverse[:, None] @ BASIS.T.reshape(1, 10, 4, 4) @ np.swapaxes(inverse, -1, -2)[:, None]
-    blocks = np.swapaxes(turned.reshape(links, 10, 16) @ BASIS, -1, -2)
-    WL = problem.tilt @ L
-    right = (np.swapaxes(WL, -1, -2) @ WL - np.eye(4)).reshape(links, 16) @ BASIS
-    root = np.sqrt(0.5 * problem.kappa)
-    count = len(problem.positive)
-    C, c = np.zeros((10 * links + count, p)), np.zeros(10 * links + count)
-    for index in range(links):
-        own = slice(10 * index, 10 * index + 10)
-        C[own, own] = root[index] * blocks[index]
-        c[own] = root[index] * right[index]
-    u, root = x[problem.positive], np.sqrt(0.5 * problem.kappa_positive)
-    C[10 * links + np.arange(count), problem.positive] = root / u
-    c[10 * links :] = root * (u - 1.0)
-    return C, c
+def relative(problem: Whitened, x: Array) -> tuple[Array, Array]:
+    """Return eigenvalues (c, l, 4) of each body as the prior one sees it, and T (c, l, 4, 4): T Y Tᵀ has them."""
+    root = np.linalg.cholesky(problem.bodies)
+    inverse = np.linalg.inv(root)
+    values, vectors = np.linalg.eigh(inverse @ problem.bodies_of(x) @ np.swapaxes(inverse, -1, -2))
+    return values, np.swapaxes(vectors, -1, -2) @ inverse

@@ -9,7 +9,6 @@ that friction grows with come from the model itself, and the fit is repeated unt
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,8 +21,6 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.dynamics.drives import drive_ratios, has_load, loads_of_motion
 from minidyn.errors import MinidynError
-from minidyn.formats.load import as_robot
-from minidyn.identification.consistency.physical import values_for
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.friction.search import Search
 from minidyn.identification.friction.table import BLOCKS, FrictionModel, Motion, friction_table
@@ -213,31 +210,6 @@ def _without_load(robot: Robot, names: set[str]) -> Robot:
         return replace(joint, drive=replace(joint.drive, friction=terms))
 
     return robot.with_joints(change)
-
-
-Prior = Robot | ArrayLike | str | os.PathLike[str] | bool | None
-"""A robot with prior values, its name or path; standard parameters (p,); None: the robot's own; False: none."""
-
-
-def prior_for(prior: Prior, owners: Iterable[Robot], robot: Robot) -> ArrayLike | bool | None:
-    """Return a prior in the order of a robot whose terms were chosen; one of the robot's own length stays as it is.
-
-    Args:
-        prior: What the caller gave.
-        owners: Robots that standard parameters may belong to.
-        robot: The robot it is for.
-    """
-    if prior is None or isinstance(prior, bool):
-        return prior
-    if isinstance(prior, Robot | str | os.PathLike):
-        other = as_robot(prior, argument="prior")
-        return values_for(robot, other, f"prior: {other.name}" if isinstance(prior, Robot) else f"prior: {prior}")
-    values = np.asarray(prior, dtype=float)
-    if values.shape != robot.parameters.shape:
-        for owner in owners:
-            if values.shape == owner.parameters.shape:
-                return _carried(values, owner, robot)
-    return prior
 
 
 def _missing(robot: Robot, base: BaseMap, motion: Motion) -> tuple[str, ...]:
