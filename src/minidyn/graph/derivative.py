@@ -10,7 +10,7 @@ directions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TypeAlias
 
@@ -46,6 +46,17 @@ def rebuild(function: Function, rewrite: Rewrite | None = None) -> Function:
         A function with the same name, arguments and results.
     """
     graph, _, outputs = open_graph(function, rewrite)
+    return close_graph(graph, function, outputs)
+
+
+def open_inputs(function: Function) -> tuple[Graph, list[list[Scalar]]]:
+    """Return a fresh graph with the arguments of a function, and their scalars."""
+    graph = Graph()
+    return graph, [list(graph.inputs(each.name, each.size, uniform=each.uniform)) for each in function.arguments]
+
+
+def close_graph(graph: Graph, function: Function, outputs: Iterable[Sequence[Scalar]]) -> Function:
+    """Return the function with the name and the results of `function` that has these scalars as outputs."""
     results = {result.name: shaped(values, result.shape) for result, values in zip(function.results, outputs)}
     return graph.function(function.name, results)
 
@@ -54,10 +65,7 @@ def open_graph(
     function: Function, rewrite: Rewrite | None = None
 ) -> tuple[Graph, list[list[Scalar]], list[list[Scalar]]]:
     """Return a fresh graph with the function in it: the scalars of its arguments and of its results."""
-    graph = Graph()
-    columns: list[list[Scalar]] = [
-        list(graph.inputs(argument.name, argument.size, uniform=argument.uniform)) for argument in function.arguments
-    ]
+    graph, columns = open_inputs(function)
     table = OPERATIONS if rewrite is None else {op: _rewritten(op, rewrite) for op in OPERATIONS}
     return graph, columns, run_tape(function, columns, table)
 

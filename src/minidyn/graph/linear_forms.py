@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import cast
 
-from minidyn.graph.derivative import OPERATIONS, shaped
+from minidyn.graph.derivative import OPERATIONS, close_graph, open_inputs
 from minidyn.graph.function import Function
-from minidyn.graph.scalar import Graph, Scalar
+from minidyn.graph.scalar import Scalar
 
 _SUMS = {"add": (1, 1), "sub": (1, -1), "neg": (-1,)}
 
@@ -81,11 +81,7 @@ class Replay:
     def __init__(self, forms: Forms) -> None:
         function = forms.function
         self.forms = forms
-        self.graph = Graph()
-        self._columns: list[list[Scalar]] = [
-            list(self.graph.inputs(argument.name, argument.size, uniform=argument.uniform))
-            for argument in function.arguments
-        ]
+        self.graph, self._columns = open_inputs(function)
         self.value: dict[int, Scalar] = {}
         for index in sorted(forms.uniform):
             self.value[index] = self._step(index)
@@ -99,11 +95,7 @@ class Replay:
     def finish(self) -> Function:
         """Return the function once every root has its value."""
         function = self.forms.function
-        results = {
-            result.name: shaped([self.value[index] for index in outputs], result.shape)
-            for result, outputs in zip(function.results, function.outputs)
-        }
-        return self.graph.function(function.name, results)
+        return close_graph(self.graph, function, [[self.value[index] for index in each] for each in function.outputs])
 
     def _step(self, index: int) -> Scalar:
         step = self.forms.function.tape[index]

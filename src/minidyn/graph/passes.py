@@ -18,11 +18,11 @@ from heapq import heappop, heappush
 from typing import TypeAlias
 
 from minidyn.errors import UnknownName
-from minidyn.graph.derivative import shaped
+from minidyn.graph.derivative import OPERATIONS, close_graph, open_inputs
 from minidyn.graph.function import Function, run_tape
 from minidyn.graph.linear_forms import Forms, Replay, signed_sum
 from minidyn.graph.node import Node
-from minidyn.graph.scalar import Graph, Scalar, atan2, cos, sign, sin, sqrt
+from minidyn.graph.scalar import Scalar
 
 
 def factor_sums(function: Function) -> Function:
@@ -61,32 +61,18 @@ def defer_constants(function: Function) -> Function:
     A constant turn k1 y + k2 z becomes k1 (y + (k2/k1) z). Where the sum meets the next constant, k1 joins it and one
     multiplication is saved; where it does not, k1 is multiplied at last and nothing is lost.
     """
-    graph = Graph()
+    graph, inputs = open_inputs(function)
     columns: list[list[Scalar]] = [
-        [
-            _Scaled(1.0, node, argument.uniform)
-            for node in graph.inputs(argument.name, argument.size, uniform=argument.uniform)
-        ]
-        for argument in function.arguments
+        [_Scaled(1.0, node, argument.uniform) for node in nodes] for argument, nodes in zip(function.arguments, inputs)
     ]
-    table: dict[str, Callable[..., Scalar]] = {
+    table = {op: _on_values(compute) for op, compute in OPERATIONS.items()} | {
         "add": lambda a, b: _add(_lift(a), _lift(b), 1.0),
         "sub": lambda a, b: _add(_lift(a), _lift(b), -1.0),
         "neg": lambda a: _Scaled(-_lift(a).factor, _lift(a).core, _lift(a).uniform),
         "mul": lambda a, b: _multiply(_lift(a), _lift(b)),
-        "div": lambda a, b: _plain(_lift(a).value / _lift(b).value, a, b),
-        "sqrt": lambda a: _plain(sqrt(_lift(a).value), a),
-        "sin": lambda a: _plain(sin(_lift(a).value), a),
-        "cos": lambda a: _plain(cos(_lift(a).value), a),
-        "sign": lambda a: _plain(sign(_lift(a).value), a),
-        "atan2": lambda a, b: _plain(atan2(_lift(a).value, _lift(b).value), a, b),
     }
     outputs = run_tape(function, columns, table)
-    results = {
-        result.name: shaped([_lift(value).value for value in values], result.shape)
-        for result, values in zip(function.results, outputs)
-    }
-    return graph.function(function.name, results)
+    return close_graph(graph, function, [[_lift(value).value for value in values] for values in outputs])
 
 
 class _Scaled:
@@ -108,8 +94,14 @@ def _lift(x: Scalar) -> _Scaled:
     return x if isinstance(x, _Scaled) else _Scaled(1.0, x, True)
 
 
-def _plain(value: Scalar, *operands: Scalar) -> _Scaled:
-    return _Scaled(1.0, value, all(_lift(operand).uniform for operand in operands))
+def _on_values(compute: Callable[..., Scalar]) -> Callable[..., _Scaled]:
+    """Return an operation that needs its operands multiplied out."""
+
+    def apply(*operands: Scalar) -> _Scaled:
+        lifted = [_lift(operand) for operand in operands]
+        return _Scaled(1.0, compute(*[each.value for each in lifted]), all(each.uniform for each in lifted))
+
+    return apply
 
 
 def _add(a: _Scaled, b: _Scaled, sign: float) -> _Scaled:

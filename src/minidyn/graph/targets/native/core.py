@@ -201,7 +201,7 @@ class _Steps:
             return name
         plan = self.plan
         if index in plan.constants:
-            name = splat(plan.constants[index], self.width)
+            name = splat(float(plan.constants[index]), self.width)
         elif not self.once and index in plan.slots:
             name = f"%v{index}"
             self.lines += spread(name[1:], "u", plan.slots[index], self.width)

@@ -157,19 +157,14 @@ def double(value: float) -> str:
 
 
 def splat(value: float, width: int) -> str:
-    """Return the constant with `value` in every lane."""
-    text = double(value)
-    return text if width == 1 else "<" + ", ".join([f"double {text}"] * width) + ">"
-
-
-def splat_integer(value: int, width: int) -> str:
-    """Return the 64-bit integer constant with `value` in every lane."""
-    return str(value) if width == 1 else "<" + ", ".join([f"i64 {value}"] * width) + ">"
-
-
-def splat_boolean(width: int) -> str:
-    """Return the mask that selects every lane."""
-    return "true" if width == 1 else "<" + ", ".join(["i1 true"] * width) + ">"
+    """Return the constant with `value` in every lane: a double, or a 64-bit integer or a truth value."""
+    if isinstance(value, bool):
+        kind, text = "i1", str(value).lower()
+    elif isinstance(value, int):
+        kind, text = "i64", str(value)
+    else:
+        kind, text = "double", double(value)
+    return text if width == 1 else "<" + ", ".join([f"{kind} {text}"] * width) + ">"
 
 
 def joined(lines: Iterable[str]) -> str:
@@ -263,10 +258,9 @@ def sincos_text(width: int) -> str:
 def _forward_text(width: int) -> str:
     """Without a fused multiply-add the reduction would round: leave every lane to the C library."""
     real = vector(width)
-    everything = splat_boolean(width)
     return f"""
 define internal {{ {real}, {real} }} @sincos.{width}({real} %x) noinline #0 {{
-  %r = call {{ {real}, {real} }} @sincos.far.{width}({real} %x, {vector(width, "i1")} {everything}, \
+  %r = call {{ {real}, {real} }} @sincos.far.{width}({real} %x, {vector(width, "i1")} {splat(True, width)}, \
 {{ {real}, {real} }} undef)
   ret {{ {real}, {real} }} %r
 }}
@@ -293,9 +287,6 @@ def _fast_text(width: int) -> str:
 
     def number(value: float) -> str:
         return f"{real} {splat(value, width)}"
-
-    def integer(value: int) -> str:
-        return splat_integer(value, width)
 
     lines = [
         f"declare {real} @llvm.fma.{kind}({real}, {real}, {real})",
@@ -325,16 +316,16 @@ def _fast_text(width: int) -> str:
     lines += [
         f"  %rz = fmul {real} {rest}, %z",
         f"  %sin = {fma}({real} %rz, {real} {sine}, {real} {rest})",
-        f"  %odd = and {whole} %k, {integer(1)}",
-        f"  %swap = icmp ne {whole} %odd, {integer(0)}",
+        f"  %odd = and {whole} %k, {splat(1, width)}",
+        f"  %swap = icmp ne {whole} %odd, {splat(0, width)}",
         f"  %s.raw = select {bit} %swap, {real} {cosine}, {real} %sin",
         f"  %c.raw = select {bit} %swap, {real} %sin, {real} {cosine}",
-        f"  %k.62 = shl {whole} %k, {integer(62)}",  # bit 1 of the quadrant becomes the sign of the sine,
-        f"  %half = and {whole} %k.62, {integer(-(2**63))}",
-        f"  %k.63 = shl {whole} %k, {integer(63)}",  # bits 1 and 0 together that of the cosine
+        f"  %k.62 = shl {whole} %k, {splat(62, width)}",  # bit 1 of the quadrant becomes the sign of the sine,
+        f"  %half = and {whole} %k.62, {splat(-(2**63), width)}",
+        f"  %k.63 = shl {whole} %k, {splat(63, width)}",  # bits 1 and 0 together that of the cosine
         f"  %c.turn = xor {whole} %half, %k.63",
         f"  %x.bits = bitcast {real} %x to {whole}",
-        f"  %x.sign = and {whole} %x.bits, {integer(-(2**63))}",
+        f"  %x.sign = and {whole} %x.bits, {splat(-(2**63), width)}",
         f"  %s.sign = xor {whole} %half, %x.sign",
         f"  %s.bits = bitcast {real} %s.raw to {whole}",
         f"  %s.out = xor {whole} %s.bits, %s.sign",
