@@ -26,6 +26,7 @@ STAGES = (
     "arrays",
     "text",
     "files",
+    "display",
     "graph",
     "model",
     "formats",

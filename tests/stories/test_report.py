@@ -16,8 +16,8 @@ from click.testing import CliRunner
 import minidyn as md
 from conftest import OWN
 from minidyn.app.cli.main import main
-from minidyn.app.report.charts import envelope, shown_time
-from minidyn.app.report.html import data_block, tag
+from minidyn.app.report.html import data_block
+from minidyn.display import envelope, shown_time, tag
 from minidyn.notices import Notice
 from minidyn.text import number, percent, with_error
 from report_cases import HOSTILE_NAME, hostile_estimate, small_estimate, small_runs
@@ -260,9 +260,9 @@ def test_markup_is_made_in_one_place_only() -> None:
     assert tag("p", "<b>", title='"&') == '<p title="&quot;&amp;">&lt;b&gt;</p>'
     assert "</" not in data_block("x", {"a": "</script><!--"}).removesuffix("</script>")
     assert json.loads(data_block("x", [float("nan"), 1.5]).split(">", 1)[1].split("<")[0]) == [None, 1.5]
-    root = Path(md.__file__).parent / "app" / "report"
-    made = [path.name for path in root.glob("*.py") if re.search(r"\bHtml\(", path.read_text())]
-    assert sorted(made) == ["html.py", "report.py"]
+    root = Path(md.__file__).parent
+    made = [path.name for path in root.rglob("*.py") if re.search(r"\bHtml\(", path.read_text())]
+    assert sorted(made) == ["display.py", "html.py", "report.py"]
 
 
 def test_notices_are_sorted_by_level_with_advice(tmp_path: Path) -> None:

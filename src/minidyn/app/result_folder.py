@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from minidyn.display import save_figure
 from minidyn.files import new_folder, write_atomically
 from minidyn.identification.compare import Comparison
 from minidyn.identification.estimate import Estimate
@@ -16,7 +17,7 @@ from minidyn.identification.estimate_file import plain_values
 from minidyn.identification.validate import Validation
 from minidyn.notices import Notice, most_serious_first
 from minidyn.simulation.payload import Payload
-from minidyn.text import markdown_cell, plot_label
+from minidyn.text import markdown_cell
 
 SUMMARY = "result.json"
 """What a folder of results holds, and the names of its files."""
@@ -51,7 +52,7 @@ def write_result(
         exported = estimate.export(folder).notices
         write_atomically(folder / "parameters.md", result_tables(estimate, validations).encode())
         for name, picture in zip(validations, _pictures(validations)):
-            _draw(validations[name], folder / picture, name)
+            save_figure(validations[name].plot(name), folder / picture)
         files = sorted([*(file.name for file in folder.iterdir()), SUMMARY])
         found = result_summary(estimate, validations)
         summary = strict({**(record or {}), **found, "export_notices": notice_data(exported), "files": files})
@@ -170,24 +171,3 @@ def _pictures(names: Iterable[str]) -> list[str]:
             number += 1
         made.append(f"torque_{word}{'' if number == 1 else f'_{number}'}.png")
     return made
-
-
-def _draw(validation: Validation, path: Path, title: str) -> None:
-    from matplotlib.figure import Figure
-
-    from minidyn.recording.plots import save_figure
-
-    count = validation.measured.shape[1]
-    every = max(1, len(validation.t) // 20_000)
-    figure = Figure(figsize=(10, 1.7 * count + 0.6), layout="constrained")
-    axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
-    figure.suptitle(plot_label(title, 200), x=0.01, ha="left")
-    columns = zip(axes, validation.per_joint, validation.measured.T, validation.predicted.T)
-    for axis, name, measured, predicted in columns:
-        axis.plot(validation.t[::every], measured[::every], color="#9aa5b1", linewidth=0.8, label="measured")
-        axis.plot(validation.t[::every], predicted[::every], color="#c8553d", linewidth=1.0, label="model")
-        axis.set_ylabel(plot_label(name, 16), fontsize=8)
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(loc="upper right", frameon=False, ncols=2, fontsize=8)
-    axes[-1].set_xlabel("time, s")
-    save_figure(figure, path)

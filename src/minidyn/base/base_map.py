@@ -22,12 +22,17 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.arrays import Array
 from minidyn.base.printing import relations as printing
 from minidyn.base.printing.reasons import reason
+from minidyn.display import DisplayTable, new_figure
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
+from minidyn.model.joint import unit_of
 from minidyn.model.layout import Column
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
     from minidyn.base.closed_form.structure import Structure
 
 
@@ -169,6 +174,21 @@ class BaseMap:
 
     # ---------------------------------------------------------------- values
 
+    @cached_property
+    def known_values(self) -> Array:
+        """Base parameters (b,) of the robot's own standard ones, NaN where one that enters is unknown."""
+        unknown = np.isnan(self.robot.parameters)
+        values = self.matrix @ np.where(unknown, 0.0, self.robot.parameters)
+        return _frozen(np.where((self.matrix != 0.0) @ unknown, np.nan, values))
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """Units of the base parameters; "" where they are not named after a standard one."""
+        columns = [self.robot.layout.columns[k] for k in self._places(self.kept)]
+        return tuple(
+            unit_of(column.symbol, self.robot.joints[column.joint]) if self.rows is None else "" for column in columns
+        )
+
     def values(self, phi: ArrayLike | None = None) -> Array:
         """Return the base parameters beta (..., b) of standard ones phi (..., p); None: the robot's own.
 
@@ -233,6 +253,40 @@ class BaseMap:
         return shortest
 
     # ---------------------------------------------------------------- printing
+
+    def to_pandas(self) -> DataFrame:
+        """Return the base parameters as a pandas frame: name, formula, value, unit."""
+        return self._display().to_pandas()
+
+    def plot(self) -> Figure:
+        """Return a matplotlib figure of the map: which standard parameters make up which base parameter."""
+        from matplotlib.colors import SymLogNorm
+
+        used = np.flatnonzero(np.any(self.matrix, axis=0))
+        values = self.matrix[:, used]
+        size = max(float(np.abs(values).max(initial=1.0)), 1.0)
+        figure, axes = new_figure(repr(self), 1, 0.17 * self.rank + 1.2, width=max(7.0, 0.17 * len(used) + 2.5))
+        axis = axes[0]
+        axis.grid(visible=False)
+        drawn = axis.imshow(values, aspect="auto", cmap="RdBu", norm=SymLogNorm(0.01, vmin=-size, vmax=size))
+        axis.set_yticks(range(self.rank), self.names, fontsize=7)
+        axis.set_xticks(range(len(used)), [self.robot.layout.names[k] for k in used], rotation=90, fontsize=7)
+        axis.set_xlabel("standard parameter")
+        axis.set_ylabel("base parameter")
+        figure.colorbar(drawn, ax=axis, label="coefficient", fraction=0.03, pad=0.01)
+        return figure
+
+    def _display(self) -> DisplayTable:
+        columns = {
+            "base parameter": self.names,
+            "made of": [relation.formula() for relation in self.relations()],
+            "value": self.known_values.tolist(),
+            "unit": self.units,
+        }
+        return DisplayTable(repr(self), columns, notices=self.notices)
+
+    def _repr_html_(self) -> str:
+        return self._display().to_html()
 
     def relations(self) -> tuple[printing.Relation, ...]:
         """Return every base parameter as a formula of standard ones, geometry symbols kept where there are any."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.base.base_map import BaseMap
+from minidyn.display import MEASURED, MODEL, DisplayTable, new_figure, shows_progress
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.prior import Prior
@@ -26,6 +27,9 @@ from minidyn.recording.recording import Recording
 from minidyn.text import markdown_cell
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
     from minidyn.control.controller import Controller
 
 
@@ -105,6 +109,42 @@ class Comparison:
             )
         return "\n".join(lines)
 
+    def to_pandas(self) -> DataFrame:
+        """Return the rows as a pandas frame, shares as they are (0.1 is ten percent)."""
+        return self._display().to_pandas()
+
+    def plot(self) -> Figure:
+        """Return a matplotlib figure: the error of each method on test data and on the fitted data."""
+        figure, axes = new_figure(repr(self), 1, 0.34 * len(self.rows) + 0.8)
+        axis = axes[0]
+        places = np.arange(len(self.rows))[::-1]
+        kinds = {"test data": (MODEL, 0.2, "validation_error"), "fitted data": (MEASURED, -0.2, "fit_error")}
+        for label, (colour, shift, name) in kinds.items():
+            errors = [0.0 if row.failure else 100 * getattr(row, name) for row in self.rows]
+            axis.barh(places + shift, errors, height=0.36, color=colour, label=label)
+        for place, row in zip(places, self.rows):
+            if row.failure:
+                axis.text(0.0, place, " failed", va="center", fontsize=8)
+        axis.set_yticks(places, [row.label for row in self.rows])
+        axis.set_xlabel("error, % of the measured torque")
+        axis.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2, fontsize=8)
+        return figure
+
+    def _display(self) -> DisplayTable:
+        columns: dict[str, list[Any]] = {
+            "method": [row.method for row in self.rows],
+            "made consistent": [row.consistent for row in self.rows],
+            "validation error": [row.validation_error for row in self.rows],
+            "fit error": [row.fit_error for row in self.rows],
+            "consistent": [row.realizable for row in self.rows],
+            "seconds": [row.seconds for row in self.rows],
+            "failure": [row.failure for row in self.rows],
+        }
+        return DisplayTable(repr(self), columns, ("validation error", "fit error"), self.notices)
+
+    def _repr_html_(self) -> str:
+        return self._display().to_html()
+
     def __repr__(self) -> str:
         failed = sum(bool(row.failure) for row in self.rows)
         if failed == len(self.rows):
@@ -116,6 +156,14 @@ class Comparison:
         )
 
 
+def _models(given: Mapping[str, Any]) -> int:
+    """How many models `compare` makes of these arguments."""
+    methods = given["methods"]
+    count = len(METHODS) if methods is None else 1 if isinstance(methods, str) else len(tuple(methods))
+    return count * len(given["consistent"])
+
+
+@shows_progress("comparing methods", _models)
 def compare(
     robot: Robot | str | os.PathLike[str],
     recording: Recording | LazyRecording,
@@ -131,7 +179,7 @@ def compare(
     prior_kind: str = "entropic",
     controller: Controller | None = None,
     threads: int = 1,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | bool | None = None,
 ) -> Comparison:
     """Identify a robot by several methods and test each model on a recording that none of them saw.
 
@@ -149,7 +197,7 @@ def compare(
         prior_kind: As for `md.identify`.
         controller: As for `md.identify`.
         threads: As for `md.identify`.
-        progress: Called with the number of models done so far.
+        progress: Called with the number of models done so far; True: a bar on stderr.
 
     Returns:
         A row for each method; one that fails has its reason in its row and stops none of the others.
@@ -190,7 +238,7 @@ def compare(
         for asked in consistent:
             given = recording if measured_speeds else fitted
             rows.append(_row(robot, name, bool(asked), given, fitted, tested, options))
-            if progress is not None:
+            if callable(progress):
                 progress(len(rows))
     return Comparison(tuple(rows), tuple(dict.fromkeys((*fitted.notices, *tested.notices, *more))))
 

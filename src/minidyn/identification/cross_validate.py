@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
+from minidyn.display import shows_progress
 from minidyn.errors import MinidynError, ShapeError
 from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.prior import Prior
@@ -106,6 +107,7 @@ class CrossValidation:
         return f"CrossValidation({len(self.folds)} stretches, error {error})"
 
 
+@shows_progress("cross-validating", lambda given: given["folds"])
 def cross_validate(
     robot: Robot | str | os.PathLike[str],
     recording: Recording | LazyRecording,
@@ -121,7 +123,7 @@ def cross_validate(
     consistent: bool = True,
     controller: Controller | None = None,
     threads: int = 1,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | bool | None = None,
 ) -> CrossValidation:
     """Fit a model to all stretches of a recording but one and test it on that one, for each stretch.
 
@@ -142,7 +144,7 @@ def cross_validate(
         consistent: As for `md.identify`.
         controller: As for `md.identify`.
         threads: As for `md.identify`.
-        progress: Called with the number of stretches done so far.
+        progress: Called with the number of parts done so far; True: a bar on stderr.
 
     Raises:
         ShapeError: Fewer than two stretches, or more than samples.
@@ -182,7 +184,7 @@ def cross_validate(
         tested.append(validate(estimate, held))
         fitted.append(validate(estimate, rest))
         spans.append(span)
-        if progress is not None:
+        if callable(progress):
             progress(number)
     return CrossValidation(tuple(tested), tuple(fitted), tuple(spans))
 

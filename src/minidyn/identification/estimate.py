@@ -14,6 +14,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
+from minidyn.display import MEASURED, MODEL, RESIDUAL, DisplayTable, new_figure
 from minidyn.dynamics.functions import base_regressor, inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError
 from minidyn.files import write_atomically
@@ -32,6 +33,9 @@ from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.recording import Recording
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
     from minidyn.identification.consistency.certificate import Certificate
     from minidyn.identification.export import Exported
 
@@ -93,6 +97,13 @@ class Estimate:
         """Standard deviation over value (b,): 0.1 is ten percent; infinite where the value is zero."""
         with np.errstate(divide="ignore"):
             return np.asarray(self.std / np.abs(self.beta), dtype=float)
+
+    @cached_property
+    def prior_values(self) -> Array:
+        """Base parameters before identification (b,), NaN where they are unknown or were not kept."""
+        if np.array_equal(self.base.robot.parameters, self.robot.parameters, equal_nan=True):
+            return np.full(len(self.beta), np.nan)
+        return self.base.known_values
 
     @property
     def prior_curve(self) -> Array | None:
@@ -158,6 +169,40 @@ class Estimate:
             share = "-" if not np.isfinite(relative) else f"{100 * relative:.3g} %" if relative <= 10 else "> 1000 %"
             lines.append(f"| {name} | {value:.6g} | {std:.3g} | {share} |")
         return "\n".join(lines)
+
+    def to_pandas(self) -> DataFrame:
+        """Return the base parameters as a pandas frame: value, standard deviation, prior, unit."""
+        return self._display().to_pandas()
+
+    def plot(self) -> Figure:
+        """Return a matplotlib figure: each base parameter with its 95 % interval, and the prior."""
+        figure, axes = new_figure(repr(self), 1, 0.19 * len(self.beta) + 0.8)
+        axis = axes[0]
+        places = np.arange(len(self.beta))[::-1]
+        spread = np.where(np.isfinite(self.std), 1.96 * self.std, 0.0)
+        words = "estimate, 95 % interval"
+        axis.errorbar(self.beta, places, xerr=spread, fmt="o", color=MODEL, markersize=4, label=words)
+        axis.plot(self.prior_values, places, "D", color=RESIDUAL, markerfacecolor="none", markersize=5, label="prior")
+        axis.axvline(0.0, color=MEASURED, linewidth=0.8)
+        axis.set_xscale("symlog", linthresh=0.01)
+        units = [f"{name}, {unit}" if unit else name for name, unit in zip(self.names, self.base.units)]
+        axis.set_yticks(places, units, fontsize=7)
+        axis.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2, fontsize=8)
+        return figure
+
+    def _display(self) -> DisplayTable:
+        columns = {
+            "base parameter": self.names,
+            "value": self.beta.tolist(),
+            "std": self.std.tolist(),
+            "relative": self.relative_std.tolist(),
+            "prior": self.prior_values.tolist(),
+            "unit": self.base.units,
+        }
+        return DisplayTable(repr(self), columns, ("relative",), self.notices)
+
+    def _repr_html_(self) -> str:
+        return self._display().to_html()
 
     def export(
         self,

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
+from minidyn.display import shows_progress
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.consistency import consistent_model, something_moves
@@ -46,6 +47,7 @@ DEFAULT_FRICTION = _Unsaid(AUTO)
 """With base= the default gives way to the terms of that map, where "auto" said aloud is refused."""
 
 
+@shows_progress("identifying")
 def identify(
     robot: Robot | str | os.PathLike[str],
     recording: Recording | LazyRecording,
@@ -60,7 +62,7 @@ def identify(
     consistent: bool = True,
     controller: Controller | None = None,
     threads: int = 1,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | bool | None = None,
 ) -> Estimate:
     """Identify a robot's base parameters from a recording, and a physically consistent model that has them.
 
@@ -88,7 +90,8 @@ def identify(
         controller: What drove the robot along the reference in the recording's telemetry (q_d), for the methods that
             simulate it ("iv", "didim"); None: unknown, and the simulation is led along the recorded motion.
         threads: For the reduction of large recordings.
-        progress: Called with the number of samples read so far, all passes over the recording together.
+        progress: Called with the number of samples read so far, all passes over the recording together; True: a bar on
+            stderr.
 
     Returns:
         The estimate; its notices say what is weak and what was chosen.
@@ -105,7 +108,7 @@ def identify(
         friction = OWN
     model = starting_model(robot, friction, rotor_inertia, sign_width, base)
     notices: list[Any] = []
-    progress = counted(progress)
+    progress = counted(progress if callable(progress) else None)
     if isinstance(recording, LazyRecording):
         ready = ready_on_disk(model, recording, estimator, notices, progress)
     else:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from minidyn.arrays import Array
+from minidyn.display import MEASURED, MODEL, RESIDUAL, DisplayTable, draw_lines, new_figure
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
@@ -17,7 +18,11 @@ from minidyn.identification.estimate import Estimate
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.recording import Recording
-from minidyn.text import markdown_cell, plain_percent
+from minidyn.text import markdown_cell, plain_percent, plot_label
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 _SHOWN = 100_000  # samples that are kept for pictures of a recording that stays on disk
 _HEAD = 1 << 12  # samples that tell the rate of a recording that stays on disk
@@ -87,6 +92,41 @@ class Validation:
         every = (self.relative_error, self.filtered_relative_error, self.prior_relative_error)
         lines.append(f"| all | {' | '.join(plain_percent(value) for value in every)} | {self.rmse:.4g} | | |")
         return "\n".join(lines)
+
+    def to_pandas(self) -> DataFrame:
+        """Return the errors as a pandas frame, one row a joint, shares as they are (0.1 is ten percent)."""
+        return self._display().to_pandas()
+
+    def plot(self, title: str = "") -> Figure:
+        """Return a matplotlib figure: measured torque, the model's, and their difference, joint by joint.
+
+        Args:
+            title: Heading; "": the error.
+        """
+        figure, axes = new_figure(title or repr(self), len(self.per_joint), 1.7, width=10.0)
+        lines = {"measured": MEASURED, "model": MODEL, "measured − model": RESIDUAL}
+        for k, (axis, (name, entry)) in enumerate(zip(axes, self.per_joint.items())):
+            values = np.stack([self.measured[:, k], self.predicted[:, k], self.residual[:, k]], axis=1)
+            for column, (label, colour) in enumerate(lines.items()):
+                draw_lines(axis, self.t, values[:, column : column + 1], [label], color=colour, linewidth=0.9)
+            axis.set_ylabel(f"{plot_label(name, 16)}\n{plain_percent(entry['relative_error'])}", fontsize=8)
+        axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=3, fontsize=8)
+        axes[-1].set_xlabel("time, s")
+        return figure
+
+    def _display(self) -> DisplayTable:
+        shares = {"error": "relative_error", "without noise": "filtered_relative_error"}
+        shares["before identification"] = "prior_relative_error"
+        entries = list(self.per_joint.values())
+        columns: dict[str, list[Any]] = {"joint": list(self.per_joint)}
+        columns |= {title: [entry.get(key, math.nan) for entry in entries] for title, key in shares.items()}
+        columns |= {"rms, N m or N": [entry["rmse"] for entry in entries]}
+        columns |= {"bias, N m or N": [entry.get("bias", math.nan) for entry in entries]}
+        columns |= {"residual": list(self.whiteness.values())}
+        return DisplayTable(repr(self), columns, tuple(shares), self.notices)
+
+    def _repr_html_(self) -> str:
+        return self._display().to_html()
 
     def to_json(self) -> dict[str, Any]:
         """Return the errors as plain values, without the samples; None for what is not known."""

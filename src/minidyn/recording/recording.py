@@ -14,20 +14,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
+from minidyn.display import COLOURS, DisplayTable, draw_lines, new_figure, outside_legend, to_frame
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.files import write_atomically
 from minidyn.notices import Notice
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 SIGNALS = ("q", "dq", "ddq", "tau")
 """What is measured of each joint: position, speed, acceleration, torque."""
 
 _ENDINGS = (".npz", ".parquet", ".csv")
+_LABELS = {
+    "q": "position, rad or m",
+    "dq": "speed, rad/s or m/s",
+    "ddq": "acceleration,\nrad/s² or m/s²",
+    "tau": "torque, N m or N",
+}
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -232,6 +243,55 @@ class Recording:
             flat = array.reshape(len(array), -1)
             columns |= {f"telemetry.{name}.{k}": flat[:, k] for k in range(flat.shape[1])}
         return columns
+
+    def to_pandas(self) -> DataFrame:
+        """Return the samples as a pandas frame: t, run, q.NAME, tau.NAME, ... as in a saved table."""
+        return to_frame(self._columns())
+
+    def plot(self, title: str | None = None, *, estimated: Sequence[str] = (), truth: Sequence[float] = ()) -> Figure:
+        """Return a matplotlib figure of all signals over time, one line a joint.
+
+        A simulated run shows its reference (dashed), tracking errors, and what a controller estimated.
+
+        Args:
+            title: Heading; None: what the recording is.
+            estimated: Names of the parameters that the controller estimated; at most eight are drawn.
+            truth: Their true values, drawn as dashed lines.
+        """
+        more, names = self.telemetry, self.joint_names
+        panels: dict[str, tuple[Array, Sequence[str]]] = {
+            _LABELS[signal]: (getattr(self, signal), names) for signal in self.signals
+        }
+        if "q_d" in more:
+            wanted = "position, rad or m\n(dashed: wanted)"
+            panels = {wanted: (more.get("q_true", self.q), names), "tracking error": (more["error"], names)}
+            panels |= {} if self.tau is None else {_LABELS["tau"]: (self.tau, names)}
+            if "estimate" in more and estimated:
+                panels["estimate"] = (more["estimate"][:, :8], estimated[:8])
+        figure, axes = new_figure(title or repr(self), len(panels), 2.1)
+        for axis, (label, (values, lines)) in zip(axes, panels.items()):
+            draw_lines(axis, self.t, values, lines)
+            axis.set_ylabel(label)
+            outside_legend(axis)
+            if "wanted" in label:
+                draw_lines(axis, self.t, more["q_d"], names, linestyle="--", linewidth=0.9)
+            if label == "estimate":
+                for k, value in enumerate(truth[:8]):
+                    axis.axhline(value, color=COLOURS[k % 8], linestyle="--", linewidth=0.9)
+        axes[-1].set_xlabel("time, s")
+        return figure
+
+    def _repr_html_(self) -> str:
+        def largest(signal: str) -> list[float | None]:
+            values = getattr(self, signal)
+            missing = values is None or not len(self)
+            return [None if missing else float(np.max(np.abs(values[:, k]))) for k in range(self.n)]
+
+        columns: dict[str, Sequence[Any]] = {"joint": self.joint_names}
+        if len(self):
+            columns |= {"lowest q": self.q.min(axis=0).tolist(), "highest q": self.q.max(axis=0).tolist()}
+        columns |= {f"largest |{signal}|": largest(signal) for signal in ("dq", "ddq", "tau")}
+        return DisplayTable(repr(self), columns, notices=self.notices).to_html()
 
     def __repr__(self) -> str:
         span = f"{self.t[-1] - self.t[0]:.4g} s" if len(self) else "empty"

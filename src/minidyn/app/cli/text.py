@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minidyn.notices import Notice, most_serious_first
-from minidyn.text import plain, visible
+from minidyn.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -104,18 +103,7 @@ def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], No
     if context is not None and context.find_root().params.get("quiet"):
         yield lambda done: None
         return
-    from rich.console import Console
+    from minidyn.display import progress_bar
 
-    terminal = Console(stderr=True, highlight=False)
-    if not terminal.is_terminal:
-        click.echo(f"{plain(what)} ...", err=True)
-        yield lambda done: None
-        return
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    begin = time.monotonic()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=terminal, transient=True) as bar:
-        task = bar.add_task(safe(what), total=total)
-        yield lambda done: bar.update(task, completed=done)
-    terminal.print(f"{safe(what)} [dim]{time.monotonic() - begin:.1f} s[/dim]")
+    with progress_bar(what, total) as done:
+        yield done

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidyn.arrays import Array
 from minidyn.errors import MinidynError
 from minidyn.identification.consistency.certificate import Certificate
 from minidyn.identification.estimate import Estimate
@@ -82,14 +81,3 @@ class Facts:
             return self.estimate.certificate
         except MinidynError:
             return None
-
-    @cached_property
-    def prior(self) -> Array:
-        """Base parameters before identification (b,), NaN where a value that enters is unknown."""
-        base = self.estimate.base
-        values = base.robot.parameters
-        if np.array_equal(values, self.estimate.robot.parameters, equal_nan=True):
-            return np.full(len(self.estimate.beta), np.nan)  # the prior was not kept
-        missing = np.isnan(values)
-        unknown = (np.abs(base.matrix) > 0.0) @ missing
-        return np.where(unknown, np.nan, base.matrix @ np.where(missing, 0.0, values))

@@ -1,8 +1,4 @@
-"""HTML that cannot be broken from outside: text is escaped unless it was made here.
-
-Joint, link and file names come from strangers. Every element is made by :func:`tag`, which escapes what it is given;
-only :class:`Html`, which `tag` returns, passes unchanged. Sections are made of tables, figures and folded text.
-"""
+"""What sections of a page are made of: tables, figures, folded text, and data for the page's script."""
 
 from __future__ import annotations
 
@@ -13,41 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from minidyn.text import visible
+from minidyn.display import Html, tag
 
-_VOID = {"meta", "br", "hr", "col"}
 _LONG = 24  # letters: names up to this length are not broken over lines
-
-
-class Html(str):
-    """Markup that is safe to put into a page."""
-
-    __slots__ = ()
-
-
-def tag(name: str, /, *children: object, **attributes: object) -> Html:
-    """Return an element.
-
-    Args:
-        name: Of the element.
-        children: Html as it is, None not at all, everything else escaped.
-        attributes: Underscores become hyphens, one at the end is dropped (`class_`); None and False leave an attribute
-            out, True gives it without a value. Numbers are written short.
-    """
-    parts = [name]
-    for key, value in attributes.items():
-        if value is None or value is False:
-            continue
-        word = key.rstrip("_").replace("_", "-")
-        parts.append(word if value is True else f'{word}="{html.escape(_text(value))}"')
-    opened = f"<{' '.join(parts)}>"
-    return Html(opened if name in _VOID else f"{opened}{join(children)}</{name}>")
-
-
-def join(children: Iterable[object], between: str = "") -> Html:
-    """Return children one after the other, escaped as by `tag`."""
-    shown = [child if isinstance(child, Html) else html.escape(_text(child)) for child in children if child is not None]
-    return Html(between.join(shown))
 
 
 def data_block(name: str, content: Any) -> Html:
@@ -69,12 +33,6 @@ def _finite(content: Any) -> Any:
     if isinstance(content, list | tuple):
         return [_finite(value) for value in content]
     return content
-
-
-def _text(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.2f}".rstrip("0").rstrip(".")
-    return value if isinstance(value, Html) else visible(value)
 
 
 @dataclass(frozen=True)

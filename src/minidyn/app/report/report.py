@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from minidyn import __version__
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Html, Section, data_block, tag
+from minidyn.app.report.html import Section, data_block
 from minidyn.app.report.section_model import base_section, certificate_section, excitation_section, parameter_section
 from minidyn.app.report.section_more import code_section, control_section, plan_section, record_section
 from minidyn.app.report.section_robot import robot_section
 from minidyn.app.report.section_summary import notices_section, summary_section
 from minidyn.app.report.section_torque import residual_section, torque_section
+from minidyn.display import Html, tag
 from minidyn.errors import DescriptionError, MinidynError
 from minidyn.files import write_atomically
 from minidyn.identification.estimate import Estimate, load_estimate

@@ -6,11 +6,11 @@ import numpy as np
 
 from minidyn.app.report.charts import Axis, Plot, legend, picture
 from minidyn.app.report.facts import CONDITION_GOOD, WEAK, Facts
-from minidyn.app.report.html import Html, Section, folded, table, tag
+from minidyn.app.report.html import Section, folded, table
 from minidyn.arrays import Array
-from minidyn.base.base_map import BaseMap
+from minidyn.display import Html, tag
 from minidyn.model.drives import ROTOR, TERMS
-from minidyn.model.joint import Joint, unit_of
+from minidyn.model.joint import Joint
 from minidyn.recording.recording import Recording
 from minidyn.text import fixed, number, percent, short, visible, with_error
 
@@ -23,7 +23,7 @@ def base_section(facts: Facts) -> Section:
     base = facts.estimate.base
     count = len(base.robot.layout)
     rows = []
-    for relation, kept, unit in zip(base.relations(), base.kept, _units(base)):
+    for relation, kept, unit in zip(base.relations(), base.kept, base.units):
         alone = len(relation.terms) == 1 and relation.name == kept
         formula = tag("span", "itself", class_="quiet") if alone else relation.formula().replace(" - ", " − ")
         rows.append((relation.name, formula, unit))
@@ -43,12 +43,6 @@ def base_section(facts: Facts) -> Section:
         else f"{base.rank} combinations of {count} parameters, found by method {base.method}."
     )
     return Section("base", "Base parameters", lead, tuple(content))
-
-
-def _units(base: BaseMap) -> list[str]:
-    """Units of the base parameters; empty where combinations are not named after a parameter."""
-    columns = [base.robot.layout.columns[base.robot.layout.index(kept)] for kept in base.kept]
-    return [unit_of(column.symbol, base.robot.joints[column.joint]) if base.rows is None else "" for column in columns]
 
 
 def excitation_section(facts: Facts) -> Section:
@@ -159,14 +153,14 @@ def _correlated(facts: Facts) -> list[tuple[str, str, str]]:
 def parameter_section(facts: Facts) -> Section:
     """Return all base parameters: value, interval, prior, and how far apart."""
     estimate = facts.estimate
-    known = bool(np.any(np.isfinite(facts.prior)))
+    known = bool(np.any(np.isfinite(facts.estimate.prior_values)))
     rows = []
-    for k, unit in enumerate(_units(estimate.base)):
+    for k, unit in enumerate(estimate.base.units):
         value, error = with_error(float(estimate.beta[k]), float(_SIGMAS * estimate.std[k]))
         cells: list[object] = [estimate.names[k], value, f"± {error}", unit]
         if known:
             places = len(value.partition(".")[2]) if "." in value else 0
-            prior = facts.prior[k]
+            prior = facts.estimate.prior_values[k]
             cells.append(fixed(float(prior), places) if np.isfinite(prior) and abs(prior) < 1e6 else number(prior))
         cells += [_whisker(facts, k), _remark(facts, k)]
         rows.append(cells)
@@ -202,9 +196,10 @@ def _drive_words(facts: Facts) -> str:
 
 
 def _apart(facts: Facts) -> np.ndarray:
-    std = facts.estimate.std
+    estimate = facts.estimate
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.nan_to_num(np.abs(facts.estimate.beta - facts.prior) / np.where(std > 0, std, np.nan)))
+        spread = np.where(estimate.std > 0, estimate.std, np.nan)
+        return np.asarray(np.nan_to_num(np.abs(estimate.beta - estimate.prior_values) / spread))
 
 
 def _remark(facts: Facts, k: int) -> Html | str:
@@ -218,7 +213,8 @@ def _remark(facts: Facts, k: int) -> Html | str:
 
 
 def _whisker(facts: Facts, k: int) -> Html:
-    value, half, prior = float(facts.estimate.beta[k]), float(_SIGMAS * facts.estimate.std[k]), float(facts.prior[k])
+    estimate = facts.estimate
+    value, half, prior = float(estimate.beta[k]), float(_SIGMAS * estimate.std[k]), float(estimate.prior_values[k])
     if not np.isfinite(half):
         words = f"{facts.estimate.names[k]}: the recording does not determine it"
         return picture(150.0, 18.0, [tag("text", "not determined", class_="tick", x=8, y=13)], words, "spark")

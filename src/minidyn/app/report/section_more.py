@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from minidyn.app.report.charts import Axis, Plot, envelope, legend, nice_range, picture
+from minidyn.app.report.charts import Axis, Plot, legend, nice_range, picture
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Html, Section, figure, folded, table, tag
+from minidyn.app.report.html import Section, figure, folded, table
 from minidyn.arrays import Array
+from minidyn.display import Html, envelope, tag
 from minidyn.dynamics.kernel import compile_kernel
 from minidyn.errors import MinidynError
 from minidyn.recording.recording import Recording

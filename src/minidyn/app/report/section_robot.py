@@ -9,9 +9,10 @@ import numpy as np
 
 from minidyn.app.report.charts import picture
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Html, Section, table, tag
+from minidyn.app.report.html import Section, table
 from minidyn.arrays import Array
 from minidyn.base.closed_form.structure import Structure, structure_of
+from minidyn.display import Html, tag
 from minidyn.errors import LoopError
 from minidyn.model.geometry import Step, matrix_of
 from minidyn.model.loops import solve_loops

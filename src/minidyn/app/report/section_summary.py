@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from minidyn.app.report.facts import CONDITION_GOOD, ERROR_GOOD, ERROR_POOR, WEAK, Facts
-from minidyn.app.report.html import Html, Section, folded, tag
+from minidyn.app.report.html import Section, folded
+from minidyn.display import Html, tag
 from minidyn.notices import Notice, most_serious_first
 from minidyn.text import count, number, percent, short, visible
 
