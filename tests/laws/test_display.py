@@ -24,6 +24,7 @@ def shown() -> dict[str, Any]:
     robot = md.load("two_link").with_drives(True, ("viscous", "coulomb"))
     rows = md.compare(robot, *small_runs(), ("wls", "ols"), friction="own", rotor_inertia=None)
     return {
+        "robot": estimate.robot,
         "base": estimate.base,
         "recording": fit,
         "estimate": estimate,
@@ -72,6 +73,7 @@ def test_frames_hold_the_numbers(values: dict[str, Any]) -> None:
     recording = values["recording"]
     assert np.array_equal(frames["recording"][f"tau.{recording.joint_names[2]}"], recording.tau[:, 2])
     assert list(frames["validation"]["joint"]) == list(recording.joint_names)
+    assert list(frames["robot"]["joint"]) == [joint.name for joint in estimate.robot.joints]
     assert list(frames["comparison"]["method"]) == ["wls", "wls", "ols", "ols"]
 
 

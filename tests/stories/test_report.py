@@ -216,7 +216,7 @@ def test_long_logs_stay_small(tmp_path: Path) -> None:
 
 def test_robots_of_other_kinds(tmp_path: Path) -> None:
     """Trees, loops, sliding joints, unknown parameters: what cannot be told is said, the rest is there."""
-    from minidyn.app.report.section_robot import scene_of
+    from minidyn.model.picture import scene_of
 
     linkage = tmp_path / "linkage.toml"
     linkage.write_text(FOUR_BAR)

@@ -105,6 +105,23 @@ class Joint:
         moved = () if self.kind == "fixed" else (Step(self.motion, self.direction * q),)
         return matrix_of((*self.before, *moved, *self.after))
 
+    def structure(self, order: Mapping[str, int]) -> tuple[object, ...]:
+        """Return everything but names and parameters as plain values, joints by their place in `order`."""
+        follows, drive = self.follows, self.drive
+        return (
+            self.kind == "fixed",
+            self.parent,
+            plain_steps(self.before),
+            self.motion,
+            self.direction,
+            plain_steps(self.after),
+            follows and ([(order[n], r) for n, r in follows.terms], follows.offset, follows.formula),
+            drive.columns,
+            drive.sign_width,
+            drive.stribeck_speed,
+            [(order[n], c) for n, c in drive.coupling],
+        )
+
 
 @dataclass(frozen=True)
 class Link:
@@ -196,6 +213,17 @@ class Loop:
     passive: tuple[str, ...] = ()
     start: tuple[float, ...] = ()
     home: tuple[tuple[str, float], ...] = ()
+
+    def structure(self, order: Mapping[str, int]) -> tuple[object, ...]:
+        """Return everything but names as plain values, joints by their place in `order`."""
+        ends = (self.link_a, plain_steps(self.steps_a), self.link_b, plain_steps(self.steps_b))
+        home = [(order[name], value) for name, value in self.home]
+        return ends, self.kind, [order[name] for name in self.passive], self.start, home
+
+
+def plain_steps(steps: Steps) -> list[tuple[str, float]]:
+    """Return steps as plain values, without the names of their symbols."""
+    return [(step.kind, step.value) for step in steps]
 
 
 def torque_unit(joint: Joint) -> str:

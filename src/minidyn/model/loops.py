@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,7 +25,9 @@ from minidyn.graph.derivative import jacobian, jvp
 from minidyn.graph.function import Function, evaluate
 from minidyn.graph.scalar import Graph
 from minidyn.model.placements import bias, constraint, loop_residual, tree_pose
-from minidyn.model.robot import Robot
+
+if TYPE_CHECKING:
+    from minidyn.model.robot import Robot
 
 CLOSED = 1e-6  # m and rad: a loop that is further open does not close
 SOLVED = 1e-10  # m and rad: what Newton's method must reach

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +19,9 @@ from minidyn.arrays import Array
 from minidyn.errors import ShapeError
 from minidyn.model.geometry import Steps, matrix_of
 from minidyn.model.joint import Loop
-from minidyn.model.robot import Robot
+
+if TYPE_CHECKING:
+    from minidyn.model.robot import Robot
 
 
 def loop_residual(robot: Robot, loop: Loop, q_all: ArrayLike) -> tuple[Array, Array]:

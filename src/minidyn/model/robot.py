@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,10 +17,15 @@ from minidyn.errors import DescriptionError, ShapeError, UnknownName
 from minidyn.model.formula import Formula, formula_names
 from minidyn.model.geometry import Steps, matrix_of, steps_from_matrix
 from minidyn.model.inertia import ten_parameters
-from minidyn.model.joint import Frame, Joint, Link, Loop, drive_changes
+from minidyn.model.joint import Frame, Joint, Link, Loop, drive_changes, plain_steps
 from minidyn.model.layout import Layout
 from minidyn.model.mdh import mdh_parts
+from minidyn.model.picture import plot_robot, robot_table
 from minidyn.notices import Notice
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,32 +360,10 @@ class Robot:
     @cached_property
     def structure_fingerprint(self) -> str:
         """A hash of everything but parameter values and names: robots with equal ones share kernels."""
-        parts = [repr(_numeric(self.base)), repr(self.gravity.tolist())]
+        parts = [repr(plain_steps(self.base)), repr(self.gravity.tolist())]
         order = {joint.name: index for index, joint in enumerate(self.joints)}
-        for joint in self.joints:
-            follows = joint.follows
-            parts.append(
-                repr(
-                    (
-                        joint.kind == "fixed",
-                        joint.parent,
-                        _numeric(joint.before),
-                        joint.motion,
-                        joint.direction,
-                        _numeric(joint.after),
-                        follows and ([(order[n], r) for n, r in follows.terms], follows.offset, follows.formula),
-                        joint.drive.columns,
-                        joint.drive.sign_width,
-                        joint.drive.stribeck_speed,
-                        [(order[n], c) for n, c in joint.drive.coupling],
-                    )
-                )
-            )
-        for loop in self.loops:
-            passive = [order[name] for name in loop.passive]
-            ends = (loop.link_a, _numeric(loop.steps_a), loop.link_b, _numeric(loop.steps_b))
-            home = [(order[name], value) for name, value in loop.home]
-            parts.append(repr((ends, loop.kind, passive, loop.start, home)))
+        parts += [repr(joint.structure(order)) for joint in self.joints]
+        parts += [repr(loop.structure(order)) for loop in self.loops]
         if any(joint.follows and joint.follows.formula for joint in self.joints):
             parts.append(repr(self.joint_names))  # formulas refer to joints by name
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
@@ -392,6 +375,19 @@ class Robot:
         text += repr([(joint.name, joint.kind, joint.limits, joint.drive.gear_ratio) for joint in self.joints])
         text += repr((self.parameters.tolist(), self.symbols))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    # ---------------------------------------------------------------- to look at
+
+    def to_pandas(self) -> DataFrame:
+        """Return the joints as a pandas frame: how each moves, its limits, the mass it carries, its drive."""
+        return robot_table(self).to_pandas()
+
+    def plot(self, q: ArrayLike | None = None) -> Figure:
+        """Return a matplotlib figure at positions q (n,), rad or m; None: a posture that shows its joints."""
+        return plot_robot(self, q)
+
+    def _repr_html_(self) -> str:
+        return robot_table(self).to_html()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Robot) and self.fingerprint == other.fingerprint
@@ -412,10 +408,6 @@ class Robot:
     def base_placement(self) -> Array:
         """Placement of the base in the world (4, 4)."""
         return matrix_of(self.base)
-
-
-def _numeric(steps: Steps) -> list[tuple[str, float]]:
-    return [(step.kind, step.value) for step in steps]
 
 
 def _frozen(values: ArrayLike, where: str) -> Array:

@@ -1,0 +1,288 @@
+"""The robot to look at: points and lines in space (links as sticks, joints as rings and boxes), a figure, a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minidyn.arrays import Array
+from minidyn.display import MEASURED, MODEL, RESIDUAL, DisplayTable, new_figure
+from minidyn.errors import LoopError
+from minidyn.model.geometry import Step, matrix_of
+from minidyn.model.loops import solve_loops
+from minidyn.model.placements import tree_pose
+from minidyn.text import plot_label
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from minidyn.model.robot import Robot
+
+_TRIES = 400  # postures among which the clearest is chosen
+_LOOP_TRIES = 12  # where loops must be solved for
+_RING = 20
+TURN, TILT = 0.95, 0.32  # rad: where the eye is at first
+_FIRST_DRAWN = {"ground": 0, "link": 1, "axis": 2, "ring": 3, "box": 3}
+_LABEL = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.0}
+_LOOK: dict[str, dict[str, Any]] = {
+    "ground": {"facecolor": "#e8e8e8", "edgecolor": "none"},
+    "link": {"color": "#7a8591", "linewidth": 5, "solid_capstyle": "round"},
+    "axis": {"color": MEASURED, "linewidth": 0.8},
+    "ring": {"facecolor": "#dbe8f6", "edgecolor": MODEL, "linewidth": 1.2},
+    "box": {"facecolor": "#f8e5d6", "edgecolor": RESIDUAL, "linewidth": 1.2},
+}
+
+
+def robot_table(robot: Robot) -> DisplayTable:
+    """Return the joints as a table: how each moves, its limits, what it carries, its drive."""
+    joints = robot.joints
+    names = (robot.base_name, *robot.link_names)
+    columns: dict[str, list[Any]] = {
+        "joint": [joint.name for joint in joints],
+        "moves": ["fixed" if joint.kind == "fixed" else "slides" if joint.slides else "turns" for joint in joints],
+        "on": [names[joint.parent + 1] for joint in joints],
+        "link": list(robot.link_names),
+        "lower limit": [joint.limits.lower for joint in joints],
+        "upper limit": [joint.limits.upper for joint in joints],
+        "mass, kg": [float(link.mass) for link in robot.links],
+        "drive terms": [", ".join(joint.drive.columns) for joint in joints],
+    }
+    return DisplayTable(repr(robot), columns, notices=robot.notices)
+
+
+def plot_robot(robot: Robot, q: ArrayLike | None = None) -> Figure:
+    """Return a matplotlib figure of the robot; arguments as for :func:`scene_of`."""
+    scene = scene_of(robot, q)
+    seen = view(np.array(scene.points))
+    figure, axes = new_figure(repr(robot), 1, 5.5, width=7.0)
+    axis = axes[0]
+    axis.set_axis_off()
+    axis.set_aspect("equal")
+    for order, shape in enumerate(scene.front_last):
+        x, y = seen[list(shape.points), 0], seen[list(shape.points), 1]
+        draw = axis.fill if shape.closed else axis.plot
+        draw(x, y, zorder=2 + 0.01 * order, **_LOOK[shape.kind])
+    for index, joint in enumerate(robot.joints):
+        if joint.kind != "fixed":
+            x, y, _ = seen[scene.anchors[index]]
+            label = f"{index + 1} {plot_label(joint.name, 20)}"
+            axis.text(x, y, label, fontsize=8, ha="center", va="center", color=MODEL, zorder=20, bbox=_LABEL)
+    return figure
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A line or area through points of the scene.
+
+    Attributes:
+        kind: "link", "ring", "box", "axis" or "ground".
+        points: Indices of its points.
+        body: Index of the link it belongs to, or of the joint whose axis it shows; -1: the base.
+        closed: Whether it is an area.
+    """
+
+    kind: str
+    points: tuple[int, ...]
+    body: int
+    closed: bool = False
+
+
+@dataclass
+class Scene:
+    """Points in a ball of radius 1 about the origin, z up, and what connects them.
+
+    Attributes:
+        robot: The robot.
+        points: Rows x, y, z.
+        shapes: What is drawn.
+        anchors: For each joint, the index of the point its label stands at.
+    """
+
+    robot: Robot
+    points: list[Array] = field(default_factory=list)
+    shapes: list[Shape] = field(default_factory=list)
+    anchors: list[int] = field(default_factory=list)
+
+    @property
+    def front_last(self) -> list[Shape]:
+        """The shapes in the order in which they are drawn: ground, links, axes, joints, the nearest last."""
+        depth = view(np.array(self.points))[:, 2]
+        return sorted(
+            self.shapes, key=lambda shape: (_FIRST_DRAWN[shape.kind], float(depth[list(shape.points)].mean()))
+        )
+
+    def add(self, kind: str, points: list[Array], body: int, closed: bool = False) -> None:
+        """Add a shape."""
+        first = len(self.points)
+        self.points += points
+        self.shapes.append(Shape(kind, tuple(range(first, len(self.points))), body, closed))
+
+
+def view(points: Array) -> Array:
+    """Return points (..., 3) of the scene as seen at first: x to the right, y up, z towards the eye."""
+    c, s, ct, st = np.cos(TURN), np.sin(TURN), np.cos(TILT), np.sin(TILT)
+    return np.asarray(points @ np.array([[-s, c, 0.0], [-st * c, -st * s, ct], [ct * c, ct * s, st]]).T)
+
+
+def scene_of(robot: Robot, q: ArrayLike | None = None) -> Scene:
+    """Return the robot at positions q (n,), in a frame in which gravity points down.
+
+    Args:
+        robot: The robot.
+        q: Positions, rad or m; None: a posture that shows its joints.
+    """
+    q_all = _posture(robot) if q is None else solve_loops(robot, q)
+    pose = tree_pose(robot, q_all)
+    scene = Scene(robot)
+    paths = [_path(robot, index, q_all, pose.links) for index in range(len(robot.joints))]
+    corners = np.concatenate([*paths, robot.base_placement[None, :3, 3]])
+    size = max(float(np.ptp(corners, axis=0).max()), 1e-9)
+    scene.add("ground", _ring(robot.base_placement[:3, 3], _up(robot), 0.16 * size), -1, closed=True)
+    for index, path in enumerate(paths):
+        scene.add("link", list(path), robot.joints[index].parent)
+    for frame in robot.frames:
+        if frame.link >= 0 and not _has_child(robot, frame.link):
+            here = pose.links[frame.link]
+            tip = here @ matrix_of(frame.steps)
+            if np.linalg.norm(tip[:3, 3] - here[:3, 3]) > 1e-3 * size:
+                scene.add("link", [here[:3, 3], tip[:3, 3]], frame.link)
+    closed = set()
+    for loop in robot.loops:  # both sides reach to where the loop closes
+        for link, steps in ((loop.link_a, loop.steps_a), (loop.link_b, loop.steps_b)):
+            start = robot.base_placement if link < 0 else pose.links[link]
+            scene.add("link", [start[:3, 3], pose.frame(link, steps)[:3, 3]], link)
+            closed.add(link)
+    for index in range(len(robot.joints)):
+        if not _has_child(robot, index) and index not in closed:
+            _gripper(scene, pose.links[index], pose.axes[index], index, 0.07 * size)
+    for index, joint in enumerate(robot.joints):
+        point, axis = pose.points[index], pose.axes[index]
+        if joint.slides:
+            point = (pose.points[index] + pose.links[index][:3, 3]) / 2
+            _box(scene, point, axis, index, 0.045 * size)
+        elif joint.turns:
+            for shift in (-0.03, 0.03):
+                scene.add("ring", _ring(point + shift * size * axis, axis, 0.042 * size), index, closed=True)
+        scene.add("axis", [point - 0.11 * size * axis, point + 0.19 * size * axis], index)
+        scene.anchors.append(len(scene.points))
+        scene.points.append(point + 0.235 * size * axis)
+    _normalise(scene, robot)
+    return scene
+
+
+def _posture(robot: Robot) -> Array:
+    """Positions of all joints: of many postures the one in which joints lie apart on paper and above the ground."""
+    rng = np.random.default_rng(5)
+    middle, reach = np.zeros(robot.n), np.zeros(robot.n)
+    for k, index in enumerate(robot.independent):
+        joint = robot.joints[index]
+        low, high = joint.limits.lower, joint.limits.upper
+        size = max((abs(step.value) for step in (*joint.before, *joint.after) if not step.is_turn), default=0.0) or 0.3
+        if np.isfinite(low) and np.isfinite(high):
+            middle[k], reach[k] = (low + high) / 2, 0.35 * (high - low)
+        else:
+            reach[k] = 0.3 * size if joint.slides else 1.2
+        if joint.turns:
+            reach[k] = min(reach[k], 1.2)
+    tries = middle + reach * rng.uniform(-1.0, 1.0, (_TRIES, robot.n))
+    q_all = tries
+    if robot.n < len(robot.joints):
+        q_all = _closed(robot, tries) if robot.implicit_loops else solve_loops(robot, tries)
+    pose = tree_pose(robot, q_all)
+    up = _up(robot)
+    x, y = _horizontal(up)
+    size = np.maximum(np.ptp(pose.links[..., :3, 3], axis=1).max(axis=-1), 1e-9)[:, None, None]
+    tips = (pose.points + 0.235 * size * pose.axes) @ np.stack([x, y, up], axis=1) / size
+    seen = view(tips)[..., :2]
+    apart = np.linalg.norm(seen[:, :, None] - seen[:, None], axis=-1) + np.eye(seen.shape[1])
+    lowest = ((pose.links[..., :3, 3] - robot.base_placement[:3, 3]) @ up / size[..., 0]).min(axis=1)
+    score = (
+        np.minimum(apart.min(axis=(1, 2)), 0.16) + 0.15 * apart.min(axis=2).mean(axis=1) + 0.5 * np.minimum(lowest, 0)
+    )
+    return np.asarray(q_all[int(np.argmax(score))])
+
+
+def _closed(robot: Robot, tries: Array) -> Array:
+    """Postures near the one at which the loops' descriptions start; solving takes time, and not every one closes."""
+    home = np.zeros(robot.n)
+    for loop in robot.loops:
+        for name, value in loop.home:
+            if name in robot.joint_names:
+                home[robot.joint_names.index(name)] = value
+    found = [solve_loops(robot, home)]
+    for q in tries[:_LOOP_TRIES]:
+        try:
+            found.append(solve_loops(robot, home + 0.6 * (q - home)))
+        except LoopError:
+            continue
+    return np.array(found)
+
+
+def _path(robot: Robot, index: int, q_all: Array, links: Array) -> Array:
+    """Points from the parent's origin to the link's, along the elementary shifts of the joint's placement."""
+    joint = robot.joints[index]
+    here = robot.base_placement if joint.parent < 0 else links[joint.parent]
+    points = [here[:3, 3]]
+    moved = () if joint.kind == "fixed" else (Step(joint.motion, joint.direction * float(q_all[index])),)
+    for step in (*joint.before, *moved, *joint.after):
+        here = here @ matrix_of((step,))
+        if not step.is_turn and np.linalg.norm(here[:3, 3] - points[-1]) > 0:
+            points.append(here[:3, 3])
+    return np.array(points)
+
+
+def _has_child(robot: Robot, index: int) -> bool:
+    return any(joint.parent == index for joint in robot.joints)
+
+
+def _up(robot: Robot) -> Array:
+    norm = float(np.linalg.norm(robot.gravity))
+    return np.asarray(-robot.gravity / norm) if norm > 0 else np.array([0.0, 0.0, 1.0])
+
+
+def _across(axis: Array) -> tuple[Array, Array]:
+    other = np.eye(3)[int(np.argmin(np.abs(axis)))]
+    first = np.cross(axis, other)
+    first /= np.linalg.norm(first)
+    return first, np.cross(axis, first)
+
+
+def _horizontal(up: Array) -> tuple[Array, Array]:
+    if abs(up[2]) > 0.999:  # the usual case: keep the file's x and y
+        return np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0 if up[2] > 0 else -1.0, 0.0])
+    return _across(up)
+
+
+def _ring(centre: Array, axis: Array, radius: float) -> list[Array]:
+    a, b = _across(axis)
+    angles = 2 * np.pi * np.arange(_RING) / _RING
+    return [centre + radius * (np.cos(angle) * a + np.sin(angle) * b) for angle in angles]
+
+
+def _box(scene: Scene, centre: Array, axis: Array, body: int, size: float) -> None:
+    a, b = _across(axis)
+    for shift in (-1.3, 1.3):
+        corners = [(1, 1), (-1, 1), (-1, -1), (1, -1)]
+        scene.add("box", [centre + size * (shift * axis + 0.8 * (x * a + y * b)) for x, y in corners], body, True)
+
+
+def _gripper(scene: Scene, link: Array, axis: Array, body: int, size: float) -> None:
+    origin, (a, _) = link[:3, 3], _across(axis)
+    palm = origin + size * axis
+    scene.add("link", [origin, palm], body)
+    for side in (-1.0, 1.0):
+        finger = palm + 0.6 * side * size * a
+        scene.add("link", [palm, finger, finger + 0.9 * size * axis], body)
+
+
+def _normalise(scene: Scene, robot: Robot) -> None:
+    points = np.array(scene.points)
+    up = _up(robot)
+    x, y = _horizontal(up)
+    points = points @ np.stack([x, y, up], axis=1)
+    points -= (points.max(axis=0) + points.min(axis=0)) / 2
+    points /= max(float(np.linalg.norm(points, axis=1).max()), 1e-9)
+    scene.points = list(points)
