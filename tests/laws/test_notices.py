@@ -85,8 +85,9 @@ def plain_texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
             name = node.arg if isinstance(node, ast.arg) else _name(node.target)
-            if _of_notices(name) and re.search(r"\bstr\b", ast.unparse(node.annotation)):
-                yield node.lineno, f"{name}: {ast.unparse(node.annotation)}"
+            kind_of = ast.unparse(node.annotation)
+            if _of_notices(name) and re.search(r"\bstr\b", kind_of) and "Notice" not in kind_of:
+                yield node.lineno, f"{name}: {kind_of}"
         added: list[ast.expr] = []
         if isinstance(node, ast.Call):
             added = [word.value for word in node.keywords if word.arg == "notices"]

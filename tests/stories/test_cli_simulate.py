@@ -41,10 +41,10 @@ def test_a_joint_that_does_not_follow_is_named(tmp_path) -> None:
             tmp_path / "stuck.toml")  # fmt: skip
     command = ("--duration", "1", "--output", str(tmp_path / "run.npz"), "--json")
     stuck = json.loads(run("simulate", str(tmp_path / "stuck.toml"), "--controller", "pd_gravity", *command).stdout)
-    lost = [notice for notice in stuck["notices"] if notice["code"] == "simulation.joints-left-behind"]
+    lost = [notice for notice in stuck["notices"] if notice["code"] == "simulate.joints_left_behind"]
     assert [notice["data"]["joints"] for notice in lost] == [["joint2"]]
     free = json.loads(run("simulate", "two_link", *command).stdout)
-    assert "simulation.joints-left-behind" not in [notice["code"] for notice in free["notices"]]
+    assert "simulate.joints_left_behind" not in [notice["code"] for notice in free["notices"]]
 
 
 def test_case_study(tmp_path) -> None:

@@ -41,13 +41,13 @@ LARGE = 100_000_000
 """Bytes of a log beyond which it stays on disk and is read piece by piece."""
 
 FITTED_TOO = kind(
-    "job.tested-on-fitted",
+    "job.tested_on_fitted",
     "act",
     "A log is both fitted and tested on.",
     "Test on another log, or keep the end of this one for the test (--hold-out 0.3).",
 )
 NOT_TESTED = kind(
-    "job.not-tested",
+    "job.not_tested",
     "look",
     "The model was tested on the fitted data only.",
     "Test it on motion it has not seen: --validate OTHER, or --hold-out 0.3 for a single log.",

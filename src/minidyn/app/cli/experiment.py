@@ -25,7 +25,7 @@ from minidyn.simulation.simulate import simulate as library_simulate
 from minidyn.text import plain
 
 LEFT_BEHIND = kind(
-    "simulation.joints-left-behind",
+    "simulate.joints_left_behind",
     "act",
     "A joint does not follow its reference.",
     "Where a joint has much friction and next to no inertia, no loop of this step holds it: give its drive a rotor "
