@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 import minidyn as md
 from conftest import count
-from minidyn.base.exact.angles import AngleBasis
-from minidyn.base.exact.constant_turns import with_right_angles
+from minidyn.base.exact.angles import AngleBasis, with_right_angles
 from minidyn.base.exact.prime import PRIMES, UNITS, Field, chinese_remainder, echelon, exact_fraction, rational
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.model.geometry import Step, matrix_of, steps_from_matrix

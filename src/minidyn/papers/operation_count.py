@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minidyn.base.minimal_programs import check_formulation, lifted_function, minimal_function
+from minidyn.base.minimal_functions import check_formulation, lifted_function, minimal_function
 from minidyn.base.virtual_links import generic_chain, rigid_chain
 from minidyn.dynamics.mdh_chain import check_open
 from minidyn.dynamics.mdh_frames import to_mdh

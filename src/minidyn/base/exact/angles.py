@@ -1,22 +1,29 @@
-"""Constant angles of a robot as sums of a few independent ones, so that every relation between them is kept.
+"""Constant angles of a robot in exact arithmetic: every relation between them is kept, hidden right angles are found.
 
 Exact arithmetic replaces a constant angle by a random point of the circle. Two axes that are parallel because one link
 turns by 0.3 rad and the next by -0.3 rad must stay parallel, so angles that are sums of others become sums of their
 points: same, opposite, supplement, complement, halves, doubles, sums. What is left independent is general.
+
+A file may give a frame by roll, pitch and yaw although one of its axes is exactly perpendicular to one of its
+parent's. Three angles that stand for themselves in exact arithmetic would lose that. With an entry R_ij = 0 the
+rotation is a turn about axis i, a right angle and a turn about axis j, and there the right angle is exact.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.base.exact.prime import UNITS
+from minidyn.model.geometry import AXES, Step, Steps, inverse_steps, matrix_of
+from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
 
 TOLERANCE = 1e-9  # rad: angles that agree to this are the same
@@ -103,3 +110,68 @@ def constant_angles(robot: Robot) -> list[float]:
         if joint.turns and joint.follows is not None:
             found.append(joint.follows.offset)
     return found
+
+
+ZERO = 1e-9
+_RIGHT = math.pi / 2
+
+
+def with_right_angles(robot: Robot) -> Robot:
+    """Return the same robot with hidden right angles of its constant placements written out."""
+    joints = tuple(_joint(joint) for joint in robot.joints)
+    base = _steps(robot.base)
+    same = base == robot.base and joints == robot.joints
+    return robot if same else replace(robot, joints=joints, base=base)
+
+
+def _joint(joint: Joint) -> Joint:
+    # turns that `after` takes back belong together with it and are left as they are
+    own = len(joint.after)
+    shared = own if own and joint.before[-own:] == inverse_steps(joint.after) else 0
+    split = len(joint.before) - shared
+    before = (*_steps(joint.before[:split]), *joint.before[split:])
+    after = joint.after if shared else _steps(joint.after)
+    return joint if (before, after) == (joint.before, joint.after) else replace(joint, before=before, after=after)
+
+
+def _steps(steps: Sequence[Step]) -> Steps:
+    found: list[Step] = []
+    for turning, group in groupby(steps, key=lambda step: step.is_turn):
+        run = tuple(group)
+        found += _run(run) if turning and _oblique(run) > 2 else run
+    return tuple(found)
+
+
+def _run(run: Steps) -> Steps:
+    """Return successive turns as two turns and a right angle where their product allows it, else unchanged."""
+    R = matrix_of(run)[:3, :3]
+    best = run
+    for i, j in zip(*np.nonzero(np.abs(R) < ZERO)):
+        found = _through_right_angle(R, int(i), int(j))
+        if _oblique(found) < _oblique(best):
+            best = found
+    return best
+
+
+def _through_right_angle(R: NDArray[np.float64], i: int, j: int) -> Steps:
+    """Return R = T_i(a) C T_j(b) for a rotation with R_ij = 0; C takes axis j to the one after i by right angles."""
+    k, m = (i + 1) % 3, (i + 2) % 3
+    first = Step("r" + AXES[i], _snapped(math.atan2(R[m, j], R[k, j])))
+    middle: Steps = ()
+    if j == i:  # C takes axis i to axis k by a turn about m
+        middle = (Step("r" + AXES[m], _RIGHT),)
+    elif j == m:  # ... and axis m to axis k by a turn back about i
+        middle = (Step("r" + AXES[i], -_RIGHT),)
+    rest = matrix_of((first, *middle))[:3, :3].T @ R
+    p, q = (j + 1) % 3, (j + 2) % 3
+    return (first, *middle, Step("r" + AXES[j], _snapped(math.atan2(rest[q, p], rest[p, p]))))
+
+
+def _snapped(angle: float) -> float:
+    nearest = round(angle / _RIGHT) * _RIGHT
+    return nearest if abs(angle - nearest) < ZERO else angle
+
+
+def _oblique(run: Sequence[Step]) -> int:
+    """Number of turns that are no multiples of a right angle."""
+    return sum(_snapped(step.value) != round(step.value / _RIGHT) * _RIGHT for step in run)

@@ -1,26 +1,30 @@
 """Base parameters without a tolerance: rank and choice of columns modulo large primes, K in floating point.
 
 The regressor's entries are polynomials in the coordinates, in cosines and sines, and in constants. At random points of
-a finite field a combination of columns that is zero stays zero, and one that is not is zero by accident only.
+a finite field a combination of columns that is zero stays zero, and one that is not is zero by accident only. The
+regrouping matrix K follows from its structure: exact zeros, exact rationals, and the rest by least squares.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap, Question
-from minidyn.base.exact.angles import AngleBasis, constant_angles
-from minidyn.base.exact.constant_turns import with_right_angles
-from minidyn.base.exact.prime import PRIMES, Echelon, Field, echelon
-from minidyn.base.exact.regrouping import regrouping_matrix
+from minidyn.base.exact.angles import AngleBasis, constant_angles, with_right_angles
+from minidyn.base.exact.precise import solve_precisely
+from minidyn.base.exact.prime import PRIMES, Echelon, Field, chinese_remainder, echelon, rational
 from minidyn.base.exact.residue_state import ExactRobot
+from minidyn.base.numeric.samples import model_rows, random_states, units_of
 from minidyn.base.rows import Kind, energy_rows, torque_rows
 from minidyn.errors import MinidynError
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 
 FAILURE = 1e-9
 """Accepted probability of a wrong answer."""
@@ -118,3 +122,138 @@ def _rows(question: Question, exact: ExactRobot) -> Array:
     friction = question.model == "torque"
     W = torque_rows(robot, tree, c, kind, friction, exact.shapes(tree, c) if friction else None)
     return W[:, :, list(question.moving)]
+
+
+INEXACT_RELATIONS = kind(
+    "base.inexact_relations",
+    "look",
+    "The regrouping relations do not hold to full precision in floating point.",
+    "Check lengths of very different size and geometry that is nearly but not exactly special.",
+)
+
+RESIDUAL = 1e-9
+"""Relations must hold to this, relative to the size of the columns, at random states in floating point."""
+
+CONDITION = 1e5
+"""Columns that are harder to tell apart than this are solved for in sixty digits."""
+
+_TURNS = 10.0
+
+
+def regrouping_matrix(
+    question: Question,
+    kept: Sequence[int],
+    regrouped: Sequence[int],
+    residues: Array,
+    primes: tuple[int, ...],
+    seed: int = 0,
+) -> tuple[Array, tuple[Notice, ...]]:
+    """Return K (b, d) with column[regrouped] = column[kept] K, and notices.
+
+    An entry that is zero modulo every prime is zero. One that is the same simple fraction modulo all of them, such as
+    29/100, is that fraction. The others depend on constant angles and are solved for in floating point, column by
+    column on the few kept columns that the structure leaves (in sixty digits where those are hard to tell apart), and
+    everything is tested at random states.
+
+    Args:
+        question: What was asked.
+        kept: Places of the kept columns.
+        regrouped: Places of the regrouped columns.
+        residues: K modulo each prime (primes, b, d).
+        primes: The primes.
+        seed: Of the random states.
+
+    Implements: Gautier1991 eq. (17).
+    """
+    shape = (len(kept), len(regrouped))
+    if 0 in shape:
+        return np.zeros(shape), ()
+    nonzero: NDArray[np.bool_] = np.asarray(residues.any(axis=0))
+    K, known = _rationals(residues, nonzero, primes)
+    units, W = _observe(question, seed)
+    one, two = W[:, kept], W[:, regrouped]
+    scale = units[list(kept)][:, None] / units[list(regrouped)]  # K in SI over K of the matrix W
+    apart = np.linalg.norm(two - one @ (K / scale), axis=0) / _sizes(one, two, K / scale)
+    doubtful = {}
+    for k in np.flatnonzero(~((apart < RESIDUAL) & known.all(axis=0))):
+        free = np.flatnonzero(nonzero[:, k] & ~known[:, k])
+        solved, condition = _solve(one, two[:, k], K[:, k] / scale[:, k], free)
+        left = np.linalg.norm(two[:, k] - one @ solved) / _sizes(one, two[:, k], solved)
+        if left > RESIDUAL:  # a fraction that was an accident: solve for all entries
+            solved, condition = _solve(one, two[:, k], solved, np.flatnonzero(nonzero[:, k]))
+            left = np.linalg.norm(two[:, k] - one @ solved) / _sizes(one, two[:, k], solved)
+        K[:, k] = solved * scale[:, k]
+        apart[k] = left
+        if condition > CONDITION:
+            doubtful[int(k)] = np.flatnonzero(nonzero[:, k])
+    if doubtful and apart.max() < RESIDUAL:
+        better = solve_precisely(question, kept, {regrouped[k]: rows for k, rows in doubtful.items()}, seed)
+        for column, support in doubtful.items():
+            K[support, column] = better[regrouped[column]]
+    notices: list[Notice] = []
+    if apart.max() > RESIDUAL:
+        worst = question.robot.layout.names[regrouped[int(np.argmax(apart))]]
+        text = (
+            f"the relations hold in floating point only to {apart.max():.1e} (worst for {worst}): lengths of very "
+            "different size, or geometry that is nearly but not exactly special"
+        )
+        notices.append(INEXACT_RELATIONS(text, error=float(apart.max()), worst=worst))
+    return K, tuple(notices)
+
+
+def _rationals(residues: Array, nonzero: NDArray[np.bool_], primes: tuple[int, ...]) -> tuple[Array, NDArray[np.bool_]]:
+    """Return K where its entries are simple fractions, and which entries are known (zeros included)."""
+    K = np.zeros(nonzero.shape)
+    known = ~nonzero
+    seen: dict[tuple[int, ...], float | None] = {}
+    for i, j in zip(*np.nonzero(nonzero)):
+        key = tuple(int(r) for r in residues[:, i, j])
+        if key not in seen:
+            fraction = rational(*chinese_remainder(list(key), primes))
+            seen[key] = None if fraction is None else fraction[0] / fraction[1]
+        value = seen[key]
+        if value is not None:
+            K[i, j], known[i, j] = value, True
+    return K, known
+
+
+def _observe(question: Question, seed: int) -> tuple[Array, Array]:
+    """Return the robot's own units of each parameter (p,) and rows of the model in them, (rows, p)."""
+    robot = question.robot
+    units = units_of(robot)
+    rng = np.random.default_rng((seed, 1))
+    rows = len(robot.layout) + 16
+    per_sample = 1 if question.model == "energy" else max(len(question.moving), 1)
+    states = random_states(robot, units, math.ceil(rows / per_sample), rng, question.moving)
+    if not robot.implicit_loops and any(joint.follows for joint in robot.joints):
+        # followers that turn slowly need several turns of their leaders to show what they are
+        states = replace(states, q=states.q * _TURNS)
+    W = model_rows(robot, question.model, states)
+    if question.model == "energy":
+        W = (W[1:] - W[:1]) / (units.length / units.time) ** 2
+    else:
+        W = (W / units.rows[:, None])[:, list(question.moving)]
+    return units.parameters, (W * units.parameters).reshape(-1, W.shape[-1])
+
+
+def _sizes(one: Array, two: Array, K: Array) -> Array:
+    """Length of each column and of the terms it is the sum of: what a difference must be compared with."""
+    sizes: Array = np.linalg.norm(np.abs(two) + np.abs(one) @ np.abs(K), axis=0) + np.finfo(float).tiny
+    return sizes
+
+
+def _solve(one: Array, target: Array, start: Array, free: NDArray[np.intp]) -> tuple[Array, float]:
+    """Solve one x = target for the entries `free` of x, the others as in `start`; also return their condition."""
+    x = start.copy()
+    x[free] = 0.0
+    A = one[:, free]
+    length = np.linalg.norm(A, axis=0)
+    rest = target - one @ x
+    condition = 1.0
+    for _ in range(2):  # the second pass solves for what rounding left of the first
+        change, _, _, sigma = np.linalg.lstsq(A / length, rest, rcond=None)
+        change /= length
+        x[free] += change
+        rest -= A @ change
+        condition = float(sigma[0] / max(sigma[-1], np.finfo(float).tiny)) if len(sigma) else 1.0
+    return x, condition

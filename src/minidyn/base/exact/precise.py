@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.base.base_map import RANK_UNCLEAR, BaseMap, Question
-from minidyn.base.exact.constant_turns import with_right_angles
+from minidyn.base.exact.angles import with_right_angles
 from minidyn.base.exact.digits import Digits, sixty_digits
 from minidyn.base.exact.precise_state import PreciseRobot
 from minidyn.base.numeric.samples import random_states, units_of
