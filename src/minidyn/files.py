@@ -39,6 +39,27 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
+@contextmanager
+def trial_file(path: Path, data: bytes) -> Iterator[Path]:
+    """Give a file with these bytes for a moment, of the same ending and in the same folder as `path`.
+
+    Readers need both: the ending says the format, and meshes and included files are found from the folder.
+
+    Raises:
+        NotWritten: The folder does not exist or cannot be written; the message names `path`.
+    """
+    trial = path.with_name(f".{os.getpid()}.{secrets.token_hex(4)}{path.suffix}")
+    try:
+        try:
+            trial.write_bytes(data)
+        except OSError as error:
+            raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
+        yield trial
+    finally:
+        with suppress(OSError):
+            trial.unlink(missing_ok=True)
+
+
 def check_folder(path: str | os.PathLike[str]) -> Path:
     """Return the path of a folder that can be written, made or not; asked before long work.
 

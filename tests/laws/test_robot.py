@@ -446,3 +446,10 @@ def test_drives_are_coupled_by_name() -> None:
         robot.with_drives(coupling={"jiont4": {"joint3": 1.0}})
     with pytest.raises(md.MinidynError, match="coupling of joint 'joint4'"):
         robot.with_drives(coupling={"joint4": {"jiont3": 1.0}})
+
+
+def test_a_robot_says_what_it_is() -> None:
+    robot = md.Robot.from_mdh("RP", name="arm")
+    assert repr(robot) == "Robot('arm', n=2, joints=RP, 20 parameters (all unknown))"
+    assert repr(robot.with_parameters(np.ones(20))) == "Robot('arm', n=2, joints=RP, 20 parameters)"
+    assert repr(robot.with_parameters([np.nan] * 3 + [1.0] * 17)).endswith("20 parameters (3 unknown))")

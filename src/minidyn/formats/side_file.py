@@ -12,10 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, LoopError, NotWritten, near_names
-from minidyn.files import write_atomically
+from minidyn.errors import DescriptionError, LoopError, near_names
+from minidyn.files import trial_file, write_atomically
 from minidyn.formats.toml.read import read_drive, read_limits, robot_of
 from minidyn.formats.toml.table import Table, parse_tables, read_tables
 from minidyn.formats.toml.write import drive_text, limits_text, listed_numbers, quoted, toml_text
@@ -80,17 +77,11 @@ def write_with_side_file(
     Raises:
         DescriptionError: The text does not say what it should, or a file cannot be written.
     """
-    # a reader needs the name's ending and the folder, where included files and meshes are found
-    trial = path.with_name(f".{os.getpid()}.{secrets.token_hex(4)}{path.suffix}")
-    try:
-        write_atomically(trial, data)
-        plain = read(trial)
-    except DescriptionError as error:
-        failure = NotWritten if isinstance(error, NotWritten) else DescriptionError
-        raise failure(str(error).replace(str(trial), str(path))) from None
-    finally:
-        with suppress(OSError):
-            trial.unlink(missing_ok=True)
+    with trial_file(path, data) as trial:
+        try:
+            plain = read(trial)
+        except DescriptionError as error:
+            raise DescriptionError(str(error).replace(str(trial), str(path))) from None
     there = {joint.name for joint in plain.joints}
     for index, joint in enumerate(described.joints):
         if joint.kind == "fixed" or _loaded(described, index):

@@ -401,8 +401,10 @@ class Robot:
 
     def __repr__(self) -> str:
         letters = "".join("P" if joint.slides else "F" if joint.kind == "fixed" else "R" for joint in self.joints)
+        unknown = int(np.isnan(self.parameters).sum())
+        known = f" ({'all' if unknown == len(self.layout) else unknown} unknown)" if unknown else ""
         loops = f", {len(self.loops)} loops" if self.loops else ""
-        return f"Robot({self.name!r}, n={self.n}, joints={letters}, {len(self.layout)} parameters{loops})"
+        return f"Robot({self.name!r}, n={self.n}, joints={letters}, {len(self.layout)} parameters{known}{loops})"
 
     @property
     def base_placement(self) -> Array:

@@ -11,7 +11,6 @@ import contextlib
 import math
 import os
 import re
-import secrets
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, NotWritten
+from minidyn.errors import DescriptionError
+from minidyn.files import trial_file
 from minidyn.formats.mjcf.tolerant import read_tolerantly
 from minidyn.formats.xml_file import read_bytes, refuse_doctype
 from minidyn.model.inertia import from_body, from_mujoco
@@ -122,18 +122,11 @@ def refused_by_mujoco(data: bytes, path: Path) -> str:
     """Return why MuJoCo cannot read an MJCF text that is to stand at `path`; "" where it can."""
     import mujoco
 
-    trial = path.with_name(f".{os.getpid()}.{secrets.token_hex(4)}{path.suffix}")
-    with _warnings_as_notices([], mujoco):
+    with _warnings_as_notices([], mujoco), trial_file(path, data) as trial:
         try:
-            trial.write_bytes(data)
             mujoco.MjModel.from_xml_path(str(trial))
         except ValueError as error:
             return " ".join(str(error).split())[:200]
-        except OSError as error:
-            raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
-        finally:
-            with contextlib.suppress(OSError):
-                trial.unlink(missing_ok=True)
     return ""
 
 
