@@ -9,6 +9,9 @@ from __future__ import annotations
 from minidyn.errors import UnknownName
 from minidyn.graph.function import Function
 from minidyn.graph.targets.c import c_name, c_source
+from minidyn.graph.targets.jax import jax_source
+from minidyn.graph.targets.native.host import library_address
+from minidyn.graph.targets.python import python_source
 from minidyn.model.robot import Robot
 from minidyn.text import safe_identifier
 
@@ -38,20 +41,14 @@ def function_source(robot: Robot, function: Function, target: str) -> str:
         include = f'\n#include "{source_name(robot, function)}.h"\n'
         return source.replace(include, "\n" + header.split(" */\n", 1)[1], 1)
     if target == "python":
-        from minidyn.graph.targets.python import python_source
-
         return python_source(function, comments=comments)
     if target == "jax":
-        from minidyn.graph.targets.jax import jax_source
-
         return jax_source(function, comments=comments)
     raise UnknownName("target", target, TARGETS)
 
 
 def portable_llvm(text: str) -> str:
     """Return LLVM text whose calls of the C library go by name; in memory they go by this process's addresses."""
-    from minidyn.graph.targets.native.host import library_address
-
     for name, declaration in _LIBRARY.items():
         by_address = f"inttoptr (i64 {library_address(name)} to ptr)"
         if by_address in text:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from minidyn.errors import ShapeError
 from minidyn.graph.function import Argument, Function, Instruction, Result
 from minidyn.graph.node import Node, as_float, not_finite, other_graph
 from minidyn.text import safe_identifier
-
-if TYPE_CHECKING:
-    from minidyn.graph.node import Node
 
 Scalar: TypeAlias = Any
 """What a recursion computes with: a float, a NumPy array with one value per sample, or a Node."""
