@@ -20,11 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array
+from minidyn.base.printing import overview
 from minidyn.base.printing import relations as printing
-from minidyn.base.printing.reasons import reason
-from minidyn.display import DisplayTable, new_figure
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
-from minidyn.model.joint import unit_of
 from minidyn.model.layout import Column
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
@@ -170,7 +168,7 @@ class BaseMap:
         """For every standard parameter: "identifiable", "in combination" or "no effect: why"."""
         found = dict.fromkeys(self.robot.layout.names, "in combination")
         found |= dict.fromkeys(self.unchanged, "identifiable")
-        return found | {name: f"no effect: {reason(self, name)}" for name in self.eliminated}
+        return found | {name: f"no effect: {overview.reason(self, name)}" for name in self.eliminated}
 
     # ---------------------------------------------------------------- values
 
@@ -180,14 +178,6 @@ class BaseMap:
         unknown = np.isnan(self.robot.parameters)
         values = self.matrix @ np.where(unknown, 0.0, self.robot.parameters)
         return _frozen(np.where((self.matrix != 0.0) @ unknown, np.nan, values))
-
-    @cached_property
-    def units(self) -> tuple[str, ...]:
-        """Units of the base parameters; "" where they are not named after a standard one."""
-        columns = [self.robot.layout.columns[k] for k in self._places(self.kept)]
-        return tuple(
-            unit_of(column.symbol, self.robot.joints[column.joint]) if self.rows is None else "" for column in columns
-        )
 
     def values(self, phi: ArrayLike | None = None) -> Array:
         """Return the base parameters beta (..., b) of standard ones phi (..., p); None: the robot's own.
@@ -256,37 +246,14 @@ class BaseMap:
 
     def to_pandas(self) -> DataFrame:
         """Return the base parameters as a pandas frame: name, formula, value, unit."""
-        return self._display().to_pandas()
+        return overview.table(self).to_pandas()
 
     def plot(self) -> Figure:
         """Return a matplotlib figure of the map: which standard parameters make up which base parameter."""
-        from matplotlib.colors import SymLogNorm
-
-        used = np.flatnonzero(np.any(self.matrix, axis=0))
-        values = self.matrix[:, used]
-        size = max(float(np.abs(values).max(initial=1.0)), 1.0)
-        figure, axes = new_figure(repr(self), 1, 0.17 * self.rank + 1.2, width=max(7.0, 0.17 * len(used) + 2.5))
-        axis = axes[0]
-        axis.grid(visible=False)
-        drawn = axis.imshow(values, aspect="auto", cmap="RdBu", norm=SymLogNorm(0.01, vmin=-size, vmax=size))
-        axis.set_yticks(range(self.rank), self.names, fontsize=7)
-        axis.set_xticks(range(len(used)), [self.robot.layout.names[k] for k in used], rotation=90, fontsize=7)
-        axis.set_xlabel("standard parameter")
-        axis.set_ylabel("base parameter")
-        figure.colorbar(drawn, ax=axis, label="coefficient", fraction=0.03, pad=0.01)
-        return figure
-
-    def _display(self) -> DisplayTable:
-        columns = {
-            "base parameter": self.names,
-            "made of": [relation.formula() for relation in self.relations()],
-            "value": self.known_values.tolist(),
-            "unit": self.units,
-        }
-        return DisplayTable(repr(self), columns, notices=self.notices)
+        return overview.plot(self)
 
     def _repr_html_(self) -> str:
-        return self._display().to_html()
+        return overview.table(self).to_html()
 
     def relations(self) -> tuple[printing.Relation, ...]:
         """Return every base parameter as a formula of standard ones, geometry symbols kept where there are any."""
@@ -302,25 +269,7 @@ class BaseMap:
 
     def to_json(self) -> dict[str, Any]:
         """Return the map as plain lists, numbers and text for `json.dump`."""
-        return {
-            "robot": self.robot.name,
-            "robot_fingerprint": self.robot.fingerprint,
-            "method": self.method,
-            "model": self.model,
-            "rank": self.rank,
-            "names": list(self.names),
-            "kept": list(self.kept),
-            "regrouped": list(self.regrouped),
-            "eliminated": list(self.eliminated),
-            "K": self.K.tolist(),
-            "gap": self.gap if math.isfinite(self.gap) else None,
-            "joints": None if self.joints is None else list(self.joints),
-            "columns": None if self.columns is None else list(self.columns),
-            "statuses": self.statuses,
-            "notices": [notice.to_json() for notice in self.notices],
-            "matrix": None if self.rows is None else self.rows.tolist(),
-            "structure": None if self.structure is None else self.structure.to_json(),
-        }
+        return printing.map_json(self)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
+from minidyn.base.printing.overview import units
 from minidyn.display import MEASURED, MODEL, RESIDUAL, DisplayTable, new_figure
 from minidyn.dynamics.functions import base_regressor, inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError
@@ -185,8 +186,8 @@ class Estimate:
         axis.plot(self.prior_values, places, "D", color=RESIDUAL, markerfacecolor="none", markersize=5, label="prior")
         axis.axvline(0.0, color=MEASURED, linewidth=0.8)
         axis.set_xscale("symlog", linthresh=0.01)
-        units = [f"{name}, {unit}" if unit else name for name, unit in zip(self.names, self.base.units)]
-        axis.set_yticks(places, units, fontsize=7)
+        labels = [f"{name}, {unit}" if unit else name for name, unit in zip(self.names, units(self.base))]
+        axis.set_yticks(places, labels, fontsize=7)
         axis.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=2, fontsize=8)
         return figure
 
@@ -197,7 +198,7 @@ class Estimate:
             "std": self.std.tolist(),
             "relative": self.relative_std.tolist(),
             "prior": self.prior_values.tolist(),
-            "unit": self.base.units,
+            "unit": units(self.base),
         }
         return DisplayTable(repr(self), columns, ("relative",), self.notices)
 

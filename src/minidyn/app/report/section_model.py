@@ -8,6 +8,7 @@ from minidyn.app.report.charts import Axis, Plot, legend, picture
 from minidyn.app.report.facts import CONDITION_GOOD, WEAK, Facts
 from minidyn.app.report.html import Section, folded, table
 from minidyn.arrays import Array
+from minidyn.base.printing.overview import units
 from minidyn.display import Html, tag
 from minidyn.model.drives import ROTOR, TERMS
 from minidyn.model.joint import Joint
@@ -23,7 +24,7 @@ def base_section(facts: Facts) -> Section:
     base = facts.estimate.base
     count = len(base.robot.layout)
     rows = []
-    for relation, kept, unit in zip(base.relations(), base.kept, base.units):
+    for relation, kept, unit in zip(base.relations(), base.kept, units(base)):
         alone = len(relation.terms) == 1 and relation.name == kept
         formula = tag("span", "itself", class_="quiet") if alone else relation.formula().replace(" - ", " − ")
         rows.append((relation.name, formula, unit))
@@ -155,7 +156,7 @@ def parameter_section(facts: Facts) -> Section:
     estimate = facts.estimate
     known = bool(np.any(np.isfinite(facts.estimate.prior_values)))
     rows = []
-    for k, unit in enumerate(estimate.base.units):
+    for k, unit in enumerate(units(estimate.base)):
         value, error = with_error(float(estimate.beta[k]), float(_SIGMAS * estimate.std[k]))
         cells: list[object] = [estimate.names[k], value, f"± {error}", unit]
         if known:

@@ -271,6 +271,29 @@ def _relations_of_rule(base: BaseMap) -> tuple[Relation, ...]:
     )
 
 
+def map_json(base: BaseMap) -> dict[str, Any]:
+    """Return a base map as plain lists, numbers and text for `json.dump`."""
+    return {
+        "robot": base.robot.name,
+        "robot_fingerprint": base.robot.fingerprint,
+        "method": base.method,
+        "model": base.model,
+        "rank": base.rank,
+        "names": list(base.names),
+        "kept": list(base.kept),
+        "regrouped": list(base.regrouped),
+        "eliminated": list(base.eliminated),
+        "K": base.K.tolist(),
+        "gap": base.gap if math.isfinite(base.gap) else None,
+        "joints": None if base.joints is None else list(base.joints),
+        "columns": None if base.columns is None else list(base.columns),
+        "statuses": base.statuses,
+        "notices": [notice.to_json() for notice in base.notices],
+        "matrix": None if base.rows is None else base.rows.tolist(),
+        "structure": None if base.structure is None else base.structure.to_json(),
+    }
+
+
 def relations_json(base: BaseMap) -> list[dict[str, Any]]:
     """Return the relations as plain values for `json.dump`."""
     return [

@@ -1,14 +1,57 @@
-"""Why a standard parameter has no effect, in a few words, read from how its link moves."""
+"""A base map at a glance: table, figure, units, and in a few words why a standard parameter has no effect."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from minidyn.display import DisplayTable, new_figure
 from minidyn.model.drives import FRICTION, ROTOR
+from minidyn.model.joint import unit_of
 from minidyn.model.robot import Robot
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from minidyn.base.base_map import BaseMap
+
+
+def table(base: BaseMap) -> DisplayTable:
+    """Return the base parameters as a table: name, formula, value, unit."""
+    columns = {
+        "base parameter": base.names,
+        "made of": [relation.formula() for relation in base.relations()],
+        "value": base.known_values.tolist(),
+        "unit": units(base),
+    }
+    return DisplayTable(repr(base), columns, notices=base.notices)
+
+
+def units(base: BaseMap) -> list[str]:
+    """Return the units of the base parameters; "" where they are not named after a standard one."""
+    robot = base.robot
+    columns = [robot.layout.columns[robot.layout.index(name)] for name in base.kept]
+    return [unit_of(column.symbol, robot.joints[column.joint]) if base.rows is None else "" for column in columns]
+
+
+def plot(base: BaseMap) -> Figure:
+    """Return a figure of the map (b, p): its coefficients as colours, columns without effect left out."""
+    from matplotlib.colors import SymLogNorm
+
+    used = np.flatnonzero(np.any(base.matrix, axis=0))
+    values = base.matrix[:, used]
+    size = float(np.abs(values).max(initial=1.0))
+    figure, axes = new_figure(repr(base), 1, 0.17 * base.rank + 1.2, width=max(7.0, 0.17 * len(used) + 2.5))
+    axis = axes[0]
+    axis.grid(visible=False)
+    drawn = axis.imshow(values, aspect="auto", cmap="RdBu", norm=SymLogNorm(0.01, vmin=-size, vmax=size))
+    axis.set_yticks(range(base.rank), base.names, fontsize=7)
+    axis.set_xticks(range(len(used)), [base.robot.layout.names[k] for k in used], rotation=90, fontsize=7)
+    axis.set_xlabel("standard parameter")
+    axis.set_ylabel("base parameter")
+    figure.colorbar(drawn, ax=axis, label="coefficient", fraction=0.03, pad=0.01)
+    return figure
 
 
 def reason(base: BaseMap, name: str) -> str:
