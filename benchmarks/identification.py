@@ -65,9 +65,9 @@ def _reduction(name: str, samples: int, seconds: float, rate: float) -> dict[str
     import minidyn as md
     from minidyn.arrays import single_thread
     from minidyn.graph.targets.native.kernel import compile_function
-    from minidyn.identification.estimators.least_squares import block_covariance, fit
-    from minidyn.identification.rows.base_functions import base_functions
-    from minidyn.identification.rows.problem import assemble, metric_of
+    from minidyn.identification.estimators.least_squares import covariance_of, fit
+    from minidyn.identification.rows.base_rows import base_functions
+    from minidyn.identification.rows.triangles import assemble, metric_of
 
     robot, log = _log(name, samples)
     base = md.base_parameters(robot)
@@ -90,7 +90,7 @@ def _reduction(name: str, samples: int, seconds: float, rate: float) -> dict[str
         "products": lambda: rows.grams(piece, nothing, every),
         "divided": lambda: rows.grams(piece, metrics, every),
         "pass": lambda: assemble(robot, base, log),
-        "covariance": lambda: block_covariance(found, log),
+        "covariance": lambda: covariance_of(found, log),
         "numpy": lambda: _by_numpy(lambda *part: native(*part), arrays, columns),
     }
     counts = {"products": 32768, "divided": 32768}

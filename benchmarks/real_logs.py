@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 import minidyn as md
 from minidyn.dynamics.drives import loads_of_motion
 from minidyn.identification.friction.choose import PLAIN, motion_of
-from minidyn.identification.friction.table import FrictionModel, FrictionTable, Motion, friction_table
+from minidyn.identification.friction.table import FrictionModel, FrictionTable, friction_table
+from minidyn.identification.rows.base_rows import Samples
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 DOCS = Path(__file__).parents[1] / "docs" / "friction.md"
@@ -146,7 +147,7 @@ def load_table(log: Log) -> str:
 
 
 def _table(
-    log: Log, rigid: list[str], motion: Motion | None, widths: Array, parameters: Array, label: str
+    log: Log, rigid: list[str], motion: Samples | None, widths: Array, parameters: Array, label: str
 ) -> FrictionTable:
     if motion is None:
         raise SystemExit("the logs lack signals")

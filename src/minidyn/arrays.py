@@ -1,13 +1,16 @@
 """Arrays: the one type of numbers, numbers that people give, and linear algebra on one thread.
 
 The BLAS behind NumPy starts threads for matrices of a few thousand entries, where handing out the work costs more than
-doing it; on a busy machine hundreds of times more. Loops over small factorisations run inside `single_thread`.
+doing it; on a busy machine hundreds of times more. Loops over small factorisations run inside `single_thread`, and so
+does every door of identification as a whole.
 """
 
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -22,10 +25,25 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-def single_thread() -> AbstractContextManager[object]:
-    """Return a context in which BLAS uses one thread."""
-    limits: AbstractContextManager[object] = _blas("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
-    return limits
+_LIMITED = [0]  # contexts that are open, of all threads together
+_LOCK = threading.Lock()
+_HELD: list[AbstractContextManager[object]] = []
+
+
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """Return a context, also of use as a decorator, in which BLAS uses one thread; inside another it costs nothing."""
+    with _LOCK:
+        _LIMITED[0] += 1
+        if _LIMITED[0] == 1:
+            _HELD.append(_blas("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _LIMITED[0] -= 1
+            if _LIMITED[0] == 0:
+                _HELD.pop().__exit__(None, None, None)
 
 
 @cache

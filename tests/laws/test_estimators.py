@@ -12,16 +12,17 @@ from scipy.stats import binom
 import minidyn as md
 from conftest import OWN, count
 from minidyn.control.controller import Controller
-from minidyn.errors import MinidynError, Unsupported
+from minidyn.errors import MinidynError
 from minidyn.identification.consistency.certificate import certify
 from minidyn.identification.diagnostics.exogeneity import exogeneity_test
-from minidyn.identification.estimators.choose_states import best_states
-from minidyn.identification.estimators.closed_loop import simulated
-from minidyn.identification.estimators.linear_system import Piece, fit_system
+from minidyn.identification.estimators.closed_loop import settled, simulated
+from minidyn.identification.estimators.linear_system import fit_system
 from minidyn.identification.estimators.method import Options, Solution
 from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.estimators.smooth_states import motion_band, smoothed
+from minidyn.identification.estimators.states import best_states, motion_band, smoothed
 from minidyn.identification.estimators.total_least_squares import smallest_ratio
+from minidyn.identification.rows.pieces import Piece
+from minidyn.recording.lazy import HeldRun, LazyRecording
 
 BEYOND = [name for name in METHODS if name not in ("ols", "wls", "irls")]
 STEP = 2e-3
@@ -183,7 +184,7 @@ def test_didim_is_exact_where_the_loop_is_known() -> None:
 
 
 def test_a_model_that_cannot_be_simulated_is_replaced() -> None:
-    from minidyn.identification.estimators.simulated_states import _model_of
+    from minidyn.identification.estimators.closed_loop import _model_of
 
     run = clean_run()
     recording = md.Recording(run.t, run.q, run.tau, run.dq, run.ddq, run.joint_names)
@@ -199,18 +200,12 @@ def _rows(recording: md.Recording) -> list[Piece]:
     return [Piece(W, np.asarray(recording.tau), recording.t, 0.0)]
 
 
-def test_a_loop_that_answers_too_strongly_settles_by_shorter_steps(monkeypatch) -> None:
+def test_a_loop_that_answers_too_strongly_settles_by_shorter_steps() -> None:
     """Each fit overshoots by half: full steps would swing apart."""
-    from minidyn.identification.estimators import simulated_states
-
     run = clean_run()
     start = fit_system(base_of(), lambda: _rows(md.Recording(run.t, run.q, run.tau, run.dq, run.ddq)))
     target = start.beta + 3 * np.sqrt(np.diag(start.covariance))
-    monkeypatch.setattr(simulated_states, "_model_of", lambda robot, base, tried, positions: tried)
-    monkeypatch.setattr(simulated_states, "simulated", lambda tried, controller, recording: tried)
-    end = simulated_states.settled(
-        truth(), base_of(), run, loop(), start, lambda tried: replace(tried, beta=target - 1.5 * (tried.beta - target))
-    )
+    end = settled(start, lambda tried: tried, lambda tried: replace(tried, beta=target - 1.5 * (tried.beta - target)))
     np.testing.assert_allclose(end.found.beta, target, rtol=1e-6, atol=1e-6)
     assert not end.notices
 
@@ -223,9 +218,9 @@ def test_clear_refusals() -> None:
             solution(method, bare, controller=loop())
         with pytest.raises(MinidynError, match="joints"):
             solution(method, run, controller=loop("two_link"))
-    for method in ("tls", "iv", "didim"):
-        with pytest.raises(Unsupported, match="load"):
-            solution(method, object())
+    on_disk = LazyRecording(bare.joint_names, bare.signals, (), ((HeldRun(bare), 0, len(bare)),))
+    for method in ("tls", "iv", "didim", "parallel"):  # a recording on disk is read into memory
+        np.testing.assert_array_equal(solution(method, on_disk).beta, solution(method, bare).beta)
     spoiled = run.tau.copy()
     spoiled[5, 2] = np.nan
     broken = md.Recording(run.t, run.q, spoiled, run.dq, run.ddq, run.joint_names)

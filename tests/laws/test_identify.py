@@ -9,7 +9,7 @@ from minidyn.identification.consistency.certificate import certify
 from minidyn.identification.diagnostics.excitation import advise
 from minidyn.identification.estimate import load_estimate
 from minidyn.identification.identify import identify
-from minidyn.identification.rows.problem import assemble
+from minidyn.identification.rows.triangles import assemble
 from minidyn.identification.validate import validate
 from minidyn.notices import most_serious_first
 from minidyn.recording.prepare.signals import lowpass
@@ -75,9 +75,9 @@ def test_reduction_is_the_whole_matrix() -> None:
     np.testing.assert_allclose(np.linalg.solve(R, z), direct, rtol=1e-8)
     assert remainder == pytest.approx(rest[0], rel=1e-9)
     residual = recording.tau - (W @ direct).reshape(-1, 4)
-    np.testing.assert_allclose(problem.residual_squares(direct), np.sum(residual**2, axis=0), rtol=1e-9)
+    np.testing.assert_allclose(problem.squares(direct), np.sum(residual**2, axis=0), rtol=1e-9)
     pair = assemble(robot, base, recording, threads=2)
-    np.testing.assert_allclose(pair.residual_squares(direct), problem.residual_squares(direct), rtol=1e-9)
+    np.testing.assert_allclose(pair.squares(direct), problem.squares(direct), rtol=1e-9)
 
 
 def test_weak_motion_is_named() -> None:

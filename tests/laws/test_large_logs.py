@@ -12,7 +12,9 @@ import pytest
 
 import minidyn as md
 from conftest import OWN
-from minidyn.identification.rows import on_disk
+from minidyn.identification.estimators.method import Options
+from minidyn.identification.estimators.methods import METHODS
+from minidyn.identification.identify import ready_for
 from minidyn.recording import spool
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.prepare import on_disk as prepare_lazy
@@ -132,14 +134,19 @@ def test_a_standstill_at_the_beginning_does_not_settle_the_cutoff(tmp_path, monk
     assert "prepare.cutoff_from_stretches" in {notice.code for notice in lazy.notices}
 
 
-def test_other_methods_read_it_whole(log, monkeypatch) -> None:
+def test_other_methods_read_it_whole(log) -> None:
     robot = arm()
-    estimate = md.identify(robot, md.read_recording(log, robot, lazy=True), "filtered", consistent=False, **OWN)
-    assert any("into memory" in str(notice) for notice in estimate.notices)
-    monkeypatch.setattr(on_disk, "_LONG", 1000)
-    other = md.identify(robot, md.read_recording(log, robot, lazy=True), "filtered", consistent=False, **OWN)
-    assert any("piece by piece" in str(notice) for notice in other.notices)
-    assert np.all(np.abs(other.beta - estimate.beta) < 3 * estimate.std)
+    lazy = md.read_recording(log, robot, lazy=True)
+    method = METHODS["filtered"]
+    whole, notices = ready_for(method, robot, lazy)
+    assert isinstance(whole, md.Recording)
+    assert any("into memory" in notice for notice in notices)
+    pieces, notices = ready_for(replace(method, streams_from=1000), robot, lazy)
+    assert isinstance(pieces, LazyRecording)
+    assert any("piece by piece" in notice for notice in notices)
+    base = md.base_parameters(robot)
+    one, other = (method.solve(robot, base, some, Options()) for some in (whole, pieces))
+    assert np.all(np.abs(other.beta - one.beta) < 3 * np.sqrt(np.diag(one.covariance)))
 
 
 def test_thinned_is_a_slice_with_a_step(log) -> None:
@@ -209,11 +216,8 @@ import sys
 from pathlib import Path
 import minidyn as md
 from minidyn.recording.prepare import on_disk as prepare_lazy
-from minidyn.identification.rows import problem
-from minidyn.identification.rows import samples
 from test_large_logs import arm
 prepare_lazy._LOOK = prepare_lazy._WINDOW = 1 << 13  # small pieces are all there after a short log
-problem.PIECE = samples.PIECE = 1 << 12
 robot = arm()
 lazy = md.read_recording(sys.argv[1], robot, lazy=True)
 md.identify(robot, lazy, consistent=False, sign_width=0.01)

@@ -7,9 +7,8 @@ import minidyn as md
 from conftest import count
 from minidyn.graph.scalar import Graph
 from minidyn.graph.targets.native.reduce import GROUP, Reduction
-from minidyn.identification.rows import problem as problem_module
-from minidyn.identification.rows.base_functions import base_functions
-from minidyn.identification.rows.problem import Triangle, assemble, metric_of, triangle_of
+from minidyn.identification.rows.base_rows import base_functions
+from minidyn.identification.rows.triangles import Triangle, assemble, metric_of, triangle_of
 from robot_cases import random_chain, robot_of_seed
 
 
@@ -159,14 +158,13 @@ def test_reduction_of_a_log_is_the_whole_matrix(case) -> None:
         residual = tau[begin:end] - Y[begin:end] @ expected
         squares = np.sum(residual**2, axis=0)
         scale = np.sum(tau[begin:end] ** 2, axis=0)
-        np.testing.assert_allclose(stretch.residual_squares(expected), squares, rtol=1e-8, atol=1e-17 * scale.max())
-    np.testing.assert_allclose(found.torque_squares, np.sum(tau**2, axis=0))
+        np.testing.assert_allclose(stretch.squares(expected), squares, rtol=1e-8, atol=1e-17 * scale.max())
+    np.testing.assert_allclose(found.sizes, np.sqrt(np.mean(tau**2, axis=0)))
 
 
 @pytest.mark.parametrize("case", ["scara", "stanford", "R", "P", *range(count(4, 40))])
-def test_any_robot(case, monkeypatch) -> None:
+def test_any_robot(case) -> None:
     """Sliding joints, branches, followers, couplings, one joint, joints whose torque shows nothing but itself."""
-    monkeypatch.setattr(problem_module, "_FEW", 200)
     made = {"R": lambda: random_chain(0, "R"), "P": lambda: random_chain(0, "P")}
     robot = robot_of_seed(case) if isinstance(case, int) else made[case]() if case in made else md.load(case)
     rng = np.random.default_rng(0)
@@ -174,7 +172,7 @@ def test_any_robot(case, monkeypatch) -> None:
     q, dq, ddq, tau = rng.standard_normal((4, len(t), robot.n))
     base = md.base_parameters(robot)
     joints = [robot.joint_names[k] for k in range(robot.n)] if len(robot.joint_names) == robot.n else None
-    found = assemble(robot, base, md.Recording(t, q, tau, dq, ddq, joints))
+    found = assemble(robot, base, md.Recording(t, q, tau, dq, ddq, joints), by_rows=200)
     Y = md.base_regressor(robot, q, dq, ddq, base=base).reshape(-1, base.rank)
     R, z, rest = found.weighted(np.ones(robot.n))
     direct = np.linalg.lstsq(Y, tau.ravel(), rcond=None)[0]
@@ -182,11 +180,10 @@ def test_any_robot(case, monkeypatch) -> None:
     assert rest == pytest.approx(float(np.sum((tau.ravel() - Y @ direct) ** 2)), rel=1e-9)
 
 
-def test_threads_change_nothing(monkeypatch) -> None:
-    monkeypatch.setattr(problem_module, "PIECE", 4096)
+def test_threads_change_nothing() -> None:
     robot, log = panda_like_log(22_000)
     base = md.base_parameters(robot)
-    one, two = (assemble(robot, base, log, threads=threads) for threads in (1, 2))
+    one, two = (assemble(robot, base, log, threads=threads, piece=4096) for threads in (1, 2))
     for a, b in zip(one.factors, two.factors):
         np.testing.assert_array_equal(a, b)
 

@@ -188,9 +188,7 @@ def test_what_cannot_be_validated_is_told() -> None:
         validate(estimate, md.Recording(full.t, full.q, None, full.dq, full.ddq, robot.joint_names))
     tau = full.tau.copy()
     tau[10, 2] = np.nan
-    with pytest.raises(
-        UnknownParameters, match=f"torque of joint '{robot.joint_names[2]}' is not a number at t = 0.05"
-    ):
+    with pytest.raises(UnknownParameters, match=f"tau of joint '{robot.joint_names[2]}' is not a number at t = 0.05"):
         validate(estimate, md.Recording(full.t, full.q, tau, full.dq, full.ddq, robot.joint_names))
     unknown = estimate.base.robot.with_parameters(None)
     blank = Estimate(robot, md.base_parameters(unknown), *vars_of(estimate))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from minidyn.arrays import single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.display import MEASURED, MODEL, DisplayTable, new_figure, shows_progress
 from minidyn.errors import MinidynError, UnknownName
@@ -19,10 +19,11 @@ from minidyn.identification.consistency.prior import Prior
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import AUTO, OWN
-from minidyn.identification.identify import DEFAULT_FRICTION, identify
+from minidyn.identification.identify import DEFAULT_FRICTION, PathLike, identify
 from minidyn.identification.validate import validate
 from minidyn.model.robot import Robot
-from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.ready import as_recording, ready
 from minidyn.recording.recording import Recording
 from minidyn.text import markdown_cell
 
@@ -164,10 +165,11 @@ def _models(given: Mapping[str, Any]) -> int:
 
 
 @shows_progress("comparing methods", _models)
+@single_thread()
 def compare(
-    robot: Robot | str | os.PathLike[str],
-    recording: Recording | LazyRecording,
-    validation: Recording | LazyRecording,
+    robot: Robot | PathLike,
+    recording: AnyRecording | PathLike | Sequence[PathLike],
+    validation: AnyRecording | PathLike | Sequence[PathLike],
     methods: Iterable[str] | str | None = None,
     *,
     consistent: Sequence[bool] = (False, True),
@@ -211,12 +213,11 @@ def compare(
         raise MinidynError("compare: at least one method is needed")
     if recording is validation:
         raise MinidynError("compare: the validation recording is the fitted one; give one that no method has seen")
-    recording, validation = (log.load() if isinstance(log, LazyRecording) else log for log in (recording, validation))
-    if validation.tau is None:
-        raise MinidynError("compare: validation needs measured torques; the validation recording has none")
-    if not np.any(validation.tau):
+    recording, validation = (as_recording(log, robot).load() for log in (recording, validation))
+    if validation.tau is not None and not np.any(validation.tau):
         raise MinidynError("compare: the torques of the validation recording are zero throughout; are they measured?")
-    fitted, tested = _prepared(robot, recording), _prepared(robot, validation)
+    fitted = ready(robot, recording, purpose="compare")
+    tested = ready(robot, validation, purpose="compare", name="the validation recording")
     options: dict[str, Any] = {
         "base": base,
         "friction": friction,
@@ -251,14 +252,6 @@ def _with_chosen_friction(robot: Robot, fitted: Recording, options: dict[str, An
     return chosen.robot.with_parameters(values), tuple(
         text for text in chosen.notices if str(text).startswith("friction")
     )
-
-
-def _prepared(robot: Robot, recording: Recording) -> Recording:
-    if recording.dq is not None and recording.ddq is not None:
-        return recording
-    from minidyn.recording.prepare.prepare import prepare
-
-    return prepare(robot, recording)
 
 
 def _row(

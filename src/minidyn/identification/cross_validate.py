@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.display import shows_progress
@@ -20,11 +19,11 @@ from minidyn.errors import MinidynError, ShapeError
 from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.prior import Prior
 from minidyn.identification.friction.choose import OWN
-from minidyn.identification.identify import DEFAULT_FRICTION, identify
-from minidyn.identification.validate import Validation, prepared_for, validate
+from minidyn.identification.identify import DEFAULT_FRICTION, PathLike, identify
+from minidyn.identification.validate import Validation, validate
 from minidyn.model.robot import Robot
-from minidyn.recording.lazy import LazyRecording, concatenate
-from minidyn.recording.recording import Recording
+from minidyn.recording.lazy import AnyRecording, concatenate
+from minidyn.recording.ready import as_recording, ready
 from minidyn.text import plain_percent
 
 if TYPE_CHECKING:
@@ -108,9 +107,10 @@ class CrossValidation:
 
 
 @shows_progress("cross-validating", lambda given: given["folds"])
+@single_thread()
 def cross_validate(
-    robot: Robot | str | os.PathLike[str],
-    recording: Recording | LazyRecording,
+    robot: Robot | PathLike,
+    recording: AnyRecording | PathLike | Sequence[PathLike],
     folds: int = 5,
     *,
     method: str = "wls",
@@ -151,17 +151,18 @@ def cross_validate(
         MinidynError: The rest does not determine the model without some stretch; the message names it.
     """
     robot = as_robot(robot)
-    if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= max(2, len(recording) // 2):
+    log = as_recording(recording, robot)
+    if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= max(2, len(log) // 2):
         raise ShapeError(f"folds: expected a whole number from 2 to half the samples, got {folds!r}")
-    ready = prepared_for(robot, recording)
+    data = ready(robot, log, purpose="cross-validation")
     if base is None and friction == OWN and rotor_inertia is None:
         base = base_parameters(robot)  # the same for every stretch
-    reach = _reach(ready)
+    reach = _reach(data)
     tested, fitted, spans = [], [], []
-    edges = np.linspace(0, len(ready), folds + 1).astype(int)
+    edges = np.linspace(0, len(data), folds + 1).astype(int)
     for number, (begin, end) in enumerate(pairwise(edges.tolist()), 1):
-        held = ready[begin:end]
-        rest = _joined([ready[: max(0, begin - reach)], ready[min(len(ready), end + reach) :]])
+        held = data[begin:end]
+        rest = _joined([data[: max(0, begin - reach)], data[min(len(data), end + reach) :]])
         span = _span(held)
         try:
             estimate = identify(
@@ -189,28 +190,21 @@ def cross_validate(
     return CrossValidation(tuple(tested), tuple(fitted), tuple(spans))
 
 
-def _reach(ready: Recording | LazyRecording) -> int:
+def _reach(data: AnyRecording) -> int:
     """Return how many samples the low-pass smears a torque over: one period of its cut-off."""
-    cutoff, rate, every = (ready.info.get(key) for key in ("cutoff", "rate", "decimate"))
+    cutoff, rate, every = (data.info.get(key) for key in ("cutoff", "rate", "decimate"))
     if not (isinstance(cutoff, float) and isinstance(rate, float) and isinstance(every, int)):
         return 0
     return math.ceil(rate / every / cutoff)
 
 
-def _joined(parts: list[Any]) -> Any:
+def _joined(parts: list[AnyRecording]) -> AnyRecording:
     kept = [part for part in parts if len(part)]
     if not kept:
         raise MinidynError("cross-validation: nothing is left to fit; the recording is too short")
-    if isinstance(kept[0], Recording):
-        return concatenate(kept)
-    return replace(kept[0], parts=tuple(part for one in kept for part in one.parts))
+    return concatenate(kept)
 
 
-def _span(held: Recording | LazyRecording) -> tuple[float, float]:
-    if isinstance(held, Recording):
-        return float(held.t[0]), float(held.t[-1])
-    begin, end = math.nan, math.nan
-    for tile in held.tiles():
-        begin = float(tile.t[0]) if math.isnan(begin) else begin
-        end = float(tile.t[-1])
-    return begin, end
+def _span(held: AnyRecording) -> tuple[float, float]:
+    times = [(float(tile.t[0]), float(tile.t[-1])) for tile in held.tiles()]
+    return times[0][0], times[-1][1]

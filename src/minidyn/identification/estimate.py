@@ -132,10 +132,10 @@ class Estimate:
             return np.concatenate([self._torques(tile) for tile in recording.tiles()])
         if recording.dq is not None and recording.ddq is not None:
             return self._torques(recording)
-        from minidyn.identification.identify import in_joint_order
         from minidyn.recording.prepare.prepare import prepare
+        from minidyn.recording.ready import in_robot_order
 
-        ready = prepare(self.robot, in_joint_order(self.robot, recording), decimate=1, trim=False)
+        ready = prepare(self.robot, in_robot_order(self.robot, recording), decimate=1, trim=False)
         if len(ready) != len(recording):
             raise MinidynError(
                 f"predict: {len(recording) - len(ready)} of {len(recording)} samples have no speeds and accelerations "

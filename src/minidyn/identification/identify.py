@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.display import shows_progress
@@ -21,21 +21,20 @@ from minidyn.identification.consistency.consistency import consistent_model, som
 from minidyn.identification.consistency.prior import Prior, as_prior, knows_a_body, prior_parameters
 from minidyn.identification.diagnostics.delay import delay_notices
 from minidyn.identification.diagnostics.excitation import excitation_notices
-from minidyn.identification.diagnostics.reversals import reversal_covariance
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.estimators.method import Options
+from minidyn.identification.estimators.method import Method, Options
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import AUTO, OWN, choose_friction, starting_model
-from minidyn.identification.rows.on_disk import ready_on_disk
-from minidyn.identification.rows.samples import counted
+from minidyn.identification.rows.base_rows import Progress, counted
 from minidyn.model.robot import Robot
-from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.ready import as_recording, ready
 from minidyn.recording.recording import Recording
 
 if TYPE_CHECKING:
     from minidyn.control.controller import Controller
 
-
+PathLike: TypeAlias = str | os.PathLike[str]
 _FEWEST = 20  # samples that a prior can do with
 
 
@@ -48,9 +47,10 @@ DEFAULT_FRICTION = _Unsaid(AUTO)
 
 
 @shows_progress("identifying")
+@single_thread()
 def identify(
-    robot: Robot | str | os.PathLike[str],
-    recording: Recording | LazyRecording,
+    robot: Robot | PathLike,
+    recording: AnyRecording | PathLike | Sequence[PathLike],
     method: str = "wls",
     *,
     base: BaseMap | None = None,
@@ -68,7 +68,8 @@ def identify(
 
     Args:
         robot: The robot, a built-in robot's name or a robot file's path; its own values, where known, are the prior.
-        recording: Raw (q and tau; it is prepared) or prepared (with dq and ddq); a lazy one is read piece by piece.
+        recording: Raw (q and tau; it is prepared) or prepared (with dq and ddq), or the path of a log; one on disk is
+            read piece by piece.
         method: "wls" (least squares, each joint weighted by its own noise), "ols", "irls" (outliers count less),
             "parallel" (regressor and torque after one low-pass), "tls" (noise in the regressor, too), "iv" (instruments
             from simulated states, and a test whether least squares is biased), "didim" (torque of a simulation in
@@ -96,127 +97,109 @@ def identify(
     Returns:
         The estimate; its notices say what is weak and what was chosen.
     """
-    if method not in METHODS:
-        raise UnknownName("method", method, tuple(METHODS))
-    estimator, robot = METHODS[method], as_robot(robot)
-    if friction is None:
-        warnings.warn('friction=None is deprecated; say friction="own"', DeprecationWarning, stacklevel=2)
-        friction = OWN
-    if base is not None and friction == AUTO:
-        if friction is not DEFAULT_FRICTION:
-            raise MinidynError('base: with friction="auto" the parameters are chosen from the data; leave base out')
-        friction = OWN
+    estimator, robot, friction = _method(method), as_robot(robot), _terms(friction, base)
     model = starting_model(robot, friction, rotor_inertia, sign_width, base)
-    notices: list[Any] = []
-    progress = counted(progress if callable(progress) else None)
-    if isinstance(recording, LazyRecording):
-        ready = ready_on_disk(model, recording, estimator, notices, progress)
-    else:
-        ready = _prepared(model, recording, notices, estimator.needs_acceleration)
-    chosen = base_parameters(model) if base is None else base
+    options = Options(threads, counted(progress if callable(progress) else None), controller)
+    data, notices = ready_for(estimator, model, as_recording(recording, model), options.progress)
+    start = base_parameters(model) if base is None else base
     # a prior decides what a weak recording leaves open; without one, or without any motion, it is refused
     prior = as_prior(prior)
     known = prior_parameters(model, prior, (robot,))
-    moves = something_moves(model, ready)
-    if moves and isinstance(ready, Recording) and not np.any(ready.tau):
-        raise MinidynError("the measured torques are zero throughout; is that the right column of the log?")
-    filled = consistent and knows_a_body(model, known) and moves
-    if len(ready) * model.n < 2 * chosen.rank and not (filled and len(ready) >= _FEWEST):
-        raise MinidynError(
-            f"{len(ready)} samples of {model.n} joints are too few for {chosen.rank} base parameters; record at least "
-            f"{2 * chosen.rank // model.n + 1}, better a hundred times as many"
-        )
-    settings: dict[str, Any] = {"method": method, "samples": len(ready)}
-    if ready.info:
-        settings["preparation"] = dict(ready.info)  # validation prepares raw recordings alike
+    filled = _has_enough(model, start, data, consistent and knows_a_body(model, known))
     # a simulated loop passes through the filter of the torque: a width that replaces that filter would be wrong there
     simulated = estimator.simulates_torque and controller is not None
-    open_width = sign_width is None and not simulated
-    choice = choose_friction(model, chosen, ready, friction, widths=open_width, fixed=base is not None)
-    before, model, chosen = model, choice.robot, choice.base
-    settings |= choice.settings
-    notices += choice.notices
-    options = Options(threads, progress, controller, allow_open=filled)
-    found = choice.fit(lambda loaded: estimator.solve(loaded, chosen, ready, options))
-    if choice.motion is not None:
-        widths_chosen = "sign_width" in choice.settings
-        # where the columns are filtered, too, a width that was given is right
-        filtered = simulated or estimator.filters_columns
-        cutoff = ready.info.get("cutoff") if widths_chosen or not filtered else None
-        smear_at = float(cutoff) if isinstance(cutoff, int | float) else None
-        smeared = reversal_covariance(model, chosen, choice.motion, found.sigma, smear_at, widths_chosen)
-        found = replace(found, covariance=found.covariance + smeared)
-    beta, parameters = found.beta, _lifted(chosen, found.beta, model)
-    fitted = model.with_parameters(parameters)  # loads that friction grows with are those of the fit
-    notices += [
-        *found.notices,
-        *delay_notices(fitted, chosen, ready, found),
-        *excitation_notices(fitted, chosen, found),
-    ]
-    settings |= found.settings
+    widths = sign_width is None and not simulated
+    choice = choose_friction(model, start, data, friction, widths=widths, fixed=base is not None)
+    options = replace(options, allow_open=filled)
+    found = choice.fit(lambda loaded: estimator.solve(loaded, choice.base, data, options))
+    found = choice.with_width_uncertainty(found, data.info.get("cutoff"), simulated or estimator.filters_columns)
+    beta, parameters = found.beta, _lifted(choice.base, found.beta, choice.robot)
+    fitted = choice.robot.with_parameters(parameters)  # loads that friction grows with are those of the fit
+    notices += [*choice.notices, *found.notices]
+    notices += [*delay_notices(fitted, choice.base, data, found), *excitation_notices(fitted, choice.base, found)]
+    settings: dict[str, Any] = {"method": method, "samples": len(data)}
+    if data.info:
+        settings["preparation"] = dict(data.info)  # validation prepares raw recordings alike
+    settings |= {**choice.settings, **found.settings}
     if consistent:
-        known = prior_parameters(model, prior, (robot, before))
-        beta, parameters, more, chosen_weight = consistent_model(model, chosen, found, ready, known, prior_kind)
+        known = prior_parameters(choice.robot, prior, (robot, model))
+        beta, parameters, more, weight = consistent_model(choice.robot, choice.base, found, data, known, prior_kind)
         notices += more
-        settings |= chosen_weight
+        settings |= weight
     return Estimate(
-        replace(model.with_parameters(parameters), notices=()),
-        chosen,
+        replace(choice.robot.with_parameters(parameters), notices=()),
+        choice.base,
         beta,
         found.covariance,
         found.sigma,
         method,
         consistent,
         found.condition,
-        len(ready),
+        len(data),
         tuple(notices),
         settings,
     )
 
 
-def _prepared(robot: Robot, recording: Recording, notices: list[Any], needs_ddq: bool) -> Recording:
-    ready = in_joint_order(robot, recording)
-    if ready.tau is None:
-        raise MinidynError("identification needs measured torques; the recording has none")
-    if ready.dq is None or (ready.ddq is None and needs_ddq):
-        from minidyn.recording.prepare.prepare import prepare
-
-        ready = prepare(robot, ready)
-        notices.append("the recording was prepared with default settings, as told below")
-    notices += list(ready.notices)
-    return ready
+def _method(name: str) -> Method:
+    if name not in METHODS:
+        raise UnknownName("method", name, tuple(METHODS))
+    return METHODS[name]
 
 
-def in_joint_order(robot: Robot, recording: Recording) -> Recording:
-    """Return the recording with its columns in the robot's order, where its names allow."""
-    names = recording.joint_names
-    if names == robot.joint_names:
-        return recording
-    if recording.n != robot.n:
-        raise MinidynError(
-            f"the recording has {recording.n} joints ({', '.join(names[:8])}), robot {robot.name!r} has {robot.n} "
-            f"({', '.join(robot.joint_names[:8])})"
-        )
-    if set(names) != set(robot.joint_names):
-        for name in robot.joint_names:
-            if name in names:  # some names fit, so the others are mistakes
-                wrong = next(other for other in names if other not in robot.joint_names)
-                raise UnknownName(f"joint of robot {robot.name!r} in the recording:", wrong, robot.joint_names)
-        return recording  # names of another kind: taken by position
-    order = [names.index(name) for name in robot.joint_names]
-    signals: dict[str, Any] = {}
-    for name in ("q", "tau", "dq", "ddq"):
-        array = getattr(recording, name)
-        signals[name] = None if array is None else array[:, order]
-    return Recording(
-        recording.t,
-        **signals,
-        joint_names=robot.joint_names,
-        starts=recording.starts,
-        telemetry={k: v[:, order] if v.shape[1:] == (robot.n,) else v for k, v in recording.telemetry.items()},
-        notices=recording.notices,
-        info=recording.info,
+def _terms(friction: Iterable[str] | str | None, base: BaseMap | None) -> Iterable[str] | str:
+    """Return which drive terms are asked for: "auto", "own" or names."""
+    if friction is None:
+        warnings.warn('friction=None is deprecated; say friction="own"', DeprecationWarning, stacklevel=5)
+        return OWN
+    if base is None or friction != AUTO:
+        return friction
+    if friction is not DEFAULT_FRICTION:
+        raise MinidynError('base: with friction="auto" the parameters are chosen from the data; leave base out')
+    return OWN
+
+
+def ready_for(
+    method: Method, robot: Robot, recording: AnyRecording, progress: Progress | None = None
+) -> tuple[AnyRecording, list[Any]]:
+    """Return a recording as a method reads it, in memory or piece by piece, and what a reader should know of that."""
+    on_disk, count = not isinstance(recording, Recording), len(recording)
+    whole = on_disk and count <= method.streams_from and method.streams_from > 0
+    found = ready(
+        robot,
+        recording,
+        purpose="identification",
+        ddq=method.needs_acceleration,
+        in_memory=whole,
+        progress=progress,
     )
+    notices: list[Any] = list(found.notices)
+    if whole:
+        notices.append(f'method "{method.name}" reads the whole recording into memory ({count} samples)')
+    elif on_disk and method.streams_from > 0:
+        notices.append(f'method "{method.name}" reads {count} samples piece by piece, filters start anew with each')
+    return found, notices
+
+
+def _has_enough(robot: Robot, base: BaseMap, data: AnyRecording, known: bool) -> bool:
+    """Say whether a prior may fill in what the data leave open; refuse data that show nothing.
+
+    Args:
+        robot: The robot.
+        base: Its base parameters.
+        data: Ready for the fit.
+        known: Whether there is a prior.
+    """
+    moves = something_moves(robot, data)
+    if moves and isinstance(data, Recording) and not np.any(data.tau):
+        raise MinidynError("the measured torques are zero throughout; is that the right column of the log?")
+    filled = known and moves
+    if len(data) * robot.n < 2 * base.rank and not (filled and len(data) >= _FEWEST):
+        raise MinidynError(
+            f"{len(data)} samples of {robot.n} joints are too few for {base.rank} base parameters; record at least "
+            f"{2 * base.rank // robot.n + 1}, better a hundred times as many"
+        )
+    return filled
 
 
 def _lifted(base: BaseMap, beta: Array, robot: Robot) -> Array:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, single_thread
 from minidyn.display import MEASURED, MODEL, RESIDUAL, DisplayTable, draw_lines, new_figure
 from minidyn.dynamics.functions import inverse_dynamics
-from minidyn.errors import MinidynError, UnknownParameters
+from minidyn.errors import MinidynError, UnknownParameters, WrongArgument
 from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
 from minidyn.identification.estimate import Estimate
 from minidyn.model.robot import Robot
-from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.ready import as_recording, ready
 from minidyn.recording.recording import Recording
 from minidyn.text import markdown_cell, plain_percent, plot_label
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _SHOWN = 100_000  # samples that are kept for pictures of a recording that stays on disk
-_HEAD = 1 << 12  # samples that tell the rate of a recording that stays on disk
+_PIECE = 1 << 15  # samples that are predicted at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,8 +154,9 @@ def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def validate(estimate: Estimate, recording: Recording | LazyRecording) -> Validation:
-    """Return the errors of an estimate on a recording, raw or prepared, in memory or on disk.
+@single_thread()
+def validate(estimate: Estimate, recording: AnyRecording | str | os.PathLike[str]) -> Validation:
+    """Return the errors of an estimate on a recording, raw or prepared, in memory or on disk, or on a log by its path.
 
     A raw recording is prepared as it was for the fit, but for its torque: errors are those against raw measured torque,
     never divided by torque limits. A recording on disk is read once, piece by piece.
@@ -162,12 +165,15 @@ def validate(estimate: Estimate, recording: Recording | LazyRecording) -> Valida
         MinidynError: It has no torques, or they are not numbers.
         UnknownName: It is of another robot's joints.
     """
-    ready = prepared_for(estimate.robot, recording, estimate.settings.get("preparation"))
+    if not isinstance(estimate, Estimate):
+        raise WrongArgument(f"validate: expected an estimate first, then a recording, got {type(estimate).__name__}")
+    robot, preparation = estimate.robot, estimate.settings.get("preparation")
+    data = ready(robot, as_recording(recording, robot), purpose="validation", preparation=preparation, once=True)
     described = _described(estimate)
     raw, filtered, prior, noise = (Residuals(estimate.robot.n) for _ in range(4))
-    every = 1 if isinstance(ready, Recording) else -(-len(ready) // _SHOWN)
+    every = 1 if isinstance(data, Recording) else -(-len(data) // _SHOWN)
     kept: list[tuple[Array, Array, Array]] = []
-    for piece, first in pieces(ready):
+    for piece, first in _pieces(data):
         measured = np.asarray(piece.telemetry.get("tau_raw", piece.tau), dtype=float)
         _require_numbers(measured, piece)
         predicted = estimate.predict(piece)
@@ -184,14 +190,14 @@ def validate(estimate: Estimate, recording: Recording | LazyRecording) -> Valida
         kept.append((np.asarray(piece.t)[some], measured[some], predicted[some]))
     if not raw.samples:
         raise MinidynError("validation needs samples; the recording has none")
-    notices: tuple[Any, ...] = tuple(ready.notices)
+    notices: tuple[Any, ...] = tuple(data.notices)
     if every > 1:
         notices += (f"one sample in {every} is kept for pictures; the errors are those of all {raw.samples}",)
     t, measured, predicted = (np.concatenate(parts) for parts in zip(*kept))
     return Validation(
         raw.overall,
         float(np.sqrt(raw.squares.sum() / (raw.samples * estimate.robot.n))),
-        _per_joint(ready.joint_names, raw, filtered, prior),
+        _per_joint(data.joint_names, raw, filtered, prior),
         t,
         measured,
         predicted,
@@ -221,57 +227,10 @@ def _per_joint(
     return {name: {key: float(values[k]) for key, values in columns.items()} for k, name in enumerate(names)}
 
 
-def prepared_for(
-    robot: Robot, recording: Recording | LazyRecording, preparation: Any = None
-) -> Recording | LazyRecording:
-    """Return a recording with dq, ddq and tau for this robot: itself, or prepared by default settings.
-
-    Args:
-        robot: The robot.
-        recording: Raw or prepared.
-        preparation: `info` of an earlier preparation, whose cut-off is used where the sample rate allows, and whose
-            delay is removed from the torques.
-
-    Raises:
-        MinidynError: No torques.
-        UnknownName: Joints of another robot.
-    """
-    if isinstance(recording, LazyRecording):
-        from minidyn.identification.rows.on_disk import in_robot_order
-
-        recording = in_robot_order(robot, recording)
-        has = set(recording.signals)
-    else:
-        from minidyn.identification.identify import in_joint_order
-
-        recording = in_joint_order(robot, recording)
-        has = {name for name in ("q", "dq", "ddq", "tau") if getattr(recording, name) is not None}
-    if "tau" not in has:
-        raise MinidynError("validation needs measured torques; the recording has none")
-    if {"dq", "ddq"} <= has:
-        return recording
-    from minidyn.recording.prepare.prepare import prepare
-
-    known: Mapping[str, Any] = preparation if isinstance(preparation, Mapping) else {}
-    cutoff, rate, delay = known.get("cutoff"), known.get("rate"), float(known.get("delay", 0.0))
-    if delay and isinstance(recording, LazyRecording):
-        recording = recording.load()  # torques are moved in memory alone, as they were for the fit
-    head = next(iter(recording.tiles(_HEAD)), None) if isinstance(recording, LazyRecording) else recording
-    step = float(np.median(np.diff(head.t))) if head is not None and len(head) > 1 else 0.0
-    same_rate = bool(cutoff and rate and abs(step * float(rate) - 1) < 0.1)
-    wish: dict[str, Any] = {"cutoff": float(cutoff) if cutoff and same_rate else None, "delay": delay}
-    if isinstance(recording, LazyRecording):
-        return prepare(robot, recording, **wish)
-    return prepare(robot, recording, **wish)  # the same call, but what comes back is of another type
-
-
-def pieces(recording: Recording | LazyRecording) -> Iterator[tuple[Recording, bool]]:
+def _pieces(recording: AnyRecording) -> Iterator[tuple[Recording, bool]]:
     """Yield (piece, whether a run begins) of a recording in order."""
     for run in recording.runs:
-        if isinstance(run, Recording):
-            yield run, True
-            continue
-        for number, tile in enumerate(run.tiles(1 << 15)):
+        for number, tile in enumerate(run.tiles(_PIECE)):
             yield tile, number == 0
 
 

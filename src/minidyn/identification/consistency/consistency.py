@@ -31,9 +31,9 @@ from minidyn.identification.consistency.prior import (
     shares_of,
 )
 from minidyn.identification.consistency.whitened import Whitened, objective, weighted, whiten
-from minidyn.identification.diagnostics.open_directions import describe_open
 from minidyn.identification.estimators.method import Solution
-from minidyn.identification.rows.samples import typical_sizes
+from minidyn.identification.estimators.solve import describe_open
+from minidyn.identification.rows.base_rows import typical_sizes
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
 

@@ -11,8 +11,8 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.functions import base_regressor
 from minidyn.errors import MinidynError
-from minidyn.identification.estimators.blocks import block_length, block_sums
 from minidyn.identification.estimators.method import Solution
+from minidyn.identification.estimators.solve import block_length, block_sums
 from minidyn.model.robot import Robot
 from minidyn.recording.recording import Recording
 
@@ -56,7 +56,7 @@ def torque_delay(
     delay = float(pull @ y)
     residual = (y - W[:, -1] * delay).reshape(-1, robot.n)
     length, _ = block_length(residual, np.asarray(recording.t)[rows], len(residual))
-    sums = block_sums([(pull.reshape(-1, robot.n) * residual).sum(axis=1, keepdims=True)], length)
+    sums = block_sums([((pull.reshape(-1, robot.n) * residual).sum(axis=1, keepdims=True), False)], length)
     across = float(pull @ pull)  # the column's part that base parameters do not explain has the size 1 / across
     explained = delay**2 / across / max(float(y @ y), 1e-300) if across > 0 else 0.0
     return delay, float(np.sqrt(np.sum(sums**2))), min(explained, 1.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -18,7 +19,10 @@ from minidyn.arrays import Array, single_thread
 from minidyn.dynamics.functions import base_regressor
 from minidyn.errors import MinidynError
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.rows.columns import Reduced, memory_of, ready_for, reduced, residuals, stacked
+from minidyn.identification.estimators.solve import memory_of
+from minidyn.identification.rows.pieces import pieces_of, reduced, residuals, stacked
+from minidyn.identification.rows.triangles import Triangles
+from minidyn.recording.ready import ready
 from minidyn.recording.recording import Recording
 
 _FOLDS = 5
@@ -124,8 +128,9 @@ def essential(estimate: Estimate, recording: Recording, *, level: float = 0.05, 
         raise MinidynError(f"level: expected a probability from 0 to below 1, got {level!r}")
     if not loss >= 0:
         raise MinidynError(f"loss: expected a number that is not negative, got {loss!r}")
-    notices: list[str] = []
-    run = ready_for(estimate.robot, recording, "finding essential parameters", notices)
+    notices: list[Any] = []
+    run = ready(estimate.robot, recording, purpose="finding essential parameters", in_memory=True)
+    notices += [notice for notice in run.notices if notice not in recording.notices]
     if len(run) * run.n < 2 * estimate.base.rank * _FOLDS:
         raise MinidynError(f"{len(run)} samples are too few for {estimate.base.rank} base parameters in {_FOLDS} parts")
     with single_thread():
@@ -144,7 +149,7 @@ class _Problem:
         free: Number of independent samples, all joints together.
     """
 
-    parts: tuple[Reduced, ...]
+    parts: tuple[Triangles, ...]
     torque: Array
     scale: Array
     free: float
@@ -156,14 +161,14 @@ class _Problem:
             return base_regressor(estimate.robot, piece.q, dq, ddq, base=estimate.base), tau
 
         edges = np.linspace(0, len(run), _FOLDS + 1).astype(int)
-        parts = tuple(reduced(run[int(a) : int(b)], columns) for a, b in pairwise(edges))
+        parts = tuple(reduced(pieces_of(run[int(a) : int(b)], columns)) for a, b in pairwise(edges))
         torque = np.array([float(np.sum(np.square(run.tau[a:b]))) for a, b in pairwise(edges)])  # type: ignore[index]
         size = estimate.base.rank
         floor = 1e-9 * np.sqrt(torque.sum() / run.q.size) + 1e-300
         scale, memory = np.maximum(estimate.sigma, floor), np.ones(run.n)
         for _ in range(2):
             beta, _, _ = _solved(_stack(parts, scale), list(range(size)))
-            left = residuals(run, columns, beta)
+            left = residuals(pieces_of(run, columns), beta)
             memory = np.minimum(memory_of(left, run.starts), len(run) / 30)
             scale = np.maximum(np.sqrt(np.mean(left**2, axis=0)), floor)
         independent = float(np.sum(len(run) / memory))
@@ -182,7 +187,7 @@ class _Problem:
         return float(np.sqrt(fitted / total)), float(np.sqrt(held_out / total))
 
 
-def _stack(parts: Sequence[Reduced], scale: Array) -> tuple[Array, Array, float]:
+def _stack(parts: Sequence[Triangles], scale: Array) -> tuple[Array, Array, float]:
     return stacked([factor / noise for part in parts for factor, noise in zip(part.factors, scale)])
 
 
@@ -210,7 +215,7 @@ def _full(beta: Array, kept: Sequence[int], size: int) -> Array:
     return whole
 
 
-def _eliminated(estimate: Estimate, problem: _Problem, level: float, loss: float, notices: list[str]) -> Essential:
+def _eliminated(estimate: Estimate, problem: _Problem, level: float, loss: float, notices: list[Any]) -> Essential:
     size, names = estimate.base.rank, estimate.names
     kept = list(range(size))
     system = _stack(problem.parts, problem.scale)

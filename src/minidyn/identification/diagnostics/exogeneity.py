@@ -9,14 +9,15 @@ which noise of the states pulls, not in one for each parameter: blocks of a shor
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from minidyn.arrays import Array, single_thread
-from minidyn.identification.diagnostics.open_directions import pseudo_inverse
-from minidyn.identification.estimators.blocks import block_sums
-from minidyn.identification.estimators.linear_system import Pieces
+from minidyn.identification.estimators.solve import block_sums, pseudo_inverse
+from minidyn.identification.rows.pieces import Pieces
+from minidyn.identification.rows.triangles import triangle_of
 
 LEVEL = 0.05
 _DRAWS = 4999
@@ -81,16 +82,14 @@ def exogeneity_test(pieces: Pieces, beta: Array, sigma: Array, length: int) -> E
         if not len(shown):
             return Exogeneity(0.0, (0, 0), 1.0)
 
-        def scores() -> list[Array]:
-            made = []
+        def scores() -> Iterator[tuple[Array, bool]]:
             for piece in pieces():
                 v = ((piece.W - piece.instruments) @ beta) / sigma
                 W = piece.W / sigma[:, None]
                 residual = piece.y / sigma - W @ right
                 # v of a joint has rows of that joint only; its projection on W has rows of all
                 own = v * residual - np.einsum("kij,jm,ki->km", W, along, residual)
-                made.append(own[:, shown])
-            return made
+                yield own[:, shown], not piece.first
 
         sums = block_sums(scores(), length)
         if len(sums) < 3 * len(shown):  # too few blocks for one direction a joint: all joints together
@@ -131,6 +130,5 @@ def _factor(pieces: Pieces, beta: Array, sigma: Array) -> tuple[Array, Array]:
         rows[..., -1] = piece.y
         rows /= sigma[:, None]
         squares += np.sum((piece.y / sigma) ** 2, axis=0)
-        stacked = np.concatenate([factor, rows.reshape(-1, size + count + 1)])
-        factor = np.asarray(np.linalg.qr(stacked, mode="r"), dtype=float)
+        factor = triangle_of(np.concatenate([factor, rows.reshape(-1, size + count + 1)]))
     return factor, np.sqrt(squares)

@@ -11,23 +11,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.functions import base_regressor
-from minidyn.identification.estimators.linear_system import FOLDS, Piece, fit_system, signals_of
+from minidyn.identification.estimators.linear_system import fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
-from minidyn.identification.estimators.smooth_states import motion_band
+from minidyn.identification.estimators.states import PIECE, motion_band
+from minidyn.identification.rows.base_rows import signals_of
 from minidyn.identification.rows.filtered import filtered_regressor
+from minidyn.identification.rows.pieces import Piece
+from minidyn.identification.rows.triangles import STRETCHES
 from minidyn.model.robot import Robot
-from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
 
-AnyRecording: TypeAlias = Recording | LazyRecording
-_PIECE = 4096
 _POINTS = 8  # of the polynomials between samples: exact data give exact parameters even at 150 samples a second
 _TIMES_BAND = 6.0  # the cut-off over the band of the motion: windows short enough to see all of it
 
@@ -36,15 +36,14 @@ def acceleration_free(form: str, robot: Robot, base: BaseMap, recording: AnyReco
     """Estimate base parameters by one of the forms "filtered", "momentum", "energy" of `filtered_regressor`."""
     cutoff = _cutoff(recording)
     found = fit_system(base, partial(_pieces, form, robot, base, recording, cutoff), options.allow_open)
-    if options.progress is not None:
-        options.progress(len(recording))
-    made = found.solution((), {"filter_cutoff": cutoff, "rows": found.rows * len(found.sigma)})
+    settings = {"filter_cutoff": cutoff, "rows": found.rows * len(found.sigma)}
+    made = found.solution((), settings, options, len(recording))
     return replace(made, sigma=_torque_noise(robot, base, recording, found.beta))
 
 
 def _cutoff(recording: AnyRecording) -> float:
     """Return the cut-off, Hz: several times the band of the motion, within what the samples allow."""
-    seen = recording if isinstance(recording, Recording) else next(iter(recording.tiles(16 * _PIECE)))
+    seen = recording if isinstance(recording, Recording) else next(iter(recording.tiles(16 * PIECE)))
     band, rate = motion_band(seen)
     return min(_TIMES_BAND * band, 0.1 * rate) if band > 0 else 0.1 * rate
 
@@ -53,12 +52,12 @@ def _stretches(recording: AnyRecording) -> Iterator[tuple[Recording, float]]:
     """Pieces of runs, and where in the recording (0 to 1) each begins; neighbours share the sample between them."""
     if not isinstance(recording, Recording):
         done, total = 0, len(recording)
-        for piece in recording.tiles(_PIECE):
+        for piece in recording.tiles(PIECE):
             yield piece, min(done / total, 1.0)
             done += len(piece)
         return
     for run, start in zip(recording.runs, recording.starts):
-        parts = max(-(-len(run) // _PIECE), min(FOLDS, len(run) // 200), 1)
+        parts = max(-(-len(run) // PIECE), min(STRETCHES, len(run) // 200), 1)
         for begin, end in pairwise(np.linspace(0, len(run) - 1, parts + 1).astype(int).tolist()):
             yield run[begin : end + 1], (start + begin) / len(recording)
 

@@ -1,10 +1,16 @@
-"""A model simulated in the robot's place: same controller, same reference, run by run, on the controller's clock."""
+"""A model simulated in the robot's place: same controller, same reference, run by run, on the controller's clock.
+
+Simulating and fitting take turns: the states of the current model give the next fit, that fit the next model. The
+simulated states are free of measurement noise, and with the true model they are the true ones. Without a controller the
+model is led along the smoothed motion by computed torque. That law cancels the model it is made of, so the simulated
+robot follows its reference exactly whatever the parameters are: nothing needs to be integrated.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -13,17 +19,23 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.control.controller import Controller
-from minidyn.dynamics.functions import base_regressor
+from minidyn.dynamics.functions import base_regressor, inertia_matrix
 from minidyn.errors import MinidynError
-from minidyn.identification.estimators.linear_system import FOLDS, Piece, Pieces, signals_of
-from minidyn.identification.estimators.smooth_states import States, motion_band
+from minidyn.identification.consistency.consistency import make_consistent
+from minidyn.identification.estimators.linear_system import SystemFit
+from minidyn.identification.estimators.states import PIECE, States, motion_band, torques_of
+from minidyn.identification.rows.base_rows import signals_of
+from minidyn.identification.rows.pieces import Piece, Pieces
+from minidyn.identification.rows.triangles import STRETCHES
 from minidyn.model.robot import Robot
 from minidyn.recording.prepare.signals import lowpass
 from minidyn.recording.recording import Recording
 from minidyn.simulation.simulate import simulate_batch
 from minidyn.simulation.trajectory import sampled
 
-_PIECE = 4096
+_PASSES = 15
+_LEAST_STEP = 0.1
+_SETTLED = 0.01  # standard deviations
 _FORGOTTEN = 0.01  # share of a difference at the start that may be left where a simulation counts
 
 
@@ -73,7 +85,16 @@ class Simulation:
             parts.append((q + late * dq + 0.5 * late**2 * ddq, dq + late * ddq, ddq))
             usable.append(near >= made.settled)
         q, dq, ddq = (np.concatenate([part[k] for part in parts]) for k in range(3))
-        return States(q, dq, ddq, np.concatenate(usable), f"simulated under {self.law}")
+        return States(
+            recording.t,
+            q,
+            dq,
+            ddq,
+            torques_of(recording),
+            starts=recording.starts,
+            usable=np.concatenate(usable),
+            origin=f"simulated under {self.law}",
+        )
 
 
 def simulated(model: Robot, controller: Controller, recording: Recording) -> Simulation:
@@ -144,12 +165,10 @@ def _rows(
         near = made.steps(t)
         rate = 1.0 / made.period
         filtered = cutoff < 0.45 * rate
-        margin = (
-            math.ceil(rate / cutoff) if filtered else 0
-        )  # the ends of the run, where the filter sees no more motion
+        margin = math.ceil(rate / cutoff) if filtered else 0  # the run's ends, where the filter sees no more motion
         overlap = 6 * margin
         inside = np.flatnonzero((near >= made.settled + margin) & (near < len(made.q) - margin))
-        length = max(1, min(_PIECE, -(-len(run) // FOLDS)))
+        length = max(1, min(PIECE, -(-len(run) // STRETCHES)))
         for begin in range(0, len(inside), length):
             rows = inside[begin : begin + length]
             low, high = max(0, int(near[rows[0]]) - overlap), min(len(made.q), int(near[rows[-1]]) + overlap + 1)
@@ -160,3 +179,106 @@ def _rows(
             else:
                 W = base_regressor(robot, made.q[near[rows]], made.dq[near[rows]], made.ddq[near[rows]], base=base)
             yield Piece(W, tau[rows], run.t[rows], (start + int(rows[0])) / len(recording))
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Where simulating and fitting in turns ended.
+
+    Attributes:
+        found: The last fit.
+        simulation: The last simulation.
+        first: The first one, with the model of the first fit.
+        passes: How many there were.
+        change: Largest change of a base parameter in the last one, in standard deviations.
+    """
+
+    found: SystemFit
+    simulation: Simulation
+    first: Simulation
+    passes: int
+    change: float
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """A warning where the fits still change by more than their uncertainty."""
+        if self.change <= 1.0:
+            return ()
+        return (f"the simulated model did not settle within {self.passes} passes: take the result with care",)
+
+
+def settled(
+    start: SystemFit, simulate: Callable[[SystemFit], Simulation], refit: Callable[[Simulation], SystemFit]
+) -> Settled:
+    """Simulate the model in the robot's place and fit it anew along the simulated states, until nothing changes.
+
+    Args:
+        start: A first fit.
+        simulate: From a fit to the simulation of its model, see `simulator`.
+        refit: From a simulation to the next fit.
+    """
+    # found.beta is what a simulation with tried.beta leads to; the two agree where all is settled
+    first = simulation = simulate(start)
+    tried, found = start, refit(simulation)
+    change, passes, step = _change(tried, found), 1, 1.0
+    while change > _SETTLED and passes < _PASSES:
+        tried = replace(found, beta=tried.beta + step * (found.beta - tried.beta))
+        simulation = simulate(tried)
+        before, change, found = change, _change(tried, after := refit(simulation)), after
+        # a soft loop answers to parameters with other states, and full steps swing
+        step = max(0.5 * step, _LEAST_STEP) if change > 0.7 * before else min(1.0, 1.5 * step)
+        passes += 1
+    return Settled(found, simulation, first, passes, change)
+
+
+def simulator(
+    robot: Robot, base: BaseMap, recording: Recording, controller: Controller
+) -> Callable[[SystemFit], Simulation]:
+    """Return what simulates fits of a recording (with its reference as telemetry "q_d") under its controller.
+
+    The robot's own values serve for what base parameters leave open.
+    """
+    return lambda tried: simulated(_model_of(robot, base, tried, recording.q), controller, recording)
+
+
+def _change(before: SystemFit, after: SystemFit) -> float:
+    """Largest change of a base parameter, in standard deviations."""
+    deviation = np.sqrt(np.maximum(np.diag(after.covariance), 1e-300))
+    return float(np.abs((after.beta - before.beta) / deviation).max(initial=0.0))
+
+
+def can_simulate(recording: Recording, controller: Controller | None) -> bool:
+    """Say whether the loop can be closed: the controller is known, and the recording has its reference.
+
+    Raises:
+        MinidynError: A controller is given, but no reference, or it is for another robot.
+    """
+    if controller is None:
+        return False
+    reference = recording.telemetry.get("q_d")
+    if reference is None or reference.shape != recording.q.shape:
+        raise MinidynError(
+            "controller: to simulate the loop the recording must hold the reference as telemetry q_d, one column for "
+            "each joint; leave controller out to be led along the recorded motion"
+        )
+    if controller.robot.n != recording.n:
+        raise MinidynError(f"controller: made for {controller.robot.n} joints, the recording has {recording.n}")
+    return True
+
+
+def _model_of(robot: Robot, base: BaseMap, found: SystemFit, positions: Array) -> Robot:
+    """Return a robot with the fitted base parameters that can be simulated.
+
+    Where they make an inertia matrix that is not positive somewhere along positions (N, n), the possible robot nearest
+    to the data stands in.
+    """
+    regrouped = robot.parameters[list(robot.layout.indices(base.regrouped))]
+    model = robot.with_parameters(np.asarray(base.lift(found.beta, np.nan_to_num(regrouped)), dtype=float))
+    thinned = positions[:: max(1, len(positions) // 200)]
+    M = inertia_matrix(model, thinned)
+    diagonal = np.diagonal(M, axis1=-2, axis2=-1)
+    if np.all(diagonal > 0):
+        root = np.sqrt(diagonal)
+        if np.linalg.eigvalsh(M / (root[:, :, None] * root[:, None, :]))[:, 0].min() > 1e-6:
+            return model
+    return robot.with_parameters(make_consistent(robot, base, found.R, found.z).phi)

@@ -9,36 +9,31 @@ speeds and accelerations are not used.
 
 from __future__ import annotations
 
-from typing import Any
-
 from minidyn.base.base_map import BaseMap
-from minidyn.identification.estimators.choose_states import best_states
-from minidyn.identification.estimators.closed_loop import Simulation, simulated_rows
+from minidyn.identification.estimators.closed_loop import Simulation, can_simulate, settled, simulated_rows, simulator
 from minidyn.identification.estimators.linear_system import SystemFit, fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
-from minidyn.identification.estimators.simulated_states import can_simulate, settled
-from minidyn.identification.rows.state_rows import in_memory, torque_rows
+from minidyn.identification.estimators.states import best_states, torque_rows
 from minidyn.model.robot import Robot
+from minidyn.recording.lazy import AnyRecording
 
 
-def didim(robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
+def didim(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options) -> Solution:
     """Estimate base parameters by the torques of a simulation in closed loop."""
-    whole = in_memory(recording, "didim")
+    whole = recording.load()
     states = best_states(robot, base, whole)
-    found = fit_system(base, torque_rows(robot, base, whole, states), options.allow_open)
+    found = fit_system(base, torque_rows(robot, base, states), options.allow_open)
     origin, passes = states.origin, 0
     if options.controller is not None and can_simulate(whole, options.controller):
 
         def along(simulation: Simulation) -> SystemFit:
             return fit_system(base, simulated_rows(robot, base, whole, simulation), options.allow_open)
 
-        end = settled(robot, base, whole, options.controller, found, along)
+        end = settled(found, simulator(robot, base, whole, options.controller), along)
         found, origin, passes, notices = end.found, f"simulated under {end.simulation.law}", end.passes, end.notices
     else:
         notices = (f"no controller was given: torques are compared along states {origin}",)
-    if options.progress is not None:
-        options.progress(len(whole))
-    return found.solution(notices, {"states": origin, "passes": passes})
+    return found.solution(notices, {"states": origin, "passes": passes}, options, len(whole))
 
 
 DIDIM = Method(

@@ -8,37 +8,42 @@ simulated with the current model, beta solves Zᵀ (tau - W beta) = 0. Noise of 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
 from minidyn.identification.diagnostics.exogeneity import LEVEL, exogeneity_test
-from minidyn.identification.estimators.choose_states import best_states
-from minidyn.identification.estimators.closed_loop import Simulation
-from minidyn.identification.estimators.linear_system import Pieces, SystemFit, fit_system
+from minidyn.identification.estimators.closed_loop import Simulation, can_simulate, settled, simulator
+from minidyn.identification.estimators.linear_system import SystemFit, fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
-from minidyn.identification.estimators.simulated_states import can_simulate, settled
-from minidyn.identification.estimators.smooth_states import States, as_recorded, motion_band, smoothed
-from minidyn.identification.rows.state_rows import in_memory, torque_rows
+from minidyn.identification.estimators.states import (
+    States,
+    as_recorded,
+    best_states,
+    motion_band,
+    smoothed,
+    torque_rows,
+)
+from minidyn.identification.rows.pieces import Pieces
 from minidyn.model.robot import Robot
+from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
 
 _TIMES_BAND = 2.0  # the cut-off of the instruments over the band of the motion: what they bend does no harm
 
 
-def instrumental(robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
+def instrumental(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options) -> Solution:
     """Estimate base parameters by instrumental variables, and test whether plain least squares is biased."""
-    whole = in_memory(recording, "iv")
+    whole = recording.load()
     recorded = as_recorded(whole)
-    plain = fit_system(base, torque_rows(robot, base, whole, recorded), options.allow_open)
+    plain = fit_system(base, torque_rows(robot, base, recorded), options.allow_open)
     notices: tuple[str, ...] = ()
     passes = 0
 
     def rows(states: States) -> Pieces:
         # where a filter or a simulation starts, instruments are poor
-        return torque_rows(robot, base, whole, replace(recorded, usable=states.usable), states)
+        return torque_rows(robot, base, replace(recorded, usable=states.usable), states)
 
     if options.controller is not None and can_simulate(whole, options.controller):
 
@@ -47,9 +52,9 @@ def instrumental(robot: Robot, base: BaseMap, recording: Any, options: Options) 
 
         # a badly biased model may not be held by the loop
         best = best_states(robot, base, whole)
-        start = plain if best.cutoff == np.inf else fit_system(base, torque_rows(robot, base, whole, best), True)
+        start = plain if best.cutoff == np.inf else fit_system(base, torque_rows(robot, base, best), True)
         try:
-            end = settled(robot, base, whole, options.controller, start, refit)
+            end = settled(start, simulator(robot, base, whole, options.controller), refit)
             found, states, passes, notices = end.found, end.first.states(whole), end.passes, end.notices
         except MinidynError as problem:
             states, notices = _smoothed(whole), (f"instruments are smoothed states, not simulated ones: {problem}",)
@@ -57,8 +62,6 @@ def instrumental(robot: Robot, base: BaseMap, recording: Any, options: Options) 
     else:
         states = _smoothed(whole)
         found = fit_system(base, rows(states), options.allow_open)
-    if options.progress is not None:
-        options.progress(len(whole))
     # instruments and directions of the test know the data through the first fit alone, which, where least squares is
     # unbiased, has nothing to do with its residual; those of later passes have, and would reject too often
     test = exogeneity_test(rows(states), plain.beta, plain.sigma, max(plain.block, found.block))
@@ -75,7 +78,7 @@ def instrumental(robot: Robot, base: BaseMap, recording: Any, options: Options) 
             "largest_shift": float(np.abs(moved).max(initial=0.0)),
         },
     }
-    return found.solution((test.verdict, *notices), settings)
+    return found.solution((test.verdict, *notices), settings, options, len(whole))
 
 
 def _smoothed(recording: Recording) -> States:

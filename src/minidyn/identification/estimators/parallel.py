@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.functions import base_regressor
-from minidyn.identification.estimators.linear_system import FOLDS, Piece, fit_system, signals_of
+from minidyn.identification.estimators.linear_system import fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
-from minidyn.identification.estimators.smooth_states import motion_band
-from minidyn.identification.rows.state_rows import in_memory
+from minidyn.identification.estimators.states import motion_band
+from minidyn.identification.rows.base_rows import signals_of
+from minidyn.identification.rows.pieces import Piece
+from minidyn.identification.rows.triangles import STRETCHES
 from minidyn.model.robot import Robot
+from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.signals import lowpass
 from minidyn.recording.recording import Recording
 
@@ -28,15 +30,14 @@ _PER_PERIOD = 5  # samples of a period of the cut-off that are kept
 _ORDER = 4
 
 
-def parallel(robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
+def parallel(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options) -> Solution:
     """Estimate base parameters by weighted least squares on regressor and torque after one low-pass."""
-    whole = in_memory(recording, "parallel")
+    whole = recording.load()
     band, rate = motion_band(whole)
     cutoff = min(_TIMES_BAND * band, 0.2 * rate) if band > 0 else 0.2 * rate
     found = fit_system(base, partial(_pieces, robot, base, whole, cutoff), options.allow_open)
-    if options.progress is not None:
-        options.progress(len(whole))
-    return found.solution((), {"parallel_cutoff": cutoff, "rows": found.rows * robot.n})
+    settings = {"parallel_cutoff": cutoff, "rows": found.rows * robot.n}
+    return found.solution((), settings, options, len(whole))
 
 
 def _pieces(robot: Robot, base: BaseMap, recording: Recording, cutoff: float) -> Iterator[Piece]:
@@ -50,7 +51,7 @@ def _pieces(robot: Robot, base: BaseMap, recording: Recording, cutoff: float) ->
         W = lowpass(base_regressor(robot, q, dq, ddq, base=base), rate, cutoff, _ORDER)
         keep = np.arange(spoiled, len(run) - spoiled, max(1, int(rate / (_PER_PERIOD * cutoff))))
         y = lowpass(tau, rate, cutoff, _ORDER)
-        for rows in np.array_split(keep, FOLDS):
+        for rows in np.array_split(keep, STRETCHES):
             if len(rows):
                 yield Piece(W[rows], y[rows], run.t[rows], (start + int(rows[0])) / len(recording))
 

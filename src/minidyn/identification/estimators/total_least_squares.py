@@ -12,33 +12,34 @@ with c the noise of the torques: total least squares with a stated error covaria
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
-from minidyn.identification.estimators.blocks import block_covariance, block_sums
-from minidyn.identification.estimators.choose_states import best_states
-from minidyn.identification.estimators.linear_system import Pieces, SystemFit, fit_system
+from minidyn.identification.estimators.linear_system import SystemFit, fit_system
 from minidyn.identification.estimators.method import Fold, Method, Options, Solution
-from minidyn.identification.estimators.smooth_states import as_recorded
-from minidyn.identification.rows.state_rows import in_memory, torque_rows
+from minidyn.identification.estimators.solve import block_covariance, block_sums
+from minidyn.identification.estimators.states import as_recorded, best_states, torque_rows
+from minidyn.identification.rows.pieces import Pieces
+from minidyn.identification.rows.triangles import triangle_of
 from minidyn.model.robot import Robot
+from minidyn.recording.lazy import AnyRecording
 
 
-def total_least_squares(robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
+def total_least_squares(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options) -> Solution:
     """Estimate base parameters by total least squares with the column errors that the states show."""
-    whole = in_memory(recording, "tls")
+    whole = recording.load()
     recorded, smooth = as_recorded(whole), best_states(robot, base, whole)
-    pieces = torque_rows(robot, base, whole, recorded)
+    pieces = torque_rows(robot, base, recorded)
     found = fit_system(base, pieces, options.allow_open)
     notices: tuple[str, ...] = ()
     share = 0.0
     with single_thread():
-        both = torque_rows(robot, base, whole, replace(recorded, usable=smooth.usable), smooth)
+        both = torque_rows(robot, base, replace(recorded, usable=smooth.usable), smooth)
         L = _column_errors(both, found)
         L *= np.sqrt(len(whole) / max(1, int(smooth.usable.sum())))
         T = np.zeros((base.rank + 1, base.rank + 1))
@@ -58,9 +59,8 @@ def total_least_squares(robot: Robot, base: BaseMap, recording: Any, options: Op
                     f"smoothed states ({smooth.origin}) worse than weighted least squares, which was kept; prefer "
                     '"iv" or "didim", or give positions alone',
                 )
-    if options.progress is not None:
-        options.progress(len(whole))
-    return found.solution(notices, {"state_cutoff": smooth.cutoff, "column_error_share": share})
+    settings = {"state_cutoff": smooth.cutoff, "column_error_share": share}
+    return found.solution(notices, settings, options, len(whole))
 
 
 def smallest_ratio(T: Array, L: Array) -> tuple[Array, float]:
@@ -79,7 +79,7 @@ def _column_errors(pieces: Pieces, found: SystemFit) -> Array:
     L = np.zeros((0, size))
     for piece in pieces():
         rows = ((piece.W - piece.instruments) / found.sigma[:, None]).reshape(-1, size)
-        L = np.asarray(np.linalg.qr(np.concatenate([L, rows]), mode="r"), dtype=float)
+        L = triangle_of(np.concatenate([L, rows]))
     return np.asarray(L / np.sqrt(found.memory), dtype=float)
 
 
@@ -107,15 +107,16 @@ def _refined(pieces: Pieces, found: SystemFit, T: Array, L: Array) -> tuple[Syst
     Sb = L.T @ (L @ beta) * found.memory
     scale = rest * found.memory * (1.0 - share) + float(beta @ Sb)
 
-    def scores() -> Any:
+    def corrected() -> Iterator[tuple[Array, bool]]:
         for piece in pieces():
             residual = piece.y - piece.W @ beta
             scaled = np.sum((residual / found.sigma) ** 2, axis=1)
-            yield np.einsum("kij,ki->kj", piece.W, residual / found.sigma**2) + scaled[:, None] * Sb / scale
+            own = np.einsum("kij,ki->kj", piece.W, residual / found.sigma**2)
+            yield own + scaled[:, None] * Sb / scale, not piece.first
 
     inverse = np.asarray(solve_triangular(R, np.eye(size)), dtype=float) / np.sqrt(found.memory)
     bread, rows = inverse @ inverse.T, found.rows * len(found.sigma)
-    covariance, _ = block_covariance(bread, block_sums(scores(), found.block), bread, rows)
+    covariance, _ = block_covariance(bread, block_sums(corrected(), found.block), bread, rows)
     folds = [_corrected(fold, L, ratio) for fold in found.folds]
     return replace(found, beta=beta, covariance=covariance, R=R, z=R @ beta, folds=folds), share
 
@@ -125,7 +126,7 @@ def _deflated(R: Array, L: Array, ratio: float) -> Array:
     K = np.asarray(solve_triangular(R, L.T, trans="T"), dtype=float).T
     s, V = np.linalg.eigh(np.eye(len(R)) - ratio * K.T @ K)
     kept = np.sqrt(np.maximum(s, 1e-6))  # positive but for rounding: the ratio is the least there is
-    return np.asarray(np.linalg.qr(kept[:, None] * (V.T @ R), mode="r"), dtype=float)
+    return triangle_of(kept[:, None] * (V.T @ R))
 
 
 def _corrected(fold: Fold, L: Array, ratio: float) -> Fold:

@@ -20,16 +20,16 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.dynamics.drives import drive_ratios, has_load, loads_of_motion
+from minidyn.dynamics.tree import coordinates
 from minidyn.errors import MinidynError
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.friction.search import Search
-from minidyn.identification.friction.table import BLOCKS, FrictionModel, Motion, friction_table
+from minidyn.identification.friction.table import BLOCKS, FrictionModel, friction_table
+from minidyn.identification.rows.base_rows import Samples
+from minidyn.model.drives import friction_symbols
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
-from minidyn.recording.lazy import LazyRecording
-from minidyn.recording.recording import Recording
-
-AnyRecording = Recording | LazyRecording
+from minidyn.recording.lazy import AnyRecording
 
 AUTO = "auto"
 """Friction whose terms are chosen."""
@@ -46,6 +46,11 @@ _SAMPLES = 10_000  # enough to choose; a longer recording is thinned
 _SETTLED = 0.05  # of the noise: what loads may still change
 _ASTRAY = 0.02  # of the torque: a larger change of load friction is no correction
 _REPEATS = 3
+_SHARE = 0.6  # of the change is one standard deviation: simulated robots, sharp friction and soft, lie within two
+_FINEST = 1.1  # widths are chosen from steps of 17 %: nearer ones are not told apart
+_COARSEST = 2.0  # a width that may be all smear: half of it is as far off as the truth is
+_STANDSTILL = 1e-12
+_FITTED = 6000  # samples, enough to see how far a fit moves with a width
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class FrictionChoice:
     robot: Robot
     base: BaseMap
     parameters: Array | None = None
-    motion: Motion | None = None
+    motion: Samples | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
@@ -89,7 +94,22 @@ class FrictionChoice:
             values = after
         return found
 
-    def _load_change(self, motion: Motion, before: Array, after: Array) -> Array:
+    def with_width_uncertainty(self, found: Solution, cutoff: object, filtered: bool) -> Solution:
+        """Return a solution whose covariance holds what the smoothing widths leave open.
+
+        Args:
+            found: What an estimator found.
+            cutoff: Of the low-pass that the torque went through, Hz, where it is known.
+            filtered: Whether the columns pass that low-pass, too: a width that was given is right then.
+        """
+        if self.motion is None:
+            return found
+        chosen = "sign_width" in self.settings
+        smear_at = float(cutoff) if isinstance(cutoff, int | float) and (chosen or not filtered) else None
+        smeared = reversal_covariance(self.robot, self.base, self.motion, found.sigma, smear_at, chosen)
+        return replace(found, covariance=found.covariance + smeared)
+
+    def _load_change(self, motion: Samples, before: Array, after: Array) -> Array:
         """Return how much load friction changes between two sets of parameters (n,), root mean square, N m or N."""
         robot = self.robot
         links = [[list(values[part]) for part in robot.layout.links] for values in (before, after)]
@@ -212,7 +232,7 @@ def _without_load(robot: Robot, names: set[str]) -> Robot:
     return robot.with_joints(change)
 
 
-def _missing(robot: Robot, base: BaseMap, motion: Motion) -> tuple[str, ...]:
+def _missing(robot: Robot, base: BaseMap, motion: Samples) -> tuple[str, ...]:
     """Return a notice where a robot without friction terms shows friction."""
     widths, falls = [0.02 * _typical_speeds(robot, motion)], [np.zeros(len(robot.joints))]
     table = friction_table(robot, base.kept, motion, PLAIN, widths, falls)
@@ -230,7 +250,7 @@ def _missing(robot: Robot, base: BaseMap, motion: Motion) -> tuple[str, ...]:
     )
 
 
-def motion_of(robot: Robot, recording: AnyRecording) -> Motion | None:
+def motion_of(robot: Robot, recording: AnyRecording) -> Samples | None:
     """Return samples spread over a recording; None where signals are missing, not finite, or joints are formulas.
 
     Accelerations that are not recorded are differences of the speeds: enough to choose friction.
@@ -238,16 +258,16 @@ def motion_of(robot: Robot, recording: AnyRecording) -> Motion | None:
     if robot.formulas or robot.implicit_loops:
         return None
     step = max(1, len(recording) // _SAMPLES)
-    thinned = recording[::step] if isinstance(recording, Recording) else recording.thinned(step)
+    thinned = recording.thinned(step)
     if thinned.ddq is None and thinned.dq is not None and len(thinned) > 1:
         thinned = replace(thinned, ddq=np.gradient(thinned.dq, thinned.t, axis=0))
     signals = [getattr(thinned, name) for name in ("q", "dq", "ddq", "tau")]
     if any(signal is None or not np.all(np.isfinite(signal)) for signal in signals):
         return None
-    return Motion(*(np.asarray(signal, dtype=float) for signal in signals))
+    return Samples(thinned.t, *(np.asarray(signal, dtype=float) for signal in signals))
 
 
-def _typical_speeds(robot: Robot, motion: Motion) -> Array:
+def _typical_speeds(robot: Robot, motion: Samples) -> Array:
     """Return the root mean square speed of each joint's drive (joints,); 1 for one that stands still."""
     dq = np.zeros((len(motion), len(robot.joints)))
     for index, joint in enumerate(robot.joints):
@@ -260,4 +280,74 @@ def _typical_speeds(robot: Robot, motion: Motion) -> Array:
         v = sum(ratio * dq[:, other] for other, ratio in drive_ratios(robot, index).items())
         size = float(np.sqrt(np.mean(np.square(v))))
         found[index] = size if size > 0 else 1.0
+    return found
+
+
+def reversal_covariance(
+    robot: Robot, base: BaseMap, motion: Samples, sigma: Array, cutoff: float | None, chosen: bool
+) -> Array:
+    """Return what the smoothing widths add to the covariance (b, b) of base parameters.
+
+    Preparation low-passes the torque, and friction loses its edges at reversals; the columns of the regressor,
+    functions of each sample's own speed, do not. Around a reversal with acceleration a, a low-pass at the cut-off f
+    spreads the step over speeds of about a / (2πf). A width that was chosen from the data replaces this as well as the
+    friction's own softness, and one that was given does not: either way Coulomb and viscous friction are off, by some
+    standard deviations where the noise is small, and no residual shows it. So the fit is repeated with the width that
+    the other explanation asks for, joint by joint, and a share of the change counts as uncertainty.
+
+    Args:
+        robot: With friction terms and smoothing widths.
+        base: Its base parameters.
+        motion: Samples of the recording.
+        sigma: Noise of each joint's torque (n,).
+        cutoff: Of the low-pass that the torque went through, Hz; None: none that is known of.
+        chosen: Whether the widths were chosen from these data; else they were given.
+    """
+    drives = [joint.drive for joint in robot.joints]
+    terms = tuple(term for term in friction_symbols(t for drive in drives for t in drive.friction) if term != "load")
+    widths = np.array([drive.sign_width for drive in drives])
+    smear = np.zeros(len(drives)) if cutoff is None else smeared_speeds(robot, motion, cutoff)
+    if chosen:
+        others = np.sqrt(np.maximum(widths**2 - smear**2, (widths / _COARSEST) ** 2))
+        others = np.minimum(others, widths / _FINEST)
+    else:
+        others = np.sqrt(widths**2 + (_SHARE * smear) ** 2)
+    found = np.zeros((base.rank, base.rank))
+    moved = np.abs(others - widths) > _STANDSTILL
+    if not moved.any() or not terms:
+        return found
+    rigid = [name for name in base.kept if robot.layout.column(name).is_rigid]
+    falls = [np.array([drive.stribeck_speed for drive in drives])]
+    step = -(-len(motion) // _FITTED)
+    table = friction_table(robot, rigid, motion[::step], terms, [widths, others], falls)
+    place = {name: k for k, name in enumerate(base.kept)}
+    as_it_is = FrictionModel(terms, (0,) * len(drives))
+
+    def fitted(model: FrictionModel) -> Array:
+        values = np.zeros(base.rank)
+        for (name, _, _), value in zip(*table.fit(model, sigma)):
+            if name in place:
+                values[place[name]] = value
+        return values if base.mixing is None else np.asarray(base.mixing @ values, dtype=float)
+
+    before = fitted(as_it_is)
+    for joint in np.flatnonzero(moved):
+        if drives[joint].friction:
+            picked = tuple(int(other == joint) for other in range(len(drives)))
+            change = _SHARE * (fitted(replace(as_it_is, widths=picked)) - before)
+            found += np.outer(change, change)
+    return found
+
+
+def smeared_speeds(robot: Robot, motion: Samples, cutoff: float) -> Array:
+    """Return the speed (joints,) of each drive over which a low-pass spreads a reversal; 0 where there is none."""
+    c = coordinates(robot, list(motion.q.T), list(motion.dq.T), list(motion.ddq.T))
+    found = np.zeros(len(robot.joints))
+    for index in range(len(robot.joints)):
+        ratios = drive_ratios(robot, index)
+        speed = np.broadcast_to(sum(ratio * c.dq[other] for other, ratio in ratios.items()), len(motion))
+        turning = np.flatnonzero(np.diff(np.sign(speed)) != 0)
+        if len(turning):
+            acceleration = np.broadcast_to(sum(ratio * c.ddq[other] for other, ratio in ratios.items()), len(motion))
+            found[index] = float(np.sqrt(np.mean(acceleration[turning] ** 2))) / (2 * np.pi * cutoff)
     return found

@@ -10,7 +10,8 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.dynamics.drives import loads_of_motion
-from minidyn.identification.friction.table import BLOCKS, FrictionModel, FrictionTable, Motion, friction_table
+from minidyn.identification.friction.table import BLOCKS, FrictionModel, FrictionTable, friction_table
+from minidyn.identification.rows.base_rows import Samples
 from minidyn.model.drives import ALIASES, friction_symbols
 from minidyn.model.robot import Robot
 
@@ -83,7 +84,7 @@ class Search:
         self,
         robot: Robot,
         rigid: Sequence[str],
-        motion: Motion,
+        motion: Samples,
         widths: dict[float, Array],
         falls: Sequence[Array],
         add: bool,

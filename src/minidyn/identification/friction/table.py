@@ -18,6 +18,7 @@ from minidyn.arrays import Array, single_thread
 from minidyn.dynamics.drives import RealShapes, drive_columns
 from minidyn.dynamics.functions import regressor
 from minidyn.dynamics.tree import coordinates
+from minidyn.identification.rows.base_rows import Samples
 from minidyn.model.drives import FRICTION, NON_NEGATIVE, ROTOR
 from minidyn.model.layout import Layout
 from minidyn.model.robot import Robot
@@ -33,19 +34,6 @@ BLOCKS = 10
 
 _TURNING = ("coulomb", "stribeck", "sqrt", "quadratic", "asymmetric", "load", "own_coulomb")  # depend on the sign width
 _ROUNDING = 1e-11
-
-
-@dataclass(frozen=True)
-class Motion:
-    """Samples of a recording, in the order of time: q, dq, ddq, tau, each (N, n)."""
-
-    q: Array
-    dq: Array
-    ddq: Array
-    tau: Array
-
-    def __len__(self) -> int:
-        return len(self.q)
 
 
 @dataclass(frozen=True)
@@ -187,7 +175,7 @@ class FrictionTable:
 def friction_table(
     robot: Robot,
     rigid: Sequence[str],
-    motion: Motion,
+    motion: Samples,
     terms: Sequence[str],
     widths: Sequence[Array],
     falls: Sequence[Array],

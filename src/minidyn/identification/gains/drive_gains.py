@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,11 +25,13 @@ from minidyn.base.base_parameters import base_parameters
 from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import base_regressor, regressor
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
-from minidyn.identification.identify import in_joint_order
-from minidyn.identification.rows.columns import Reduced, memory_of, ready_for, reduced, residuals
+from minidyn.identification.estimators.solve import memory_of
+from minidyn.identification.rows.pieces import pieces_of, reduced, residuals
+from minidyn.identification.rows.triangles import Triangles, joined
 from minidyn.model.geometry import matrix_of
 from minidyn.model.inertia import from_body, transform
 from minidyn.model.robot import Robot
+from minidyn.recording.ready import in_robot_order, ready
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
 from minidyn.text import markdown_cell
@@ -59,13 +62,6 @@ class CurrentColumns:
         return np.concatenate([B, L], axis=-1), current
 
 
-def together(parts: Sequence[Reduced]) -> Reduced:
-    """Return the rows of several runs as one triangle for each joint."""
-    each = zip(*(part.factors for part in parts))
-    factors = [np.asarray(np.linalg.qr(np.vstack(own), mode="r"), dtype=float) for own in each]
-    return Reduced(tuple(factors), sum(part.samples for part in parts))
-
-
 @dataclass(frozen=True)
 class GainProblem:
     """Unknowns x: inverse gains (n,), base parameters (b,), and what is open of the load (u,).
@@ -77,7 +73,7 @@ class GainProblem:
         open_directions: (10, u).
     """
 
-    rows: Reduced
+    rows: Triangles
     rank: int
     known: Array
     open_directions: Array
@@ -93,8 +89,8 @@ class GainProblem:
 
     def predicted(self, run: Recording, columns: CurrentColumns, x: Array) -> Array:
         """Return predicted currents (N, n)."""
-        none = residuals(run, columns, np.zeros(self.rank + 10))
-        torque = none - residuals(run, columns, self.torque_parameters(x))
+        none = residuals(pieces_of(run, columns), np.zeros(self.rank + 10))
+        torque = none - residuals(pieces_of(run, columns), self.torque_parameters(x))
         return np.asarray(torque * x[: len(self.rows.factors)])
 
     def rows_squares(self, x: Array) -> Array:
@@ -216,7 +212,7 @@ class DriveGains:
 
     def apply(self, recording: Recording) -> Recording:
         """Return a recording of currents with torques in their place."""
-        ordered = in_joint_order(self.robot, recording)
+        ordered = in_robot_order(self.robot, recording)
         if ordered.tau is None:
             raise MinidynError("drive gains need measured currents; the recording has none")
         extra = {
@@ -281,19 +277,21 @@ def identify_drive_gains(
     carrier, steps = robot.find_frame(link)
     if carrier < 0:
         raise DescriptionError(f"a load on the base {link!r} moves nothing; name a moving link")
-    notices: list[str] = []
+    notices: list[Any] = []
     chosen = base_parameters(robot) if base is None else base
-    runs = [ready_for(robot, run, "identifying drive gains", notices) for run in (recording, loaded_recording)]
+    given = (recording, loaded_recording)
+    runs = [ready(robot, run, purpose="identifying drive gains", in_memory=True) for run in given]
+    notices += [notice for run, raw in zip(runs, given) for notice in run.notices if notice not in raw.notices]
     columns = [CurrentColumns(robot, chosen, carrier, matrix_of(steps), loaded) for loaded in (False, True)]
-    parts = [reduced(run, own) for run, own in zip(runs, columns)]
-    problem = GainProblem(together(parts), chosen.rank, known, open_directions)
+    parts = [reduced(pieces_of(run, own)) for run, own in zip(runs, columns)]
+    problem = GainProblem(joined(parts), chosen.rank, known, open_directions)
     x = problem.first_guess()
     floor = 1e-9 * np.sqrt(np.mean(np.square(np.concatenate([np.asarray(run.tau) for run in runs])), axis=0)) + 1e-300
     samples = problem.rows.samples
     for _ in range(2):
         scale = np.maximum(np.sqrt(problem.rows_squares(x) / samples), floor)
         x = problem.solve(x, scale)
-    left = [residuals(run, own, np.zeros(chosen.rank + 10)) for run, own in zip(runs, columns)]
+    left = [residuals(pieces_of(run, own), np.zeros(chosen.rank + 10)) for run, own in zip(runs, columns)]
     left = [series - problem.predicted(run, own, x) for series, run, own in zip(left, runs, columns)]
     memory = np.mean([memory_of(series, run.starts) for series, run in zip(left, runs)], axis=0)
     independent = float(np.sum(samples / memory))

@@ -204,10 +204,10 @@ def _prepared(robot: Robot, recording: Recording | LazyRecording) -> Recording:
     held = recording.load() if isinstance(recording, LazyRecording) else recording
     if held.tau is None or (held.dq is not None and held.ddq is not None) or held.n != robot.n:
         return held
-    from minidyn.identification.identify import in_joint_order
     from minidyn.recording.prepare.prepare import prepare
+    from minidyn.recording.ready import in_robot_order
 
-    return prepare(robot, in_joint_order(robot, held))
+    return prepare(robot, in_robot_order(robot, held))
 
 
 def _runs(equations: Equations, recordings: list[Recording]) -> list[_Run]:

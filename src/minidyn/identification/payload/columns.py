@@ -14,7 +14,7 @@ from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import base_regressor, gravity_torque, regressor
 from minidyn.errors import DescriptionError
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.rows.columns import Reduced
+from minidyn.identification.rows.triangles import Triangles
 from minidyn.model.drives import FRICTION
 from minidyn.model.geometry import matrix_of
 from minidyn.model.inertia import transform
@@ -138,7 +138,7 @@ class Unknowns:
         return np.asarray(np.swapaxes(np.swapaxes(X, 0, 1) @ self.maps, 0, 1))
 
 
-def unknowns_of(raw: RawColumns, rows: Reduced, ten: Array) -> Unknowns:
+def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
     """Return the unknowns of a run.
 
     Args:

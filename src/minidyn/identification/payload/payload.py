@@ -12,10 +12,13 @@ from scipy.stats import f as f_distribution
 from minidyn.arrays import Array
 from minidyn.errors import MinidynError
 from minidyn.identification.estimate import Estimate
+from minidyn.identification.estimators.solve import block_sums, memory_of
 from minidyn.identification.payload.body import nearest_body
 from minidyn.identification.payload.columns import Group, RawColumns, Unknowns, raw_columns, unknowns_of
 from minidyn.identification.payload.notices import notices_of
-from minidyn.identification.rows.columns import Reduced, block_sums, memory_of, ready_for, reduced, residuals, stacked
+from minidyn.identification.rows.pieces import Pieces, pieces_of, reduced, residuals, scores, stacked
+from minidyn.identification.rows.triangles import Triangles
+from minidyn.recording.ready import ready
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
 
@@ -72,12 +75,13 @@ def identify_payload(
     """
     if not 0 < level < 1:
         raise MinidynError(f"level: expected a probability between 0 and 1, got {level!r}")
-    notices: list[str] = []
+    notices: list[Any] = []
     raw = raw_columns(estimate, link)
-    run = ready_for(estimate.robot, recording, "identifying a payload", notices)
+    run = ready(estimate.robot, recording, purpose="identifying a payload", in_memory=True)
+    notices += [notice for notice in run.notices if notice not in recording.notices]
     if len(run) < 50:
         raise MinidynError(f"{len(run)} samples are too few for a payload; record some seconds of motion")
-    rows = reduced(run, raw)
+    rows = reduced(pieces_of(run, raw))
     unknowns = unknowns_of(raw, rows, np.zeros(10))
     first = _fitted(raw, unknowns, rows, run, unknowns.always)
     unknowns = unknowns_of(raw, rows, (unknowns.units * first.x)[list(unknowns.always[-10:])])
@@ -110,7 +114,7 @@ def identify_payload(
     return replace(payload, notices=tuple(notices + notices_of(payload, ten, settings)))
 
 
-def _system(unknowns: Unknowns, rows: Reduced, scale: Array) -> list[Array]:
+def _system(unknowns: Unknowns, rows: Triangles, scale: Array) -> list[Array]:
     """Return rows [X | y] of all unknowns, in units of the noise, one block for each joint."""
     return [
         np.column_stack([factor[:, :-1] @ turn, factor[:, -1]]) / noise
@@ -128,7 +132,7 @@ def _solve(system: list[Array], active: tuple[int, ...], size: int) -> tuple[Arr
     return x, R, rest
 
 
-def _fitted(raw: RawColumns, unknowns: Unknowns, rows: Reduced, run: Recording, active: tuple[int, ...]) -> Solution:
+def _fitted(raw: RawColumns, unknowns: Unknowns, rows: Triangles, run: Recording, active: tuple[int, ...]) -> Solution:
     """Return the solution with the noise and the memory that its own residuals have."""
     size = len(unknowns.units)
     floor = 1e-9 * np.sqrt(np.mean(np.square(run.tau), axis=0)) + 1e-300  # type: ignore[arg-type]
@@ -136,7 +140,7 @@ def _fitted(raw: RawColumns, unknowns: Unknowns, rows: Reduced, run: Recording, 
     for _ in range(3):
         system = _system(unknowns, rows, scale)
         x, R, rest = _solve(system, active, size)
-        left = residuals(run, lambda piece: _mapped(raw, unknowns, piece), x)
+        left = residuals(_pieces(raw, unknowns, run), x)
         memory = np.minimum(memory_of(left, run.starts), len(run) / 30)
         # residuals are too small by the share of independent samples that was spent on unknowns
         inverse = solve_triangular(R, np.eye(len(active)))
@@ -148,13 +152,16 @@ def _fitted(raw: RawColumns, unknowns: Unknowns, rows: Reduced, run: Recording, 
     return Solution(x, active, R, scale, memory, rest)
 
 
-def _mapped(raw: RawColumns, unknowns: Unknowns, piece: Recording) -> tuple[Array, Array]:
-    X, y = raw(piece)
-    return unknowns.of(X), y
+def _pieces(raw: RawColumns, unknowns: Unknowns, run: Recording) -> Pieces:
+    def mapped(piece: Recording) -> tuple[Array, Array]:
+        X, y = raw(piece)
+        return unknowns.of(X), y
+
+    return pieces_of(run, mapped)
 
 
 def _selected(
-    raw: RawColumns, unknowns: Unknowns, rows: Reduced, run: Recording, level: float
+    raw: RawColumns, unknowns: Unknowns, rows: Triangles, run: Recording, level: float
 ) -> tuple[Solution, list[Group]]:
     """Add candidate groups as long as one explains more than chance, judged by the noise with all of them."""
     size = len(unknowns.units)
@@ -191,7 +198,7 @@ def _selected(
     return _fitted(raw, unknowns, rows, run, active), chosen
 
 
-def _largest_share(raw: RawColumns, rows: Reduced, body: Array, left: Array) -> float:
+def _largest_share(raw: RawColumns, rows: Triangles, body: Array, left: Array) -> float:
     """Return the load's root mean square torque over the residual's, at the joint where it is largest."""
     load = raw.places[0]
     felt = np.array([np.linalg.norm(factor[:, load] @ body) for factor in rows.factors]) / np.sqrt(rows.samples)
@@ -199,7 +206,7 @@ def _largest_share(raw: RawColumns, rows: Reduced, body: Array, left: Array) -> 
 
 
 def _trusted(
-    raw: RawColumns, unknowns: Unknowns, rows: Reduced, run: Recording, found: Solution
+    raw: RawColumns, unknowns: Unknowns, rows: Triangles, run: Recording, found: Solution
 ) -> tuple[Unknowns, Solution, float]:
     """Return unknowns, solution and factor (1 or more) by which the baseline's errors exceed its covariance.
 
@@ -221,14 +228,14 @@ def _trusted(
     return unknowns, found, factor
 
 
-def _squares(unknowns: Unknowns, rows: Reduced, x: Array) -> Array:
+def _squares(unknowns: Unknowns, rows: Triangles, x: Array) -> Array:
     """For each joint, the sum of squared residual torques (n,)."""
     return np.array(
         [float(np.sum((factor @ np.append(turn @ x, -1.0)) ** 2)) for factor, turn in zip(rows.factors, unknowns.maps)]
     )
 
 
-def _effect(unknowns: Unknowns, rows: Reduced, x: Array, group: Group, sigma: Array) -> float:
+def _effect(unknowns: Unknowns, rows: Triangles, x: Array, group: Group, sigma: Array) -> float:
     """Return the root mean square torque of a group, at the joint that feels it most, over that joint's noise."""
     own = list(group.columns)
     felt = [
@@ -245,14 +252,12 @@ def _covariance(raw: RawColumns, unknowns: Unknowns, found: Solution, run: Recor
     """
     length = int(max(20, np.ceil(10 * found.memory.max())))
     length = max(1, min(length, len(run) // 30))
-    G = block_sums(run, lambda piece: _mapped(raw, unknowns, piece), found.x, found.scale, length)[
-        :, list(found.active)
-    ]
+    G = block_sums(scores(_pieces(raw, unknowns, run), found.x, found.scale), length)[:, list(found.active)]
     count = len(G)
     inverse = np.asarray(solve_triangular(found.R, np.eye(len(found.active))), dtype=float)
     spread = inverse @ (inverse.T @ G.T)
     belief = inverse @ inverse.T
-    left = np.sqrt(np.mean(np.square(residuals(run, lambda piece: _mapped(raw, unknowns, piece), found.x)), axis=0))
+    left = np.sqrt(np.mean(np.square(residuals(_pieces(raw, unknowns, run), found.x)), axis=0))
     fitted = float(np.mean(found.scale**2 / np.maximum(left**2 * found.memory, 1e-300)))
     clustered = count / max(1, count - 1) * fitted * spread @ spread.T + belief @ belief.T
     factor = np.sqrt(np.maximum(np.diag(belief) / np.maximum(np.diag(clustered), 1e-300), 1.0))
@@ -260,7 +265,7 @@ def _covariance(raw: RawColumns, unknowns: Unknowns, found: Solution, run: Recor
 
 
 def _friction_changes(
-    unknowns: Unknowns, found: Solution, covariance: Array, blocks: int, rows: Reduced, level: float
+    unknowns: Unknowns, found: Solution, covariance: Array, blocks: int, rows: Triangles, level: float
 ) -> list[Group]:
     """Return the joints whose friction is not the baseline's: a Wald test for each, and a size that matters."""
     sigma = found.scale / np.sqrt(found.memory)

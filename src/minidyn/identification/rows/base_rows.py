@@ -1,12 +1,14 @@
-"""Compiled functions of base parameters that passes over recordings call: rows, torques, scores."""
+"""A recording as rows of base parameters: samples read piece by piece, and compiled functions along them."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -14,16 +16,127 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.drives import has_load
 from minidyn.dynamics.record import build
+from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph
 from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.graph.targets.native.reduce import GROUP, Reduction
 from minidyn.model.robot import Robot
+from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.recording import Recording
+
+Progress = Callable[[int], None]
+PIECE = 1 << 16
+"""Samples handled at once: their arrays fit the caches' last level, and what is done once per piece does not count."""
 
 _MOTION = ("q", "dq", "ddq")
 _REMEMBERED: OrderedDict[tuple[str, str, bytes], BaseFunctions] = OrderedDict()
 _LOCK = Lock()
-_MOST = 16  # robots; sign widths that are tried are robots of their own
+_MOST = 16  # robots; smoothing widths that are tried are robots of their own
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Samples in the order of time.
+
+    Attributes:
+        t: Times (N,).
+        q: Positions (N, n).
+        dq: Speeds (N, n).
+        ddq: Accelerations (N, n).
+        tau: Torques (N, n).
+        first: Whether a run begins here.
+    """
+
+    t: Array
+    q: Array
+    dq: Array
+    ddq: Array
+    tau: Array
+    first: bool = field(default=True, kw_only=True)
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __getitem__(self, part: slice) -> Samples:
+        return Samples(self.t[part], *(array[part] for array in self.arrays), first=self.first)
+
+    @property
+    def motion(self) -> tuple[Array, Array, Array]:
+        """q, dq and ddq."""
+        return self.q, self.dq, self.ddq
+
+    @property
+    def arrays(self) -> tuple[Array, Array, Array, Array]:
+        """q, dq, ddq and tau."""
+        return self.q, self.dq, self.ddq, self.tau
+
+
+def signals_of(recording: Recording, *names: str) -> tuple[Array, ...]:
+    """Return signals (N, n); raise where one is missing or holds something that is not a number."""
+    found = []
+    for name in names:
+        values = getattr(recording, name)
+        if values is None:
+            raise MinidynError(f"identification needs {name}; prepare the recording first: md.prepare(robot, ...)")
+        if not np.isfinite(values.sum()) and not np.all(np.isfinite(values)):  # a sum is quick
+            sample, joint = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
+            raise UnknownParameters(
+                f"{name} of joint {recording.joint_names[joint]!r} is not a number at t = {recording.t[sample]:.6g} s; "
+                "cut the samples out (recording[a:b]) or mend the log"
+            )
+        found.append(np.asarray(values, dtype=float))
+    return tuple(found)
+
+
+def samples_of(recording: AnyRecording, progress: Progress | None = None, most: int = PIECE) -> Iterator[Samples]:
+    """Iterate over a recording in pieces of at most so many samples, each inside one run.
+
+    Args:
+        recording: With q, dq, ddq and tau; one on disk may be larger than memory.
+        progress: Called with the number of samples read so far.
+        most: Samples of a piece.
+    """
+    done = 0
+    for run in recording.runs:
+        for number, tile in enumerate(run.tiles(most)):
+            yield Samples(tile.t, *signals_of(tile, *_MOTION, "tau"), first=number == 0)
+            done += len(tile)
+            if progress is not None:
+                progress(done)
+
+
+_SIZES: WeakKeyDictionary[AnyRecording, tuple[Array, Array]] = WeakKeyDictionary()
+
+
+def typical_sizes(recording: AnyRecording) -> tuple[Array, Array] | None:
+    """Return the root mean squares of torques and of speeds, each (n,); None where there are none.
+
+    A recording on disk is read for it, once.
+    """
+    if recording not in _SIZES and len(recording) and {"dq", "tau"} <= set(recording.signals):
+        squares = np.zeros((2, recording.n))
+        for tile in recording.tiles(PIECE):
+            squares += [np.einsum("ij,ij->j", values, values) for values in signals_of(tile, "tau", "dq")]
+        tau, dq = np.sqrt(squares / len(recording))
+        _SIZES[recording] = tau, dq
+    return _SIZES.get(recording)
+
+
+def counted(progress: Progress | None) -> Progress | None:
+    """Return a progress function for several passes, each counting from zero: it goes on counting."""
+    if progress is None:
+        return None
+    before, latest = 0, 0
+
+    def called(done: int) -> None:
+        nonlocal before, latest
+        if done <= latest:
+            before += latest
+        latest = done
+        progress(before + done)
+
+    return called
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,10 @@
-"""The identification problem in triangular form: rows are reduced as they are read, so memory does not grow with them.
+"""Rows reduced to triangles as they are read, so that memory does not grow with them: what every fit begins with.
 
-For each joint, [Y_j | tau_j] over all samples is replaced by its triangular factor: what least squares, any weighting
-of joints, residual norms and covariances need, in a few kilobytes. A joint's rows only see the base parameters of what
-it carries, so later joints have small factors. The same is kept for stretches of equal length, for cross-validation.
-
-Triangular factors that grow by rows, or by products of columns where that is as good.
+For each kind of rows (those of one joint), [X | y] over all samples is replaced by its triangular factor: what least
+squares, any weighting of kinds, residual norms and covariances need, in a few kilobytes. The same is kept for stretches
+of equal length, for cross-validation. Rows are those of base parameters, by compiled kernels (`assemble`; a joint's
+rows only see the base parameters of what it carries, so later joints have small factors), or whatever a function of a
+piece of recording returns (`pieces.py`).
 
 A triangle R with Rᵀ R = Wᵀ W is what least squares needs of rows W. Householder reflections give it with an error of
 rounding times the condition number κ of W. Products of columns, G = Wᵀ W, cost half the arithmetic and none of the
@@ -33,10 +33,9 @@ from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
 from minidyn.graph.targets.native.reduce import Reduction
-from minidyn.identification.rows.base_functions import base_functions
-from minidyn.identification.rows.samples import PIECE, Progress, Samples, Tiled, samples_of
+from minidyn.identification.rows.base_rows import PIECE, Progress, Samples, base_functions, samples_of
 from minidyn.model.robot import Robot
-from minidyn.recording.recording import Recording
+from minidyn.recording.lazy import AnyRecording
 
 _LOSS = 1e6
 """Largest sum of squares of the inverse of a factor with unit columns: rounding grows by no more, to 1e-10."""
@@ -119,111 +118,135 @@ Weight = Callable[[Sequence[Array]], Array]
 STRETCHES = 5
 """Stretches of equal length that are reduced each on its own."""
 
-_FEW = 2048  # samples that are taken in row by row
+FEW = 2048
+"""Samples that are taken in row by row."""
+
 _LIKE = 512  # samples of a piece that say how its columns lie
 _AHEAD = 2  # pieces that may be under way; results depend on it, so it does not depend on the number of threads
 
 
 @dataclass(frozen=True)
-class Problem:
-    """A reduced problem.
+class Triangles:
+    """Rows of several kinds, each reduced to a triangle.
 
     Attributes:
-        robot: With the drive terms that are identified.
-        base: Its base parameters.
-        columns: For each joint, the base parameters its torque can show.
-        factors: For each joint, the triangular factor (c + 1, c + 1) of [Y_j | tau_j] on those columns.
-        samples: Number of samples.
-        torque_squares: For each joint, the sum of squared torques (n,).
+        columns: For each kind of rows, the unknowns that it can show.
+        unknowns: How many there are in all, b.
+        factors: For each kind the triangular factor of [X | y] on its columns, or of [Z | X | y] with instruments Z.
+        samples: Rows of each kind.
         stretches: The same for stretches of equal length, in the order of time.
     """
 
-    robot: Robot
-    base: BaseMap
     columns: tuple[tuple[int, ...], ...]
+    unknowns: int
     factors: tuple[Array, ...]
     samples: int
-    torque_squares: Array
-    stretches: tuple[Problem, ...] = ()
+    stretches: tuple[Triangles, ...] = ()
 
-    def residual_squares(self, beta: Array) -> Array:
-        """For each joint, the sum of squared residuals (n,) of base parameters beta (b,)."""
-        squares = []
-        for columns, factor in zip(self.columns, self.factors):
-            misfit = factor @ np.append(beta[list(columns)], -1.0)
-            squares.append(float(misfit @ misfit))
-        return np.array(squares)
+    @property
+    def sizes(self) -> Array:
+        """Root mean square of each kind's right side (kinds,)."""
+        lengths = np.array([float(np.linalg.norm(factor[:, -1])) for factor in self.factors])
+        return np.asarray(lengths / np.sqrt(self.samples))
 
-    def weighted(self, sigma: Array) -> tuple[Array, Array, float]:
-        """Return (R (b, b), z (b,), rest) of all joints together, each divided by its noise.
+    def squares(self, x: Array) -> Array:
+        """For each kind, the sum of squared residuals (kinds,) of unknowns x (b,)."""
+        found = []
+        for own, factor in zip(self.columns, self.factors):
+            misfit = factor[:, -len(own) - 1 :] @ np.append(x[list(own)], -1.0)
+            found.append(float(misfit @ misfit))
+        return np.array(found)
 
-        ‖R beta - z‖² + rest is the weighted sum of squared residuals.
-        """
-        size = self.base.rank
+    def noise(self, x: Array, spent: Array) -> Array:
+        """Standard deviation of each kind's residual (kinds,), with the parameters spent on it taken off its rows."""
+        noise = np.sqrt(self.squares(x) / np.maximum(1.0, self.samples - spent))
+        # where parameters can follow every row the residual says nothing: no model is better than a few percent
+        noise = np.maximum(noise, np.where(self.samples < 2 * spent, 0.03, 1e-9) * self.sizes)
+        return np.where(noise > 0, noise, 1.0)
+
+    def together(self, scale: Array) -> Array:
+        """Return the square triangle of all kinds' rows, [X | y] or [Z | X | y], each kind divided by its scale."""
         rows = []
-        for columns, factor, noise in zip(self.columns, self.factors, sigma):
-            block = np.zeros((len(factor), size + 1))
-            block[:, [*columns, size]] = factor / noise
+        for own, factor, divisor in zip(self.columns, self.factors, scale):
+            width = factor.shape[1] + self.unknowns - len(own)
+            places = [*own, self.unknowns] if len(own) < self.unknowns else range(width)
+            block = np.zeros((len(factor), width))
+            block[:, places] = factor / divisor
             rows.append(block)
-        R = triangle_of(np.concatenate(rows))
-        R = np.pad(R, ((0, max(0, size + 1 - len(R))), (0, 0)))
-        return R[:size, :size], R[:size, size], float(R[size, size] ** 2)
+        found = triangle_of(np.concatenate(rows))
+        return np.pad(found, ((0, max(0, found.shape[1] - len(found))), (0, 0)))
+
+    def weighted(self, scale: Array) -> tuple[Array, Array, float]:
+        """Return (R (b, b), z (b,), rest) with ‖R x - z‖² + rest the sum of squares, each kind divided by its scale."""
+        return parts_of(self.together(scale))
+
+
+def parts_of(triangle: Array) -> tuple[Array, Array, float]:
+    """Return (R (b, b), z (b,), rest) of the triangle of rows [X | y]: ‖R x - z‖² + rest is their sum of squares."""
+    size = triangle.shape[1] - 1
+    triangle = np.pad(triangle, ((0, max(0, size + 1 - len(triangle))), (0, 0)))
+    return triangle[:size, :size], triangle[:size, size], float(triangle[size, size] ** 2)
+
+
+def joined(parts: Sequence[Triangles], stretches: tuple[Triangles, ...] = ()) -> Triangles:
+    """Return the rows of several stretches or runs as one."""
+    first = parts[0]
+    factors = [triangle_of(np.concatenate(factors)) for factors in zip(*(part.factors for part in parts))]
+    own = first.factors if len(parts) == 1 else tuple(factors)
+    return Triangles(first.columns, first.unknowns, own, sum(part.samples for part in parts), stretches)
 
 
 def assemble(
     robot: Robot,
     base: BaseMap,
-    recording: Recording | Tiled,
+    recording: AnyRecording,
     *,
     weight: Weight | None = None,
     threads: int = 1,
     progress: Progress | None = None,
-) -> Problem:
-    """Reduce a recording to triangular form; the observation matrix never exists.
+    piece: int = PIECE,
+    by_rows: int = FEW,
+) -> Triangles:
+    """Reduce a recording to triangles, one a joint; the observation matrix never exists.
 
     Args:
         robot: With the drive terms that are identified.
         base: Its base parameters.
-        recording: With q, dq, ddq and tau; anything with `tiles` may be larger than memory.
+        recording: With q, dq, ddq and tau; one on disk may be larger than memory.
         weight: What rows are multiplied by (square roots of what squares are multiplied by); None: nothing.
         threads: Pieces are reduced by so many threads; the result is the same to the last bit.
         progress: Called with the number of samples done.
+        piece: Samples that are reduced at once.
+        by_rows: Samples up to which a piece is taken in row by row.
     """
     functions = base_functions(robot, base)
     reduction = functions.rows if weight is None else functions.weighted_rows
     edges = np.linspace(0, len(recording), STRETCHES + 1).astype(int).tolist()
     rows = _Rows(reduction, weight, [len(own) + 1 for own in functions.columns])
-    parts = [_Part(rows) for _ in range(STRETCHES)]
-    under_way: deque[tuple[_Part, _Piece]] = deque()
+    parts = [_Part(rows, by_rows) for _ in range(STRETCHES)]
+    under_way: deque[tuple[_Part, _Ahead]] = deque()
     with single_thread():
         pool = ThreadPoolExecutor(threads)
         try:
-            for number, arrays in _batches(samples_of(recording, robot.n, progress), edges):
-                piece = parts[number].begin(arrays, pool)
-                if piece is not None:
-                    under_way.append((parts[number], piece))
+            for number, arrays in _batches(samples_of(recording, progress, piece), edges, piece):
+                ahead = parts[number].begin(arrays, pool)
+                if ahead is not None:
+                    under_way.append((parts[number], ahead))
                 if len(under_way) > _AHEAD:
-                    part, piece = under_way.popleft()
-                    part.finish(piece)
-            for part, piece in under_way:
-                part.finish(piece)
+                    part, ahead = under_way.popleft()
+                    part.finish(ahead)
+            for part, ahead in under_way:
+                part.finish(ahead)
         finally:  # an interrupt does not wait for what nobody will read
             pool.shutdown(cancel_futures=True)
-    filled = [part for part in parts if part.samples]
-    if not filled:
-        raise MinidynError("identification needs samples; the recording has none")
-
-    def problem(some: Sequence[_Part], stretches: tuple[Problem, ...] = ()) -> Problem:
-        stacked = [np.concatenate([part.triangles[joint].factor for part in some]) for joint in range(robot.n)]
-        factors = tuple(triangle_of(rows) for rows in stacked) if len(some) > 1 else tuple(stacked)
-        torque = np.sum([part.torque_squares for part in some], axis=0)
-        return Problem(robot, base, functions.columns, factors, sum(p.samples for p in some), torque, stretches)
-
-    return problem(filled, tuple(problem([part]) for part in filled))
+        filled = [part.triangles_of(functions.columns, base.rank) for part in parts if part.samples]
+        if not filled:
+            raise MinidynError("identification needs samples; the recording has none")
+        return joined(filled, tuple(filled))
 
 
-def _batches(pieces: Iterator[Samples], edges: Sequence[int]) -> Iterator[tuple[int, list[Array]]]:
-    """Yield (number of the stretch, q, dq, ddq and tau) in batches of up to PIECE samples, whatever the runs are."""
+def _batches(pieces: Iterator[Samples], edges: Sequence[int], most: int) -> Iterator[tuple[int, list[Array]]]:
+    """Yield (number of the stretch, q, dq, ddq and tau) in batches of up to so many samples, whatever the runs are."""
     bounds = list(pairwise(edges))
     number, row, held, size = 0, 0, list[Sequence[Array]](), 0
     for piece in pieces:
@@ -232,10 +255,10 @@ def _batches(pieces: Iterator[Samples], edges: Sequence[int]) -> Iterator[tuple[
             while number < len(bounds) - 1 and row >= bounds[number][1]:
                 number += 1
             last = number == len(bounds) - 1
-            take = min(len(piece) - begin, PIECE - size, len(piece) if last else bounds[number][1] - row)
+            take = min(len(piece) - begin, most - size, len(piece) if last else bounds[number][1] - row)
             held.append([array[begin : begin + take] for array in piece.arrays])
             begin, row, size = begin + take, row + take, size + take
-            if size == PIECE or (not last and row == bounds[number][1]):
+            if size == most or (not last and row == bounds[number][1]):
                 yield number, _joined(held)
                 held, size = [], 0
     if held:
@@ -283,7 +306,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _Ahead:
     """Samples under way: their arrays, what their rows are divided by, and the products when they are there."""
 
     arrays: list[Array]
@@ -294,26 +317,28 @@ class _Piece:
 class _Part:
     """The triangles of one stretch."""
 
-    def __init__(self, rows: _Rows) -> None:
-        self.rows = rows
+    def __init__(self, rows: _Rows, by_rows: int) -> None:
+        self.rows, self.few = rows, by_rows
         self.triangles = [Triangle(size) for size in rows.sizes]
         self.samples = 0
-        self.torque_squares = np.zeros(len(rows.sizes))
 
-    def begin(self, arrays: list[Array], pool: ThreadPoolExecutor) -> _Piece | None:
+    def triangles_of(self, columns: tuple[tuple[int, ...], ...], unknowns: int) -> Triangles:
+        """Return what was taken in."""
+        return Triangles(columns, unknowns, tuple(triangle.factor for triangle in self.triangles), self.samples)
+
+    def begin(self, arrays: list[Array], pool: ThreadPoolExecutor) -> _Ahead | None:
         """Have the products of a piece computed; a short one is taken in at once, by rows."""
         self.samples += len(arrays[0])
-        self.torque_squares += np.einsum("ij,ij->j", arrays[3], arrays[3])
         joints = range(len(self.triangles))
-        if len(arrays[0]) <= _FEW:
+        if len(arrays[0]) <= self.few:
             self._by_rows(arrays, joints)
             return None
         if not self.rows.metrics:
             self.rows.metrics = [metric_of(rows) for rows in self.rows.some(arrays)]
         metrics = list(self.rows.metrics)
-        return _Piece(arrays, metrics, pool.submit(self.rows.products, arrays, metrics, joints))
+        return _Ahead(arrays, metrics, pool.submit(self.rows.products, arrays, metrics, joints))
 
-    def finish(self, piece: _Piece) -> None:
+    def finish(self, piece: _Ahead) -> None:
         """Take the products of a piece in; where they are not good enough with a better metric, at last by rows."""
         poor = self._add(piece.products.result(), piece.metrics, range(len(self.triangles)))
         if not poor:
@@ -333,8 +358,8 @@ class _Part:
     def _by_rows(self, arrays: list[Array], joints: Sequence[int]) -> None:
         if not joints:
             return
-        for begin in range(0, len(arrays[0]), _FEW):
-            rows = self.rows.of([array[begin : begin + _FEW] for array in arrays])
+        for begin in range(0, len(arrays[0]), self.few):
+            rows = self.rows.of([array[begin : begin + self.few] for array in arrays])
             for joint in joints:
                 self.triangles[joint].add_rows(rows[joint])
 

@@ -1,0 +1,237 @@
+"""Least squares on triangles: the solution, what stays open, folds over time, and covariances that believe the data.
+
+Residuals of neighbouring samples are alike (friction, vibration, filters) or undo each other (differences of noisy
+positions), and the textbook covariance is too small, or too large, by the number of samples that repeat each other.
+Sums of scores over blocks of time longer than that memory are independent again, and their spread is what counts: a
+cluster-robust, or batch-means, estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
+from minidyn.errors import MinidynError
+from minidyn.identification.estimators.method import Fold
+from minidyn.identification.rows.triangles import Triangles, joined, parts_of
+
+_OPEN = 1e-12  # singular values of the scaled problem below this part of the largest are rounding
+_SHOWN = 6
+_BLOCKS = 30
+_GROWTH, _SINKING = 1.15, 1.3  # changes of the variances below which longer blocks are not worth their scatter
+
+
+def unit_columns(R: Array) -> tuple[Array, Array]:
+    """Return R with columns scaled to unit length, so that units do not decide what is open, and their lengths."""
+    scale = np.linalg.norm(R, axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    return R / scale, scale
+
+
+def pseudo_inverse(R: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Return R⁺ (b, b), with open directions left at zero, and which parameters (b,) take part in these."""
+    scaled, scale = unit_columns(R)
+    U, s, Vt = np.linalg.svd(scaled)
+    shown = s > _OPEN * s.max(initial=0.0)
+    inverse = (Vt[shown].T / s[shown]) @ U[:, : len(s)][:, shown].T / scale[:, None]
+    taking_part = np.abs(Vt[~shown]).max(axis=0, initial=0.0) > 1e-6
+    return np.asarray(inverse), np.asarray(taking_part)
+
+
+def describe_open(R: Array, base: BaseMap) -> str:
+    """Return in words which combinations stay open; empty where none does."""
+    names = [name for name, is_open in zip(base.names, pseudo_inverse(R)[1]) if is_open]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def solve(R: Array, z: Array, base: BaseMap, allow_open: bool = False) -> Array:
+    """Solve R beta = z, or name the parameters that the motion does not show; with `allow_open` these are zero."""
+    if not len(z):
+        return np.zeros(0)
+    if allow_open:
+        return np.asarray(pseudo_inverse(R)[0] @ z, dtype=float)
+    silent = [name for name, column in zip(base.names, R.T) if not np.any(column)]
+    if silent:
+        raise MinidynError(f"the recording does not excite {', '.join(silent[:_SHOWN])}: every joint must move")
+    scaled, _ = unit_columns(R)
+    singular = np.linalg.svd(scaled, compute_uv=False)
+    if singular[-1] < _OPEN * singular[0]:
+        weakest = np.abs(np.linalg.svd(scaled)[2][-1])
+        names = ", ".join(base.names[k] for k in np.argsort(-weakest)[:4])
+        raise MinidynError(
+            f"the recording does not determine all {base.rank} base parameters: a combination of {names} stays open; "
+            "record a motion in which more joints move, faster and further"
+        )
+    return np.asarray(solve_triangular(R, z), dtype=float)
+
+
+def condition_of(R: Array) -> float:
+    """Condition number of the problem with columns scaled to unit length."""
+    if not len(R):
+        return 1.0
+    singular = np.linalg.svd(unit_columns(R)[0], compute_uv=False)
+    return float(singular[0] / singular[-1]) if singular[-1] > 0 and np.all(np.any(R, axis=0)) else float("inf")
+
+
+def form_of(F: Array, size: int) -> tuple[Array, Array, float]:
+    """Return (R, z, rest) of a fit from the triangle F of rows [X | y], or [Z | X | y] with instruments."""
+    if F.shape[1] == size + 1:
+        return parts_of(F)
+    Q, R = np.linalg.qr(F[:size, size : 2 * size])
+    return R, Q.T @ F[:size, 2 * size], 0.0
+
+
+def folds_of(triangles: Triangles, scale: Array) -> list[Fold]:
+    """Return training and validation forms for stretches of time, weighted by the scale of each kind of rows."""
+    made: list[Fold] = []
+    for held, part in enumerate(triangles.stretches):
+        others = [stretch for number, stretch in enumerate(triangles.stretches) if number != held]
+        if not others:
+            continue
+        size = triangles.unknowns
+        R, z, _ = form_of(joined(others).together(scale), size)
+        F = part.together(scale)
+        if F.shape[1] > size + 1:  # instruments do not judge
+            made.append((R, z, F[:size, size : 2 * size], F[:size, 2 * size], 0.0))
+        else:
+            made.append((R, z, *parts_of(F)))
+    return made
+
+
+def memory_of(residual: Array, starts: Sequence[int] = (0,)) -> Array:
+    """Return for each kind of rows how many neighbours repeat each other (kinds,), at least 1: the longest run says.
+
+    The memory is 1 + 2 Σ of the autocorrelation up to where it falls below 0.05.
+    """
+    edges = [*starts, len(residual)]
+    longest = int(np.argmax(np.diff(edges)))
+    part = residual[edges[longest] : edges[longest + 1]]
+    lags = len(part) // 4
+    centred = part - part.mean(axis=0)
+    power = np.einsum("ij,ij->j", centred, centred)
+    spectrum = np.abs(np.fft.rfft(centred, 2 * len(part), axis=0)) ** 2
+    correlation = np.fft.irfft(spectrum, axis=0)[: lags + 1] / np.where(power > 0, power, 1.0)
+    before = np.logical_and.accumulate(correlation >= 0.05, axis=0)
+    below = np.where(before.all(axis=0), lags, before.sum(axis=0))
+    memory = np.ones(residual.shape[1])
+    for kind in np.flatnonzero(power > 0):
+        memory[kind] = max(1.0, 1.0 + 2.0 * float(np.sum(correlation[1 : below[kind] + 1, kind])))
+    return memory
+
+
+def block_length(residual: Array, t: Array, rows: int) -> tuple[int, float]:
+    """Return (rows, seconds) of a block: ten times the memory of the residuals.
+
+    Args:
+        residual: Of one stretch of time, the longest there is (K, kinds).
+        t: Its times (K,).
+        rows: Of all stretches, of one kind.
+    """
+    memory = float(memory_of(residual).max(initial=1.0))
+    step = float(np.median(np.diff(t))) if len(t) > 1 else 0.0
+    # at least twenty rows; but at least thirty blocks, or the spread of their sums says little
+    length = max(1, min(int(max(20, np.ceil(10 * memory))), rows // _BLOCKS))
+    return length, length * step
+
+
+def block_sums(scores: Iterable[tuple[Array, bool]], length: int, *, join: bool = True) -> Array:
+    """Sum scores over blocks of `length` rows: (blocks, b).
+
+    Args:
+        scores: Pieces (K, b), and whether each follows the one before; blocks end where one does not.
+        length: Rows of a block.
+        join: Whether a rest of at most half a block joins the block before; otherwise it is a block of its own, but
+            for the last one, which is left out.
+    """
+    sums: list[Array] = []
+    current, filled, begun = np.zeros(0), 0, 0
+
+    def close(last: bool) -> None:
+        nonlocal filled, begun
+        short = filled <= length // 2 and (join or last)
+        if filled and not (short and (len(sums) > begun if join else sums)):
+            sums.append(current)
+        elif filled and join:
+            sums[-1] = sums[-1] + current
+        filled, begun = 0, len(sums)
+
+    for part, follows in scores:
+        if not follows:
+            close(False)
+        if not len(part):
+            continue
+        added = np.add.reduceat(part, [0, *range(length - filled, len(part), length)], axis=0)
+        if filled:
+            added[0] += current
+        filled = (filled + len(part)) % length
+        sums.extend(added if filled == 0 else added[:-1])
+        current = added[-1]
+    close(True)
+    return np.stack(sums)
+
+
+def few_blocks(spread: Array) -> Array:
+    """Return what standard deviations (b,) are to be multiplied by where few blocks carry a parameter.
+
+    Blocks are not alike: those that move most decide a parameter, and what was fitted follows them more than others, so
+    that their residuals are too small. Fourth powers say how many blocks there are in effect: 3 (Σ s²)² / Σ s⁴ for
+    normal sums of equal size.
+
+    Args:
+        spread: Pull of each block on each parameter (b, blocks).
+    """
+    squares = spread**2
+    alike = 3.0 * squares.sum(axis=1) ** 2 / np.maximum((squares**2).sum(axis=1), 1e-300)
+    alike = np.clip(alike, 6.0, max(spread.shape[1], 6.0))
+    return np.asarray(np.sqrt(alike / (alike - 3.0)))
+
+
+def block_covariance(
+    bread: Array,
+    G: Array,
+    white: Array,
+    rows: int,
+    *,
+    inflation: float = 1.0,
+    least_white: bool = True,
+    longer: bool = True,
+) -> tuple[Array, float]:
+    """Covariance (b, b) from the spread of block sums G (blocks, b) of scores, where beta moves by bread @ score.
+
+    Args:
+        bread: (b, b).
+        G: Block sums.
+        white: What the covariance would be for independent rows (b, b).
+        rows: Number of rows.
+        inflation: What variances are multiplied by.
+        least_white: Never return variances below `white`: few blocks may understate them.
+        longer: Join neighbouring blocks, two by two, as long as that lets the variances grow (slow errors may hide in
+            the noise of single samples) or, where they may be below `white`, sink. At least thirty blocks are kept, or
+            the spread of their sums says little.
+
+    Returns:
+        The covariance, and the mean of its variances over those of `white`.
+    """
+    free = max(1, rows - len(bread))
+    found: list[tuple[float, Array]] = []
+    together = 1
+    while not found or (longer and len(G) >= _BLOCKS * together):
+        sums = np.add.reduceat(G, np.arange(0, len(G), together), axis=0)
+        spread = bread @ sums.T
+        lost = np.sqrt(inflation * len(sums) / max(1, len(sums) - 1) * rows / free) * few_blocks(spread)
+        clustered = np.outer(lost, lost) * (spread @ spread.T)
+        found.append((float(np.mean(np.diag(clustered) / np.maximum(np.diag(white), 1e-300))), clustered))
+        together *= 2
+    largest, last = max(ratio for ratio, _ in found), found[-1][0]
+    settled = (_GROWTH * ratio >= largest and (least_white or ratio <= _SINKING * last) for ratio, _ in found)
+    ratio, clustered = next((pair for pair, use in zip(found, settled) if use), found[-1])
+    if least_white:
+        factor = np.sqrt(np.maximum(np.diag(white) / np.maximum(np.diag(clustered), 1e-300), 1.0))
+        clustered, ratio = clustered * np.outer(factor, factor), max(ratio, 1.0)
+    return np.asarray(clustered, dtype=float), ratio
