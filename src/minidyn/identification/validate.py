@@ -106,11 +106,12 @@ class Validation:
             title: Heading; "": the error.
         """
         figure, axes = new_figure(title or repr(self), len(self.per_joint), 1.7, width=10.0)
-        lines = {"measured": MEASURED, "model": MODEL, "measured − model": RESIDUAL}
         for k, (axis, (name, entry)) in enumerate(zip(axes, self.per_joint.items())):
-            values = np.stack([self.measured[:, k], self.predicted[:, k], self.residual[:, k]], axis=1)
-            for column, (label, colour) in enumerate(lines.items()):
-                draw_lines(axis, self.t, values[:, column : column + 1], [label], color=colour, linewidth=0.9)
+            lines = {"measured": (self.measured, MEASURED), "model": (self.predicted, MODEL)}
+            lines["measured − model"] = (self.residual, RESIDUAL)
+            for label, (values, colour) in lines.items():
+                order = 1.5 if colour == RESIDUAL else 2.0  # behind the others
+                draw_lines(axis, self.t, values[:, [k]], [label], color=colour, linewidth=0.9, zorder=order)
             axis.set_ylabel(f"{plot_label(name, 16)}\n{plain_percent(entry['relative_error'])}", fontsize=8)
         axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=3, fontsize=8)
         axes[-1].set_xlabel("time, s")
