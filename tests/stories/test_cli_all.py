@@ -22,9 +22,9 @@ from conftest import OWN
 from minidyn.app.cli.main import VERBS as LISTED
 from minidyn.app.cli.main import Exit, main
 from minidyn.app.cli.text import print_notices
-from minidyn.app.job import simulated
 from minidyn.codegen.files import function_for
 from minidyn.notices import LEVELS, Notice
+from minidyn.simulation.named_laws import simulated
 
 VERBS = sorted(main.list_commands(None))
 every_verb = pytest.mark.parametrize("verb", VERBS)

@@ -18,6 +18,8 @@ from minidyn.app.cli.main import main
 from minidyn.app.study import schema as study_schema
 from minidyn.app.study.store import hash_of, write_step
 from minidyn.errors import MinidynError
+from minidyn.identification.estimate import Estimate
+from minidyn.simulation.named_laws import named_law, simulated
 
 STUDY = """\
 [study]
@@ -160,6 +162,21 @@ def test_every_option_of_identification_can_be_given() -> None:
     """What md.identify takes, a study can say; but for what only a program can hand over."""
     options = set(inspect.signature(md.identify).parameters)
     assert options - {"robot", "recording", "base", "controller", "progress"} <= set(study_schema.STEPS["identify"])
+
+
+def test_keys_of_a_step_are_keywords_of_its_function() -> None:
+    own = {"logs", "lazy", "name", "friction", "rotor_inertia", "parameter_spread", "code", "targets"}
+    for step, functions in {
+        "simulate": (md.simulate, simulated, named_law),
+        "base": (md.base_parameters,),
+        "identify": (md.identify,),
+        "compare": (md.compare,),
+        "payload": (md.identify_payload,),
+        "export": (Estimate.export,),
+        "report": (md.report,),
+    }.items():
+        known = {name for function in functions for name in inspect.signature(function).parameters}
+        assert set(study_schema.STEPS[step]) - own <= known, step
 
 
 def test_logs_that_stay_on_disk_give_the_same_model(folder: Path) -> None:

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from minidyn.control import Controller
 from minidyn.errors import MinidynError
 from minidyn.formats.load import load
 from minidyn.identification.compare import Comparison, compare
 from minidyn.identification.cross_validate import CrossValidation, cross_validate
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.identify import identify
-from minidyn.identification.payload.payload import identify_payload
 from minidyn.identification.validate import Validation, validate
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
@@ -32,10 +29,7 @@ from minidyn.recording.read.mapped_drives import with_mapped_coupling
 from minidyn.recording.read.mapping import SignalMap
 from minidyn.recording.read.read import are_one_run, read_recording
 from minidyn.recording.recording import Recording
-from minidyn.simulation.named_laws import named_law
 from minidyn.simulation.payload import Payload
-from minidyn.simulation.simulate import simulate
-from minidyn.simulation.trajectory import fourier
 
 LARGE = 100_000_000
 """Bytes of a log beyond which it stays on disk and is read piece by piece."""
@@ -44,7 +38,7 @@ FITTED_TOO = kind(
     "job.tested_on_fitted",
     "act",
     "A log is both fitted and tested on.",
-    "Test on another log, or keep the end of this one for the test (--hold-out 0.3).",
+    "Test on another log, or keep a part of this one for the test.",
 )
 NOT_TESTED = kind(
     "job.not_tested",
@@ -131,7 +125,7 @@ class Job:
             settings: As for the job.
             **reading: Options of :func:`minidyn.read_recording`, such as mapping and rate.
         """
-        log = Log("fit", tuple(map(Path, fit)), given(reading))
+        log = Log("fit", tuple(map(Path, fit)), {name: value for name, value in reading.items() if value is not None})
         found: tuple[Robot, tuple[Notice | str, ...]]
         found = (robot, ()) if isinstance(robot, Robot) else robot_of(robot, [log])
         tests = _test_logs(test, found[0], log.reading)
@@ -211,22 +205,24 @@ class Job:
 
     def payload(self, estimate: Estimate, link: str | None) -> Payload:
         """Find the load that the fitted logs carry, against a model of the robot without it."""
+        from minidyn.identification.payload.payload import identify_payload  # scipy.stats takes a second
+
         recording = self.recording(*self.fit, lazy=False)
         assert isinstance(recording, Recording)  # noqa: S101 - it was read into memory
         return identify_payload(estimate, recording, link=link)
 
     def tested_on_fitted(self) -> list[Notice]:
         """Return a notice for each log that is tested on although it was fitted."""
-        fitted = {path.resolve() for log in self.fit for path in log.files if log.part == (0.0, 1.0)}
-        names = [str(path) for log in self.test for path in log.files if path.resolve() in fitted]
+        fitted = [(path.resolve(), log.part) for log in self.fit for path in log.files]
+        names = [
+            str(path)
+            for log in self.test
+            for path in log.files
+            if any(path.resolve() == file and max(a, log.part[0]) < min(b, log.part[1]) for file, (a, b) in fitted)
+        ]
         return [
             FITTED_TOO(f"{name} was fitted, too: its error says nothing about new motion", log=name) for name in names
         ]
-
-
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that the user gave: those that are not None."""
-    return {name: value for name, value in options.items() if value is not None}
 
 
 def friction_terms(words: str | None) -> tuple[str, ...] | str | None:
@@ -257,30 +253,6 @@ def robot_of(
         if notices:
             return coupled, notices
     return robot, ()
-
-
-def simulated(
-    robot: Robot,
-    *,
-    duration: float = 10.0,
-    controller: str = "computed_torque",
-    dt: float = 1e-3,
-    seed: int = 0,
-    **options: Any,
-) -> tuple[Recording, Controller]:
-    """Simulate a robot on a random trajectory within its limits, under a controller.
-
-    Args:
-        robot: The true robot.
-        duration: Seconds.
-        controller: Name of the controller, see minidyn.simulation.named_laws.
-        dt: Step of integration and control, s.
-        seed: Of the trajectory and the noise.
-        **options: Options of the controller and of :func:`minidyn.simulate` that were given.
-    """
-    law = {name: options.pop(name) for name in signature(named_law).parameters if name in options}
-    made = named_law(robot, controller, period=dt, **law)
-    return simulate(robot, made, fourier(robot, seed=seed), duration, dt=dt, seed=seed, **options), made
 
 
 def _size(path: Path) -> int:

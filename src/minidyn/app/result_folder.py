@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,9 +12,9 @@ from minidyn.display import save_figure
 from minidyn.files import new_folder, write_atomically
 from minidyn.identification.compare import Comparison
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.estimate_file import plain_values
+from minidyn.identification.estimate_file import finite_values
 from minidyn.identification.validate import Validation
-from minidyn.notices import Notice, most_serious_first
+from minidyn.notices import notices_json
 from minidyn.simulation.payload import Payload
 from minidyn.text import markdown_cell
 
@@ -55,14 +54,14 @@ def write_result(
             save_figure(validations[name].plot(name), folder / picture)
         files = sorted([*(file.name for file in folder.iterdir()), SUMMARY])
         found = result_summary(estimate, validations)
-        summary = strict({**(record or {}), **found, "export_notices": notice_data(exported), "files": files})
+        summary = finite_values({**(record or {}), **found, "export_notices": notices_json(exported), "files": files})
         write_atomically(folder / SUMMARY, json.dumps(summary, indent=1, allow_nan=False).encode())
     return summary
 
 
 def result_summary(estimate: Estimate, validations: Mapping[str, Validation]) -> dict[str, Any]:
     """Return an identification as plain values: parameters with their uncertainty, errors, certificate, notices."""
-    return strict(
+    found: dict[str, Any] = finite_values(
         {
             "robot": estimate.robot.name,
             "method": estimate.method,
@@ -81,14 +80,15 @@ def result_summary(estimate: Estimate, validations: Mapping[str, Validation]) ->
             "errors": {name: validation.to_json() for name, validation in validations.items()},
             "certificate": estimate.certificate.to_json(),
             "settings": estimate.settings,
-            "notices": notice_data(estimate.notices),
+            "notices": notices_json(estimate.notices),
         }
     )
+    return found
 
 
 def payload_data(found: Payload) -> dict[str, Any]:
     """Return an identified load as plain values."""
-    return strict(
+    found: dict[str, Any] = finite_values(
         {
             "mass": found.mass,
             "com": found.com,
@@ -97,15 +97,16 @@ def payload_data(found: Payload) -> dict[str, Any]:
             "parameters": found.ten,
             "realizable": found.realizable,
             "changes": found.settings.get("changes", []),
-            "notices": notice_data(found.notices),
+            "notices": notices_json(found.notices),
         }
     )
+    return found
 
 
 def comparison_data(found: Comparison) -> list[dict[str, Any]]:
     """Return the rows of a comparison as plain values."""
     return [
-        strict(
+        finite_values(
             {
                 "method": row.method,
                 "consistent": row.consistent,
@@ -113,31 +114,12 @@ def comparison_data(found: Comparison) -> list[dict[str, Any]]:
                 "fit_error": row.fit_error,
                 "realizable": row.realizable,
                 "seconds": row.seconds,
-                "notices": notice_data(row.notices),
+                "notices": notices_json(row.notices),
                 "failure": row.failure or None,
             }
         )
         for row in found.rows
     ]
-
-
-def notice_data(notices: Iterable[Notice | str]) -> list[dict[str, Any]]:
-    """Return notices as plain values, most serious first."""
-    return [notice.to_json() for notice in most_serious_first(notices)]
-
-
-def strict(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as JSON can hold them: arrays as lists, numbers that are not finite as None."""
-    return {key: _null(plain_values(entry)) for key, entry in value.items()}
-
-
-def _null(value: Any) -> Any:
-    """Numbers that are not finite as None: JSON has no others."""
-    if isinstance(value, dict):
-        return {key: _null(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_null(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _earlier(folder: Path) -> list[str]:

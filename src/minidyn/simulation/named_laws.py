@@ -1,8 +1,9 @@
-"""Controllers by name, with gains that suit any robot."""
+"""Controllers by name, with gains that suit any robot, and simulations under them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from minidyn.control import Controller
 from minidyn.dynamics.functions import inertia_matrix
 from minidyn.errors import UnknownName
 from minidyn.model.robot import Robot
+from minidyn.recording.recording import Recording
+from minidyn.simulation.simulate import simulate
 from minidyn.simulation.trajectory import fourier
 
 LAWS = ("computed_torque", "pd_gravity", "slotine_li", "modified_slotine_li", "craig")
@@ -71,6 +74,30 @@ def named_law(
         upper=own + 4 * spread,
         period=period,
     )
+
+
+def simulated(
+    robot: Robot,
+    *,
+    duration: float = 10.0,
+    controller: str = "computed_torque",
+    dt: float = 1e-3,
+    seed: int = 0,
+    **options: Any,
+) -> tuple[Recording, Controller]:
+    """Simulate a robot on a random trajectory within its limits, under a controller.
+
+    Args:
+        robot: The true robot.
+        duration: Seconds.
+        controller: One of LAWS.
+        dt: Step of integration and control, s.
+        seed: Of the trajectory and the noise.
+        **options: Options of the controller and of :func:`minidyn.simulate` that were given.
+    """
+    law = {name: options.pop(name) for name in signature(named_law).parameters if name in options}
+    made = named_law(robot, controller, period=dt, **law)
+    return simulate(robot, made, fourier(robot, seed=seed), duration, dt=dt, seed=seed, **options), made
 
 
 def _values_of(robot: Robot, names: list[str] | None) -> Any:

@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from minidyn.app.cli.options import OneOf, json_option, option_of, output_option, robot_argument
+from minidyn.app.cli.options import OneOf, given, json_option, option_of, output_option, robot_argument
 from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe, table
-from minidyn.app.job import given
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.printing.relations import relations, relations_json

@@ -9,6 +9,7 @@ import click
 from minidyn.app.cli.identify import friction_option, read_logs, rotor_inertia_option
 from minidyn.app.cli.options import (
     estimate_argument,
+    given,
     json_option,
     log_options,
     logs_argument,
@@ -16,11 +17,12 @@ from minidyn.app.cli.options import (
     validate_option,
 )
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, table
-from minidyn.app.job import Job, friction_terms, given, listed
-from minidyn.app.result_folder import comparison_data, notice_data, payload_data
+from minidyn.app.job import Job, friction_terms, listed
+from minidyn.app.result_folder import comparison_data, payload_data
 from minidyn.errors import MinidynError
 from minidyn.identification.estimate import load_estimate
 from minidyn.identification.estimators.methods import METHODS
+from minidyn.notices import notices_json
 from minidyn.text import plain
 
 
@@ -60,7 +62,7 @@ def compare(
         found = job.compare(chosen, done)
     notices = (*job.notices, *found.notices, *job.tested_on_fitted())
     if as_json:
-        print_json({"rows": comparison_data(found), "notices": notice_data(notices)})
+        print_json({"rows": comparison_data(found), "notices": notices_json(notices)})
         return
     columns = ("method", "made consistent", "validation error", "fit error", "consistent", "seconds")
     made = table(f"{safe(job.robot.name)}: error of the torque on test data", *columns, right=(2, 3, 5))

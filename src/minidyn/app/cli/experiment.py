@@ -8,18 +8,16 @@ from typing import Any
 import click
 import numpy as np
 
-from minidyn.app.cli.options import OneOf, json_option, option_of, output_option, robot_argument
+from minidyn.app.cli.options import OneOf, given, json_option, option_of, output_option, robot_argument
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, table
-from minidyn.app.job import given, simulated
-from minidyn.app.result_folder import notice_data
-from minidyn.display import save_figure
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.excitation.one_joint_plan import one_joint_plan
 from minidyn.formats.load import load
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, kind, notices_json
+from minidyn.recording.plots import plot_run, save_figure
 from minidyn.recording.recording import Recording
 from minidyn.simulation.case_study import lu_meng_case
-from minidyn.simulation.named_laws import LAWS, named_law
+from minidyn.simulation.named_laws import LAWS, named_law, simulated
 from minidyn.simulation.plants import PLANTS
 from minidyn.simulation.simulate import simulate as library_simulate
 from minidyn.text import plain
@@ -94,8 +92,7 @@ def simulate(robot: str, output: str, plot: bool, as_json: bool, **options: Any)
     files = [str(target)]
     if plot:
         picture = target.with_suffix(".png")
-        title = f"{arm.name}, {controller.name}"
-        save_figure(recording.plot(title, estimated=controller.estimated), picture)
+        save_figure(plot_run(recording, f"{arm.name}, {controller.name}", controller.estimated), picture)
         files.append(str(picture))
     error = np.abs(recording.telemetry["error"])
     notices: list[Notice | str] = [*recording.notices, *_joints_left_behind(recording)]
@@ -104,7 +101,7 @@ def simulate(robot: str, output: str, plot: bool, as_json: bool, **options: Any)
         "largest_error": error.max(axis=0).tolist(),
         "last_error": error[-1].tolist(),
         "largest_torque": np.abs(np.asarray(recording.tau)).max(axis=0).tolist(),
-        "notices": notice_data(notices),
+        "notices": notices_json(notices),
         "files": files,
     }
     if as_json:
@@ -151,7 +148,7 @@ def casestudy(name: str, output: str, as_json: bool) -> None:
     ):
         recording = getattr(study, key)
         recording.save(folder / f"{key}.parquet")
-        save_figure(recording.plot(title, estimated=["m4"], truth=[1.0]), folder / f"{key}.png")
+        save_figure(plot_run(recording, title, ["m4"], [1.0]), folder / f"{key}.png")
         error = np.abs(recording.telemetry["error"]).max(axis=1)
         mass = recording.telemetry["estimate"][:, 0]
         results[key] = {

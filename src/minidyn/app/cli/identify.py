@@ -8,7 +8,9 @@ import click
 
 from minidyn.app.cli.options import (
     OneOf,
+    Robot,
     estimate_argument,
+    given,
     json_option,
     log_options,
     logs_argument,
@@ -18,8 +20,8 @@ from minidyn.app.cli.options import (
     validate_option,
 )
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, table
-from minidyn.app.job import NOT_TESTED, Job, friction_terms, given
-from minidyn.app.result_folder import notice_data, result_summary, write_result
+from minidyn.app.job import NOT_TESTED, Job, friction_terms
+from minidyn.app.result_folder import result_summary, write_result
 from minidyn.errors import DescriptionError
 from minidyn.files import check_folder
 from minidyn.identification import identify as library
@@ -27,7 +29,7 @@ from minidyn.identification.cross_validate import CrossValidation
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.validate import Validation
-from minidyn.notices import Notice
+from minidyn.notices import Notice, notices_json
 from minidyn.text import plain
 from minidyn.text import plain_percent as percent
 
@@ -65,7 +67,10 @@ rotor_inertia_option = option_of(
 @friction_option
 @rotor_inertia_option
 @click.option(
-    "--prior", help="Robot whose values are the prior. Default: the ROBOT's own, with a weight from the data."
+    "--prior",
+    type=Robot(),
+    metavar="ROBOT",
+    help="Name or file of the same robot with prior values, or none. Default: ROBOT's own, weighted by the data.",
 )
 @option_of(library.identify, "--consistent/--no-consistent", help="Make the model physically consistent.")
 @click.option(
@@ -95,7 +100,8 @@ def identify(
     Example: minidyn identify robot.urdf log.csv --mapping columns.toml --rate 500
     """
     target = check_folder(output)  # before long work
-    settings["friction"] = friction_terms(settings["friction"])
+    prior = settings["prior"]
+    settings |= {"friction": friction_terms(settings["friction"]), "prior": False if prior == "none" else prior}
     job = Job.of_files(
         robot, logs, test, hold_out=hold_out, lazy=lazy, settings=given(settings), rate=rate, mapping=mapping
     )
@@ -114,8 +120,8 @@ def identify(
             "logs": list(logs),
             "validated_on": list(test),
             "hold_out": hold_out,
-            "prior": settings["prior"],
-            "mapping_notices": notice_data(job.notices),
+            "prior": prior,
+            "mapping_notices": notices_json(job.notices),
         }
         if crossed is not None:
             record["cross_validation"] = crossed.to_json()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -65,6 +65,11 @@ def option_of(function: Callable[..., Any], *names: str, **settings: Any) -> Cal
     if default is None or default == ():
         return click.option(*names, default=None, **settings)
     return click.option(*names, default=None, show_default=shown, **settings)
+
+
+def given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that the user gave: those that are not None."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def output_option(default: str, what: str = "Folder to write into.") -> Callable[[F], F]:

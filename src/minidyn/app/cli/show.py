@@ -12,24 +12,25 @@ from rich.tree import Tree
 
 from minidyn.app.cli.options import json_option, robot_argument
 from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe, table
-from minidyn.app.result_folder import notice_data, strict
 from minidyn.formats.load import describe, load
 from minidyn.formats.load import robots as built_in
 from minidyn.formats.toml.place import MDH, mdh_slots
 from minidyn.formats.toml.write import linear_text
+from minidyn.identification.estimate_file import finite_values
 from minidyn.model.geometry import Step
 from minidyn.model.inertia import STANDARD
 from minidyn.model.joint import Joint, Limits, Link, Loop
 from minidyn.model.robot import Robot
+from minidyn.notices import notices_json
 from minidyn.text import plain_number
 
 
 def _robot_data(robot: Robot) -> dict[str, Any]:
-    """Return everything that describes a robot; `strict` makes null of unknown and unlimited values."""
+    """Return everything that describes a robot; `finite_values` makes null of unknown and unlimited values."""
     return {
         "name": robot.name,
         "source": robot.source,
-        "notices": notice_data(robot.notices),
+        "notices": notices_json(robot.notices),
         "fingerprint": robot.fingerprint,
         "n": robot.n,
         "joint_names": list(robot.joint_names),
@@ -157,7 +158,7 @@ def show(robot: str, as_json: bool) -> None:
     """
     loaded = load(robot)
     if as_json:
-        print_json(strict(_robot_data(loaded)))
+        print_json(finite_values(_robot_data(loaded)))
     else:
         _print(loaded)
 

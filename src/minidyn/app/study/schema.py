@@ -124,25 +124,22 @@ _SIMULATE: dict[str, Check] = {
     "payload": _payload,
     "seed": _integer,
 }
+_MODEL: dict[str, Check] = {
+    "friction": _terms,
+    "rotor_inertia": _flag,
+    "prior": _prior,
+    "prior_kind": _one_of(DISTANCES),
+    "sign_width": _numbers,
+    "threads": _integer,
+}
 STEPS: dict[str, dict[str, Check]] = {
     "simulate": _SIMULATE,
-    "base": {"method": _text, "model": _text},
+    "base": {"method": _text, "model": _text, "seed": _integer, "joints": _texts},
     "plan": {},
-    "identify": {
-        "logs": _texts,
-        "method": _one_of(METHODS),
-        "friction": _terms,
-        "rotor_inertia": _flag,
-        "prior": _prior,
-        "prior_kind": _one_of(DISTANCES),
-        "consistent": _flag,
-        "sign_width": _numbers,
-        "threads": _integer,
-        "lazy": _flag,
-    },
+    "identify": {"logs": _texts, "lazy": _flag, "method": _one_of(METHODS), "consistent": _flag} | _MODEL,
     "validate": {"logs": _texts},
     "payload": {"name": _text, "logs": _texts, "link": _text},
-    "compare": {"methods": _one_of(METHODS, several=True), "friction": _terms, "rotor_inertia": _flag},
+    "compare": {"methods": _one_of(METHODS, several=True)} | _MODEL,
     "export": {
         "formats": _one_of(FORMATS, several=True),
         "code": _one_of(WHAT, several=True),

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from minidyn.app.job import Job, Log, simulated
+from minidyn.app.job import Job, Log
 from minidyn.app.report.report import report as write_report
-from minidyn.app.result_folder import comparison_data, notice_data, payload_data, result_tables
+from minidyn.app.result_folder import comparison_data, payload_data, result_tables
 from minidyn.app.study.file import RECORDING, Step, Study
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.printing.relations import relations_json
@@ -23,7 +23,8 @@ from minidyn.excitation.one_joint_plan import one_joint_plan
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.export import FORMATS
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice
+from minidyn.notices import Notice, notices_json
+from minidyn.simulation.named_laws import simulated
 from minidyn.simulation.payload import Payload
 
 _SYMBOLS = {"viscous": "Fv", "coulomb": "Fc", "offset": "Fo", "rotor_inertia": "Ia"}
@@ -73,7 +74,7 @@ def _simulate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     recording, _ = simulated(truth, **given)
     recording.save(folder / RECORDING)
     save(truth, folder / "truth.toml")
-    return {"samples": len(recording), "notices": notice_data(recording.notices)}
+    return {"samples": len(recording), "notices": notices_json(recording.notices)}
 
 
 def _truth(robot: Robot, given: dict[str, Any], seed: int) -> Robot:
@@ -109,7 +110,7 @@ def _base(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     found = base_parameters(context.robot, **step.settings)
     _write(folder / "base.md", found.to_markdown())
     _write_json(folder / "base.json", found.to_json() | {"relations": relations_json(found)})
-    notices = notice_data(found.notices)
+    notices = notices_json(found.notices)
     return {"base_parameters": found.rank, "parameters": len(context.robot.layout), "notices": notices}
 
 
@@ -117,7 +118,7 @@ def _plan(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Plan experiments in which one joint moves at a time."""
     made = one_joint_plan(context.robot)
     _write_json(folder / "plan.json", made.to_json())
-    return {"steps": len(made.steps), "notices": notice_data(made.notices)}
+    return {"steps": len(made.steps), "notices": notices_json(made.notices)}
 
 
 def _identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
@@ -129,7 +130,7 @@ def _identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         "base_parameters": len(estimate.beta),
         "samples": estimate.samples,
         "condition": float(estimate.condition),
-        "notices": notice_data((*context.notices, *estimate.notices)),
+        "notices": notices_json((*context.notices, *estimate.notices)),
     }
 
 
@@ -143,7 +144,7 @@ def _validate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         key: {name: entry[key] for name, entry in errors.items()}
         for key in ("relative_error", "filtered_relative_error")
     }
-    return summary | {"notices": notice_data(job.tested_on_fitted())}
+    return summary | {"notices": notices_json(job.tested_on_fitted())}
 
 
 def _export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
@@ -167,7 +168,7 @@ def _export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         for target in step.settings.get("targets", ("c",)):
             for name, text in code_files(robot, function, target).items():
                 _write(folder / name, text)
-    return {"files": sorted(path.name for path in folder.iterdir()), "notices": notice_data(notices)}
+    return {"files": sorted(path.name for path in folder.iterdir()), "notices": notices_json(notices)}
 
 
 def _report(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
@@ -199,7 +200,7 @@ def _compare(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     found = job.compare(methods)
     _write(folder / "comparison.md", found.table() + "\n")
     _write_json(folder / "comparison.json", comparison_data(found))
-    return {"best": found.best.label, "notices": notice_data((*found.notices, *job.tested_on_fitted()))}
+    return {"best": found.best.label, "notices": notices_json((*found.notices, *job.tested_on_fitted()))}
 
 
 def _write(path: Path, text: str) -> None:
