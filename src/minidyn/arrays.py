@@ -7,12 +7,13 @@ does every door of identification as a whole.
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,3 +69,16 @@ def real_array(values: object, where: str) -> NDArray[np.float64]:
         kind = "real numbers" if array.dtype.kind == "c" else "numbers"
         raise DescriptionError(f"{where}: expected {kind}, got {values!r}")
     return array.astype(float, copy=False)
+
+
+def finite_values(value: Any) -> Any:
+    """Return dicts, lists, texts and numbers alone, as JSON holds them; None for numbers that are not finite."""
+    if isinstance(value, Mapping):
+        return {str(key): finite_values(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, list | tuple | set | frozenset):
+        return [finite_values(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from minidyn.arrays import finite_values
 from minidyn.display import save_figure
 from minidyn.files import new_folder, write_atomically
 from minidyn.identification.compare import Comparison
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.estimate_file import finite_values
 from minidyn.identification.validate import Validation
 from minidyn.notices import notices_json
 from minidyn.simulation.payload import Payload
@@ -88,7 +88,7 @@ def result_summary(estimate: Estimate, validations: Mapping[str, Validation]) ->
 
 def payload_data(found: Payload) -> dict[str, Any]:
     """Return an identified load as plain values."""
-    found: dict[str, Any] = finite_values(
+    data: dict[str, Any] = finite_values(
         {
             "mass": found.mass,
             "com": found.com,
@@ -100,7 +100,7 @@ def payload_data(found: Payload) -> dict[str, Any]:
             "notices": notices_json(found.notices),
         }
     )
-    return found
+    return data
 
 
 def comparison_data(found: Comparison) -> list[dict[str, Any]]:

@@ -40,18 +40,6 @@ def plain_values(value: Any) -> Any:
     return str(value)
 
 
-def finite_values(value: Any) -> Any:
-    """Return plain values with None for numbers that are not finite, for JSON that every reader takes."""
-    if isinstance(value, dict):
-        return {str(key): finite_values(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [finite_values(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    plain = value if value is None or isinstance(value, bool | int | float | str) else plain_values(value)
-    return plain if type(plain) is type(value) else finite_values(plain)
-
-
 def strict_json(value: Any) -> bytes:
     """Return JSON that every reader takes: numbers that are not finite are the texts NaN, Infinity, -Infinity."""
     return json.dumps(_worded(plain_values(value)), indent=1, allow_nan=False).encode()

@@ -24,13 +24,13 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "robots": ("show", "List the built-in robots."),
         "show": ("show", "Show a robot: tree, geometry, limits, parameters."),
         "base": ("base", "Find base parameters and print each as a formula."),
-        "count": ("base", "Count the operations of dynamic functions."),
-        "generate": ("base", "Write a function of a robot as source code."),
+        "count": ("code", "Count the operations of dynamic functions."),
+        "generate": ("code", "Write a function of a robot as source code."),
     },
     "Experiments": {
-        "plan": ("experiment", "Plan experiments that move one joint at a time."),
-        "simulate": ("experiment", "Simulate a robot under a controller."),
-        "casestudy": ("experiment", "Run a published case study."),
+        "plan": ("plan", "Plan experiments that move one joint at a time."),
+        "simulate": ("simulate", "Simulate a robot under a controller."),
+        "casestudy": ("simulate", "Run a published case study."),
     },
     "Identification": {
         "identify": ("identify", "Identify a robot from logs and write the model."),

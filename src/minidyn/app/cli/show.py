@@ -12,11 +12,11 @@ from rich.tree import Tree
 
 from minidyn.app.cli.options import json_option, robot_argument
 from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe, table
+from minidyn.arrays import finite_values
 from minidyn.formats.load import describe, load
 from minidyn.formats.load import robots as built_in
 from minidyn.formats.toml.place import MDH, mdh_slots
 from minidyn.formats.toml.write import linear_text
-from minidyn.identification.estimate_file import finite_values
 from minidyn.model.geometry import Step
 from minidyn.model.inertia import STANDARD
 from minidyn.model.joint import Joint, Limits, Link, Loop

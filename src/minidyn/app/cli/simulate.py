@@ -1,4 +1,4 @@
-"""`minidyn plan`, `minidyn simulate` and `minidyn casestudy`: experiments before the robot moves."""
+"""`minidyn simulate` and `minidyn casestudy`: logs and controllers without a robot."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ import numpy as np
 
 from minidyn.app.cli.options import OneOf, given, json_option, option_of, output_option, robot_argument
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, table
+from minidyn.display import save_figure
 from minidyn.errors import MinidynError, UnknownName
-from minidyn.excitation.one_joint_plan import one_joint_plan
 from minidyn.formats.load import load
 from minidyn.notices import Notice, kind, notices_json
-from minidyn.recording.plots import plot_run, save_figure
+from minidyn.recording.plots import plot_run
 from minidyn.recording.recording import Recording
-from minidyn.simulation.case_study import lu_meng_case
 from minidyn.simulation.named_laws import LAWS, named_law, simulated
 from minidyn.simulation.plants import PLANTS
 from minidyn.simulation.simulate import simulate as library_simulate
@@ -29,32 +28,6 @@ LEFT_BEHIND = kind(
     "Where a joint has much friction and next to no inertia, no loop of this step holds it: give its drive a rotor "
     "inertia (an identified one near zero is often only unseen), or try a smaller --dt.",
 )
-
-
-@click.command()
-@robot_argument
-@json_option
-def plan(robot: str, as_json: bool) -> None:
-    """Plan experiments that identify a ROBOT (a serial chain) by moving one joint at a time.
-
-    Example: minidyn plan stanford
-    """
-    arm = load(robot)
-    with progress(f"planning experiments for {arm.name}"):
-        made = one_joint_plan(arm)
-    if as_json:
-        print_json(made.to_json())
-        return
-    title = f"{safe(arm.name)}: {len(made.steps)} steps show {made.base.rank} constants"
-    steps = table(title, "step", "moves", "rad or m, period", "others locked at", "shows", right=(0,))
-    for row in made.step_rows():
-        steps.add_row(*(safe(cell) for cell in row))
-    print_table(steps)
-    systems = table("Solved from the last joint to the first", "torque of", "constants", "from steps", "condition")
-    for row in made.system_rows():
-        systems.add_row(*(safe(cell) for cell in row))
-    print_table(systems)
-    print_notices(made.notices)
 
 
 @click.command()
@@ -137,6 +110,8 @@ def casestudy(name: str, output: str, as_json: bool) -> None:
     """
     if name != "lu-meng":
         raise UnknownName("case study", name, ("lu-meng",))
+    from minidyn.simulation.case_study import lu_meng_case  # `minidyn simulate` starts without it
+
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     with progress("running the modified Slotine-Li and Craig laws on puma4"):

@@ -1,0 +1,36 @@
+"""`minidyn plan`: experiments in which one joint moves at a time."""
+
+from __future__ import annotations
+
+import click
+
+from minidyn.app.cli.options import json_option, robot_argument
+from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, table
+from minidyn.excitation.one_joint_plan import one_joint_plan
+from minidyn.formats.load import load
+
+
+@click.command()
+@robot_argument
+@json_option
+def plan(robot: str, as_json: bool) -> None:
+    """Plan experiments that identify a ROBOT (a serial chain) by moving one joint at a time.
+
+    Example: minidyn plan stanford
+    """
+    arm = load(robot)
+    with progress(f"planning experiments for {arm.name}"):
+        made = one_joint_plan(arm)
+    if as_json:
+        print_json(made.to_json())
+        return
+    title = f"{safe(arm.name)}: {len(made.steps)} steps show {made.base.rank} constants"
+    steps = table(title, "step", "moves", "rad or m, period", "others locked at", "shows", right=(0,))
+    for row in made.step_rows():
+        steps.add_row(*(safe(cell) for cell in row))
+    print_table(steps)
+    systems = table("Solved from the last joint to the first", "torque of", "constants", "from steps", "condition")
+    for row in made.system_rows():
+        systems.add_row(*(safe(cell) for cell in row))
+    print_table(systems)
+    print_notices(made.notices)
