@@ -14,7 +14,6 @@ from minidyn.display import save_figure
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.formats.load import load
 from minidyn.notices import Notice, kind, notices_json
-from minidyn.recording.plots import plot_run
 from minidyn.recording.recording import Recording
 from minidyn.simulation.named_laws import LAWS, named_law, simulated
 from minidyn.simulation.plants import PLANTS
@@ -65,7 +64,8 @@ def simulate(robot: str, output: str, plot: bool, as_json: bool, **options: Any)
     files = [str(target)]
     if plot:
         picture = target.with_suffix(".png")
-        save_figure(plot_run(recording, f"{arm.name}, {controller.name}", controller.estimated), picture)
+        title = f"{arm.name}, {controller.name}"
+        save_figure(recording.plot(title, estimated=controller.estimated), picture)
         files.append(str(picture))
     error = np.abs(recording.telemetry["error"])
     notices: list[Notice | str] = [*recording.notices, *_joints_left_behind(recording)]
@@ -123,7 +123,7 @@ def casestudy(name: str, output: str, as_json: bool) -> None:
     ):
         recording = getattr(study, key)
         recording.save(folder / f"{key}.parquet")
-        save_figure(plot_run(recording, title, ["m4"], [1.0]), folder / f"{key}.png")
+        save_figure(recording.plot(title, estimated=["m4"], truth=[1.0]), folder / f"{key}.png")
         error = np.abs(recording.telemetry["error"]).max(axis=1)
         mass = recording.telemetry["estimate"][:, 0]
         results[key] = {
