@@ -342,7 +342,8 @@ def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, A
         size = inertia if column.symbol in INERTIAS else _FRICTION
         if column.symbol not in INERTIAS | _LOADED:
             size *= load * units.parameters[column.index] / rows[column.joint]
-        scales[column.index] = max(float(size), 1e-12 * float(np.max(of_joints[:2])))
+        # machine code and NumPy, which runs the first few calls, differ in the last digit: results must not
+        scales[column.index] = float(f"{max(float(size), 1e-12 * float(np.max(of_joints[:2]))):.9g}")
         faint[column.index] = pull
     return scales, faint
 
