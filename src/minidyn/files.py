@@ -1,22 +1,24 @@
-"""Several files in a folder, written whole or not at all: what was there stays until everything new is ready.
-
-Files that are either the old ones or the new ones, never half of each.
-"""
+"""Files: written whole or not at all, what was there stays until all that is new is ready; JSON with all digits."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import secrets
 import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from minidyn.errors import DescriptionError, NotWritten
+from minidyn.notices import Notice
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -205,3 +207,47 @@ def _uninterrupted() -> Iterator[None]:
             signal.signal(number, handler)
         for arguments in waiting:
             signal.raise_signal(arguments[0])
+
+
+_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def plain_values(value: Any) -> Any:
+    """Return dicts, lists, texts, numbers and None alone: what JSON gives back as it was."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_values(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain_values(value.tolist())
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain_values(entry) for entry in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Notice):
+        return plain_values(value.to_json())
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
+
+
+def strict_json(value: Any) -> bytes:
+    """Return JSON that every reader takes: numbers that are not finite are the texts NaN, Infinity, -Infinity."""
+    return json.dumps(_worded(plain_values(value)), indent=1, allow_nan=False).encode()
+
+
+def with_numbers(value: Any) -> Any:
+    """Return what was read from JSON with the texts NaN, Infinity and -Infinity as numbers again."""
+    if isinstance(value, dict):
+        return {key: with_numbers(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [with_numbers(entry) for entry in value]
+    return _WORDS.get(value, value) if isinstance(value, str) else value
+
+
+def _worded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _worded(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_worded(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value

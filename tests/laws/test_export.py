@@ -27,8 +27,8 @@ from minidyn.formats.mjcf.update import update_mjcf
 from minidyn.formats.side_file import side_path
 from minidyn.formats.urdf.update import inertial_numbers
 from minidyn.identification.consistency.certificate import certify
-from minidyn.identification.estimate import Estimate, load_estimate
-from minidyn.identification.export import describable, possible
+from minidyn.identification.estimate import VERSION, Estimate, load_estimate
+from minidyn.identification.export import describable, nearest_consistent
 from minidyn.model.drives import FRICTION
 from minidyn.model.joint import Limits
 
@@ -631,6 +631,36 @@ def test_broken_estimates_are_refused_by_name(tmp_path) -> None:
         load_estimate(path)
 
 
+def test_files_of_other_versions(tmp_path) -> None:
+    """Those of the version before are read; a newer one is refused with what to do.
+
+    tests/data/estimate_version_2.json was written, at commit 33f2c23, by:
+
+        robot = md.load("two_link").with_drives(rotor_inertia=True, friction=("viscous", "coulomb"))
+        robot = robot.with_parameters(np.nan_to_num(robot.parameters, nan=0.5))
+        t = np.linspace(0, 5, 300)
+        q, dq, ddq = md.trajectory.fourier(robot, seed=0)(t)
+        tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.01 * np.random.default_rng(0).normal(size=q.shape)
+        estimate = md.identify(robot, md.Recording(t, q, tau, dq, ddq, robot.joint_names))
+        estimate.save("tests/data/estimate_version_2.json")
+    """
+    old = Path(__file__).parents[1] / "data" / "estimate_version_2.json"
+    content = json.loads(old.read_text())
+    assert content["version"] == 2
+    estimate = load_estimate(old)
+    assert estimate.beta.tolist() == content["beta"]
+    assert [str(notice) for notice in estimate.notices] == content["notices"]
+    assert estimate.certificate.consistent
+    estimate.save(tmp_path / "new.json")
+    new = json.loads((tmp_path / "new.json").read_text())
+    assert new["version"] == VERSION > 2
+    assert load_estimate(tmp_path / "new.json").values == estimate.values
+    for version, word in ((VERSION + 1, "a newer minidyn wrote it"), (1, "identify again"), ("x", "identify again")):
+        (tmp_path / "other.json").write_text(json.dumps(new | {"version": version}))
+        with pytest.raises(DescriptionError, match=f"format version {version}; .*: {word}"):
+            load_estimate(tmp_path / "other.json")
+
+
 def test_loading_an_estimate_is_quick(tmp_path) -> None:
     robot = driven("panda", np.random.default_rng(0))
     estimate_of(robot, np.random.default_rng(0)).save(tmp_path / "estimate.json")
@@ -644,14 +674,14 @@ def test_possible_and_describable_models() -> None:
     robot = driven("puma560", rng)
     wrong = estimate_of(robot, rng, consistent=False)
     assert not wrong.certificate.consistent
-    assert certify(possible(wrong)).consistent
+    assert certify(nearest_consistent(wrong)).consistent
     again = describable(wrong)
     np.testing.assert_allclose(wrong.base.matrix @ again.parameters, wrong.beta, rtol=1e-12, atol=1e-12)
     assert any(inertial_numbers(link.parameters) is None for link in wrong.robot.links)
     assert all(inertial_numbers(link.parameters) is not None for link in again.links)
     right = estimate_of(robot, rng)
     assert describable(right) is right.robot
-    near = possible(right)  # a possible estimate is its own nearest model
+    near = nearest_consistent(right)  # a possible estimate is its own nearest model
     assert np.abs((right.base.matrix @ near.parameters - right.beta) / right.std).max() < 1e-3
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,31 +15,51 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
+from minidyn.base.closed_form.structure import Role, Structure
+from minidyn.base.equivalence import equivalence
 from minidyn.base.printing.overview import units
 from minidyn.display import MEASURED, MODEL, RESIDUAL, DisplayTable, new_figure
 from minidyn.dynamics.functions import base_regressor, inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError
-from minidyn.files import write_atomically
+from minidyn.files import plain_values, strict_json, with_numbers, write_atomically
+from minidyn.formats.toml.read import read_toml
 from minidyn.formats.toml.write import toml_text
-from minidyn.identification.estimate_file import (
-    base_from_json,
-    base_to_json,
-    plain_values,
-    robot_from_text,
-    strict_json,
-    with_numbers,
-)
+from minidyn.identification.consistency.certificate import Certificate, certify
+from minidyn.identification.export import Exported, export
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.ready import in_robot_order, ready
 from minidyn.recording.recording import Recording
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-    from minidyn.identification.consistency.certificate import Certificate
-    from minidyn.identification.export import Exported
+VERSION = 3
+"""Of the files that `Estimate.save` writes; 2 held notices as texts."""
+
+
+@dataclass(frozen=True)
+class BodyConstants:
+    """What one joint's torque showed of its composite body, one joint moving at a time.
+
+    Attributes:
+        joint: Name of the joint.
+        values: Constants by name: "U33_1", "U11_22_4", "k2x", "m3", "kappa1_3", and drive terms.
+        std: Their standard deviations, errors of the joints behind included; NaN where nothing shows it (no sample
+            over).
+        condition: Condition number of the joint's equations, SI units.
+        samples: Number of equations.
+        sigma: Standard deviation of the torque's residual, N m or N; NaN where there is no sample over.
+    """
+
+    joint: str
+    values: dict[str, float]
+    std: dict[str, float]
+    condition: float
+    samples: int
+    sigma: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +73,7 @@ class Estimate:
         covariance: Of beta (b, b).
         sigma: Standard deviation of each joint's residual torque (n,), N m or N.
         method: How beta was estimated.
-        consistent: Whether `parameters` are physically possible.
+        consistent: Whether `parameters` were made physically consistent.
         condition: Condition number of the scaled problem.
         samples: Number of samples used.
         notices: What a reader should know.
@@ -82,6 +103,16 @@ class Estimate:
     def names(self) -> tuple[str, ...]:
         """Names of the base parameters."""
         return self.base.names
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The base parameters by name."""
+        return dict(zip(self.names, self.beta.tolist()))
+
+    @property
+    def bodies(self) -> tuple[BodyConstants, ...]:
+        """What `identify_one_joint` found joint by joint, from the first to the last; empty for other methods."""
+        return tuple(BodyConstants(**entry) for entry in self.settings.get("bodies", ()))
 
     @property
     def parameters(self) -> Array:
@@ -119,8 +150,6 @@ class Estimate:
     @cached_property
     def certificate(self) -> Certificate:
         """The numbers that show whether the model can exist: links, drives, inertia matrix, total mass."""
-        from minidyn.identification.consistency.certificate import certify
-
         return certify(self.robot, prior=self.base.robot.parameters)
 
     def predict(self, recording: Recording | LazyRecording) -> Array:
@@ -128,40 +157,34 @@ class Estimate:
 
         A raw recording in memory (q without dq or ddq) is low-passed and differentiated, and every sample is kept.
         """
-        if isinstance(recording, LazyRecording):
-            return np.concatenate([self._torques(tile) for tile in recording.tiles()])
-        if recording.dq is not None and recording.ddq is not None:
-            return self._torques(recording)
-        from minidyn.recording.prepare.prepare import prepare
-        from minidyn.recording.ready import in_robot_order
+        made: Recording | LazyRecording = recording
+        if "dq" not in recording.signals or "ddq" not in recording.signals:
+            made = ready(self.robot, recording, purpose="a prediction", tau=False, every_sample=True, once=True)
+            if len(made) != len(recording):
+                raise MinidynError(
+                    f"predict: {len(recording) - len(made)} of {len(recording)} samples have no speeds and "
+                    "accelerations (gaps, short runs); prepare the recording first: md.prepare(robot, recording)"
+                )
+        made = in_robot_order(self.robot, made)
+        pieces = [made] if isinstance(made, Recording) else made.tiles()
+        tau = np.concatenate([self._torques(piece) for piece in pieces])
+        names = made.joint_names
+        return tau if names == recording.joint_names else tau[:, [names.index(name) for name in recording.joint_names]]
 
-        ready = prepare(self.robot, in_robot_order(self.robot, recording), decimate=1, trim=False)
-        if len(ready) != len(recording):
-            raise MinidynError(
-                f"predict: {len(recording) - len(ready)} of {len(recording)} samples have no speeds and accelerations "
-                "(gaps, short runs); prepare the recording first: md.prepare(robot, recording)"
-            )
-        return self._torques(ready)[:, self._order(recording)]
-
-    def _torques(self, recording: Recording) -> Array:
-        if recording.dq is None or recording.ddq is None:
-            raise MinidynError("predict needs dq and ddq; prepare the recording first: md.prepare(robot, recording)")
-        q, dq, ddq, order = recording.q, recording.dq, recording.ddq, self._order(recording)
-        shuffled = order != list(range(recording.n))
-        if shuffled:
-            q, dq, ddq = (signal[:, np.argsort(order)] for signal in (q, dq, ddq))
+    def _torques(self, piece: Recording) -> Array:
+        motion = piece.q, np.asarray(piece.dq), np.asarray(piece.ddq)
         if self.consistent:
-            tau = inverse_dynamics(self.robot, q, dq, ddq)
-        else:
-            tau = np.asarray(base_regressor(self.robot, q, dq, ddq, base=self.base) @ self.beta, dtype=float)
-        return tau[:, order] if shuffled else tau
+            return inverse_dynamics(self.robot, *motion)
+        return np.asarray(base_regressor(self.robot, *motion, base=self.base) @ self.beta)
 
-    def _order(self, recording: Recording) -> list[int]:
-        """Return the robot's joint of each of the recording's columns; by position where names are of another kind."""
-        names = self.robot.joint_names
-        if set(recording.joint_names) != set(names):
-            return list(range(recording.n))
-        return [names.index(name) for name in recording.joint_names]
+    def in_base(self, base: BaseMap) -> tuple[Array, Array]:
+        """Return (beta, covariance) in another set of base parameters of the same robot.
+
+        Raises:
+            NotEquivalent: The sets do not determine each other.
+        """
+        change = equivalence(self.base, base)
+        return np.asarray(change @ self.beta), np.asarray(change @ self.covariance @ change.T)
 
     def table(self) -> str:
         """Return a Markdown table of the base parameters, their values and uncertainty."""
@@ -220,8 +243,6 @@ class Estimate:
             source: The URDF or MJCF whose meshes and everything else is kept; None: the file the robot was loaded
                 from, where it still is; False: none.
         """
-        from minidyn.identification.export import export
-
         return export(self, path, formats, source=source)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -231,7 +252,7 @@ class Estimate:
             raise DescriptionError(f"{target}: an estimate is saved as .json")
         content = {
             "minidyn": "estimate",
-            "version": 2,
+            "version": VERSION,
             "robot": toml_text(self.robot),
             "names": self.names,
             "beta": self.beta,
@@ -243,7 +264,7 @@ class Estimate:
             "samples": self.samples,
             "notices": self.notices,
             "settings": self.settings,
-            "base": base_to_json(self.base),
+            "base": _base_to_json(self.base),
             "certificate": None if np.isnan(self.parameters).any() else self.certificate.to_json(),
         }
         write_atomically(target, strict_json(content))
@@ -266,12 +287,14 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
         content = with_numbers(json.loads(source.read_text(encoding="utf-8")))
         if not isinstance(content, dict) or content.get("minidyn") != "estimate":
             raise DescriptionError(f"{source}: not an estimate; expected a file that Estimate.save wrote")
-        if content.get("version") != 2:
+        version = content.get("version", 1)
+        if version not in (2, VERSION):
+            newer = isinstance(version, int) and version > VERSION
+            wish = "a newer minidyn wrote it, update this one" if newer else "identify again"
             raise DescriptionError(
-                f"{source}: an estimate of version {content.get('version', 1)}; this minidyn reads version 2, identify "
-                "again"
+                f"{source}: an estimate of format version {version}; this minidyn reads versions 2 to {VERSION}: {wish}"
             )
-        robot, base = robot_from_text(content["robot"]), base_from_json(content["base"])
+        robot, base = _robot_from_text(content["robot"]), _base_from_json(content["base"])
         if robot.structure_fingerprint != base.robot.structure_fingerprint or len(content["sigma"]) != robot.n:
             raise ValueError("its robot is not that of its base parameters")
         size = base.rank
@@ -303,3 +326,66 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
         if isinstance(error, DescriptionError) and str(source) in str(error):
             raise
         raise DescriptionError(f"{source}: not a whole estimate ({error})") from None
+
+
+def _base_to_json(base: BaseMap) -> dict[str, Any]:
+    """Return a base map as plain values, its robot (the one before identification) as TOML text."""
+    return {
+        "robot": toml_text(base.robot),
+        "method": base.method,
+        "model": base.model,
+        "kept": base.kept,
+        "regrouped": base.regrouped,
+        "eliminated": base.eliminated,
+        "K": base.K,
+        "gap": base.gap,
+        "joints": base.joints,
+        "columns": base.columns,
+        "notices": [notice.to_json() for notice in base.notices],
+        "rows": base.rows,
+        "labels": base.labels,
+        "structure": None if base.structure is None else asdict(base.structure),
+    }
+
+
+def _base_from_json(entry: Mapping[str, Any]) -> BaseMap:
+    """Return the base map that `_base_to_json` wrote; nothing is computed."""
+    kept, regrouped = tuple(entry["kept"]), tuple(entry["regrouped"])
+    return BaseMap(
+        _robot_from_text(entry["robot"]),
+        entry["method"],
+        entry["model"],
+        kept,
+        regrouped,
+        tuple(entry["eliminated"]),
+        np.array(entry["K"], dtype=float).reshape(len(kept), len(regrouped)),
+        float(entry["gap"]),
+        _names(entry["joints"]),
+        _names(entry["columns"]),
+        tuple(Notice.from_json(notice) for notice in entry["notices"]),
+        None if entry["rows"] is None else np.array(entry["rows"], dtype=float),
+        tuple(entry["labels"]),
+        _structure(entry["structure"]),
+    )
+
+
+def _robot_from_text(text: str) -> Robot:
+    """Return the robot of a TOML text; its `source` is what the text says."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "robot.toml"
+        path.write_text(text, encoding="utf-8")
+        try:
+            robot = read_toml(path)
+        except DescriptionError as error:
+            raise DescriptionError(str(error).replace(str(path), "its robot, line")) from None
+    return replace(robot, source="") if robot.source == str(path) else robot
+
+
+def _names(entry: list[str] | None) -> tuple[str, ...] | None:
+    return None if entry is None else tuple(entry)
+
+
+def _structure(entry: Mapping[str, Any] | None) -> Structure | None:
+    if entry is None:
+        return None
+    return Structure(entry["what"], tuple(Role(**role) for role in entry["roles"]), entry["version"])

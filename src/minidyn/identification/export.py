@@ -10,9 +10,12 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
+from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
 from minidyn.codegen.c_model import c_model
 from minidyn.codegen.save import save
 from minidyn.dynamics.functions import inverse_dynamics
@@ -21,7 +24,7 @@ from minidyn.files import new_folder, write_atomically
 from minidyn.formats.load import load, root_element
 from minidyn.formats.side_file import SIDE
 from minidyn.formats.urdf.update import inertial_numbers, update_urdf
-from minidyn.identification.estimate import Estimate
+from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
@@ -54,6 +57,30 @@ _SAME = 1e-9  # of the largest torque: what is read back may differ by so much
 _FAR = 1e3  # m: a centre of mass beyond this has lost the digits of its inertia
 
 
+class Identified(Protocol):
+    """What is exported: an estimate, or anything with a robot, its base parameters and how well they are known."""
+
+    @property
+    def robot(self) -> Robot:
+        """With its identified parameters."""
+        ...
+
+    @property
+    def base(self) -> BaseMap:
+        """Its base parameters."""
+        ...
+
+    @property
+    def beta(self) -> Array:
+        """Their values (b,)."""
+        ...
+
+    @property
+    def covariance(self) -> Array:
+        """Of beta (b, b)."""
+        ...
+
+
 @dataclass(frozen=True)
 class Exported:
     """What was written.
@@ -66,9 +93,13 @@ class Exported:
     files: tuple[Path, ...]
     notices: tuple[Notice, ...] = ()
 
+    def __repr__(self) -> str:
+        told = f"; {len(self.notices)} notices" if self.notices else ""
+        return f"Exported({', '.join(path.name for path in self.files)}{told})"
+
 
 def export(
-    estimate: Estimate,
+    estimate: Identified,
     path: str | os.PathLike[str],
     formats: Iterable[str] | str | None = None,
     *,
@@ -80,8 +111,9 @@ def export(
     format that cannot describe the robot is left out with a notice. Loaded again by `md.load`, each gives the torques
     of the estimate: rotor inertia and all friction terms included.
 
-    An estimate that was not made consistent may be no possible robot. URDF and TOML hold such numbers; MuJoCo refuses
-    them, so that the MJCF holds the nearest possible model, with a notice, and its side file the numbers themselves.
+    An estimate that was not made consistent may be no robot that can exist. URDF and TOML hold such numbers; MuJoCo
+    refuses them, so that the MJCF holds the nearest consistent model, with a notice, and its side file the numbers
+    themselves.
 
     Args:
         estimate: The estimate.
@@ -132,7 +164,7 @@ def export(
     return Exported(tuple(written), tuple(dict.fromkeys(told)))
 
 
-def _source(estimate: Estimate, source: str | os.PathLike[str] | bool | None) -> Path | None:
+def _source(estimate: Identified, source: str | os.PathLike[str] | bool | None) -> Path | None:
     """Return the description that is to be kept, None where there is none."""
     if source is False:
         return None
@@ -147,7 +179,7 @@ def _source(estimate: Estimate, source: str | os.PathLike[str] | bool | None) ->
     return given
 
 
-def _one(estimate: Estimate, name: str, path: Path, origin: Path | None) -> tuple[list[Path], list[Notice]]:
+def _one(estimate: Identified, name: str, path: Path, origin: Path | None) -> tuple[list[Path], list[Notice]]:
     """Write one format; return the files and what to tell."""
     robot = estimate.robot
     if name == "toml":
@@ -180,7 +212,7 @@ def _urdf(robot: Robot, path: Path, origin: Path | None, notices: list[Notice]) 
     _require_same_torque(robot, path)
 
 
-def _mjcf(estimate: Estimate, path: Path, origin: Path | None, notices: list[Notice]) -> None:
+def _mjcf(estimate: Identified, path: Path, origin: Path | None, notices: list[Notice]) -> None:
     from minidyn.formats.mjcf.update import update_mjcf
     from minidyn.formats.mjcf.write import refuse_in_mjcf, write_mjcf
 
@@ -188,7 +220,7 @@ def _mjcf(estimate: Estimate, path: Path, origin: Path | None, notices: list[Not
     refuse_in_mjcf(exact)
     robot = exact
     if not _accepted_by_mujoco(exact):
-        robot = possible(estimate)
+        robot = nearest_consistent(estimate)
         notices.append(
             NEAREST(
                 "the estimate is not physically consistent, and MuJoCo refuses such bodies: the MJCF itself holds the "
@@ -239,7 +271,7 @@ def _require_same_torque(robot: Robot, path: Path) -> None:
         raise DescriptionError(f"{path.name}: would give another torque of joint {joint!r} (by {gap.max():.3g})")
 
 
-def describable(estimate: Estimate) -> Robot:
+def describable(estimate: Identified) -> Robot:
     """Return the robot with parameters that can be written as mass, centre of mass and inertia about it.
 
     Parameters that were not made consistent may have first moments without mass. The data leave masses open, so that
@@ -263,10 +295,8 @@ def describable(estimate: Estimate) -> Robot:
     return robot.with_parameters(moved)
 
 
-def possible(estimate: Estimate) -> Robot:
-    """Return the physically possible robot that is nearest to an estimate, measured by its own covariance."""
-    from minidyn.identification.consistency.consistency import make_consistent
-
+def nearest_consistent(estimate: Identified) -> Robot:
+    """Return the physically consistent robot that is nearest to an estimate, measured by its own covariance."""
     size, directions = np.linalg.eigh(estimate.covariance)
     floor = max(float(size[-1]), 1e-300) * 1e-12
     # a hundredth of the noise: what pulls parameters that data leave open must not move those they show
@@ -275,5 +305,5 @@ def possible(estimate: Estimate) -> Robot:
     prior = None if np.isnan(known).all() else known
     fit = make_consistent(estimate.robot, estimate.base, R, R @ estimate.beta, prior=prior)
     if not fit.certificate.consistent:
-        raise MinidynError("no possible model near the estimate was found; identify with consistent=True")
+        raise MinidynError("no physically consistent model near the estimate was found; identify with consistent=True")
     return replace(estimate.robot.with_parameters(fit.phi), notices=())

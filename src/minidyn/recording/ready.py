@@ -102,7 +102,7 @@ def ready(
         made = _prepared(robot, ordered, preparation, every_sample)
     needed = [signal for signal in made.signals if signal in ("q", "dq") or (ddq if signal == "ddq" else tau)]
     if isinstance(made, Recording):
-        _require_numbers(made, needed)
+        _require_numbers(made, needed, "" if name == "the recording" else f"{name}: ")
         return made
     if not once and len(made.signals) == len(SIGNALS) and any(_as_it_is_read(run) for run, _, _ in made.parts):
         made = spooled(made, progress)
@@ -154,15 +154,15 @@ def in_robot_order(robot: Robot, recording: _Kind, *, name: str = "the recording
     return cast(_Kind, recording.reordered(robot.joint_names))
 
 
-def _require_numbers(recording: Recording, signals: Sequence[str]) -> None:
+def _require_numbers(recording: Recording, signals: Sequence[str], where: str = "") -> None:
     for signal in signals:
         values = getattr(recording, signal)
         if np.isfinite(values.sum()) or np.all(np.isfinite(values)):  # a sum is quick; the rest where it is odd
             continue
         sample, joint = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
         raise UnknownParameters(
-            f"{signal} of joint {recording.joint_names[joint]!r} is not a number at t = {recording.t[sample]:.6g} s; "
-            "cut the samples out (recording[a:b]) or mend the log"
+            f"{where}{signal} of joint {recording.joint_names[joint]!r} is not a number at t = "
+            f"{recording.t[sample]:.6g} s; cut the samples out (recording[a:b]) or mend the log"
         )
 
 

@@ -29,7 +29,7 @@ from minidyn.excitation.one_joint_plan import Plan, one_joint_plan
 from minidyn.files import check_folder, new_folder
 from minidyn.formats.load import load
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.one_joint.one_joint import OneJointEstimate, identify_one_joint
+from minidyn.identification.one_joint.one_joint import identify_one_joint
 from minidyn.identification.validate import Validation
 from minidyn.model.robot import Robot
 from minidyn.notices import most_serious_first
@@ -175,7 +175,7 @@ def _robots(story: _Story) -> tuple[Robot, Robot]:
     return arm.with_parameters(sheet), arm.with_parameters(true)
 
 
-def _one_joint_at_a_time(story: _Story, true: Robot) -> tuple[Plan, OneJointEstimate]:
+def _one_joint_at_a_time(story: _Story, true: Robot) -> tuple[Plan, Estimate]:
     with story.step("A plan: one joint at a time") as say:
         plan = one_joint_plan(true)
         say(

@@ -18,7 +18,6 @@ from minidyn.recording.recording import Recording
 if TYPE_CHECKING:
     from minidyn.excitation.one_joint_plan import Plan
     from minidyn.identification.cross_validate import CrossValidation
-    from minidyn.identification.one_joint.one_joint import OneJointEstimate
     from minidyn.simulation.case_study import CaseStudy
 
 ERROR_GOOD = 0.10
@@ -54,7 +53,7 @@ class Facts:
     motion: Recording | None
     cross_validation: CrossValidation | None
     plan: Plan | None
-    one_joint: OneJointEstimate | None
+    one_joint: Estimate | None
     case_study: CaseStudy | None
     details: Mapping[str, Any]
     code: bool

@@ -37,7 +37,6 @@ from minidyn.text import count, visible
 if TYPE_CHECKING:
     from minidyn.excitation.one_joint_plan import Plan
     from minidyn.identification.cross_validate import CrossValidation
-    from minidyn.identification.one_joint.one_joint import OneJointEstimate
     from minidyn.simulation.case_study import CaseStudy
 
 SECTIONS: tuple[Callable[[Facts], Section | None], ...] = (
@@ -87,7 +86,7 @@ def report(
     fit: Run | None = None,
     cross_validation: CrossValidation | None = None,
     plan: Plan | None = None,
-    one_joint: OneJointEstimate | None = None,
+    one_joint: Estimate | None = None,
     case_study: CaseStudy | None = None,
     details: Mapping[str, Any] | None = None,
     title: str | None = None,

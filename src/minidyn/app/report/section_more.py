@@ -6,7 +6,6 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,11 +16,9 @@ from minidyn.arrays import Array
 from minidyn.display import Html, envelope, tag
 from minidyn.dynamics.kernel import compile_kernel
 from minidyn.errors import MinidynError
+from minidyn.identification.estimate import Estimate
 from minidyn.recording.recording import Recording
 from minidyn.text import count, fixed, number, short, visible
-
-if TYPE_CHECKING:
-    from minidyn.identification.one_joint.one_joint import OneJointEstimate
 
 _FUNCTIONS = {
     "inverse_dynamics": "torque of a motion",
@@ -59,7 +56,7 @@ def plan_section(facts: Facts) -> Section | None:
     return Section("plan", "One joint at a time", lead, tuple(content))
 
 
-def _agreement(facts: Facts, found: OneJointEstimate) -> Html:
+def _agreement(facts: Facts, found: Estimate) -> Html:
     try:
         beta, covariance = found.in_base(facts.estimate.base)
     except MinidynError as error:

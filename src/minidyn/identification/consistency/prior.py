@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import lsq_linear
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
@@ -366,6 +365,8 @@ def _mass_in_data(robot: Robot, base: BaseMap, R: Array, z: Array, shapes: Array
     As far as links are not seen in the data (by share of mass, of those that motion can show), the guess replaces it,
     in logarithms: one finger that moves does not show the mass of an arm.
     """
+    from scipy.optimize import lsq_linear  # heavy, and only needed without any prior mass
+
     drives = [column for columns in robot.layout.drives for column in columns]
     bodies = np.zeros((len(robot.layout), len(shapes)))
     for index, part in enumerate(robot.layout.links):

@@ -7,20 +7,21 @@ found next.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.base.base_map import BaseMap
-from minidyn.base.equivalence import equivalence
-from minidyn.dynamics.functions import base_regressor
-from minidyn.errors import MinidynError, ShapeError
+from minidyn.errors import MinidynError
 from minidyn.excitation.one_joint_equations import Equations
+from minidyn.formats.load import as_robot
+from minidyn.identification.estimate import BodyConstants, Estimate
 from minidyn.model.robot import Robot
-from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.lazy import AnyRecording, LazyRecording
+from minidyn.recording.ready import ready
 from minidyn.recording.recording import Recording
 
 _STILL = 0.1  # of the mover's span: another joint that covers more of it moves too
@@ -28,100 +29,7 @@ _LEAST = 1e-6  # rad or m: less is no motion
 _OPEN = 1e-7  # singular values of a matrix with unit columns that are smaller leave a combination open
 
 
-@dataclass(frozen=True)
-class BodyConstants:
-    """What one joint's torque showed of its composite body.
-
-    Attributes:
-        joint: Name of the joint.
-        values: Constants by name: "U33_1", "U11_22_4", "k2x", "m3", "kappa1_3", and drive terms.
-        std: Their standard deviations, errors of the joints behind included; NaN where nothing tells (no sample over).
-        condition: Condition number of the joint's equations, SI units.
-        samples: Number of equations.
-        sigma: Standard deviation of the torque's residual, N m or N; NaN where there is no sample over.
-    """
-
-    joint: str
-    values: dict[str, float]
-    std: dict[str, float]
-    condition: float
-    samples: int
-    sigma: float
-
-
-@dataclass(frozen=True, eq=False)
-class OneJointEstimate:
-    """Constants found one joint at a time.
-
-    Attributes:
-        robot: The robot as given.
-        base: The set of constants: a base map (method "mlc", version 1992).
-        beta: Their values (b,).
-        covariance: Of beta (b, b), errors carried from step to step.
-        bodies: The same by joint, from the first to the last, with the condition of each step.
-        notices: What a reader should know.
-    """
-
-    robot: Robot
-    base: BaseMap
-    beta: Array
-    covariance: Array
-    bodies: tuple[BodyConstants, ...]
-    notices: tuple[Any, ...] = ()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the constants."""
-        return self.base.names
-
-    @property
-    def std(self) -> Array:
-        """Standard deviations (b,)."""
-        return np.asarray(np.sqrt(np.diag(self.covariance)))
-
-    @property
-    def values(self) -> dict[str, float]:
-        """Constants by name."""
-        return dict(zip(self.names, self.beta.tolist()))
-
-    @property
-    def condition(self) -> float:
-        """The worst condition number of all steps."""
-        return max((body.condition for body in self.bodies), default=1.0)
-
-    def in_base(self, base: BaseMap) -> tuple[Array, Array]:
-        """Return (beta, covariance) in another set of base parameters of the same robot.
-
-        Raises:
-            NotEquivalent: The sets do not determine each other.
-        """
-        change = equivalence(self.base, base)
-        return np.asarray(change @ self.beta), np.asarray(change @ self.covariance @ change.T)
-
-    def predict(self, recording: Recording) -> Array:
-        """Return the torques (N, n) the constants give for a recorded motion (q, dq, ddq) of any joints."""
-        if recording.dq is None or recording.ddq is None:
-            raise MinidynError("predict needs dq and ddq; prepare the recording first: md.prepare(robot, recording)")
-        Y = base_regressor(self.robot, recording.q, recording.dq, recording.ddq, base=self.base)
-        return np.asarray(Y @ self.beta, dtype=float)
-
-    def table(self) -> str:
-        """Return a Markdown table: joint, constant, value, standard deviation, condition of the joint's step."""
-        lines = ["| joint | constant | value | std | condition |", "|---|---|---:|---:|---:|"]
-        for body in self.bodies:
-            for name, value in body.values.items():
-                lines.append(f"| {body.joint} | {name} | {value:.6g} | {body.std[name]:.3g} | {body.condition:.1f} |")
-        return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return (
-            f"OneJointEstimate({self.robot.name!r}: {len(self.beta)} constants, worst condition {self.condition:.1f})"
-        )
-
-
-def identify_one_joint(
-    robot: Robot, runs: Recording | LazyRecording | Sequence[Recording | LazyRecording]
-) -> OneJointEstimate:
+def identify_one_joint(robot: Robot | str | os.PathLike[str], runs: AnyRecording | Sequence[AnyRecording]) -> Estimate:
     """Return the constants of a chain from recordings in which one joint moves at a time.
 
     :func:`minidyn.one_joint_plan` says which runs are needed; more are welcome, in any order. Which joint moves, and
@@ -129,9 +37,13 @@ def identify_one_joint(
     torque is measured; their friction at rest is not modelled.
 
     Args:
-        robot: A serial chain; its parameters are not read.
+        robot: A serial chain, its built-in name or path; its parameters are not read.
         runs: Recordings with q and tau of all joints; one with several runs counts as several. Without dq and ddq they
             are prepared; those on disk are read.
+
+    Returns:
+        The estimate: its base parameters are the minimal linear combinations (method "mlc", version 1992), its
+        condition is the worst of all joints, and `bodies` has the constants joint by joint.
 
     Raises:
         Unsupported: Trees, loops, joints that follow others, coupled drives.
@@ -141,12 +53,13 @@ def identify_one_joint(
     Differs: Corrected as in ERRATA D; all runs in which a joint before it, or itself, moves count for a joint, its
         mass or U33 included; errors of the joints behind are carried on as covariances; rotor inertia and friction.
     """
+    robot = as_robot(robot)
     equations = Equations.of(robot, "identify_one_joint")
     whole = [runs] if isinstance(runs, Recording | LazyRecording) else list(runs)
-    given = _runs(equations, [_prepared(robot, run) for run in whole])
-    size = equations.base.rank
-    beta, P = np.zeros(size), np.zeros((size, size))
-    bodies = []
+    given, notices = _runs(equations, whole)
+    base = equations.base
+    beta, P = np.zeros(base.rank), np.zeros((base.rank, base.rank))
+    sigma, bodies = np.full(robot.n, np.nan), []
     for joint in reversed(range(equations.n)):
         own = list(equations.own[joint])
         if not own:
@@ -169,21 +82,23 @@ def identify_one_joint(
         P[np.ix_(own, own)] = carried @ known @ carried.T + memory * variance * inverse @ inverse.T
         P[np.ix_(own, behind)] = carried @ known
         P[np.ix_(behind, own)] = P[np.ix_(own, behind)].T
-        std = np.sqrt(np.diag(P)[own])
-        bodies.append(
-            BodyConstants(
-                label,
-                dict(zip(names, beta[own].tolist())),
-                dict(zip(names, std.tolist())),
-                condition,
-                len(tau),
-                float(np.sqrt(variance)),
-            )
-        )
-    for array in (beta, P):
-        array.setflags(write=False)
-    notices = tuple(dict.fromkeys(notice for run in given for notice in run.notices))
-    return OneJointEstimate(robot, equations.base, beta, P, tuple(reversed(bodies)), notices)
+        sigma[joint] = np.sqrt(variance)
+        values, std = (dict(zip(names, found.tolist())) for found in (beta[own], np.sqrt(np.diag(P)[own])))
+        bodies.append(asdict(BodyConstants(label, values, std, condition, len(tau), float(sigma[joint]))))
+    regrouped = np.nan_to_num(robot.parameters[list(robot.layout.indices(base.regrouped))])
+    return Estimate(
+        replace(robot.with_parameters(base.lift(beta, regrouped)), notices=()),
+        base,
+        beta,
+        P,
+        sigma,
+        "one-joint",
+        False,
+        max((body["condition"] for body in bodies), default=1.0),
+        sum(len(run.q) for run in given),
+        notices,
+        {"method": "one-joint", "runs": len(given), "bodies": bodies[::-1]},
+    )
 
 
 @dataclass(frozen=True)
@@ -196,43 +111,20 @@ class _Run:
     dq: Array
     ddq: Array
     tau: Array
-    notices: tuple[Any, ...]
 
 
-def _prepared(robot: Robot, recording: Recording | LazyRecording) -> Recording:
-    """Return a recording in memory, prepared where it is raw."""
-    held = recording.load() if isinstance(recording, LazyRecording) else recording
-    if held.tau is None or (held.dq is not None and held.ddq is not None) or held.n != robot.n:
-        return held
-    from minidyn.recording.prepare.prepare import prepare
-    from minidyn.recording.ready import in_robot_order
-
-    return prepare(robot, in_robot_order(robot, held))
-
-
-def _runs(equations: Equations, recordings: list[Recording]) -> list[_Run]:
-    found = []
-    names = equations.robot.joint_names
+def _runs(equations: Equations, recordings: Sequence[AnyRecording]) -> tuple[list[_Run], tuple[Any, ...]]:
+    """Return all runs of all recordings, each with the joint that moves, and the recordings' notices, each once."""
+    robot, found, notices = equations.robot, [], dict[Any, None]()
     for number, recording in enumerate(recordings, start=1):
         where = f"recording {number}"
-        if recording.n != equations.n:
-            raise ShapeError(
-                f"{where}: expected {equations.n} joints of robot {equations.robot.name!r}, got {recording.n}"
-            )
-        order = list(range(equations.n))
-        if set(recording.joint_names) == set(names):
-            order = [recording.joint_names.index(name) for name in names]
-        for part in recording.runs:
-            tau, dq, ddq = part.tau, part.dq, part.ddq
-            if tau is None or dq is None or ddq is None:
-                lacking = [name for name in ("tau", "dq", "ddq") if getattr(part, name) is None]
-                raise MinidynError(f"{where}: {', '.join(lacking)} missing; torques must be measured")
-            q, tau, dq, ddq = (signal[:, order] for signal in (part.q, tau, dq, ddq))
-            if not all(np.all(np.isfinite(signal)) for signal in (q, tau, dq, ddq)):
-                raise MinidynError(f"{where}: values that are not finite; leave such samples out")
-            mover = _mover(q, names, where)
-            found.append(_Run(mover, q.mean(axis=0), q[:, mover], dq[:, mover], ddq[:, mover], tau, part.notices))
-    return found
+        made = ready(robot, recording, purpose="identification one joint at a time", in_memory=True, name=where)
+        notices |= dict.fromkeys(made.notices)
+        for part in made.runs:
+            mover = _mover(part.q, robot.joint_names, where)
+            q, dq, ddq, tau = (np.asarray(getattr(part, name)) for name in ("q", "dq", "ddq", "tau"))
+            found.append(_Run(mover, q.mean(axis=0), q[:, mover], dq[:, mover], ddq[:, mover], tau))
+    return found, tuple(notices)
 
 
 def _mover(q: Array, names: Sequence[str], where: str) -> int:
