@@ -88,13 +88,11 @@ def _structure(question: Question, seed: int) -> _Structure:
             continue
         W = _rows(question, exact)[..., list(question.asked)]  # (primes, spare + samples, rows of a sample, asked)
         used = np.flatnonzero(W.any(axis=(0, 1, 2)))
-        spare, rest = W[:, :_SPARE, :, used], W[:, _SPARE:, :, used]
-        # joint by joint: rows of a joint that does not feel a link stand together
-        parts = [
-            part.reshape(len(primes), part.shape[1] * part.shape[2], len(used)) for part in (spare, rest.swapaxes(1, 2))
-        ]
-        form = echelon(np.concatenate(parts, axis=1), field, parts[0].shape[1])
-        if form is not None:
+        # joint by joint: rows of joints that do not feel a link stand together
+        parts = W[:, _SPARE:, :, used].swapaxes(1, 2), W[:, :_SPARE, :, used]
+        rows, spare = (part.reshape(len(primes), part.shape[1] * part.shape[2], len(used)) for part in parts)
+        form = echelon(rows, field)
+        if form is not None and form.explains(spare):
             return _Structure([question.asked[k] for k in used], form, primes)
         samples *= 2
     raise MinidynError(f"robot {robot.name!r}: the exact method found no stable rank; please report this robot")

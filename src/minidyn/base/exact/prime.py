@@ -235,62 +235,74 @@ class Echelon:
         pivots: Columns that do not depend on those before them, ascending.
         others: The remaining columns, ascending.
         K: (primes, pivots, others) with column[others] = column[pivots] K modulo each prime.
+        field: The primes.
     """
 
     pivots: list[int]
     others: list[int]
     K: Array
+    field: Field
+
+    def explains(self, rows: Array) -> bool:
+        """Whether further rows (primes, r, columns) obey the relations found: then they add nothing to the rank."""
+        left = rows[:, :, self.others]
+        for k in range(0, len(self.pivots), _ROOM):
+            some = slice(k, k + _ROOM)
+            left = self.field.reduced(left - rows[:, :, self.pivots[some]] @ self.K[:, some])
+        return not left.any()
 
 
-def echelon(matrix: Array, field: Field, spare: int = 0) -> Echelon | None:
-    """Return the reduced row echelon form of a matrix (primes, rows, columns) of residues.
+def echelon(matrix: Array, field: Field) -> Echelon | None:
+    """Return the reduced row echelon form of a matrix (primes, rows, columns) of residues; None: primes disagree.
 
     Columns are taken from left to right, so that each dependent column is expressed by columns before it: the choice
-    that a QR factorisation without pivoting makes. Rows below the last one that is not zero in a column are left
-    alone, which are many where joints do not feel the links before them. Remainders are taken of the column and row
-    at hand; of all the rest only every seventh time.
-
-    Args:
-        matrix: The residues.
-        field: The primes.
-        spare: So many first rows take no part; they must obey the relations found.
-
-    Returns:
-        The form; None where primes do not agree or spare rows add to the rank.
+    that a QR factorisation without pivoting makes. Rows that are zero in a column are left alone, which are many where
+    joints do not feel the links before them. Remainders are taken of the column and row at hand; of all the rest only
+    every seventh time.
 
     Implements: Gautier1991 eq. (13), (17), choice of columns, over a finite field.
     """
-    A, primes = matrix.copy(), field.primes
+    A = matrix.copy()
     rows, columns = A.shape[1:]
     pivots: list[int] = []
     others: list[int] = []
-    most = 0  # rows that were touched
+    added = np.zeros(rows, dtype=int)  # products since the last remainder
     for column in range(columns):
-        rank = spare + len(pivots)
-        here = field.reduced(A[:, :, column])
-        below = here[:, rank:]
-        if rank == rows or not below.any():
+        rank = len(pivots)
+        here = field.reduced(A[:, rank:, column])
+        touched = np.flatnonzero(here.any(axis=0))
+        if not len(touched):
             others.append(column)
             continue
-        candidates = np.asarray(below.all(axis=0))
-        first = rank + int(candidates.argmax())
-        if not candidates[first - rank]:
+        first = rank + int(touched[0])
+        if not here[:, touched[0]].all():
             return None
-        last = rows - int(np.asarray(here.any(axis=0))[::-1].argmax())
-        most = max(most, last)
-        inverses = np.array([[pow(int(x), -1, p)] for x, p in zip(here[:, first], primes)], dtype=float)
-        row = field.reduced(A[:, first, column:])
-        row = field.reduced(row * field.reduced(inverses))
+        inverses = np.array([[pow(int(x), -1, p)] for x, p in zip(here[:, touched[0]], field.primes)], dtype=float)
+        row = field.reduced(field.reduced(A[:, first, column:]) * field.reduced(inverses))
         if first != rank:
-            A[:, first], here[:, first] = A[:, rank], here[:, rank]
-        here[:, rank] = 0.0
-        A[:, :last, column:] -= here[:, :last, None] * row[:, None, :]
+            A[:, first], added[first] = A[:, rank], added[rank]
         A[:, rank, column:] = row
         pivots.append(column)
-        if len(pivots) % _ROOM == 0:
-            A[:, :most, column:] = field.reduced(A[:, :most, column:])
-    K = field.reduced(A[:, : spare + len(pivots), others])
-    return None if K[:, :spare].any() else Echelon(pivots, others, K[:, spare:])
+        touched = touched[1:]  # what was in the first row's place is zero here
+        if not len(touched):
+            continue
+        last = int(touched[-1]) + 1
+        some = slice(int(touched[0]), last) if 3 * len(touched) > last else touched
+        below = slice(rank + int(touched[0]), rank + last) if isinstance(some, slice) else rank + touched
+        A[:, below, column:] -= here[:, some, None] * row[:, None, :]
+        added[below] += 1
+        full = np.flatnonzero(added >= _ROOM)
+        if len(full):
+            A[:, full, column:] = field.reduced(A[:, full, column:])
+            added[full] = 0
+    K = field.reduced(A[:, : len(pivots), others])
+    U = field.reduced(A[:, : len(pivots), pivots])
+    for end in range(len(pivots), 0, -_ROOM):  # as many rows at a time as products fit
+        start = max(0, end - _ROOM)
+        for k in range(end - 1, start, -1):
+            K[:, start:k] = field.reduced(K[:, start:k] - U[:, start:k, k, None] * K[:, k, None, :])
+        K[:, :start] = field.reduced(K[:, :start] - U[:, :start, start:end] @ K[:, start:end])
+    return Echelon(pivots, others, K, field)
 
 
 def chinese_remainder(residues: list[int], primes: tuple[int, ...]) -> tuple[int, int]:
