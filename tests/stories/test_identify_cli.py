@@ -307,7 +307,7 @@ def test_no_excitation(tmp_path) -> None:
     changed(recording, q=np.full_like(recording.q, 0.3)).save(tmp_path / "still.csv")
     refused(
         "identify", "two_link", tmp_path / "still.csv", "--friction", ",".join(FRICTION),
-        says="still.csv|record a motion|standing still: 'joint1', 'joint2'", output=tmp_path / "out",
+        says="still.csv|record a motion|no joint moves", output=tmp_path / "out",
     )  # fmt: skip
 
 
@@ -320,7 +320,7 @@ def test_one_joint_that_does_not_move(tmp_path) -> None:
     md.save(robot, tmp_path / "blank.toml")
     refused(
         "identify", tmp_path / "blank.toml", tmp_path / "half.csv", "--friction", ",".join(FRICTION),
-        says="half.csv|standing still: 'joint2'", output=tmp_path / "out",
+        says="half.csv|never moving: joint2", output=tmp_path / "out",
     )  # fmt: skip
 
 

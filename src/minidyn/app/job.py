@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from minidyn.errors import MinidynError
 from minidyn.formats.load import load
 from minidyn.identification.compare import Comparison, compare
@@ -47,7 +45,7 @@ NOT_TESTED = kind(
     "Test it on motion it has not seen: --validate OTHER, or --hold-out 0.3 for a single log.",
 )
 
-_STILL = 1e-6  # rad or m: a joint that moves less does not move
+_REASONS = ("recording.still", "recording.not_numbers")  # why nothing may be identified
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ class Job:
     preparation: Mapping[str, Any] = field(default_factory=dict)
     lazy: bool | None = None
     large: int = LARGE
-    notices: tuple[Notice | str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     _whole: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -126,7 +124,7 @@ class Job:
             **reading: Options of :func:`minidyn.read_recording`, such as mapping and rate.
         """
         log = Log("fit", tuple(map(Path, fit)), {name: value for name, value in reading.items() if value is not None})
-        found: tuple[Robot, tuple[Notice | str, ...]]
+        found: tuple[Robot, tuple[Notice, ...]]
         found = (robot, ()) if isinstance(robot, Robot) else robot_of(robot, [log])
         tests = _test_logs(test, found[0], log.reading)
         if hold_out is None:
@@ -182,7 +180,8 @@ class Job:
         try:
             return identify(self.robot, recording, progress=progress, **self.settings)
         except MinidynError as error:
-            raise MinidynError(f"{_named(self.fit)}: {error}{_hint(recording)}") from None
+            reasons = "; ".join(notice.text for notice in recording.notices if notice.code in _REASONS)
+            raise MinidynError(f"{_named(self.fit)}: {error}{f' ({reasons})' if reasons else ''}") from None
 
     def validate(self, estimate: Estimate, fit: bool = False) -> dict[str, Validation]:
         """Return the errors of a model on the test logs; with `fit` also, and first, on the fitted ones."""
@@ -243,7 +242,7 @@ def robot_of(
     *,
     gravity: Sequence[float] | None = None,
     coupling: Mapping[str, Mapping[str, float]] | None = None,
-) -> tuple[Robot, tuple[Notice | str, ...]]:
+) -> tuple[Robot, tuple[Notice, ...]]:
     """Return a robot with its drives coupled as given, or else as the mapping of a log says; and notices of that."""
     robot = load(source, gravity=gravity)
     if coupling:
@@ -277,17 +276,6 @@ def _test_logs(names: Iterable[str], robot: Robot, reading: Mapping[str, Any]) -
         Log(path if short.count(name) > 1 or name in ("", "fit") else name, (Path(path),), reading)
         for path, name in zip(paths, short)
     )
-
-
-def _hint(recording: Recording | LazyRecording) -> str:
-    """Return what may be the reason why nothing could be identified: joints that stand still, holes in the log."""
-    found = [str(notice) for notice in recording.notices if "not numbers" in str(notice)][:1]
-    q = getattr(recording, "q", None)
-    if q is not None and len(q):
-        still = np.ptp(q, axis=0) < _STILL
-        names = [repr(name) for name, stands in zip(recording.joint_names, still) if stands]
-        found += [f"standing still: {', '.join(names)}"] if names else []
-    return f" ({'; '.join(found)})" if found else ""
 
 
 def _named(logs: Iterable[Log]) -> str:

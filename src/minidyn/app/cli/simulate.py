@@ -68,7 +68,7 @@ def simulate(robot: str, output: str, plot: bool, as_json: bool, **options: Any)
         save_figure(recording.plot(title, estimated=controller.estimated), picture)
         files.append(str(picture))
     error = np.abs(recording.telemetry["error"])
-    notices: list[Notice | str] = [*recording.notices, *_joints_left_behind(recording)]
+    notices: list[Notice] = [*recording.notices, *_joints_left_behind(recording)]
     summary: dict[str, Any] = {
         "samples": len(recording),
         "largest_error": error.max(axis=0).tolist(),

@@ -43,7 +43,7 @@ class Context:
 
     study: Study
     robot: Robot
-    notices: tuple[Notice | str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     def logs(self, kind: str) -> tuple[Log, ...]:
         """Return the logs of another step; none where the study does not have it."""
@@ -150,7 +150,7 @@ def _validate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
 def _export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Write the model, or the robot as it is, for other programs."""
     formats = step.settings.get("formats")
-    notices: tuple[Notice | str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     if "identify" in step.after:
         estimate = context.estimate
         robot = estimate.robot
