@@ -20,7 +20,6 @@ from minidyn.model.inertia import ten_parameters
 from minidyn.model.joint import Frame, Joint, Link, Loop, drive_changes, plain_steps
 from minidyn.model.layout import Layout
 from minidyn.model.mdh import mdh_parts
-from minidyn.model.picture import plot_robot, robot_table
 from minidyn.notices import Notice
 
 if TYPE_CHECKING:
@@ -376,17 +375,23 @@ class Robot:
         text += repr((self.parameters.tolist(), self.symbols))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    # ---------------------------------------------------------------- to look at
+    # ---------------------------------------------------------------- to look at (imported late: loading stays quick)
 
     def to_pandas(self) -> DataFrame:
         """Return the joints as a pandas frame: how each moves, its limits, the mass it carries, its drive."""
+        from minidyn.model.picture import robot_table
+
         return robot_table(self).to_pandas()
 
     def plot(self, q: ArrayLike | None = None) -> Figure:
         """Return a matplotlib figure at positions q (n,), rad or m; None: a posture that shows its joints."""
+        from minidyn.model.picture import plot_robot
+
         return plot_robot(self, q)
 
     def _repr_html_(self) -> str:
+        from minidyn.model.picture import robot_table
+
         return robot_table(self).to_html()
 
     def __eq__(self, other: object) -> bool:
