@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from minidyn.errors import DescriptionError, MissingFile, UnknownName, WrongArgument, near_names
 from minidyn.formats.side_file import SIDE, with_side_file
 from minidyn.formats.toml.read import read_toml
+from minidyn.formats.xml_file import root_element
 from minidyn.model.robot import Robot
 
 SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf")
@@ -167,11 +168,3 @@ def _require_text(path: Path, suffix: str) -> None:
         raise DescriptionError(f"{path}: the file is empty; expected a robot")
     if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DescriptionError(f"{path}: a binary file; expected text ({suffix})")
-
-
-def root_element(path: Path) -> str:
-    """Return the name of the first element of an XML file, "" where there is none."""
-    text = path.read_bytes().decode("utf-8", "replace")
-    text = re.sub(r"<!--.*?-->|<\?.*?\?>|<![^>]*>", "", text, flags=re.DOTALL)
-    found = re.search(r"<\s*([\w:.-]+)", text)
-    return found.group(1) if found else ""

@@ -5,14 +5,12 @@ In an existing text comments, blanks, quotes, the order of attributes, line ends
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -21,6 +19,10 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
+from minidyn.formats.xml_file import Element, decoded, parse_xml, read_bytes
+from minidyn.model.geometry import Steps, matrix_of
+
+_TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
 
 
 def quaternion_of(R: Array) -> Array:
@@ -32,6 +34,15 @@ def quaternion_of(R: Array) -> Array:
     rows = ((squares[0], x, y, z), (x, squares[1], xy, xz), (y, xy, squares[2], yz), (z, xz, yz, squares[3]))
     quaternion = np.array(rows[first])
     return np.asarray(quaternion / np.linalg.norm(quaternion), dtype=float)
+
+
+def set_place(element: etree._Element, steps: Steps) -> None:
+    """Set the attributes pos and quat of an MJCF element; what is zero is left out."""
+    T = matrix_of(steps)
+    if T[:3, 3].any():
+        element.set("pos", numbers_text(T[:3, 3]))
+    if not np.array_equal(T[:3, :3], np.eye(3)):
+        element.set("quat", numbers_text(quaternion_of(T[:3, :3])))
 
 
 def numbers_text(values: ArrayLike) -> str:
@@ -57,6 +68,11 @@ def path_from(path: Path, target: Path) -> str:
     return escape(Path(relative).as_posix(), {'"': "&quot;", "'": "&apos;"})
 
 
+def element_text(tag: str, attributes: Mapping[str, str]) -> str:
+    """Return an element without contents."""
+    return f"<{tag}" + "".join(f' {key}="{value}"' for key, value in attributes.items()) + "/>"
+
+
 def document(root: etree._Element) -> bytes:
     """Return the text of a new XML file."""
     etree.indent(root)
@@ -74,35 +90,6 @@ def refusing_names(robot: str) -> Iterator[None]:
         raise DescriptionError(f"robot {robot!r}: a name cannot be written as XML ({error}); rename it") from None
 
 
-@dataclass
-class Tag:
-    """An element's place in the text (bytes of its UTF-8 form).
-
-    Attributes:
-        name: Tag name, without namespace prefix.
-        attributes: Its attributes.
-        start: Where its opening tag begins.
-        stop: Past the end of its opening tag.
-        close: Where its closing tag begins; the same as `stop` for <tag/>.
-        children: Elements in it.
-    """
-
-    name: str
-    attributes: Mapping[str, str]
-    start: int
-    stop: int
-    close: int = 0
-    children: list[Tag] = field(default_factory=list)
-
-    def all(self, name: str) -> Iterator[Tag]:
-        """Direct children of a name."""
-        return (child for child in self.children if child.name == name)
-
-    def first(self, name: str) -> Tag | None:
-        """The first direct child of a name."""
-        return next(self.all(name), None)
-
-
 @dataclass(frozen=True)
 class Edit:
     """Replace what stands from `start` up to `stop` by `text`."""
@@ -116,92 +103,60 @@ class XmlText:
     """An XML file as text that can be edited in places.
 
     Args:
-        path: The file, for messages.
-        data: Its bytes, well-formed XML.
-        encoding: The encoding it declares.
+        path: The file.
+        root: The name its root element must have.
     """
 
-    def __init__(self, path: Path, data: bytes, encoding: str) -> None:
-        self._codec = encoding
-        for mark, codec in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
-            if data.startswith(mark):
-                self._codec = codec
-        try:
-            text = data.decode(self._codec)
-            if text.encode(self._codec) != data:
-                raise ValueError("it does not survive decoding")
-        except (ValueError, LookupError) as error:
-            raise DescriptionError(f"{path}: cannot be edited as {self._codec} text ({error})") from None
+    def __init__(self, path: Path, root: str) -> None:
+        text, self._codec = decoded(path)
+        self.root = parse_xml(path, root, text)
         self.data = text.encode()
         self.newline = "\r\n" if b"\r\n" in self.data else "\n"
-        self.root = self._tags(path)
+        if text.encode(self._codec) != read_bytes(path):
+            raise DescriptionError(f"{path}: cannot be edited as {self._codec} text (it does not survive decoding)")
 
-    def _tags(self, path: Path) -> Tag:
-        parser = expat.ParserCreate("utf-8")
-        top = Tag("", {}, 0, 0)
-        stack = [top]
+    def stop(self, tag: Element) -> int:
+        """Return where an opening tag ends."""
+        found = _TAG.match(self.data, tag.start)
+        return found.end() if found else tag.start
 
-        def begin(name: str, attributes: dict[str, str]) -> None:
-            start = parser.CurrentByteIndex
-            tag = Tag(name.rsplit(":", 1)[-1], attributes, start, self._end_of_tag(start))
-            tag.close = tag.stop
-            if not name.startswith("xacro:"):
-                stack[-1].children.append(tag)
-            stack.append(tag)
-
-        def end(_: str) -> None:
-            tag = stack.pop()
-            if not self.data[tag.start : tag.stop].endswith(b"/>"):
-                tag.close = parser.CurrentByteIndex
-
-        parser.StartElementHandler = begin
-        parser.EndElementHandler = end
-        try:
-            parser.Parse(self.data, True)
-        except expat.ExpatError as error:
-            raise DescriptionError(f"{path}:{error.lineno}: not well-formed XML ({error})") from None
-        return top.children[0]
-
-    def _end_of_tag(self, start: int) -> int:
-        match = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""").match(self.data, start)
-        return match.end() if match else start
-
-    def tag_text(self, tag: Tag) -> str:
+    def tag_text(self, tag: Element) -> str:
         """Return the opening tag as it stands."""
-        return self.data[tag.start : tag.stop].decode()
+        return self.data[tag.start : self.stop(tag)].decode()
 
-    def end(self, tag: Tag) -> int:
+    def end(self, tag: Element) -> int:
         """Return where an element ends, its closing tag included."""
-        return tag.stop if self.tag_text(tag).endswith("/>") else self.data.index(b">", tag.close) + 1
+        return self.stop(tag) if self.tag_text(tag).endswith("/>") else self.data.index(b">", tag.close) + 1
 
-    def indent(self, tag: Tag) -> str:
+    def indent(self, tag: Element) -> str:
         """Return the blanks before a tag that begins its line, "" for one that does not."""
         line = self.data[: tag.start].rsplit(b"\n", 1)[-1]
         return line.decode() if not line.strip() else ""
 
-    def every(self, tag: Tag | None = None) -> Iterator[Tag]:
+    def every(self, tag: Element | None = None) -> Iterator[Element]:
         """All elements below one, the root where none is given."""
-        for child in (tag or self.root).children:
-            yield child
-            yield from self.every(child)
+        for child in (tag or self.root).children():
+            if not child.is_xacro:
+                yield child
+                yield from self.every(child)
 
-    def changed(self, tag: Tag, values: Mapping[str, str]) -> Edit:
+    def changed(self, tag: Element, values: Mapping[str, str]) -> Edit:
         """Return the edit that gives an opening tag other values of some attributes."""
-        return Edit(tag.start, tag.stop, with_attributes(self.tag_text(tag), values))
+        return Edit(tag.start, self.stop(tag), with_attributes(self.tag_text(tag), values))
 
-    def with_first_child(self, parent: Tag, lines: Sequence[tuple[int, str]]) -> Edit:
+    def with_first_child(self, parent: Element, lines: Sequence[tuple[int, str]]) -> Edit:
         """Return the edit that puts lines, each with its depth, first in an element, indented as the file is."""
-        outer, unit = self.indent(parent), self.indent(self.root.children[0]) or "  "
-        if parent.children and self.indent(parent.children[0]).startswith(outer):
-            unit = self.indent(parent.children[0])[len(outer) :] or unit
+        outer, unit = self.indent(parent), self.indent(self.root.inner[0]) or "  "
+        if parent.inner and self.indent(parent.inner[0]).startswith(outer):
+            unit = self.indent(parent.inner[0])[len(outer) :] or unit
         body = "".join(f"{self.newline}{outer}{depth * unit}{text}" for depth, text in lines)
-        opening = self.tag_text(parent)
+        opening, stop = self.tag_text(parent), self.stop(parent)
         if opening.endswith("/>"):
             ending = f"{self.newline}{outer}</{parent.name}>"
-            return Edit(parent.start, parent.stop, f"{opening[:-2].rstrip()}>{body}{ending}")
-        inside = self.data[parent.stop : parent.close]
+            return Edit(parent.start, stop, f"{opening[:-2].rstrip()}>{body}{ending}")
+        inside = self.data[stop : parent.close]
         ending = self.newline + outer if not inside.strip() and b"\n" not in inside else ""
-        return Edit(parent.stop, parent.stop, body + ending)
+        return Edit(stop, stop, body + ending)
 
     def edited(self, edits: Iterable[Edit]) -> bytes:
         """Return the file's bytes with the edits made."""

@@ -1,25 +1,30 @@
 """Robot files in XML, read safely: entities are refused, nothing outside the file is opened, lines are known.
 
 A robot file may come from anywhere. A file that declares a document type or an entity is refused before the
-declaration is acted upon; the parser never resolves entities and never opens another file or address.
+declaration is acted upon; the parser never opens another file or address.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from xml.parsers import expat
 
-from lxml import etree
-
 from minidyn.errors import DescriptionError, near_names
+from minidyn.model.geometry import Steps, steps_from_rpy
+from minidyn.notices import Notice
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _XACRO = re.compile(r"\$[({]")
-_FORGIVEN = "NS_ERR_UNDEFINED_NAMESPACE"  # leftovers such as <xacro:property> without the declaration of "xacro"
+_DECLARED = re.compile(rb"""\s*<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)""")
+_PROLOG = re.compile(r"\ufeff?(?>\s+|<!--.*?-->|<\?.*?\?>)*+<(?:(?P<element>[\w:.-]+)|!DOCTYPE)", re.DOTALL)
+_XACRO_PREFIX = re.compile(r"""xmlns:([\w.-]+)\s*=\s*["'][^"']*xacro""")
+_ENDS_EARLY = expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS]
+_DEEPEST = 256
+_ZERO = (0.0, 0.0, 0.0)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -30,113 +35,130 @@ def read_bytes(path: Path) -> bytes:
         raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def refuse_doctype(data: bytes, where: str) -> str:
-    """Return the name of the root element of a text that declares no DOCTYPE; "" where it is not XML.
+def root_element(path: Path, text: str | None = None) -> str:
+    """Return the name of the root element of a file that declares no DOCTYPE; "" where it is not XML.
 
     A DOCTYPE is the only place where an entity can be declared. Only what stands before the first element is read;
     nothing of it is acted upon.
 
+    Args:
+        path: The file.
+        text: Its text where it was read already.
+
     Raises:
         DescriptionError: The text declares a DOCTYPE.
     """
-
-    class Started(Exception):  # a way out of the parser
-        pass
-
-    root = ""
-
-    def refuse(line: int) -> DescriptionError:
-        return DescriptionError(
-            f"{where}:{line}: the file declares a DOCTYPE; such files are refused because entities can be abused, "
+    text = decoded(path, errors="replace")[0] if text is None else text
+    found = _PROLOG.match(text)
+    if found and found["element"]:
+        return found["element"]
+    if found or "<!DOCTYPE" in text or "<!ENTITY" in text:  # more tolerant readers may get further than this one
+        line = text.count("\n", 0, found.end()) + 1 if found else 1
+        raise DescriptionError(
+            f"{path}:{line}: the file declares a DOCTYPE; such files are refused because entities can be abused, "
             "remove the declaration"
         )
-
-    def doctype(*_: object) -> None:
-        raise refuse(parser.CurrentLineNumber)
-
-    def started(name: str, _: object) -> None:
-        nonlocal root
-        root = name
-        raise Started
-
-    parser = expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = doctype
-    parser.StartElementHandler = started
-    try:
-        parser.Parse(data, True)
-    except Started:
-        return root
-    except DescriptionError:
-        raise
-    except (expat.ExpatError, LookupError, ValueError):
-        # more tolerant readers may get further than this one
-        if b"<!DOCTYPE" in data or b"<!ENTITY" in data:
-            raise refuse(1) from None
     return ""
 
 
-def read_xml(path: Path, root: str, data: bytes | None = None) -> Element:
+def decoded(path: Path, errors: str = "strict") -> tuple[str, str]:
+    """Return the text of an XML file, and the encoding in which it stands."""
+    data = read_bytes(path)
+    declared = _DECLARED.match(data)
+    codec = declared[1].decode() if declared and not declared[1].lower().startswith(b"utf-16") else "utf-8"
+    for mark, name in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
+        if data.startswith(mark):
+            codec = name
+    try:
+        return data.decode(codec, errors), codec
+    except (UnicodeError, LookupError) as error:
+        line = data.count(b"\n", 0, getattr(error, "start", 0)) + 1
+        raise DescriptionError(f"{path}:{line}: not {codec} text ({error})") from None
+
+
+def read_xml(path: Path, root: str) -> Element:
     """Return the root element of an XML file.
 
     Args:
         path: The file.
         root: The name the root element must have.
-        data: The file's bytes where they were read already.
 
     Raises:
         DescriptionError: Not readable, empty, not XML, truncated, a DOCTYPE or entity, another root element.
     """
-    if data is None:
-        data = read_bytes(path)
-    if not data.strip():
+    return parse_xml(path, root, decoded(path)[0])
+
+
+def parse_xml(path: Path, root: str, text: str) -> Element:
+    """Return the root element of an XML text; see :func:`read_xml`."""
+    if not text.strip():
         raise DescriptionError(f"{path}:1: the file is empty; expected XML with a <{root}> element")
-    refuse_doctype(data, str(path))
-    # recovering keeps elements of undeclared namespaces; every other complaint of the parser is still an error
-    parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, load_dtd=False, dtd_validation=False, huge_tree=False, recover=True
-    )
-    top: etree._Element | None
+    root_element(path, text)
+    parser = expat.ParserCreate()  # namespaces are not looked at: leftovers of xacro may lack their declaration
+    top = Element(path, "", {}, 1, 0)
+    stack = [top]
+    xacro = {f"{prefix}:" for prefix in _XACRO_PREFIX.findall(text)}
+
+    def begin(name: str, attributes: dict[str, str]) -> None:
+        if len(stack) > _DEEPEST:
+            raise DescriptionError(f"{path}:{parser.CurrentLineNumber}: not well-formed XML (nested too deeply)")
+        if xacro and name.startswith(tuple(xacro)):
+            name = "xacro:" + name.partition(":")[2]
+        stack.append(Element(path, name, attributes, parser.CurrentLineNumber, parser.CurrentByteIndex))
+        stack[-2].inner.append(stack[-1])
+
+    def end(_: str) -> None:
+        stack.pop().close = parser.CurrentByteIndex
+
+    def words(part: str) -> None:
+        stack[-1].words += part
+
+    parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = begin, end, words
+    parser.buffer_text = True
     try:
-        top = etree.fromstring(data, parser)
-    except (etree.XMLSyntaxError, ValueError, LookupError) as error:
-        line = getattr(error, "lineno", None) or 1
-        raise DescriptionError(f"{path}:{line}: not an XML file ({_first_line(error)})") from None
-    for complaint in parser.error_log:
-        if complaint.type_name != _FORGIVEN:
-            raise DescriptionError(f"{path}:{complaint.line}: not well-formed XML ({complaint.message.strip()})")
-    if top is None:
-        raise DescriptionError(f"{path}:1: not an XML file; expected a <{root}> element")
-    about: Any = top.getroottree().docinfo
-    if about.doctype:
-        raise DescriptionError(f"{path}:1: the file declares a DOCTYPE; such files are refused, remove the declaration")
-    element = Element(path, top)
+        parser.Parse(text, True)
+    except expat.ExpatError as error:
+        reason = "Premature end of the file" if error.code == _ENDS_EARLY else expat.ErrorString(error.code)
+        raise DescriptionError(f"{path}:{error.lineno}: not well-formed XML ({reason})") from None
+    element = top.inner[0]
     if element.tag != root:
         raise DescriptionError(f"{element.where}: the root element is <{element.tag}>; expected <{root}>")
     return element
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Element:
-    """An XML element that knows its file: every complaint about it names file, line, what was found and expected."""
+    """An XML element that knows its file: every complaint about it names file, line, what was found and expected.
+
+    Attributes:
+        path: The file.
+        name: As it stands in the file, with a prefix where it has one; that of xacro is always "xacro:".
+        attributes: Its attributes.
+        line: Line of the opening tag.
+        start: Where its opening tag begins, in bytes of UTF-8.
+        close: Where its closing tag begins.
+        words: Text in it.
+        inner: Elements in it.
+    """
 
     path: Path
-    node: etree._Element
+    name: str
+    attributes: dict[str, str]
+    line: int
+    start: int
+    close: int = 0
+    words: str = ""
+    inner: list[Element] = field(default_factory=list)
 
     @property
     def tag(self) -> str:
-        """Name without namespace."""
-        return _local(str(self.node.tag))
+        """Name without prefix."""
+        return self.name.rsplit(":", 1)[-1]
 
     @property
     def is_xacro(self) -> bool:
         """Whether it is a leftover of the macro language xacro."""
-        tag = str(self.node.tag)
-        return tag.startswith("xacro:") or ("}" in tag and "xacro" in tag.split("}")[0])
-
-    @property
-    def line(self) -> int:
-        """Line of the opening tag."""
-        return _line(self.node)
+        return self.name.startswith("xacro:")
 
     @property
     def where(self) -> str:
@@ -145,11 +167,7 @@ class Element:
 
     def children(self, tag: str | None = None) -> Iterator[Element]:
         """Direct children in file order; those of one name where a name is given."""
-        for node in self.node:
-            if isinstance(node.tag, str):  # comments and processing instructions have a function there
-                child = Element(self.path, node)
-                if tag is None or (child.tag == tag and not child.is_xacro):
-                    yield child
+        return (child for child in self.inner if tag is None or (child.tag == tag and not child.is_xacro))
 
     def child(self, tag: str) -> Element | None:
         """The first direct child of that name."""
@@ -157,7 +175,7 @@ class Element:
 
     def has(self, attribute: str) -> bool:
         """Whether the attribute is given."""
-        return attribute in self.node.attrib
+        return attribute in self.attributes
 
     def text(self, attribute: str, default: str | None = None) -> str:
         """Return an attribute.
@@ -165,21 +183,18 @@ class Element:
         Raises:
             DescriptionError: Absent without a default, or an expression that xacro should have replaced.
         """
-        value = self.node.get(attribute)
+        value = self.attributes.get(attribute, default)
         if value is None:
-            if default is not None:
-                return default
-            given = sorted(str(name) for name in self.node.attrib)
             raise DescriptionError(
-                f"{self.where}: <{self.tag}> lacks the attribute {attribute!r}{near_names(attribute, given)}"
+                f"{self.where}: <{self.tag}> lacks the attribute {attribute!r}"
+                + near_names(attribute, sorted(self.attributes))
             )
-        text = str(value)
-        self._refuse_xacro(text, f"{attribute}={text!r}")
-        return text
+        self._refuse_xacro(value, f"{attribute}={value!r}")
+        return value
 
     def content(self) -> str:
         """Return the text between the opening and the closing tag, without blanks around it."""
-        text = (self.node.text or "").strip()
+        text = self.words.strip()
         self._refuse_xacro(text, repr(text))
         return text
 
@@ -221,13 +236,10 @@ class Element:
             )
 
 
-def _line(node: Any) -> int:
-    return int(node.sourceline or 0)
-
-
-def _local(tag: str) -> str:
-    return tag.rsplit("}", 1)[-1]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or ["no reason given"])[0]
+def origin_steps(element: Element, what: str, notices: list[Notice] | None = None) -> Steps:
+    """Return the placement of an element's <origin>, as URDF gives it; none is the identity."""
+    origin = element.child("origin")
+    if origin is None:
+        return ()
+    xyz, rpy = origin.vector("xyz", _ZERO), origin.vector("rpy", _ZERO)
+    return steps_from_rpy(xyz, rpy, f"{origin.where}: {what}", notices)

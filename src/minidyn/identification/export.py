@@ -21,9 +21,10 @@ from minidyn.codegen.save import save
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError, NotWritten, UnknownName, Unsupported
 from minidyn.files import new_folder, write_atomically
-from minidyn.formats.load import load, root_element
+from minidyn.formats.load import load
 from minidyn.formats.side_file import SIDE
 from minidyn.formats.urdf.update import inertial_numbers, update_urdf
+from minidyn.formats.xml_file import root_element
 from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.robot import Robot

@@ -23,7 +23,7 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
 from minidyn.files import trial_file
 from minidyn.formats.mjcf.tolerant import read_tolerantly
-from minidyn.formats.xml_file import read_bytes, refuse_doctype
+from minidyn.formats.xml_file import read_bytes, root_element
 from minidyn.model.inertia import from_body, from_mujoco
 from minidyn.notices import Notice, kind
 
@@ -180,7 +180,7 @@ def _check_texts(path: Path) -> None:
         data = read_bytes(current)
         if not data.strip():
             raise DescriptionError(f"{current}:1: the file is empty; expected XML with a <mujoco> element")
-        root = refuse_doctype(data, str(current))
+        root = root_element(current)
         nan = _NAN.search(data)
         if nan:  # MuJoCo would go on, and write a log file
             line = data.count(b"\n", 0, nan.end()) + 1

@@ -15,7 +15,7 @@ from typing import Any
 from lxml import etree
 
 from minidyn.errors import DescriptionError
-from minidyn.formats.xml_file import Element, read_xml
+from minidyn.formats.xml_file import read_bytes, root_element
 from minidyn.notices import Notice, kind
 
 UNKNOWN_WORD = kind(
@@ -47,37 +47,43 @@ def read_tolerantly(path: Path, first: ValueError, notices: list[Notice]) -> Any
 
     if not _COMPLAINT.search(str(first)):
         raise first
-    root = read_xml(path, "mujoco")
+    root = _tree(path)
     _inline(root, path.parent, 0)
-    _drop_foreign(root.node, notices)
+    _drop_foreign(root, notices)
     for _ in range(_LIMIT):
         # written on fresh lines and parsed again, so that MuJoCo's line numbers are those of the elements
-        text = etree.tostring(root.node, encoding="unicode")
-        root = Element(path, etree.fromstring(text))
+        text = etree.tostring(root, encoding="unicode")
+        root = etree.fromstring(text)
         try:
             spec = mujoco.MjSpec.from_string(text)
         except ValueError as error:
-            _drop(root.node, error, first, notices)
+            _drop(root, error, first, notices)
             continue
         spec.modelfiledir = str(path.parent)
         return spec
     raise first
 
 
-def _inline(element: Element, folder: Path, depth: int) -> None:
+def _tree(path: Path) -> etree._Element:
+    """Return the root of a file without a DOCTYPE; elements of undeclared namespaces are kept."""
+    if root_element(path) != "mujoco":
+        raise DescriptionError(f"{path}: the root element is <{root_element(path)}>; expected <mujoco>")
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, recover=True)
+    return etree.fromstring(read_bytes(path), parser)
+
+
+def _inline(root: etree._Element, folder: Path, depth: int) -> None:
     """Put the contents of included files in the place of <include>, as MuJoCo does."""
-    if depth > 50:
-        raise DescriptionError(f"{element.path}: files include each other in a ring")
-    for include in [node for node in element.node.iter("include") if node.get("file")]:
-        parent = include.getparent()
+    for include in [node for node in root.iter("include") if node.get("file")]:
+        parent, file = include.getparent(), folder / str(include.get("file"))
+        if depth > 50:
+            raise DescriptionError(f"{file}: files include each other in a ring")
         if parent is None:
             continue
-        included = read_xml(folder / str(include.get("file")), "mujoco")
+        included = _tree(file)
         _inline(included, folder, depth + 1)
         position = parent.index(include)
-        parent.remove(include)
-        for offset, child in enumerate(list(included.node)):
-            parent.insert(position + offset, child)
+        parent[position : position + 1] = list(included)
 
 
 def _drop(top: etree._Element, error: ValueError, first: ValueError, notices: list[Notice]) -> None:
@@ -87,7 +93,7 @@ def _drop(top: etree._Element, error: ValueError, first: ValueError, notices: li
         raise error
     what, attribute, tag, line = match.groups()
     nodes = list(top.iter(tag))
-    node = next((node for node in nodes if Element(Path(), node).line == int(line)), nodes[0] if nodes else None)
+    node = next((node for node in nodes if str(node.sourceline) == line), nodes[0] if nodes else None)
     parent = None if node is None else node.getparent()
     if node is not None and parent is not None and what == "element" and not _looks_needed(tag):
         parent.remove(node)

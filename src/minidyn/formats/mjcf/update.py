@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lxml import etree
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
@@ -24,8 +23,8 @@ from minidyn.formats.mjcf.read import read_mjcf
 from minidyn.formats.mjcf.write import HELD, possible_in_mujoco
 from minidyn.formats.side_file import write_with_side_file
 from minidyn.formats.urdf.update import changed_links
-from minidyn.formats.xml_edit import Edit, Tag, XmlText, numbers_text, path_from
-from minidyn.formats.xml_file import read_bytes, read_xml
+from minidyn.formats.xml_edit import Edit, XmlText, element_text, numbers_text, path_from
+from minidyn.formats.xml_file import Element
 from minidyn.model.inertia import to_mujoco
 from minidyn.model.robot import Robot
 
@@ -56,9 +55,7 @@ def update_mjcf(
     """
     robot, source, path = as_robot(robot), Path(source), Path(path)
     compiled, old = compile_mjcf(source), read_mjcf(source)
-    data = read_bytes(source)
-    root = read_xml(source, "mujoco", data)
-    text = XmlText(source, data, etree.ElementTree(root.node).docinfo.encoding or "utf-8")
+    text = XmlText(source, "mujoco")
     if not np.allclose(robot.gravity, old.gravity):
         raise DescriptionError(f"{source}: gravity is {old.gravity.tolist()}, the robot's {robot.gravity.tolist()}")
     bodies = _bodies(text.root, source)
@@ -86,26 +83,26 @@ class _Body:
     """A <body>, and its own <joint>s."""
 
     name: str
-    tag: Tag
-    joints: tuple[Tag, ...]
+    tag: Element
+    joints: tuple[Element, ...]
 
 
-def _bodies(root: Tag, source: Path) -> list[_Body]:
+def _bodies(root: Element, source: Path) -> list[_Body]:
     """Return the bodies in MuJoCo's order, the world first; names as the reader gives them."""
-    tags: list[Tag] = []
+    tags: list[Element] = []
 
-    def walk(tag: Tag) -> None:
-        for child in tag.children:
-            if child.name in ("attach", "replicate", "include", "composite", "flexcomp"):
+    def walk(tag: Element) -> None:
+        for child in tag.children():
+            if child.tag in ("attach", "replicate", "include", "composite", "flexcomp"):
                 raise DescriptionError(
-                    f"{source}: bodies come from <{child.name}>; parameters cannot be written there, save a new file"
+                    f"{source}: bodies come from <{child.tag}>; parameters cannot be written there, save a new file"
                 )
-            if child.name == "body":
+            if child.tag == "body":
                 tags.append(child)
-            if child.name in ("body", "frame"):
+            if child.tag in ("body", "frame"):
                 walk(child)
 
-    for world in root.all("worldbody"):
+    for world in root.children("worldbody"):
         walk(world)
     found = [_Body("world", root, ())]
     for number, tag in enumerate(tags, 1):
@@ -114,26 +111,26 @@ def _bodies(root: Tag, source: Path) -> list[_Body]:
     return found
 
 
-def _own(tag: Tag, name: str) -> Iterator[Tag]:
+def _own(tag: Element, name: str) -> Iterator[Element]:
     """Elements of a body, those in its <frame>s included."""
-    for child in tag.children:
-        if child.name == name:
+    for child in tag.children():
+        if child.tag == name:
             yield child
-        elif child.name == "frame":
+        elif child.tag == "frame":
             yield from _own(child, name)
 
 
 # -------------------------------------------------------------------- edits
 
 
-def _inertial(text: XmlText, body: Tag, ten: Array, name: str, moving: bool) -> Edit:
+def _inertial(text: XmlText, body: Element, ten: Array, name: str, moving: bool) -> Edit:
     mass, com, full = to_mujoco(possible_in_mujoco(ten, name) if moving else ten)
     numbers = {
         "pos": com,
         "mass": [mass],
         "fullinertia" if full.any() else "diaginertia": full if full.any() else [0] * 3,
     }
-    made = "<inertial " + " ".join(f'{key}="{numbers_text(values)}"' for key, values in numbers.items()) + "/>"
+    made = element_text("inertial", {key: numbers_text(values) for key, values in numbers.items()})
     old = next(_own(body, "inertial"), None)
     if old is not None:
         return Edit(old.start, text.end(old), made)
@@ -160,7 +157,7 @@ def _drives(text: XmlText, robot: Robot, old: Robot, compiled: Compiled, bodies:
             yield text.changed(tags[joint.name], values)
 
 
-def _joint_tags(old: Robot, bodies: list[_Body]) -> dict[str, Tag]:
+def _joint_tags(old: Robot, bodies: list[_Body]) -> dict[str, Element]:
     """Return where each joint of the robot stands: those of one body are a chain that ends with its link."""
     found = {}
     for body in bodies:
@@ -184,17 +181,17 @@ def _attribute(model: Any, name: str, index: int, attribute: str) -> float:
 # -------------------------------------------------------------------- settings of the whole file
 
 
-def _overriding(text: XmlText) -> list[Tag]:
+def _overriding(text: XmlText) -> list[Element]:
     """Compiler elements that put other inertia in the place of the given one."""
     return [
         tag
-        for tag in text.root.all("compiler")
+        for tag in text.root.children("compiler")
         if tag.attributes.get("inertiafromgeom") == "true" or any(name in tag.attributes for name in _ADJUSTS)
     ]
 
 
 def _settings(text: XmlText, source: Path, path: Path) -> Iterator[Edit]:
-    compilers = list(text.root.all("compiler"))
+    compilers = list(text.root.children("compiler"))
     moved = _moved(text, compilers, source, path)
     for number, tag in enumerate(compilers):
         values = {name: value for name, value in _ADJUSTS.items() if name in tag.attributes}
@@ -205,18 +202,18 @@ def _settings(text: XmlText, source: Path, path: Path) -> Iterator[Edit]:
         if values:
             yield text.changed(tag, values)
     if moved and not compilers:
-        attributes = " ".join(f'{name}="{value}"' for name, value in moved.items())
-        yield Edit(text.root.stop, text.root.stop, f"{text.newline}  <compiler {attributes}/>")
+        start = text.stop(text.root)
+        yield Edit(start, start, f"{text.newline}  {element_text('compiler', moved)}")
     if source.parent.resolve() != path.parent.resolve():
         for tag in text.every():
             file = tag.attributes.get("file", "")
-            if tag.name == "include" and file and not os.path.isabs(file):
+            if tag.tag == "include" and file and not os.path.isabs(file):
                 yield text.changed(tag, {"file": path_from(path, source.parent / file)})
 
 
-def _moved(text: XmlText, compilers: list[Tag], source: Path, path: Path) -> dict[str, str]:
+def _moved(text: XmlText, compilers: list[Element], source: Path, path: Path) -> dict[str, str]:
     """Folders of meshes and textures as seen from where the result goes."""
-    uses_files = any(tag.attributes.get("file") and tag.name != "include" for tag in text.every())
+    uses_files = any(tag.attributes.get("file") and tag.tag != "include" for tag in text.every())
     if source.parent.resolve() == path.parent.resolve() or not uses_files:
         return {}
     given: dict[str, str] = {}

@@ -11,15 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 from lxml import etree
 
 from minidyn.errors import DescriptionError
-from minidyn.formats.xml_edit import numbers_text, quaternion_of
-from minidyn.formats.xml_file import Element, read_xml
-from minidyn.model.geometry import matrix_of, steps_from_rpy
+from minidyn.formats.xml_edit import numbers_text, set_place
+from minidyn.formats.xml_file import Element, origin_steps, read_xml
 
-_ZERO = (0.0, 0.0, 0.0)
 _MESHES = (".stl", ".obj", ".msh")  # what MuJoCo reads
 _UNSEEN = {"contype": "0", "conaffinity": "0", "group": "2", "mass": "0"}
 
@@ -79,13 +76,8 @@ def _placed(
     """Return the geom of a <visual> or <collision>, None where it cannot be shown."""
     try:
         geom = _geom(shown, looks, urdf, folder, lost)
-        origin = shown.child("origin")
-        if geom is not None and origin is not None:
-            place = f"{origin.where}: {shown.tag}"
-            T = matrix_of(steps_from_rpy(origin.vector("xyz", _ZERO), origin.vector("rpy", _ZERO), place, []))
-            geom.set("pos", numbers_text(T[:3, 3]))
-            if not np.array_equal(T[:3, :3], np.eye(3)):
-                geom.set("quat", numbers_text(quaternion_of(T[:3, :3])))
+        if geom is not None:
+            set_place(geom, origin_steps(shown, shown.tag))
     except DescriptionError:
         return None  # a picture is not worth a refusal
     if geom is None:

@@ -20,9 +20,9 @@ from minidyn.formats.mjcf.compile import refused_by_mujoco
 from minidyn.formats.mjcf.read import read_mjcf
 from minidyn.formats.mjcf.visuals import Looks, looks_of
 from minidyn.formats.side_file import write_with_side_file
-from minidyn.formats.xml_edit import document, new_name, numbers_text, quaternion_of, refusing_names
+from minidyn.formats.xml_edit import document, new_name, numbers_text, refusing_names, set_place
 from minidyn.model.drives import ROTOR
-from minidyn.model.geometry import Steps, inverse_steps, matrix_of
+from minidyn.model.geometry import inverse_steps, matrix_of
 from minidyn.model.inertia import from_body, to_body, to_mujoco
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
@@ -149,12 +149,12 @@ def _bodies(robot: Robot, names: _Names, world: etree._Element) -> dict[str, etr
     base = world
     if names.base:
         base = etree.SubElement(world, "body", name=names.base)
-        _place(base, robot.base)
+        set_place(base, robot.base)
     elements: list[etree._Element] = []
     for index, joint in enumerate(robot.joints):
         parent = base if joint.parent < 0 else elements[joint.parent]
         element = etree.SubElement(parent, "body", name=names.links[index])
-        _place(element, joint.before + joint.after)
+        set_place(element, joint.before + joint.after)
         ten = robot.parameters[robot.layout.links[index]]
         moving = joint.kind != "fixed"
         if moving or ten.any():
@@ -168,7 +168,7 @@ def _bodies(robot: Robot, names: _Names, world: etree._Element) -> dict[str, etr
     made = {robot.base_name: base} | dict(zip(robot.link_names, elements))
     for frame, name in zip(robot.frames, names.frames):
         element = etree.SubElement(base if frame.link < 0 else elements[frame.link], "body", name=name)
-        _place(element, frame.steps)
+        set_place(element, frame.steps)
         made[frame.name] = element
     return made
 
@@ -272,14 +272,3 @@ def _motor_effort(joint: Joint) -> float:
     """Return what the motor itself may give; 0: no limit."""
     effort, gear = joint.limits.effort, abs(joint.drive.gear_ratio)
     return effort / gear if math.isfinite(effort) and gear > 0 else 0.0
-
-
-# -------------------------------------------------------------------- numbers
-
-
-def _place(element: etree._Element, steps: Steps) -> None:
-    T = matrix_of(steps)
-    if T[:3, 3].any():
-        element.set("pos", numbers_text(T[:3, 3]))
-    if not np.array_equal(T[:3, :3], np.eye(3)):
-        element.set("quat", numbers_text(quaternion_of(T[:3, :3])))

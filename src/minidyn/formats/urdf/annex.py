@@ -52,7 +52,7 @@ def restored(root: Element, element: Element, parts: Parts, source: str) -> Robo
         DescriptionError: The <minidyn> element is not one that minidyn wrote.
     """
     try:
-        annex = json.loads(element.node.text or "")
+        annex = json.loads(element.words)
         if not isinstance(annex, dict) or annex.get("version") != 1:
             raise ValueError("expected a JSON object with version 1")
         robot = _restored(root, parts, annex, source, element.where)
@@ -70,9 +70,7 @@ def restored(root: Element, element: Element, parts: Parts, source: str) -> Robo
 
 def _restored(root: Element, parts: Parts, annex: Mapping[str, Any], source: str, where: str) -> Robot:
     tree: Mapping[str, Any] = annex.get("tree", {})
-    placed = [
-        (joint.node.get("name"), joint.node.get("type"), _digest(joint, _TREE)) for joint in root.children("joint")
-    ]
+    placed = [(joint.text("name"), joint.text("type"), _digest(joint, _TREE)) for joint in root.children("joint")]
     if tree and tree["of"] != _hash(placed):
         parts.notices.append(EDITED(f"{where}: the joints were edited after minidyn wrote the file"))
         tree = {}
@@ -193,5 +191,4 @@ def _hash(value: object) -> str:
 
 
 def _canonical(element: Element) -> tuple[Any, ...]:
-    attributes = sorted((str(key), str(value)) for key, value in element.node.attrib.items())
-    return element.tag, attributes, [_canonical(child) for child in element.children()]
+    return element.tag, sorted(element.attributes.items()), [_canonical(child) for child in element.children()]

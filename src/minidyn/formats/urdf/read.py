@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from minidyn.errors import DescriptionError, near_names
 from minidyn.formats.urdf.annex import Parts, restored
-from minidyn.formats.xml_file import Element, read_xml
+from minidyn.formats.xml_file import Element, origin_steps, read_xml
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
 from minidyn.model.drives import Drive
-from minidyn.model.geometry import Steps, matrix_of, steps_from_rpy
+from minidyn.model.geometry import matrix_of
 from minidyn.model.inertia import from_body
 from minidyn.model.joint import Limits
 from minidyn.model.robot import Robot
@@ -45,7 +45,6 @@ UNKNOWN_TRANSMISSION = kind(
 
 _MOVING = ("revolute", "continuous", "prismatic")
 _ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
-_ZERO = (0.0, 0.0, 0.0)
 
 
 def read_urdf(path: Path) -> Robot:
@@ -102,11 +101,7 @@ def _inertial(element: Element, link: str, notices: list[Notice]) -> NDArray[np.
         raise DescriptionError(f"{element.where}: the <inertial> of link {link!r} has no <{lacking}>; both are needed")
     xx, xy, xz, yy, yz, zz = (inertia.number(entry) for entry in _ENTRIES)
     tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    origin = element.child("origin")
-    if origin is None:
-        return from_body(mass.number("value"), _ZERO, tensor)
-    place = f"{origin.where}: inertial frame of link {link!r}"
-    T = matrix_of(steps_from_rpy(origin.vector("xyz", _ZERO), origin.vector("rpy", _ZERO), place, notices))
+    T = matrix_of(origin_steps(element, f"inertial frame of link {link!r}", notices))
     return from_body(mass.number("value"), T[:3, 3], T[:3, :3] @ tensor @ T[:3, :3].T)
 
 
@@ -121,12 +116,7 @@ def _joint(element: Element, ratios: Mapping[str, float], notices: list[Notice])
         )
     if kind not in (*_MOVING, "fixed"):
         raise DescriptionError(f"{where} has the unknown type {kind!r}{near_names(kind, (*_MOVING, 'fixed'))}")
-    origin = element.child("origin")
-    before: Steps = ()
-    if origin is not None:
-        before = steps_from_rpy(
-            origin.vector("xyz", _ZERO), origin.vector("rpy", _ZERO), f"{origin.where}: joint {name!r}", notices
-        )
+    before = origin_steps(element, f"joint {name!r}", notices)
     parent, child = _end(element, "parent", where), _end(element, "child", where)
     if kind == "fixed":
         return LooseJoint(name, element.where, kind, parent, child, before)

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
-from lxml import etree
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, near_names
@@ -21,9 +20,9 @@ from minidyn.files import write_atomically
 from minidyn.formats.load import as_robot
 from minidyn.formats.side_file import close, side_path, with_side_file, write_with_side_file
 from minidyn.formats.urdf.read import read_parts, read_urdf
-from minidyn.formats.xml_edit import Edit, Tag, XmlText, numbers_text, path_from
-from minidyn.formats.xml_file import Element, read_bytes, read_xml
-from minidyn.model.geometry import matrix_of, steps_from_rpy
+from minidyn.formats.xml_edit import Edit, XmlText, element_text, numbers_text, path_from
+from minidyn.formats.xml_file import Element, origin_steps
+from minidyn.model.geometry import matrix_of
 from minidyn.model.inertia import realizability, to_body, transform
 from minidyn.model.robot import Robot
 
@@ -56,17 +55,13 @@ def update_urdf(
         DescriptionError: The file is another robot's, or parameters that URDF cannot hold.
     """
     robot, source, path = as_robot(robot), Path(source), Path(path)
-    data = read_bytes(source)
-    root = read_xml(source, "robot", data)
+    text = XmlText(source, "robot")
     old = with_side_file(read_urdf(source), source)
-    own = {link.name: link.parameters for link in read_parts(root).links}
-    encoding = etree.ElementTree(root.node).docinfo.encoding or "utf-8"
-    text = XmlText(source, data, encoding)
-    tags = {tag.attributes["name"]: tag for tag in text.root.all("link")}
-    elements = {link.text("name"): link for link in root.children("link")}
+    own = {link.name: link.parameters for link in read_parts(text.root).links}
+    links = {link.text("name"): link for link in text.root.children("link")}
     edits: list[Edit] = []
     for link, ten in changed_links(robot, old, own, source):
-        edits += _link_edits(text, tags[link], elements[link], ten)
+        edits += _link_edits(text, links[link], ten)
     edits += _moved_meshes(text, source, path)
     if drives:
         edits += _dynamics_edits(text, robot)
@@ -94,6 +89,25 @@ def inertial_numbers(ten: Array) -> tuple[float, Array, Array] | None:
         return None
     mass, com, tensor = to_body(ten)
     return (mass, com, tensor) if np.isfinite(com).all() and np.isfinite(tensor).all() else None
+
+
+def inertial_attributes(ten: Array, axes: Array | None = None) -> dict[str, dict[str, str]] | None:
+    """Return {element in an <inertial>: its attributes}; None where it cannot hold them.
+
+    Args:
+        ten: The ten parameters of a link.
+        axes: Of the inertial frame, in the link's (3, 3); None: the link's own.
+    """
+    numbers = inertial_numbers(ten)
+    if numbers is None:
+        return None
+    mass, com, about_com = numbers
+    tensor = about_com if axes is None else axes.T @ about_com @ axes
+    return {
+        "origin": {"xyz": numbers_text(com), "rpy": "0 0 0"},
+        "mass": {"value": numbers_text([mass])},
+        "inertia": {f"i{'xyz'[i]}{'xyz'[j]}": numbers_text([tensor[i, j]]) for i in range(3) for j in range(i, 3)},
+    }
 
 
 def changed_links(
@@ -149,50 +163,33 @@ def _shares(total: Array, robot: Robot, index: int, own: Mapping[str, Array | No
     return shares + [(other, np.zeros(10)) for other, _, _ in merged]
 
 
-def _link_edits(text: XmlText, tag: Tag, link: Element, ten: Array) -> list[Edit]:
+def _link_edits(text: XmlText, link: Element, ten: Array) -> list[Edit]:
     """Return the changes that give a link these parameters."""
-    inertial = tag.first("inertial")
-    origin = inertial.first("origin") if inertial else None
-    R = np.eye(3)
-    element = link.child("inertial")
-    place = element.child("origin") if element else None
-    if place is not None:
-        R = matrix_of(steps_from_rpy((0, 0, 0), place.vector("rpy", (0.0, 0.0, 0.0)), place.where))[:3, :3]
-    numbers = inertial_numbers(ten)
-    if numbers is None:
+    inertial = link.child("inertial")
+    steps = () if inertial is None else origin_steps(inertial, "inertial")
+    parts = inertial_attributes(ten, matrix_of(steps)[:3, :3])
+    if parts is None:
         raise DescriptionError(
             f"{link.where}: link {link.text('name')!r} has mass 0 with first moments, which a URDF cannot hold"
         )
-    mass, com, about_com = numbers
-    tensor = R.T @ about_com @ R
-    entries = {f"i{'xyz'[i]}{'xyz'[j]}": numbers_text([tensor[i, j]]) for i in range(3) for j in range(i, 3)}
-    xyz = numbers_text(com)
     if inertial is None:
-        attributes = " ".join(f'{key}="{value}"' for key, value in entries.items())
-        lines = [
-            (1, "<inertial>"),
-            (2, f'<origin xyz="{xyz}" rpy="0 0 0"/>'),
-            (2, f'<mass value="{numbers_text([mass])}"/>'),
-            (2, f"<inertia {attributes}/>"),
-            (1, "</inertial>"),
-        ]
-        return [text.with_first_child(tag, lines)]
-    masses, inertias = inertial.first("mass"), inertial.first("inertia")
-    if masses is None or inertias is None:  # read_parts has refused such a file
-        raise DescriptionError(f"{link.where}: the <inertial> of link {link.text('name')!r} is not complete")
-    edits = [text.changed(masses, {"value": numbers_text([mass])}), text.changed(inertias, entries)]
-    if origin is not None:
-        edits.append(text.changed(origin, {"xyz": xyz}))
-    elif com.any():
-        blanks = text.indent(masses)
-        line = f'<origin xyz="{xyz}" rpy="0 0 0"/>' + (text.newline + blanks if blanks else "")
-        edits.append(Edit(masses.start, masses.start, line))
+        inner = [(2, element_text(tag, attributes)) for tag, attributes in parts.items()]
+        return [text.with_first_child(link, [(1, "<inertial>"), *inner, (1, "</inertial>")])]
+    there = {child.tag: child for child in inertial.children() if child.tag in parts}
+    edits = [text.changed(there[tag], parts[tag]) for tag in ("mass", "inertia")]
+    if "origin" in there:
+        edits.append(text.changed(there["origin"], {"xyz": parts["origin"]["xyz"]}))
+    elif parts["origin"]["xyz"] != "0 0 0":
+        mass = there["mass"]
+        blanks = text.indent(mass)
+        line = element_text("origin", parts["origin"]) + (text.newline + blanks if blanks else "")
+        edits.append(Edit(mass.start, mass.start, line))
     return edits
 
 
 def _dynamics_edits(text: XmlText, robot: Robot) -> Iterator[Edit]:
     """Yield the changes that give joints their friction; terms that URDF has no words for are left to the side file."""
-    tags = {tag.attributes["name"]: tag for tag in text.root.all("joint")}
+    tags = {tag.text("name"): tag for tag in text.root.children("joint")}
     for index, joint in enumerate(robot.joints):
         tag = tags.get(joint.name)
         if joint.kind == "fixed" or tag is None:
@@ -203,15 +200,14 @@ def _dynamics_edits(text: XmlText, robot: Robot) -> Iterator[Edit]:
         numbers = {
             key: numbers_text([terms.get(symbol, 0.0)]) for key, symbol in (("damping", "Fv"), ("friction", "Fc"))
         }
-        old = tag.first("dynamics")
+        old = tag.child("dynamics")
         if old is not None:
             yield text.changed(old, numbers)
-        elif any(value != "0" for value in numbers.values()) and tag.children:
-            last = tag.children[-1]
+        elif any(value != "0" for value in numbers.values()) and tag.inner:
+            last = tag.inner[-1]
             blanks = text.indent(last)
-            made = f'<dynamics damping="{numbers["damping"]}" friction="{numbers["friction"]}"/>'
             at = text.end(last)
-            yield Edit(at, at, (text.newline + blanks if blanks else "") + made)
+            yield Edit(at, at, (text.newline + blanks if blanks else "") + element_text("dynamics", numbers))
 
 
 def _moved_meshes(text: XmlText, source: Path, path: Path) -> Iterator[Edit]:
@@ -220,7 +216,7 @@ def _moved_meshes(text: XmlText, source: Path, path: Path) -> Iterator[Edit]:
         return
     for tag in text.every():
         name = tag.attributes.get("filename", "")
-        if tag.name not in ("mesh", "texture") or not name or "://" in name or os.path.isabs(name):
+        if tag.tag not in ("mesh", "texture") or not name or "://" in name or os.path.isabs(name):
             continue
         if (source.parent / name).is_file():
             yield text.changed(tag, {"filename": path_from(path, source.parent / name)})

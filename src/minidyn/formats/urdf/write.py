@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 from lxml import etree
-from numpy.typing import NDArray
 
 from minidyn.errors import DescriptionError
 from minidyn.formats.side_file import write_with_side_file
 from minidyn.formats.urdf.read import read_urdf
-from minidyn.formats.urdf.update import inertial_numbers
+from minidyn.formats.urdf.update import inertial_attributes
 from minidyn.formats.xml_edit import document, new_name, numbers_text, refusing_names
 from minidyn.model.geometry import Steps, matrix_of, rpy_of
 from minidyn.model.joint import Joint, Limits
@@ -85,7 +84,10 @@ def _tree(robot: Robot, names: _Names) -> etree._Element:
         _fixed(root, names.world_joint, names.world, robot.base_name, robot.base)
     for index, (joint, link) in enumerate(zip(robot.joints, robot.link_names)):
         element = etree.SubElement(root, "link", name=link)
-        _inertial(element, robot.parameters[robot.layout.links[index]])
+        parts = inertial_attributes(robot.parameters[robot.layout.links[index]])
+        if parts is not None:
+            inertial = etree.SubElement(element, "inertial")
+            inertial.extend(etree.Element(tag, attributes) for tag, attributes in parts.items())
         parent = robot.base_name if joint.parent < 0 else robot.link_names[joint.parent]
         if joint.kind == "fixed":
             _fixed(root, joint.name, parent, link, joint.before)
@@ -160,15 +162,3 @@ def _transmission(root: etree._Element, joint: Joint) -> None:
     etree.SubElement(element, "joint", name=joint.name)
     actuator = etree.SubElement(element, "actuator", name=joint.name + "_motor")
     etree.SubElement(actuator, "mechanicalReduction").text = numbers_text([joint.drive.gear_ratio])
-
-
-def _inertial(link: etree._Element, ten: NDArray[np.float64]) -> None:
-    numbers = inertial_numbers(ten)
-    if numbers is None:
-        return
-    mass, com, tensor = numbers
-    element = etree.SubElement(link, "inertial")
-    etree.SubElement(element, "origin", xyz=numbers_text(com), rpy="0 0 0")
-    etree.SubElement(element, "mass", value=numbers_text([mass]))
-    entries = {f"i{'xyz'[i]}{'xyz'[j]}": numbers_text([tensor[i, j]]) for i in range(3) for j in range(i, 3)}
-    etree.SubElement(element, "inertia", entries)
