@@ -223,8 +223,11 @@ def test_motors_that_two_joints_turn(tmp_path) -> None:
         "identify", "two_link", tmp_path / "motors.csv", "--mapping", tmp_path / "map.toml", "--friction",
         ",".join(FRICTION), "--output", tmp_path / "out",
     )  # fmt: skip
-    assert "the drive of joint2 also turns with joint1" in result.stdout
-    assert json.loads((tmp_path / "out" / "result.json").read_text())["errors"]["fit"]["relative_error"] < 0.01
+    assert "info: the drive of joint2 " in result.stdout
+    written = json.loads((tmp_path / "out" / "result.json").read_text())
+    coupled = {notice["code"]: notice["data"] for notice in written["mapping_notices"]}
+    assert coupled == {"recording.coupled_drives": {"joint": "joint2", "coupling": {"joint1": -0.5}}}
+    assert written["errors"]["fit"]["relative_error"] < 0.01
     for name in ("robot.toml", "robot.urdf", "robot.xml"):
         assert md.load(tmp_path / "out" / name).joints[1].drive.coupling == (("joint1", -0.5),)
 
@@ -367,7 +370,7 @@ def test_a_failure_while_writing_keeps_the_old_result(logs, tmp_path, monkeypatc
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(result_folder, "_draw", full)
+    monkeypatch.setattr(result_folder, "save_figure", full)
     result = run(*words, "--method", "ols", code=2)
     assert "No space left" in result.stderr
     assert {path.name: path.read_bytes() for path in output.iterdir()} == old
@@ -392,8 +395,8 @@ main(sys.argv[1:])
     ("module", "name", "number"),
     [
         ("job", "validate", signal.SIGINT),
-        ("result_folder", "_draw", signal.SIGINT),
-        ("result_folder", "_draw", signal.SIGTERM),
+        ("result_folder", "save_figure", signal.SIGINT),
+        ("result_folder", "save_figure", signal.SIGTERM),
     ],
 )
 def test_an_interrupted_run_keeps_the_old_result(module, name, number, logs, tmp_path) -> None:

@@ -411,9 +411,8 @@ logs = ["run"]
 """
     (tmp_path / "study.toml").write_text(text)
     found = md.run_study(tmp_path / "study.toml")
-    assert any(
-        "drive of joint2 also turns with joint1" in told["text"] for told in found["identify"].summary["notices"]
-    )
+    told = {notice["code"]: notice["data"] for notice in found["identify"].summary["notices"]}
+    assert told["recording.coupled_drives"] == {"joint": "joint2", "coupling": {"joint1": -0.5}}
     assert found["validate"].summary["relative_error"]["run"] < 0.002
     wrong = text.replace('"two_link"', '"two_link"\ncoupling = { joint1 = { joint2 = 0.5 } }')
     (tmp_path / "study.toml").write_text(wrong)
