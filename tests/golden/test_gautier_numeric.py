@@ -12,7 +12,7 @@ import pytest
 import minidyn as md
 from conftest import numeric_base
 from minidyn.base.numeric.numeric import scaling_of
-from minidyn.base.numeric.samples import States, model_rows
+from minidyn.base.numeric.samples import JointStates, model_rows
 from minidyn.model.robot import Robot
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "gautier.json").read_text())
@@ -122,7 +122,7 @@ def test_energies_that_are_not_differences_count_one_too_many(name: str) -> None
     expected = PUMA["ia_and_gravity_variants"][name]
     robot, rng = _variant(name), np.random.default_rng(0)
     draw = [rng.uniform(-3, 3, (200, robot.n)) for _ in range(3)]
-    h = model_rows(robot, "energy", States(*draw))
+    h = model_rows(robot, "energy", JointStates(*draw))
     h = h[:, np.ptp(h, axis=0) > 1e-9]  # the paper drops constant functions first
     assert np.linalg.matrix_rank(h, tol=1e-9) == expected.get("b_raw_h", expected["b"])
     assert np.linalg.matrix_rank(h[1:] - h[0], tol=1e-9) == expected["b"]
@@ -152,7 +152,7 @@ def test_scaling_of_random_rows_is_what_the_paper_says(puma: Robot) -> None:
             rng = np.random.default_rng(seed)
             count = 55 if model == "energy" else 10
             draw = [rng.uniform(-size, size, (count, 6)) for size in (np.pi, 1.0, 1.0)]
-            rows = model_rows(puma, model, States(*draw)).reshape(-1, 66)
+            rows = model_rows(puma, model, JointStates(*draw)).reshape(-1, 66)
             found.append(np.log10(scaling_of(rows[:, np.abs(rows).max(axis=0) > 1e-12])))
         assert np.median(found) == pytest.approx(golden[key], abs=0.6)
 

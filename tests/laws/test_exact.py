@@ -370,8 +370,8 @@ def test_a_tree_of_thirty_joints(size: int) -> None:
     assert base.notices == ()
     phi = rng.normal(size=len(robot.layout))
     q, dq, ddq = states(robot, 4, 5)
-    from minidyn.base.numeric.samples import States, model_rows
+    from minidyn.base.numeric.samples import JointStates, model_rows
 
-    Y = model_rows(robot, "torque", States(q, dq, ddq))
+    Y = model_rows(robot, "torque", JointStates(q, dq, ddq))
     small = Y[..., list(robot.layout.indices(base.kept))] @ base.values(phi)
     np.testing.assert_allclose(small, Y @ phi, rtol=0, atol=1e-8 * np.abs(Y @ phi).max())

@@ -14,7 +14,7 @@ from conftest import count
 from minidyn.base.base_map import BaseMap
 from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.closed_form.structure import structure_of
-from minidyn.base.numeric.samples import States, model_rows, units_of
+from minidyn.base.numeric.samples import JointStates, model_rows, units_of
 from minidyn.base.printing.symbols import symbolic_rows
 from minidyn.dynamics.mdh_chain import mdh_rows, poses, stands
 from minidyn.dynamics.mdh_frames import to_mdh
@@ -122,7 +122,7 @@ def test_gravity_load_alone(block: int) -> None:
         rng = np.random.default_rng(seed)
         q = rng.uniform(-3, 3, (3 * len(robot.layout) // robot.n + 10, robot.n))
         still = np.zeros_like(q)
-        W = model_rows(robot, "torque", States(q, still, still)).reshape(-1, len(robot.layout))
+        W = model_rows(robot, "torque", JointStates(q, still, still)).reshape(-1, len(robot.layout))
         W *= units_of(robot).parameters
         _, values, V = np.linalg.svd(W, full_matrices=False)
         rank = int(np.sum(values > 1e-9 * max(float(values[0]), 1.0)))

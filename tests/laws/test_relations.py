@@ -17,7 +17,7 @@ from conftest import count, numeric_base
 from minidyn.base.base_map import BaseMap
 from minidyn.base.printing.relations import (
     UNICODE,
-    Weighted,
+    RelationTerm,
     coefficient_text,
     escape_latex,
     explain,
@@ -25,7 +25,7 @@ from minidyn.base.printing.relations import (
     relations_json,
     sum_text,
 )
-from minidyn.base.printing.symbols import Polynomial, symbolic_entries
+from minidyn.base.printing.symbols import LengthPolynomial, symbolic_entries
 from minidyn.model.geometry import Step
 from minidyn.model.robot import Robot
 
@@ -159,23 +159,23 @@ def test_relations_of_the_closed_form_rule() -> None:
 
 
 def test_numbers_are_clean() -> None:
-    D = Polynomial(((-1.0, ("D", "D")), (-2.0, ("D",))))
-    both = Polynomial(((1.0, ()), (-0.5, ("A", "B"))))
+    D = LengthPolynomial(((-1.0, ("D", "D")), (-2.0, ("D",))))
+    both = LengthPolynomial(((1.0, ()), (-0.5, ("A", "B"))))
     terms = [
-        Weighted("A1", 1.0),
-        Weighted("B1", -1.0),
-        Weighted("C1", 0.9999999999999999),
-        Weighted("D1", -0.25),
-        Weighted("E1", 0.25),
-        Weighted("F1", -3.0, D),
-        Weighted("G1", 3.0, Polynomial(((1.0, ("D", "D")), (2.0, ("D",))))),
-        Weighted("H1", 1e-7),
-        Weighted("I1", 0.1, both),
+        RelationTerm("A1", 1.0),
+        RelationTerm("B1", -1.0),
+        RelationTerm("C1", 0.9999999999999999),
+        RelationTerm("D1", -0.25),
+        RelationTerm("E1", 0.25),
+        RelationTerm("F1", -3.0, D),
+        RelationTerm("G1", 3.0, LengthPolynomial(((1.0, ("D", "D")), (2.0, ("D",))))),
+        RelationTerm("H1", 1e-7),
+        RelationTerm("I1", 0.1, both),
     ]
     assert sum_text(terms) == ("A1 - B1 + C1 - 0.25 (D1 - E1) - (D² + 2 D)(F1 - G1) + 1e-07 H1 + (1 - 0.5 A B) I1")
     assert [coefficient_text(term) for term in terms[:4]] == ["1", "-1", "1", "-0.25"]
     assert coefficient_text(terms[5]) == "-(D² + 2 D)"
-    assert coefficient_text(Weighted("X", -1.0, Polynomial(((-1.0, ("D",)),)))) == "-D"
+    assert coefficient_text(RelationTerm("X", -1.0, LengthPolynomial(((-1.0, ("D",)),)))) == "-D"
     assert sum_text([]) == "0"
     assert UNICODE.symbol("D3", 2) == "D3²"
 

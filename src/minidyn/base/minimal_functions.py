@@ -22,7 +22,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.numeric.samples import units_of
-from minidyn.base.virtual_links import Carrier, carrier_of, rigid_chain
+from minidyn.base.virtual_links import carrier_of, rigid_chain
 from minidyn.dynamics.drives import RealShapes, drive_columns, has_load, rotor_inertia_matrix
 from minidyn.dynamics.functions import call
 from minidyn.dynamics.inertia_matrix import christoffel_matrix, composite_inertia_matrix
@@ -43,71 +43,6 @@ _FOREIGN = 1e-7  # share of a combination that a map may miss by rounding, in th
 _NEEDS = {"inertia_matrix": "inertia", "coriolis_matrix": "inertia", "gravity_torque": "gravity"}
 
 
-class MinimalRequest:
-    """One call from base parameters: the full vector that stands for them, and the chain if there is one.
-
-    Attributes:
-        robot: The robot.
-        what: The function.
-        formulation: Of the inertia matrix.
-        phi: A full vector (p,) that has the base parameters asked for.
-        chain: The rigid chain in mDH frames with the map from phi to its parameters; None where there is none.
-    """
-
-    def __init__(
-        self,
-        robot: Robot,
-        what: str,
-        base: BaseMap | None,
-        beta: ArrayLike | None,
-        parameters: ArrayLike | None,
-        formulation: int | None = None,
-    ) -> None:
-        if base is None:
-            if beta is not None:
-                raise MinidynError(f"{what}: beta= needs base=, the map whose parameters they are")
-            base = mlc_base(robot, "1999", "inertia")
-        if not isinstance(base, BaseMap):
-            raise MinidynError(f"{what}: base: expected a result of md.base_parameters, got {base!r}")
-        if base.robot.structure_fingerprint != robot.structure_fingerprint:
-            raise MinidynError(f"{what}: base is of robot {base.robot.name!r}, which is not built like {robot.name!r}")
-        if beta is not None and parameters is not None:
-            raise MinidynError(f"{what}: give beta= or parameters=, not both")
-        # of this robot, not of the one the map was made from
-        own = robot.parameters if parameters is None else parameters
-        values = base.values(own) if beta is None else np.asarray(beta, dtype=float)
-        if values.shape != (base.rank,):
-            raise ShapeError(f"beta: expected shape ({base.rank},), got {values.shape}")
-        check_formulation(formulation)
-        _require(robot, what, base)
-        self.robot, self.what, self.formulation = robot, what, formulation
-        self.phi: Array = base.lift(values)
-        self.chain = None if has_load(robot) else rigid_chain(robot)  # loads need the standard recursion
-        if self.chain is None and formulation is not None:
-            raise Unsupported(f"formulation={formulation}: robot {robot.name!r} is not an open serial chain")
-
-    def __call__(self, arrays: tuple[ArrayLike, ...], out: Array | None) -> Any:
-        """Run the chain's own recursion, or the standard one on the full vector."""
-        if self.chain is None:
-            return call(self.robot, self.what, arrays, self.phi, out)
-        rigid, T = self.chain
-        carrier, function = _prepared(rigid, self.what, self.formulation)
-        values = carrier.matrix @ (carrier.base.matrix @ (T @ self.phi))
-        result = compile_function(function)(*arrays, values, out=out)
-        if self.what == "inertia_matrix":
-            rotors = np.array(rotor_inertia_matrix(self.robot, list(self.phi)), dtype=float)
-            result += rotors[np.ix_(self.robot.independent, self.robot.independent)]
-        elif self.what == "inverse_dynamics":
-            _add_drives(self.robot, self.phi, result, *(np.asarray(array, dtype=float) for array in arrays))
-        return result
-
-
-def _prepared(rigid: Robot, what: str, formulation: int | None) -> tuple[Carrier, Function]:
-    for_ = "inertia" if what in ("inertia_matrix", "coriolis_matrix") else "torque"
-    carrier = carrier_of(rigid, for_, moments=formulation in (None, MEETING))
-    return carrier, minimal_function(rigid, what, formulation)
-
-
 @lru_cache(maxsize=64)
 def _determined(structure: str, what: str, base: BaseMap) -> str:
     """Return "" where a map determines a function, else the combination that it misses."""
@@ -122,15 +57,6 @@ def _determined(structure: str, what: str, base: BaseMap) -> str:
     largest = (np.abs(wanted.matrix) * units).max(axis=1, keepdims=True, initial=0.0)
     foreign = (np.abs(left) * units > _FOREIGN * largest).any(axis=1)
     return "" if not foreign.any() else wanted.names[int(np.argmax(foreign))]
-
-
-def _require(robot: Robot, what: str, base: BaseMap) -> None:
-    missing = _determined(robot.structure_fingerprint, what, base)
-    if missing:
-        raise NotEquivalent(
-            f"{what} of robot {robot.name!r}: the base map ({base.model} model, {base.rank} parameters) does not "
-            f"determine {missing}, which it needs; use md.base_parameters(robot)"
-        )
 
 
 def _add_drives(robot: Robot, phi: Array, tau: Array, q: Array, dq: Array, ddq: Array) -> None:
@@ -266,8 +192,46 @@ def _from_base(
     out: Array | None,
     formulation: int | None = None,
 ) -> Any:
-
-    return MinimalRequest(robot, what, base, beta, parameters, formulation)(arrays, out)
+    """Run the chain's own recursion, or the standard one on a full vector that has the base parameters asked for."""
+    if base is None:
+        if beta is not None:
+            raise MinidynError(f"{what}: beta= needs base=, the map whose parameters they are")
+        base = mlc_base(robot, "1999", "inertia")
+    if not isinstance(base, BaseMap):
+        raise MinidynError(f"{what}: base: expected a result of md.base_parameters, got {base!r}")
+    if base.robot.structure_fingerprint != robot.structure_fingerprint:
+        raise MinidynError(f"{what}: base is of robot {base.robot.name!r}, which is not built like {robot.name!r}")
+    if beta is not None and parameters is not None:
+        raise MinidynError(f"{what}: give beta= or parameters=, not both")
+    # of this robot, not of the one the map was made from
+    own = robot.parameters if parameters is None else parameters
+    values = base.values(own) if beta is None else np.asarray(beta, dtype=float)
+    if values.shape != (base.rank,):
+        raise ShapeError(f"beta: expected shape ({base.rank},), got {values.shape}")
+    check_formulation(formulation)
+    missing = _determined(robot.structure_fingerprint, what, base)
+    if missing:
+        raise NotEquivalent(
+            f"{what} of robot {robot.name!r}: the base map ({base.model} model, {base.rank} parameters) does not "
+            f"determine {missing}, which it needs; use md.base_parameters(robot)"
+        )
+    phi = base.lift(values)
+    chain = None if has_load(robot) else rigid_chain(robot)  # loads need the standard recursion
+    if chain is None:
+        if formulation is not None:
+            raise Unsupported(f"formulation={formulation}: robot {robot.name!r} is not an open serial chain")
+        return call(robot, what, arrays, phi, out)
+    rigid, T = chain
+    for_ = "inertia" if what in ("inertia_matrix", "coriolis_matrix") else "torque"
+    carrier = carrier_of(rigid, for_, moments=formulation in (None, MEETING))
+    carried = carrier.matrix @ (carrier.base.matrix @ (T @ phi))
+    result = compile_function(minimal_function(rigid, what, formulation))(*arrays, carried, out=out)
+    if what == "inertia_matrix":
+        rotors = np.array(rotor_inertia_matrix(robot, list(phi)), dtype=float)
+        result += rotors[np.ix_(robot.independent, robot.independent)]
+    elif what == "inverse_dynamics":
+        _add_drives(robot, phi, result, *(np.asarray(array, dtype=float) for array in arrays))
+    return result
 
 
 def lifted_function(robot: Robot, what: str) -> Function:

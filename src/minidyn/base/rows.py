@@ -31,7 +31,7 @@ def _unchanged(values: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Kind:
+class Arithmetic:
     """How scalars of a number system stand in arrays.
 
     Attributes:
@@ -57,7 +57,7 @@ class Kind:
 
 
 def torque_rows(
-    robot: Robot, tree: Tree, c: Coordinates, kind: Kind, friction: bool = True, shapes: Shapes | None = None
+    robot: Robot, tree: Tree, c: Coordinates, kind: Arithmetic, friction: bool = True, shapes: Shapes | None = None
 ) -> Stack:
     """Return the regressor (..., n, p), of independent joints and standard columns.
 
@@ -91,7 +91,7 @@ def torque_rows(
     return kind.reduced(rows)
 
 
-def energy_rows(robot: Robot, tree: Tree, c: Coordinates, kind: Kind) -> Stack:
+def energy_rows(robot: Robot, tree: Tree, c: Coordinates, kind: Arithmetic) -> Stack:
     """Return the energy (..., p) of unit parameters, kinetic and potential, rotors included.
 
     Implements: Gautier1991 eq. (10).
@@ -106,7 +106,7 @@ def energy_rows(robot: Robot, tree: Tree, c: Coordinates, kind: Kind) -> Stack:
     return rows
 
 
-def _rigid_rows(tree: Tree, c: Coordinates, kind: Kind) -> Stack:
+def _rigid_rows(tree: Tree, c: Coordinates, kind: Arithmetic) -> Stack:
     """Return the regressor of all joints without drives (..., joints, 10 links)."""
     reduced, moves, n = kind.reduced, tree.moves, len(tree.moves)
     parents = [move.parent + 1 for move in moves]
@@ -158,7 +158,7 @@ def _rigid_rows(tree: Tree, c: Coordinates, kind: Kind) -> Stack:
     return rows
 
 
-def _frames(tree: Tree, kind: Kind) -> Stack:
+def _frames(tree: Tree, kind: Arithmetic) -> Stack:
     """Return link to base (..., links + 1, 3, 3), the base first."""
     n = len(tree.moves)
     frames = kind.zeros(n + 1, 3, 3)
@@ -226,7 +226,7 @@ _WRENCHES = _linear(
 _SKEW = np.array([[0, 0, 0, 0, 0, -1, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0]])
 
 
-def _rates(motion: Stack, forms: NDArray[np.intp], kind: Kind) -> Stack:
+def _rates(motion: Stack, forms: NDArray[np.intp], kind: Arithmetic) -> Stack:
     """Return linear forms of the products of w, of dw and of a, for w, dw, a (..., 3, 3)."""
     w = motion[..., 0, :]
     products = kind.reduced(w[..., :, None] * w[..., None, :]).reshape(*w.shape[:-1], 9)
@@ -244,7 +244,7 @@ def _is_one(value: Scalar) -> bool:
     return isinstance(value, int | float) and value == 1
 
 
-def _filled(rows: Sequence[Sequence[Scalar]], kind: Kind) -> Stack:
+def _filled(rows: Sequence[Sequence[Scalar]], kind: Arithmetic) -> Stack:
     """Return scalars (rows, columns) as an array, with leading axes where they vary."""
     raw = [[kind.raw(value) for value in row] for row in rows]
     if all(isinstance(value, int | float) for row in raw for value in row):

@@ -19,8 +19,11 @@ from minidyn.dynamics.mdh_chain import MdhRow, check_open, mdh_rows
 from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.dynamics.papers.chain import generic_rows, is_serial
 from minidyn.dynamics.papers.minimal import VirtualLinks
+from minidyn.dynamics.tree import REAL, constant_placement
+from minidyn.dynamics.vectors import to_child
 from minidyn.errors import MinidynError
 from minidyn.model.drives import Drive
+from minidyn.model.geometry import Step
 from minidyn.model.layout import Layout
 from minidyn.model.mdh import mdh_steps
 from minidyn.model.robot import Robot
@@ -83,7 +86,7 @@ def generic_chain(robot: Robot) -> Robot:
 
 
 @lru_cache(maxsize=64)
-def _carrier(fingerprint: str, robot: _Rigid, for_: str, moments: bool) -> Carrier:
+def _carrier(robot: _Rigid, for_: str, moments: bool) -> Carrier:
     base = mlc_base(robot.robot, "1999", for_)
     rows = mdh_rows(robot.robot)
     matrix = base.matrix
@@ -131,7 +134,7 @@ def carrier_of(rigid: Robot, for_: str = "torque", moments: bool = True) -> Carr
         for_: What they must determine: "torque" or "inertia" (where fewer may do).
         moments: Whether by second moments or by inertia tensors.
     """
-    return _carrier(rigid.structure_fingerprint, _Rigid(rigid), for_, moments)
+    return _carrier(_Rigid(rigid), for_, moments)
 
 
 def _direction(place: int, moments: bool) -> Array:
@@ -148,10 +151,6 @@ def _direction(place: int, moments: bool) -> Array:
 
 def _base_acceleration(robot: Robot, rows: tuple[MdhRow, ...]) -> tuple[float, float, float]:
     """Minus gravity in the frame before the first joint's x steps."""
-    from minidyn.dynamics.tree import REAL, constant_placement
-    from minidyn.dynamics.vectors import to_child
-    from minidyn.model.geometry import Step
-
     turns, _ = constant_placement(robot.base, REAL)
     first, _ = constant_placement((Step("rz", rows[0].gamma),) if rows[0].gamma else (), REAL)
     x, y, z = to_child((*turns, *first), [-float(component) for component in robot.gravity])

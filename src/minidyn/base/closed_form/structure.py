@@ -319,7 +319,7 @@ def _centre(scene: _Scene, path: list[int], r: int, s: int) -> float | None:
 
 
 def _alone(scene: _Scene, path: list[int], number: _Number) -> tuple[bool, str]:
-    """Whether U33 or m̂ of the last joint acts on its own drive alone: then a rotor cannot be told from it."""
+    """Whether U33 or m̂ of the last joint acts on its own drive alone: then a rotor cannot be separated from it."""
     j = path[-1]
     what = f"U33 of joint {number(j)}" if scene.turning(j) else f"the mass that joint {number(j)} moves"
     for m in path[:-1]:

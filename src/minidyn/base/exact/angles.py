@@ -52,7 +52,7 @@ class AngleSum:
 class AngleBasis:
     """Independent angles, and every angle seen so far as a sum of them.
 
-    A relation is only believed where it can hardly be an accident: with many angles there are many sums, and the
+    A relation is accepted only where it can hardly be an accident: with many angles there are many sums, and the
     tolerance shrinks from 1e-9 rad so that an accidental one has a probability below 1e-5 for each angle. Where it
     happens, only a robot whose structure hangs on that very sum is misjudged.
     """

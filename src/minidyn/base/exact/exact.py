@@ -21,7 +21,7 @@ from minidyn.base.exact.precise import solve_precisely
 from minidyn.base.exact.prime import PRIMES, Echelon, Field, chinese_remainder, echelon, rational
 from minidyn.base.exact.residue_state import ExactRobot
 from minidyn.base.numeric.samples import model_rows, random_states, units_of
-from minidyn.base.rows import Kind, energy_rows, torque_rows
+from minidyn.base.rows import Arithmetic, energy_rows, torque_rows
 from minidyn.errors import MinidynError
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
@@ -110,7 +110,7 @@ def _primes_needed(robot: Robot, columns: int, multiple: int) -> int:
 def _rows(question: Question, exact: ExactRobot) -> Array:
     """Return the model's rows at random states (primes, samples, rows of a sample, columns)."""
     robot, field = exact.robot, exact.field
-    kind = Kind((len(field.primes), field.samples), float, field.reduced, field.raw)
+    kind = Arithmetic((len(field.primes), field.samples), float, field.reduced, field.raw)
     if question.model == "energy":
         tree, c = exact.state()
         W = energy_rows(robot, tree, c, kind)

@@ -15,7 +15,7 @@ from minidyn.base.exact.angles import with_right_angles
 from minidyn.base.exact.digits import Digits, sixty_digits
 from minidyn.base.exact.precise_state import PreciseRobot
 from minidyn.base.numeric.samples import random_states, units_of
-from minidyn.base.rows import Kind, energy_rows, torque_rows
+from minidyn.base.rows import Arithmetic, energy_rows, torque_rows
 from minidyn.errors import MinidynError
 from minidyn.model.robot import Robot
 from minidyn.notices import kind
@@ -43,7 +43,7 @@ def precise_base(question: Question, seed: int = 0) -> BaseMap:
 
     Columns are taken in order of preference, as in exact arithmetic; a column whose remainder is below 1e-20 of its
     size depends on those before it. The map's `gap` is the smallest remainder kept over the largest dropped, some
-    forty orders of magnitude where constants are exact, and a remainder in between is told.
+    forty orders of magnitude where constants are exact, and a remainder in between is reported.
 
     Implements: Gautier1991 eq. (13), (17), closed loops with q̈_p = G q̈_a + Ġ q̇_a.
     """
@@ -99,7 +99,7 @@ def precise_rows(question: Question, samples: int, rng: np.random.Generator) -> 
         states = replace(states, dq=np.zeros_like(states.dq))
     precise = PreciseRobot(robot, states)
     tree, c = precise.state()
-    kind = Kind((samples,), object, raw=lambda x: x.value if isinstance(x, Digits) else Digits.constant(x).value)
+    kind = Arithmetic((samples,), object, raw=lambda x: x.value if isinstance(x, Digits) else Digits.constant(x).value)
     if question.model == "energy":
         W = energy_rows(robot, tree, c, kind)
         W = W[1:] - W[:1]

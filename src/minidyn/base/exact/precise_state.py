@@ -14,7 +14,7 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.base.exact.angles import PARTS, AngleBasis, AngleSum, constant_angles
 from minidyn.base.exact.digits import PI, Digits, cos_sin, formula_operations
-from minidyn.base.numeric.samples import States
+from minidyn.base.numeric.samples import JointStates
 from minidyn.dynamics.drives import drive_loads, some_parameters
 from minidyn.dynamics.kinematics import link_jacobian, link_placement
 from minidyn.dynamics.newton_euler import link_motions
@@ -93,7 +93,7 @@ class PreciseRobot:
         states: Independent positions, speeds and accelerations (e, n); their doubles are taken at face value.
     """
 
-    def __init__(self, robot: Robot, states: States) -> None:
+    def __init__(self, robot: Robot, states: JointStates) -> None:
         self.robot = robot
         self.samples = len(states.q)
         self._states = states

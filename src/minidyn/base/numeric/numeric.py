@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import CHOICE_UNCLEAR, RANK_UNCLEAR, BaseMap, Question
-from minidyn.base.numeric.samples import Observation, States, Units, model_rows, observe, random_states, units_of
+from minidyn.base.numeric.samples import JointStates, Observation, Units, model_rows, observe, random_states, units_of
 from minidyn.errors import UnknownName
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
@@ -36,23 +36,6 @@ _ROUNDS = 400
 _FARTHEST = 4.0  # speeds and accelerations stay within this many of the robot's own units
 
 
-@dataclass(frozen=True)
-class Search:
-    """Outcome of a search.
-
-    Attributes:
-        observation: Matrix of the rows found.
-        before: Scaling S of the random rows the search began with.
-        after: Scaling S of the rows found.
-        notice: Both, and what they did to the gap.
-    """
-
-    observation: Observation
-    before: float
-    after: float
-    notice: Notice
-
-
 def scaling_of(W: Array) -> float:
     """Return S = max |W_ij| / min |W_ij| over the entries that are not zero; 1.0 where there are none."""
     sizes = np.abs(W)
@@ -62,8 +45,10 @@ def scaling_of(W: Array) -> float:
 
 def scaled_rows(
     robot: Robot, model: str, rng: np.random.Generator, moving: Sequence[int] | None, asked: NDArray[np.bool_]
-) -> Search:
-    """Search states whose rows are well scaled; one state (two for a difference of energy) for each block of rows.
+) -> tuple[Observation, Notice]:
+    """Search states whose rows are well scaled: one (two for a difference of energy) for each block of rows.
+
+    Returns the observation matrix found, and a notice of what the search did to S and to the gap.
 
     Args:
         robot: The robot.
@@ -109,18 +94,20 @@ def scaled_rows(
         gap_before=gaps[0],
         gap_after=gaps[1],
     )
-    return Search(last, before, after, notice)
+    return last, notice
 
 
-def _model_blocks(robot: Robot, model: str, units: Units, rows: Sequence[int]) -> tuple[Callable[[States], Array], int]:
+def _model_blocks(
+    robot: Robot, model: str, units: Units, rows: Sequence[int]
+) -> tuple[Callable[[JointStates], Array], int]:
     """Return (states -> blocks of rows (count, rows, p) without units, states in a block)."""
     grounded = replace(robot, base=tuple(step for step in robot.base if step.is_turn))
 
-    def torque(states: States) -> Array:
+    def torque(states: JointStates) -> Array:
         blocks = model_rows(grounded, model, states) * units.parameters / units.rows[:, None]
         return np.asarray(blocks[:, list(rows)])
 
-    def energy(states: States) -> Array:
+    def energy(states: JointStates) -> Array:
         h = model_rows(grounded, model, states) * units.parameters / (units.length / units.time) ** 2
         return np.asarray((h[0::2] - h[1::2])[:, None])
 
@@ -136,17 +123,17 @@ def _log_scaling(blocks: Array, counted: NDArray[np.bool_]) -> Array:
     return np.asarray(np.log10(sizes.max(axis=1) + tiny) - np.log10(sizes.min(axis=1) + tiny))
 
 
-def _to_vector(states: States, units: Units, count: int) -> Array:
+def _to_vector(states: JointStates, units: Units, count: int) -> Array:
     """Return the states of each block as one row (count, width * 3 n), without units."""
     q = states.q / (units.speeds * units.time)
     stacked = np.concatenate([q, states.dq / units.speeds, states.ddq / (units.speeds / units.time)], axis=1)
     return stacked.reshape(count, -1)
 
 
-def _to_states(x: Array, units: Units, n: int) -> States:
+def _to_states(x: Array, units: Units, n: int) -> JointStates:
     stacked = x.reshape(-1, 3 * n)
     q, dq, ddq = stacked[:, :n], stacked[:, n : 2 * n], stacked[:, 2 * n :]
-    return States(q * (units.speeds * units.time), dq * units.speeds, ddq * (units.speeds / units.time))
+    return JointStates(q * (units.speeds * units.time), dq * units.speeds, ddq * (units.speeds / units.time))
 
 
 SCALINGS = ("columns", "paper")
@@ -184,9 +171,8 @@ def numeric_base(question: Question, method: str = "qr", seed: int = 0, scaling:
     notices: list[Notice] = []
     rng = np.random.default_rng(seed)
     if scaling == "paper":
-        search = scaled_rows(robot, model, rng, moving, asked)
-        notices.append(search.notice)
-        observation = search.observation
+        observation, notice = scaled_rows(robot, model, rng, moving, asked)
+        notices.append(notice)
     else:
         observation = observe(robot, model, rng, moving)
     found = rank_of(observation, asked, method, equal_columns=scaling != "paper")

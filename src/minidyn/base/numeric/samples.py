@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.base.rows import Kind, energy_rows, torque_rows
+from minidyn.base.rows import Arithmetic, energy_rows, torque_rows
 from minidyn.dynamics.tree import REAL, Numbers, coordinates, place
 from minidyn.errors import LoopError
 from minidyn.model.drives import INERTIAS, TERMS
@@ -68,7 +68,7 @@ def units_of(robot: Robot) -> Units:
 
 
 @dataclass(frozen=True)
-class States:
+class JointStates:
     """Random states of the independent joints, SI units, each (e, n)."""
 
     q: Array
@@ -78,7 +78,7 @@ class States:
 
 def random_states(
     robot: Robot, units: Units, count: int, rng: np.random.Generator, moving: Sequence[int] | None = None
-) -> States:
+) -> JointStates:
     """Return states over the full turn of revolute joints and over ±2 L of prismatic ones.
 
     Args:
@@ -99,7 +99,7 @@ def random_states(
         still = np.setdiff1d(np.arange(n), moving)
         q[:, still] = q[0, still]
         dq[:, still] = ddq[:, still] = 0.0
-    return States(_in_reach(robot, q), dq, ddq)
+    return JointStates(_in_reach(robot, q), dq, ddq)
 
 
 def _in_reach(robot: Robot, q: Array) -> Array:
@@ -134,7 +134,9 @@ def _in_reach(robot: Robot, q: Array) -> Array:
     return near
 
 
-def model_rows(robot: Robot, model: str, states: States, numbers: Numbers = REAL, lead: tuple[int, ...] = ()) -> Array:
+def model_rows(
+    robot: Robot, model: str, states: JointStates, numbers: Numbers = REAL, lead: tuple[int, ...] = ()
+) -> Array:
     """Return rows of a model at given states, SI units.
 
     Args:
@@ -162,7 +164,7 @@ def model_rows(robot: Robot, model: str, states: States, numbers: Numbers = REAL
         return Y
     c = coordinates(robot, list(states.q.T), list(dq.T), list(states.ddq.T))
     tree = place(robot, c.q, numbers)
-    kind = Kind((*lead, len(dq)))
+    kind = Arithmetic((*lead, len(dq)))
     if model == "energy":
         return energy_rows(robot, tree, c, kind)
     return torque_rows(robot, tree, c, kind, friction=model == "torque")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minidyn.arrays import single_thread
-from minidyn.base.printing.symbols import Monomial, Polynomial, rule_entries, symbolic_entries
+from minidyn.base.printing.symbols import LengthPolynomial, Monomial, rule_entries, symbolic_entries
 from minidyn.text import markdown_cell, visible
 
 if TYPE_CHECKING:
@@ -116,15 +116,26 @@ class _Factor:
 
 
 @dataclass(frozen=True)
-class Weighted:
-    """A parameter and its coefficient: a number, or a polynomial where it is known."""
+class RelationTerm:
+    """One standard parameter in a relation.
+
+    Attributes:
+        parameter: Its name.
+        value: Its coefficient as a number, SI units.
+        polynomial: The coefficient in geometry symbols; None where it is a plain number.
+    """
 
     parameter: str
     value: float
-    polynomial: Polynomial | None = None
+    polynomial: LengthPolynomial | None = None
+
+    @property
+    def coefficient(self) -> str:
+        """The coefficient as text, with symbols where it has them."""
+        return coefficient_text(self)
 
 
-def coefficient_text(term: Weighted, alphabet: Alphabet = UNICODE) -> str:
+def coefficient_text(term: RelationTerm, alphabet: Alphabet = UNICODE) -> str:
     """Return the coefficient as text: "1", "-0.25", "2 R3", "D3² + R3²"."""
     factor = _factor(term, alphabet)
     if factor.sign > 0:
@@ -132,7 +143,7 @@ def coefficient_text(term: Weighted, alphabet: Alphabet = UNICODE) -> str:
     return f"-{alphabet.bracket(factor.text)}" if factor.is_sum else f"-{factor.text}"
 
 
-def sum_text(terms: Sequence[Weighted], alphabet: Alphabet = UNICODE) -> str:
+def sum_text(terms: Sequence[RelationTerm], alphabet: Alphabet = UNICODE) -> str:
     """Return the sum of the terms; parameters with equal coefficients (up to sign) share one."""
     groups: dict[str, list[tuple[_Factor, str]]] = {}
     for term in terms:
@@ -151,7 +162,7 @@ def sum_text(terms: Sequence[Weighted], alphabet: Alphabet = UNICODE) -> str:
     return text or "0"
 
 
-def _factor(term: Weighted, alphabet: Alphabet) -> _Factor:
+def _factor(term: RelationTerm, alphabet: Alphabet) -> _Factor:
     if term.polynomial is None:
         return _Factor(-1 if term.value < 0 else 1, alphabet.number(term.value))
     terms = [(number, product) for number, product in term.polynomial.terms if alphabet.number(number) != "0"]
@@ -187,26 +198,6 @@ def _join(text: str, sign: int, part: str) -> str:
 
 
 @dataclass(frozen=True)
-class Term:
-    """One standard parameter in a relation.
-
-    Attributes:
-        parameter: Its name.
-        value: Its coefficient as a number, SI units.
-        polynomial: The coefficient in geometry symbols; None where it is a plain number.
-    """
-
-    parameter: str
-    value: float
-    polynomial: Polynomial | None = None
-
-    @property
-    def coefficient(self) -> str:
-        """The coefficient as text, with symbols where it has them."""
-        return coefficient_text(_weighted(self))
-
-
-@dataclass(frozen=True)
 class Relation:
     """A base parameter: name = sum of coefficient · standard parameter. `str()` gives the formula.
 
@@ -216,11 +207,11 @@ class Relation:
     """
 
     name: str
-    terms: tuple[Term, ...]
+    terms: tuple[RelationTerm, ...]
 
     def formula(self, alphabet: Alphabet = UNICODE) -> str:
         """Return the right-hand side."""
-        return sum_text([_weighted(term) for term in self.terms], alphabet)
+        return sum_text(self.terms, alphabet)
 
     def ascii(self) -> str:
         """Return the whole relation with ASCII characters only: D3^2 for D3²."""
@@ -233,7 +224,7 @@ class Relation:
 def relations(base: BaseMap) -> tuple[Relation, ...]:
     """Return the relations of a map, one for each base parameter, in the order of `base.names`.
 
-    Coefficients are written with the lengths the robot's description names, where they are polynomials in them on a
+    Coefficients are written with the lengths the robot's file names, where they are polynomials in them on a
     chain or tree; others are numbers.
 
     Implements: Gautier1991 Table V.
@@ -248,11 +239,12 @@ def relations(base: BaseMap) -> tuple[Relation, ...]:
         # a polynomial that happens to be zero for these lengths belongs to the formula all the same
         shown = {int(column) for column in np.flatnonzero(base.K[row])} | {k for r, k in symbolic if r == row}
         terms = [
-            Term(base.regrouped[column], float(base.K[row, column]), symbolic.get((row, column))) for column in shown
+            RelationTerm(base.regrouped[column], float(base.K[row, column]), symbolic.get((row, column)))
+            for column in shown
         ]
         # the leading parameter stays in front of those that join it
         rest = sorted(terms, key=lambda term: layout.index(term.parameter))
-        found.append(Relation(name, (Term(kept, 1.0), *rest)))
+        found.append(Relation(name, (RelationTerm(kept, 1.0), *rest)))
     return tuple(found)
 
 
@@ -263,7 +255,7 @@ def _relations_of_rule(base: BaseMap) -> tuple[Relation, ...]:
         Relation(
             label,
             tuple(
-                Term(names[column], float(values[column]), symbolic.get((row, int(column))))
+                RelationTerm(names[column], float(values[column]), symbolic.get((row, int(column))))
                 for column in np.flatnonzero(values)
             ),
         )
@@ -383,10 +375,6 @@ def _counts(base: BaseMap) -> str:
 
 def _notes(base: BaseMap) -> list[str]:
     return [f"{notice}. {notice.advice}".rstrip() for notice in base.notices]
-
-
-def _weighted(term: Term) -> Weighted:
-    return Weighted(term.parameter, term.value, term.polynomial)
 
 
 def _markdown(text: str) -> str:

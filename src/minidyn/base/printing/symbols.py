@@ -1,7 +1,7 @@
-"""Entries of the regrouping matrix as polynomials in the lengths that the robot's description names.
+"""Entries of the regrouping matrix as polynomials in the lengths that the robot's file names.
 
 For a fixed choice of kept and regrouped parameters every entry of K has a unit (1, m or m²) and, on chains and trees,
-is a polynomial of that degree in the robot's lengths. It is found by evaluation: K at random lengths tells on which
+is a polynomial of that degree in the robot's lengths. It is found by evaluation: K at random lengths shows on which
 symbols each entry depends, a few more lengths determine its coefficients, and still more must agree with it. An entry
 that is not such a polynomial (a fraction, a coincidence of lengths) keeps its number.
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.base.closed_form.combinations import combinations
 from minidyn.base.closed_form.structure import Structure
-from minidyn.base.numeric.samples import States, Units, model_rows, random_states, units_of
+from minidyn.base.numeric.samples import JointStates, Units, model_rows, random_states, units_of
 from minidyn.dynamics.tree import RealNumbers
 from minidyn.dynamics.vectors import Scalar
 from minidyn.model.geometry import Step
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _Product = tuple[str | int, ...]  # sorted lengths by name, a parameter by its index
 
 
-class Poly:
+class SymbolicNumber:
     """A sum of number · product; products are tuples of symbols (text) and at most one parameter (its index).
 
     Only + - * are needed, which is all the recursions use.
@@ -46,54 +46,54 @@ class Poly:
         self.terms = {product: number for product, number in terms.items() if number != 0.0}
 
     @classmethod
-    def of(cls, value: Poly | float) -> Poly:
+    def of(cls, value: SymbolicNumber | float) -> SymbolicNumber:
         """Return a number as a polynomial."""
-        return value if isinstance(value, Poly) else cls({(): float(value)})
+        return value if isinstance(value, SymbolicNumber) else cls({(): float(value)})
 
-    def __add__(self, other: Poly | float) -> Poly:
+    def __add__(self, other: SymbolicNumber | float) -> SymbolicNumber:
         terms = dict(self.terms)
-        for product, number in Poly.of(other).terms.items():
+        for product, number in SymbolicNumber.of(other).terms.items():
             terms[product] = terms.get(product, 0.0) + number
-        return Poly(terms)
+        return SymbolicNumber(terms)
 
     __radd__ = __add__
 
-    def __neg__(self) -> Poly:
-        return Poly({product: -number for product, number in self.terms.items()})
+    def __neg__(self) -> SymbolicNumber:
+        return SymbolicNumber({product: -number for product, number in self.terms.items()})
 
-    def __sub__(self, other: Poly | float) -> Poly:
-        return self + (-Poly.of(other))
+    def __sub__(self, other: SymbolicNumber | float) -> SymbolicNumber:
+        return self + (-SymbolicNumber.of(other))
 
-    def __rsub__(self, other: Poly | float) -> Poly:
-        return Poly.of(other) - self
+    def __rsub__(self, other: SymbolicNumber | float) -> SymbolicNumber:
+        return SymbolicNumber.of(other) - self
 
-    def __mul__(self, other: Poly | float) -> Poly:
+    def __mul__(self, other: SymbolicNumber | float) -> SymbolicNumber:
         terms: dict[_Product, float] = {}
         for one, a in self.terms.items():
-            for two, b in Poly.of(other).terms.items():
+            for two, b in SymbolicNumber.of(other).terms.items():
                 product = tuple(sorted((*one, *two), key=str))
                 terms[product] = terms.get(product, 0.0) + a * b
-        return Poly(terms)
+        return SymbolicNumber(terms)
 
     __rmul__ = __mul__
 
 
 class _SymbolicLengths(RealNumbers):
-    """Lengths that the robot's description names stay symbols; everything else is a number."""
+    """Lengths that the robot's file names stay symbols; everything else is a number."""
 
     def length(self, step: Step) -> Scalar:
         """A constant length."""
-        return Poly({(step.symbol,): step.factor}) if step.symbol and step.value != 0.0 else step.value
+        return SymbolicNumber({(step.symbol,): step.factor}) if step.symbol and step.value != 0.0 else step.value
 
 
-def symbolic_rows(robot: Robot, structure: Structure) -> list[dict[int, Polynomial]]:
+def symbolic_rows(robot: Robot, structure: Structure) -> list[dict[int, LengthPolynomial]]:
     """Return for each combination {place of a standard parameter: its coefficient in geometry symbols}.
 
     Args:
         robot: In modified Denavit-Hartenberg form.
         structure: Its r, s, δ, σ.
     """
-    phi = [Poly({(index,): 1.0}) for index in range(len(robot.layout))]
+    phi = [SymbolicNumber({(index,): 1.0}) for index in range(len(robot.layout))]
     rows = []
     for combination in combinations(robot, structure, phi, _SymbolicLengths()):
         row: dict[int, dict[tuple[str, ...], float]] = {}
@@ -104,7 +104,7 @@ def symbolic_rows(robot: Robot, structure: Structure) -> list[dict[int, Polynomi
                 row.setdefault(index, {})[symbols] = number
         rows.append(
             {
-                index: Polynomial(
+                index: LengthPolynomial(
                     tuple((n, p) for p, n in sorted(terms.items(), key=lambda item: (len(item[0]), item[0])))
                 )
                 for index, terms in sorted(row.items())
@@ -123,7 +123,7 @@ _MEMORY = 48e6  # bytes of rows at a time
 
 
 @dataclass(frozen=True)
-class Polynomial:
+class LengthPolynomial:
     """A sum of number · product of symbols.
 
     Attributes:
@@ -150,7 +150,7 @@ class _Lengths(RealNumbers):
         return step.value
 
 
-def symbolic_entries(base: BaseMap, seed: int = 0) -> dict[tuple[int, int], Polynomial]:
+def symbolic_entries(base: BaseMap, seed: int = 0) -> dict[tuple[int, int], LengthPolynomial]:
     """Return {(row, column) of K: polynomial in named lengths}; entries that are plain numbers are left out.
 
     Robots with loops keep numbers: their lengths are not free, since the loops must close. So do maps for some joints
@@ -195,7 +195,7 @@ def symbolic_entries(base: BaseMap, seed: int = 0) -> dict[tuple[int, int], Poly
     return found
 
 
-def rule_entries(base: BaseMap) -> dict[tuple[int, int], Polynomial]:
+def rule_entries(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
     """Return {(row, column) of the map: polynomial in named lengths} of a map that a closed-form rule gave.
 
     The rule itself is run on symbols; that needs the robot's own frames to be the rule's. Where they are not, and where
@@ -219,7 +219,7 @@ def rule_entries(base: BaseMap) -> dict[tuple[int, int], Polynomial]:
 
 
 def _length_symbols(robot: Robot) -> list[str]:
-    """Return the symbols that name lengths which are not zero, in the order of the description."""
+    """Return the symbols that name lengths which are not zero, in the order of the robot file."""
     used = {
         step.symbol
         for joint in robot.joints
@@ -252,7 +252,9 @@ def _entries(
     return np.concatenate([K for K, _ in found]), np.logical_and.reduce([sound for _, sound in found])
 
 
-def _observe(robot: Robot, model: str, states: States, units: Units, symbols: Sequence[str], points: Array) -> Array:
+def _observe(
+    robot: Robot, model: str, states: JointStates, units: Units, symbols: Sequence[str], points: Array
+) -> Array:
     """Return the observation matrix (points, r, p) without units, for other values of the symbols."""
     values = {name: points[:, k : k + 1] * units.length for k, name in enumerate(symbols)}
     rows = model_rows(robot, model, states, _Lengths(values), (len(points),))
@@ -296,7 +298,9 @@ def _fit(points: Array, values: Array) -> Iterable[Array | None]:
     return [coefficients[:, k] if misfit[k] <= _AGREE * size[k] else None for k in range(values.shape[1])]
 
 
-def _polynomial(coefficients: Array | None, names: Sequence[str], scale: float, length: float) -> Polynomial | None:
+def _polynomial(
+    coefficients: Array | None, names: Sequence[str], scale: float, length: float
+) -> LengthPolynomial | None:
     if coefficients is None:
         return None
     largest = float(np.abs(coefficients).max())
@@ -306,4 +310,4 @@ def _polynomial(coefficients: Array | None, names: Sequence[str], scale: float, 
             # twelve digits are more than the fit is good for and make whole numbers whole
             value = float(f"{float(number) * scale / length ** len(product):.12g}")
             terms.append((value, tuple(names[k] for k in product)))
-    return Polynomial(tuple(terms))
+    return LengthPolynomial(tuple(terms))
