@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import minidyn as md
 from minidyn.dynamics.drives import loads_of_motion
 from minidyn.identification.friction.choose import PLAIN, motion_of
-from minidyn.identification.friction.table import FrictionModel, FrictionTable, friction_table
+from minidyn.identification.friction.table import FrictionModel, FrictionTable, Key, RigidColumns
 from minidyn.identification.rows.base_rows import Samples
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -160,10 +160,10 @@ def _table(
         ten = [list(parameters[part]) for part in bare.layout.links]
         loads = loads_of_motion(bare.with_drives(friction="load"), motion.q, ten)
     falls = [np.full(len(log.robot.joints), 0.1)]
-    return friction_table(log.robot, rigid, motion, (*PLAIN, "load"), [widths], falls, loads)
+    return RigidColumns.of(log.robot, rigid, motion).table((*PLAIN, "load"), [widths], falls, loads)
 
 
-def _error(table: FrictionTable, values: dict[tuple[str, int, int], float]) -> float:
+def _error(table: FrictionTable, values: dict[Key, float]) -> float:
     left = torque = 0.0
     for own, products in zip(table.columns, table.products):
         x = np.array([*(values.get(key, 0.0) for key in own), -1.0])

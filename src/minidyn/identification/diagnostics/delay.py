@@ -18,6 +18,7 @@ from minidyn.recording.recording import Recording
 
 _SAMPLES = 4000  # enough to see a delay; a longer recording is thinned
 _SURE = 5.0  # standard deviations beyond which a delay is told
+_OPEN = 1e-14  # squares of singular values below this part of the largest are rounding
 _MATTERS = 0.05  # of the residual's power that goes away: less is not worth a word
 
 
@@ -48,11 +49,15 @@ def torque_delay(
     rows = slice(None, None, thin)
     W = (np.concatenate([Y, -slopes[:, :, None]], axis=2)[rows] / sigma[:, None]).reshape(-1, base.rank + 1)
     y = ((recording.tau - predicted)[rows] / sigma).ravel()
-    sizes = np.linalg.norm(W, axis=0)
+    products = W.T @ W
+    sizes = np.sqrt(np.diag(products))
     if sizes[-1] == 0:
         return 0.0, np.inf, 0.0
-    inverse = np.linalg.pinv(W / np.where(sizes > 0, sizes, 1.0), rcond=1e-10)
-    pull = inverse[-1] / sizes[-1]  # of each row on the delay
+    scale = np.where(sizes > 0, sizes, 1.0)
+    values, vectors = np.linalg.eigh(products / np.outer(scale, scale))
+    known = values > _OPEN * values[-1]
+    weights = vectors[:, known] @ (vectors[-1, known] / values[known])
+    pull = W @ (weights / scale) / scale[-1]  # of each row on the delay: the last row of the pseudo-inverse of W
     delay = float(pull @ y)
     residual = (y - W[:, -1] * delay).reshape(-1, robot.n)
     length, _ = block_length(residual, np.asarray(recording.t)[rows], len(residual))

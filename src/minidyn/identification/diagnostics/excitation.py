@@ -105,10 +105,8 @@ def advise(robot: Robot, base: BaseMap, R: Array, sigma: Array) -> Advice | None
     # what no motion shows must not hide the rest: a faint floor, a millionth of what the data know best
     floor = 1e-12 * max(float(np.max(np.diag(information))), 1e-300) * np.eye(base.rank)
     before, direction = _weakest(judged, information + floor)
-    spreads = []
-    for number in range(len(tried)):
-        added = np.sqrt(_WORTH / _SAMPLES) * Y[number] / size
-        spreads.append(_weakest(judged, information + floor + added.T @ added)[0])
+    added = np.sqrt(_WORTH / _SAMPLES) * Y / size
+    spreads = _spreads(judged, information + floor + np.swapaxes(added, 1, 2) @ added)
     # one joint is easier to move than two, if it helps about as much
     best = int(np.argmin([after * _EFFORT ** (len(tried[number][0]) - 1) for number, after in enumerate(spreads)]))
     joints, fast, q, _ = tried[best]
@@ -121,6 +119,13 @@ def _weakest(judged: Array, information: Array) -> tuple[float, Array]:
     L = np.linalg.cholesky(information)
     _, s, Vt = np.linalg.svd(np.linalg.solve(L, judged.T).T, full_matrices=False)
     return float(s[0]), np.linalg.solve(L.T, Vt[0])
+
+
+def _spreads(judged: Array, information: Array) -> list[float]:
+    """Return the largest spread of the torque, over its noise, for several amounts of information (m, b, b)."""
+    halves = np.linalg.solve(np.linalg.cholesky(information), judged.T)
+    largest = np.linalg.eigvalsh(halves @ np.swapaxes(halves, 1, 2))[:, -1]
+    return [float(value) for value in np.sqrt(largest)]
 
 
 def _rows(robot: Robot, base: BaseMap, q: Array, dq: Array, ddq: Array, sigma: Array) -> Array:

@@ -146,7 +146,7 @@ def block_sums(scores: Iterable[tuple[Array, bool]], length: int, *, join: bool 
     Args:
         scores: Pieces (K, b), and whether each follows the one before; blocks end where one does not.
         length: Rows of a block.
-        join: Whether a rest of at most half a block joins the block before; otherwise it is a block of its own, but
+        join: Whether a rest of less than half a block joins the block before; otherwise it is a block of its own, but
             for the last one, which is left out.
     """
     sums: list[Array] = []
@@ -154,7 +154,7 @@ def block_sums(scores: Iterable[tuple[Array, bool]], length: int, *, join: bool 
 
     def close(last: bool) -> None:
         nonlocal filled, begun
-        short = filled <= length // 2 and (join or last)
+        short = filled < (length + 1) // 2 if join else last and filled <= length // 2
         if filled and not (short and (len(sums) > begun if join else sums)):
             sums.append(current)
         elif filled and join:

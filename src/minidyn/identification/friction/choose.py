@@ -24,7 +24,7 @@ from minidyn.dynamics.tree import coordinates
 from minidyn.errors import MinidynError
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.friction.search import Search
-from minidyn.identification.friction.table import BLOCKS, FrictionModel, friction_table
+from minidyn.identification.friction.table import BLOCKS, FrictionModel, RigidColumns
 from minidyn.identification.rows.base_rows import Samples
 from minidyn.model.drives import friction_symbols
 from minidyn.model.joint import Joint
@@ -235,7 +235,7 @@ def _without_load(robot: Robot, names: set[str]) -> Robot:
 def _missing(robot: Robot, base: BaseMap, motion: Samples) -> tuple[str, ...]:
     """Return a notice where a robot without friction terms shows friction."""
     widths, falls = [0.02 * _typical_speeds(robot, motion)], [np.zeros(len(robot.joints))]
-    table = friction_table(robot, base.kept, motion, PLAIN, widths, falls)
+    table = RigidColumns.of(robot, base.kept, motion).table(PLAIN, widths, falls)
     still = (0,) * len(robot.joints)
     sigma = table.noise(FrictionModel(PLAIN, still))
     without, with_it = (table.judge(FrictionModel(terms, still), sigma) for terms in ((), PLAIN))
@@ -319,15 +319,15 @@ def reversal_covariance(
     rigid = [name for name in base.kept if robot.layout.column(name).is_rigid]
     falls = [np.array([drive.stribeck_speed for drive in drives])]
     step = -(-len(motion) // _FITTED)
-    table = friction_table(robot, rigid, motion[::step], terms, [widths, others], falls)
+    table = RigidColumns.of(robot, rigid, motion[::step]).table(terms, [widths, others], falls)
     place = {name: k for k, name in enumerate(base.kept)}
     as_it_is = FrictionModel(terms, (0,) * len(drives))
 
     def fitted(model: FrictionModel) -> Array:
         values = np.zeros(base.rank)
-        for (name, _, _), value in zip(*table.fit(model, sigma)):
-            if name in place:
-                values[place[name]] = value
+        for key, value in zip(*table.fit(model, sigma)):
+            if key.name in place:
+                values[place[key.name]] = value
         return values if base.mixing is None else np.asarray(base.mixing @ values, dtype=float)
 
     before = fitted(as_it_is)

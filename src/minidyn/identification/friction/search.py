@@ -10,7 +10,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.dynamics.drives import loads_of_motion
-from minidyn.identification.friction.table import BLOCKS, FrictionModel, FrictionTable, friction_table
+from minidyn.identification.friction.table import BLOCKS, FrictionModel, FrictionTable, RigidColumns
 from minidyn.identification.rows.base_rows import Samples
 from minidyn.model.drives import ALIASES, friction_symbols
 from minidyn.model.robot import Robot
@@ -95,7 +95,8 @@ class Search:
         self.ratios, self.wide, self.falls = list(widths), list(widths.values()), list(falls)
         self.widths = self.wide
         self.curve: list[list[float]] = []
-        self.bare = robot.with_drives(friction=())
+        self.columns = RigidColumns.of(robot, rigid, motion)
+        self.bare = self.columns.bare
         self.own = friction_symbols(term for joint in robot.joints for term in joint.drive.friction)
         coupled = any(joint.drive.coupling for joint in robot.joints)
         groups = [group for group in _CANDIDATES if add and (coupled or group != ALIASES["own"])]
@@ -159,13 +160,13 @@ class Search:
             f"{100 * before:.3g} % with {', '.join(self.own)}, {100 * after:.3g} % with {', '.join(added)} besides"
         )
 
-    def _table(self) -> FrictionTable:
+    def _table(self, terms: Sequence[str]) -> FrictionTable:
         loads = None
         if self.parameters is not None:
             ten = [list(self.parameters[part]) for part in self.bare.layout.links]
             loads = loads_of_motion(self.bare.with_drives(friction="load"), self.motion.q, ten)
             loads[:, [joint for joint in range(loads.shape[1]) if joint not in self.loaded]] = np.nan
-        return friction_table(self.robot, self.rigid, self.motion, self.every, self.widths, self.falls, loads)
+        return self.columns.table(terms, self.widths, self.falls, loads)
 
     def _sharpened(self, model: FrictionModel) -> tuple[FrictionTable, FrictionModel, Array]:
         """Choose the Stribeck speed and the sign widths that predict best; return the table with them, and the noise.
@@ -174,23 +175,24 @@ class Search:
         then finer ones around it.
         """
         self.widths = self.wide
-        table, model = self._table(), replace(model, widths=self._alike(0))
+        table, model = self._table(model.terms), replace(model, widths=self._alike(0))
         sigma = table.noise(replace(model, widths=self._alike(len(self.wide) // 2)))
         if "stribeck" in model.terms:
             model = self._best(table, [replace(model, fall=k) for k in range(len(self.falls))], sigma)
         options = [replace(model, widths=self._alike(k)) for k in range(len(self.wide))]
         if len(options) > 1:
-            errors = [float(np.mean(table.judge(option, sigma).deviance(sigma))) for option in options]
+            errors = table.deviances(options, sigma).mean(axis=1).tolist()
             self.curve = [[ratio, error] for ratio, error in zip(self.ratios, errors)]
             model = self._own_widths(table, options[int(np.argmin(errors))], sigma)
             for finer in _FINER:
                 chosen = self._widths_of(model)
                 self.widths = [chosen / finer, chosen, chosen * finer]
-                table, model = self._table(), replace(model, widths=self._alike(1))
+                table, model = self._table(model.terms), replace(model, widths=self._alike(1))
                 sigma = table.noise(model)
                 model = self._own_widths(table, model, sigma)
             self.widths = [self._widths_of(model)]
-            table, model = self._table(), replace(model, widths=self._alike(0))
+            model = replace(model, widths=self._alike(0))
+        table = self._table(self.every)
         return table, model, table.noise(model)
 
     def _own_widths(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> FrictionModel:
@@ -210,8 +212,7 @@ class Search:
     def _best(self, table: FrictionTable, options: Sequence[FrictionModel], sigma: Array) -> FrictionModel:
         if len(options) == 1:
             return options[0]
-        errors = [float(np.mean(table.judge(option, sigma).deviance(sigma))) for option in options]
-        return options[int(np.argmin(errors))]
+        return options[int(np.argmin(table.deviances(options, sigma).mean(axis=1)))]
 
     def _settled(self, table: FrictionTable, model: FrictionModel) -> FrictionTable:
         """Return the table with the loads of the model's own fit."""
@@ -223,7 +224,7 @@ class Search:
             before, self.parameters = self.parameters, found
             if before is None:
                 self.loaded = self._loaded(sigma)
-            table = self._table()
+            table = self._table(self.every)
             if "load" not in model.terms:
                 break
             if before is not None and np.linalg.norm(found - before) < 1e-4 * np.linalg.norm(found):
