@@ -44,12 +44,14 @@ if TYPE_CHECKING:
     from minidyn.formats.urdf.update import update_urdf as update_urdf
     from minidyn.identification.compare import Comparison as Comparison
     from minidyn.identification.compare import compare as compare
+    from minidyn.identification.consistency.certificate import Certificate as Certificate
     from minidyn.identification.cross_validate import CrossValidation as CrossValidation
     from minidyn.identification.cross_validate import cross_validate as cross_validate
     from minidyn.identification.diagnostics.essential import Essential as Essential
     from minidyn.identification.diagnostics.essential import essential as essential
     from minidyn.identification.estimate import Estimate as Estimate
     from minidyn.identification.estimate import load_estimate as load_estimate
+    from minidyn.identification.export import Exported as Exported
     from minidyn.identification.gains.drive_gains import DriveGains as DriveGains
     from minidyn.identification.gains.drive_gains import identify_drive_gains as identify_drive_gains
     from minidyn.identification.identify import identify as identify
@@ -105,6 +107,8 @@ _WHERE = {
     "DriveGains": "identification.gains.drive_gains:DriveGains",
     "Estimate": "identification.estimate:Estimate",
     "load_estimate": "identification.estimate:load_estimate",
+    "Certificate": "identification.consistency.certificate:Certificate",
+    "Exported": "identification.export:Exported",
     "validate": "identification.validate:validate",
     "Validation": "identification.validate:Validation",
     "cross_validate": "identification.cross_validate:cross_validate",

@@ -1,4 +1,4 @@
-"""Proof that a model is physically possible: the numbers that must be positive, each named."""
+"""Proof that a model is physically consistent: the numbers that must be positive, each named."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Certificate:
             alone give; 0 where they give none; NaN where nothing is proved.
         samples: Number of positions.
         total_mass: Of all moving links, kg.
-        prior_mass: The same of the robot as it was described before; NaN where unknown.
+        prior_mass: The same of the robot as it was before; NaN where unknown.
     """
 
     links: tuple[str, ...]
@@ -60,7 +60,7 @@ class Certificate:
 
     @property
     def consistent(self) -> bool:
-        """Every link strictly possible, no drive term negative, inertia matrix positive definite."""
+        """Every link strictly consistent, no drive term negative, inertia matrix positive definite."""
         return bool(np.all(self.eigenvalues > 0) and np.all(self.drive_values >= 0) and self.inertia_matrix > 0)
 
     @property
@@ -69,7 +69,7 @@ class Certificate:
         return float(self.eigenvalues.min())
 
     def reasons(self) -> tuple[str, ...]:
-        """Return in words what is not possible; empty where all is."""
+        """Return in words what is not consistent; empty where all is."""
         found = [
             f"link {name!r}: smallest eigenvalue {value:.3g}"
             for name, value in zip(self.links, self.eigenvalues)
@@ -101,12 +101,12 @@ class Certificate:
 
     @property
     def mass_statement(self) -> str:
-        """The total mass, and how it compares with the description."""
+        """The total mass, and how it compares with the robot file."""
         known = math.isfinite(self.prior_mass) and self.prior_mass > 0
         beside = (
-            f"the description says {self.prior_mass:.4g} kg ({100 * (self.total_mass / self.prior_mass - 1):+.1f} %)"
+            f"the robot file says {self.prior_mass:.4g} kg ({100 * (self.total_mass / self.prior_mass - 1):+.1f} %)"
         )
-        return f"{self.total_mass:.4g} kg" + (f"; {beside}" if known else "; the description does not say")
+        return f"{self.total_mass:.4g} kg" + (f"; {beside}" if known else "; the robot file does not say")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain lists, numbers and text."""
@@ -130,7 +130,7 @@ class Certificate:
         }
 
     def __repr__(self) -> str:
-        word = "possible" if self.consistent else "impossible"
+        word = "consistent" if self.consistent else "not consistent"
         return f"Certificate({word}: links >= {self.smallest:.3g}, inertia matrix >= {self.inertia_matrix:.3g})"
 
 
@@ -143,7 +143,7 @@ def certify(
         robot: The robot.
         phi: Standard parameters (p,); None: the robot's own.
         samples: Number of positions at which the inertia matrix is looked at.
-        prior: Standard parameters (p,) that were believed before, for the total mass.
+        prior: Standard parameters (p,) of the prior, for the total mass.
 
     Raises:
         UnknownParameters: A parameter is NaN.
@@ -179,7 +179,7 @@ def certify(
 
 
 def is_consistent(robot: Robot) -> bool:
-    """Say whether a robot's own parameters are known and physically possible."""
+    """Say whether a robot's own parameters are known and physically consistent."""
     return bool(np.isfinite(robot.parameters).all()) and certify(robot).consistent
 
 

@@ -22,10 +22,18 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.solve import memory_of
 from minidyn.identification.rows.pieces import pieces_of, reduced, residuals, stacked
 from minidyn.identification.rows.triangles import Triangles
+from minidyn.notices import kind
 from minidyn.recording.ready import ready
 from minidyn.recording.recording import Recording
 
 _FOLDS = 5
+
+REMOVED = kind(
+    "essential.removed",
+    "look",
+    "Base parameters that the recording does not ask for were set to zero; the model was not made consistent.",
+    "Export the full estimate where a simulator needs a physically consistent model.",
+)
 
 
 @dataclass(frozen=True)
@@ -253,7 +261,8 @@ def _eliminated(estimate: Estimate, problem: _Problem, level: float, loss: float
     base, robot = estimate.base, estimate.robot
     regrouped = robot.parameters[list(robot.layout.indices(base.regrouped))]
     lifted = np.asarray(base.lift(whole, np.nan_to_num(regrouped)), dtype=float)
-    notice = f"{len(steps)} of {size} base parameters were removed as not essential; the model was not made consistent"
+    text = f"{len(steps)} of {size} base parameters were removed as not essential; the model was not made consistent"
+    notice = REMOVED(text, names=[step.name for step in steps], parameters=size)
     reduced_estimate = replace(
         estimate,
         robot=robot.with_parameters(lifted),

@@ -31,12 +31,13 @@ from minidyn.identification.rows.triangles import Triangles, joined
 from minidyn.model.geometry import matrix_of
 from minidyn.model.inertia import from_body, transform
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 from minidyn.recording.ready import in_robot_order, ready
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
 from minidyn.text import markdown_cell
 
-_BELIEF = 10.0  # how far, times its first guess, a gain may be: a belief that any data overrule
+_PRIOR = 10.0  # how far, times its first guess, a gain may be: a prior that any data overrule
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,8 @@ class GainProblem:
         x[:n] = 1.0 / np.where(gains > 1e-3 * middle, gains, middle)
         return np.asarray(x)
 
-    def system(self, x: Array, scale: Array, belief: Array) -> tuple[Array, Array]:
-        """Return residuals and their Jacobian, in units of the noise, beliefs last."""
+    def system(self, x: Array, scale: Array, prior: Array) -> tuple[Array, Array]:
+        """Return residuals and their Jacobian, in units of the noise, priors last."""
         n, b = len(self.rows.factors), self.rank
         theta = self.torque_parameters(x)
         values, slopes = [], []
@@ -140,24 +141,24 @@ class GainProblem:
             values.append((factor[:, -1] - x[joint] * factor[:, :-1] @ theta) / scale[joint])
             slopes.append(block / scale[joint])
         gain_rows = np.zeros((n, len(x)))
-        gain_rows[:, :n] = np.diag(1.0 / (_BELIEF * belief))
+        gain_rows[:, :n] = np.diag(1.0 / (_PRIOR * prior))
         load_rows = np.zeros((len(x) - n - b, len(x)))
         load_rows[:, n + b :] = np.eye(len(x) - n - b)
-        values += [(x[:n] - belief) / (_BELIEF * belief), x[n + b :]]
+        values += [(x[:n] - prior) / (_PRIOR * prior), x[n + b :]]
         return np.concatenate(values), np.vstack([*slopes, gain_rows, load_rows])
 
     def solve(self, x: Array, scale: Array) -> Array:
         """Return the likeliest x by Levenberg-Marquardt steps."""
-        belief = np.abs(x[: len(self.rows.factors)])
-        value, J = self.system(x, scale, belief)
+        prior = np.abs(x[: len(self.rows.factors)])
+        value, J = self.system(x, scale, prior)
         cost, damping = float(value @ value), 1e-6
         for _ in range(100):
             norms = np.maximum(np.linalg.norm(J, axis=0), 1e-300)
             A = np.vstack([J / norms, np.sqrt(damping) * np.eye(len(x))])
             step, *_ = np.linalg.lstsq(A, np.concatenate([-value, np.zeros(len(x))]), rcond=None)
             trial = x + step / norms
-            if np.all(trial[: len(belief)] > 0):
-                new, slope = self.system(trial, scale, belief)
+            if np.all(trial[: len(prior)] > 0):
+                new, slope = self.system(trial, scale, prior)
                 if float(new @ new) <= cost:
                     fallen = cost - float(new @ new)
                     x, value, J, cost = trial, new, slope, float(new @ new)
@@ -179,6 +180,15 @@ class GainProblem:
 
 
 _LOOSE = 0.1  # relative standard deviation beyond which a gain is called open
+
+APPLIED = kind("gains.applied", "info", "Torques are currents times identified drive gains.")
+OPEN = kind(
+    "gains.open",
+    "act",
+    "The runs leave the gains of some joints open.",
+    "A gain is seen where the joint feels the load or shares moving bodies with joints that do: use a heavier load, "
+    "off the axis, or move faster.",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +213,7 @@ class DriveGains:
     beta: Array
     payload: Payload
     sigma: Array
-    notices: tuple[str, ...] = ()
+    notices: tuple[Any, ...] = ()
 
     @property
     def std(self) -> Array:
@@ -227,7 +237,7 @@ class DriveGains:
             ordered.joint_names,
             starts=ordered.starts,
             telemetry=extra,
-            notices=(*ordered.notices, "torques are currents times identified drive gains"),
+            notices=(*ordered.notices, APPLIED("torques are currents times identified drive gains")),
             info=ordered.info,
         )
 
@@ -304,7 +314,7 @@ def identify_drive_gains(
     ten = problem.load(x)
     of_load = open_directions @ covariance[n + chosen.rank :, n + chosen.rank :] @ open_directions.T
     payload = Payload(0.0, ten, None, link, of_load)
-    notices += _notices(robot.joint_names, gains, np.sqrt(np.diag(spread)))
+    notices += _open(robot.joint_names, gains, np.sqrt(np.diag(spread)))
     return DriveGains(robot, gains, spread, chosen, x[n : n + chosen.rank], payload, sigma, tuple(notices))
 
 
@@ -323,15 +333,9 @@ def _known_load(robot: Robot, mass: float, com: ArrayLike | None, inertia: Array
     return from_body(mass, centre, about), np.diag(sizes)[:, :until]
 
 
-def _notices(names: Sequence[str], gains: Array, std: Array) -> list[str]:
-    loose = [
-        f"{name!r} ({100 * deviation / gain:.2g} %)"
-        for name, gain, deviation in zip(names, gains, std)
-        if deviation > _LOOSE * gain
-    ]
+def _open(names: Sequence[str], gains: Array, std: Array) -> list[Notice]:
+    loose = {name: float(spread / gain) for name, gain, spread in zip(names, gains, std) if spread > _LOOSE * gain}
     if not loose:
         return []
-    return [
-        f"gains that these runs leave open (standard deviation): {', '.join(loose)}. A gain is seen where the joint "
-        "feels the load or shares moving bodies with joints that do: use a heavier load, off the axis, or move faster"
-    ]
+    shown = ", ".join(f"{name!r} ({100 * share:.2g} %)" for name, share in loose.items())
+    return [OPEN(f"gains that these runs leave open (standard deviation): {shown}", joints=loose)]

@@ -1,6 +1,6 @@
 """What a run with a load may differ by from the baseline model, as columns: the load, friction, the baseline's errors.
 
-All unknowns are in units of what is believed of their size, so that a belief is one row of the identity for each.
+All unknowns are in units of their expected size, so that a prior is one row of the identity for each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from minidyn.model.layout import Column
 from minidyn.model.robot import Robot
 from minidyn.recording.recording import Recording
 
-_LARGEST_LOAD = 10.0  # believed size of a load over the robot's own mass: so large that data always win
+_LARGEST_LOAD = 10.0  # expected size of a load over the robot's own mass: so large that data always win
 _TERMS = ("viscous", "coulomb", "offset")
 
 
@@ -109,7 +109,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Unknowns:
-    """Unknowns in units of their believed sizes, and how they act on each joint.
+    """Unknowns in units of their expected sizes, and how they act on each joint.
 
     Attributes:
         maps: For each joint, raw columns to unknowns (n, k, u).
@@ -128,7 +128,7 @@ class Unknowns:
     candidates: tuple[Group, ...]
 
     def with_wider_baseline(self, factor: float) -> Unknowns:
-        """Return the unknowns with errors of the baseline that are believed to be so many times larger."""
+        """Return the unknowns with errors of the baseline that are expected to be so many times larger."""
         maps = self.maps.copy()
         maps[:, :, list(self.baseline)] *= factor
         return replace(self, maps=maps)
@@ -217,7 +217,7 @@ def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
 
 
 def _finite(estimate: Estimate) -> Array:
-    """Return the baseline's covariance; what its recording left open is believed to be off by ten times its size."""
+    """Return the baseline's covariance; what its recording left open is taken to be off by ten times its size."""
     covariance = estimate.covariance.copy()
     still_open = ~np.isfinite(np.diag(covariance))
     if np.any(still_open):

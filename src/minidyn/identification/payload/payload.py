@@ -2,52 +2,104 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.stats import f as f_distribution
 
 from minidyn.arrays import Array
 from minidyn.errors import MinidynError
+from minidyn.identification.consistency.primal_dual import solve
+from minidyn.identification.consistency.prior import upper_factor
+from minidyn.identification.consistency.whitened import one_body
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.estimators.solve import block_sums, memory_of
-from minidyn.identification.payload.body import nearest_body
-from minidyn.identification.payload.columns import Group, RawColumns, Unknowns, raw_columns, unknowns_of
-from minidyn.identification.payload.notices import notices_of
-from minidyn.identification.rows.pieces import Pieces, pieces_of, reduced, residuals, scores, stacked
-from minidyn.identification.rows.triangles import Triangles
+from minidyn.identification.payload.columns import raw_columns, unknowns_of
+from minidyn.identification.payload.fit import (
+    covariance_of,
+    described,
+    fitted,
+    friction_changes,
+    largest_share,
+    selected,
+    squares,
+    trusted,
+)
+from minidyn.identification.rows.pieces import pieces_of, reduced
+from minidyn.model.inertia import from_body, to_pseudo_inertia
+from minidyn.notices import Notice, kind
 from minidyn.recording.ready import ready
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
 
-_RELEVANT = 0.3  # torque that only a change explains, over the noise of its joint, from which it is taken for one
-_SMALL = 0.02  # of a joint's torque: noise counts as at least so large, for filters and models are no better
-_NOTABLE = 0.2  # torque of changed friction, which is always estimated, over the noise, from which it is worth a word
-_WIDENINGS = 8
 _FIRM = -3.0  # standard deviations below which a negative mass is no accident
+_SEEN = 2.0  # standard deviations from which a mass differs from none
+_SHARP = 0.05  # relative standard deviation up to which a mass is well known
+_CENTRE = 0.02  # m
+_ROUGH = 0.5  # relative standard deviation beyond which an inertia is not shown by the motion
+_NOISY = 1.5  # times the baseline's residuals
+_DENSITY = 1500.0  # kg/m³: between plastics and aluminium
+_REACH = 0.3  # m: where a load's centre is expected, as standard deviation about the frame's origin
+_FAINT = 0.05  # weight of the entropy that pulls to a compact body, in noise variances
 
+_WORDS = {"Fv": "viscous", "Fc": "Coulomb", "Fo": "offset"}
 
-@dataclass(frozen=True)
-class Solution:
-    """Unknowns of a run.
-
-    Attributes:
-        x: All unknowns (u,), zero where not estimated.
-        active: Places of the ones that were.
-        R: Triangular factor on the active ones, beliefs included.
-        scale: Each joint's noise, grown by its memory and by what the fit took off it (n,).
-        memory: Samples that repeat each other, by joint (n,).
-        rest: What is left, in noise variances, beliefs included.
-    """
-
-    x: Array
-    active: tuple[int, ...]
-    R: Array
-    scale: Array
-    memory: Array
-    rest: float
+FRICTION = kind(
+    "payload.friction_changed",
+    "look",
+    "Friction of a joint is not the baseline's; it was estimated together with the load.",
+    "Warm the robot up alike for both runs if it matters.",
+)
+SCALE = kind(
+    "payload.torque_scale_changed",
+    "act",
+    "A joint needs another share of the model's torque, which no load explains.",
+    "Check gear, current constant and torque sensor of {joint}, or take a new baseline.",
+)
+GRAVITY = kind(
+    "payload.gravity_turned",
+    "act",
+    "Gravity is turned against the model.",
+    "Check whether the base is level, or take a new baseline.",
+)
+LINK = kind(
+    "payload.link_changed",
+    "act",
+    "A link is not what it was, which no load on another link explains.",
+    "Check whether something is mounted on {link} or was taken off, or take a new baseline.",
+)
+NOISY = kind(
+    "payload.noisy",
+    "look",
+    "Residuals are larger than the baseline's: the run has something that neither load nor baseline knows.",
+    "Look at the torques of these joints: contacts, cables, or a faster motion than the baseline's.",
+)
+NEGATIVE = kind(
+    "payload.negative",
+    "act",
+    "The run carries less than the baseline; the values are as found, and no body has them.",
+    "The baseline was taken with a load, or gravity or signs of torque are wrong.",
+)
+NO_LOAD = kind("payload.none", "look", "The mass is compatible with zero: no load is seen in this run.")
+BELOW_RESIDUAL = kind(
+    "payload.below_residual",
+    "look",
+    "At no joint does the load's torque reach the residual's: errors of the model may look like this load.",
+    "Use a better baseline or a heavier load before you trust these values.",
+)
+LOOSE_MASS = kind("payload.loose_mass", "look", "The mass is only known roughly.", "Record a longer or wider motion.")
+LOOSE_CENTRE = kind(
+    "payload.loose_centre",
+    "look",
+    "The centre of mass is only known roughly along some axes.",
+    "Move so that gravity acts across these axes.",
+)
+LOOSE_INERTIA = kind(
+    "payload.loose_inertia",
+    "look",
+    "The motion does not show the inertia of the load; a compact body of the same mass and centre replaces it.",
+    "Accelerate the joints that carry the load more.",
+)
 
 
 def identify_payload(
@@ -58,7 +110,8 @@ def identify_payload(
     What the run's torques have more than the baseline is explained by ten parameters of a body fixed to a link,
     together with changed friction (it depends on temperature) and the baseline's own errors within their covariance.
     Whatever else the data clearly ask for, one joint's torque scale, a tilted base, another link that has changed, is
-    estimated too and reported. The body is then made possible; where the motion does not show it, it is compact.
+    estimated too and reported. The body is then made physically consistent; where the motion does not show it, it is
+    compact.
 
     Args:
         estimate: The baseline: `md.identify` of runs without the load.
@@ -83,17 +136,17 @@ def identify_payload(
         raise MinidynError(f"{len(run)} samples are too few for a payload; record some seconds of motion")
     rows = reduced(pieces_of(run, raw))
     unknowns = unknowns_of(raw, rows, np.zeros(10))
-    first = _fitted(raw, unknowns, rows, run, unknowns.always)
+    first = fitted(raw, unknowns, rows, run, unknowns.always)
     unknowns = unknowns_of(raw, rows, (unknowns.units * first.x)[list(unknowns.always[-10:])])
-    found, changes = _selected(raw, unknowns, rows, run, level)
-    unknowns, found, trust = _trusted(raw, unknowns, rows, run, found)
-    covariance, blocks = _covariance(raw, unknowns, found, run)
+    found, changes = selected(raw, unknowns, rows, run, level)
+    unknowns, found, trust = trusted(raw, unknowns, rows, run, found)
+    covariance, blocks = covariance_of(raw, unknowns, found, run)
     ten = unknowns.units[list(found.active[-10:])] * found.x[list(found.active[-10:])]
     unit = unknowns.units[list(found.active[-10:])]
     spread = covariance[-10:, -10:] * np.outer(unit, unit)
     firmly_negative = ten[9] < _FIRM * np.sqrt(spread[9, 9])
     body = ten if firmly_negative else nearest_body(ten, spread)
-    left = np.sqrt(_squares(unknowns, rows, found.x) / len(run))
+    left = np.sqrt(squares(unknowns, rows, found.x) / len(run))
     settings: dict[str, Any] = {
         "samples": len(run),
         "blocks": blocks,
@@ -103,197 +156,95 @@ def identify_payload(
         "memory": found.memory.tolist(),
         "unconstrained": ten.tolist(),
         "baseline_errors": trust,
-        "torque_over_residual": _largest_share(raw, rows, body, left),
+        "torque_over_residual": largest_share(raw, rows, body, left),
         "changes": [],
     }
-    changed = [*_friction_changes(unknowns, found, covariance, blocks, rows, level), *changes]
-    for group in changed:
-        entry = _described(group, raw, unknowns, found, covariance)
-        settings["changes"].append(entry)
+    for group in (*friction_changes(unknowns, found, covariance, blocks, rows, level), *changes):
+        settings["changes"].append(described(group, raw, unknowns, found, covariance))
     payload = Payload(0.0, body, None, link, spread, (), settings)
-    return replace(payload, notices=tuple(notices + notices_of(payload, ten, settings)))
+    return replace(payload, notices=tuple(notices + _notices(payload, ten, settings)))
 
 
-def _system(unknowns: Unknowns, rows: Triangles, scale: Array) -> list[Array]:
-    """Return rows [X | y] of all unknowns, in units of the noise, one block for each joint."""
-    return [
-        np.column_stack([factor[:, :-1] @ turn, factor[:, -1]]) / noise
-        for factor, turn, noise in zip(rows.factors, unknowns.maps, scale)
-    ]
+def compact_body(ten: Array, covariance: Array) -> Array:
+    """Return a ball (10,) of the mass and the centre that uncertain parameters show, as far as they show them."""
+    spread = float(np.sqrt(covariance[9, 9]))
+    mass = max(float(ten[9]), 0.5 * spread, 1e-6)
+    prior = np.eye(3) / (mass * _REACH) ** 2
+    precision = np.linalg.inv(covariance[6:9, 6:9])
+    centre = np.linalg.solve(precision + prior, precision @ ten[6:9]) / mass
+    radius = (3.0 * mass / (4.0 * np.pi * _DENSITY)) ** (1.0 / 3.0)
+    return from_body(mass, centre, 0.4 * mass * radius**2 * np.eye(3))
 
 
-def _solve(system: list[Array], active: tuple[int, ...], size: int) -> tuple[Array, Array, float]:
-    """Return (x (u,), R, rest) with a belief of unit size about zero for every active unknown."""
-    count = len(active)
-    chosen = [part[:, [*active, size]] for part in system]
-    R, z, rest = stacked([np.column_stack([np.eye(count), np.zeros(count)]), *chosen])
-    x = np.zeros(size)
-    x[list(active)] = solve_triangular(R, z)
-    return x, R, rest
+def nearest_body(ten: Array, covariance: Array) -> Array:
+    """Return the physically consistent body (10,) nearest to `ten` in the metric of its covariance (10, 10).
 
-
-def _fitted(raw: RawColumns, unknowns: Unknowns, rows: Triangles, run: Recording, active: tuple[int, ...]) -> Solution:
-    """Return the solution with the noise and the memory that its own residuals have."""
-    size = len(unknowns.units)
-    floor = 1e-9 * np.sqrt(np.mean(np.square(run.tau), axis=0)) + 1e-300  # type: ignore[arg-type]
-    scale, memory = np.maximum(raw.estimate.sigma, floor), np.ones(len(rows.factors))
-    for _ in range(3):
-        system = _system(unknowns, rows, scale)
-        x, R, rest = _solve(system, active, size)
-        left = residuals(_pieces(raw, unknowns, run), x)
-        memory = np.minimum(memory_of(left, run.starts), len(run) / 30)
-        # residuals are too small by the share of independent samples that was spent on unknowns
-        inverse = solve_triangular(R, np.eye(len(active)))
-        spent = len(active) - float(np.sum(np.square(inverse)))
-        independent = float(np.sum(len(run) / memory))
-        grown = memory * independent / max(independent - spent, 0.1 * independent)
-        scale = np.maximum(np.sqrt(np.mean(left**2, axis=0)), floor) * np.sqrt(grown)
-    x, R, rest = _solve(_system(unknowns, rows, scale), active, size)
-    return Solution(x, active, R, scale, memory, rest)
-
-
-def _pieces(raw: RawColumns, unknowns: Unknowns, run: Recording) -> Pieces:
-    def mapped(piece: Recording) -> tuple[Array, Array]:
-        X, y = raw(piece)
-        return unknowns.of(X), y
-
-    return pieces_of(run, mapped)
-
-
-def _selected(
-    raw: RawColumns, unknowns: Unknowns, rows: Triangles, run: Recording, level: float
-) -> tuple[Solution, list[Group]]:
-    """Add candidate groups as long as one explains more than chance, judged by the noise with all of them."""
-    size = len(unknowns.units)
-    load, others = unknowns.always[-10:], unknowns.always[:-10]
-    every = tuple(k for group in unknowns.candidates for k in group.columns)
-    full = _fitted(raw, unknowns, rows, run, (*others, *every, *load))
-    system = _system(unknowns, rows, full.scale)
-    free = max(1.0, float(np.sum(len(run) / full.memory)) - len(full.active))
-    variance = max(1.0, full.rest / free)
-    sigma = full.scale / np.sqrt(full.memory)
-    sigma = np.maximum(sigma, _SMALL * np.sqrt(np.mean(np.square(run.tau), axis=0)))  # type: ignore[arg-type]
-    chosen: list[Group] = []
-    active = unknowns.always
-    x, _, rest = _solve(system, active, size)
-    while len(chosen) < len(unknowns.candidates):
-        best: tuple[float, Group, float, Array] | None = None  # what explains most for its number of unknowns
-        before = _squares(unknowns, rows, x)
-        for group in unknowns.candidates:
-            if group in chosen:
-                continue
-            found, _, left = _solve(system, (*active[:-10], *group.columns, *load), size)
-            gain = (rest - left) / len(group.columns) / variance
-            chance = float(f_distribution.sf(gain, len(group.columns), free))
-            explained = np.maximum(before - _squares(unknowns, rows, found), 0.0) / rows.samples
-            effect = float(np.max(np.sqrt(explained) / sigma))
-            worth = (rest - left) / variance - len(group.columns) * np.log(free)
-            clear = chance < level / len(unknowns.candidates) and effect > _RELEVANT
-            if clear and (best is None or worth > best[0]):
-                best = worth, group, left, found
-        if best is None:
-            break
-        chosen.append(best[1])
-        active, rest, x = (*active[:-10], *best[1].columns, *load), best[2], best[3]
-    return _fitted(raw, unknowns, rows, run, active), chosen
-
-
-def _largest_share(raw: RawColumns, rows: Triangles, body: Array, left: Array) -> float:
-    """Return the load's root mean square torque over the residual's, at the joint where it is largest."""
-    load = raw.places[0]
-    felt = np.array([np.linalg.norm(factor[:, load] @ body) for factor in rows.factors]) / np.sqrt(rows.samples)
-    return float(np.max(felt / np.maximum(left, 1e-300)))
-
-
-def _trusted(
-    raw: RawColumns, unknowns: Unknowns, rows: Triangles, run: Recording, found: Solution
-) -> tuple[Unknowns, Solution, float]:
-    """Return unknowns, solution and factor (1 or more) by which the baseline's errors exceed its covariance.
-
-    A covariance knows noise. A model that is wrong in its structure is off by more on another motion: its corrections
-    are then larger than their believed unit size, and the belief is widened until they agree (MacKay's iteration).
+    A faint entropy pulls to a ball of ordinary density with the mass and the centre that the data show.
     """
-    places = [found.active.index(k) for k in unknowns.baseline]
-    factor = 1.0
-    for _ in range(_WIDENINGS):
-        inverse = solve_triangular(found.R, np.eye(len(found.active)))
-        spread = float(np.sum(np.square(inverse[places])))  # of the corrections, after the run
-        learned = max(len(places) - spread, 1.0)
-        ratio = np.sqrt(float(np.sum(np.square(found.x[list(unknowns.baseline)]))) / learned)
-        if max(factor * ratio, 1.0) < 1.05 * factor:
-            break
-        factor *= ratio
-        unknowns = unknowns.with_wider_baseline(ratio)
-        found = _fitted(raw, unknowns, rows, run, found.active)
-    return unknowns, found, factor
+    deviation = np.sqrt(np.diag(covariance))
+    values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
+    root = (vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))).T / deviation
+    problem = one_body(root, root @ ten, upper_factor(to_pseudo_inertia(compact_body(ten, covariance))), _FAINT)
+    return np.asarray(problem.phi(solve(problem).x)[0])
 
 
-def _squares(unknowns: Unknowns, rows: Triangles, x: Array) -> Array:
-    """For each joint, the sum of squared residual torques (n,)."""
-    return np.array(
-        [float(np.sum((factor @ np.append(turn @ x, -1.0)) ** 2)) for factor, turn in zip(rows.factors, unknowns.maps)]
-    )
+def _notices(payload: Payload, ten: Array, settings: Mapping[str, Any]) -> list[Notice]:
+    """Return the notices of a load.
 
-
-def _effect(unknowns: Unknowns, rows: Triangles, x: Array, group: Group, sigma: Array) -> float:
-    """Return the root mean square torque of a group, at the joint that feels it most, over that joint's noise."""
-    own = list(group.columns)
-    felt = [
-        np.linalg.norm(factor[:, :-1] @ (turn[:, own] @ x[own])) for factor, turn in zip(rows.factors, unknowns.maps)
-    ]
-    return float(np.max(np.array(felt) / np.sqrt(rows.samples) / sigma))
-
-
-def _covariance(raw: RawColumns, unknowns: Unknowns, found: Solution, run: Recording) -> tuple[Array, int]:
-    """Return the covariance of the active unknowns and the number of blocks it rests on.
-
-    Scores are summed over blocks longer than the memory of the residuals; beliefs, the baseline's covariance among
-    them, add what they are. It is never less than for white residuals of the same effective number.
+    Args:
+        payload: The load, made consistent where it can be.
+        ten: Its parameters as data alone give them (10,).
+        settings: How it was found.
     """
-    length = int(max(20, np.ceil(10 * found.memory.max())))
-    length = max(1, min(length, len(run) // 30))
-    G = block_sums(scores(_pieces(raw, unknowns, run), found.x, found.scale), length)[:, list(found.active)]
-    count = len(G)
-    inverse = np.asarray(solve_triangular(found.R, np.eye(len(found.active))), dtype=float)
-    spread = inverse @ (inverse.T @ G.T)
-    belief = inverse @ inverse.T
-    left = np.sqrt(np.mean(np.square(residuals(_pieces(raw, unknowns, run), found.x)), axis=0))
-    fitted = float(np.mean(found.scale**2 / np.maximum(left**2 * found.memory, 1e-300)))
-    clustered = count / max(1, count - 1) * fitted * spread @ spread.T + belief @ belief.T
-    factor = np.sqrt(np.maximum(np.diag(belief) / np.maximum(np.diag(clustered), 1e-300), 1.0))
-    return clustered * np.outer(factor, factor), count
+    std = payload.std or {}
+    notices = [_change(entry) for entry in settings["changes"]]
+    sizes = zip(settings["joints"], settings["sigma"], settings["baseline_sigma"])
+    noisy = {joint: now / before for joint, now, before in sizes if now > _NOISY * before}
+    if noisy:
+        shown = ", ".join(f"{joint!r} ({times:.2g} times)" for joint, times in noisy.items())
+        notices.append(NOISY(f"residuals are larger than the baseline's at joints {shown}", joints=noisy))
+    mass, deviation = float(ten[9]), std["mass"]
+    known = {"mass": mass, "std": deviation}
+    if mass < _FIRM * deviation:
+        text = f"the run carries less than the baseline: a load of {mass:.4g} ± {deviation:.2g} kg"
+        return [NEGATIVE(text, **known), *notices]
+    if mass < _SEEN * deviation:
+        text = f"the mass is compatible with zero: data alone say {mass:.3g} ± {deviation:.2g} kg"
+        if abs(payload.mass - mass) > 0.01 * mass:
+            text += f"; the nearest physically consistent body has {payload.mass:.3g} kg"
+        return [NO_LOAD(f"{text}; no load is seen in this run", **known), *notices]
+    share = settings["torque_over_residual"]
+    if share < 1.0:
+        text = f"at no joint does the load's torque reach the residual's ({share:.2g} times at the most)"
+        notices.append(BELOW_RESIDUAL(text, share=share))
+    if deviation > _SHARP * mass:
+        notices.append(LOOSE_MASS(f"the mass is known to {100 * deviation / mass:.2g} % only", **known))
+    loose = [axis for axis, value in zip("xyz", std["com"]) if value > _CENTRE]
+    if loose:
+        worst = float(np.max(std["com"]))
+        text = f"the centre of mass along {', '.join(loose)} is known to {100 * worst:.2g} cm only"
+        notices.append(LOOSE_CENTRE(text, axes=loose, std=worst))
+    spread = float(np.sqrt(np.mean(np.square(np.diag(std["inertia"])))))
+    if spread > _ROUGH * float(np.mean(np.diag(payload.inertia))):
+        text = f"the motion does not show the inertia of the load (standard deviation {spread:.2g} kg m²)"
+        notices.append(LOOSE_INERTIA(f"{text}: a compact body of the same mass and centre replaces it", std=spread))
+    return notices
 
 
-def _friction_changes(
-    unknowns: Unknowns, found: Solution, covariance: Array, blocks: int, rows: Triangles, level: float
-) -> list[Group]:
-    """Return the joints whose friction is not the baseline's: a Wald test for each, and a size that matters."""
-    sigma = found.scale / np.sqrt(found.memory)
-    changed = []
-    for group in unknowns.friction:
-        places = [found.active.index(k) for k in group.columns]
-        value = found.x[list(group.columns)]
-        statistic = float(value @ np.linalg.pinv(covariance[np.ix_(places, places)], hermitian=True) @ value)
-        k = len(places)
-        free = max(1, blocks - k)
-        chance = float(f_distribution.sf(statistic / k * free / max(1, blocks - 1), k, free))
-        tests = len(unknowns.friction)
-        if chance < level / tests and _effect(unknowns, rows, found.x, group, sigma) > _NOTABLE:
-            changed.append(group)
-    return changed
-
-
-def _described(group: Group, raw: RawColumns, unknowns: Unknowns, found: Solution, covariance: Array) -> dict[str, Any]:
-    """Return what is known of a change, as plain data."""
-    places = [found.active.index(k) for k in group.columns]
-    values = unknowns.units[list(group.columns)] * found.x[list(group.columns)]
-    stds = unknowns.units[list(group.columns)] * np.sqrt(np.diag(covariance)[places])
-    names = [f"{group.kind} {k + 1}" for k in range(len(places))]
-    if group.kind == "friction":
-        names = [raw.friction[k].symbol for k in group.columns]  # friction unknowns come first
-    return {
-        "kind": group.kind,
-        "name": group.name,
-        "values": dict(zip(names, values.tolist())),
-        "std": dict(zip(names, stds.tolist())),
-    }
+def _change(entry: Mapping[str, Any]) -> Notice:
+    """Return the notice of something that has changed since the baseline was taken."""
+    name, values, std = entry["name"], entry["values"], entry["std"]
+    known = {"values": values, "std": std}
+    if entry["kind"] == "friction":
+        shown = ", ".join(f"{_WORDS[symbol]} {values[symbol]:+.3g} ± {std[symbol]:.2g}" for symbol in values)
+        return FRICTION(f"friction of joint {name!r} is not the baseline's ({shown})", joint=name, **known)
+    if entry["kind"] == "torque scale":
+        (value,), (deviation,) = values.values(), std.values()
+        text = f"joint {name!r} needs {100 * value:+.3g} ± {100 * deviation:.2g} % of the model's torque"
+        return SCALE(f"baseline changed: {text}, which no load explains", joint=name, **known)
+    if entry["kind"] == "gravity":
+        angle = float(np.degrees(np.hypot(*values.values())))
+        text = f"baseline changed: gravity is turned by about {angle:.2g} degrees against the model"
+        return GRAVITY(text, degrees=angle, **known)
+    text = f"baseline changed: link {name!r} is not what it was, which no load on another link explains"
+    return LINK(text, link=name, **known)
