@@ -11,7 +11,7 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 from minidyn.errors import DescriptionError, MissingFile, UnknownName, WrongArgument, near_names
-from minidyn.formats.side_file import SIDE, with_side_file
+from minidyn.formats.side_file import SIDE, read_with_side_file
 from minidyn.formats.toml.read import read_toml
 from minidyn.formats.xml_file import root_element
 from minidyn.model.robot import Robot
@@ -128,10 +128,10 @@ def _read(source: object) -> Robot:
     if suffix == ".urdf" or (suffix == ".xml" and root_element(path) == "robot"):
         from minidyn.formats.urdf.read import read_urdf
 
-        return with_side_file(read_urdf(path), path)
+        return read_with_side_file(path, read_urdf)
     from minidyn.formats.mjcf.read import read_mjcf
 
-    return with_side_file(read_mjcf(path), path)
+    return read_with_side_file(path, read_mjcf)
 
 
 def _unknown(name: str, path: Path) -> UnknownName:

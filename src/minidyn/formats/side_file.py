@@ -5,7 +5,8 @@ only drives, gravity or last digits are missing, it names joints and gives their
 terms, coupling, smoothing widths) and their links' parameters with all digits. Where URDF cannot say how the robot is
 built (geometry symbols, loads, loops, formulas), it holds the whole robot and, as `tree`, a digest of how the URDF
 placed its joints. The robot file beside it comes first: what was edited there after the side file was written counts.
-That shows in `holds`, the values it had then.
+That shows in `holds`, the values it had then. A robot file that has not changed by a byte since (`digest`) is not read
+at all where the side file holds the whole robot.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from minidyn.errors import DescriptionError, LoopError, near_names
 from minidyn.files import trial_file, write_atomically
 from minidyn.formats.toml.read import read_drive, read_limits, robot_of
 from minidyn.formats.toml.table import Table, parse_tables, read_tables
-from minidyn.formats.toml.write import drive_text, limits_text, listed_numbers, quoted, toml_text
+from minidyn.formats.toml.write import TERM_KEYS, drive_text, limits_text, listed_numbers, quoted, toml_text
 from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.inertia import STANDARD, transform
 from minidyn.model.joint import Follow, Joint
@@ -52,8 +53,8 @@ GEOMETRY_EDITED = kind(
 
 _SAME = 1e-9  # relative: numbers that went through text and a change of convention
 _FAITHFUL = 1e-6  # relative: a robot file that differs by more does not say what it should
+_WHOLE = ("beside", "tree", "digest")
 _JOINT = ("name", "drive", "velocity", "parameters", "holds")
-_TERMS = {ROTOR: "rotor_inertia"} | {symbol: term for term, symbol in FRICTION.items()}
 
 
 def side_path(path: Path) -> Path:
@@ -91,7 +92,7 @@ def write_with_side_file(
         ten, held = described.parameters[described.layout.links[index]], _said(plain, described, index)
         if not (np.isnan(ten).any() or np.isnan(held).all() or close(held, ten, _FAITHFUL)):
             raise DescriptionError(f"{path}: would not hold the parameters of link {described.link_names[index]!r}")
-    text = _side_text(robot, plain, path.name, whole)
+    text = _side_text(robot, plain, data, path.name, whole)
     if text:  # first: where it is new and the robot file old, the robot file counts
         write_atomically(side_path(path), text.encode())
     write_atomically(path, data)
@@ -105,15 +106,8 @@ def write_with_side_file(
 # -------------------------------------------------------------------- writing
 
 
-def _side_text(robot: Robot, plain: Robot, name: str, whole: bool) -> str:
-    """Return the text of a side file, "" where the robot file says it all.
-
-    Args:
-        robot: What is to be read back.
-        plain: What the robot file gives alone.
-        name: Its name.
-        whole: Whether the side file may hold the whole robot.
-    """
+def _side_text(robot: Robot, plain: Robot, data: bytes, name: str, whole: bool) -> str:
+    """Return the text of a side file, "" where the robot file of these bytes, which gives `plain`, says it all."""
     places = {joint.name: index for index, joint in enumerate(plain.joints)}
     shared = [
         (index, places[joint.name])
@@ -136,7 +130,10 @@ def _side_text(robot: Robot, plain: Robot, name: str, whole: bool) -> str:
     if not whole or _combined(plain, parse_tables(few, name + SIDE), name) == robot:
         return few if blocks or gravity else ""
     holds = {robot.joints[index].name: _all_held(robot, index, plain, place) for index, place in shared}
-    return toml_text(robot, head=[*head, f"tree = {quoted(_tree(plain))}"], holds=holds)
+    head.append(f"tree = {quoted(_tree(plain))}")
+    if not plain.notices:
+        head.append(f"digest = {quoted(_hash(data))}")
+    return toml_text(robot, head=head, holds=holds)
 
 
 def _entry(robot: Robot, index: int, plain: Robot, place: int) -> list[str]:
@@ -168,7 +165,7 @@ def _all_held(robot: Robot, index: int, plain: Robot, place: int) -> str:
 
 
 def _held_terms(terms: Mapping[str, float]) -> list[str]:
-    return [f"{_TERMS[symbol]} = {value!r}" for symbol, value in terms.items()]
+    return [f"{TERM_KEYS[symbol]} = {value!r}" for symbol, value in terms.items()]
 
 
 def _loaded(robot: Robot, index: int) -> bool:
@@ -201,7 +198,11 @@ def _tree(robot: Robot) -> str:
     for joint, link in zip(robot.joints, robot.link_names):
         parts.append((joint.name, joint.kind, names[joint.parent], link, rounded(joint.placement), rounded(joint.axis)))
     parts += sorted((frame.name, names[frame.link], repr(rounded(frame.placement))) for frame in robot.frames)
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
+    return _hash(repr(parts).encode())
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:12]
 
 
 # -------------------------------------------------------------------- reading
@@ -216,28 +217,40 @@ class _Part:
     ten: Array
 
 
-def with_side_file(robot: Robot, path: Path) -> Robot:
-    """Return the robot of a robot file with what its side file adds; the same robot where there is none.
+def read_with_side_file(path: Path, read: Callable[[Path], Robot]) -> Robot:
+    """Return the robot of a robot file, with what its side file adds where there is one.
+
+    Args:
+        path: The file.
+        read: Its reader, side files left aside.
 
     Raises:
         DescriptionError: The side file is wrong, with file and line.
         LoopError: The geometry was edited and the robot has loops, which it may not close any more.
     """
     beside = side_path(path)
-    return _combined(robot, read_tables(beside), path.name) if beside.is_file() else robot
+    if not beside.is_file():
+        return read(path)
+    top = read_tables(beside)
+    if top.text("digest", "") != _hash(path.read_bytes()):
+        return _combined(read(path), top, path.name)
+    return replace(robot_of(top, beside, also=_WHOLE), source=str(path), notices=(_used(path.name),))
+
+
+def _used(name: str) -> Notice:
+    return USED(f"{name}{SIDE} adds what {name} cannot say", file=name + SIDE)
 
 
 def _combined(plain: Robot, top: Table, name: str) -> Robot:
     notices: list[Notice] = []
     tables = {table.text("name"): table for table in top.tables("joint", "joint")}
     names = [joint.name for joint in plain.joints]
-    top.text("beside", name)
     few, same_tree = "tree" not in top, False
     if few:
         top.finish(("beside", "gravity", "joint"))
         robot = replace(plain, gravity=top.numbers("gravity", 3, plain.gravity.tolist()))
     else:
-        whole = robot_of(top, Path(top.file), also=("beside", "tree"))
+        whole = robot_of(top, Path(top.file), also=_WHOLE)
         same_tree = top.text("tree") == _tree(plain)
         robot = replace(whole, source=plain.source) if same_tree else _as_it_stands(plain, whole, top, name, notices)
     parts = [
@@ -259,15 +272,10 @@ def _combined(plain: Robot, top: Table, name: str) -> Robot:
         if few:
             raise table.error("name", f"{name} has no joint {joint!r}{near_names(joint, names)}; remove this table")
     layout = Layout.of(part.joint.drive for part in parts)
-    values = np.empty(len(layout))
-    for part, link, columns in zip(parts, layout.links, layout.drives):
-        values[link] = part.ten
-        for column in columns:
-            values[column.index] = part.terms[column.symbol]
-    used = USED(f"{name}{SIDE} adds what {name} cannot say", file=name + SIDE)
+    values = layout.vector((part.ten for part in parts), (part.terms for part in parts))
     kept = [notice for notice in plain.notices if not _resolved(notice, parts)]
     joints = tuple(part.joint for part in parts)
-    return replace(robot, joints=joints, parameters=values, notices=(*kept, used, *notices))
+    return replace(robot, joints=joints, parameters=values, notices=(*kept, _used(name), *notices))
 
 
 def _as_it_stands(plain: Robot, whole: Robot, top: Table, name: str, notices: list[Notice]) -> Robot:
@@ -317,7 +325,7 @@ def _take_edits(
     there, now = plain.joints[place], plain.drive_terms(place)
     edited = []
     if not few or "drive" in table:
-        for symbol, term in _TERMS.items():
+        for symbol, term in TERM_KEYS.items():
             held = holds.number(term, 0.0, unknown=True) if holds else 0.0
             value = now.get(symbol, 0.0)
             if value != held and not close(value, held):

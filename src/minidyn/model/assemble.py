@@ -15,19 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, near_names
+from minidyn.errors import DescriptionError, UnknownName, near_names
 from minidyn.model.drives import ALIASES, FRICTION, ROTOR, Drive, terms_that_fit
 from minidyn.model.formula import Formula, formula_names
-from minidyn.model.geometry import (
-    Step,
-    Steps,
-    align_z,
-    inverse_steps,
-    matrix_of,
-    snap_angle,
-    snap_axis,
-    tidy_steps,
-)
+from minidyn.model.geometry import Steps, align_z, inverse_steps, matrix_of, snap_axis, snapped_step, tidy_steps
 from minidyn.model.inertia import transform
 from minidyn.model.joint import Follow, Frame, Joint, Limits, Loop
 from minidyn.model.layout import Layout
@@ -129,7 +120,7 @@ def motion_along(
     main = int(np.argmax(np.abs(unit)))
     if abs(unit[main]) == 1.0:
         return (), letter + "xyz"[main], 1 if unit[main] > 0 else -1, ()
-    turn = tidy_steps(Step(step.kind, snap_angle(step.value, where, notices)) for step in align_z(unit))
+    turn = tidy_steps(snapped_step(step.kind, step.value, where, notices) for step in align_z(unit))
     return turn, letter + "z", 1, inverse_steps(turn)
 
 
@@ -210,13 +201,8 @@ def assemble(
         )
         for joint, parent, steps in made
     )
-    layout = Layout.of(joint.drive for joint in robot_joints)
-    values = np.full(len(layout), np.nan)
-    for part, parameters, columns, joint in zip(layout.links, bodies, layout.drives, moving):
-        if parameters:
-            values[part] = np.sum(parameters, axis=0)
-        for column in columns:
-            values[column.index] = joint.drive_values[column.symbol]
+    tens = [np.sum(body, axis=0) if body else None for body in bodies]
+    values = Layout.of(joint.drive for joint in robot_joints).vector(tens, (joint.drive_values for joint in moving))
     robot = Robot(
         name=name,
         joints=robot_joints,
@@ -391,12 +377,10 @@ def _followers(moving: Sequence[LooseJoint], every: Mapping[str, LooseJoint], so
 def _loop(loop: LooseLoop, robot: Robot) -> Loop:
     ends = []
     for link, steps in ((loop.link_a, loop.steps_a), (loop.link_b, loop.steps_b)):
-        known = [*robot.link_names, *(frame.name for frame in robot.frames), robot.base_name]
-        if link not in known:
-            raise DescriptionError(
-                f"{loop.where}: loop {loop.name!r} names an unknown link {link!r}{near_names(link, known)}"
-            )
-        index, inner = robot.find_frame(link)
+        try:
+            index, inner = robot.find_frame(link)
+        except UnknownName as error:
+            raise DescriptionError(f"{loop.where}: loop {loop.name!r} names an {error}") from None
         ends.append((index, tidy_steps((*inner, *steps))))
     known_joints = [joint.name for joint in robot.joints]
     for joint in (*loop.passive, *(name for name, _ in loop.home)):

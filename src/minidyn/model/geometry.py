@@ -98,6 +98,15 @@ def snap_length(length: float, where: str) -> float:
     return 0.0 if abs(length) < LENGTH_TOLERANCE else float(length)
 
 
+def snapped_step(
+    kind: str, value: float, where: str, notices: list[Notice] | None = None, symbol: str = "", factor: float = 1.0
+) -> Step:
+    """Return a step whose angle or length is snapped; see :func:`snap_angle` and :func:`snap_length`."""
+    return Step(
+        kind, snap_angle(value, where, notices) if kind[0] == "r" else snap_length(value, where), symbol, factor
+    )
+
+
 def snap_axis(axis: ArrayLike, where: str, notices: list[Notice] | None = None) -> NDArray[np.float64]:
     """Return the axis as a unit vector, exactly along ±x, ±y, ±z where it is within 1e-4 rad of one."""
     vector = np.asarray(axis, dtype=float)
@@ -149,11 +158,9 @@ def matrix_of(steps: Iterable[Step]) -> NDArray[np.float64]:
 
 def steps_from_rpy(xyz: ArrayLike, rpy: ArrayLike, where: str, notices: list[Notice] | None = None) -> Steps:
     """Return the steps of a placement given as URDF gives it: shift xyz, then Rz(yaw) Ry(pitch) Rx(roll)."""
-    shift = np.asarray(xyz, dtype=float)
-    turn = np.asarray(rpy, dtype=float)
-    steps = [Step("t" + AXES[i], snap_length(float(shift[i]), where)) for i in range(3)]
-    steps += [Step("r" + AXES[i], snap_angle(float(turn[i]), where, notices)) for i in (2, 1, 0)]
-    return tidy_steps(steps)
+    shift, turn = np.asarray(xyz, dtype=float).tolist(), np.asarray(rpy, dtype=float).tolist()
+    values = [("t" + AXES[i], shift[i]) for i in range(3)] + [("r" + AXES[i], turn[i]) for i in (2, 1, 0)]
+    return tidy_steps(snapped_step(kind, value, where, notices) for kind, value in values)
 
 
 def steps_from_matrix(T: ArrayLike, where: str, notices: list[Notice] | None = None) -> Steps:

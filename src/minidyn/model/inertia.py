@@ -25,7 +25,7 @@ _PINOCCHIO = np.array([9, 6, 7, 8, 0, 1, 3, 2, 4, 5])
 
 
 def tensor(phi: ArrayLike) -> Array:
-    """Return the 3x3 inertia tensor about the frame's origin of parameters (..., 10)."""
+    """Return the 3x3 inertia tensor about the frame's origin of parameters (..., 10), or of XX ... ZZ (..., 6)."""
     return np.asarray(phi, dtype=float)[..., _TENSOR]
 
 
@@ -77,8 +77,7 @@ def to_mujoco(phi: ArrayLike) -> tuple[float, Array, Array]:
 
 def from_mujoco(mass: float, pos: ArrayLike, fullinertia: ArrayLike) -> Array:
     """Return the ten parameters from MJCF's mass, pos and fullinertia (xx, yy, zz, xy, xz, yz)."""
-    xx, yy, zz, xy, xz, yz = np.asarray(fullinertia, dtype=float)
-    return from_body(mass, pos, np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
+    return from_body(mass, pos, tensor(np.asarray(fullinertia, dtype=float)[[0, 3, 4, 1, 5, 2]]))
 
 
 def to_lumeng16(phi: ArrayLike) -> Array:
@@ -167,9 +166,14 @@ def body_parameters(body: Mapping[str, Any], where: str, extra: Sequence[str] = 
     mass = shaped_array(body["mass"], (), f"{where}, mass")
     com = shaped_array(body.get("com", np.zeros(3)), (3,), f"{where}, com")
     inertia = shaped_array(body.get("inertia", np.zeros((3, 3))), (3, 3), f"{where}, inertia")
+    return from_body(float(mass), com, symmetric(inertia, f"{where}, inertia"))
+
+
+def symmetric(inertia: Array, where: str) -> Array:
+    """Return a tensor (3, 3) without its asymmetry of rounding; one that is not symmetric is refused."""
     if np.abs(inertia - inertia.T).max() > 1e-9 * max(np.abs(inertia).max(), 1e-300):
-        raise DescriptionError(f"{where}, inertia: the tensor must be symmetric")
-    return from_body(float(mass), com, 0.5 * (inertia + inertia.T))
+        raise DescriptionError(f"{where}: the tensor must be symmetric")
+    return np.asarray(0.5 * (inertia + inertia.T))
 
 
 def ten_parameters(given: ArrayLike | Mapping[str, Any] | None, where: str) -> Array:

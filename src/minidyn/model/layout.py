@@ -7,10 +7,14 @@ order, mimic and passive ones included.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minidyn.arrays import Array
 from minidyn.errors import UnknownName
 from minidyn.model.drives import INERTIAS, ROTOR, TERMS, Drive
 from minidyn.model.inertia import STANDARD
@@ -98,6 +102,21 @@ class Layout:
     def indices(self, names: Sequence[str]) -> tuple[int, ...]:
         """Return the places of several parameters."""
         return tuple(self.index(name) for name in names)
+
+    def vector(self, tens: Iterable[ArrayLike | None], terms: Iterable[Mapping[str, float]]) -> Array:
+        """Return the parameters (p,); NaN where they are not given.
+
+        Args:
+            tens: Ten inertial parameters of each link; None: unknown.
+            terms: Values of each joint's drive terms by symbol.
+        """
+        values = np.full(len(self), np.nan)
+        for part, columns, ten, given in zip(self.links, self.drives, tens, terms):
+            if ten is not None:
+                values[part] = ten
+            for column in columns:
+                values[column.index] = given.get(column.symbol, np.nan)
+        return values
 
     @cached_property
     def links(self) -> tuple[slice, ...]:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
 from minidyn.model.drives import FRICTION, ROTOR, Drive, friction_symbols, terms_that_fit
-from minidyn.model.geometry import Step, Steps, snap_angle, snap_length, tidy_steps
+from minidyn.model.geometry import Step, Steps, snapped_step, tidy_steps
 from minidyn.model.inertia import body_parameters, shaped_array
 from minidyn.model.joint import Joint
 from minidyn.model.layout import Layout
@@ -44,12 +44,7 @@ def mdh_steps(
     named = symbols or {}
 
     def step(motion: str, key: str) -> Step:
-        value = row.get(key, 0.0)
-        snapped = (
-            snap_angle(value, f"{where}, {key}", notices) if motion[0] == "r" else snap_length(value, f"{where}, {key}")
-        )
-        symbol, factor = named.get(key, ("", 1.0))
-        return Step(motion, snapped, symbol, factor)
+        return snapped_step(motion, row.get(key, 0.0), f"{where}, {key}", notices, *named.get(key, ()))
 
     steps = [step("rz", "gamma"), step("tz", "b"), step("rx", "alpha"), step("tx", "a")]
     # Rz(theta) and Tz(d) commute: the one that q adds to goes last, so that the two join
@@ -164,11 +159,9 @@ def _values(parameters: Any, bodies: list[Mapping[str, Any]], layout: Layout) ->
         return shaped_array(
             parameters, (len(layout),), f"parameters ({layout.names[0]} ... {layout.names[-1]})", finite=False
         )
-    values = np.full(len(layout), np.nan)
-    for index, body in enumerate(bodies):
-        where = f"link {index + 1}"
-        values[layout.links[index]] = body_parameters(body, where, _DRIVE_KEYS)
-        for column in layout.drives[index]:
-            if column.symbol in body:
-                values[column.index] = float(shaped_array(body[column.symbol], (), f"{where}, {column.symbol}"))
-    return values
+    numbered = list(enumerate(bodies, 1))
+    terms = [
+        {key: float(shaped_array(body[key], (), f"link {number}, {key}")) for key in _DRIVE_KEYS if key in body}
+        for number, body in numbered
+    ]
+    return layout.vector((body_parameters(body, f"link {number}", _DRIVE_KEYS) for number, body in numbered), terms)

@@ -340,11 +340,15 @@ class Robot:
         unique = name
         while unique in taken:
             unique += "_"
+        return self.with_fixed(unique, index, steps, ten_parameters(parameters, f"load {name!r}"))
+
+    def with_fixed(self, name: str, link: int, steps: Steps, ten: Array | None) -> Robot:
+        """Return the robot with a load of its own name on a link by its index, placed by steps; see `with_load`."""
         return replace(
             self,
-            joints=(*self.joints, Joint(unique, "fixed", index, steps)),
-            link_names=(*self.link_names, unique),
-            parameters=np.concatenate([self.parameters, ten_parameters(parameters, f"load {name!r}")]),
+            joints=(*self.joints, Joint(name, "fixed", link, steps)),
+            link_names=(*self.link_names, name),
+            parameters=np.concatenate([self.parameters, np.full(10, np.nan) if ten is None else ten]),
         )
 
     def with_joints(self, change: Callable[[Joint], Joint]) -> Robot:

@@ -19,7 +19,7 @@ from minidyn.formats.xml_edit import new_name
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
 from minidyn.model.drives import Drive
 from minidyn.model.formula import FUNCTIONS
-from minidyn.model.geometry import Step, Steps, snap_angle, snap_length, steps_from_matrix, tidy_steps
+from minidyn.model.geometry import Step, Steps, inverse_steps, snap_angle, steps_from_matrix, steps_from_rpy, tidy_steps
 from minidyn.model.joint import Limits
 from minidyn.model.robot import Robot
 from minidyn.notices import kind
@@ -137,11 +137,10 @@ def _joint(
     turn, motion, sign, back = motion_along(kind, model.jnt_axis[joint], place, notices)
     to_anchor: Steps = ()
     if not slides:
-        to_anchor = tuple(Step("t" + "xyz"[i], snap_length(float(model.jnt_pos[joint][i]), place)) for i in range(3))
+        to_anchor = steps_from_rpy(model.jnt_pos[joint], np.zeros(3), place)
     # the file's positions are those at q = ref
     ref = float(model.qpos0[model.jnt_qposadr[joint]])
     ref = ref if slides else snap_angle(ref, f"{place}, ref", notices)
-    from_anchor = tuple(Step(step.kind, -step.value) for step in to_anchor)
     drive, gear, effort = _drive(model, joint)
     lower, upper = model.jnt_range[joint] if limited else (-math.inf, math.inf)
     return LooseJoint(
@@ -153,7 +152,7 @@ def _joint(
         before=tidy_steps((*steps, *to_anchor, *turn, Step(motion, -sign * ref))),
         motion=motion,
         direction=sign,
-        after=tidy_steps((*back, *from_anchor)),
+        after=tidy_steps((*back, *inverse_steps(to_anchor))),
         limits=Limits(float(lower), float(upper), math.inf, effort),
         drive_values=drive,
         drive=Drive(gear_ratio=gear),

@@ -11,7 +11,7 @@ from minidyn.errors import DescriptionError, near_names
 from minidyn.formats.toml.table import Table
 from minidyn.model.assemble import motion_along
 from minidyn.model.formula import Formula
-from minidyn.model.geometry import Step, Steps, snap_angle, snap_length, tidy_steps
+from minidyn.model.geometry import Step, Steps, snapped_step, tidy_steps
 from minidyn.model.joint import Joint
 from minidyn.model.mdh import mdh_steps
 from minidyn.notices import Notice
@@ -159,10 +159,8 @@ def _steps(table: Table, key: str, symbols: Symbols, notices: list[Notice]) -> S
 
 
 def _step(kind: str, value: Any, place: str, symbols: Symbols, notices: list[Notice]) -> Step:
-    turn = kind[0] == "r"
-    number, symbol = quantity(value, place, symbols, turn)
-    snapped = snap_angle(number, place, notices) if turn else snap_length(number, place)
-    return Step(kind, snapped, *(symbol or ()))
+    number, symbol = quantity(value, place, symbols, kind[0] == "r")
+    return snapped_step(kind, number, place, notices, *(symbol or ()))
 
 
 def mdh_slots(joint: Joint) -> list[tuple[str, Step]] | None:

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, near_names
+from minidyn.errors import DescriptionError, UnknownName, near_names
 from minidyn.formats.toml.place import MDH, PLACE, joint_placement, placement, quantity
 from minidyn.formats.toml.table import Table, read_tables
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
 from minidyn.model.drives import FRICTION, ROTOR, Drive
 from minidyn.model.geometry import Steps
-from minidyn.model.inertia import STANDARD, from_body
-from minidyn.model.joint import Joint, Limits
+from minidyn.model.inertia import STANDARD, from_body, symmetric, tensor
+from minidyn.model.joint import Limits
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
 
@@ -187,8 +187,7 @@ class _Reader:
             link = table.text("link")
             if link not in known:
                 raise table.error("link", f"unknown link {link!r}{near_names(link, sorted(known))}")
-            steps = placement(table, self.symbols, self.notices)
-            made.append(LooseJoint(f"{name} (frame)", table.where, "fixed", link, name, before=steps))
+            made.append(LooseJoint(f"{name} (frame)", table.where, "fixed", link, name, before=self.place(table)))
         return made
 
     def with_loads(self, robot: Robot) -> Robot:
@@ -199,21 +198,14 @@ class _Reader:
             link, inner = self.frame_of(table, "link", robot)
             if link < 0:
                 raise table.error("link", "a load on the base does not move; name a moving link")
-            ten = self.inertial(table)
-            robot = replace(
-                robot,
-                joints=(*robot.joints, Joint(name, "fixed", link, (*inner, *self.place(table)))),
-                link_names=(*robot.link_names, name),
-                parameters=np.concatenate([robot.parameters, np.full(10, np.nan) if ten is None else ten]),
-            )
+            robot = robot.with_fixed(name, link, (*inner, *self.place(table)), self.inertial(table))
         return robot
 
     def frame_of(self, table: Table, key: str, robot: Robot) -> tuple[int, Steps]:
-        name = table.text(key)
-        known = [*robot.link_names, *(frame.name for frame in robot.frames), robot.base_name]
-        if name not in known:
-            raise table.error(key, f"unknown link {name!r}{near_names(name, known)}")
-        return robot.find_frame(name)
+        try:
+            return robot.find_frame(table.text(key))
+        except UnknownName as error:
+            raise table.error(key, str(error)) from None
 
     def place(self, table: Table) -> Steps:
         return placement(table, self.symbols, self.notices)
@@ -367,19 +359,10 @@ def _notices(top: Table) -> list[Notice]:
 
 
 def _tensor(table: Table) -> Array:
-    value = table.raw("inertia")
-    if value is None:
-        return np.zeros((3, 3))
+    value = table.raw("inertia", [0.0] * 6)
     if isinstance(value, list) and len(value) == 3 and all(isinstance(row, list) and len(row) == 3 for row in value):
-        rows = [
-            Table({"inertia": row}, table.file, table.line, table.label, table._lines).numbers("inertia", 3)
-            for row in value
-        ]
-        tensor = np.array(rows)
-        if np.abs(tensor - tensor.T).max() > 1e-9 * max(np.abs(tensor).max(), 1e-300):
-            raise table.error("inertia", "the tensor must be symmetric")
-        return np.asarray(0.5 * (tensor + tensor.T))
+        rows = [replace(table, data={"inertia": row}).numbers("inertia", 3) for row in value]
+        return symmetric(np.array(rows), table.place("inertia"))
     if not isinstance(value, list) or len(value) != 6:
         raise table.error("inertia", f"expected 6 numbers xx, xy, xz, yy, yz, zz or a 3x3 table, found {value!r}")
-    xx, xy, xz, yy, yz, zz = table.numbers("inertia", 6)
-    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    return tensor(table.numbers("inertia", 6, value))

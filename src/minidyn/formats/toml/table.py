@@ -10,6 +10,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +103,11 @@ def _outer_lines(text: str) -> Iterator[tuple[int, str]]:
             depth += (token[0] in "[{") - (token[0] in "]}")
 
 
+@dataclass(frozen=True)
 class Table:
     """One table of the file; what is not taken from it is an error.
 
-    Args:
+    Attributes:
         data: Its keys and values.
         file: Path, for messages.
         line: Line of its header.
@@ -113,12 +115,11 @@ class Table:
         lines: The scanner's findings.
     """
 
-    def __init__(self, data: Mapping[str, Any], file: str, line: int, label: str, lines: _Lines) -> None:
-        self.data = data
-        self.file = file
-        self.line = line
-        self.label = label
-        self._lines = lines
+    data: Mapping[str, Any]
+    file: str
+    line: int
+    label: str
+    lines: _Lines
 
     @property
     def where(self) -> str:
@@ -127,8 +128,11 @@ class Table:
 
     def where_key(self, key: str) -> str:
         """File and line of a key, or of the table where the key stands in one line with it."""
-        headers = self._lines.headers.get(key, []) if self.line == 1 else []
-        return f"{self.file}:{self._lines.keys.get(self.line, {}).get(key, headers[0] if headers else self.line)}"
+        return f"{self.file}:{self._line_of(key)}"
+
+    def _line_of(self, key: str) -> int:
+        headers = self.lines.headers.get(key, []) if self.line == 1 else []
+        return headers[0] if headers else self.lines.keys.get(self.line, {}).get(key, self.line)
 
     def place(self, key: str) -> str:
         """File, line, element and key: how messages about a value begin."""
@@ -149,11 +153,15 @@ class Table:
         """Return a value as it is."""
         return self.data.get(key, default)
 
-    def text(self, key: str, default: str | None = None) -> str:
-        """Return a text; without a default it is required."""
+    def _given(self, key: str, default: Any, expected: str) -> Any:
         value = self.raw(key, default)
         if value is None:
-            raise DescriptionError(f"{self.where}: {self.label} has no {key!r}; expected a text in quotes")
+            raise DescriptionError(f"{self.where}: {self.label} has no {key!r}; expected {expected}")
+        return value
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Return a text; without a default it is required."""
+        value = self._given(key, default, "a text in quotes")
         if not isinstance(value, str):
             raise self.error(key, f"expected a text in quotes, found {value!r}")
         return value
@@ -169,10 +177,7 @@ class Table:
 
     def number(self, key: str, default: float | None = None, unknown: bool = False) -> float:
         """Return a finite number; NaN only where `unknown` allows it."""
-        value = self.raw(key, default)
-        if value is None:
-            raise DescriptionError(f"{self.where}: {self.label} has no {key!r}; expected a number")
-        return self._number(key, value, unknown)
+        return self._number(key, self._given(key, default, "a number"), unknown)
 
     def _number(self, key: str, value: Any, unknown: bool) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -185,9 +190,7 @@ class Table:
         self, key: str, count: int, default: Iterable[float] | None = None, unknown: bool = False
     ) -> NDArray[np.float64]:
         """Return an array of so many numbers."""
-        value = self.raw(key, default)
-        if value is None:
-            raise DescriptionError(f"{self.where}: {self.label} has no {key!r}; expected {count} numbers")
+        value = self._given(key, default, f"{count} numbers")
         if not isinstance(value, list | tuple):
             raise self.error(key, f"expected a list of {count} numbers, found {value!r}")
         if len(value) != count:
@@ -208,23 +211,21 @@ class Table:
             return None
         if not isinstance(value, dict):
             raise self.error(key, f"expected a table such as {{ ... }}, found {value!r}")
-        headers = self._lines.headers.get(key, []) if self.line == 1 else []
-        line = headers[0] if headers else self._lines.keys.get(self.line, {}).get(key, self.line)
         label = f"[{key}]" if self.line == 1 and self.label == "the file" else f"{self.label}, {key}"
-        return Table(value, self.file, line, label, self._lines)
+        return Table(value, self.file, self._line_of(key), label, self.lines)
 
     def tables(self, key: str, kind: str) -> list[Table]:
         """Return the tables [[key]], in the order of the file."""
         value = self.raw(key, [])
         if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
             raise self.error(key, f"expected tables [[{key}]], found {value!r}")
-        headers = self._lines.headers.get(key, [])
+        headers = self.lines.headers.get(key, [])
         found = []
         for index, entry in enumerate(value):
-            line = headers[index] if len(headers) == len(value) else self._lines.keys[1].get(key, 1)
+            line = headers[index] if len(headers) == len(value) else self.lines.keys[1].get(key, 1)
             name = entry.get("name")
             label = f"{kind} {name!r}" if isinstance(name, str) else f"{kind} {index + 1}"
-            found.append(Table(entry, self.file, line, label, self._lines))
+            found.append(Table(entry, self.file, line, label, self.lines))
         return found
 
     def finish(self, known: Iterable[str]) -> None:

@@ -22,6 +22,10 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 
 _RIGHT = math.pi / 2
+TERM_KEYS = {ROTOR: "rotor_inertia"} | {symbol: term for term, symbol in FRICTION.items()}
+"""Columns of a drive, and the key of each."""
+
+_SPECIAL = re.compile(r'["\\\x00-\x1f\x7f-\x9f]')
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -103,8 +107,7 @@ def limits_text(limits: Limits) -> str:
 
 def drive_text(robot: Robot, index: int) -> str:
     """Return a joint's drive as an inline table: its terms with their values, gear, coupling, widths."""
-    words = {ROTOR: "rotor_inertia"} | {symbol: term for term, symbol in FRICTION.items()}
-    pairs = [(words[symbol], _number(value)) for symbol, value in robot.drive_terms(index).items()]
+    pairs = [(TERM_KEYS[symbol], _number(value)) for symbol, value in robot.drive_terms(index).items()]
     drive, plain = robot.joints[index].drive, Drive()
     for key in ("gear_ratio", "sign_width", "stribeck_speed"):
         if getattr(drive, key) != getattr(plain, key):
@@ -226,13 +229,8 @@ def _table(pairs: Iterable[tuple[str, str]]) -> str:
 
 def quoted(text: str) -> str:
     """Return a TOML basic string; control characters are escaped."""
-    parts = []
-    for character in text:
-        code = ord(character)
-        if character in '"\\':
-            parts.append("\\" + character)
-        elif code < 32 or 127 <= code < 160:
-            parts.append(f"\\u{code:04x}")
-        else:
-            parts.append(character)
-    return '"' + "".join(parts) + '"'
+
+    def escaped(found: re.Match[str]) -> str:
+        return "\\" + found[0] if found[0] in '"\\' else f"\\u{ord(found[0]):04x}"
+
+    return f'"{_SPECIAL.sub(escaped, text)}"'

@@ -20,7 +20,7 @@ from minidyn.formats.xml_file import Element
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
 from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.geometry import Step, Steps
-from minidyn.model.joint import Joint, Limits
+from minidyn.model.joint import Limits
 from minidyn.model.loops import check_loops
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
@@ -121,12 +121,7 @@ def _restored(root: Element, parts: Parts, annex: Mapping[str, Any], source: str
     for joint in (joint for joint in joints if joint.child in loads):
         index, inner = robot.find_frame(joint.parent)
         own = next(link.parameters for link in links if link.name == joint.child)
-        robot = replace(
-            robot,
-            joints=(*robot.joints, Joint(joint.child, "fixed", index, (*inner, *joint.before))),
-            link_names=(*robot.link_names, joint.child),
-            parameters=np.concatenate([robot.parameters, np.full(10, np.nan) if own is None else own]),
-        )
+        robot = robot.with_fixed(joint.child, index, (*inner, *joint.before), own)
     return robot
 
 

@@ -19,7 +19,7 @@ from minidyn.formats.xml_file import Element, origin_steps, read_xml
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
 from minidyn.model.drives import Drive
 from minidyn.model.geometry import matrix_of
-from minidyn.model.inertia import from_body
+from minidyn.model.inertia import from_body, tensor
 from minidyn.model.joint import Limits
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
@@ -99,10 +99,9 @@ def _inertial(element: Element, link: str, notices: list[Notice]) -> NDArray[np.
     if mass is None or inertia is None:
         lacking = "mass" if mass is None else "inertia"
         raise DescriptionError(f"{element.where}: the <inertial> of link {link!r} has no <{lacking}>; both are needed")
-    xx, xy, xz, yy, yz, zz = (inertia.number(entry) for entry in _ENTRIES)
-    tensor = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    own = tensor([inertia.number(entry) for entry in _ENTRIES])
     T = matrix_of(origin_steps(element, f"inertial frame of link {link!r}", notices))
-    return from_body(mass.number("value"), T[:3, 3], T[:3, :3] @ tensor @ T[:3, :3].T)
+    return from_body(mass.number("value"), T[:3, 3], T[:3, :3] @ own @ T[:3, :3].T)
 
 
 def _joint(element: Element, ratios: Mapping[str, float], notices: list[Notice]) -> LooseJoint:

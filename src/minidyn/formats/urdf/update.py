@@ -18,7 +18,7 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, near_names
 from minidyn.files import write_atomically
 from minidyn.formats.load import as_robot
-from minidyn.formats.side_file import close, side_path, with_side_file, write_with_side_file
+from minidyn.formats.side_file import close, read_with_side_file, side_path, write_with_side_file
 from minidyn.formats.urdf.read import read_parts, read_urdf
 from minidyn.formats.xml_edit import Edit, XmlText, element_text, numbers_text, path_from
 from minidyn.formats.xml_file import Element, origin_steps
@@ -56,7 +56,7 @@ def update_urdf(
     """
     robot, source, path = as_robot(robot), Path(source), Path(path)
     text = XmlText(source, "robot")
-    old = with_side_file(read_urdf(source), source)
+    old = read_with_side_file(source, read_urdf)
     own = {link.name: link.parameters for link in read_parts(text.root).links}
     links = {link.text("name"): link for link in text.root.children("link")}
     edits: list[Edit] = []
