@@ -12,10 +12,10 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -51,19 +51,9 @@ _INCLUDE = re.compile(rb"""<include\s[^>]*?file\s*=\s*["']([^"']+)["']""")
 _NAN = re.compile(
     rb"""\s(?!name\b)\w+\s*=\s*(["'])(?:[-+.\deE]+\s+)*[-+]?nan(?:\s+[-+.\deEnaN]+)*\s*\1""", re.IGNORECASE
 )
-_NEEDLESS = [
-    "keys",
-    "sensors",
-    "skins",
-    "flexes",
-    "excludes",
-    "pairs",
-    "tuples",
-    "texts",
-    "numerics",
-    "cameras",
-    "lights",
-]
+_NEEDLESS = (
+    "keys", "sensors", "skins", "flexes", "excludes", "pairs", "tuples", "texts", "numerics", "cameras", "lights",
+)  # fmt: skip
 
 
 @dataclass
@@ -99,7 +89,10 @@ def compile_mjcf(path: Path) -> Compiled:
     notices: list[Notice] = []
     with _warnings_as_notices(notices, mujoco):
         try:
-            spec = _read(path, notices, mujoco)
+            try:
+                spec = mujoco.MjSpec.from_file(str(path))
+            except ValueError as error:
+                spec = read_tolerantly(path, error, notices)
             has_includes = _INCLUDE.search(read_bytes(path)) is not None
             where = [str(path) if has_includes else _place(path, body) for body in spec.bodies]
             _refuse_free_joints(spec, path, has_includes, mujoco)
@@ -113,7 +106,7 @@ def compile_mjcf(path: Path) -> Compiled:
     bodies: list[Array | None] = [None] * model.nbody
     places = [str(path)] * model.nbody
     for body, plan, place in zip(spec.bodies, plans, where):
-        bodies[body.id] = plan.parameters(model, body.id)
+        bodies[body.id] = _parameters(plan, model, body.id)
         places[body.id] = place
     return Compiled(path, model, str(spec.modelname), places, bodies, notices)
 
@@ -161,13 +154,6 @@ def _warnings_as_notices(notices: list[Notice], mujoco: Any) -> Iterator[None]:
 # -------------------------------------------------------------------- the text
 
 
-def _read(path: Path, notices: list[Notice], mujoco: Any) -> Any:
-    try:
-        return mujoco.MjSpec.from_file(str(path))
-    except ValueError as error:
-        return read_tolerantly(path, error, notices)
-
-
 def _check_texts(path: Path) -> None:
     """Refuse a DOCTYPE in the file or in what it includes, and files that are no MJCF at all."""
     seen: set[Path] = set()
@@ -200,9 +186,7 @@ def _complaint(path: Path, error: Exception) -> str:
     """Return MuJoCo's complaint in one line, with file and line where it knows one."""
     text = " ".join(str(error).split())
     line = re.search(r"line (?:number=)?(\d+)", text, re.IGNORECASE)
-    hint = ""
-    if "xacro" in text or "${" in text:
-        hint = "; run xacro on the file first"
+    hint = "; run xacro on the file first" if "xacro" in text or "${" in text else ""
     return f"{path}{':' + line[1] if line else ''}: MuJoCo cannot read it ({text}){hint}"
 
 
@@ -215,51 +199,43 @@ def _place(path: Path, item: Any) -> str:
 
 
 def _refuse_free_joints(spec: Any, path: Path, has_includes: bool, mujoco: Any) -> None:
-    known = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
     for joint in spec.joints:
-        if joint.type in known:
+        if joint.type in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE):
             continue
-        what = "free" if joint.type == mujoco.mjtJoint.mjJNT_FREE else "ball"
-        place = _place(path, joint if joint.info else joint.parent)
-        place = str(path) if has_includes else place
-        advice = (
-            "remove it for a robot on a fixed base, or replace it by three slides and three hinges"
-            if what == "free"
-            else "replace it by three hinges at one point"
-        )
+        what, advice = "ball", "replace it by three hinges at one point"
+        if joint.type == mujoco.mjtJoint.mjJNT_FREE:
+            what = "free"
+            advice = "remove it for a robot on a fixed base, or replace it by three slides and three hinges"
+        place = str(path) if has_includes else _place(path, joint if joint.info else joint.parent)
         raise DescriptionError(
             f"{place}: body {joint.parent.name!r} has a {what} joint; only hinges and slides are understood, {advice}"
         )
 
 
+def _delete(spec: Any, items: Iterable[Any]) -> None:
+    for item in list(items):
+        spec.delete(item)
+
+
 def _leave_out(spec: Any, notices: list[Notice], mujoco: Any) -> None:
     for section in _NEEDLESS:
-        for item in list(getattr(spec, section, ())):
-            spec.delete(item)
+        _delete(spec, getattr(spec, section, ()))
     through_joint = (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
-    for actuator in list(spec.actuators):
-        if actuator.trntype not in through_joint or actuator.plugin.active:
-            spec.delete(actuator)
-    joint_like = (mujoco.mjtEq.mjEQ_JOINT,)
-    for equality in list(spec.equalities):
-        if equality.type not in joint_like:
-            what = equality.type.name.removeprefix("mjEQ_").lower()
-            between = [str(equality.name1), str(equality.name2)]
-            text = (
-                f"the {what} constraint {equality.name or ''!r} between {between[0]!r} and {between[1]!r} is left out"
-            )
-            notices.append(CONSTRAINT(text, kind=what, between=between))
-            spec.delete(equality)
-    if list(spec.tendons):
-        count = len(list(spec.tendons))
+    _delete(spec, [motor for motor in spec.actuators if motor.trntype not in through_joint or motor.plugin.active])
+    constraints = [equality for equality in spec.equalities if equality.type != mujoco.mjtEq.mjEQ_JOINT]
+    for equality in constraints:
+        what = equality.type.name.removeprefix("mjEQ_").lower()
+        between = [str(equality.name1), str(equality.name2)]
+        text = f"the {what} constraint {equality.name or ''!r} between {between[0]!r} and {between[1]!r} is left out"
+        notices.append(CONSTRAINT(text, kind=what, between=between))
+    _delete(spec, constraints)
+    count = len(list(spec.tendons))
+    if count:
         notices.append(TENDONS(f"{count} tendons are left out", count=count))
-        for tendon in list(spec.tendons):
-            spec.delete(tendon)
+    _delete(spec, spec.tendons)
     for item in (*spec.geoms, *spec.sites):
         item.material = ""
-    for section in ("materials", "textures"):
-        for item in list(getattr(spec, section)):
-            spec.delete(item)
+    _delete(spec, [*spec.materials, *spec.textures])
     # bodies that hold still keep their names: merging is ours to do
     spec.compiler.fusestatic = False
     spec.compiler.discardvisual = False
@@ -269,27 +245,29 @@ def _leave_out(spec: Any, notices: list[Notice], mujoco: Any) -> None:
 
 
 @dataclass
-class _Plan:
-    """Where a body's parameters come from: given outright, computed by MuJoCo, or nowhere."""
+class _Given:
+    """A body's inertia as the file gives it: about its own axes, or in full where that is not None."""
 
-    source: str  # "given", "compiled", "none"
-    mass: float = 0.0
-    com: Array | None = None
-    diagonal: Array | None = None
-    full: Array | None = None
+    mass: float
+    com: Array
+    diagonal: Array
+    full: Array | None
 
-    def parameters(self, model: Any, index: int) -> Array | None:
-        if self.source == "none":
-            return None
-        R = rotation(model.body_iquat[index])
-        if self.source == "compiled":
-            inertia = (R * model.body_inertia[index]) @ R.T
-            return from_body(float(model.body_mass[index]), model.body_ipos[index], inertia)
-        com = np.zeros(3) if self.com is None else self.com
-        if self.full is not None:
-            return from_mujoco(self.mass, com, self.full)
-        diagonal = np.zeros(3) if self.diagonal is None else self.diagonal
-        return from_body(self.mass, com, (R * diagonal) @ R.T)
+
+_Plan = _Given | Literal["compiled"] | None
+"""Where a body's parameters come from: given outright, computed by MuJoCo, or nowhere."""
+
+
+def _parameters(plan: _Plan, model: Any, index: int) -> Array | None:
+    if plan is None:
+        return None
+    R = rotation(model.body_iquat[index])
+    if plan == "compiled":
+        inertia = (R * model.body_inertia[index]) @ R.T
+        return from_body(float(model.body_mass[index]), model.body_ipos[index], inertia)
+    if plan.full is not None:
+        return from_mujoco(plan.mass, plan.com, plan.full)
+    return from_body(plan.mass, plan.com, (R * plan.diagonal) @ R.T)
 
 
 def _plan_inertia(spec: Any, path: Path, notices: list[Notice], mujoco: Any) -> list[_Plan]:
@@ -303,13 +281,13 @@ def _plan_inertia(spec: Any, path: Path, notices: list[Notice], mujoco: Any) -> 
     plans: list[_Plan] = []
     for body in spec.bodies:
         if body.name == spec.worldbody.name:  # what stands on the ground does not move
-            for geom in list(body.geoms):
-                spec.delete(geom)
-            plans.append(_Plan("none"))
+            _delete(spec, body.geoms)
+            plans.append(None)
             continue
         heavy = [] if never else [geom for geom in body.geoms if _has_mass(geom, compiler, mujoco)]
         lost = [geom for geom in heavy if geom.meshname and not _mesh_is_there(spec, geom.meshname, path)]
         by_geoms = bool(heavy) and (always or not body.explicitinertial)
+        plan: _Plan = None
         if not by_geoms or lost:
             needless = [geom for geom in body.geoms if geom.meshname or geom.hfieldname or geom.plugin.active]
         else:
@@ -318,38 +296,30 @@ def _plan_inertia(spec: Any, path: Path, notices: list[Notice], mujoco: Any) -> 
             mesh = str(lost[0].meshname)
             text = f"body {body.name!r}: its inertia comes from the mesh {mesh!r}, whose file is not there; unknown"
             notices.append(LOST_MESH(text, body=str(body.name), mesh=mesh))
-            plan = _Plan("none")
         elif by_geoms or (body.explicitinertial and (adjusts or scales)):
-            plan = _Plan("compiled")
+            plan = "compiled"
         elif body.explicitinertial:
             full = np.array(body.fullinertia, dtype=float)
             given = None if math.isnan(full[0]) else full
-            plan = _Plan("given", float(body.mass), np.array(body.ipos), np.array(body.inertia), given)
-        else:
-            plan = _Plan("none")
+            plan = _Given(float(body.mass), np.array(body.ipos), np.array(body.inertia), given)
         plans.append(plan)
-        for geom in needless:
-            spec.delete(geom)
-        if plan.source != "compiled":
-            _give_placeholder(body, plan.source == "given" and plan.full is None)
-            for geom in list(body.geoms):
-                spec.delete(geom)
-    if scales and any(plan.source == "none" for plan in plans[1:]):
+        _delete(spec, needless)
+        if plan != "compiled":
+            _give_placeholder(body, plan is not None and plan.full is None)
+            _delete(spec, body.geoms)
+    if scales and any(plan is None for plan in plans[1:]):
         compiler.settotalmass = -1
         notices.append(TOTAL_MASS("settotalmass is not applied: some bodies have no known mass"))
     for section, user in (("meshes", "meshname"), ("hfields", "hfieldname")):
         used = {getattr(geom, user) for geom in spec.geoms} - {""}
-        for asset in list(getattr(spec, section)):
-            if asset.name not in used and _stem(asset) not in used:
-                spec.delete(asset)
+        _delete(spec, [asset for asset in getattr(spec, section) if not {asset.name, _stem(asset)} & used])
     return plans
 
 
 def _has_mass(geom: Any, compiler: Any, mujoco: Any) -> bool:
     lowest, highest = compiler.inertiagrouprange
-    if not lowest <= geom.group <= highest:
-        return False
-    if geom.type in (mujoco.mjtGeom.mjGEOM_PLANE, mujoco.mjtGeom.mjGEOM_HFIELD):
+    surfaces = (mujoco.mjtGeom.mjGEOM_PLANE, mujoco.mjtGeom.mjGEOM_HFIELD)
+    if not lowest <= geom.group <= highest or geom.type in surfaces:
         return False
     return bool(geom.density != 0 if math.isnan(geom.mass) else geom.mass != 0)
 

@@ -17,7 +17,7 @@ from minidyn.errors import DescriptionError
 from minidyn.formats.mjcf.compile import LOST_MESH, Compiled, compile_mjcf, rotation
 from minidyn.formats.xml_edit import new_name
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
-from minidyn.model.drives import Drive
+from minidyn.model.drives import ROTOR, Drive
 from minidyn.model.formula import FUNCTIONS
 from minidyn.model.geometry import Step, Steps, inverse_steps, snap_angle, steps_from_matrix, steps_from_rpy, tidy_steps
 from minidyn.model.joint import Limits
@@ -43,6 +43,10 @@ NO_INERTIA = kind(
 )
 
 
+HELD = {ROTOR: "armature", "Fv": "damping", "Fc": "frictionloss"}
+"""Drive terms that MJCF can hold, and the attribute of each."""
+
+
 def read_mjcf(path: Path) -> Robot:
     """Return the robot an MJCF file describes, its world fixed.
 
@@ -54,6 +58,8 @@ def read_mjcf(path: Path) -> Robot:
     Raises:
         DescriptionError: With file, and line where MuJoCo tells it.
     """
+    import mujoco
+
     compiled = compile_mjcf(path)
     model, notices = compiled.model, compiled.notices
     names = _Names(model)
@@ -66,8 +72,6 @@ def read_mjcf(path: Path) -> Robot:
         links.append(LooseLink(names.bodies[body], where, compiled.bodies[body]))
         joints += _body_joints(compiled, names, body, followers)
     _tell_what_is_left_out(compiled, names)
-    import mujoco
-
     weightless = bool(model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY)
     robot = assemble(
         compiled.name or path.stem,
@@ -89,14 +93,14 @@ class _Names:
         self.bodies = [name or new_name(f"body{index}", taken) for index, name in enumerate(given)]
         given = [model.joint(index).name for index in range(model.njnt)]
         taken_joints = set(given)
-        self.joints = []
-        for index, name in enumerate(given):
-            body = self.bodies[model.jnt_bodyid[index]]
-            self.joints.append(name or new_name(f"{body}_joint", taken_joints))
+        self.joints = [
+            name or new_name(f"{self.bodies[body]}_joint", taken_joints) for name, body in zip(given, model.jnt_bodyid)
+        ]
         self.fixed = [new_name(f"{name}_fixed", taken_joints) for name in self.bodies]
-        self.between: list[list[str]] = []
-        for body, count in enumerate(model.body_jntnum):
-            self.between.append([new_name(f"{self.bodies[body]}_{k + 1}", taken) for k in range(count - 1)])
+        self.between = [
+            [new_name(f"{name}_{k}", taken) for k in range(1, count)]
+            for name, count in zip(self.bodies, model.body_jntnum)
+        ]
 
 
 # -------------------------------------------------------------------- joints
@@ -116,8 +120,7 @@ def _body_joints(
     if count == 0:
         return [LooseJoint(names.fixed[body], where, "fixed", parent, name, steps)]
     made = []
-    children = [*names.between[body], name]
-    for joint, child in zip(range(first, first + count), children):
+    for joint, child in enumerate([*names.between[body], name], first):
         made.append(_joint(compiled, names, joint, parent, child, steps, followers.get(joint, {})))
         parent, steps = child, ()
     return made
@@ -165,11 +168,7 @@ def _drive(model: Any, joint: int) -> tuple[dict[str, float], float, float]:
     import mujoco
 
     dof = int(model.jnt_dofadr[joint])
-    terms = {
-        "Ia": float(model.dof_armature[dof]),
-        "Fv": float(model.dof_damping[dof]),
-        "Fc": float(model.dof_frictionloss[dof]),
-    }
+    terms = {symbol: float(getattr(model, f"dof_{attribute}")[dof]) for symbol, attribute in HELD.items()}
     gear, effort = 1.0, math.inf
     if getattr(model, "jnt_actfrclimited", None) is not None and model.jnt_actfrclimited[joint]:
         effort = float(np.abs(model.jnt_actfrcrange[joint]).max())
@@ -262,11 +261,7 @@ def _tell_what_is_left_out(compiled: Compiled, names: _Names) -> None:
 
 def _with_notices_of_unknown(robot: Robot) -> Robot:
     known = {notice.data["body"] for notice in robot.notices if notice.code == LOST_MESH.code}
-    new = tuple(
-        NO_INERTIA(
-            f"body {link.name!r} has neither an <inertial> nor geoms with mass; taken as unknown", body=link.name
-        )
-        for link in robot.links
-        if np.isnan(link.parameters).all() and link.name not in known
-    )
+    unknown = [link.name for link in robot.links if np.isnan(link.parameters).all() and link.name not in known]
+    text = "body {!r} has neither an <inertial> nor geoms with mass; taken as unknown"
+    new = tuple(NO_INERTIA(text.format(name), body=name) for name in unknown)
     return replace(robot, notices=robot.notices + new) if new else robot

@@ -19,8 +19,8 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
 from minidyn.formats.load import as_robot
 from minidyn.formats.mjcf.compile import Compiled, compile_mjcf
-from minidyn.formats.mjcf.read import read_mjcf
-from minidyn.formats.mjcf.write import HELD, possible_in_mujoco
+from minidyn.formats.mjcf.read import HELD, read_mjcf
+from minidyn.formats.mjcf.write import possible_in_mujoco
 from minidyn.formats.side_file import write_with_side_file
 from minidyn.formats.urdf.update import changed_links
 from minidyn.formats.xml_edit import Edit, XmlText, element_text, numbers_text, path_from
@@ -63,10 +63,10 @@ def update_mjcf(
     if there != [body.tag.attributes.get("name", "") for body in bodies[1:]]:
         raise DescriptionError(f"{source}: bodies stand in included files; parameters cannot be written there")
     own: dict[str, Array | None] = {body.name: compiled.bodies[number] for number, body in enumerate(bodies)}
-    edits = [*_settings(text, source, path)]
     for load in (link for link, joint in zip(robot.link_names, robot.joints) if joint.kind == "fixed"):
         raise DescriptionError(f"{source}: has no body for the load {load!r}")
     tags = {body.name: body.tag for body in bodies}
+    edits = [*_settings(text, source, path)]
     for link, ten in changed_links(robot, old, own, source, every=bool(_overriding(text))):
         if link not in tags:
             raise DescriptionError(f"{source}: link {link!r} stands between two joints of one body; it has no inertia")
@@ -104,11 +104,9 @@ def _bodies(root: Element, source: Path) -> list[_Body]:
 
     for world in root.children("worldbody"):
         walk(world)
-    found = [_Body("world", root, ())]
-    for number, tag in enumerate(tags, 1):
-        joints = tuple(_own(tag, "joint"))
-        found.append(_Body(tag.attributes.get("name") or f"body{number}", tag, joints))
-    return found
+    names = [tag.attributes.get("name") or f"body{number}" for number, tag in enumerate(tags, 1)]
+    made = (_Body(name, tag, tuple(_own(tag, "joint"))) for name, tag in zip(names, tags))
+    return [_Body("world", root, ()), *made]
 
 
 def _own(tag: Element, name: str) -> Iterator[Element]:
@@ -125,12 +123,8 @@ def _own(tag: Element, name: str) -> Iterator[Element]:
 
 def _inertial(text: XmlText, body: Element, ten: Array, name: str, moving: bool) -> Edit:
     mass, com, full = to_mujoco(possible_in_mujoco(ten, name) if moving else ten)
-    numbers = {
-        "pos": com,
-        "mass": [mass],
-        "fullinertia" if full.any() else "diaginertia": full if full.any() else [0] * 3,
-    }
-    made = element_text("inertial", {key: numbers_text(values) for key, values in numbers.items()})
+    inertia = {"fullinertia": numbers_text(full)} if full.any() else {"diaginertia": "0 0 0"}
+    made = element_text("inertial", {"pos": numbers_text(com), "mass": numbers_text([mass])} | inertia)
     old = next(_own(body, "inertial"), None)
     if old is not None:
         return Edit(old.start, text.end(old), made)

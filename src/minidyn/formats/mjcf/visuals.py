@@ -60,7 +60,7 @@ def looks_of(urdf: Path, folder: Path) -> Looks:
     for link in root.children("link"):
         lost: list[str] = []
         for kind in ("visual", "collision"):
-            made = [_placed(shown, looks, urdf, folder, colours, lost) for shown in link.children(kind)]
+            made = (_placed(shown, looks, urdf, folder, colours, lost) for shown in link.children(kind))
             kept = [geom for geom in made if geom is not None]
             if kept:
                 looks.geoms[link.text("name")] = kept
@@ -82,7 +82,8 @@ def _placed(
         return None  # a picture is not worth a refusal
     if geom is None:
         return None
-    colour = _colour_of(shown, colours)
+    material = shown.child("material")
+    colour = "" if material is None else _colour(material) or colours.get(material.text("name", ""), "")
     if colour:
         geom.set("rgba", colour)
     for key, value in _UNSEEN.items():
@@ -92,38 +93,30 @@ def _placed(
 
 def _geom(shown: Element, looks: Looks, urdf: Path, folder: Path, lost: list[str]) -> etree._Element | None:
     shape = shown.child("geometry")
-    shape = None if shape is None else next(iter(shape.children()), None)
-    if shape is None:
+    shape = None if shape is None else next(shape.children(), None)
+    if shape is None or shape.tag not in ("box", "sphere", "cylinder", "mesh"):
         return None
+    geom = etree.Element("geom", type=shape.tag)
     if shape.tag == "box":
-        return etree.Element("geom", type="box", size=numbers_text([0.5 * edge for edge in shape.vector("size")]))
-    if shape.tag == "sphere":
-        return etree.Element("geom", type="sphere", size=numbers_text([shape.number("radius")]))
-    if shape.tag == "cylinder":
-        size = [shape.number("radius"), 0.5 * shape.number("length")]
-        return etree.Element("geom", type="cylinder", size=numbers_text(size))
-    if shape.tag != "mesh":
-        return None
-    name = shape.text("filename", "")
-    file = _found(name, urdf)
-    if file is None or file.suffix.lower() not in _MESHES:
-        lost.append(name)
-        return None
-    seen = Path(os.path.relpath(file.resolve(), folder.resolve())).as_posix()
-    scale = numbers_text(shape.vector("scale")) if shape.has("scale") else ""
-    known = looks.meshes.setdefault((seen, scale), f"mesh{len(looks.meshes) + 1}")
-    return etree.Element("geom", type="mesh", mesh=known)
-
-
-def _found(name: str, urdf: Path) -> Path | None:
-    """Return the file of a mesh: beside the URDF, or in a package whose folder stands above it."""
-    for file in _candidates(name, urdf):
-        if file.is_file():
-            return file
-    return None
+        geom.set("size", numbers_text([0.5 * edge for edge in shape.vector("size")]))
+    elif shape.tag == "sphere":
+        geom.set("size", numbers_text([shape.number("radius")]))
+    elif shape.tag == "cylinder":
+        geom.set("size", numbers_text([shape.number("radius"), 0.5 * shape.number("length")]))
+    else:
+        name = shape.text("filename", "")
+        file = next((file for file in _candidates(name, urdf) if file.is_file()), None)
+        if file is None or file.suffix.lower() not in _MESHES:
+            lost.append(name)
+            return None
+        seen = Path(os.path.relpath(file.resolve(), folder.resolve())).as_posix()
+        scale = numbers_text(shape.vector("scale")) if shape.has("scale") else ""
+        geom.set("mesh", looks.meshes.setdefault((seen, scale), f"mesh{len(looks.meshes) + 1}"))
+    return geom
 
 
 def _candidates(name: str, urdf: Path) -> Iterator[Path]:
+    """Yield where the file of a mesh may be: beside the URDF, or in a package whose folder stands above it."""
     if name.startswith("package://"):
         package, _, rest = name.removeprefix("package://").partition("/")
         for parent in urdf.resolve().parents:
@@ -134,13 +127,6 @@ def _candidates(name: str, urdf: Path) -> Iterator[Path]:
         yield Path(name.removeprefix("file://"))
     elif name and "://" not in name:
         yield urdf.parent / name
-
-
-def _colour_of(visual: Element, colours: Mapping[str, str]) -> str:
-    material = visual.child("material")
-    if material is None:
-        return ""
-    return _colour(material) or colours.get(material.text("name", ""), "")
 
 
 def _colour(material: Element) -> str:

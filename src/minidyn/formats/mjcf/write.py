@@ -17,14 +17,12 @@ from lxml import etree
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, UnknownParameters, Unsupported
 from minidyn.formats.mjcf.compile import refused_by_mujoco
-from minidyn.formats.mjcf.read import read_mjcf
+from minidyn.formats.mjcf.read import HELD, read_mjcf
 from minidyn.formats.mjcf.visuals import Looks, looks_of
 from minidyn.formats.side_file import write_with_side_file
 from minidyn.formats.xml_edit import document, new_name, numbers_text, refusing_names, set_place
-from minidyn.model.drives import ROTOR
 from minidyn.model.geometry import inverse_steps, matrix_of
 from minidyn.model.inertia import from_body, to_body, to_mujoco
-from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
 
@@ -39,9 +37,6 @@ LOST_MESHES = kind(
     "Meshes of the URDF are left out of the MJCF: not found, or of a kind that MuJoCo does not read.",
     "Put the meshes beside the URDF, or convert them to .stl or .obj.",
 )
-
-HELD = {ROTOR: "armature", "Fv": "damping", "Fc": "frictionloss"}
-"""Drive terms that MJCF can hold, and the attribute of each."""
 
 _OWN = {"Ja": "armature", "Jv": "damping", "Jc": "frictionloss", "Ks": "stiffness"}
 """Terms of the joint itself, whatever turns its drive."""
@@ -95,7 +90,6 @@ def _looks(seen: Path, path: Path) -> tuple[Looks | None, list[Notice]]:
 def mjcf_text(robot: Robot, looks: Looks | None = None) -> bytes:
     """Return the MJCF text of a robot, with pictures where they are given."""
     refuse_in_mjcf(robot)
-    names = _Names(robot)
     with refusing_names(robot.name):
         root = etree.Element("mujoco", model=robot.name or "robot")
         root.append(etree.Comment(" written by minidyn; what MJCF cannot say stands in the side file beside it "))
@@ -104,7 +98,7 @@ def mjcf_text(robot: Robot, looks: Looks | None = None) -> bytes:
         assets = None if looks is None else looks.assets()
         if assets is not None:
             root.append(assets)
-        made = _bodies(robot, names, etree.SubElement(root, "worldbody"))
+        made = _bodies(robot, etree.SubElement(root, "worldbody"))
         for link, geoms in ({} if looks is None else looks.geoms).items():
             if link in made:
                 made[link].extend(geoms)
@@ -131,29 +125,20 @@ def refuse_in_mjcf(robot: Robot) -> None:
         raise UnknownParameters(f"robot {robot.name!r} cannot be written as MJCF: {shown} unknown (NaN)")
 
 
-class _Names:
-    """Names of bodies: MuJoCo keeps "world" for itself."""
-
-    def __init__(self, robot: Robot) -> None:
-        taken = {"world"}
-        self.base = "" if robot.base_name == "world" and not robot.base else new_name(robot.base_name, taken)
-        self.links = [new_name(name, taken) for name in robot.link_names]
-        self.frames = [new_name(frame.name, taken) for frame in robot.frames]
-
-
 # -------------------------------------------------------------------- bodies
 
 
-def _bodies(robot: Robot, names: _Names, world: etree._Element) -> dict[str, etree._Element]:
+def _bodies(robot: Robot, world: etree._Element) -> dict[str, etree._Element]:
     """Make the bodies; return {link or frame: its body}."""
-    base = world
-    if names.base:
-        base = etree.SubElement(world, "body", name=names.base)
+    taken, base = {"world"}, world  # MuJoCo keeps this name for itself
+    if robot.base_name != "world" or robot.base:
+        base = etree.SubElement(world, "body", name=new_name(robot.base_name, taken))
         set_place(base, robot.base)
+    names = [new_name(name, taken) for name in robot.link_names]
     elements: list[etree._Element] = []
     for index, joint in enumerate(robot.joints):
         parent = base if joint.parent < 0 else elements[joint.parent]
-        element = etree.SubElement(parent, "body", name=names.links[index])
+        element = etree.SubElement(parent, "body", name=names[index])
         set_place(element, joint.before + joint.after)
         ten = robot.parameters[robot.layout.links[index]]
         moving = joint.kind != "fixed"
@@ -166,10 +151,10 @@ def _bodies(robot: Robot, names: _Names, world: etree._Element) -> dict[str, etr
             _joint(element, robot, index)
         elements.append(element)
     made = {robot.base_name: base} | dict(zip(robot.link_names, elements))
-    for frame, name in zip(robot.frames, names.frames):
-        element = etree.SubElement(base if frame.link < 0 else elements[frame.link], "body", name=name)
-        set_place(element, frame.steps)
-        made[frame.name] = element
+    for frame in robot.frames:
+        parent, name = base if frame.link < 0 else elements[frame.link], new_name(frame.name, taken)
+        made[frame.name] = etree.SubElement(parent, "body", name=name)
+        set_place(made[frame.name], frame.steps)
     return made
 
 
@@ -226,9 +211,7 @@ def _held(robot: Robot, index: int, words: Mapping[str, str]) -> dict[str, float
 def _tendons(robot: Robot, root: etree._Element) -> None:
     """A drive that other joints turn, too, is a tendon over these joints."""
     coupled = [(index, joint) for index, joint in enumerate(robot.joints) if joint.drive.coupling]
-    if not coupled:
-        return
-    section = etree.SubElement(root, "tendon")
+    section = etree.SubElement(root, "tendon") if coupled else root
     for index, joint in coupled:
         tendon = etree.SubElement(section, "fixed", name=f"{joint.name}_drive")
         for attribute, value in _held(robot, index, HELD).items():
@@ -241,18 +224,12 @@ def _tendons(robot: Robot, root: etree._Element) -> None:
 
 
 def _followers(robot: Robot, root: etree._Element) -> None:
-    followers = [joint for joint in robot.joints if joint.follows]
-    if not followers:
-        return
-    section = etree.SubElement(root, "equality")
-    for joint in followers:
-        follows = joint.follows
-        if follows is None:
-            continue
-        tie = etree.SubElement(section, "joint", joint1=joint.name)
-        ratio = 0.0
-        if follows.terms:
-            leader, ratio = follows.terms[0]
+    followers = [(joint.name, joint.follows) for joint in robot.joints if joint.follows]
+    section = etree.SubElement(root, "equality") if followers else root
+    for name, follows in followers:
+        tie = etree.SubElement(section, "joint", joint1=name)
+        leader, ratio = follows.terms[0] if follows.terms else ("", 0.0)
+        if leader:
             tie.set("joint2", leader)
         tie.set("polycoef", numbers_text([follows.offset, ratio, 0, 0, 0]))
 
@@ -263,12 +240,6 @@ def _actuators(robot: Robot, root: etree._Element) -> None:
         joint = robot.joints[index]
         motor = etree.SubElement(section, "motor", name=joint.name, joint=joint.name)
         motor.set("gear", numbers_text([joint.drive.gear_ratio]))
-        effort = _motor_effort(joint)
-        if effort:
-            motor.set("forcerange", numbers_text([-effort, effort]))
-
-
-def _motor_effort(joint: Joint) -> float:
-    """Return what the motor itself may give; 0: no limit."""
-    effort, gear = joint.limits.effort, abs(joint.drive.gear_ratio)
-    return effort / gear if math.isfinite(effort) and gear > 0 else 0.0
+        effort, gear = joint.limits.effort, abs(joint.drive.gear_ratio)
+        if math.isfinite(effort) and effort and gear > 0:  # what the motor itself may give
+            motor.set("forcerange", numbers_text([-effort / gear, effort / gear]))
