@@ -67,8 +67,8 @@ def controllers() -> dict[str, Any]:
         "Slotine-Li, consistent": md.control.slotine_li(robot, gain=gain, consistent=True, **common),
         "modified Slotine-Li, all 60": md.control.modified_slotine_li(robot, **common),
         "Craig, one load": md.control.craig(robot, unknown=load, lower=0.0, **common),
-        "computed torque": md.control.computed_torque(robot, rate=10),
-        "PD with gravity": md.control.pd_gravity(robot, gain=10 * gain, rate=10),
+        "computed torque": md.control.computed_torque(robot, bandwidth=10),
+        "PD with gravity": md.control.pd_gravity(robot, gain=10 * gain, bandwidth=10),
     }
 
 

@@ -40,7 +40,7 @@ def true_robot(name: str) -> md.Robot:
 def bias_tables(runs: int) -> str:
     """Return a table for each case."""
     robot = true_robot("puma4")
-    loop = md.control.computed_torque(robot.with_parameters(0.9 * robot.parameters), rate=15.0)
+    loop = md.control.computed_torque(robot.with_parameters(0.9 * robot.parameters), bandwidth=15.0)
     trajectory = md.trajectory.fourier(robot, seed=1, period=5.0, speed=2.5)
     other = md.trajectory.fourier(robot, seed=9, period=5.0, speed=2.5)(np.linspace(0, 5, 500))
     tau = md.inverse_dynamics(robot, *other)

@@ -136,7 +136,7 @@ class Score:
 def simulated(robot: md.Robot, case: Case, seed: int, duration: float) -> tuple[md.Recording, md.control.Controller]:
     """One run of the true robot under a controller that knows its bodies and rotors, but no friction."""
     frictionless = robot.with_drives(friction=())
-    law = md.control.computed_torque(frictionless, rate=25.0, period=STEP)
+    law = md.control.computed_torque(frictionless, bandwidth=25.0, period=STEP)
     path = md.trajectory.fourier(robot, seed=seed, period=duration, speed=2.0)
     reference = md.inverse_dynamics(robot, *path(np.linspace(0, duration, 200)))
     run = md.simulate(

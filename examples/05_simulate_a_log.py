@@ -23,7 +23,7 @@ truth = truth.with_parameters(values)
 
 known = robot.with_drives(rotor_inertia=True)  # the controller knows its motors, but nothing of friction
 known = known.with_parameters(values[[truth.parameter_names.index(name) for name in known.parameter_names]])
-law = md.control.computed_torque(known, rate=10)
+law = md.control.computed_torque(known, bandwidth=10)
 run = md.simulate(truth, law, motion, 10.0, noise=1e-5, torque_noise=0.2, resolution=1e-6, delay=0.002, seed=1)
 run.save("log.parquet")
 md.save(truth, "truth.toml")

@@ -11,7 +11,7 @@ for block in robot.layout.links:
     values[block] *= rng.uniform(0.9, 1.1)  # the true links differ by up to 10 %
 truth = robot.with_parameters(values)
 
-law = md.control.computed_torque(robot, rate=10)
+law = md.control.computed_torque(robot, bandwidth=10)
 options = {"noise": 1e-4, "torque_noise": 3.0}
 short = md.simulate(truth, law, md.trajectory.fourier(robot, seed=1), 1.0, seed=1, **options)
 test = md.simulate(truth, law, md.trajectory.fourier(robot, seed=2), 4.0, seed=2, **options)

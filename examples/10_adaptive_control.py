@@ -11,8 +11,10 @@ model = robot.with_load(np.eye(4), np.zeros(10))  # the controller knows where a
 motion = md.trajectory.fourier(robot, seed=4)
 inertia = np.diagonal(md.inertia_matrix(truth, motion(np.linspace(0, 10, 50))[0]), axis1=1, axis2=2).mean(axis=0)
 unknown = ["M7", "MX7", "MY7", "MZ7"]
-adaptive = md.control.slotine_li(model, rate=10, gain=20 * inertia, adaptation=[2.0, 0.04, 0.04, 0.04], unknown=unknown)
-fixed = md.control.slotine_li(model, rate=10, gain=20 * inertia, adaptation=1e-9, unknown=unknown)
+adaptive = md.control.slotine_li(
+    model, bandwidth=10, gain=20 * inertia, adaptation=[2.0, 0.04, 0.04, 0.04], unknown=unknown
+)
+fixed = md.control.slotine_li(model, bandwidth=10, gain=20 * inertia, adaptation=1e-9, unknown=unknown)
 
 for name, law in (("the same law without adaptation", fixed), ("adaptive", adaptive)):
     run = md.simulate(truth, law, motion, 5.0)

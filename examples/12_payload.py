@@ -5,7 +5,7 @@ import numpy as np
 import minidyn as md
 
 robot = md.load("ur10e")
-law = md.control.computed_torque(robot, rate=10)
+law = md.control.computed_torque(robot, bandwidth=10)
 options = {"noise": 1e-5, "torque_noise": 0.3}
 
 empty = md.simulate(robot, law, md.trajectory.fourier(robot, seed=1), 5.0, seed=1, **options)

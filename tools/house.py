@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import inspect
 import os
 import sys
 import tempfile
@@ -181,7 +182,8 @@ class Touched:
     def _seen(self, frame: object, event: str, _: object) -> None:
         if event == "call":
             code = frame.f_code  # type: ignore[attr-defined]
-            if code.co_name != "<module>" and code.co_filename.startswith(str(SOURCE)):
+            # bodies of modules and classes run on import and do not count
+            if code.co_flags & inspect.CO_OPTIMIZED and code.co_filename.startswith(str(SOURCE)):
                 self.functions.add((code.co_filename, code.co_qualname))
 
     @property
@@ -200,7 +202,7 @@ def walk() -> dict[str, Touched]:
         known = md.load("ur10e")
         md.save(known, here / "robot.urdf")
         motion = md.trajectory.fourier(known, seed=1)
-        law = md.control.computed_torque(known, rate=10)
+        law = md.control.computed_torque(known, bandwidth=10)
         run = md.simulate(known, law, motion, 10.0, noise=1e-5, torque_noise=0.2)
         run[:7000].save(here / "log.csv")
         run[7000:].save(here / "test.csv")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from minidyn.base.minimal_functions import inertia_matrix as inertia_matrix
     from minidyn.base.minimal_functions import inverse_dynamics as inverse_dynamics
     from minidyn.codegen.save import save as save
+    from minidyn.control.controller import Controller as Controller
     from minidyn.dynamics.formulas import regressor_formulas as regressor_formulas
     from minidyn.dynamics.functions import base_regressor as base_regressor
     from minidyn.dynamics.functions import energy as energy
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from minidyn.dynamics.regressor_forms import slotine_li_regressor as slotine_li_regressor
     from minidyn.dynamics.regressor_forms import split_regressor as split_regressor
     from minidyn.errors import MinidynError as MinidynError
+    from minidyn.excitation.one_joint_plan import Plan as Plan
     from minidyn.excitation.one_joint_plan import one_joint_plan as one_joint_plan
     from minidyn.formats.load import load as load
     from minidyn.formats.load import robots as robots
@@ -61,14 +63,16 @@ if TYPE_CHECKING:
     from minidyn.identification.validate import Validation as Validation
     from minidyn.identification.validate import validate as validate
     from minidyn.model.robot import Robot as Robot
+    from minidyn.recording.lazy import LazyRecording as LazyRecording
     from minidyn.recording.lazy import concatenate as concatenate
-    from minidyn.recording.prepare.prepare import prepare as prepare
     from minidyn.recording.read.read import read_recording as read_recording
+    from minidyn.recording.ready import prepare as prepare
     from minidyn.recording.recording import Recording as Recording
     from minidyn.simulation import trajectory as trajectory
     from minidyn.simulation.payload import Payload as Payload
     from minidyn.simulation.simulate import simulate as simulate
     from minidyn.simulation.simulate import simulate_batch as simulate_batch
+    from minidyn.simulation.trajectory import Trajectory as Trajectory
 
 __version__ = "0.1.0"
 
@@ -87,11 +91,15 @@ _WHERE = {
     "equivalence": "base.equivalence:equivalence",
     # experiment and control
     "Recording": "recording.recording:Recording",
+    "LazyRecording": "recording.lazy:LazyRecording",
     "concatenate": "recording.lazy:concatenate",
     "read_recording": "recording.read.read:read_recording",
-    "prepare": "recording.prepare.prepare:prepare",
+    "prepare": "recording.ready:prepare",
     "filtered_regressor": "identification.rows.filtered:filtered_regressor",
     "one_joint_plan": "excitation.one_joint_plan:one_joint_plan",
+    "Plan": "excitation.one_joint_plan:Plan",
+    "Controller": "control.controller:Controller",
+    "Trajectory": "simulation.trajectory:Trajectory",
     "simulate": "simulation.simulate:simulate",
     "simulate_batch": "simulation.simulate:simulate_batch",
     "Payload": "simulation.payload:Payload",

@@ -6,7 +6,10 @@ A message says what is wrong, where by name, what was found and what was expecte
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import functools
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
 
 
 class MinidynError(Exception):
@@ -61,6 +64,27 @@ class UnknownName(MinidynError, KeyError):
 
     def __str__(self) -> str:  # KeyError would print the repr of the message
         return str(self.args[0])
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def renamed(**names: str) -> Callable[[_F], _F]:
+    """Let a function take keywords by their old names, with a DeprecationWarning: `@renamed(rate="bandwidth")`."""
+
+    def decorate(function: _F) -> _F:
+        @functools.wraps(function)
+        def called(*args: Any, **given: Any) -> Any:
+            for old, new in names.items():
+                if old in given:
+                    text = f"{function.__name__}: {old}= is now {new}="
+                    warnings.warn(text, DeprecationWarning, stacklevel=2)
+                    given[new] = given.pop(old)
+            return function(*args, **given)
+
+        return cast(_F, called)
+
+    return decorate
 
 
 def near_names(name: str, known: Iterable[str], limit: int = 8) -> str:

@@ -43,7 +43,9 @@ def base_of(name: str = "puma4") -> md.BaseMap:
 @cache
 def loop(name: str = "puma4") -> Controller:
     """A controller whose model is a tenth wrong: the robot does not follow its reference exactly."""
-    return md.control.computed_torque(truth(name).with_parameters(0.9 * truth(name).parameters), rate=15.0, period=STEP)
+    return md.control.computed_torque(
+        truth(name).with_parameters(0.9 * truth(name).parameters), bandwidth=15.0, period=STEP
+    )
 
 
 @cache

@@ -19,7 +19,7 @@ def shaken(name: str, seed: int, noise: float) -> tuple[md.Recording, md.Robot, 
     robot = md.load(name).with_drives(rotor_inertia=True, friction=("viscous", "coulomb"), sign_width=0.02)
     unknown = np.random.default_rng(0).uniform(0.2, 0.8, len(robot.parameters))
     robot = robot.with_parameters(np.where(np.isnan(robot.parameters), unknown, robot.parameters))
-    law = md.control.computed_torque(robot.with_drives(friction=()), rate=15.0, period=STEP)
+    law = md.control.computed_torque(robot.with_drives(friction=()), bandwidth=15.0, period=STEP)
     run = md.simulate(
         robot,
         law,
@@ -59,7 +59,7 @@ def test_noisy_speeds_in_the_loop_and_in_the_log(name: str) -> None:
 
 def test_a_loop_that_does_not_hold_the_model_leaves_smoothed_instruments() -> None:
     recording, robot, _ = shaken("two_link", 0, 0.05)
-    wild = md.control.computed_torque(robot, rate=2e4, period=STEP)  # far too stiff for its period
+    wild = md.control.computed_torque(robot, bandwidth=2e4, period=STEP)  # far too stiff for its period
     unknown, base = robot.with_parameters(None), md.base_parameters(robot)
     found = METHODS["iv"].solve(unknown, base, recording, Options(controller=wild))
     assert any("instruments are smoothed states" in str(notice) for notice in found.notices)

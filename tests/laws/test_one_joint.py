@@ -19,7 +19,7 @@ from conftest import count
 from minidyn.app.cli.main import main
 from minidyn.errors import Unsupported
 from minidyn.excitation.one_joint_equations import Equations
-from minidyn.excitation.one_joint_plan import Plan, Step
+from minidyn.excitation.one_joint_plan import Experiment, Plan
 from minidyn.model.robot import Robot
 from mlc_cases import any_frames, chain_of_seed
 
@@ -34,7 +34,7 @@ def chain(seed: int) -> Robot:
     return robot if robot.n <= 7 else chain(seed + 100_000)
 
 
-def record(robot: Robot, step: Step, samples: int = 40, noise: Noise | None = None) -> md.Recording:
+def record(robot: Robot, step: Experiment, samples: int = 40, noise: Noise | None = None) -> md.Recording:
     t = step.trajectory.period * (np.arange(samples) + 0.3) / samples
     q, dq, ddq = step.trajectory(t)
     tau = md.inverse_dynamics(robot, q, dq, ddq)

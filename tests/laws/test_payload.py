@@ -61,7 +61,7 @@ def test_mass_within_two_percent_whatever_the_temperature(name: str) -> None:
 def test_closed_loop_with_raw_signals() -> None:
     """A simulated loop: the payload is found from q and tau alone, prepared as any log."""
     cold, warm = (geared(truth("ur10e", friction)) for friction in (1.0, 1.2))
-    law = md.control.computed_torque(cold, rate=8)
+    law = md.control.computed_torque(cold, bandwidth=8)
     runs = []
     for true, seed in ((cold, 1), (md.Payload(0.0, BODY).on(warm), 2)):
         path = md.trajectory.fourier(cold, seed=seed, speed=1.5)
@@ -75,7 +75,7 @@ def test_closed_loop_with_raw_signals() -> None:
 def test_noise_free_logs_show_no_changes_that_filters_make() -> None:
     """Without noise what the low-pass rounds off is all that is left: small torque, but nothing else explains it."""
     cold, warm = (geared(truth("panda", friction)) for friction in (1.0, 1.3))
-    law = md.control.computed_torque(cold.with_drives(friction=()), rate=10, period=2e-3)
+    law = md.control.computed_torque(cold.with_drives(friction=()), bandwidth=10, period=2e-3)
     ready = []
     for true, seed in ((cold, 1), (md.Payload(0.0, BODY).on(warm), 2)):
         run = md.simulate(true, law, md.trajectory.fourier(cold, seed=seed, speed=2.0), 8.0, dt=2e-3)

@@ -80,7 +80,7 @@ def test_derivatives_meet_the_truth_at_every_rate(rate, noise, resolution, most_
 
 
 def test_simulated_encoder_under_control() -> None:
-    law = control.computed_torque(ROBOT, rate=10)
+    law = control.computed_torque(ROBOT, bandwidth=10)
     run = md.simulate(ROBOT, law, TRUE, 6.0, dt=1e-3, resolution=2e-5, torque_noise=0.5, seed=2)
     raw = md.Recording(run.t, run.q, run.tau, joint_names=run.joint_names, telemetry=run.telemetry)
     ready = md.prepare(ROBOT, raw)

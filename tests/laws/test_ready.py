@@ -167,11 +167,15 @@ def test_doors_take_recordings_and_paths(robot, log, tmp_path) -> None:
     assert as_recording(lazy, robot) is lazy
     for given in (path, str(path), [path]):
         assert_same(as_recording(given, robot), log, ("t", "q", "tau"))
-    with pytest.raises(md.MinidynError, match=r"expected a recording .* wrong order"):
+    with pytest.raises(md.MinidynError, match="got a value of type Robot; robot and recording seem to be swapped"):
         as_recording(robot, robot)
     for wrong in (None, 3.0, np.zeros((1000, 4)), []):
-        with pytest.raises(md.MinidynError, match=r"expected a recording .* or the path of a log, got"):
+        with pytest.raises(TypeError, match=r"^recording: expected a Recording or the path of a log, got"):
             as_recording(wrong, robot)
+    assert_same(md.prepare("puma4", path), md.prepare(robot, log))
+    assert md.read_recording(path, "puma4").joint_names == robot.joint_names
+    with pytest.raises(md.MinidynError, match="robot and recording seem to be swapped"):
+        md.prepare(log, robot)
 
 
 def test_arrays_are_shared_only_where_nobody_can_change_them() -> None:

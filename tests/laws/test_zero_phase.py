@@ -5,8 +5,7 @@ import pytest
 from scipy import signal
 
 from minidyn.errors import ShapeError
-from minidyn.recording.prepare.signals import lowpass, power_spectrum, spikes
-from minidyn.recording.prepare.zero_phase import butterworth, zero_phase
+from minidyn.recording.prepare.signals import butterworth, lowpass, power_spectrum, spikes, zero_phase
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 10])

@@ -84,7 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("cli")
     robot = md.load("two_link")
     md.save(robot, made / "robot.toml")
-    law = md.control.computed_torque(robot, rate=10.0, period=1e-3)
+    law = md.control.computed_torque(robot, bandwidth=10.0, period=1e-3)
     for seed, name in ((1, "log"), (2, "other")):
         md.simulate(robot, law, md.trajectory.fourier(robot, seed=seed), 3.0, torque_noise=0.01, seed=seed).save(
             made / f"{name}.npz"

@@ -72,7 +72,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     robot = md.load("two_link")
     md.save(robot, folder / "arm.toml")
     (folder / "study.toml").write_text(STUDY)
-    law = md.control.computed_torque(robot, rate=10.0)
+    law = md.control.computed_torque(robot, bandwidth=10.0)
     md.simulate(robot, law, md.trajectory.fourier(robot, seed=9), 10.0).save(folder / "test.csv")
     result = md.run_study(folder / "study.toml")
     assert [step.name for step in result.steps] == STEPS

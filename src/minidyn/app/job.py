@@ -22,10 +22,9 @@ from minidyn.identification.validate import Validation, validate
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import LazyRecording, concatenate
-from minidyn.recording.prepare.prepare import prepare
-from minidyn.recording.read.mapped_drives import with_mapped_coupling
-from minidyn.recording.read.mapping import SignalMap
+from minidyn.recording.read.mapping import SignalMap, with_mapped_coupling
 from minidyn.recording.read.read import are_one_run, read_recording
+from minidyn.recording.ready import prepare
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
 

@@ -20,17 +20,19 @@ from minidyn.control.natural import natural_links
 from minidyn.control.recorded import AdaptiveLaw
 from minidyn.control.unknowns import unknowns_of
 from minidyn.dynamics.functions import coriolis_matrix, inertia_matrix
-from minidyn.errors import MinidynError, Unsupported
+from minidyn.errors import MinidynError, Unsupported, renamed
+from minidyn.formats.load import RobotLike, as_robot
 from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.model.robot import Robot
 
 Unknown = Sequence[str] | Mapping[str, ArrayLike] | None
 
 
+@renamed(rate="bandwidth")
 def slotine_li(
-    robot: Robot,
+    robot: RobotLike,
     *,
-    rate: float,
+    bandwidth: float,
     gain: ArrayLike,
     adaptation: ArrayLike,
     unknown: Unknown = None,
@@ -47,7 +49,7 @@ def slotine_li(
 
     Args:
         robot: The model; what is not unknown is taken from it.
-        rate: λ, 1/s.
+        bandwidth: λ, 1/s.
         gain: K, a positive number or one for each joint.
         adaptation: Γ, a positive number or one for each unknown.
         unknown: Names of parameters, or {name: direction}; None: all.
@@ -59,16 +61,17 @@ def slotine_li(
             of each link concerned among the unknown ones.
         period: Sampling period, s.
     """
-    law = _law(
-        "slotine_li", robot, rate, gain_vector("gain", gain, robot.n), adaptation, unknown, initial, base, consistent
-    )
+    robot = as_robot(robot)
+    K = gain_vector("gain", gain, robot.n)
+    law = _law("slotine_li", robot, bandwidth, K, adaptation, unknown, initial, base, consistent)
     return _controller("Slotine-Li", law, period, lower, upper)
 
 
+@renamed(rate="bandwidth")
 def modified_slotine_li(
-    robot: Robot,
+    robot: RobotLike,
     *,
-    rate: float,
+    bandwidth: float,
     adaptation: ArrayLike,
     gain: ArrayLike | None = None,
     unknown: Unknown = None,
@@ -86,7 +89,7 @@ def modified_slotine_li(
 
     Args:
         robot: The model; what is not unknown is taken from it.
-        rate: λ, 1/s.
+        bandwidth: λ, 1/s.
         adaptation: Γ, a positive number or one for each unknown.
         gain: K, a positive number or one for each joint; None: λ M̂.
         unknown: Names of parameters, or {name: direction}; None: all.
@@ -99,22 +102,24 @@ def modified_slotine_li(
 
     Implements: LuMeng1993 eq. (86)-(96), (94) corrected.
     """
+    robot = as_robot(robot)
     K = None if gain is None else gain_vector("gain", gain, robot.n)
-    law = _law("modified", robot, rate, K, adaptation, unknown, initial, base, consistent)
+    law = _law("modified", robot, bandwidth, K, adaptation, unknown, initial, base, consistent)
 
     def margin(true: Robot, q: Array, dq: Array) -> Array:
         C = coriolis_matrix(true, q, dq)
         half = (C + np.swapaxes(C, -1, -2)) / 2
-        bound = law.rate * inertia_matrix(true, q) if K is None else np.diag(K)
+        bound = law.bandwidth * inertia_matrix(true, q) if K is None else np.diag(K)
         return np.asarray(np.linalg.eigvalsh(bound - half)[..., 0], dtype=float)
 
     return _controller("modified Slotine-Li", law, period, lower, upper, margin)
 
 
+@renamed(rate="bandwidth")
 def craig(
-    robot: Robot,
+    robot: RobotLike,
     *,
-    rate: float,
+    bandwidth: float,
     adaptation: ArrayLike,
     unknown: Unknown = None,
     initial: ArrayLike | None = None,
@@ -130,7 +135,7 @@ def craig(
 
     Args:
         robot: The model; what is not unknown is taken from it.
-        rate: L, 1/s: Kp = L², Kv = 2L, Ψ = L.
+        bandwidth: L, 1/s: Kp = L², Kv = 2L, Ψ = L.
         adaptation: Γ, a positive number or one for each unknown.
         unknown: Names of parameters, or {name: direction}; None: all.
         initial: Initial estimate; None: the robot's own values.
@@ -139,14 +144,14 @@ def craig(
         base: Adapt base parameters of this map instead of standard ones.
         period: Sampling period, s.
     """
-    law = _law("craig", robot, rate, None, adaptation, unknown, initial, base, False)
+    law = _law("craig", as_robot(robot), bandwidth, None, adaptation, unknown, initial, base, False)
     return _controller("Craig", law, period, lower, upper)
 
 
 def _law(
     kind: str,
     robot: Robot,
-    rate: float,
+    bandwidth: float,
     gain: Array | None,
     adaptation: ArrayLike,
     unknown: Unknown,
@@ -159,7 +164,7 @@ def _law(
             f"adaptive laws are recorded programs, and the passive joints of loop {robot.implicit_loops[0].name!r} of "
             f"robot {robot.name!r} must be solved for; give formulas in its file, or use computed_torque or pd_gravity"
         )
-    pole = positive("rate", rate)
+    pole = positive("bandwidth", bandwidth)
     unknowns = unknowns_of(robot, unknown, initial, base)
     gamma = gain_vector("adaptation", adaptation, len(unknowns.names))
     if consistent and base is not None:
@@ -200,18 +205,18 @@ def _controller(
     def torque(estimate: Array, q: Array, dq: Array, reference: Reference) -> tuple[Array, Signals]:
         if reads_acceleration:
             return torque_alone()(estimate, q, dq, *reference), {}
-        tau, rate = flow()(estimate, q, dq, *reference)
-        return tau, {"rate": rate}
+        tau, change = flow()(estimate, q, dq, *reference)
+        return tau, {"change": change}
 
-    def rate(estimate: Array, q: Array, dq: Array, ddq: Array | None, reference: Reference, signals: Signals) -> Array:
-        if "rate" in signals:
-            return signals["rate"]
+    def adapt(estimate: Array, q: Array, dq: Array, ddq: Array | None, reference: Reference, signals: Signals) -> Array:
+        if "change" in signals:
+            return signals["change"]
         _, change = flow()(estimate, q, dq, ddq, *reference)
         return np.asarray(change, dtype=float)
 
     def lyapunov(true: Robot, estimate: Array, q: Array, dq: Array, reference: Reference) -> Array:
         """½ sᵀ M s + ½ θ̃ᵀ Γ⁻¹ θ̃, with the true robot's parameters; the divergence for natural links."""
-        s = dq - reference[1] + law.rate * (q - reference[0])
+        s = dq - reference[1] + law.bandwidth * (q - reference[0])
         own = true.parameters if law.base is None else law.base.values(true.parameters)
         touched = np.any(law.unknowns.directions != 0, axis=1)
         goal = np.asarray(
@@ -230,14 +235,19 @@ def _controller(
         name,
         law.robot,
         torque,
-        rate,
+        adapt,
         start=law.unknowns.start,
         estimated=law.unknowns.names,
         lower=low,
         upper=high,
         period=length,
         needs_acceleration=reads_acceleration,
-        settings={"rate": law.rate, "gain": gain, "adaptation": law.adaptation.tolist(), "base": law.base is not None},
+        settings={
+            "bandwidth": law.bandwidth,
+            "gain": gain,
+            "adaptation": law.adaptation.tolist(),
+            "base": law.base is not None,
+        },
         stability=stability,
         lyapunov=None if reads_acceleration else lyapunov,
         step=step,

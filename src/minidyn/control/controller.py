@@ -32,7 +32,7 @@ class Measurement(NamedTuple):
 
 
 TorqueLaw = Callable[[Array, Array, Array, Reference], tuple[Array, Signals]]
-RateLaw = Callable[[Array, Array, Array, Array | None, Reference, Signals], Array]
+AdaptLaw = Callable[[Array, Array, Array, Array | None, Reference, Signals], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +44,9 @@ class Controller:
 
     Attributes:
         name: Of the law.
-        robot: The model the controller believes in.
+        robot: The controller's model.
         torque: (estimate, q, dq, (q_d, dq_d, ddq_d)) -> (torque, signals).
-        rate: (estimate, q, dq, ddq, reference, signals) -> time derivative of the estimate.
+        adapt: (estimate, q, dq, ddq, reference, signals) -> time derivative of the estimate; None: it stays.
         start: Initial estimate (k,).
         estimated: Names of the estimated parameters.
         lower: Bounds of the estimate (k,).
@@ -58,13 +58,13 @@ class Controller:
         lyapunov: (true robot's values, estimate, q, dq, reference) -> value of the Lyapunov function; None: none known.
         program: Makes the recorded program of one step; None: the law has none.
         step: (estimate, q, dq, ddq, reference) -> (torque, next estimate), both laws and the bounds at once; None: the
-            estimate moves by period * rate.
+            estimate moves by period * adapt(...).
     """
 
     name: str
     robot: Robot
     torque: TorqueLaw
-    rate: RateLaw | None = None
+    adapt: AdaptLaw | None = None
     start: Array = field(default_factory=lambda: np.zeros(0))
     estimated: tuple[str, ...] = ()
     lower: Array = field(default_factory=lambda: np.zeros(0))
@@ -94,10 +94,10 @@ class Controller:
             torque, moved = self.step(estimate, q, dq, measurement.ddq, reference)
             return moved, torque, {"error": error, "estimate": estimate}
         torque, signals = self.torque(estimate, q, dq, reference)
-        if self.rate is None:
+        if self.adapt is None:
             return estimate, torque, {"error": error}
-        rate = self.rate(estimate, q, dq, measurement.ddq, reference, signals)
-        return self.bounded(estimate + self.period * rate), torque, {"error": error, "estimate": estimate}
+        change = self.adapt(estimate, q, dq, measurement.ddq, reference, signals)
+        return self.bounded(estimate + self.period * change), torque, {"error": error, "estimate": estimate}
 
     @cached_property
     def _has_bounds(self) -> bool:
@@ -121,10 +121,10 @@ class Controller:
 
         return function_source(self.robot, self.program(), target)
 
-    def rate_within(self, estimate: Array, rate: Array) -> Array:
-        """Return the rate with what would lead further out of the bounds put to zero, for continuous time."""
-        outward = ((estimate <= self.lower) & (rate < 0)) | ((estimate >= self.upper) & (rate > 0))
-        return np.where(outward, 0.0, rate)
+    def change_within(self, estimate: Array, change: Array) -> Array:
+        """Return the time derivative with what would lead further out of the bounds put to zero."""
+        outward = ((estimate <= self.lower) & (change < 0)) | ((estimate >= self.upper) & (change > 0))
+        return np.where(outward, 0.0, change)
 
     def __repr__(self) -> str:
         adapting = f", estimates {', '.join(self.estimated[:4])}" if self.estimated else ""

@@ -12,20 +12,24 @@ from minidyn.dynamics.functions import gravity_torque, inverse_dynamics
 from minidyn.dynamics.kernel import compile_kernel
 from minidyn.dynamics.record import build, without_unknowns
 from minidyn.dynamics.vectors import Scalar
+from minidyn.errors import renamed
+from minidyn.formats.load import RobotLike, as_robot
 from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph
 from minidyn.model.robot import Robot
 
 
-def computed_torque(robot: Robot, *, rate: float, period: float = 1e-3) -> Controller:
-    """Return computed-torque control: errors decay as a double pole at `rate` if the model is right.
+@renamed(rate="bandwidth")
+def computed_torque(robot: RobotLike, *, bandwidth: float, period: float = 1e-3) -> Controller:
+    """Return computed-torque control: errors decay as a double pole at `bandwidth` if the model is right.
 
     Args:
         robot: The model.
-        rate: λ, 1/s: Kp = λ², Kv = 2λ.
+        bandwidth: λ, 1/s: Kp = λ², Kv = 2λ.
         period: Sampling period, s.
     """
-    pole = positive("rate", rate)
+    robot = as_robot(robot)
+    pole = positive("bandwidth", bandwidth)
     solved = bool(robot.implicit_loops)  # at every state: no kernel and no program, but a function
     inverse = partial(inverse_dynamics, robot) if solved else compile_kernel(robot, "inverse_dynamics")
 
@@ -48,22 +52,24 @@ def computed_torque(robot: Robot, *, rate: float, period: float = 1e-3) -> Contr
         robot,
         torque,
         period=positive("period", period),
-        settings={"rate": pole},
+        settings={"bandwidth": pole},
         program=None if solved else program,
     )
 
 
-def pd_gravity(robot: Robot, *, gain: ArrayLike, rate: float, period: float = 1e-3) -> Controller:
-    """Return PD control with gravity compensation: tau = g(q) - gain (e + de / rate).
+@renamed(rate="bandwidth")
+def pd_gravity(robot: RobotLike, *, gain: ArrayLike, bandwidth: float, period: float = 1e-3) -> Controller:
+    """Return PD control with gravity compensation: tau = g(q) - gain (e + de / bandwidth).
 
     Args:
         robot: The model; only its gravity torque is used.
         gain: Stiffness, N m/rad or N/m: a number or one for each joint.
-        rate: 1/s: damping is gain / rate.
+        bandwidth: 1/s: damping is gain / bandwidth.
         period: Sampling period, s.
     """
+    robot = as_robot(robot)
     stiffness = gain_vector("gain", gain, robot.n)
-    damping = stiffness / positive("rate", rate)
+    damping = stiffness / positive("bandwidth", bandwidth)
     solved = bool(robot.implicit_loops)
     gravity = partial(gravity_torque, robot) if solved else compile_kernel(robot, "gravity_torque")
 
@@ -80,7 +86,7 @@ def pd_gravity(robot: Robot, *, gain: ArrayLike, rate: float, period: float = 1e
         tau = [g - k * (x - y) - b * (v - w) for g, x, v, y, w, k, b in errors]
         return graph.function("control_step", {"tau": tau})
 
-    settings = {"gain": stiffness.tolist(), "rate": rate}
+    settings = {"gain": stiffness.tolist(), "bandwidth": float(bandwidth)}
     return Controller(
         "PD with gravity",
         robot,

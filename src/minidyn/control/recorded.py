@@ -31,7 +31,7 @@ class AdaptiveLaw:
         robot: The model.
         unknowns: What is estimated.
         base: Where base parameters are estimated, their map.
-        rate: λ.
+        bandwidth: λ, 1/s.
         gain: K (n,); None for K = λ M̂ and for Craig's law.
         adaptation: Γ (k,).
         natural: Links whose estimate moves along the natural metric.
@@ -41,7 +41,7 @@ class AdaptiveLaw:
     robot: Robot
     unknowns: Unknowns
     base: BaseMap | None
-    rate: float
+    bandwidth: float
     gain: Array | None
     adaptation: Array
     natural: NaturalLinks | None = None
@@ -105,13 +105,13 @@ class AdaptiveLaw:
     def _regressor(self, inputs: dict[str, list[Scalar]]) -> tuple[list[list[Scalar]], list[Scalar]]:
         """Return the law's regressor and s = dq - dq_r."""
         q, dq, q_d, dq_d, ddq_d = (inputs[name] for name in ("q", "dq", "q_d", "dq_d", "ddq_d"))
-        dq_r = [v - self.rate * (x - y) for v, x, y in zip(dq_d, q, q_d)]
-        ddq_r = [a - self.rate * (x - y) for a, x, y in zip(ddq_d, dq, dq_d)]
+        dq_r = [v - self.bandwidth * (x - y) for v, x, y in zip(dq_d, q, q_d)]
+        ddq_r = [a - self.bandwidth * (x - y) for a, x, y in zip(ddq_d, dq, dq_d)]
         s = [x - y for x, y in zip(dq, dq_r)]
         if self.kind == "slotine_li":
             states = {"q": q, "dq": dq, "dqr": dq_r, "ddqr": ddq_r}
             return self._columns("slotine_li_regressor", states), s
-        demanded = ddq_r if self.gain is not None else [a - self.rate * x for a, x in zip(ddq_r, s)]
+        demanded = ddq_r if self.gain is not None else [a - self.bandwidth * x for a, x in zip(ddq_r, s)]
         return self._columns("regressor", {"q": q, "dq": dq, "ddq": demanded}), s
 
     def _columns(self, what: str, states: dict[str, list[Scalar]]) -> list[list[Scalar]]:
@@ -127,7 +127,7 @@ class AdaptiveLaw:
         if self.gain is None:
             return tau
         s = [
-            (v - w) + self.rate * (x - y)
+            (v - w) + self.bandwidth * (x - y)
             for v, w, x, y in zip(inputs["dq"], inputs["dq_d"], inputs["q"], inputs["q_d"])
         ]
         return [value - float(k) * x for value, k, x in zip(tau, self.gain, s)]

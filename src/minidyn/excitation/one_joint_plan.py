@@ -11,6 +11,7 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.excitation.one_joint_design import Design
 from minidyn.excitation.one_joint_equations import Equations
+from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
 from minidyn.simulation.trajectory import Fourier
@@ -33,7 +34,7 @@ _WEAK = 1000.0  # conditions in SI units above this, too
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class Experiment:
     """One experiment: one joint moves, the others are locked.
 
     Attributes:
@@ -54,6 +55,10 @@ class Step:
     trajectory: Fourier
     yields: tuple[str, ...]
     rules: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        low, high = self.span
+        return f"Experiment({self.number}: {self.joint} from {low:.3f} to {high:.3f}, the others locked)"
 
     @property
     def span(self) -> tuple[float, float]:
@@ -114,7 +119,7 @@ class Plan:
 
     robot: Robot
     base: BaseMap
-    steps: tuple[Step, ...]
+    steps: tuple[Experiment, ...]
     systems: tuple[System, ...]
     notices: tuple[Notice, ...] = ()
 
@@ -157,7 +162,7 @@ class Plan:
             rows.append((str(step.number), step.joint, motion, locked or "-", shows))
         return rows
 
-    def _shows(self, step: Step) -> str:
+    def _shows(self, step: Experiment) -> str:
         """What a step shows, joint by joint: "all of joint2" where it is all of them."""
         if not step.yields:
             return "the same constants more sharply"
@@ -200,7 +205,7 @@ class Plan:
         )
 
 
-def one_joint_plan(robot: Robot) -> Plan:
+def one_joint_plan(robot: RobotLike) -> Plan:
     """Return experiments from which :func:`minidyn.identify_one_joint` finds all constants of a serial chain.
 
     One joint moves at a time, within limits of position and speed; mostly the first rotational one. Where the others
@@ -208,7 +213,8 @@ def one_joint_plan(robot: Robot) -> Plan:
     known here: look at the places before running them.
 
     Args:
-        robot: A serial chain of rotational and translational joints; any frames, any base. Its parameters are not read.
+        robot: A robot, its name or path: a serial chain of rotational and translational joints with any frames and any
+            base. Its parameters are not read.
 
     Raises:
         Unsupported: Trees, loops, joints that follow others, coupled drives; the message names what to use.
@@ -217,6 +223,7 @@ def one_joint_plan(robot: Robot) -> Plan:
     Differs: One set of places serves all joints, which needs fewer runs; every joint's torque is read in every run of
         a joint before it; which joints must move is found by rank; rotor inertia and friction take part.
     """
+    robot = as_robot(robot)
     equations = Equations.of(robot, "one_joint_plan")
     design = Design(equations)
     steps = []
@@ -224,7 +231,7 @@ def one_joint_plan(robot: Robot) -> Plan:
         trajectory = design.trajectory(run)
         shown = design.movers.get(run.mover, {})
         steps.append(
-            Step(
+            Experiment(
                 number=number,
                 joint=robot.joint_names[run.mover],
                 index=run.mover,

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 from numpy.typing import ArrayLike
 
@@ -70,6 +71,10 @@ def load(
     if rotor_inertia is not None or friction is not None:
         robot = robot.with_drives(rotor_inertia=rotor_inertia, friction=friction)
     return robot
+
+
+RobotLike: TypeAlias = Robot | str | os.PathLike[str]
+"""A robot, the name of a built-in one, or the path of a robot file: what :func:`as_robot` takes."""
 
 
 def as_robot(value: object, *, argument: str = "robot") -> Robot:

@@ -6,7 +6,7 @@ What both kinds share, so that nobody needs to ask which one it is: `len`, `n`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, overload
 
@@ -20,32 +20,21 @@ from minidyn.recording.recording import SIGNALS, Recording
 class RunOnDisk(Protocol):
     """One run whose samples can be fetched again and again."""
 
-    @property
-    def length(self) -> int:
-        """Number of samples."""
-        ...
-
     def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
         """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
         ...
 
 
 @dataclass(frozen=True)
-class ReorderedRun:
-    """A run on disk with its joints in another order."""
+class ChangedRun:
+    """A run on disk, each of its pieces changed or checked as it is read."""
 
     run: RunOnDisk
-    joint_names: tuple[str, ...]
-
-    @property
-    def length(self) -> int:
-        """Number of samples."""
-        return self.run.length
+    change: Callable[[Recording], Recording]
 
     def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
         """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
-        for tile in self.run.tiles(samples, begin, end):
-            yield tile.reordered(self.joint_names)
+        yield from map(self.change, self.run.tiles(samples, begin, end))
 
 
 @dataclass(frozen=True)
@@ -54,15 +43,9 @@ class HeldRun:
 
     run: Recording
 
-    @property
-    def length(self) -> int:
-        """Number of samples."""
-        return len(self.run)
-
     def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
         """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
-        for first in range(begin, end, samples):
-            yield self.run[first : min(first + samples, end)]
+        return self.run[begin:end].tiles(samples)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +121,11 @@ class LazyRecording:
     def reordered(self, joint_names: Sequence[str]) -> LazyRecording:
         """Return the recording with the same joints in another order."""
         names = tuple(joint_names)
-        parts = tuple((ReorderedRun(run, names), begin, end) for run, begin, end in self.parts)
-        return replace(self, joint_names=names, parts=parts)
+        return replace(self.changed(lambda tile: tile.reordered(names)), joint_names=names)
+
+    def changed(self, change: Callable[[Recording], Recording]) -> LazyRecording:
+        """Return the recording with a function applied to each piece of a run as it is read."""
+        return replace(self, parts=tuple((ChangedRun(run, change), begin, end) for run, begin, end in self.parts))
 
     def load(self) -> Recording:
         """Return everything in memory."""

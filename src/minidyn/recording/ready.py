@@ -5,23 +5,51 @@ The one way to do it, for recordings in memory and on disk.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 
-from minidyn.errors import DescriptionError, MinidynError, UnknownName, UnknownParameters
+from minidyn.arrays import Array
+from minidyn.errors import DescriptionError, MinidynError, ShapeError, UnknownName, UnknownParameters, Unsupported
+from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
 from minidyn.notices import kind
-from minidyn.recording.lazy import AnyRecording, LazyRecording, ReorderedRun, RunOnDisk
-from minidyn.recording.prepare.on_disk import PreparedRun
-from minidyn.recording.prepare.prepare import prepare
-from minidyn.recording.read.read import read_recording
+from minidyn.recording.lazy import AnyRecording, ChangedRun, LazyRecording, RunOnDisk, concatenate
+from minidyn.recording.prepare.on_disk import PreparedRun, prepare_on_disk
+from minidyn.recording.prepare.segments import (
+    KEPT,
+    SHORTEST,
+    Segment,
+    Settings,
+    averaged,
+    facts,
+    process,
+    recording_of,
+    segments,
+    settled,
+)
+from minidyn.recording.prepare.signals import moving_part
+from minidyn.recording.read.read import as_recording as as_recording
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.spool import spooled
 
+DELAY = kind("prepare.delay", "info", "Torques were moved in time by the given delay.")
+TOO_SHORT = kind(
+    "prepare.too_short",
+    "look",
+    "Pieces of the recording are too short to be filtered and were left out.",
+    "Record longer runs, or check why the log is in pieces.",
+)
+SPIKES = kind(
+    "prepare.spikes",
+    "look",
+    "Single wild values, and short holes, were replaced by the line between their neighbours.",
+    "Many of them point to a loose cable or a broken sensor.",
+)
 DEFAULTS = kind(
     "prepare.defaults",
     "info",
@@ -29,7 +57,153 @@ DEFAULTS = kind(
 )
 
 _Kind = TypeVar("_Kind", bound=AnyRecording)
-_HEAD = 1 << 12  # samples that tell the rate
+_HEAD = 1 << 12  # samples that show the rate
+_SPIKE = 12.0
+
+
+def prepare(
+    robot: RobotLike,
+    recording: _Kind | str | os.PathLike[str],
+    cutoff: float | None = None,
+    *,
+    order: int = 4,
+    decimate: int | None = None,
+    differentiate: bool = True,
+    trim: bool = True,
+    outliers: float | bool | None = None,
+    period: float | None = None,
+    rate: float | None = None,
+    resample: float | None = None,
+    delay: float = 0.0,
+) -> _Kind:
+    """Return a recording with q, dq and ddq filtered and differentiated without delay, and tau filtered alike.
+
+    Run by run: spikes and short holes are bridged, gaps cut a run in two, positions and torques pass the same
+    zero-phase low-pass, speeds and accelerations are differences of the filtered positions, the ends that the filter
+    spoils and standstill before and after the motion are cut off, and the rest is thinned to ten samples per period of
+    the cut-off. What was done stands in `notices`, and as numbers in `info`.
+
+    Args:
+        robot: Whose recording it is: a robot, its name or path.
+        recording: As read, or its path; a lazy one stays on disk and is prepared tile by tile (its standstill is kept).
+        cutoff: Of the low-pass, Hz; None: from the spectra, see `choose_cutoff`.
+        order: Of the Butterworth filter, which passes twice.
+        decimate: Keep every so many samples; None: as many as the cut-off allows; 1: all.
+        differentiate: True: dq and ddq from q. False: the measured dq is filtered, and ddq is its derivative.
+        trim: Cut off spoiled ends and standstill; False keeps every sample.
+        outliers: Spikes stand out by so many robust standard deviations; None: 12; False: they are kept.
+        period: Of a periodic motion, s: whole periods are averaged into one.
+        rate: Samples per second, where times jitter but samples do not.
+        resample: Interpolate to so many samples per second, where samples are truly uneven.
+        delay: Seconds that torques are late against positions (`md.identify` reports where they seem so): they are
+            moved back; negative: early.
+
+    Returns:
+        A recording; telemetry "tau_raw" is the measured torque at the same instants, "outlier" marks bridged samples
+        (N,), and with `period` "tau_std" is the spread of the torque over the periods.
+
+    Raises:
+        DescriptionError: Times are too uneven, or no run is long enough.
+        ShapeError: An option that makes no sense.
+    """
+    robot = as_robot(robot)
+    raw = as_recording(recording, robot)
+    if raw.n != robot.n:
+        raise ShapeError(f"the recording has {raw.n} joints, robot {robot.name!r} has {robot.n}")
+    for name, value in (("cutoff", cutoff), ("period", period), ("rate", rate), ("resample", resample)):
+        if value is not None and not (isinstance(value, int | float) and 0 < value < math.inf):
+            raise ShapeError(f"{name}: expected a number above 0, got {value!r}")
+    if decimate is not None and (not isinstance(decimate, int) or decimate < 1):
+        raise ShapeError(f"decimate: expected a whole number from 1, got {decimate!r}")
+    if not isinstance(order, int) or not 1 <= order <= 10:
+        raise ShapeError(f"order: expected 1 to 10, got {order!r}")
+    if not (isinstance(delay, int | float) and math.isfinite(delay)):
+        raise ShapeError(f"delay: expected a number of seconds, got {delay!r}")
+    strength = _SPIKE if outliers is None or outliers is True else float(outliers)
+    wish = Settings(cutoff or 0.0, order, decimate, differentiate, trim, strength, period, rate, resample)
+    if isinstance(raw, LazyRecording):
+        if delay:
+            raise Unsupported("delay= needs the whole recording: prepare(robot, recording.load(), delay=...)")
+        return cast(_Kind, prepare_on_disk(raw, wish))
+    return cast(_Kind, _in_memory(_without_delay(raw, delay), wish, float(delay)))
+
+
+def _in_memory(recording: Recording, wish: Settings, delay: float) -> Recording:
+    notices = [DELAY(f"torques are moved by {1e3 * delay:.4g} ms, as given", delay=delay)] if delay else []
+    parts = [part for run in recording.runs for part in segments(run, wish, notices)]
+    whole = [part for part in parts if len(part.q) >= SHORTEST]
+    if len(whole) < len(parts):
+        lost = sum(len(part.q) for part in parts) - sum(len(part.q) for part in whole)
+        text = f"{len(parts) - len(whole)} pieces shorter than {SHORTEST} samples are left out ({lost} samples)"
+        notices.append(TOO_SHORT(text, count=len(parts) - len(whole), samples=lost))
+    if not whole:
+        raise DescriptionError(f"no run has {SHORTEST} samples in a row; {len(recording)} samples in all")
+    if wish.period is not None:
+        whole = [averaged(part, wish.period, notices) for part in whole]
+    settings, band = settled(whole, wish, notices)
+    made, marked, dropped = [], 0, 0
+    for part in whole:
+        arrays = process(part, settings)
+        begin, end = _kept(arrays["dq"], part, settings)
+        if end - begin < SHORTEST:
+            dropped += 1
+            continue
+        keep = slice(begin, end, settings.every(part.rate))
+        marked += int(arrays["outlier"].sum())
+        made.append({name: values[keep] for name, values in arrays.items()})
+    if dropped:
+        text = f"{dropped} pieces are too short for a filter of {settings.cutoff:.4g} Hz and are left out"
+        notices.append(TOO_SHORT(text, count=dropped, cutoff=settings.cutoff))
+    if not made:
+        raise DescriptionError(
+            f"no run is longer than the ends that a filter of {settings.cutoff:.4g} Hz spoils; give a higher cutoff or "
+            "trim=False"
+        )
+    used = sum(len(arrays["t"]) for arrays in made)
+    step = settings.every(whole[0].rate)
+    every = f", one in {step}" if step > 1 else ""
+    notices.append(
+        KEPT(f"{used} of {len(recording)} samples are kept{every}", samples=used, of=len(recording), step=step)
+    )
+    if marked:
+        text = f"{marked} samples were spikes or holes and are bridged (telemetry outlier)"
+        notices.append(SPIKES(text, count=marked))
+    info = facts(settings, band, whole, used) | ({"delay": delay} if delay else {})
+    joined = {name: np.concatenate([arrays[name] for arrays in made]) for name in made[0]}
+    starts = np.cumsum([0, *(len(arrays["t"]) for arrays in made[:-1])]).tolist()
+    known = tuple(dict.fromkeys((*recording.notices, *notices)))
+    return recording_of(joined, recording.joint_names, starts=starts, notices=known, info=info)
+
+
+def _kept(dq: Array, part: Segment, settings: Settings) -> tuple[int, int]:
+    if not settings.trim or part.periodic:
+        return 0, len(dq)
+    margin = settings.margin(part.rate)
+    begin, end = moving_part(dq, part.rate)
+    return max(begin, margin), min(end, len(dq) - margin)
+
+
+def _without_delay(recording: Recording, delay: float) -> Recording:
+    """Return the recording with each torque moved to the time it belongs to.
+
+    Args:
+        recording: With torques.
+        delay: Seconds that torques are late against positions; negative: early. Between samples lines are drawn;
+            samples at the ends whose torque was not logged are left out.
+    """
+    if recording.tau is None or delay == 0:
+        return recording
+    runs = []
+    for run in recording.runs:
+        there = run.t + delay
+        inside = np.flatnonzero((there >= run.t[0]) & (there <= run.t[-1]))
+        if not len(inside):
+            continue
+        part = run[int(inside[0]) : int(inside[-1]) + 1]
+        assert run.tau is not None  # noqa: S101 - every run has what the recording has
+        tau = np.column_stack([np.interp(there[inside], run.t, column) for column in run.tau.T])
+        runs.append(replace(part, tau=tau))
+    return concatenate(runs) if runs else recording[:0]
 
 
 class _Needs(TypedDict, total=False):
@@ -101,17 +275,17 @@ def ready(
     if "dq" not in ordered.signals or (ddq and "ddq" not in ordered.signals):
         made = _prepared(robot, ordered, preparation, every_sample)
     needed = [signal for signal in made.signals if signal in ("q", "dq") or (ddq if signal == "ddq" else tau)]
+    where = "" if name == "the recording" else f"{name}: "
     if isinstance(made, Recording):
-        _require_numbers(made, needed, "" if name == "the recording" else f"{name}: ")
-        return made
+        return _with_numbers(made, needed, where)
     if not once and len(made.signals) == len(SIGNALS) and any(_as_it_is_read(run) for run, _, _ in made.parts):
         made = spooled(made, progress)
-    return replace(made, parts=tuple((_CheckedRun(run, tuple(needed)), low, high) for run, low, high in made.parts))
+    return made.changed(lambda tile: _with_numbers(tile, needed, where))
 
 
 def _as_it_is_read(run: RunOnDisk) -> bool:
     """Whether a run is prepared anew whenever it is read."""
-    while isinstance(run, _CheckedRun | ReorderedRun):
+    while isinstance(run, ChangedRun):
         run = run.run
     return isinstance(run, PreparedRun)
 
@@ -154,7 +328,8 @@ def in_robot_order(robot: Robot, recording: _Kind, *, name: str = "the recording
     return cast(_Kind, recording.reordered(robot.joint_names))
 
 
-def _require_numbers(recording: Recording, signals: Sequence[str], where: str = "") -> None:
+def _with_numbers(recording: Recording, signals: Sequence[str], where: str) -> Recording:
+    """Return the recording, or raise where a signal has a value that is no number."""
     for signal in signals:
         values = getattr(recording, signal)
         if np.isfinite(values.sum()) or np.all(np.isfinite(values)):  # a sum is quick; the rest where it is odd
@@ -164,48 +339,4 @@ def _require_numbers(recording: Recording, signals: Sequence[str], where: str = 
             f"{where}{signal} of joint {recording.joint_names[joint]!r} is not a number at t = "
             f"{recording.t[sample]:.6g} s; cut the samples out (recording[a:b]) or mend the log"
         )
-
-
-@dataclass(frozen=True)
-class _CheckedRun:
-    """A run on disk whose values are checked as they are read."""
-
-    run: RunOnDisk
-    signals: tuple[str, ...]
-
-    @property
-    def length(self) -> int:
-        return self.run.length
-
-    def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
-        for tile in self.run.tiles(samples, begin, end):
-            _require_numbers(tile, self.signals)
-            yield tile
-
-
-def as_recording(value: object, robot: Robot | None = None) -> AnyRecording:
-    """Return a recording, in memory or on disk, or the one that a path leads to.
-
-    Args:
-        value: A recording, or the path of a log (or several), which `read_recording` reads.
-        robot: Whose joints the log should have.
-
-    Raises:
-        DescriptionError: Anything else; or the log cannot be read.
-    """
-    if isinstance(value, Recording | LazyRecording):
-        return value
-    if isinstance(value, str | os.PathLike):
-        return read_recording(value, robot)
-    if isinstance(value, list | tuple) and value and all(isinstance(part, str | os.PathLike) for part in value):
-        return read_recording(value, robot)
-    swapped = "; are robot and recording in the wrong order?" if isinstance(value, Robot) else ""
-    raise DescriptionError(
-        f"expected a recording (md.Recording, md.read_recording(...)) or the path of a log, got {_described(value)}"
-        + swapped
-    )
-
-
-def _described(value: object) -> str:
-    text = repr(value)
-    return f"{type(value).__name__} {text}" if len(text) <= 60 else f"a value of type {type(value).__name__}"
+    return recording

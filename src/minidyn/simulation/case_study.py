@@ -1,7 +1,7 @@
 """The case study of LuMeng1993: a four-joint arm picks up an unknown load while it follows a trajectory.
 
-Settings that the paper does not print (rates, gains, the offset of link 4's mass) are chosen so that its convergence
-times come out; they are not the paper's own.
+Settings that the paper does not print (bandwidths, gains, the offset of link 4's mass) are chosen so that its
+convergence times come out; they are not the paper's own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 from minidyn.control import Controller, craig, modified_slotine_li, point_mass
+from minidyn.errors import renamed
 from minidyn.formats.load import load
 from minidyn.model.robot import Robot
 from minidyn.recording.recording import Recording
@@ -41,11 +42,14 @@ def case_trajectory(t: ArrayLike) -> tuple[Array, Array, Array]:
     return _CENTRE + _SWING * wave, _SWING * _OMEGA * slope, -_SWING * _OMEGA**2 * wave
 
 
-def lu_meng_case(rate: float = 20.0, adaptation: float = 0.03, dt: float = 2.5e-4, duration: float = 2.0) -> CaseStudy:
-    """Run both laws on the case study: mass of link 4 believed 0.5 kg, truly 1 kg with its load, 20 % initial error.
+@renamed(rate="bandwidth")
+def lu_meng_case(
+    bandwidth: float = 20.0, adaptation: float = 0.03, dt: float = 2.5e-4, duration: float = 2.0
+) -> CaseStudy:
+    """Run both laws on the case study: mass of link 4 taken as 0.5 kg, truly 1 kg with its load, 20 % initial error.
 
     Args:
-        rate: λ of the modified Slotine-Li law; Craig's has Kp = λ², Kv = 2λ, Ψ = λ.
+        bandwidth: λ of the modified Slotine-Li law; Craig's has Kp = λ², Kv = 2λ, Ψ = λ.
         adaptation: Γ of both laws.
         dt: Step of the fourth-order integration, s; the laws act in continuous time.
         duration: Seconds.
@@ -63,6 +67,10 @@ def lu_meng_case(rate: float = 20.0, adaptation: float = 0.03, dt: float = 2.5e-
 
     return CaseStudy(
         robot,
-        run(modified_slotine_li(robot, rate=rate, adaptation=adaptation, unknown=unknown, initial=0.5)),
-        run(craig(robot, rate=rate, adaptation=adaptation, unknown=unknown, initial=0.5, lower=0.05, upper=5.0)),
+        run(modified_slotine_li(robot, bandwidth=bandwidth, adaptation=adaptation, unknown=unknown, initial=0.5)),
+        run(
+            craig(
+                robot, bandwidth=bandwidth, adaptation=adaptation, unknown=unknown, initial=0.5, lower=0.05, upper=5.0
+            )
+        ),
     )

@@ -48,26 +48,26 @@ def named_law(
         raise UnknownName("controller", name, LAWS)
     model = robot.with_parameters((1.0 + model_error) * robot.parameters)
     if name == "computed_torque":
-        return control.computed_torque(model, rate=bandwidth, period=period)
+        return control.computed_torque(model, bandwidth=bandwidth, period=period)
     # gains in proportion to each joint's own inertia suit every robot
     q, _, _ = fourier(robot)(np.linspace(0, 10, 50))
     inertia = np.diagonal(inertia_matrix(robot, q), axis1=-2, axis2=-1).mean(axis=0)
     stiffness = (2 * bandwidth if gain is None else gain) * inertia
     if name == "pd_gravity":
-        return control.pd_gravity(model, gain=bandwidth * stiffness, rate=bandwidth, period=period)
+        return control.pd_gravity(model, gain=bandwidth * stiffness, bandwidth=bandwidth, period=period)
     chosen = list(unknown) or None
     scale = adaptation * np.maximum(np.abs(_values_of(robot, chosen)), 1e-3)
     if name == "slotine_li":
         return control.slotine_li(
-            model, rate=bandwidth, gain=stiffness, adaptation=scale, unknown=chosen, period=period
+            model, bandwidth=bandwidth, gain=stiffness, adaptation=scale, unknown=chosen, period=period
         )
     if name == "modified_slotine_li":
-        return control.modified_slotine_li(model, rate=bandwidth, adaptation=scale, unknown=chosen, period=period)
+        return control.modified_slotine_li(model, bandwidth=bandwidth, adaptation=scale, unknown=chosen, period=period)
     own = _values_of(model, chosen)
     spread = 0.9 * np.abs(own) + 1e-6
     return control.craig(
         model,
-        rate=bandwidth,
+        bandwidth=bandwidth,
         adaptation=scale,
         unknown=chosen,
         lower=own - spread,

@@ -73,7 +73,7 @@ class Payload:
         """Standard deviations {"mass": kg, "com": (3,) m, "inertia": (3, 3) kg m²}; None where the load was given.
 
         To first order in the errors of the ten parameters, as data alone give them: where they are large, the value
-        follows what is believed of compact bodies.
+        follows the prior that bodies are compact.
         """
         if self.covariance is None:
             return None

@@ -18,11 +18,13 @@ from minidyn.errors import UnknownName, Unsupported
 from minidyn.model.geometry import matrix_of
 from minidyn.model.inertia import to_body
 from minidyn.model.robot import Robot
-from minidyn.simulation.integrate import Plant
 from minidyn.simulation.payload import Payload
 
+Plant = Callable[[Array, Array, Array], Array]
+"""(q, dq, tau) -> ddq."""
 
-def mujoco_plant(robot: Robot) -> Callable[[Array, Array, Array], Array]:
+
+def mujoco_plant(robot: Robot) -> Plant:
     """Return (q, dq, tau) -> ddq computed by MuJoCo's forward dynamics, damping and dry friction by its own solver.
 
     Raises:
@@ -40,7 +42,7 @@ def mujoco_plant(robot: Robot) -> Callable[[Array, Array, Array], Array]:
             or set(drive.friction) - {"viscous", "coulomb"}
         ):
             raise Unsupported(
-                f'plant="mujoco": joint {joint.name!r} has a leader, a coupling, a sign width, or drive terms '
+                f'plant="mujoco": joint {joint.name!r} has a leader, a coupling, a smoothing width, or drive terms '
                 "besides viscous and Coulomb friction"
             )
     if robot.loops:

@@ -6,18 +6,29 @@ returns arrays (N, n) is a quick one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 from minidyn.errors import MinidynError, ShapeError
-from minidyn.model.robot import Robot
+from minidyn.formats.load import RobotLike, as_robot
 
 State = tuple[Array, Array, Array]
-Trajectory = Callable[[ArrayLike], State]
+
+
+class Trajectory(Protocol):
+    """Any callable that returns position, speed and acceleration, each (n,), at a time t in s.
+
+    One that also takes times (N,) and returns arrays (N, n) is quicker. `md.trajectory` makes some: hold, quintic,
+    fourier, sampled.
+    """
+
+    def __call__(self, t: ArrayLike, /) -> State:
+        """Return (q, dq, ddq)."""
+        ...
 
 
 def along(trajectory: Trajectory, t: ArrayLike, n: int) -> State:
@@ -114,14 +125,17 @@ class Fourier:
         ddq = -(k**2 * s) @ self.sine - (k**2 * c) @ self.cosine
         return q, dq, ddq
 
+    def __repr__(self) -> str:
+        return f"Fourier({len(self.centre)} joints, {len(self.sine)} harmonics of a period of {self.period:g} s)"
+
 
 def fourier(
-    robot: Robot, *, seed: int = 0, harmonics: int = 5, period: float = 10.0, use: float = 0.9, speed: float = 2.0
+    robot: RobotLike, *, seed: int = 0, harmonics: int = 5, period: float = 10.0, use: float = 0.9, speed: float = 2.0
 ) -> Fourier:
     """Return a random periodic trajectory within the robot's joint limits.
 
     Args:
-        robot: The robot; joints without limits move within ±π rad or ±0.5 m.
+        robot: The robot, its name or path; joints without limits move within ±π rad or ±0.5 m.
         seed: Of the random coefficients.
         harmonics: Number of multiples of the base frequency.
         period: Seconds.
@@ -130,6 +144,7 @@ def fourier(
     """
     if harmonics < 1 or not period > 0 or not 0 < use <= 1 or not speed > 0:
         raise MinidynError("fourier: expected harmonics >= 1, period > 0, 0 < use <= 1, speed > 0")
+    robot = as_robot(robot)
     joints = [robot.joints[index] for index in robot.independent]
     reach = np.array([np.pi if joint.turns else 0.5 for joint in joints])
     lower = np.array([joint.limits.lower for joint in joints])

@@ -201,7 +201,7 @@ def _one_joint_at_a_time(story: _Story, true: Robot) -> tuple[Plan, Estimate]:
 
 def _logs(story: _Story, true: Robot, folder: Path) -> None:
     with story.step("Two logs of the simulated robot, noisy and with friction") as say:
-        law = computed_torque(true, rate=20.0)
+        law = computed_torque(true, bandwidth=20.0)
         samples = []
         folder.mkdir()
         for seed, duration, name in ((4, 20.0, "fit"), (11, 10.0, "other")):

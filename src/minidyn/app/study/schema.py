@@ -15,8 +15,8 @@ from minidyn.identification.consistency.prior import DISTANCES
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.export import FORMATS
 from minidyn.model.drives import TERMS
-from minidyn.recording.prepare.prepare import prepare
 from minidyn.recording.read.mapping import SignalMap
+from minidyn.recording.ready import prepare
 from minidyn.simulation.named_laws import LAWS
 from minidyn.simulation.plants import PLANTS
 

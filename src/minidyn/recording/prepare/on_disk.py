@@ -14,7 +14,17 @@ import numpy as np
 from minidyn.errors import DescriptionError, Unsupported
 from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import LazyRecording, RunOnDisk, glued
-from minidyn.recording.prepare.segments import KEPT, SHORTEST, Segment, Settings, facts, process, segments, settled
+from minidyn.recording.prepare.segments import (
+    KEPT,
+    SHORTEST,
+    Segment,
+    Settings,
+    facts,
+    process,
+    recording_of,
+    segments,
+    settled,
+)
 from minidyn.recording.recording import SIGNALS, Recording
 
 FROM_STRETCHES = kind(
@@ -174,17 +184,7 @@ class PreparedRun:
             if low >= high:
                 continue
             arrays = process(part, self.settings, slice(low - first, high - first, every))
-            made.append(
-                Recording(
-                    arrays.pop("t"),
-                    arrays.pop("q"),
-                    arrays.pop("tau", None),
-                    dq=arrays.pop("dq"),
-                    ddq=arrays.pop("ddq"),
-                    joint_names=window.joint_names,
-                    telemetry=arrays,
-                )
-            )
+            made.append(recording_of(arrays, window.joint_names))
         return made
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.notices import Notice, kind
 from minidyn.recording.prepare.signals import Band, choose_cutoff, derivatives, lowpass, spikes
-from minidyn.recording.recording import Recording
+from minidyn.recording.recording import SIGNALS, Recording
 
 _LOST = "Samples were lost while recording; check the logger if there are many."
 GAPS = kind("prepare.gaps", "look", "The recording was cut where its times have gaps.", _LOST)
@@ -114,7 +115,7 @@ def segments(run: Recording, wish: Settings, notices: list[Notice]) -> list[Segm
     steps = np.diff(run.t)
     step = float(np.median(steps))
     if step <= 0:
-        raise DescriptionError("time stands still in most samples; rate=HZ tells the true rate")
+        raise DescriptionError("time stands still in most samples; rate=HZ gives the true rate")
     cuts = (np.flatnonzero(steps > GAP * step) + 1).tolist()
     if cuts:
         text = f"{len(cuts)} gaps in time: the run is cut there, nothing is filtered across them"
@@ -347,6 +348,13 @@ def _clean(values: Array, settings: Settings) -> tuple[Array, NDArray[np.bool_]]
         good = ~found[:, joint]
         mended[~good, joint] = np.interp(rows[~good], rows[good], values[good, joint])
     return mended, np.asarray(found.any(axis=1), dtype=bool)
+
+
+def recording_of(arrays: Mapping[str, Array], joint_names: Sequence[str], **more: Any) -> Recording:
+    """Return arrays as `process` makes them as a recording; what is no signal becomes telemetry."""
+    rest: dict[str, Any] = dict(arrays)
+    signals = {name: rest.pop(name, None) for name in ("t", *SIGNALS)}
+    return Recording(**signals, joint_names=joint_names, telemetry=rest, **more)
 
 
 def facts(settings: Settings, band: Band, parts: Sequence[Segment], used: int) -> dict[str, object]:

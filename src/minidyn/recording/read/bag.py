@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from minidyn.errors import DescriptionError, UnknownName
 from minidyn.notices import Notice, kind
 from minidyn.recording.read.guess import same_word
-from minidyn.recording.read.table import TIME_ORIGIN, TIME_SORTED, Columns
+from minidyn.recording.read.tables import TIME_ORIGIN, TIME_SORTED, Columns
 
 OTHER_MESSAGES = kind(
     "recording.other_messages",

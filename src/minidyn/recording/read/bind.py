@@ -13,7 +13,7 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
 from minidyn.recording.read.guess import ColumnName, natural, read_name, same_word, time_columns
 from minidyn.recording.read.mapping import UNITS, SignalMap
-from minidyn.recording.read.table import Table
+from minidyn.recording.read.tables import LogTable
 from minidyn.recording.recording import SIGNALS
 
 COLUMNS = kind(
@@ -79,14 +79,14 @@ class Binding:
         return tuple(dict.fromkeys(name for group in several for name in group))
 
 
-def guessed_signals(table: Table, given: SignalMap, robot: Robot | None) -> set[str]:
+def guessed_signals(table: LogTable, given: SignalMap, robot: Robot | None) -> set[str]:
     """Return the signals a table holds by its columns' names, or else by its own name."""
     known = _known_joints(table, given, robot)
     found = _kinds(table, table.names, known)
     return set(found or _kinds(table, [f"{table.path.stem}:{name}" for name in table.names], known))
 
 
-def bind(table: Table, given: SignalMap, robot: Robot | None) -> Binding:
+def bind(table: LogTable, given: SignalMap, robot: Robot | None) -> Binding:
     """Return which columns of a table are read as what.
 
     Raises:
@@ -115,7 +115,7 @@ def bind(table: Table, given: SignalMap, robot: Robot | None) -> Binding:
 
 
 def _units(
-    table: Table, signals: Mapping[str, tuple[str, ...]], known: Sequence[str], notices: list[Notice]
+    table: LogTable, signals: Mapping[str, tuple[str, ...]], known: Sequence[str], notices: list[Notice]
 ) -> dict[str, tuple[str, ...]]:
     """Return the units that columns state in their names, of signals where one is not SI; these are converted."""
     found = {}
@@ -130,7 +130,7 @@ def _units(
     return found
 
 
-def _known_joints(table: Table, given: SignalMap, robot: Robot | None) -> tuple[str, ...]:
+def _known_joints(table: LogTable, given: SignalMap, robot: Robot | None) -> tuple[str, ...]:
     renamed: list[str] = []
     if isinstance(given.joints, Mapping):
         renamed = [str(name) for name in given.joints.values()]
@@ -139,7 +139,7 @@ def _known_joints(table: Table, given: SignalMap, robot: Robot | None) -> tuple[
     return tuple(dict.fromkeys([*renamed, *(robot.joint_names if robot else ()), *table.joint_names]))
 
 
-def _kinds(table: Table, names: Sequence[str], known: Sequence[str]) -> dict[str, list[ColumnName]]:
+def _kinds(table: LogTable, names: Sequence[str], known: Sequence[str]) -> dict[str, list[ColumnName]]:
     """Return the best kind of columns for each signal: that of most joints, measured before desired."""
     kinds: dict[tuple[str, str], list[ColumnName]] = {}
     for name in names:
@@ -157,7 +157,7 @@ def _kinds(table: Table, names: Sequence[str], known: Sequence[str]) -> dict[str
     return best
 
 
-def _guess(table: Table, given: SignalMap, known: Sequence[str]) -> dict[str, list[ColumnName]]:
+def _guess(table: LogTable, given: SignalMap, known: Sequence[str]) -> dict[str, list[ColumnName]]:
     if given.q is not None and all(getattr(given, name) is not None for name in ("dq", "ddq", "tau")):
         return {}
     found = _kinds(table, table.names, known)
@@ -173,7 +173,7 @@ def _guess(table: Table, given: SignalMap, known: Sequence[str]) -> dict[str, li
 
 
 def _keyed(
-    table: Table, given: SignalMap, guesses: Mapping[str, list[ColumnName]], known: Sequence[str]
+    table: LogTable, given: SignalMap, guesses: Mapping[str, list[ColumnName]], known: Sequence[str]
 ) -> tuple[list[Key], dict[str, dict[Key, str]]]:
     """Return the file's joints in the order of its columns, and for each signal its column by joint."""
     columns: dict[str, dict[Key, str]] = {}
@@ -213,7 +213,7 @@ def _keyed(
     return keys, columns
 
 
-def _explicit(table: Table, wish: Any, signal: str, known: Sequence[str]) -> list[str]:
+def _explicit(table: LogTable, wish: Any, signal: str, known: Sequence[str]) -> list[str]:
     if isinstance(wish, str):
         spread = re.fullmatch(r"(\d+):(\d+)", wish)
         if spread:
@@ -233,7 +233,7 @@ def _explicit(table: Table, wish: Any, signal: str, known: Sequence[str]) -> lis
     return [_one(table, item, signal) for item in wish]
 
 
-def _one(table: Table, item: Any, what: str) -> str:
+def _one(table: LogTable, item: Any, what: str) -> str:
     if isinstance(item, int) and not isinstance(item, bool):
         if not 0 <= item < len(table.names):
             raise DescriptionError(f"{table.path}: {what} names column {item}; there are {len(table.names)}, from 0")
@@ -260,7 +260,7 @@ def _explicit_keys(listed: Sequence[str], given: SignalMap, known: Sequence[str]
 
 
 def _order(
-    table: Table, keys: Sequence[Key], given: SignalMap, robot: Robot | None, notices: list[Notice]
+    table: LogTable, keys: Sequence[Key], given: SignalMap, robot: Robot | None, notices: list[Notice]
 ) -> tuple[tuple[str, ...], list[Key]]:
     """Return the recording's joint names, and for each the file's joint."""
     named: dict[str, Key] = {}
@@ -309,14 +309,14 @@ def _numbered(keys: Iterable[Key]) -> bool:
     return all(isinstance(key, int) for key in keys)
 
 
-def _match(table: Table, name: str, keys: Sequence[Key]) -> Key:
+def _match(table: LogTable, name: str, keys: Sequence[Key]) -> Key:
     for key in keys:
         if key == name or same_word(str(key)) == same_word(name):
             return key
     raise DescriptionError(f"{table.path}: no joint {name!r}{near_names(name, [str(key) for key in keys])}")
 
 
-def _time(table: Table, given: SignalMap, notices: list[Notice]) -> tuple[tuple[str, ...], str]:
+def _time(table: LogTable, given: SignalMap, notices: list[Notice]) -> tuple[tuple[str, ...], str]:
     if given.time is not None:
         several = given.time if isinstance(given.time, list | tuple) else [given.time]
         return tuple(_one(table, item, "time") for item in several), ""
@@ -335,7 +335,7 @@ def _time(table: Table, given: SignalMap, notices: list[Notice]) -> tuple[tuple[
     return columns, unit
 
 
-def _telemetry(table: Table) -> dict[str, tuple[str, ...]]:
+def _telemetry(table: LogTable) -> dict[str, tuple[str, ...]]:
     if not table.own:
         return {}
     found: dict[str, list[str]] = {}

@@ -13,7 +13,7 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
 from minidyn.notices import Notice
-from minidyn.recording.read.table import Columns
+from minidyn.recording.read.tables import Columns
 
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?$|[+-]?(nan|inf(inity)?)$", re.IGNORECASE)
 _EMPTY = ("", "na", "n/a", "null", "none", "#n/a", "-nan")

@@ -1,18 +1,21 @@
-"""What is wrong with a log: uneven times, gaps, numbers that are none, units that cannot be. Found, not mended."""
+"""What is wrong with a log: times out of order or uneven, gaps, NaN, impossible units. Found, not mended."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.model.robot import Robot
 from minidyn.notices import Kind, Notice, kind
+from minidyn.recording.read.tables import TIME_SORTED
 from minidyn.recording.recording import Recording
 
+TIME_RESTARTS = kind("recording.time_restarts", "look", "Time begins anew within a file; a new run begins there.")
 TIME_STANDS = kind(
     "recording.time_stands_still",
     "act",
@@ -68,6 +71,40 @@ _Found = tuple[Kind, str, dict[str, Any]]
 
 _DEGREES = 180 / math.pi
 _RATIOS = {"degrees": _DEGREES, "millimetres": 1000.0}
+
+
+def runs_of(times: Array, run: Array | None, name: str) -> tuple[list[int], NDArray[np.intp] | None, list[Notice]]:
+    """Return where runs begin, the order of the samples (None: as they are), and notices.
+
+    Time that falls back to its beginning starts a run; samples that are merely out of order are sorted.
+    """
+    starts = [0] if run is None else [0, *(np.flatnonzero(np.diff(run)) + 1).tolist()]
+    notices = []
+    restarts = [
+        int(row) + 1
+        for row in np.flatnonzero(np.diff(times) < 0)
+        if int(row) + 1 not in starts and _restarts(times, starts, int(row) + 1)
+    ]
+    if restarts:
+        text = f"{name}: time begins anew {len(restarts)} times; each time a new run begins"
+        notices.append(TIME_RESTARTS(text, file=name, count=len(restarts)))
+        starts = sorted({*starts, *restarts})
+    order = np.arange(len(times))
+    moved = 0
+    for begin, end in zip(starts, (*starts[1:], len(times))):
+        back = int(np.sum(np.diff(times[begin:end]) < 0))
+        if back:
+            moved += back
+            order[begin:end] = begin + np.argsort(times[begin:end], kind="stable")
+    if moved:
+        text = f"{name}: time runs backwards {moved} times; these samples are sorted by time"
+        notices.append(TIME_SORTED(text, file=name, count=moved))
+    return starts, order if moved else None, notices
+
+
+def _restarts(times: Array, starts: Sequence[int], row: int) -> bool:
+    begin = max(start for start in starts if start < row)
+    return bool(times[row] <= times[begin] + 0.1 * (times[row - 1] - times[begin]))
 
 
 class StepCheck:

@@ -15,14 +15,22 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MissingFile, ShapeError, UnknownName
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 from minidyn.recording.recording import SIGNALS
+
+COUPLED = kind(
+    "recording.coupled_drives",
+    "info",
+    "The mapping of a motor-side log says that a motor turns with several joints; the robot's drive got that coupling.",
+)
 
 _LENGTH = {"m": 1.0, "cm": 1e-2, "mm": 1e-3, "um": 1e-6, "in": 0.0254}
 _ANGLE = {"rad": 1.0, "deg": math.pi / 180, "mrad": 1e-3, "turn": 2 * math.pi, "rev": 2 * math.pi}
@@ -32,6 +40,39 @@ _EFFORT = {"nm": 1.0, "n": 1.0, "nmm": 1e-3, "mnm": 1e-3, "ncm": 1e-2, "knm": 1e
 
 UNITS = frozenset(_ANGLE | _LENGTH | _EFFORT)
 """Units of positions, speeds and torques that are known, in small letters."""
+
+
+Columns = str | int | Sequence[str | int]
+"""Columns by name, index, range "1:7" or pattern "{joint}_pos"."""
+
+PerJoint = ArrayLike | Mapping[str, float]
+"""A number, one for each joint, or {joint: value}."""
+
+
+class SignalOptions(TypedDict, total=False):
+    """The options of `read_recording`; :class:`SignalMap` explains each."""
+
+    time: Columns | None
+    time_unit: str | None
+    rate: float | None
+    q: Columns | None
+    dq: Columns | Literal[False] | None
+    ddq: Columns | Literal[False] | None
+    tau: Columns | Literal[False] | None
+    joints: Sequence[str] | Mapping[str, str] | None
+    units: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
+    offset: PerJoint | None
+    sign: PerJoint | None
+    gear_ratio: PerJoint | None
+    coupling: ArrayLike | None
+    torque_coupling: ArrayLike | None
+    drive_gain: PerJoint | None
+    motor_side: bool | Sequence[str] | None
+    header: bool | None
+    delimiter: str | None
+    topic: str | None
+    run: str | None
+    together: bool | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,3 +324,52 @@ def _factor(word: str, signal: str, slides: bool | None, explicit: bool) -> floa
     if base in _ANGLE:
         return 1.0 if slides else _ANGLE[base]
     return 1.0 if slides is False else _LENGTH.get(base, 1.0)
+
+
+def with_mapped_coupling(robot: Robot, given: SignalMap) -> tuple[Robot, tuple[Notice, ...]]:
+    """Return the robot with drives coupled as a mapping's `coupling` says, and what was done.
+
+    The rotor and the friction of a motor turn with the motor: where the log says that joint 5 turns motor 6, the drive
+    of joint 6 must know it. A robot that has couplings of its own keeps them.
+
+    Args:
+        robot: The robot.
+        given: How its logs are read; `coupling` (n, n) leads from joint to motor positions.
+    """
+    own = any(joint.drive.coupling for joint in robot.joints)
+    if given.coupling is None or own:
+        return robot, ()
+    names: Sequence[str] = robot.joint_names
+    if isinstance(given.joints, list | tuple) and sorted(map(str, given.joints)) == sorted(names):
+        names = [str(name) for name in given.joints]
+    try:
+        R, signs = np.array(given.coupling, dtype=float), _signs(given.sign, names)
+    except (TypeError, ValueError):
+        return robot, ()  # the reader says what is wrong with them
+    if R.shape != (len(names), len(names)) or np.any(np.diag(R) == 0):
+        return robot, ()
+    ratios = R * signs / (np.diag(R) * signs)[:, None]  # joint side: the drive's own joint counts 1
+    coupling = {
+        name: {other: float(ratios[i, k]) for k, other in enumerate(names) if k != i and ratios[i, k] != 0.0}
+        for i, name in enumerate(names)
+    }
+    coupling = {name: others for name, others in coupling.items() if others}
+    if not coupling:
+        return robot, ()
+    notices = tuple(
+        COUPLED(
+            f"the drive of {name} also turns with {', '.join(others)}, as the mapping's coupling says",
+            joint=name,
+            coupling=others,
+        )
+        for name, others in coupling.items()
+    )
+    return robot.with_drives(coupling=coupling), notices
+
+
+def _signs(sign: object, names: Sequence[str]) -> np.ndarray:
+    if isinstance(sign, Mapping):
+        return np.array([float(sign.get(name, 1.0)) for name in names])
+    if isinstance(sign, list | tuple) and len(sign) == len(names):
+        return np.array([float(value) for value in sign])
+    return np.ones(len(names))

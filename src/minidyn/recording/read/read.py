@@ -1,27 +1,27 @@
-"""Reading logs: `read_recording`, the one door to every format."""
+"""Reading logs: `read_recording`, the one door to every format, in memory or left on disk."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError
+from minidyn.errors import DescriptionError, MissingFile, WrongArgument
+from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
-from minidyn.recording.lazy import LazyRecording, concatenate
-from minidyn.recording.read.bind import guessed_signals
-from minidyn.recording.read.inspect_signals import StepCheck, inspect_values
-from minidyn.recording.read.mapping import SignalMap
-from minidyn.recording.read.source import Source, SourceRun, bound
-from minidyn.recording.read.table import TIME_SORTED, JoinedTable, Table
-from minidyn.recording.read.tables import open_table
+from minidyn.recording.lazy import AnyRecording, LazyRecording, concatenate
+from minidyn.recording.read.bag import BagTable
+from minidyn.recording.read.bind import Binding, bind, guessed_signals
+from minidyn.recording.read.csv import CsvTable
+from minidyn.recording.read.inspect_signals import StepCheck, inspect_values, runs_of
+from minidyn.recording.read.mapping import Conversion, SignalMap, SignalOptions, conversion
+from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, ParquetTable
 from minidyn.recording.recording import SIGNALS, Recording
 
 ONE_RUN = kind(
@@ -36,7 +36,18 @@ SIGNAL_MISSING = kind(
     "One of several files lacks a signal, so it was left out of all of them.",
     "Read the files apart, or name the columns of {signal}.",
 )
-TIME_RESTARTS = kind("recording.time_restarts", "look", "Time begins anew within a file; a new run begins there.")
+TIME_COLUMN = kind("recording.time_column", "info", "Which column was read as time, and in which unit.")
+TIME_UNIT_GUESSED = kind(
+    "recording.time_unit_guessed",
+    "look",
+    "The name of the time column states no unit; it was guessed from the spacing of the times.",
+    "Where {unit} is wrong, give time_unit.",
+)
+RATE_GIVEN = kind("recording.rate_given", "info", "Times were made from the given rate.")
+
+_BAGS = (".bag", ".db3", ".mcap")
+_TEXT = (".csv", ".txt", ".tsv", ".dat", ".log")
+_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -44,28 +55,28 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 @overload
 def read_recording(
     paths: Paths,
-    robot: Robot | None = ...,
+    robot: RobotLike | None = ...,
     lazy: Literal[False] = ...,
     *,
     mapping: str | os.PathLike[str] | None = ...,
-    **options: Any,
+    **options: Unpack[SignalOptions],
 ) -> Recording: ...
 @overload
 def read_recording(
     paths: Paths,
-    robot: Robot | None = ...,
+    robot: RobotLike | None = ...,
     *,
     lazy: Literal[True],
     mapping: str | os.PathLike[str] | None = ...,
-    **options: Any,
+    **options: Unpack[SignalOptions],
 ) -> LazyRecording: ...
 def read_recording(
     paths: Paths,
-    robot: Robot | None = None,
+    robot: RobotLike | None = None,
     lazy: bool = False,
     *,
     mapping: str | os.PathLike[str] | None = None,
-    **options: Any,
+    **options: Unpack[SignalOptions],
 ) -> Recording | LazyRecording:
     """Read logs: CSV, Parquet, NPZ, rosbag2 (folder, .db3, .mcap) or ROS 1 bags of sensor_msgs/JointState.
 
@@ -75,13 +86,13 @@ def read_recording(
 
     Args:
         paths: One file or several.
-        robot: Gives names and order of the joints, and limits that units are checked against; joints of the file that
-            it does not have are left out.
+        robot: A robot, its name or path: gives names and order of the joints, and limits that units are checked
+            against; joints of the file that it does not have are left out.
         lazy: Leave the samples on disk; the result hands them out as `tiles`.
         mapping: A TOML file with options.
-        **options: See `SignalMap`: time, time_unit, rate, q, dq, ddq, tau, joints,
-            units, offset, sign, gear_ratio, coupling, torque_coupling, drive_gain, motor_side, header, delimiter,
-            topic, run, together.
+        **options: How columns are understood, by keyword; each is explained at `SignalMap`: time, time_unit, rate, q,
+            dq, ddq, tau, joints, units, offset, sign, gear_ratio, coupling, torque_coupling, drive_gain, motor_side,
+            header, delimiter, topic, run, together.
 
     Returns:
         Recording, or LazyRecording where `lazy`.
@@ -90,18 +101,19 @@ def read_recording(
         DescriptionError: A file is missing, empty, broken or cut off; there is neither time nor rate; a joint has no
             columns. The message names the file and what to do.
     """
+    robot = None if robot is None else as_robot(robot)
     given = SignalMap.of(options, None if mapping is None else Path(mapping))
     files = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
     if not files:
         raise DescriptionError("read_recording: expected at least one file, got none")
     joints = robot.joint_names if robot else ()
-    tables: list[Table] = [open_table(file, given, joints, keep=not lazy) for file in files]
+    tables: list[LogTable] = [_open_table(file, given, joints, keep=not lazy) for file in files]
     notices: list[Notice] = []
     if len(tables) > 1 and _belong_together(tables, given, robot):
         names = [table.path.name for table in tables]
         notices.append(ONE_RUN(f"{', '.join(names)}: read as one run, side by side", files=names))
         tables = [JoinedTable(tables)]
-    sources = [bound(table, given, robot) for table in tables]
+    sources = [_bound(table, given, robot) for table in tables]
     for source in sources[1:]:
         if source.binding.joints != sources[0].binding.joints:
             raise DescriptionError(
@@ -120,17 +132,41 @@ def read_recording(
     return replace(whole, notices=tuple(dict.fromkeys((*notices, *whole.notices))))
 
 
+def as_recording(value: object, robot: Robot | None = None, *, argument: str = "recording") -> AnyRecording:
+    """Return a recording, in memory or on disk, as it is, or read from its path: what every door function does.
+
+    Args:
+        value: A recording, or the path of a log (or a list of paths), which `read_recording` reads.
+        robot: Whose joints the log should have.
+        argument: What the caller calls it, for messages.
+
+    Raises:
+        WrongArgument: Anything else; swapped arguments are named.
+        DescriptionError: The log cannot be read.
+    """
+    if isinstance(value, Recording | LazyRecording):
+        return value
+    paths = [value] if isinstance(value, str | os.PathLike) else value
+    if isinstance(paths, list | tuple) and paths and all(isinstance(path, str | os.PathLike) for path in paths):
+        return read_recording(paths, robot)
+    swapped = f"; robot and {argument} seem to be swapped" if isinstance(value, Robot) else ""
+    raise WrongArgument(
+        f"{argument}: expected a Recording or the path of a log, got "
+        f"{'None' if value is None else f'a value of type {type(value).__name__}'}{swapped}"
+    )
+
+
 def are_one_run(paths: Sequence[str | os.PathLike[str]], robot: Robot, mapping: str | None = None) -> bool:
     """Return whether files hold different signals of the same samples: `read_recording` makes one run of them."""
     if len(paths) < 2:
         return False
     given = SignalMap.of({}, mapping)
     return _belong_together(
-        [open_table(Path(path), given, robot.joint_names, keep=False) for path in paths], given, robot
+        [_open_table(Path(path), given, robot.joint_names, keep=False) for path in paths], given, robot
     )
 
 
-def _belong_together(tables: Sequence[Table], given: SignalMap, robot: Robot | None) -> bool:
+def _belong_together(tables: Sequence[LogTable], given: SignalMap, robot: Robot | None) -> bool:
     if given.together is not None:
         return given.together
     if given.q is not None and given.tau is not None:
@@ -141,30 +177,19 @@ def _belong_together(tables: Sequence[Table], given: SignalMap, robot: Robot | N
     return "q" in set().union(*held)
 
 
-def _in_memory(source: Source, robot: Robot | None) -> Recording:
-    pieces = list(source.pieces(1 << 30))
-    path = source.table.path
-    if not pieces:
+def _in_memory(source: _Source, robot: Robot | None) -> Recording:
+    path, binding = source.table.path, source.binding
+    parts = list(source.table.batches(binding.columns, 1 << 30, 0, None))
+    if not parts:
         raise DescriptionError(f"{path}: no samples; the file has no rows")
-    times = np.concatenate([piece.t for piece in pieces])
-    runs = [piece.run for piece in pieces if piece.run is not None]
-    starts, order, found = _runs(times, np.concatenate(runs) if runs else None, path.name)
-
-    def whole(parts: Sequence[Array]) -> Array:
-        joined = parts[0] if len(parts) == 1 else np.concatenate(parts)
-        return joined if order is None else joined[order]
-
-    signals: dict[str, Any] = {
-        signal: whole([piece.signals[signal] for piece in pieces]) if signal in pieces[0].signals else None
-        for signal in SIGNALS
-    }
-    recording = Recording(
-        whole([piece.t for piece in pieces]),
-        **signals,
-        joint_names=source.binding.joints,
-        starts=starts,
-        telemetry={name: whole([piece.telemetry[name] for piece in pieces]) for name in pieces[0].telemetry},
+    columns = (
+        {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if len(parts) > 1 else parts[0]
     )
+    times = source.times(columns, 0, len(columns[binding.signals["q"][0]]))
+    starts, order, found = runs_of(times, columns.get(binding.run), path.name)
+    if order is not None:
+        columns = {name: values[order] for name, values in columns.items()}
+    recording = source.recording(columns, starts=starts)
     if not source.rate:
         check = StepCheck()
         for run in recording.runs:
@@ -175,54 +200,20 @@ def _in_memory(source: Source, robot: Robot | None) -> Recording:
     return replace(recording, notices=tuple(dict.fromkeys((*source.notices, *found))))
 
 
-def _runs(times: Array, run: Array | None, name: str) -> tuple[list[int], NDArray[np.intp] | None, list[Notice]]:
-    """Return where runs begin, the order of the samples (None: as they are), and notices.
-
-    Time that falls back to its beginning starts a run; samples that are merely out of order are sorted.
-    """
-    starts = [0] if run is None else [0, *(np.flatnonzero(np.diff(run)) + 1).tolist()]
-    notices = []
-    restarts = [
-        int(row) + 1
-        for row in np.flatnonzero(np.diff(times) < 0)
-        if int(row) + 1 not in starts and _restarts(times, starts, int(row) + 1)
-    ]
-    if restarts:
-        text = f"{name}: time begins anew {len(restarts)} times; each time a new run begins"
-        notices.append(TIME_RESTARTS(text, file=name, count=len(restarts)))
-        starts = sorted({*starts, *restarts})
-    order = np.arange(len(times))
-    moved = 0
-    for begin, end in zip(starts, (*starts[1:], len(times))):
-        back = int(np.sum(np.diff(times[begin:end]) < 0))
-        if back:
-            moved += back
-            order[begin:end] = begin + np.argsort(times[begin:end], kind="stable")
-    if moved:
-        text = f"{name}: time runs backwards {moved} times; these samples are sorted by time"
-        notices.append(TIME_SORTED(text, file=name, count=moved))
-    return starts, order if moved else None, notices
-
-
-def _restarts(times: Array, starts: Sequence[int], row: int) -> bool:
-    begin = max(start for start in starts if start < row)
-    return bool(times[row] <= times[begin] + 0.1 * (times[row - 1] - times[begin]))
-
-
-def _on_disk(sources: Sequence[Source], notices: Sequence[Notice]) -> LazyRecording:
+def _on_disk(sources: Sequence[_Source], notices: Sequence[Notice]) -> LazyRecording:
     """Return the logs as runs on disk: one pass over their times finds lengths, runs and gaps."""
-    parts: list[tuple[SourceRun, int, int]] = []
+    parts: list[tuple[_SourceRun, int, int]] = []
     found = list(notices)
     for source in sources:
         starts, rows, texts = _scan(source)
         found += [*source.notices, *texts]
         for begin, end in zip(starts, (*starts[1:], rows)):
-            parts.append((SourceRun(source, begin, end - begin), 0, end - begin))
+            parts.append((_SourceRun(source, begin), 0, end - begin))
     signals = [name for name in SIGNALS if all(name in source.binding.signals for source in sources)]
     return LazyRecording(sources[0].binding.joints, tuple(signals), tuple(dict.fromkeys(found)), tuple(parts))
 
 
-def _scan(source: Source) -> tuple[list[int], int, list[Notice]]:
+def _scan(source: _Source) -> tuple[list[int], int, list[Notice]]:
     binding, path = source.binding, source.table.path
     names = [*binding.time, *([binding.run] if binding.run else [])]
     if not names:
@@ -258,3 +249,149 @@ def _scan(source: Source) -> tuple[list[int], int, list[Notice]]:
     if not rows:
         raise DescriptionError(f"{path}: no samples; the file has no rows")
     return starts, rows, [] if source.rate else check.notices(path.name)
+
+
+def _open_table(path: Path, given: SignalMap, joints: Sequence[str], keep: bool) -> LogTable:
+    """Open a log; the ending chooses the format, a folder is a rosbag2.
+
+    Args:
+        path: The file or folder.
+        given: Options of the format: header, delimiter, topic.
+        joints: Joints a bag's topic should have.
+        keep: Whether a bag's messages are kept in memory once read.
+
+    Raises:
+        MissingFile: Nothing is there.
+        DescriptionError: The file is empty, broken, or of no known kind.
+    """
+    if not path.exists():
+        raise MissingFile(f"{path}: no such file")
+    suffix = path.suffix.lower()
+    if path.is_dir() or suffix in _BAGS:
+        return BagTable(path, given.topic, joints, keep)
+    if suffix != ".npz" and not path.stat().st_size:
+        raise DescriptionError(f"{path}: no samples; the file is empty")
+    if suffix == ".npz":
+        return NpzTable(path)
+    if suffix in (".parquet", ".pq"):
+        return ParquetTable(path)
+    if suffix in _TEXT:
+        return CsvTable(path, given.header, given.delimiter)
+    known = ", ".join((".csv", ".txt", ".parquet", ".npz", *_BAGS))
+    raise DescriptionError(f"{path}: the name ends with {suffix!r}; a recording ends with one of {known}")
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A table with its binding and conversion.
+
+    Attributes:
+        table: The log.
+        binding: Which column is what.
+        convert: To SI and to the joint side.
+        rate: Samples per second where time is not a column; 0 where it is.
+        factor: Seconds per unit of the time column.
+        origin: Subtracted from the time column, in its unit.
+        notices: What was guessed and found so far.
+    """
+
+    table: LogTable
+    binding: Binding
+    convert: Conversion
+    rate: float
+    factor: float
+    origin: float
+    notices: tuple[Notice, ...]
+
+    def recording(self, columns: Columns, row: int = 0, starts: Sequence[int] = (0,)) -> Recording:
+        """Return the samples of columns that begin at a row of the table."""
+        values: dict[str, Any] = {
+            signal: self.convert.apply(signal, np.column_stack([columns[name] for name in names]))
+            for signal, names in self.binding.signals.items()
+        }
+        return Recording(
+            self.times(columns, row, len(values["q"])),
+            **{"tau": None, **values},
+            joint_names=self.binding.joints,
+            starts=starts,
+            telemetry={
+                label: np.column_stack([columns[name] for name in names])
+                for label, names in self.binding.telemetry.items()
+            },
+        )
+
+    def times(self, columns: Columns, row: int, rows: int) -> Array:
+        """Return the times (N,) of a batch that begins at a row, s.
+
+        Raises:
+            DescriptionError: A time that is no number.
+        """
+        if self.rate:
+            return (row + np.arange(rows)) / self.rate
+        first = columns[self.binding.time[0]]
+        values = (first - self.origin) * self.factor
+        if len(self.binding.time) == 2:
+            values = values + columns[self.binding.time[1]] * 1e-9
+        if not np.all(np.isfinite(values)):
+            bad = row + int(np.argmin(np.isfinite(values)))
+            raise DescriptionError(f"{self.table.path}: {self.table.place(bad)}: the time is no number")
+        return values
+
+
+@dataclass(frozen=True)
+class _SourceRun:
+    """The rows of a log from `first` on."""
+
+    source: _Source
+    first: int
+
+    def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
+        """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
+        row, stop = self.first + begin, self.first + end
+        for columns in self.source.table.batches(self.source.binding.columns, samples, row, stop):
+            tile = self.source.recording(columns, row)
+            row += len(tile)
+            yield tile
+
+
+def _bound(table: LogTable, given: SignalMap, robot: Robot | None) -> _Source:
+    """Return a table with its columns understood; the first rows settle the unit of time."""
+    binding = bind(table, given, robot)
+    notices, name = [*table.notices, *binding.notices], table.path.name
+    stated = replace(given, units=dict(binding.units)) if binding.units else given
+    convert = conversion(stated, binding.joints, robot)
+    made = _Source(table, binding, convert, given.rate or 0.0, 1.0, 0.0, ())
+    if given.rate is None:
+        first = next(table.batches(binding.time, 1 << 16, 0, 1 << 16), None)
+        if first is None:
+            raise DescriptionError(f"{table.path}: no samples; the file has no rows")
+        values = first[binding.time[0]]
+        unit = binding.time_unit or ("s" if len(binding.time) == 2 else _unit_of(values))
+        if not binding.time_unit:
+            text = f"{name}: time = {binding.time[0]}, taken as {unit} from its spacing"
+            notices.append(TIME_UNIT_GUESSED(text, file=name, column=binding.time[0], unit=unit))
+        elif not table.own:
+            text = f"{name}: time = {', '.join(binding.time)} ({unit})"
+            notices.append(TIME_COLUMN(text, file=name, columns=list(binding.time), unit=unit))
+        origin = float(values[0]) if abs(values[0]) * _SECONDS[unit] > 1e8 else 0.0
+        if origin:
+            start = origin * _SECONDS[unit]
+            notices.append(TIME_ORIGIN(f"{name}: times count from {start:.6f} s", file=name, origin=start))
+        made = replace(made, factor=_SECONDS[unit], origin=origin)
+    else:
+        notices.append(RATE_GIVEN(f"{name}: {given.rate:g} samples a second, as given", file=name, rate=given.rate))
+    signals = {name: binding.signals[name] for name in SIGNALS if name in binding.signals}
+    return replace(made, notices=tuple(notices), binding=replace(binding, signals=signals))
+
+
+def _unit_of(values: Array) -> str:
+    """Return the unit in which these times make sense: of an epoch by size, else of a rate from 10 Hz to 20 kHz."""
+    steps = np.diff(values)
+    steps = steps[steps > 0]
+    if not len(steps):
+        return "s"
+    for limit, unit in ((1e17, "ns"), (1e14, "us"), (1e11, "ms"), (1e8, "s")):
+        if abs(values[0]) > limit:
+            return unit
+    step = float(np.median(steps))
+    return "s" if step <= 0.1 else "ms" if step <= 100 else "us" if step <= 1e5 else "ns"
