@@ -24,8 +24,8 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, LoopError, near_names
 from minidyn.files import trial_file, write_atomically
 from minidyn.formats.toml.read import read_drive, read_limits, robot_of
-from minidyn.formats.toml.table import Table, parse_tables, read_tables
-from minidyn.formats.toml.write import TERM_KEYS, drive_text, limits_text, listed_numbers, quoted, toml_text
+from minidyn.formats.toml.table import TERM_KEYS, Table, parse_tables, read_tables
+from minidyn.formats.toml.write import drive_text, limits_text, listed_numbers, quoted, toml_text
 from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.inertia import STANDARD, transform
 from minidyn.model.joint import Follow, Joint
@@ -243,7 +243,7 @@ def _used(name: str) -> Notice:
 
 def _combined(plain: Robot, top: Table, name: str) -> Robot:
     notices: list[Notice] = []
-    tables = {table.text("name"): table for table in top.tables("joint", "joint")}
+    tables = {table.text("name"): table for table in top.tables("joint")}
     names = [joint.name for joint in plain.joints]
     few, same_tree = "tree" not in top, False
     if few:

@@ -293,7 +293,7 @@ def check_loops(robot: Robot, places: Mapping[str, str] | None = None) -> None:
             raise LoopError(f"{where[loop.name]}loop {loop.name!r}: its functions have no value (NaN) anywhere")
         metres, radians = float(apart[known].max()), float(turned[known].max())
         if max(metres, radians) > CLOSED:
-            ends = " and ".join(repr(_link_name(robot, link)) for link in (loop.link_a, loop.link_b))
+            ends = " and ".join(repr(robot.link_name(link)) for link in (loop.link_a, loop.link_b))
             raise LoopError(
                 f"{where[loop.name]}loop {loop.name!r} does not close: its {loop.kind}s on {ends} are up to "
                 f"{metres:.3g} m and {radians:.3g} rad apart (expected below {CLOSED:g}), passive joints "
@@ -340,10 +340,6 @@ def _random_positions(robot: Robot) -> Array:
     lower = np.array([max(joint.limits.lower, min(-s, joint.limits.upper - s)) for joint, s in zip(reach, span)])
     upper = np.array([min(joint.limits.upper, max(s, joint.limits.lower + s)) for joint, s in zip(reach, span)])
     return np.asarray(lower + (upper - lower) * np.random.default_rng(0).random((_SAMPLES, robot.n)))
-
-
-def _link_name(robot: Robot, link: int) -> str:
-    return robot.base_name if link < 0 else robot.link_names[link]
 
 
 def _names(robot: Robot) -> str:

@@ -188,6 +188,10 @@ class Robot:
             if joint.follows is not None and joint.follows.formula
         }
 
+    def link_name(self, index: int) -> str:
+        """Return the name of a link by its index; -1 is the base."""
+        return self.base_name if index < 0 else self.link_names[index]
+
     def joint_index(self, name: str) -> int:
         """Return the index in `joints` of a joint name."""
         for index, joint in enumerate(self.joints):

@@ -106,7 +106,7 @@ def read_study(path: str | Path) -> Study:
     mapping = _values(top.table("mapping"), MAPPING)
     output = folder / study.get("output", source.stem)
     logs = {log.name: log for log in _logs(top, folder, mapping)}
-    for table in top.tables("simulate", "simulate"):
+    for table in top.tables("simulate"):
         name = _name(table, logs)
         step = f"simulate-{name}"
         logs[name] = Log(name, (output / step / RECORDING,), step=step)
@@ -114,7 +114,7 @@ def read_study(path: str | Path) -> Study:
     steps: list[Step] = []
     for kind in STEPS:
         one = top.table(kind) if kind not in SEVERAL else None
-        for number, table in enumerate(top.tables(kind, kind) if kind in SEVERAL else [one] if one else []):
+        for number, table in enumerate(top.tables(kind) if kind in SEVERAL else [one] if one else []):
             used = [_log(table, entry, folder, logs, mapping) for entry in table.texts("logs")]
             steps.append(_step(top, table, kind, used, steps, seed + number))
     if not steps:
@@ -161,7 +161,7 @@ def _name(table: Table, taken: Mapping[str, Log]) -> str:
 
 def _logs(top: Table, folder: Path, mapping: Mapping[str, Any]) -> list[Log]:
     found: dict[str, Log] = {}
-    for table in top.tables("log", "log"):
+    for table in top.tables("log"):
         _require(table, "log")
         name = _name(table, found)
         values = _values(table, LOG)

@@ -10,7 +10,7 @@ from typing import Any
 from minidyn.errors import DescriptionError, near_names
 from minidyn.formats.toml.table import Table
 from minidyn.model.assemble import motion_along
-from minidyn.model.formula import Formula
+from minidyn.model.formula import FUNCTIONS, Formula
 from minidyn.model.geometry import Step, Steps, snapped_step, tidy_steps
 from minidyn.model.joint import Joint
 from minidyn.model.mdh import mdh_steps
@@ -26,7 +26,6 @@ _TURNS = ("gamma", "alpha", "theta")
 _STEP_KINDS = ("rx", "ry", "rz", "tx", "ty", "tz")
 _DEGREES = re.compile(r"(.+?)\s*(?:deg|°)")
 _NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
-_ORIGIN = (0.0, 0.0, 0.0)
 
 Quantity = tuple[float, tuple[str, float] | None]
 """A value (rad or m) and, where it was given by a symbol, (symbol, factor)."""
@@ -56,14 +55,12 @@ def quantity(value: Any, place: str, symbols: Symbols, turn: bool) -> Quantity:
         raise DescriptionError(f"{place}: found the angle {value!r}, expected a length in metres")
     if degrees:
         text = degrees.group(1)
-    else:
-        for name in _NAME.findall(text):
-            if name not in symbols and name not in ("pi", "sqrt", "sin", "cos", "atan2", "acos", "asin"):
-                known = list(symbols)
-                raise DescriptionError(
-                    f"{place}: unknown symbol {name!r} in {value!r}; expected {example} or a name from [symbols]"
-                    + near_names(name, known)
-                )
+    for name in () if degrees else _NAME.findall(text):
+        if name not in symbols and name not in ("pi", *FUNCTIONS):
+            raise DescriptionError(
+                f"{place}: unknown symbol {name!r} in {value!r}; expected {example} or a name from [symbols]"
+                + near_names(name, symbols)
+            )
     linear = Formula(text, place, {name: name for name in symbols}).linear()
     if linear is None or len(linear[0]) > 1 or (linear[0] and (linear[1] != 0.0 or degrees)):
         raise DescriptionError(f"{place}: found {value!r}, expected a number or one symbol times a number")
@@ -140,7 +137,7 @@ def _xyz_rpy(table: Table, symbols: Symbols, notices: list[Notice]) -> Steps:
     """Shift xyz, then Rz(yaw) Ry(pitch) Rx(roll), as in URDF."""
     made = []
     for key, kinds, order in (("xyz", ("tx", "ty", "tz"), (0, 1, 2)), ("rpy", ("rx", "ry", "rz"), (2, 1, 0))):
-        values = table.raw(key, _ORIGIN)
+        values = table.raw(key, [0.0] * 3)
         if not isinstance(values, list | tuple) or len(values) != 3:
             raise table.error(key, f"expected 3 values, found {values!r}")
         made += [_step(kinds[i], values[i], table.place(key), symbols, notices) for i in order]

@@ -12,7 +12,7 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, UnknownName, near_names
 from minidyn.formats.toml.place import MDH, PLACE, joint_placement, placement, quantity
-from minidyn.formats.toml.table import Table, read_tables
+from minidyn.formats.toml.table import TERM_KEYS, Table, read_tables
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
 from minidyn.model.drives import FRICTION, ROTOR, Drive
 from minidyn.model.geometry import Steps
@@ -29,7 +29,7 @@ _STEPPED = ("before", "motion", "after")
 _JOINT = ("name", "type", "parent", "child", "limits", "mimic", "drive", *MDH, "xyz", "rpy", "axis", *_STEPPED)
 _LIMITS = ("lower", "upper", "velocity", "effort")
 _MIMIC = ("leader", "ratio", "offset", "leaders", "formula")
-_DRIVE = ("rotor_inertia", "motor_inertia", "gear_ratio", "coupling", "sign_width", "stribeck_speed", *FRICTION)
+_DRIVE = (*TERM_KEYS.values(), "motor_inertia", "gear_ratio", "coupling", "sign_width", "stribeck_speed")
 _BODY = ("mass", "com", "inertia")
 _INERTIAL = (*_BODY, "parameters", *STANDARD)
 _LOOP = ("name", "kind", "a", "b", "passive", "start", "functions")
@@ -44,17 +44,17 @@ class _Reader:
         self.also = also
         self.notices = _notices(top)
         self.symbols: dict[str, float] = {}
-        table = top.table("symbols")
-        for name in table.data if table else ():
-            place = f"{table.where_key(name)}: symbol {name!r}"  # type: ignore[union-attr]
+        table = top.table("symbols") or replace(top, data={})
+        for name, value in table.data.items():
+            place = f"{table.where_key(name)}: symbol {name!r}"
             if not name.isidentifier() or name == "pi":
                 raise DescriptionError(f"{place}: not a usable name; expected letters, digits and _, for example D3")
-            self.symbols[name] = quantity(table.raw(name), place, self.symbols, turn=True)[0]  # type: ignore[union-attr]
+            self.symbols[name] = quantity(value, place, self.symbols, turn=True)[0]
 
     # ---------------------------------------------------------------- tree
 
     def joints(self, passive: Mapping[str, str]) -> list[LooseJoint]:
-        tables = self.top.tables("joint", "joint")
+        tables = self.top.tables("joint")
         if not tables:
             raise DescriptionError(f"{self.top.file}: no [[joint]]; a robot needs at least one")
         children = [table.text("child", f"link{index + 1}") for index, table in enumerate(tables)]
@@ -132,7 +132,7 @@ class _Reader:
             if extra := inner.any(("ratio", "offset")):
                 raise inner.error(extra[0], "a formula says it all")
             return None, 0.0, inner.text("formula")
-        offset = quantity(inner.raw("offset", 0.0), inner.place("offset"), self.symbols, turn=True)[0]
+        offset = self.position(inner, "offset")
         if ways == ["leader"]:
             return {inner.text("leader"): inner.number("ratio", 1.0)}, offset, ""
         if "ratio" in inner:
@@ -143,13 +143,12 @@ class _Reader:
     # ---------------------------------------------------------------- bodies
 
     def links(self, joints: Sequence[LooseJoint], frames: Sequence[LooseJoint]) -> list[LooseLink]:
-        tables = self.top.tables("link", "link")
         known: dict[str, str] = {}
         for joint in (*joints, *frames):
             known.setdefault(joint.parent, joint.where)
             known.setdefault(joint.child, joint.where)
         inertials: dict[str, LooseLink] = {}
-        for table in tables:
+        for table in self.top.tables("link"):
             table.finish(("name", *_INERTIAL))
             name = table.text("name")
             if name not in known:
@@ -161,8 +160,7 @@ class _Reader:
 
     def inertial(self, table: Table) -> Array | None:
         """Ten parameters: mass, com, inertia about it; or by name, the others unknown; or all ten."""
-        body, named = table.any(_BODY), table.any(STANDARD)
-        flat = table.any(("parameters",))
+        body, named, flat = table.any(_BODY), table.any(STANDARD), table.any(("parameters",))
         given = [keys for keys in (body, named, flat) if keys]
         if not given:
             return None
@@ -178,13 +176,12 @@ class _Reader:
 
     def frames(self, joints: Sequence[LooseJoint]) -> list[LooseJoint]:
         made: list[LooseJoint] = []
-        tables = self.top.tables("frame", "frame")
+        tables = self.top.tables("frame")
         known = {link for joint in joints for link in (joint.parent, joint.child)}
         known |= {table.text("name") for table in tables}
         for table in tables:
             table.finish(("name", "link", *PLACE))
-            name = table.text("name")
-            link = table.text("link")
+            name, link = table.text("name"), table.text("link")
             if link not in known:
                 raise table.error("link", f"unknown link {link!r}{near_names(link, sorted(known))}")
             made.append(LooseJoint(f"{name} (frame)", table.where, "fixed", link, name, before=self.place(table)))
@@ -192,7 +189,7 @@ class _Reader:
 
     def with_loads(self, robot: Robot) -> Robot:
         """Add rigid loads that keep their own ten columns, numbered after the joints."""
-        for table in self.top.tables("load", "load"):
+        for table in self.top.tables("load"):
             table.finish(("name", "link", *PLACE, *_INERTIAL))
             name = table.text("name")
             link, inner = self.frame_of(table, "link", robot)
@@ -215,23 +212,23 @@ class _Reader:
     def functions(self) -> dict[str, str]:
         """{passive joint: formula} of all loops."""
         found: dict[str, str] = {}
-        for table in self.top.tables("loop", "loop"):
+        for table in self.top.tables("loop"):
             table.finish(_LOOP)
-            inner = table.table("functions")
-            for name in inner.data if inner else ():
+            inner = table.table("functions") or replace(table, data={})
+            for name in inner.data:
                 if name in found:
-                    raise inner.error(name, "two loops give this joint as a function")  # type: ignore[union-attr]
-                found[name] = inner.text(name)  # type: ignore[union-attr]
+                    raise inner.error(name, "two loops give this joint as a function")
+                found[name] = inner.text(name)
         return found
 
     def loops(self) -> list[LooseLoop]:
         made = []
-        for index, table in enumerate(self.top.tables("loop", "loop")):
+        for index, table in enumerate(self.top.tables("loop")):
             name = table.text("name", f"loop{index + 1}")
             kind = table.choice("kind", ("point", "frame"), "point")
             functions, starts = table.table("functions"), table.table("start")
             passive = table.texts("passive") or tuple(functions.data if functions else ())
-            values = self.values(starts) if starts else {}
+            values = {key: self.position(starts, key) for key in starts.data} if starts else {}
             ends = [table.table("a"), table.table("b")]
             if ends == [None, None] and functions:
                 continue  # functions alone: nothing to close
@@ -245,9 +242,8 @@ class _Reader:
             made.append(LooseLoop(name, table.where, *sides[0], *sides[1], kind, passive, start, home))
         return made
 
-    def values(self, table: Table) -> dict[str, float]:
-        """{joint: position}, rad or m."""
-        return {key: quantity(table.raw(key), table.place(key), self.symbols, turn=True)[0] for key in table.data}
+    def position(self, table: Table, key: str) -> float:
+        return quantity(table.raw(key, 0.0), table.place(key), self.symbols, turn=True)[0]
 
     def end(self, table: Table, key: str, end: Table | None) -> tuple[str, Steps]:
         if end is None:
@@ -279,25 +275,19 @@ def read_drive(table: Table) -> tuple[dict[str, float], Drive]:
         return {}, Drive()
     inner.finish(_DRIVE)
     ratio = inner.number("gear_ratio", 1.0)
-    values: dict[str, float] = {}
-    if "rotor_inertia" in inner:
-        if "motor_inertia" in inner:
+    terms = tuple(term for term in FRICTION if term in inner)
+    values = {symbol: inner.number(key, unknown=True) for symbol, key in TERM_KEYS.items() if key in inner}
+    if "motor_inertia" in inner:
+        if "rotor_inertia" in inner:
             raise inner.error("motor_inertia", "mixed with 'rotor_inertia' (joint side); give one of the two")
-        values[ROTOR] = inner.number("rotor_inertia", unknown=True)
-    elif "motor_inertia" in inner:
-        values[ROTOR] = inner.number("motor_inertia", unknown=True) * ratio**2
-    for term, symbol in FRICTION.items():
-        if term in inner:
-            values[symbol] = inner.number(term, unknown=True)
+        values = {ROTOR: inner.number("motor_inertia", unknown=True) * ratio**2} | values
     coupling = inner.table("coupling")
     found = tuple((key, coupling.number(key)) for key in coupling.data) if coupling else ()
-    width = inner.number("sign_width", 0.0)
+    width, fall = inner.number("sign_width", 0.0), inner.number("stribeck_speed", 0.0)
     if width < 0:
         raise inner.error("sign_width", "is negative; expected a speed, 0 for a sign that changes at once")
-    fall = inner.number("stribeck_speed", 0.0)
     if fall < 0:
         raise inner.error("stribeck_speed", "is negative; expected the speed at which the term has fallen to a half")
-    terms = tuple(term for term, symbol in FRICTION.items() if symbol in values)
     return values, Drive(ROTOR in values, terms, ratio, found, width, fall)
 
 

@@ -18,6 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.errors import DescriptionError, near_names
+from minidyn.model.drives import FRICTION, ROTOR
+
+TERM_KEYS = {ROTOR: "rotor_inertia"} | {symbol: term for term, symbol in FRICTION.items()}
+"""Columns of a drive, and the key of each."""
 
 _HEADER = re.compile(r"\s*\[\[?\s*([^\[\]#]+?)\s*\]\]?")
 _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*(?:\.[^=]*)?=""")
@@ -214,7 +218,7 @@ class Table:
         label = f"[{key}]" if self.line == 1 and self.label == "the file" else f"{self.label}, {key}"
         return Table(value, self.file, self._line_of(key), label, self.lines)
 
-    def tables(self, key: str, kind: str) -> list[Table]:
+    def tables(self, key: str) -> list[Table]:
         """Return the tables [[key]], in the order of the file."""
         value = self.raw(key, [])
         if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
@@ -224,7 +228,7 @@ class Table:
         for index, entry in enumerate(value):
             line = headers[index] if len(headers) == len(value) else self.lines.keys[1].get(key, 1)
             name = entry.get("name")
-            label = f"{kind} {name!r}" if isinstance(name, str) else f"{kind} {index + 1}"
+            label = f"{key} {name!r}" if isinstance(name, str) else f"{key} {index + 1}"
             found.append(Table(entry, self.file, line, label, self.lines))
         return found
 

@@ -14,7 +14,8 @@ from dataclasses import fields
 import numpy as np
 
 from minidyn.formats.toml.place import mdh_slots
-from minidyn.model.drives import FRICTION, ROTOR, Drive
+from minidyn.formats.toml.table import TERM_KEYS
+from minidyn.model.drives import Drive
 from minidyn.model.geometry import Step, Steps
 from minidyn.model.inertia import STANDARD
 from minidyn.model.joint import Follow, Joint, Limits, Loop
@@ -22,9 +23,6 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 
 _RIGHT = math.pi / 2
-TERM_KEYS = {ROTOR: "rotor_inertia"} | {symbol: term for term, symbol in FRICTION.items()}
-"""Columns of a drive, and the key of each."""
-
 _SPECIAL = re.compile(r'["\\\x00-\x1f\x7f-\x9f]')
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -56,12 +54,12 @@ def toml_text(robot: Robot, *, head: Sequence[str] = (), holds: Mapping[str, str
         if not np.isnan(ten).all():
             lines += ["", "[[link]]", f"name = {quoted(robot.link_names[index])}", _ten(ten)]
     for frame in robot.frames:
-        link = quoted(_link(robot, frame.link))
+        link = quoted(robot.link_name(frame.link))
         lines += ["", "[[frame]]", f"name = {quoted(frame.name)}", f"link = {link}"]
         lines += _steps("steps", frame.steps, robot)
     for index, joint in enumerate(robot.joints):
         if joint.kind == "fixed":
-            lines += ["", "[[load]]", f"name = {quoted(joint.name)}", f"link = {quoted(_link(robot, joint.parent))}"]
+            lines += ["", "[[load]]", f"name = {quoted(joint.name)}", f"link = {quoted(robot.link_name(joint.parent))}"]
             lines += [*_steps("steps", joint.before, robot), _ten(robot.links[index].parameters)]
     for loop in robot.loops:
         lines += ["", "[[loop]]", *_loop(loop, robot)]
@@ -79,7 +77,7 @@ def _joint(index: int, joint: Joint, robot: Robot) -> list[str]:
     lines = [
         f"name = {quoted(joint.name)}",
         f"type = {quoted(joint.kind)}",
-        f"parent = {quoted(_link(robot, joint.parent))}",
+        f"parent = {quoted(robot.link_name(joint.parent))}",
         f"child = {quoted(robot.link_names[index])}",
     ]
     row = mdh_slots(joint)
@@ -131,7 +129,7 @@ def _loop(loop: Loop, robot: Robot) -> list[str]:
     lines = [f"name = {quoted(loop.name)}", f"kind = {quoted(loop.kind)}"]
     for key, link, steps in (("a", loop.link_a, loop.steps_a), ("b", loop.link_b, loop.steps_b)):
         placed = [("steps", _step_list(steps, robot))] if steps else []
-        lines.append(f"{key} = {_table([('link', quoted(_link(robot, link))), *placed])}")
+        lines.append(f"{key} = {_table([('link', quoted(robot.link_name(link))), *placed])}")
     lines.append(f"passive = {_listed(quoted(name) for name in loop.passive)}")
     start = [(name, _number(value)) for name, value in (*zip(loop.passive, loop.start), *loop.home)]
     lines.append(f"start = {_table(start)}")
@@ -160,10 +158,6 @@ def linear_text(follows: Follow, names: Mapping[str, str]) -> str:
         size = "" if name and abs(ratio) == 1.0 else repr(abs(ratio)) + ("*" if name else "")
         text += f"{sign}{size}{name}"
     return text
-
-
-def _link(robot: Robot, index: int) -> str:
-    return robot.base_name if index < 0 else robot.link_names[index]
 
 
 def _ten(values: Iterable[float]) -> str:

@@ -12,14 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MinidynError
 from minidyn.formats.xml_file import Element
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
 from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.geometry import Step, Steps
+from minidyn.model.inertia import ten_parameters
 from minidyn.model.joint import Limits
 from minidyn.model.loops import check_loops
 from minidyn.model.robot import Robot
@@ -88,13 +86,9 @@ def _restored(root: Element, parts: Parts, annex: Mapping[str, Any], source: str
             if "link" in exact:  # an axis that does not pass through the link's origin took two joints
                 dropped |= {joint.child, holder.name}
                 joint = replace(joint, child=holder.child)
-            joint = replace(
-                joint,
-                before=_steps(exact["before"]),
-                motion=str(exact["motion"]),
-                direction=1 if exact["direction"] > 0 else -1,
-                after=_steps(exact["after"]),
-            )
+            motion, direction = str(exact["motion"]), 1 if exact["direction"] > 0 else -1
+            before, after = _steps(exact["before"]), _steps(exact["after"])
+            joint = replace(joint, before=before, motion=motion, direction=direction, after=after)
         joints.append(_detailed(joint, annex.get("joints", {}).get(joint.name, {}), root))
     rank = {str(name): k for k, name in enumerate(tree.get("order", ()))}
     frames = {str(name): len(rank) + k for k, name in enumerate(tree.get("frames", ()))}
@@ -105,7 +99,7 @@ def _restored(root: Element, parts: Parts, annex: Mapping[str, Any], source: str
     links = []
     for link in parts.links:
         ten = _fresh(entries.get(link.name, {}), "parameters", inertials[link.name], ("inertial",))
-        links.append(link if ten is None else replace(link, parameters=_ten(ten)))
+        links.append(link if ten is None else replace(link, parameters=ten_parameters(ten, link.name)))
     loads = {str(name) for name in tree.get("loads", ())}
     robot = assemble(
         str(annex.get("name", parts.name)),
@@ -134,13 +128,8 @@ def _detailed(joint: LooseJoint, entry: Mapping[str, Any], root: Element) -> Loo
     follows = _fresh(entry, "follows", element, ("mimic",))
     if follows is not None:
         leaders = None if follows["formula"] else {str(name): float(ratio) for name, ratio in follows["terms"]}
-        joint = replace(
-            joint,
-            leaders=leaders,
-            offset=float(follows["offset"]),
-            formula=str(follows["formula"]),
-            passive=bool(follows["passive"]),
-        )
+        text, passive = str(follows["formula"]), bool(follows["passive"])
+        joint = replace(joint, leaders=leaders, offset=float(follows["offset"]), formula=text, passive=passive)
     friction = _fresh(entry, "friction", element, ("dynamics",))
     terms = dict(joint.drive_values) if friction is None else {str(key): float(v) for key, v in friction.items()}
     terms |= {key: float(entry[key]) for key in (ROTOR, FRICTION["offset"]) if key in entry}
@@ -161,13 +150,6 @@ def _loop(entry: Mapping[str, Any], where: str) -> LooseLoop:
 
 def _steps(entries: Sequence[Sequence[Any]]) -> Steps:
     return tuple(Step(str(kind), float(value), *named) for kind, value, *named in entries)
-
-
-def _ten(values: Sequence[Any]) -> Array:
-    ten = np.array([float(value) for value in values])
-    if ten.shape != (10,):
-        raise ValueError(f"expected 10 parameters, got {ten.size}")
-    return ten
 
 
 def _fresh(entry: Mapping[str, Any], key: str, element: Element, tags: Iterable[str]) -> Any:

@@ -10,9 +10,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
+from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, near_names
 from minidyn.formats.urdf.annex import Parts, restored
 from minidyn.formats.xml_file import Element, origin_steps, read_xml
@@ -43,6 +41,9 @@ UNKNOWN_TRANSMISSION = kind(
     "Correct the name {joint!r} in the transmission if its gear ratio is to count.",
 )
 
+DYNAMICS = {"damping": "Fv", "friction": "Fc"}
+"""Attributes of <dynamics>, and the drive term that each is."""
+
 _MOVING = ("revolute", "continuous", "prismatic")
 _ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
@@ -58,7 +59,6 @@ def read_urdf(path: Path) -> Robot:
         DescriptionError: With file and line.
     """
     root = read_xml(path, "robot")
-    xacro = next((child for child in root.children() if child.is_xacro), None)
     try:
         parts = read_parts(root)
         annex = root.child("minidyn")
@@ -66,6 +66,7 @@ def read_urdf(path: Path) -> Robot:
             return restored(root, annex, parts, str(path))
         return assemble(parts.name, parts.links, parts.joints, notices=parts.notices, source=str(path))
     except DescriptionError as error:
+        xacro = _first_xacro(root)
         if xacro is None or "xacro" in str(error):
             raise
         raise DescriptionError(
@@ -76,25 +77,32 @@ def read_urdf(path: Path) -> Robot:
 def read_parts(root: Element) -> Parts:
     """Return the links and joints of a <robot> element, before they are put together."""
     notices: list[Notice] = []
-    xacro = next((child for child in root.children() if child.is_xacro), None)
+    xacro = _first_xacro(root)
     if xacro is not None:
         notices.append(XACRO(f"{xacro.where}: xacro elements are ignored", line=xacro.line))
     ratios = _reductions(root)
-    links = [_link(element, notices) for element in root.children("link")]
+    links = [LooseLink(link.text("name"), link.where, _inertial(link, notices)) for link in root.children("link")]
     joints = [_joint(element, ratios, notices) for element in root.children("joint")]
-    _check_transmissions(root, joints, notices)
+    known = {joint.name for joint in joints}
+    for element in (
+        joint for transmission in root.children("transmission") for joint in transmission.children("joint")
+    ):
+        name = element.text("name")
+        if name not in known:
+            text = f"{element.where}: a transmission of the unknown joint {name!r} is ignored"
+            notices.append(UNKNOWN_TRANSMISSION(text, joint=name))
     return Parts(root.text("name", "") or root.path.stem, links, joints, notices)
 
 
-def _link(element: Element, notices: list[Notice]) -> LooseLink:
-    name = element.text("name")
-    inertial = element.child("inertial")
-    parameters = None if inertial is None else _inertial(inertial, name, notices)
-    return LooseLink(name, element.where, parameters)
+def _first_xacro(root: Element) -> Element | None:
+    return next((child for child in root.children() if child.is_xacro), None)
 
 
-def _inertial(element: Element, link: str, notices: list[Notice]) -> NDArray[np.float64]:
+def _inertial(holder: Element, notices: list[Notice]) -> Array | None:
     """Return the ten parameters in the link's frame: the file gives the inertia in a frame of its own."""
+    link, element = holder.text("name"), holder.child("inertial")
+    if element is None:
+        return None
     mass, inertia = element.child("mass"), element.child("inertia")
     if mass is None or inertia is None:
         lacking = "mass" if mass is None else "inertia"
@@ -122,7 +130,8 @@ def _joint(element: Element, ratios: Mapping[str, float], notices: list[Notice])
     axis = element.child("axis")
     direction = (1.0, 0.0, 0.0) if axis is None else axis.vector("xyz")
     turn, motion, sign, back = motion_along(kind, direction, (axis or element).where + f": joint {name!r}", notices)
-    leaders, offset = _mimic(element)
+    mimic, dynamics = element.child("mimic"), element.child("dynamics")
+    friction = {symbol: dynamics.number(key, 0.0) for key, symbol in DYNAMICS.items()} if dynamics else {}
     return LooseJoint(
         name,
         element.where,
@@ -134,9 +143,9 @@ def _joint(element: Element, ratios: Mapping[str, float], notices: list[Notice])
         sign,
         back,
         limits=_limits(element, name, kind, notices),
-        leaders=leaders,
-        offset=offset,
-        drive_values=_friction(element),
+        leaders={mimic.text("joint"): mimic.number("multiplier", 1.0)} if mimic else None,
+        offset=mimic.number("offset", 0.0) if mimic else 0.0,
+        drive_values={symbol: value for symbol, value in friction.items() if value != 0.0},
         drive=Drive(gear_ratio=ratios.get(name, 1.0)),
     )
 
@@ -170,21 +179,6 @@ def _limits(joint: Element, name: str, kind: str, notices: list[Notice]) -> Limi
     return Limits(lower, upper, most["velocity"], most["effort"])
 
 
-def _mimic(joint: Element) -> tuple[dict[str, float] | None, float]:
-    mimic = joint.child("mimic")
-    if mimic is None:
-        return None, 0.0
-    return {mimic.text("joint"): mimic.number("multiplier", 1.0)}, mimic.number("offset", 0.0)
-
-
-def _friction(joint: Element) -> dict[str, float]:
-    dynamics = joint.child("dynamics")
-    if dynamics is None:
-        return {}
-    found = {"Fv": dynamics.number("damping", 0.0), "Fc": dynamics.number("friction", 0.0)}
-    return {symbol: value for symbol, value in found.items() if value != 0.0}
-
-
 def _reductions(robot: Element) -> dict[str, float]:
     """Return {joint: gear ratio} of the transmissions; the reduction stands with the actuator or the joint."""
     ratios: dict[str, float] = {}
@@ -199,13 +193,3 @@ def _reductions(robot: Element) -> dict[str, float]:
             raise DescriptionError(f"{found[0].where}: a mechanicalReduction of 0; expected motor turns per joint turn")
         ratios[joints[0]] = ratio
     return ratios
-
-
-def _check_transmissions(robot: Element, joints: list[LooseJoint], notices: list[Notice]) -> None:
-    known = {joint.name for joint in joints}
-    for transmission in robot.children("transmission"):
-        for joint in transmission.children("joint"):
-            name = joint.text("name")
-            if name not in known:
-                text = f"{joint.where}: a transmission of the unknown joint {name!r} is ignored"
-                notices.append(UNKNOWN_TRANSMISSION(text, joint=name))

@@ -19,7 +19,7 @@ from minidyn.errors import DescriptionError, near_names
 from minidyn.files import write_atomically
 from minidyn.formats.load import as_robot
 from minidyn.formats.side_file import close, read_with_side_file, side_path, write_with_side_file
-from minidyn.formats.urdf.read import read_parts, read_urdf
+from minidyn.formats.urdf.read import DYNAMICS, read_parts, read_urdf
 from minidyn.formats.xml_edit import Edit, XmlText, element_text, numbers_text, path_from
 from minidyn.formats.xml_file import Element, origin_steps
 from minidyn.model.geometry import matrix_of
@@ -197,9 +197,7 @@ def _dynamics_edits(text: XmlText, robot: Robot) -> Iterator[Edit]:
         terms = robot.drive_terms(index)
         if joint.drive.coupling or not np.isfinite(list(terms.values())).all():
             terms = {}  # a drive that other joints turn is not friction of this joint alone
-        numbers = {
-            key: numbers_text([terms.get(symbol, 0.0)]) for key, symbol in (("damping", "Fv"), ("friction", "Fc"))
-        }
+        numbers = {key: numbers_text([terms.get(symbol, 0.0)]) for key, symbol in DYNAMICS.items()}
         old = tag.child("dynamics")
         if old is not None:
             yield text.changed(old, numbers)

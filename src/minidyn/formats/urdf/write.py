@@ -7,14 +7,14 @@ cannot hold goes into a side file (see :mod:`minidyn.formats.side_file`).
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 from lxml import etree
 
 from minidyn.errors import DescriptionError
 from minidyn.formats.side_file import write_with_side_file
-from minidyn.formats.urdf.read import read_urdf
+from minidyn.formats.urdf.read import DYNAMICS, read_urdf
 from minidyn.formats.urdf.update import inertial_attributes
 from minidyn.formats.xml_edit import document, new_name, numbers_text, refusing_names
 from minidyn.model.geometry import Steps, matrix_of, rpy_of
@@ -31,97 +31,69 @@ def write_urdf(robot: Robot, path: Path) -> None:
     Raises:
         DescriptionError: A name that XML or URDF cannot hold.
     """
-    write_with_side_file(robot, robot, path, _urdf_text(robot), read_urdf, whole=True)
-
-
-def _urdf_text(robot: Robot) -> bytes:
-    names = _Names(robot)
+    _check_names(robot)
     with refusing_names(robot.name):
-        root = _tree(robot, names)
-    return document(root)
+        data = document(_tree(robot))
+    write_with_side_file(robot, robot, path, data, read_urdf, whole=True)
 
 
-class _Names:
-    """Names that URDF needs and a robot does not have: fixed joints, helper links."""
-
-    def __init__(self, robot: Robot) -> None:
-        links = [robot.base_name, *robot.link_names, *(frame.name for frame in robot.frames)]
-        joints = [joint.name for joint in robot.joints]
-        for kind, names in (("link", links), ("joint", joints)):
-            for index, name in enumerate(names):
-                if not name:
-                    raise DescriptionError(f"robot {robot.name!r}: a {kind} without a name cannot be written to URDF")
-                if "${" in name or "$(" in name:
-                    raise DescriptionError(
-                        f"{kind} {name!r}: URDF tools take this as an expression of xacro; rename it"
-                    )
-                if name in names[:index]:
-                    raise DescriptionError(f"two links or frames are called {name!r}; URDF needs different names")
-        taken_links, taken = set(links), set(joints)
-        self.frame_joint = {frame.name: new_name(frame.name + "_fixed", taken) for frame in robot.frames}
-        self.world = new_name("world", taken_links) if robot.base else ""
-        self.world_joint = new_name("world_fixed", taken) if robot.base else ""
-        # an axis that does not pass through the link's origin takes a helper link and a fixed joint
-        self.helper: dict[str, tuple[str, str]] = {}
-        for joint, link in zip(robot.joints, robot.link_names):
-            if joint.turns and _shifts(joint.after):
-                self.helper[joint.name] = new_name(link + "_axis", taken_links), new_name(joint.name + "_fixed", taken)
+def _check_names(robot: Robot) -> None:
+    links = [robot.base_name, *robot.link_names, *(frame.name for frame in robot.frames)]
+    for kind, names in (("link", links), ("joint", [joint.name for joint in robot.joints])):
+        for index, name in enumerate(names):
+            if not name:
+                raise DescriptionError(f"robot {robot.name!r}: a {kind} without a name cannot be written to URDF")
+            if "${" in name or "$(" in name:
+                raise DescriptionError(f"{kind} {name!r}: URDF tools take this as an expression of xacro; rename it")
+            if name in names[:index]:
+                raise DescriptionError(f"two links or frames are called {name!r}; URDF needs different names")
 
 
-def _shifts(steps: Steps) -> bool:
-    return any(not step.is_turn for step in steps)
-
-
-# -------------------------------------------------------------------- the URDF itself
-
-
-def _tree(robot: Robot, names: _Names) -> etree._Element:
+def _tree(robot: Robot) -> etree._Element:
     root = etree.Element("robot", name=robot.name)
+    links = {robot.base_name, *robot.link_names, *(frame.name for frame in robot.frames)}
+    joints = {joint.name for joint in robot.joints}  # fixed joints and helper links get names that are not taken
+
+    def fixed(name: str, parent: str, child: str, steps: Steps) -> None:
+        _ends(etree.SubElement(root, "joint", name=name, type="fixed"), parent, child, steps)
+
     if robot.base:
-        etree.SubElement(root, "link", name=names.world)
+        world = new_name("world", links)
+        etree.SubElement(root, "link", name=world)
     etree.SubElement(root, "link", name=robot.base_name)
     if robot.base:
-        _fixed(root, names.world_joint, names.world, robot.base_name, robot.base)
+        fixed(new_name("world_fixed", joints), world, robot.base_name, robot.base)
     for index, (joint, link) in enumerate(zip(robot.joints, robot.link_names)):
         element = etree.SubElement(root, "link", name=link)
         parts = inertial_attributes(robot.parameters[robot.layout.links[index]])
         if parts is not None:
             inertial = etree.SubElement(element, "inertial")
             inertial.extend(etree.Element(tag, attributes) for tag, attributes in parts.items())
-        parent = robot.base_name if joint.parent < 0 else robot.link_names[joint.parent]
+        parent = robot.link_name(joint.parent)
         if joint.kind == "fixed":
-            _fixed(root, joint.name, parent, link, joint.before)
-        elif joint.name in names.helper:
-            helper, fixed = names.helper[joint.name]
+            fixed(joint.name, parent, link, joint.before)
+        elif joint.turns and any(not step.is_turn for step in joint.after):
+            # an axis that does not pass through the link's origin takes a helper link and a fixed joint
+            helper = new_name(link + "_axis", links)
             etree.SubElement(root, "link", name=helper)
-            _moving(root, robot, index, parent, helper, joint.before, ())
-            _fixed(root, fixed, helper, link, joint.after)
+            _moving(root, robot, index, parent, helper, ())
+            fixed(new_name(joint.name + "_fixed", joints), helper, link, joint.after)
         else:
-            _moving(root, robot, index, parent, link, joint.before, joint.after)
+            _moving(root, robot, index, parent, link, joint.after)
     for frame in robot.frames:
         etree.SubElement(root, "link", name=frame.name)
-        carrier = robot.base_name if frame.link < 0 else robot.link_names[frame.link]
-        _fixed(root, names.frame_joint[frame.name], carrier, frame.name, frame.steps)
+        fixed(new_name(frame.name + "_fixed", joints), robot.link_name(frame.link), frame.name, frame.steps)
     for joint in robot.joints:
         if joint.drive.gear_ratio != 1.0:
             _transmission(root, joint)
     return root
 
 
-def _fixed(root: etree._Element, name: str, parent: str, child: str, steps: Steps) -> None:
-    _ends(etree.SubElement(root, "joint", name=name, type="fixed"), parent, child, steps)
-
-
-def _moving(
-    root: etree._Element, robot: Robot, index: int, parent: str, child: str, before: Steps, after: Steps
-) -> None:
+def _moving(root: etree._Element, robot: Robot, index: int, parent: str, child: str, after: Steps) -> None:
     joint = robot.joints[index]
     element = etree.SubElement(root, "joint", name=joint.name, type=joint.kind)
-    _ends(element, parent, child, (*before, *after))
-    unit = np.zeros(3)
-    unit["xyz".index(joint.motion[1])] = joint.direction
-    axis = matrix_of(after)[:3, :3].T @ unit if after else unit
-    etree.SubElement(element, "axis", xyz=numbers_text(axis))
+    _ends(element, parent, child, (*joint.before, *after))
+    etree.SubElement(element, "axis", xyz=numbers_text(replace(joint, after=after).axis))
     _limit(element, joint)
     follows = joint.follows
     if follows and len(follows.terms) == 1 and not follows.passive:
@@ -130,11 +102,10 @@ def _moving(
             element, "mimic", joint=leader, multiplier=numbers_text([ratio]), offset=numbers_text([follows.offset])
         )
     terms = robot.drive_terms(index)
-    given = [(key, terms.get(symbol, 0.0)) for key, symbol in (("damping", "Fv"), ("friction", "Fc"))]
-    if any(math.isfinite(value) and value != 0.0 for _, value in given):
-        dynamics = etree.SubElement(element, "dynamics")
-        for key, value in given:
-            dynamics.set(key, numbers_text([value if math.isfinite(value) else 0.0]))
+    given = {key: terms.get(symbol, 0.0) for key, symbol in DYNAMICS.items()}
+    given = {key: value if math.isfinite(value) else 0.0 for key, value in given.items()}
+    if any(given.values()):
+        etree.SubElement(element, "dynamics", {key: numbers_text([value]) for key, value in given.items()})
 
 
 def _ends(element: etree._Element, parent: str, child: str, steps: Steps) -> None:
