@@ -174,12 +174,14 @@ def assemble(
             bodies.append([] if own is None else [own])
         for child in children[joint.child]:
             heapq.heappush(ready, (rank[child.name], child, link, steps))
-    _require_tree(by_name, reached, joints)
-    left_out = [
-        LOOSE_LINK(f"{by_name[k].where}: no joint holds link {k!r}; it is left out", link=k)
-        for k in by_name
-        if k not in reached
-    ]
+    carrier = {joint.child: joint for joint in joints}
+    left_out = []
+    for link_name, loose in by_name.items():
+        if link_name not in reached:
+            if link_name in carrier:
+                raise DescriptionError(f"{loose.where}: the joints form a cycle: {_cycle(carrier, link_name)}")
+            text = f"{loose.where}: no joint holds link {link_name!r}; it is left out"
+            left_out.append(LOOSE_LINK(text, link=link_name))
     if not made:
         raise DescriptionError(f"{_prefix(source)}no moving joint; expected at least one that turns or slides")
 
@@ -216,9 +218,7 @@ def assemble(
         notices=(*notices, *left_out),
         source=source,
     )
-    if not loops:
-        return robot
-    return replace(robot, loops=tuple(_loop(loop, robot) for loop in loops))
+    return replace(robot, loops=tuple(_loop(loop, robot) for loop in loops)) if loops else robot
 
 
 def _prefix(where: str) -> str:
@@ -279,13 +279,6 @@ def _cycle(carrier: Mapping[str, LooseJoint], start: str) -> str:
         link = carrier[link].parent
     ring = seen[seen.index(link) :]
     return " <- ".join([*ring, link])
-
-
-def _require_tree(by_name: Mapping[str, LooseLink], reached: set[str], joints: Sequence[LooseJoint]) -> None:
-    carrier = {joint.child: joint for joint in joints}
-    for name, link in by_name.items():
-        if name not in reached and name in carrier:
-            raise DescriptionError(f"{link.where}: the joints form a cycle: {_cycle(carrier, name)}")
 
 
 def _drive(joint: LooseJoint, order: Mapping[str, int]) -> Drive:

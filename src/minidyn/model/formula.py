@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from minidyn.errors import DescriptionError, near_names
 
+_OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 FUNCTIONS = ("sin", "cos", "sqrt", "atan2", "acos", "asin")
 
 
@@ -85,7 +87,8 @@ class Formula:
 
     def linear(self) -> tuple[dict[str, float], float] | None:
         """Return ({variable: coefficient}, constant) where the formula is linear, else None."""
-        return _linear(self._tree)
+        terms = _linear(self._tree)
+        return None if terms is None else ({name: terms[name] for name in terms if name}, terms.get("", 0.0))
 
 
 def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
@@ -102,12 +105,7 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
             inner = _evaluate(operand, values)
             return -inner if isinstance(op, ast.USub) else inner
         case ast.BinOp(op=op, left=left, right=right):
-            a, b = _evaluate(left, values), _evaluate(right, values)
-            if isinstance(op, ast.Add):
-                return a + b
-            if isinstance(op, ast.Sub):
-                return a - b
-            return a * b if isinstance(op, ast.Mult) else a / b
+            return _OPERATORS[type(op)](_evaluate(left, values), _evaluate(right, values))
         case ast.Call(func=ast.Name(id=name), args=args):
             inner = [_evaluate(arg, values) for arg in args]
             if name == "acos":
@@ -119,14 +117,13 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
     raise AssertionError(f"formula node {node!r} passed the check at the door")
 
 
-def _linear(node: ast.expr) -> tuple[dict[str, float], float] | None:
+def _linear(node: ast.expr) -> dict[str, float] | None:
+    """Return {variable: coefficient}, the constant under the empty name; None where it is not linear."""
     match node:
         case ast.Constant(value=value):
-            return {}, float(value)  # type: ignore[arg-type]
-        case ast.Name(id="pi"):
-            return {}, math.pi
+            return {"": float(value)}  # type: ignore[arg-type]
         case ast.Name(id=name):
-            return {name: 1.0}, 0.0
+            return {"": math.pi} if name == "pi" else {name: 1.0}
         case ast.UnaryOp(op=op, operand=operand):
             inner = _linear(operand)
             return inner if inner is None or isinstance(op, ast.UAdd) else _scaled(inner, -1.0)
@@ -136,24 +133,21 @@ def _linear(node: ast.expr) -> tuple[dict[str, float], float] | None:
                 return None
             if isinstance(op, ast.Add | ast.Sub):
                 b = _scaled(b, 1.0 if isinstance(op, ast.Add) else -1.0)
-                terms = dict(a[0])
-                for name, coefficient in b[0].items():
-                    terms[name] = terms.get(name, 0.0) + coefficient
-                return terms, a[1] + b[1]
-            if isinstance(op, ast.Mult):
-                if not a[0]:
-                    return _scaled(b, a[1])
-                return _scaled(a, b[1]) if not b[0] else None
-            return _scaled(a, 1.0 / b[1]) if not b[0] and b[1] != 0 else None
-        case ast.Call(args=args):
-            if any(_linear(arg) is None or _linear(arg)[0] for arg in args):  # type: ignore[index]
+                return {name: a.get(name, 0.0) + b.get(name, 0.0) for name in a | b}
+            if isinstance(op, ast.Mult) and not set(a) - {""}:
+                a, b = b, a
+            factor = b.get("", 0.0)
+            if set(b) - {""} or (isinstance(op, ast.Div) and factor == 0):
                 return None
-            return {}, float(np.asarray(_evaluate(node, {})))
+            return _scaled(a, factor if isinstance(op, ast.Mult) else 1.0 / factor)
+        case ast.Call(args=args):
+            constant = all(set(_linear(arg) or {"?": 0.0}) <= {""} for arg in args)
+            return {"": float(np.asarray(_evaluate(node, {})))} if constant else None
     return None
 
 
-def _scaled(linear: tuple[dict[str, float], float], factor: float) -> tuple[dict[str, float], float]:
-    return {name: factor * coefficient for name, coefficient in linear[0].items()}, factor * linear[1]
+def _scaled(linear: Mapping[str, float], factor: float) -> dict[str, float]:
+    return {name: factor * coefficient for name, coefficient in linear.items()}
 
 
 def formula_names(joints: Iterable[str], allowed: Container[str]) -> dict[str, str]:

@@ -20,6 +20,9 @@ STANDARD = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
 _ROW = (0, 0, 0, 1, 1, 2)
 _COLUMN = (0, 1, 2, 1, 2, 2)
 _TENSOR = np.array([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
+_DIAGONAL_FIRST = (0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)  # xx yy zz xy xz yz of a tensor
+_FROM_DIAGONAL_FIRST = [0, 3, 4, 1, 5, 2]
+_PRODUCTS = np.array([1.0, 1.0, 1.0, -1.0, -1.0, -1.0])  # LuMeng1993: products of inertia have the other sign
 # Pinocchio: m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz about the frame's origin
 _PINOCCHIO = np.array([9, 6, 7, 8, 0, 1, 3, 2, 4, 5])
 
@@ -72,12 +75,12 @@ def to_mujoco(phi: ArrayLike) -> tuple[float, Array, Array]:
     fullinertia is (xx, yy, zz, xy, xz, yz) about the centre of mass, axes parallel to the body frame.
     """
     mass, com, inertia = to_body(phi)
-    return mass, com, inertia[(0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)]
+    return mass, com, inertia[_DIAGONAL_FIRST]
 
 
 def from_mujoco(mass: float, pos: ArrayLike, fullinertia: ArrayLike) -> Array:
     """Return the ten parameters from MJCF's mass, pos and fullinertia (xx, yy, zz, xy, xz, yz)."""
-    return from_body(mass, pos, tensor(np.asarray(fullinertia, dtype=float)[[0, 3, 4, 1, 5, 2]]))
+    return from_body(mass, pos, tensor(np.asarray(fullinertia, dtype=float)[_FROM_DIAGONAL_FIRST]))
 
 
 def to_lumeng16(phi: ArrayLike) -> Array:
@@ -89,37 +92,17 @@ def to_lumeng16(phi: ArrayLike) -> Array:
     Implements: LuMeng1993 eq. (27)-(32), the parameter vector.
     """
     mass, p, inertia = to_body(phi)
-    return np.concatenate(
-        [
-            [mass],
-            mass * p,
-            mass * p * p,
-            [mass * p[0] * p[1], mass * p[0] * p[2], mass * p[1] * p[2]],
-            np.diag(inertia),
-            [-inertia[0, 1], -inertia[0, 2], -inertia[1, 2]],
-        ]
-    )
+    about_com = inertia[_DIAGONAL_FIRST] * _PRODUCTS
+    return np.concatenate([[mass], mass * p, mass * np.outer(p, p)[_DIAGONAL_FIRST], about_com])
 
 
 def from_lumeng16(theta: ArrayLike) -> Array:
     """Return the ten parameters from the sixteen of LuMeng1993 (a linear map: its rank is 10)."""
     t = np.asarray(theta, dtype=float)
-    xx, yy, zz = t[..., 4], t[..., 5], t[..., 6]
-    return np.stack(
-        [
-            t[..., 10] + yy + zz,
-            -t[..., 13] - t[..., 7],
-            -t[..., 14] - t[..., 8],
-            t[..., 11] + xx + zz,
-            -t[..., 15] - t[..., 9],
-            t[..., 12] + xx + yy,
-            t[..., 1],
-            t[..., 2],
-            t[..., 3],
-            t[..., 0],
-        ],
-        axis=-1,
-    )
+    moments, own = t[..., 4:10], t[..., 10:] * _PRODUCTS
+    others = np.stack([moments[..., i] + moments[..., j] for i, j in ((1, 2), (0, 2), (0, 1))], axis=-1)
+    about_origin = np.concatenate([own[..., :3] + others, own[..., 3:] - moments[..., 3:]], axis=-1)
+    return np.concatenate([about_origin[..., _FROM_DIAGONAL_FIRST], t[..., 1:4], t[..., :1]], axis=-1)
 
 
 def to_pseudo_inertia(phi: ArrayLike) -> Array:
@@ -229,17 +212,15 @@ def realizability(phi: ArrayLike) -> Realizability:
         return Realizability(True, smallest, "")
     mass, _, inertia = to_body(values)
     if mass < 0:
-        reason = f"negative mass ({mass:.6g} kg)"
-    elif mass == 0:
+        return Realizability(False, smallest, f"negative mass ({mass:.6g} kg)")
+    if mass == 0:
         reason = "mass is zero but first moments or inertia are not those of a massless body"
-    else:
-        moments = np.linalg.eigvalsh(inertia)
-        if moments[0] < 0:
-            reason = f"negative principal moment of inertia about the centre of mass ({moments[0]:.6g} kg m²)"
-        else:
-            lack = moments[2] - moments[0] - moments[1]
-            reason = (
-                "triangle inequality violated: principal moments about the centre of mass "
-                f"{moments[0]:.6g} + {moments[1]:.6g} < {moments[2]:.6g} kg m² (by {lack:.3g})"
-            )
+        return Realizability(False, smallest, reason)
+    low, middle, high = np.linalg.eigvalsh(inertia)
+    reason = f"negative principal moment of inertia about the centre of mass ({low:.6g} kg m²)"
+    if low >= 0:
+        reason = (
+            "triangle inequality violated: principal moments about the centre of mass "
+            f"{low:.6g} + {middle:.6g} < {high:.6g} kg m² (by {high - low - middle:.3g})"
+        )
     return Realizability(False, smallest, reason)

@@ -253,20 +253,11 @@ def drive_changes(
     coupling: Mapping[str, Mapping[str, float]] | None,
     stribeck_speed: ArrayLike | None,
 ) -> Callable[[Joint], Joint]:
-    """Return what gives joints other drives; see :meth:`minidyn.model.robot.Robot.with_drives`.
-
-    Args:
-        every: Names of all joints.
-        rotor_inertia: All, none or the named ones.
-        friction: Terms for all.
-        sign_width: One for all, or one for each.
-        coupling: For some joints, how others turn their drives.
-        stribeck_speed: One for all, or one for each.
-    """
+    """Return what gives joints, of which `every` has all names, other drives; see `Robot.with_drives`."""
     rotors = _rotors(rotor_inertia, every)
     terms = None if friction is None else friction_symbols(friction)
-    widths = None if sign_width is None else _speeds("sign_width", sign_width, every)
-    falls = None if stribeck_speed is None else _speeds("stribeck_speed", stribeck_speed, every)
+    widths = _speeds("sign_width", sign_width, every)
+    falls = _speeds("stribeck_speed", stribeck_speed, every)
     turned = coupling or {}
     for name in turned:
         if name not in every:
@@ -284,8 +275,8 @@ def drive_changes(
             friction=terms_that_fit(old.friction if terms is None else terms, turns=joint.turns, coupled=bool(coupled)),
             gear_ratio=old.gear_ratio,
             coupling=coupled,
-            sign_width=old.sign_width if widths is None else widths[joint.name],
-            stribeck_speed=old.stribeck_speed if falls is None else falls[joint.name],
+            sign_width=widths.get(joint.name, old.sign_width),
+            stribeck_speed=falls.get(joint.name, old.stribeck_speed),
         )
         return replace(joint, drive=drive)
 
@@ -293,10 +284,8 @@ def drive_changes(
 
 
 def _rotors(wanted: bool | Iterable[str] | None, every: Sequence[str]) -> set[str] | None:
-    if wanted is None:
-        return None
-    if isinstance(wanted, bool):
-        return set(every) if wanted else set()
+    if wanted is None or isinstance(wanted, bool):
+        return None if wanted is None else set(every if wanted else ())
     if not isinstance(wanted, Iterable):
         raise DescriptionError(f"rotor_inertia: expected True, False or names of joints, got {wanted!r}")
     names = {wanted} if isinstance(wanted, str) else set(wanted)
@@ -305,7 +294,9 @@ def _rotors(wanted: bool | Iterable[str] | None, every: Sequence[str]) -> set[st
     return names
 
 
-def _speeds(what: str, speeds: ArrayLike, every: Sequence[str]) -> dict[str, float]:
+def _speeds(what: str, speeds: ArrayLike | None, every: Sequence[str]) -> dict[str, float]:
+    if speeds is None:
+        return {}
     values = real_array(speeds, what)
     if values.shape not in ((), (len(every),)) or not np.all((values >= 0) & np.isfinite(values)):
         raise ShapeError(f"{what}: expected a speed, or one for each of {len(every)} joints, got {speeds!r}")

@@ -159,13 +159,12 @@ def _follow(robot: Robot, q: Array) -> tuple[Array, Array]:
     if home_left > SOLVED:
         return _newton(robot, q, begin)
     strides = max(1, math.ceil(np.max(np.abs(q - origin), initial=0.0) / _STRIDE)) if np.isfinite(q).all() else 1
-    solution = np.repeat(home[None], len(q), axis=0)
+    solution, previous = (np.repeat(at[None], len(q), axis=0) for at in (home, origin))
     left = np.zeros(len(q))
-    previous = np.repeat(origin[None], len(q), axis=0)
     for stride in range(1, strides + 1):
         here = origin + (q - origin) * (stride / strides)
-        x = np.concatenate([previous, solution], axis=-1)
-        _, across = _rates(robot, x)
+        reduced = _reduced(robot, np.concatenate([previous, solution], axis=-1))
+        across = -np.linalg.pinv(reduced[..., robot.n :], rcond=1e-9) @ reduced[..., : robot.n]
         guess = solution + np.einsum("nij,nj->ni", across, here - previous)
         solution, left = _newton(robot, here, guess)
         previous = here
@@ -208,23 +207,19 @@ def _newton(robot: Robot, q: Array, guess: Array) -> tuple[Array, Array]:
             trial_value, trial_J = at(q[where], trial)
             trial_size = np.linalg.norm(trial_value, axis=-1)
             better = trial_size < size[where]
-            taken = where[better]
-            u[taken], value[taken], J[taken] = trial[better], trial_value[better], trial_J[better]
-            size[taken] = trial_size[better]
+            for held, new in ((u, trial), (value, trial_value), (J, trial_J), (size, trial_size)):
+                held[where[better]] = new[better]
             improved[left[better]] = True
             step[left[~better]] *= 0.5
         active[rows[~improved]] = False  # as near as rounding allows, or stuck
     return u, np.where(np.isfinite(size), size, np.inf)
 
 
-def _rates(robot: Robot, x: Array) -> tuple[Array, Array]:
-    """Return the slope of q_all over x (..., joints, n + unknown), and the unknown rates per active one."""
+def _reduced(robot: Robot, x: Array) -> Array:
+    """Return the Jacobian of the loops' differences over independent and unknown joints (..., m, n + unknown)."""
     coordinates = _coordinates(robot)
-    slope = np.asarray(evaluate(coordinates.slope, x))
-    pose = tree_pose(robot, evaluate(coordinates.position, x))
-    _, J = constraint(robot, pose)
-    reduced = J @ slope
-    return slope, -np.linalg.pinv(reduced[..., robot.n :], rcond=1e-9) @ reduced[..., : robot.n]
+    _, J = constraint(robot, tree_pose(robot, evaluate(coordinates.position, x)))
+    return np.asarray(J @ np.asarray(evaluate(coordinates.slope, x)))
 
 
 # ---------------------------------------------------------------- rates and accelerations
@@ -255,7 +250,7 @@ def loop_jacobian(robot: Robot, q_all: ArrayLike, dq: ArrayLike | None = None) -
     rates = np.einsum("...ij,...j->...i", G, speed)
     x_rates = rates[..., [*robot.independent, *coordinates.unknown]]
     bend = np.asarray(evaluate(coordinates.bend, x, x_rates, x_rates))
-    lack = np.einsum("...ij,...j->...i", J, bend) + bias(robot, pose, rates)
+    lack = np.einsum("...ij,...j->...i", J, bend) + bias(pose, rates)
     return G, bend - np.einsum("...ij,...jk,...k->...i", passive, inverse, lack)
 
 
@@ -314,13 +309,11 @@ def _check_solvable(robot: Robot, where: Mapping[str, str]) -> None:
             f"{prefix}{_names(robot)} cannot be closed from its start: {metres:.3g} m and {radians:.3g} rad remain at "
             f"q = {np.array2string(origin, precision=6)}; give start values nearer to a solution, or check the lengths"
         )
-    slope = np.asarray(evaluate(coordinates.slope, x))[0]
-    _, J = constraint(robot, tree_pose(robot, evaluate(coordinates.position, x)))
-    reduced = J[0] @ slope
+    reduced = _reduced(robot, x)[0]
+    names = ", ".join(repr(robot.joints[index].name) for index in coordinates.unknown)
     size = max(float(np.abs(reduced).max()), 1e-300)
     rank = int(np.linalg.matrix_rank(reduced[:, robot.n :], tol=1e-5 * size))
     if rank < len(coordinates.unknown):
-        names = ", ".join(repr(robot.joints[index].name) for index in coordinates.unknown)
         raise LoopError(
             f"{prefix}{_names(robot)} leaves passive joints free: {names} are {len(coordinates.unknown)}, the loop "
             f"determines {rank}; name fewer passive joints, or start away from a singular position"
@@ -329,7 +322,7 @@ def _check_solvable(robot: Robot, where: Mapping[str, str]) -> None:
     if full > rank:
         raise LoopError(
             f"{prefix}{_names(robot)} holds back {full - rank} of the independent joints; name more passive joints "
-            f"(now {', '.join(repr(robot.joints[index].name) for index in coordinates.unknown)})"
+            f"(now {names})"
         )
 
 

@@ -61,16 +61,7 @@ def mdh_parts(
     friction: Iterable[str] | str,
     parent: Sequence[int] | None,
 ) -> tuple[tuple[Joint, ...], Array, tuple[Notice, ...]]:
-    """Return (joints, parameters, notices) of an mDH table; see :meth:`minidyn.model.robot.Robot.from_mdh`.
-
-    Args:
-        joints: One letter a joint.
-        given: Columns of the table by name; None: zeros.
-        parameters: The flat vector, or one dict a link.
-        rotor_inertia: Whether every joint has the column Ia.
-        friction: Friction terms of every joint.
-        parent: Parent of each link; None: a chain.
-    """
+    """Return (joints, parameters, notices) of an mDH table, {column: values}; see `Robot.from_mdh`."""
     if not isinstance(joints, Sequence):
         raise DescriptionError(f'joints: expected one letter a joint such as "RRPRRR", got {joints!r}')
     if not isinstance(rotor_inertia, bool | np.bool_):
@@ -81,7 +72,11 @@ def mdh_parts(
     count = len(kinds)
     if count == 0:
         raise DescriptionError("joints: at least one of R and P is needed, got none")
-    table = {key: _column(key, values, count) for key, values in given.items() if values is not None}
+    table = {
+        key: shaped_array(values, (count,), f"{key} (one value for each of {count} joints)")
+        for key, values in given.items()
+        if values is not None
+    }
     parents = list(range(count)) if parent is None else [_parent(p, index, count) for index, p in enumerate(parent)]
     if len(parents) != count:
         raise DescriptionError(f"parent: expected {count} entries, one for each joint, got {len(parents)}")
@@ -94,18 +89,11 @@ def mdh_parts(
         extra = set(bodies[index]) if bodies else set()
         fitting = terms_that_fit(terms, turns=kind != "prismatic", coupled=False)
         own = tuple(term for term, symbol in FRICTION.items() if term in fitting or symbol in extra)
-        made.append(
-            Joint(
-                name=f"joint{index + 1}",
-                kind=kind,
-                parent=parents[index] - 1,
-                before=mdh_steps(
-                    kind, {key: column[index] for key, column in table.items()}, f"joint {index + 1}", notices
-                ),
-                motion="tz" if kind == "prismatic" else "rz",
-                drive=Drive(rotor_inertia=bool(rotor_inertia) or ROTOR in extra, friction=own),
-            )
-        )
+        row = {key: column[index] for key, column in table.items()}
+        steps = mdh_steps(kind, row, f"joint {index + 1}", notices)
+        drive = Drive(rotor_inertia=bool(rotor_inertia) or ROTOR in extra, friction=own)
+        motion = "tz" if kind == "prismatic" else "rz"
+        made.append(Joint(f"joint{index + 1}", kind, parents[index] - 1, steps, motion, drive=drive))
     return tuple(made), _values(parameters, bodies, Layout.of(joint.drive for joint in made)), tuple(notices)
 
 
@@ -118,29 +106,20 @@ def _kind(letter: str, index: int) -> str:
         ) from None
 
 
-def _column(key: str, values: ArrayLike, count: int) -> Array:
-    return shaped_array(values, (count,), f"{key} (one value for each of {count} joints)")
-
-
 def _parent(value: int, index: int, count: int) -> int:
+    where = f"parent of joint {index + 1}"
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise DescriptionError(
-            f"parent of joint {index + 1}: expected a number from 0 (base) to {count}, got {value!r}"
-        )
+        raise DescriptionError(f"{where}: expected a number from 0 (base) to {count}, got {value!r}")
     if not 0 <= value <= index:
         raise DescriptionError(
-            f"parent of joint {index + 1}: got {value}; expected 0 (the base) or the number of an earlier joint, "
-            f"1 ... {index}"
+            f"{where}: got {value}; expected 0 (the base) or the number of an earlier joint, 1 ... {index}"
         )
     return int(value)
 
 
 def _bodies(parameters: object, count: int) -> list[Mapping[str, Any]]:
-    if (
-        not isinstance(parameters, Sequence)
-        or isinstance(parameters, str)
-        or not any(isinstance(p, Mapping) for p in parameters)
-    ):
+    listed = isinstance(parameters, Sequence) and not isinstance(parameters, str)
+    if not isinstance(parameters, Sequence) or not (listed and any(isinstance(body, Mapping) for body in parameters)):
         return []
     for index, body in enumerate(parameters):
         if not isinstance(body, Mapping):

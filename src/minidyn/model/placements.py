@@ -8,7 +8,7 @@ How far loops are open: the difference of two frames, its Jacobian, and its acce
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -67,28 +67,23 @@ def _rotation_vector(R: Array) -> Array:
 
 def constraint(robot: Robot, pose: TreePose) -> tuple[Array, Array]:
     """Return the differences of all loops to solve (..., m) and their Jacobian (..., m, joints)."""
-    values, rows = [], []
-    for loop in robot.implicit_loops:
-        A, B = pose.frame(loop.link_a, loop.steps_a), pose.frame(loop.link_b, loop.steps_b)
-        of_a, of_b = pose.jacobian(loop.link_a, A[..., :3, 3]), pose.jacobian(loop.link_b, B[..., :3, 3])
-        values.append(_difference(pose, loop))
-        rows.append(of_b[0] - of_a[0])
-        if loop.kind == "frame":
-            rows.append(of_b[1] - of_a[1])
-    return np.concatenate(values, axis=-1), np.concatenate(rows, axis=-2)
+    values = np.concatenate([_difference(pose, loop) for loop in robot.implicit_loops], axis=-1)
+    return values, np.concatenate(_relative(pose, pose.jacobian), axis=-2)
 
 
-def bias(robot: Robot, pose: TreePose, rates: Array) -> Array:
+def bias(pose: TreePose, rates: Array) -> Array:
     """Return J̇ dq_all (..., m): the frames' relative acceleration at constant joint rates."""
-    parts = []
-    for loop in robot.implicit_loops:
-        A, B = pose.frame(loop.link_a, loop.steps_a), pose.frame(loop.link_b, loop.steps_b)
-        of_a = pose.acceleration(loop.link_a, A[..., :3, 3], rates)
-        of_b = pose.acceleration(loop.link_b, B[..., :3, 3], rates)
-        parts.append(of_b[0] - of_a[0])
-        if loop.kind == "frame":
-            parts.append(of_b[1] - of_a[1])
-    return np.concatenate(parts, axis=-1)
+    return np.concatenate(_relative(pose, lambda link, point: pose.acceleration(link, point, rates)), axis=-1)
+
+
+def _relative(pose: TreePose, motion: Callable[[int, Array], tuple[Array, Array]]) -> list[Array]:
+    """Return (linear, angular) motion of frame b less that of frame a, of each loop to solve; linear for a point."""
+    found = []
+    for loop in pose.robot.implicit_loops:
+        of_a = motion(loop.link_a, pose.frame(loop.link_a, loop.steps_a)[..., :3, 3])
+        of_b = motion(loop.link_b, pose.frame(loop.link_b, loop.steps_b)[..., :3, 3])
+        found += [b - a for a, b in zip(of_a, of_b)][: 2 if loop.kind == "frame" else 1]
+    return found
 
 
 @dataclass(frozen=True)
@@ -112,8 +107,7 @@ class TreePose:
         local = matrix_of(steps)
         if link >= 0:
             return np.asarray(self.links[..., link, :, :] @ local)
-        batch = self.links.shape[:-3]
-        return np.broadcast_to(self.robot.base_placement @ local, (*batch, 4, 4))
+        return np.broadcast_to(self.robot.base_placement @ local, (*self.links.shape[:-3], 4, 4))
 
     def jacobian(self, link: int, point: Array) -> tuple[Array, Array]:
         """Return (linear, angular) velocity of a point of a link per joint rate: (..., 3, joints) each."""
@@ -136,9 +130,7 @@ class TreePose:
             point: The point, world frame (..., 3), m.
             rates: Speeds of all joints (..., joints).
         """
-        omega = np.zeros(point.shape)
-        alpha = np.zeros(point.shape)
-        linear = np.zeros(point.shape)  # of the body's point that is at `here` now
+        omega = alpha = linear = np.zeros(point.shape)  # linear: of the body's point that is at `here` now
         here = np.broadcast_to(self.robot.base_placement[:3, 3], point.shape)
 
         def moved(target: Array) -> Array:
@@ -163,16 +155,13 @@ def tree_pose(robot: Robot, q_all: ArrayLike) -> TreePose:
     count = len(robot.joints)
     if q.ndim == 0 or q.shape[-1] != count:
         raise ShapeError(f"q_all: got shape {q.shape}, expected (..., {count}), one value for each joint")
-    batch = q.shape[:-1]
-    links = np.empty((*batch, count, 4, 4))
-    axes = np.empty((*batch, count, 3))
-    points = np.empty((*batch, count, 3))
+    links = np.empty((*q.shape, 4, 4))
+    axes, points = np.empty((*q.shape, 3)), np.empty((*q.shape, 3))
     base = robot.base_placement
     for index, joint in enumerate(robot.joints):
         parent = base if joint.parent < 0 else links[..., joint.parent, :, :]
         before = parent @ matrix_of(joint.before)
-        column = "xyz".index(joint.motion[1])
-        axes[..., index, :] = joint.direction * before[..., :3, column]
+        axes[..., index, :] = joint.direction * before[..., :3, "xyz".index(joint.motion[1])]
         points[..., index, :] = before[..., :3, 3]
         moved = before if joint.kind == "fixed" else before @ _motion(joint.motion, joint.direction * q[..., index])
         links[..., index, :, :] = moved @ matrix_of(joint.after)

@@ -194,10 +194,10 @@ class Robot:
 
     def joint_index(self, name: str) -> int:
         """Return the index in `joints` of a joint name."""
-        for index, joint in enumerate(self.joints):
-            if joint.name == name:
-                return index
-        raise UnknownName("joint", name, [joint.name for joint in self.joints])
+        names = [joint.name for joint in self.joints]
+        if name not in names:
+            raise UnknownName("joint", name, names)
+        return names.index(name)
 
     def find_frame(self, name: str | int | None) -> tuple[int, Steps]:
         """Return (link index, placement on it) of a link or merged frame by name; None: the last link.
@@ -210,15 +210,12 @@ class Robot:
             if not -1 <= name < len(self.joints):
                 raise UnknownName("link number", name, [f"0 ... {len(self.joints) - 1} (-1: base)"])
             return int(name), ()
-        for index, link in enumerate(self.link_names):
-            if link == name:
-                return index, ()
-        for frame in self.frames:
-            if frame.name == name:
-                return frame.link, frame.steps
-        if name == self.base_name:
-            return -1, ()
-        raise UnknownName("link", name, [*self.link_names, *(f.name for f in self.frames), self.base_name])
+        places: dict[str, tuple[int, Steps]] = {link: (index, ()) for index, link in enumerate(self.link_names)}
+        for other, index, steps in [*((f.name, f.link, f.steps) for f in self.frames), (self.base_name, -1, ())]:
+            places.setdefault(other, (index, steps))
+        if name not in places:
+            raise UnknownName("link", name, places)
+        return places[name]
 
     # ---------------------------------------------------------------- variations
 
