@@ -100,10 +100,8 @@ def inertia_matrix(
     Implements: LinFang1999 Tables I-V.
     """
     if base is None and formulation is None and beta is None:
-        found: Array = call(robot, "inertia_matrix", (q,), parameters, out)
-        return found
-    result: Array = _from_base(robot, "inertia_matrix", (q,), base, beta, parameters, out, formulation)
-    return result
+        return call(robot, "inertia_matrix", (q,), parameters, out)
+    return _from_base(robot, "inertia_matrix", (q,), base, beta, parameters, out, formulation)
 
 
 def inverse_dynamics(
@@ -135,10 +133,8 @@ def inverse_dynamics(
     Implements: LuMeng1993 eq. (66)-(71).
     """
     if base is None and beta is None:
-        found: Array = call(robot, "inverse_dynamics", (q, dq, ddq), parameters, out)
-        return found
-    result: Array = _from_base(robot, "inverse_dynamics", (q, dq, ddq), base, beta, parameters, out)
-    return result
+        return call(robot, "inverse_dynamics", (q, dq, ddq), parameters, out)
+    return _from_base(robot, "inverse_dynamics", (q, dq, ddq), base, beta, parameters, out)
 
 
 def gravity_torque(
@@ -155,10 +151,8 @@ def gravity_torque(
     Arguments are those of `inverse_dynamics`.
     """
     if base is None and beta is None:
-        found: Array = call(robot, "gravity_torque", (q,), parameters, out)
-        return found
-    result: Array = _from_base(robot, "gravity_torque", (q,), base, beta, parameters, out)
-    return result
+        return call(robot, "gravity_torque", (q,), parameters, out)
+    return _from_base(robot, "gravity_torque", (q,), base, beta, parameters, out)
 
 
 def coriolis_matrix(
@@ -176,10 +170,8 @@ def coriolis_matrix(
     Arguments are those of `inverse_dynamics`.
     """
     if base is None and beta is None:
-        found: Array = call(robot, "coriolis_matrix", (q, dq), parameters, out)
-        return found
-    result: Array = _from_base(robot, "coriolis_matrix", (q, dq), base, beta, parameters, out)
-    return result
+        return call(robot, "coriolis_matrix", (q, dq), parameters, out)
+    return _from_base(robot, "coriolis_matrix", (q, dq), base, beta, parameters, out)
 
 
 def _from_base(
@@ -191,7 +183,7 @@ def _from_base(
     parameters: ArrayLike | None,
     out: Array | None,
     formulation: int | None = None,
-) -> Any:
+) -> Array:
     """Run the chain's own recursion, or the standard one on a full vector that has the base parameters asked for."""
     if base is None:
         if beta is not None:
@@ -225,7 +217,7 @@ def _from_base(
     for_ = "inertia" if what in ("inertia_matrix", "coriolis_matrix") else "torque"
     carrier = carrier_of(rigid, for_, moments=formulation in (None, MEETING))
     carried = carrier.matrix @ (carrier.base.matrix @ (T @ phi))
-    result = compile_function(minimal_function(rigid, what, formulation))(*arrays, carried, out=out)
+    result: Array = compile_function(minimal_function(rigid, what, formulation))(*arrays, carried, out=out)
     if what == "inertia_matrix":
         rotors = np.array(rotor_inertia_matrix(robot, list(phi)), dtype=float)
         result += rotors[np.ix_(robot.independent, robot.independent)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from numpy.typing import ArrayLike
 
@@ -38,37 +38,28 @@ def inverse_dynamics(
 
     Implements: LuMeng1993 eq. (66)-(71).
     """
-    result: Array = call(robot, "inverse_dynamics", (q, dq, ddq), parameters, out)
-    return result
+    return call(robot, "inverse_dynamics", (q, dq, ddq), parameters, out)
 
 
 def gravity_torque(
     robot: Robot, q: ArrayLike, parameters: ArrayLike | None = None, *, out: Array | None = None
 ) -> Array:
     """Return the torques (..., n) that hold the robot still against gravity, without friction."""
-    result: Array = call(robot, "gravity_torque", (q,), parameters, out)
-    return result
+    return call(robot, "gravity_torque", (q,), parameters, out)
 
 
 def coriolis_matrix(
-    robot: Robot,
-    q: ArrayLike,
-    dq: ArrayLike,
-    parameters: ArrayLike | None = None,
-    *,
-    out: Array | None = None,
+    robot: Robot, q: ArrayLike, dq: ArrayLike, parameters: ArrayLike | None = None, *, out: Array | None = None
 ) -> Array:
     """Return C (..., n, n) from Christoffel symbols: C dq are the velocity torques and Ṁ - 2C is skew-symmetric."""
-    result: Array = call(robot, "coriolis_matrix", (q, dq), parameters, out)
-    return result
+    return call(robot, "coriolis_matrix", (q, dq), parameters, out)
 
 
 def inertia_matrix(
     robot: Robot, q: ArrayLike, parameters: ArrayLike | None = None, *, out: Array | None = None
 ) -> Array:
     """Return the inertia matrix M (..., n, n), rotors included."""
-    result: Array = call(robot, "inertia_matrix", (q,), parameters, out)
-    return result
+    return call(robot, "inertia_matrix", (q,), parameters, out)
 
 
 def forward_dynamics(
@@ -81,8 +72,7 @@ def forward_dynamics(
     out: Array | None = None,
 ) -> Array:
     """Return the accelerations (..., n) that torques tau (..., n) cause."""
-    result: Array = call(robot, "forward_dynamics", (q, dq, tau), parameters, out)
-    return result
+    return call(robot, "forward_dynamics", (q, dq, tau), parameters, out)
 
 
 def regressor(
@@ -114,8 +104,7 @@ def regressor(
     what = "regressor"
     if parametrization != "standard" or form != "newton_euler":
         what = regressor_form(parametrization, form)
-    result: Array = call(robot, what, (q, dq, ddq), None, out, None if columns is None else Chosen(tuple(columns)))
-    return result
+    return call(robot, what, (q, dq, ddq), None, out, None if columns is None else Chosen(tuple(columns)))
 
 
 def base_regressor(
@@ -145,8 +134,7 @@ def base_regressor(
         positional_base("base_regressor(robot, q, dq, ddq, base=base)", old, base)
         base, q, dq, ddq = q, dq, ddq, old[0]  # type: ignore[assignment]
     require_own(robot, base, "base_regressor")
-    result: Array = call(robot, "base_regressor", (q, dq, ddq), None, out, base=base)
-    return result
+    return call(robot, "base_regressor", (q, dq, ddq), None, out, base=base)
 
 
 def positional_base(new: str, old: tuple[object, ...], base: object) -> None:
@@ -165,8 +153,7 @@ def energy(
     out: tuple[Array, Array] | None = None,
 ) -> tuple[Array, Array]:
     """Return (kinetic, potential) energy, each (...), J; rotors included, potential zero at the world's origin."""
-    result: tuple[Array, Array] = call(robot, "energy", (q, dq), parameters, out)
-    return result
+    return cast("tuple[Array, Array]", call(robot, "energy", (q, dq), parameters, out))
 
 
 def energy_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike, *, out: Array | None = None) -> Array:
@@ -174,8 +161,7 @@ def energy_regressor(robot: Robot, q: ArrayLike, dq: ArrayLike, *, out: Array | 
 
     Implements: Gautier1991 eq. (9)-(12).
     """
-    result: Array = call(robot, "energy_regressor", (q, dq), None, out)
-    return result
+    return call(robot, "energy_regressor", (q, dq), None, out)
 
 
 def forward_kinematics(robot: Robot, q: ArrayLike, link: str | int | None = None, *, out: Array | None = None) -> Array:
@@ -187,14 +173,12 @@ def forward_kinematics(robot: Robot, q: ArrayLike, link: str | int | None = None
         link: Name of a link or of a frame merged into one, or the link's index; None: the last link.
         out: Array to write into.
     """
-    result: Array = call(robot, "forward_kinematics", (q,), None, out, link=link)
-    return result
+    return call(robot, "forward_kinematics", (q,), None, out, link=link)
 
 
 def jacobian(robot: Robot, q: ArrayLike, link: str | int | None = None, *, out: Array | None = None) -> Array:
     """Return the Jacobian (..., 6, n) of a link's or frame's origin: angular rows first, world axes."""
-    result: Array = call(robot, "jacobian", (q,), None, out, link=link)
-    return result
+    return call(robot, "jacobian", (q,), None, out, link=link)
 
 
 _NOTHING: dict[tuple[str, str | int | None], Callable[..., Any]] = {}
@@ -208,13 +192,12 @@ def call(
     out: Any,
     base: BaseColumns | None = None,
     link: str | int | None = None,
-) -> Any:
+) -> Array:
     """Compute one of the robot's functions; the public functions say what and in which form."""
     if parameters is None and base is None and (link is None or type(link) is str):
         ready = READY.get(id(robot), _NOTHING).get((what, link))
         if ready is not None:
-            return ready(*arrays) if out is None else ready(*arrays, out=out)
+            return ready(*arrays) if out is None else ready(*arrays, out=out)  # type: ignore[no-any-return]
     require_robot(robot, what)
-    if robot.implicit_loops:
-        return implicit_call(robot, what, arrays, parameters, out, base, link)
-    return run(robot, what, arrays, parameters, out, base, link)
+    compute = implicit_call if robot.implicit_loops else run
+    return compute(robot, what, arrays, parameters, out, base, link)  # type: ignore[no-any-return]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minidyn.dynamics.tree import Tree
-from minidyn.dynamics.vectors import Scalar, Turn, Vector, add, cross, dot, subtract, to_parent, turn_columns
+from minidyn.dynamics.vectors import Scalar, Turn, Vector, add, combined, cross, subtract, to_parent, turn_columns
 
 
 def link_placement(
@@ -17,8 +17,7 @@ def link_placement(
         turns: Of the frame on the link.
         shift: Of the frame on the link.
     """
-    columns = [[tree.one if i == k else tree.zero for i in range(3)] for k in range(3)]
-    columns = [to_parent(turns, column) for column in columns]
+    columns = [to_parent(turns, column) for column in tree.units]
     origin = tree.zeros if shift is None else shift
     while link >= 0:
         move = tree.moves[link]
@@ -42,26 +41,20 @@ def link_jacobian(tree: Tree, link: int, shift: Vector | None = None) -> list[li
         shift: The point, in the link's frame; None: its origin.
     """
     J: list[list[Scalar]] = [[tree.zero] * len(tree.moves) for _ in range(6)]
-    columns = [[tree.one if i == k else tree.zero for i in range(3)] for k in range(3)]
-    columns = [to_parent(tree.base_turns, column) for column in columns]  # of the frame reached, world axes
+    columns = [to_parent(tree.base_turns, column) for column in tree.units]  # of the frame reached, world axes
     origin = tree.base_shift
     passed: list[tuple[int, Vector, Vector]] = []  # joint, direction of its axis, a point on it
     for index in reversed(tree.path(link)):
         move = tree.moves[index]
-        point = add(origin, _combined(columns, move.shift))
+        point = add(origin, combined(columns, move.shift))
         columns = turn_columns(move.turns, columns)
-        origin = point if move.lever is None else add(point, _combined(columns, move.lever))
+        origin = point if move.lever is None else add(point, combined(columns, move.lever))
         if not move.fixed:
-            passed.append((index, _combined(columns, move.axis), point))
-    end = origin if shift is None else add(origin, _combined(columns, shift))
+            passed.append((index, combined(columns, move.axis), point))
+    end = origin if shift is None else add(origin, combined(columns, shift))
     for index, axis, point in passed:
         turning = tree.moves[index].turning
         column = [*axis, *cross(axis, subtract(end, point))] if turning else [*tree.zeros, *axis]
         for row, value in enumerate(column):
             J[row][index] = value
     return J
-
-
-def _combined(columns: list[Vector], v: Vector) -> Vector:
-    """The vector whose coordinates along the columns are v."""
-    return [dot([column[row] for column in columns], v) for row in range(3)]

@@ -60,8 +60,7 @@ def slotine_li_regressor(
         positional_base("slotine_li_regressor(robot, q, dq, dqr, ddqr, base=base)", old, base)
         (base,) = old
     require_own(robot, base, "slotine_li_regressor")
-    result: Array = call(robot, "slotine_li_regressor", (q, dq, dqr, ddqr), None, out, base)
-    return result
+    return call(robot, "slotine_li_regressor", (q, dq, dqr, ddqr), None, out, base)
 
 
 def split_regressor(

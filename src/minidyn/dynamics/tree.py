@@ -164,6 +164,11 @@ class Tree:
         """The vector 0."""
         return [self.zero] * 3
 
+    @property
+    def units(self) -> list[Vector]:
+        """The vectors along x, y and z."""
+        return [[self.one if row == column else self.zero for row in range(3)] for column in range(3)]
+
 
 def place(robot: Robot, q_all: Sequence[Scalar], numbers: Numbers = REAL) -> Tree:
     """Return the robot's tree at coordinates q_all, one for each joint in `robot.joints`."""

@@ -38,6 +38,16 @@ def dot(a: Vector, b: Vector) -> Scalar:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
+def plus(a: Sequence[Scalar], b: Sequence[Scalar]) -> list[Scalar]:
+    """A + b for lists of any length."""
+    return [x + y for x, y in zip(a, b)]
+
+
+def combined(columns: Sequence[Vector], v: Vector) -> Vector:
+    """The vector whose coordinates along the columns are v."""
+    return [dot([column[row] for column in columns], v) for row in range(3)]
+
+
 def cross(a: Vector, b: Vector) -> Vector:
     """A × b."""
     return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]

@@ -14,17 +14,19 @@ E = ∫ r rᵀ dm, whose shifts need fewer additions: J = trace(E) 1 - E.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from minidyn.dynamics.mdh_chain import MdhRow
 from minidyn.dynamics.papers.composite import Composite
 from minidyn.dynamics.tree import REAL, Numbers
-from minidyn.dynamics.vectors import Scalar, Turn, Vector, to_child, to_parent
+from minidyn.dynamics.vectors import Scalar, Turn, Vector, plus, to_child, to_parent
 from minidyn.errors import Unsupported
 from minidyn.model.geometry import Step
 
 Tensor = list[Scalar]  # XX XY XZ YY YZ ZZ
+Shift = Callable[[Tensor, Vector, Scalar, Scalar], Tensor]
+"""Of a tensor: (tensor, first moment c, length l along an axis, 2 l c + mass l²) -> the tensor about the new origin."""
 
 
 def composite_bodies(chain: Sequence[ChainJoint], bodies: Sequence[Sequence[Scalar]]) -> list[Composite]:
@@ -36,19 +38,14 @@ def composite_bodies(chain: Sequence[ChainJoint], bodies: Sequence[Sequence[Scal
 
     Implements: LinFang1999 eq. (3)-(5) recursively, with the tensor turned by eq. (41)-(54).
     """
-    found = [Composite(ten[9], list(ten[6:9]), list(ten[:6])) for ten in bodies]
-    for index in reversed(range(1, len(chain))):
-        joint, body = chain[index], found[index]
-        J, c, mass = body.J, body.c, body.mass
-        d, a = joint.d, joint.a
-        along = 2 * d * c[2] + mass * d * d
-        J = [J[0] + along, J[1], J[2] - d * c[0], J[3] + along, J[4] - d * c[1], J[5]]
-        J = turn_tensor_mdh(joint, J)
-        c = joint.turned_in([c[0], c[1], c[2] + mass * d])
-        across = 2 * a * c[0] + mass * a * a
-        J = [J[0], J[1] - a * c[1], J[2] - a * c[2], J[3] + across, J[4], J[5] + across]
-        found[index - 1] = _joined(found[index - 1], Composite(mass, [c[0] + mass * a, c[1], c[2]], J))
-    return found
+
+    def along_z(J: Tensor, c: Vector, d: Scalar, along: Scalar) -> Tensor:
+        return [J[0] + along, J[1], J[2] - d * c[0], J[3] + along, J[4] - d * c[1], J[5]]
+
+    def along_x(J: Tensor, c: Vector, a: Scalar, across: Scalar) -> Tensor:
+        return [J[0], J[1] - a * c[1], J[2] - a * c[2], J[3] + across, J[4], J[5] + across]
+
+    return _composed(chain, bodies, along_z, along_x)
 
 
 def composite_moments(chain: Sequence[ChainJoint], bodies: Sequence[Sequence[Scalar]]) -> list[Composite]:
@@ -61,17 +58,30 @@ def composite_moments(chain: Sequence[ChainJoint], bodies: Sequence[Sequence[Sca
     Differs: LinFang1999 carries inertia tensors. A shift by a along x changes three second moments but four entries of
     the tensor, so that a link costs two additions less.
     """
+
+    def along_z(E: Tensor, c: Vector, d: Scalar, along: Scalar) -> Tensor:
+        return [E[0], E[1], E[2] + d * c[0], E[3], E[4] + d * c[1], E[5] + along]
+
+    def along_x(E: Tensor, c: Vector, a: Scalar, across: Scalar) -> Tensor:
+        return [E[0] + across, E[1] + a * c[1], E[2] + a * c[2], E[3], E[4], E[5]]
+
+    found = _composed(chain, bodies, along_z, along_x)
+    return [replace(body, J=inertia_of_moments(body.J)) for body in found]
+
+
+def _composed(
+    chain: Sequence[ChainJoint], bodies: Sequence[Sequence[Scalar]], along_z: Shift, along_x: Shift
+) -> list[Composite]:
     found = [Composite(ten[9], list(ten[6:9]), list(ten[:6])) for ten in bodies]
     for index in reversed(range(1, len(chain))):
-        joint, body = chain[index], found[index]
-        E, c, mass = body.J, body.c, body.mass
-        d, a = joint.d, joint.a
-        E = [E[0], E[1], E[2] + d * c[0], E[3], E[4] + d * c[1], E[5] + (2 * d * c[2] + mass * d * d)]
-        E = turn_tensor_mdh(joint, E)
+        joint, body, parent = chain[index], found[index], found[index - 1]
+        c, mass, d, a = body.c, body.mass, joint.d, joint.a
+        J = turn_tensor_mdh(joint, along_z(body.J, c, d, 2 * d * c[2] + mass * d * d))
         c = joint.turned_in([c[0], c[1], c[2] + mass * d])
-        E = [E[0] + (2 * a * c[0] + mass * a * a), E[1] + a * c[1], E[2] + a * c[2], E[3], E[4], E[5]]
-        found[index - 1] = _joined(found[index - 1], Composite(mass, [c[0] + mass * a, c[1], c[2]], E))
-    return [Composite(body.mass, body.c, inertia_of_moments(body.J)) for body in found]
+        J = along_x(J, c, a, 2 * a * c[0] + mass * a * a)
+        c = [c[0] + mass * a, c[1], c[2]]
+        found[index - 1] = Composite(parent.mass + mass, plus(parent.c, c), plus(parent.J, J))
+    return found
 
 
 def turn_tensor_mdh(joint: ChainJoint, X: Sequence[Scalar]) -> Tensor:
@@ -104,19 +114,8 @@ def inertia_of_moments(E: Sequence[Scalar]) -> Tensor:
 
 def moments_of_inertia(J: Sequence[Scalar]) -> Tensor:
     """Return the second moments of an inertia tensor."""
-    half = 0.5
-    return [
-        half * (J[3] + J[5] - J[0]),
-        -J[1],
-        -J[2],
-        half * (J[0] + J[5] - J[3]),
-        -J[4],
-        half * (J[0] + J[3] - J[5]),
-    ]
-
-
-def _joined(a: Composite, b: Composite) -> Composite:
-    return Composite(a.mass + b.mass, [x + y for x, y in zip(a.c, b.c)], [x + y for x, y in zip(a.J, b.J)])
+    xx, yy, zz = J[3] + J[5] - J[0], J[0] + J[5] - J[3], J[0] + J[3] - J[5]
+    return [0.5 * xx, -J[1], -J[2], 0.5 * yy, -J[4], 0.5 * zz]
 
 
 Pair = tuple[Vector, Vector]

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from minidyn.dynamics.vectors import Scalar, Turn, Vector, add, scale, to_parent, turn_tensor
+from minidyn.dynamics.vectors import Scalar, Turn, Vector, add, plus, scale, to_parent, turn_tensor
 from minidyn.errors import UnknownName
 
 VERSIONS = ("1992", "1999")
@@ -126,11 +126,9 @@ def inertia_constants_of(
             k = [zero, zero, k[2]]
             U = [U[3], zero, zero, U[3], zero, U[5] if version == "1992" else zero]
         turned = to_parent(stand.turns, k)
-        moved = _plus(turn_tensor(stand.turns, U), _shifted(stand.shift, turned, c.mass))
+        moved = plus(turn_tensor(stand.turns, U), _shifted(stand.shift, turned, c.mass))
         found[stand.parent] = Constants(
-            parent.mass + c.mass,
-            add(parent.k, add(scale(c.mass, stand.shift), turned)),
-            _plus(parent.U, moved),
+            parent.mass + c.mass, add(parent.k, add(scale(c.mass, stand.shift), turned)), plus(parent.U, moved)
         )
     return found
 
@@ -164,14 +162,14 @@ def varying_parts(
             U = c.U
             own = [U[0] - U[3], U[1], U[2], zero, U[4], zero if version == "1992" else U[5]]
             l = to_parent(turns, [c.k[0] + v.l[0], c.k[1] + v.l[1], v.l[2]])  # noqa: E741
-            V = turn_tensor(turns, _plus(v.V, own))
+            V = turn_tensor(turns, plus(v.V, own))
         else:
             slide = to_parent(turns, [zero, zero, pose.slide])
             l = add(to_parent(turns, v.l), scale(c.mass, slide))  # noqa: E741
-            V = _plus(turn_tensor(turns, v.V), _shifted(slide, to_parent(turns, add(c.k, v.l)), c.mass))
-        V = _plus(V, moment_product(stand.shift, l))
+            V = plus(turn_tensor(turns, v.V), _shifted(slide, to_parent(turns, add(c.k, v.l)), c.mass))
+        V = plus(V, moment_product(stand.shift, l))
         parent = found[stand.parent]
-        found[stand.parent] = Varying(add(parent.l, l), _plus(parent.V, V))
+        found[stand.parent] = Varying(add(parent.l, l), plus(parent.V, V))
     return found
 
 
@@ -180,23 +178,18 @@ def composites(constants: Sequence[Constants], varying: Sequence[Varying]) -> li
 
     Implements: Lin1994 eq. (19)-(20), LinFang1999 eq. (22)-(23).
     """
-    return [Composite(c.mass, add(c.k, v.l), _plus(c.U, v.V)) for c, v in zip(constants, varying)]
+    return [Composite(c.mass, add(c.k, v.l), plus(c.U, v.V)) for c, v in zip(constants, varying)]
 
 
 def _shifted(s: Vector, first: Vector, mass: Scalar) -> Tensor:
     """What a shift by s adds to the inertia of a body with this first moment and mass."""
-    own = [mass * x for x in _half_square(s)]
-    return _plus(moment_product(s, first), own)
+    return plus(moment_product(s, first), [mass * x for x in _half_square(s)])
 
 
 def _half_square(s: Vector) -> Tensor:
     """-[s×][s×]: no factor 2 to halve again, so that integers serve too."""
     xx, yy, zz = s[0] * s[0], s[1] * s[1], s[2] * s[2]
     return [yy + zz, -(s[0] * s[1]), -(s[0] * s[2]), xx + zz, -(s[1] * s[2]), xx + yy]
-
-
-def _plus(a: Tensor, b: Tensor) -> Tensor:
-    return [x + y for x, y in zip(a, b)]
 
 
 def _check(version: str) -> None:

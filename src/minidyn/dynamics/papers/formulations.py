@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from minidyn.dynamics.papers.chain import ChainJoint, Pair
 from minidyn.dynamics.papers.composite import Composite
-from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, scale, subtract
+from minidyn.dynamics.vectors import Scalar, Vector, add, combined, cross, dot, scale, subtract
 from minidyn.errors import UnknownName
 
 
@@ -186,18 +186,18 @@ def formulation_4(chain: Sequence[ChainJoint], bodies: Sequence[Composite]) -> M
     zero = one - one
     # rows of the turn from frame i to frame n, as columns x, y, z of frame i seen in frame n
     axes: list[list[Vector]] = [[] for _ in range(n)]
-    axes[n - 1] = [[one, zero, zero], [zero, one, zero], [zero, zero, one]]
+    units = [[one, zero, zero], [zero, one, zero], [zero, zero, one]]
+    axes[n - 1] = units
     steps: list[Vector] = [[zero] * 3 for _ in range(n)]  # from the origin of frame i to that of frame i+1
     for i in reversed(range(n - 1)):
         after = chain[i + 1]
-        x, y, z = axes[i + 1]
         # R of joint i+1 has rows; its transpose gives frame i's axes in frame i+1
-        columns = [after.turned_out(unit) for unit in ([one, zero, zero], [zero, one, zero], [zero, zero, one])]
-        axes[i] = [_combine(column, (x, y, z)) for column in columns]
-        steps[i] = add(scale(after.a, axes[i][0]), scale(after.d, z))
+        columns = [after.turned_out(unit) for unit in units]
+        axes[i] = [combined(axes[i + 1], column) for column in columns]
+        steps[i] = add(scale(after.a, axes[i][0]), scale(after.d, axes[i + 1][2]))
     M = _square(n, bodies)
     for i in range(n):
-        f, t = (_combine(v, axes[i]) for v in joint_wrench(chain[i], bodies[i]))
+        f, t = (combined(axes[i], v) for v in joint_wrench(chain[i], bodies[i]))
         M[i][i] = read_axis(chain[i], joint_wrench(chain[i], bodies[i]))
         for j in reversed(range(i)):
             t = add(t, cross(steps[j], f))
@@ -233,11 +233,6 @@ def formulation_5(chain: Sequence[ChainJoint], bodies: Sequence[Composite]) -> M
             M[i][j] = M[j][i] = read_axis(chain[j], (f, t))
             f, t = chain[j].wrench_in((f, t))
     return M
-
-
-def _combine(v: Vector, axes: Sequence[Vector]) -> Vector:
-    """Return v[0] x + v[1] y + v[2] z."""
-    return [v[0] * axes[0][k] + v[1] * axes[1][k] + v[2] * axes[2][k] for k in range(3)]
 
 
 def _square(n: int, bodies: Sequence[Composite]) -> Matrix:

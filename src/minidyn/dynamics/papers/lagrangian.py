@@ -17,11 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from minidyn.dynamics.tree import Tree
-from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, scale, subtract
+from minidyn.dynamics.vectors import Scalar, Vector, add, combined, cross, dot, plus, scale, subtract
 
 Rows = dict[int, list[Scalar]]
 Frame = tuple[list[Vector], Vector]
-_PAIRS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ def lagrange_regressor(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar]) 
     Implements: LuMeng1993 eq. (47), (48), corrected as in ERRATA F.
     """
     return [
-        {joint: [a + b for a, b in zip(link.rate[joint], link.rest[joint])] for joint in link.rest}
+        {joint: plus(link.rate[joint], link.rest[joint]) for joint in link.rest}
         for link in link_lagrangians(tree, dq, ddq)
     ]
 
@@ -67,11 +66,11 @@ def link_lagrangians(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar] | N
     frames: list[Frame] = []
     axes: list[tuple[Vector, Vector]] = []  # of each joint: direction, a point on it
     for index, move in enumerate(tree.moves):
-        turned, origin = ([_unit(tree, k) for k in range(3)], tree.zeros) if move.parent < 0 else frames[move.parent]
-        at_joint = add(origin, _turn(turned, move.shift))
-        own = [_turn(turned, move.vector_to_parent(_unit(tree, k))) for k in range(3)]
-        frames.append((own, at_joint if move.lever is None else add(at_joint, _turn(own, move.lever))))
-        axes.append((_turn(own, move.axis), at_joint))
+        turned, origin = (tree.units, tree.zeros) if move.parent < 0 else frames[move.parent]
+        at_joint = add(origin, combined(turned, move.shift))
+        own = [combined(turned, move.vector_to_parent(unit)) for unit in tree.units]
+        frames.append((own, at_joint if move.lever is None else add(at_joint, combined(own, move.lever))))
+        axes.append((combined(own, move.axis), at_joint))
         path = [joint for joint in reversed(tree.path(index)) if not tree.moves[joint].fixed]
         found.append(_link(tree, path, axes, frames[index], dq, ddq))
     return found
@@ -105,8 +104,8 @@ def _link(
     d = _back(R, w)
     momentum, rate, rest = {}, {}, {}
     if ddq is not None:
-        dw = _total([add(scale(ddq[j], Jw[k]), scale(dq[j], dJw[k])) for k, j in enumerate(path)], tree)
-        dv = _total([add(scale(ddq[j], Jv[k]), scale(dq[j], Dv[k])) for k, j in enumerate(path)], tree)
+        dw = _sums([add(scale(ddq[j], Jw[k]), scale(dq[j], dJw[k])) for k, j in enumerate(path)], tree)[-1]
+        dv = _sums([add(scale(ddq[j], Jv[k]), scale(dq[j], Dv[k])) for k, j in enumerate(path)], tree)[-1]
         dd = _back(R, dw)
     for k, joint in enumerate(path):
         x = add(cross(Jv[k], w), cross(v, Jw[k]))
@@ -118,8 +117,8 @@ def _link(
             rate[joint] = [
                 dot(Dv[k], v) + dot(Jv[k], dv),
                 *_back(R, subtract(dx, cross(w, x))),
-                *_plus(_second(dd, e), _second(d, de)),
-                *_plus(_tensor(dd, e), _tensor(d, de)),
+                *plus(_second(dd, e), _second(d, de)),
+                *plus(_tensor(dd, e), _tensor(d, de)),
             ]
         c = _back(R, subtract(Dw[k], cross(Jw[k], w)))
         first = subtract(cross(Jw[k], cross(v, w)), add(cross(Dv[k], w), cross(v, Dw[k])))
@@ -135,12 +134,12 @@ def _link(
 def _second(d: Vector, e: Vector) -> list[Scalar]:
     """Return the products of m px² ... m py pz: (p·p)(d·e) - (p·d)(p·e)."""
     xx, yy, zz = d[0] * e[0], d[1] * e[1], d[2] * e[2]
-    return [yy + zz, xx + zz, xx + yy, *(-(d[i] * e[j] + d[j] * e[i]) for i, j in _PAIRS[3:])]
+    return [yy + zz, xx + zz, xx + yy, *_tensor(d, e)[3:]]
 
 
 def _tensor(d: Vector, e: Vector) -> list[Scalar]:
     """Return the products of Ixx ... Iyz: eᵀ B(d)."""
-    return [d[0] * e[0], d[1] * e[1], d[2] * e[2], *(-(d[i] * e[j] + d[j] * e[i]) for i, j in _PAIRS[3:])]
+    return [d[0] * e[0], d[1] * e[1], d[2] * e[2], *(-(d[i] * e[j] + d[j] * e[i]) for i, j in ((0, 1), (0, 2), (1, 2)))]
 
 
 def _sums(terms: Sequence[Vector], tree: Tree) -> list[Vector]:
@@ -149,23 +148,6 @@ def _sums(terms: Sequence[Vector], tree: Tree) -> list[Vector]:
     for term in terms:
         found.append(add(found[-1], term))
     return found
-
-
-def _total(terms: Sequence[Vector], tree: Tree) -> Vector:
-    return _sums(terms, tree)[-1]
-
-
-def _plus(a: Sequence[Scalar], b: Sequence[Scalar]) -> list[Scalar]:
-    return [x + y for x, y in zip(a, b)]
-
-
-def _unit(tree: Tree, k: int) -> Vector:
-    return [tree.one if i == k else tree.zero for i in range(3)]
-
-
-def _turn(columns: Sequence[Vector], v: Vector) -> Vector:
-    """R v for R given by its columns."""
-    return [sum((columns[k][i] * v[k] for k in range(1, 3)), columns[0][i] * v[0]) for i in range(3)]
 
 
 def _back(columns: Sequence[Vector], v: Vector) -> Vector:

@@ -7,14 +7,14 @@ carried: the values are a linear map of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from minidyn.dynamics.inertia_matrix import christoffel_matrix
 from minidyn.dynamics.mdh_chain import MdhRow
-from minidyn.dynamics.papers.chain import ChainJoint, chain_at, composite_bodies, composite_moments
-from minidyn.dynamics.papers.formulations import Matrix, formulation, formulation_meeting
+from minidyn.dynamics.papers.chain import chain_at, composite_bodies, composite_moments
+from minidyn.dynamics.papers.formulations import formulation, formulation_meeting
 from minidyn.dynamics.papers.moments import torques_of_moments
 from minidyn.dynamics.vectors import Scalar, Vector
 from minidyn.errors import UnknownName
@@ -59,11 +59,7 @@ class VirtualLinks:
 
 
 def record_minimal(
-    virtual: VirtualLinks,
-    what: str,
-    number: int = 1,
-    levels: Sequence[int] | None = None,
-    composed: bool = False,
+    virtual: VirtualLinks, what: str, number: int = 1, levels: Sequence[int] | None = None, composed: bool = False
 ) -> Function:
     """Return a function of q (and dq, ddq where it needs them) and of the virtual values, which are uniform.
 
@@ -88,25 +84,16 @@ def record_minimal(
     bodies = virtual.bodies(list(graph.inputs("values", len(virtual.places), uniform=True)))
     chain = chain_at(virtual.rows, q)
     if what in ("inertia_matrix", "coriolis_matrix"):
-        M = _inertia_matrix(virtual, chain, bodies, number, levels)
+        composite = (composite_moments if virtual.moments else composite_bodies)(chain, bodies)
+        if number == MEETING:
+            M = formulation_meeting(chain, composite, levels or [0] * n)
+        else:
+            M = formulation(number)(chain, composite)
         if what == "inertia_matrix":
             return graph.function(what, {"M": M})
         return graph.function(what, {"C": christoffel_matrix(M, q, dq)})
     base: Vector = list(virtual.base_acceleration) if what != "velocity_torque" else [0.0] * 3
     return graph.function(what, {"tau": torques_of_moments(chain, dq, ddq, bodies, base, composed)})
-
-
-def _inertia_matrix(
-    virtual: VirtualLinks,
-    chain: list[ChainJoint],
-    bodies: list[list[Scalar]],
-    number: int,
-    levels: Sequence[int] | None,
-) -> Matrix:
-    composite = (composite_moments if virtual.moments else composite_bodies)(chain, bodies)
-    if number == MEETING:
-        return formulation_meeting(chain, composite, levels or [0] * len(chain))
-    return formulation(number)(chain, composite)
 
 
 def cheapest_inertia_matrix(virtual: VirtualLinks, polish: bool = True) -> tuple[Function, Levels]:
@@ -131,9 +118,12 @@ def cheapest_inertia_matrix(virtual: VirtualLinks, polish: bool = True) -> tuple
         while levels != before:
             before = levels
             for column in range(1, len(levels)):
-                levels = min(_column_choices(levels, column), key=lambda choice: (cost(made(choice)), choice))
+                choices = [(*levels[:column], level, *levels[column + 1 :]) for level in range(2 * column + 1)]
+                levels = min(choices, key=lambda choice: (cost(made(choice)), choice))
 
-    for start in _starts(len(virtual.rows)):
+    n = len(virtual.rows)
+    starts = [tuple(range(n)), (0,) * n, tuple(max(0, 2 * i - 1) for i in range(n))]
+    for start in starts if n <= _SHORT else starts[:1]:
         descended(start)
     ranked = sorted(found, key=lambda levels: (cost(found[levels]), levels))
     if not polish:
@@ -141,15 +131,3 @@ def cheapest_inertia_matrix(virtual: VirtualLinks, polish: bool = True) -> tuple
     finished = {levels: optimise(found[levels]) for levels in ranked[:3]}
     chosen = min(finished, key=lambda levels: (cost(finished[levels]), levels))
     return finished[chosen], chosen
-
-
-def _starts(n: int) -> Iterator[Levels]:
-    yield tuple(range(n))
-    if n <= _SHORT:
-        yield (0,) * n
-        yield tuple(max(0, 2 * i - 1) for i in range(n))
-
-
-def _column_choices(levels: Levels, column: int) -> Iterator[Levels]:
-    for level in range(2 * column + 1):
-        yield (*levels[:column], level, *levels[column + 1 :])

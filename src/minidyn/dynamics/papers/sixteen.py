@@ -27,7 +27,6 @@ SIXTEEN = (
 """Symbols in the paper's order; Ixx ... are about the centre of mass, Ixy = +∫xy dm."""
 
 _PAIRS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
-_AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 # place among the sixteen, and sign, of XX XY XZ YY YZ ZZ MX MY MZ M for a body whose centre is at the origin
 _STANDARD = ((10, 1), (13, -1), (14, -1), (11, 1), (15, -1), (12, 1), (1, 1), (2, 1), (3, 1), (0, 1))
 _ROUNDING = 1e-12
@@ -108,18 +107,17 @@ def standard_entries(sixteen: Sequence[Scalar]) -> list[Scalar]:
 
 def _wrench_columns(tree: Tree, motion: LinkMotion) -> list[tuple[Vector, Vector]]:
     """Return (force, moment about the origin) that unit value of each of the sixteen needs: A, Φ and E."""
-    zeros, A, a = tree.zeros, motion.A, motion.a
+    zeros, units, A, a = tree.zeros, tree.units, motion.A, motion.a
     columns = [[row[k] for row in A] for k in range(3)]
     found = [(a, zeros)]
     for k in range(3):  # m p x a and the columns of H
-        found.append((columns[k], cross(_axis(tree, k), a)))
+        found.append((columns[k], cross(units[k], a)))
     for i, j in _PAIRS:  # p x H p, one product of coordinates at a time
-        moment = cross(_axis(tree, i), columns[j])
-        found.append((zeros, moment if i == j else add(moment, cross(_axis(tree, j), columns[i]))))
+        moment = cross(units[i], columns[j])
+        found.append((zeros, moment if i == j else add(moment, cross(units[j], columns[i]))))
     for i, j in _PAIRS:  # B(dw) + w x B(w)
-        found.append(
-            (zeros, add(_unit_tensor(i, j, motion.dw, zeros), cross(motion.w, _unit_tensor(i, j, motion.w, zeros))))
-        )
+        spinning = cross(motion.w, _unit_tensor(i, j, motion.w, zeros))
+        found.append((zeros, add(_unit_tensor(i, j, motion.dw, zeros), spinning)))
     return found
 
 
@@ -131,10 +129,6 @@ def _unit_tensor(i: int, j: int, d: Vector, zeros: Vector) -> Vector:
         return column
     column[i], column[j] = d[j], d[i]
     return subtract(zeros, column)
-
-
-def _axis(tree: Tree, k: int) -> Vector:
-    return [tree.one if component else tree.zero for component in _AXES[k]]
 
 
 def _sixteen(ten: Array) -> Array:

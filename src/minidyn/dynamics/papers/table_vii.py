@@ -10,11 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from minidyn.dynamics.papers.chain import ChainJoint, Pair, turn_tensor_mdh
 from minidyn.dynamics.papers.formulations import Matrix, read_axis
-from minidyn.dynamics.vectors import Scalar, Vector, cross, dot, to_child
+from minidyn.dynamics.vectors import Scalar, Vector, cross, dot, plus, to_child
 from minidyn.errors import MinidynError
+
+T = TypeVar("T")
+
+_NO_KAPPA = "κ of this joint was asked for, which is not between r and s"
+_NO_U = "U of this joint was asked for, which is not beyond s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +76,15 @@ def composites_of_set(chain: Sequence[ChainJoint], found: Sequence[Combinations]
     if s < n:
         _set_beyond_s(made, found[n - 1], chain[n - 1], n - 1, varying[n - 1], V)
     Y33: Scalar = 0.0
+    across: Scalar
     for i in range(n - 2, s - 2, -1):
         child = chain[i + 1]
         varying[i] = _varying_moment(child, found[i + 1], made.c[i + 1], varying[i + 1])
         X = _to_turn(child, found[i + 1], made, i + 1, varying[i + 1], V)
         if i >= s:
-            V = _shifted_along_x(turn_tensor_mdh(child, X), child.a, varying[i])
+            Y, b, lv = turn_tensor_mdh(child, X), child.a, varying[i]
+            across = 2 * b * lv[0]
+            V = [Y[0], Y[1] - b * lv[1], Y[2] - b * lv[2], Y[3] + across, Y[4], Y[5] + across]
             _set_beyond_s(made, found[i], chain[i], i, varying[i], V)
         else:
             Y33 = _quadratic(X, child.turned_out(_known(made.axis[i])))
@@ -88,7 +97,7 @@ def composites_of_set(chain: Sequence[ChainJoint], found: Sequence[Combinations]
             Y33 = (
                 made.J33[i + 1] if child.turning else inner + _sliding(child, found[i + 1], child_axis, varying[i + 1])
             )
-        across: Scalar = 0.0
+        across = 0.0
         u, lv = _known(made.axis[i]), varying[i]
         if i + 1 < n:
             b = chain[i + 1].a
@@ -98,12 +107,11 @@ def composites_of_set(chain: Sequence[ChainJoint], found: Sequence[Combinations]
                 across = 2 * b * ((1 - u[0] * u[0]) * lv[0] - u[0] * u[1] * lv[1] - u[0] * u[2] * lv[2])
         inner = Y33 + across
         if chain[i].turning:
-            k = _known(found[i].k)
-            made.c[i] = [k[0] + lv[0], k[1] + lv[1]]
+            made.c[i] = plus(_known(found[i].k)[:2], lv)
             made.J33[i] = found[i].U33 + inner
             made.moment[i] = u[2] * made.J33[i]
         else:
-            kappa = _known_pair(found[i].kappa)
+            kappa = _known(found[i].kappa, _NO_KAPPA)
             made.moment[i] = kappa[0] - u[1] * lv[0] + u[0] * lv[1]
     return made
 
@@ -200,18 +208,13 @@ def _axes(chain: Sequence[ChainJoint], r: int, s: int) -> list[Vector | None]:
 
 
 def _set_beyond_s(
-    made: Composites,
-    own: Combinations,
-    joint: ChainJoint,
-    i: int,
-    lv: Vector,
-    V: Sequence[Scalar],
+    made: Composites, own: Combinations, joint: ChainJoint, i: int, lv: Vector, V: Sequence[Scalar]
 ) -> None:
     """Add the constants to the varying parts of a body from s on."""
     k = _known(own.k)
-    made.c[i] = [k[0] + lv[0], k[1] + lv[1]] if joint.turning else [k[0] + lv[0], k[1] + lv[1], k[2] + lv[2]]
+    made.c[i] = plus(k[:2], lv) if joint.turning else plus(k, lv)
     if joint.turning:
-        _, _, U13, U23 = _known_four(own.U)
+        _, _, U13, U23 = _known(own.U, _NO_U)
         made.column[i] = [U13 + V[2], U23 + V[4], own.U33 + V[5]]
         made.J33[i] = own.U33 + V[5]
 
@@ -225,27 +228,17 @@ def _varying_moment(child: ChainJoint, own: Combinations, c: Vector | None, lv: 
 
 
 def _to_turn(
-    child: ChainJoint,
-    own: Combinations,
-    made: Composites,
-    i: int,
-    lv: Vector,
-    V: Sequence[Scalar],
+    child: ChainJoint, own: Combinations, made: Composites, i: int, lv: Vector, V: Sequence[Scalar]
 ) -> list[Scalar]:
     """The tensor X of eq. (34) and (35), to be turned into the frame before."""
     c, d = _known(made.c[i]), child.d
     if child.turning:
-        U1122, U12, _, _ = _known_four(own.U)
+        U1122, U12, _, _ = _known(own.U, _NO_U)
         J = _known(made.column[i])
         along = 2 * d * lv[2]
         return [V[0] + U1122 + along, V[1] + U12, J[0] - d * c[0], V[3] + along, J[1] - d * c[1], J[2]]
     along = d * (own.mass * d + 2 * c[2])
     return [V[0] + along, V[1], V[2] - d * c[0], V[3] + along, V[4] - d * c[1], V[5]]
-
-
-def _shifted_along_x(Y: Sequence[Scalar], b: Scalar, lv: Vector) -> list[Scalar]:
-    across = 2 * b * lv[0]
-    return [Y[0], Y[1] - b * lv[1], Y[2] - b * lv[2], Y[3] + across, Y[4], Y[5] + across]
 
 
 def _quadratic(X: Sequence[Scalar], u: Vector) -> Scalar:
@@ -260,7 +253,7 @@ def _quadratic(X: Sequence[Scalar], u: Vector) -> Scalar:
 
 def _sliding(child: ChainJoint, own: Combinations, u: Vector, lv: Vector) -> Scalar:
     """What a translational child between r and s adds in eq. (40)."""
-    kappa2 = _known_pair(own.kappa)[1]
+    kappa2 = _known(own.kappa, _NO_KAPPA)[1]
     own_part = (1 - u[2] * u[2]) * (own.mass * child.d + 2 * lv[2])
     return child.d * (2 * kappa2 + own_part - 2 * u[2] * u[0] * lv[0] - 2 * u[2] * u[1] * lv[1])
 
@@ -280,19 +273,7 @@ def _own_wrench(chain: Sequence[ChainJoint], found: Sequence[Combinations], made
     return force, [c[1], -c[0], 0.0]
 
 
-def _known(value: Vector | None) -> Vector:
+def _known(value: T | None, what: str = "a quantity outside the minimal set was asked for") -> T:
     if value is None:
-        raise MinidynError("a quantity outside the minimal set was asked for")
-    return value
-
-
-def _known_pair(value: tuple[Scalar, Scalar] | None) -> tuple[Scalar, Scalar]:
-    if value is None:
-        raise MinidynError("κ of this joint was asked for, which is not between r and s")
-    return value
-
-
-def _known_four(value: tuple[Scalar, Scalar, Scalar, Scalar] | None) -> tuple[Scalar, Scalar, Scalar, Scalar]:
-    if value is None:
-        raise MinidynError("U of this joint was asked for, which is not beyond s")
+        raise MinidynError(what)
     return value
