@@ -1,7 +1,7 @@
 """Minimal linear combinations in closed form: the identifiable set by rule, without numerics.
 
-The rule reads the robot's geometry (see `mlc_structure`), takes the constants of composite bodies that it names (see
-`mlc_combinations`), and gives them as a linear map from the robot's own standard parameters.
+The rule reads the robot's geometry (see `structure`), takes the constants of composite bodies that it names (see
+`combinations`), and gives them as a linear map from the robot's own standard parameters.
 """
 
 from __future__ import annotations
