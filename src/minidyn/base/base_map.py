@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.arrays import Array
 from minidyn.base.printing import overview
 from minidyn.base.printing import relations as printing
+from minidyn.base.rows import MODELS
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
 from minidyn.model.layout import Column
 from minidyn.model.robot import Robot
@@ -52,9 +53,6 @@ CHOICE_UNCLEAR = kind(
     "How many base parameters there are is clear, but not which standard parameters lead them.",
     'Use method="exact", which needs no tolerance.',
 )
-
-MODELS = ("torque", "static", "energy")
-"""Torque (the paper's d), torque at zero speed (d0), differences of energy (h)."""
 
 Order = Sequence[str] | Callable[[Column], Any]
 
@@ -302,7 +300,7 @@ class Question:
 
     Attributes:
         robot: The robot.
-        model: One of MODELS.
+        model: A name of `rows.MODELS`.
         joints: Independent joints that move, None for all. The others are held in one general position, as if
             bolted, and what it takes to hold them is not observed.
         columns: Parameters asked about, None for all; the others are taken as known.
@@ -331,7 +329,7 @@ class Question:
             UnknownName: A model, joint or parameter that does not exist, with near names.
         """
         if model not in MODELS:
-            raise UnknownName("model", model, MODELS)
+            raise UnknownName("model", model, tuple(MODELS))
         names = (joints,) if isinstance(joints, str) else joints
         for name in names or ():
             if name not in robot.joint_names:
@@ -353,16 +351,21 @@ class Question:
         names = self.robot.joint_names
         return tuple(k for k, name in enumerate(names) if self.joints is None or name in self.joints)
 
+    @property
+    def rows_of_sample(self) -> int:
+        """How many rows of the model one state gives."""
+        return MODELS[self.model].rows_of(len(self.moving))
+
     @cached_property
     def asked(self) -> tuple[int, ...]:
         """Standard columns that the model has and that were asked about, the most wanted first."""
-        if self.columns is None and self.order is None and self.model == "torque":
+        if self.columns is None and self.order is None and MODELS[self.model].friction:
             return tuple(range(len(self.robot.layout)))
         wanted = None if self.columns is None else set(self.columns)
         found = [
             column
             for column in self.robot.layout.columns
-            if (wanted is None or column.name in wanted) and (self.model == "torque" or not column.is_friction)
+            if (wanted is None or column.name in wanted) and (MODELS[self.model].friction or not column.is_friction)
         ]
         if callable(self.order):
             found.sort(key=self.order)
@@ -374,7 +377,7 @@ class Question:
     @property
     def notices(self) -> tuple[Notice, ...]:
         """What the request itself leaves out."""
-        if self.model == "torque" or not any(column.is_friction for column in self.robot.layout.columns):
+        if MODELS[self.model].friction or not any(column.is_friction for column in self.robot.layout.columns):
             return ()
         text = f"friction takes no part in the {self.model} model; its parameters are listed as without effect"
         return (FRICTION_LEFT_OUT(text, model=self.model),)

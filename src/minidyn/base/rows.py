@@ -1,4 +1,4 @@
-"""Rows of the three models at many states at once: joint torques, torques at rest, differences of energy.
+"""Rows of each model at many states at once, and the table of models: joint torques, torques at rest, energy.
 
 A base parameter is a combination of columns that these rows can tell from others; how many rows and which numbers is
 the caller's choice. Doubles, doubles that hold integers modulo primes, and decimals go through the same array
@@ -10,13 +10,15 @@ twist that unit speed of joint j gives link i meets them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from minidyn.arrays import Array
 from minidyn.dynamics.drives import RealShapes, Shapes, drive_columns, drive_loads, some_parameters
 from minidyn.dynamics.energy import kinetic_columns, potential_columns
 from minidyn.dynamics.tree import Coordinates, Tree
@@ -255,3 +257,74 @@ def _filled(rows: Sequence[Sequence[Scalar]], kind: Arithmetic) -> Stack:
             if not (isinstance(value, int | float) and value == 0):
                 found[..., i, j] = value
     return found
+
+
+def _regressor(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
+    from minidyn.dynamics.functions import (
+        regressor,
+    )  # compiled functions: robots with loops and formulas alone need them
+
+    return regressor(robot, q, dq, ddq)
+
+
+def _energy_regressor(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
+    from minidyn.dynamics.functions import energy_regressor
+
+    return energy_regressor(robot, q, dq)[..., None, :]
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is observed of a robot: all that the methods need to find the base parameters of it.
+
+    Attributes:
+        description: A few words for help texts.
+        rows: From a robot, its geometry and coordinates, the kind of their numbers and the shapes of friction to rows
+            (..., samples, joints or 1, p).
+        of_arrays: The same from a robot and arrays q, dq, ddq (samples, n), for joints that no scalars describe.
+        speeds: Whether joints have speeds.
+        friction: Whether friction takes part.
+        each_joint: Whether there is a row for each joint; else one for the robot.
+        differences: Whether rows count as differences between two samples alone.
+        unit: Powers of length and time that make a row's unit, that of mass being 1; beside the torque where each
+            joint has a row.
+    """
+
+    description: str
+    rows: Callable[[Robot, Tree, Coordinates, Arithmetic, Shapes | None], Stack]
+    of_arrays: Callable[[Robot, Array, Array, Array], Array] = _regressor
+    speeds: bool = True
+    friction: bool = True
+    each_joint: bool = True
+    differences: bool = False
+    unit: tuple[int, int] = (0, 0)
+
+    def rows_of(self, joints: int) -> int:
+        """Return how many rows a sample has where so many joints are observed."""
+        return max(joints, 1) if self.each_joint else 1
+
+
+MODELS: Mapping[str, Model] = MappingProxyType(
+    {
+        "torque": Model(
+            "torques of a motion", lambda robot, tree, c, kind, shapes: torque_rows(robot, tree, c, kind, True, shapes)
+        ),
+        "static": Model(
+            "torques at zero speed",
+            lambda robot, tree, c, kind, _: torque_rows(robot, tree, c, kind, False),
+            speeds=False,
+            friction=False,
+        ),
+        # differences: the height that potential energy is counted from is arbitrary (ERRATA E)
+        "energy": Model(
+            "differences of energy",
+            lambda robot, tree, c, kind, _: energy_rows(robot, tree, c, kind)[..., None, :],
+            _energy_regressor,
+            friction=False,
+            each_joint=False,
+            differences=True,
+            unit=(2, -2),
+        ),
+    }
+)
+"""The paper's d, d0 and h by name. A new model is a line here; all have the same relations among bodies and rotors."""

@@ -11,6 +11,7 @@ from minidyn.app.cli.text import console, print_json, print_notices, print_table
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.printing.relations import relations, relations_json
+from minidyn.base.rows import MODELS
 from minidyn.errors import UnknownParameters
 from minidyn.formats.load import load
 from minidyn.text import plain_number
@@ -24,7 +25,12 @@ from minidyn.text import plain_number
     type=OneOf(lambda: ["exact", "qr", "svd", "mlc", "rules+qr"]),
     help="exact (no tolerance), qr, svd, mlc (closed-form rule) or rules+qr (the rule first, qr on the rest).",
 )
-@option_of(base_parameters, "--model", help="torque, static (zero speed) or energy.")
+@option_of(
+    base_parameters,
+    "--model",
+    type=OneOf(lambda: list(MODELS)),
+    help="; ".join(f"{name}: {model.description}" for name, model in MODELS.items()) + ".",
+)
 @click.option("--joint", "joints", multiple=True, help="A joint that moves, the others held; repeat. Default: all.")
 @click.option("--gravity", nargs=3, type=float, help="Another gravity, m/s²: x y z.")
 @click.option("--scaling", help="For qr, svd and rules+qr: columns, or paper for the row-wise search of states.")

@@ -20,8 +20,8 @@ from minidyn.base.exact.angles import AngleBasis, constant_angles, with_right_an
 from minidyn.base.exact.precise import solve_precisely
 from minidyn.base.exact.prime import PRIMES, Echelon, Field, chinese_remainder, echelon, rational
 from minidyn.base.exact.residue_state import ExactRobot
-from minidyn.base.numeric.samples import model_rows, random_states, units_of
-from minidyn.base.rows import Arithmetic, energy_rows, torque_rows
+from minidyn.base.numeric.samples import model_rows, random_states, row_units, units_of
+from minidyn.base.rows import MODELS, Arithmetic
 from minidyn.errors import MinidynError
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
@@ -76,7 +76,7 @@ def _structure(question: Question, seed: int) -> _Structure:
     robot = with_right_angles(question.robot)
     angles = AngleBasis(constant_angles(robot))
     rng = np.random.default_rng(seed)
-    per_sample = 1 if question.model == "energy" else max(len(question.moving), 1)
+    per_sample = question.rows_of_sample
     samples = math.ceil(len(question.asked) / per_sample) + 2
     count = 3
     for _ in range(_TRIES):
@@ -111,15 +111,12 @@ def _rows(question: Question, exact: ExactRobot) -> Array:
     """Return the model's rows at random states (primes, samples, rows of a sample, columns)."""
     robot, field = exact.robot, exact.field
     kind = Arithmetic((len(field.primes), field.samples), float, field.reduced, field.raw)
-    if question.model == "energy":
-        tree, c = exact.state()
-        W = energy_rows(robot, tree, c, kind)
-        # differences: the height that potential energy is counted from is arbitrary (ERRATA E)
-        return field.reduced(W[:, 1:] - W[:, :1])[:, :, None]
-    tree, c = exact.state(dq=question.model == "torque")
-    friction = question.model == "torque"
-    W = torque_rows(robot, tree, c, kind, friction, exact.shapes(tree, c) if friction else None)
-    return W[:, :, list(question.moving)]
+    model = MODELS[question.model]
+    tree, c = exact.state(dq=model.speeds)
+    W = model.rows(robot, tree, c, kind, exact.shapes(tree, c) if model.friction else None)
+    if model.differences:
+        W = field.reduced(W[:, 1:] - W[:, :1])
+    return W[:, :, list(question.moving)] if model.each_joint else W
 
 
 INEXACT_RELATIONS = kind(
@@ -221,16 +218,16 @@ def _observe(question: Question, seed: int) -> tuple[Array, Array]:
     units = units_of(robot)
     rng = np.random.default_rng((seed, 1))
     rows = len(robot.layout) + 16
-    per_sample = 1 if question.model == "energy" else max(len(question.moving), 1)
+    per_sample = question.rows_of_sample
     states = random_states(robot, units, math.ceil(rows / per_sample), rng, question.moving)
     if not robot.implicit_loops and any(joint.follows for joint in robot.joints):
         # followers that turn slowly need several turns of their leaders to show what they are
         states = replace(states, q=states.q * _TURNS)
-    W = model_rows(robot, question.model, states)
-    if question.model == "energy":
-        W = (W[1:] - W[:1]) / (units.length / units.time) ** 2
-    else:
-        W = (W / units.rows[:, None])[:, list(question.moving)]
+    W, model = model_rows(robot, question.model, states) / row_units(question.model, units), MODELS[question.model]
+    if model.differences:
+        W = W[1:] - W[:1]
+    if model.each_joint:
+        W = W[:, list(question.moving)]
     return units.parameters, (W * units.parameters).reshape(-1, W.shape[-1])
 
 

@@ -15,7 +15,7 @@ from minidyn.base.exact.angles import with_right_angles
 from minidyn.base.exact.digits import Digits, sixty_digits
 from minidyn.base.exact.precise_state import PreciseRobot
 from minidyn.base.numeric.samples import random_states, units_of
-from minidyn.base.rows import Arithmetic, energy_rows, torque_rows
+from minidyn.base.rows import MODELS, Arithmetic
 from minidyn.errors import MinidynError
 from minidyn.model.robot import Robot
 from minidyn.notices import kind
@@ -48,13 +48,13 @@ def precise_base(question: Question, seed: int = 0) -> BaseMap:
     Implements: Gautier1991 eq. (13), (17), closed loops with q̈_p = G q̈_a + Ġ q̇_a.
     """
     robot = question.robot
-    per_sample = 1 if question.model == "energy" else max(len(question.moving), 1)
+    per_sample = question.rows_of_sample
     samples = math.ceil(len(question.asked) / per_sample) + 3
     rng = np.random.default_rng((seed, 2))
     with sixty_digits():
         for _ in range(_TRIES):
             W = precise_rows(question, samples + _SPARE, rng)
-            per = len(W) // (samples + _SPARE - (question.model == "energy"))
+            per = len(W) // (samples + _SPARE - MODELS[question.model].differences)
             used = [k for k in range(W.shape[1]) if any(W[:, k])]
             scale = np.array([max(abs(value) for value in W[:, k]) for k in used], dtype=object)
             scaled = W[:, used] / scale if used else W[:, used]
@@ -95,18 +95,18 @@ def precise_rows(question: Question, samples: int, rng: np.random.Generator) -> 
     states = random_states(robot, units, samples, rng, question.moving)
     if robot.implicit_loops:
         states = replace(states, q=_near_home(robot, states.q))
-    if question.model == "static":
+    model = MODELS[question.model]
+    if not model.speeds:
         states = replace(states, dq=np.zeros_like(states.dq))
     precise = PreciseRobot(robot, states)
     tree, c = precise.state()
     kind = Arithmetic((samples,), object, raw=lambda x: x.value if isinstance(x, Digits) else Digits.constant(x).value)
-    if question.model == "energy":
-        W = energy_rows(robot, tree, c, kind)
+    W = model.rows(robot, tree, c, kind, precise.shapes(tree, c))
+    if model.differences:
         W = W[1:] - W[:1]
-    else:
-        W = torque_rows(robot, tree, c, kind, question.model == "torque", precise.shapes(tree, c))
-        W = W[:, list(question.moving)].reshape(-1, W.shape[-1])
-    return _without_noise(W[:, list(question.asked)] + Decimal(0))
+    if model.each_joint:
+        W = W[:, list(question.moving)]
+    return _without_noise(W.reshape(-1, W.shape[-1])[:, list(question.asked)] + Decimal(0))
 
 
 def _near_home(robot: Robot, q: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -148,7 +148,7 @@ def solve_precisely(
         question = replace(question, model="static")  # the same relations (Gautier1991 eq. (8)), quicker
     place = {column: k for k, column in enumerate(question.asked)}
     most = max(len(support) for support in targets.values())
-    per_sample = 1 if question.model == "energy" else max(len(question.moving), 1)
+    per_sample = question.rows_of_sample
     found = {}
     with sixty_digits():
         W = precise_rows(question, math.ceil((2 * most + 10) / per_sample) + 12, np.random.default_rng((seed, 3)))

@@ -22,7 +22,17 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import CHOICE_UNCLEAR, RANK_UNCLEAR, BaseMap, Question
-from minidyn.base.numeric.samples import JointStates, Observation, Units, model_rows, observe, random_states, units_of
+from minidyn.base.numeric.samples import (
+    JointStates,
+    Observation,
+    Units,
+    model_rows,
+    observe,
+    random_states,
+    row_units,
+    units_of,
+)
+from minidyn.base.rows import MODELS
 from minidyn.errors import UnknownName
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
@@ -52,7 +62,7 @@ def scaled_rows(
 
     Args:
         robot: The robot.
-        model: One of `base_map.MODELS`.
+        model: A name of `rows.MODELS`.
         rng: Where chance comes from.
         moving: Places in q of the joints that move; None: all.
         asked: (p,) the columns that count.
@@ -63,7 +73,7 @@ def scaled_rows(
     units = units_of(robot)
     rows = list(range(robot.n)) if moving is None else list(moving)
     blocks_of, width = _model_blocks(robot, model, units, rows)
-    count = 2 * int(np.count_nonzero(asked)) // (1 if model == "energy" else max(1, len(rows))) + 8
+    count = 2 * int(np.count_nonzero(asked)) // MODELS[model].rows_of(len(rows)) + 8
     start = random_states(robot, units, count * width, rng, moving)
     x = _to_vector(start, units, count)
     blocks = blocks_of(_to_states(x, units, robot.n))
@@ -103,15 +113,15 @@ def _model_blocks(
     """Return (states -> blocks of rows (count, rows, p) without units, states in a block)."""
     grounded = replace(robot, base=tuple(step for step in robot.base if step.is_turn))
 
-    def torque(states: JointStates) -> Array:
-        blocks = model_rows(grounded, model, states) * units.parameters / units.rows[:, None]
-        return np.asarray(blocks[:, list(rows)])
+    kind, unit = MODELS[model], row_units(model, units)
 
-    def energy(states: JointStates) -> Array:
-        h = model_rows(grounded, model, states) * units.parameters / (units.length / units.time) ** 2
-        return np.asarray((h[0::2] - h[1::2])[:, None])
+    def blocks_of(states: JointStates) -> Array:
+        blocks = model_rows(grounded, model, states) * units.parameters / unit
+        if kind.differences:
+            blocks = blocks[0::2] - blocks[1::2]
+        return np.asarray(blocks[:, list(rows)] if kind.each_joint else blocks)
 
-    return (energy, 2) if model == "energy" else (torque, 1)
+    return blocks_of, 2 if kind.differences else 1
 
 
 def _log_scaling(blocks: Array, counted: NDArray[np.bool_]) -> Array:

@@ -17,6 +17,7 @@ from minidyn.base.base_map import CHOICE_UNCLEAR, RANK_UNCLEAR, BaseMap, Questio
 from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.numeric.numeric import independent_columns, numeric_base
 from minidyn.base.numeric.samples import units_of
+from minidyn.base.rows import MODELS
 from minidyn.model.drives import POSITION_TERMS
 from minidyn.model.robot import Robot
 from minidyn.notices import kind
@@ -108,7 +109,7 @@ def _ties(robot: Robot) -> list[str]:
 def _rule_rows(question: Question, free: bool) -> Array:
     """Return the rule's map (b0, p) on the freely moving tree; where joints are tied, each drive is its own row."""
     robot, layout = question.robot, question.robot.layout
-    friction = question.model == "torque"
+    friction = MODELS[question.model].friction
     alone = (robot if friction else robot.with_drives(friction=())) if free else _freed(robot)
     found = mlc_base(alone)
     drives = [column for column in layout.columns if not column.is_inertial and (friction or not column.is_friction)]

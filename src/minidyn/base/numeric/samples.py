@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.base.rows import Arithmetic, energy_rows, torque_rows
+from minidyn.base.rows import MODELS, Arithmetic
 from minidyn.dynamics.tree import REAL, Numbers, coordinates, place
 from minidyn.errors import LoopError
 from minidyn.model.drives import INERTIAS, TERMS
@@ -141,33 +141,36 @@ def model_rows(
 
     Args:
         robot: The robot.
-        model: One of `base_map.MODELS`.
+        model: A name of `rows.MODELS`.
         states: Where.
         numbers: What lengths are; where they are arrays (..., 1), the rows of all of them are computed at once.
         lead: Shape of the leading axes that such arrays add.
 
     Returns:
-        Torque and static: Y (..., e, n, p); energy: h (..., e, p), not yet differences. Friction columns are zero in
-        the latter two.
+        (..., e, n, p), or (..., e, 1, p) where the model has one row for the robot; not yet differences. Columns of
+        friction are zero where it takes no part.
 
     Implements: Gautier1991 eq. (5), (8), (10).
     """
-    dq = np.zeros_like(states.dq) if model == "static" else states.dq
+    wanted = MODELS[model]
+    dq = states.dq if wanted.speeds else np.zeros_like(states.dq)
     if robot.implicit_loops or robot.formulas:
-        from minidyn.dynamics import functions
-
-        if model == "energy":
-            return np.asarray(functions.energy_regressor(robot, states.q, dq))
-        Y = np.asarray(functions.regressor(robot, states.q, dq, states.ddq))
-        if model == "static":
+        Y = np.asarray(wanted.of_arrays(robot, states.q, dq, states.ddq))
+        if not wanted.friction:
             Y[..., [column.index for column in robot.layout.columns if column.is_friction]] = 0.0
         return Y
     c = coordinates(robot, list(states.q.T), list(dq.T), list(states.ddq.T))
     tree = place(robot, c.q, numbers)
-    kind = Arithmetic((*lead, len(dq)))
-    if model == "energy":
-        return energy_rows(robot, tree, c, kind)
-    return torque_rows(robot, tree, c, kind, friction=model == "torque")
+    return wanted.rows(robot, tree, c, Arithmetic((*lead, len(dq))), None)
+
+
+def row_units(model: str, units: Units) -> Array:
+    """Return the unit of each row of a sample (n, 1) or (1, 1)."""
+    wanted = MODELS[model]
+    length, time = wanted.unit
+    return np.asarray((units.rows if wanted.each_joint else np.ones(1)) * units.length**length * units.time**time)[
+        :, None
+    ]
 
 
 @dataclass(frozen=True)
@@ -193,7 +196,7 @@ def observe(
 
     Args:
         robot: The robot.
-        model: One of `base_map.MODELS`.
+        model: A name of `rows.MODELS`.
         rng: Where chance comes from.
         moving: Places in q of the joints that move; None: all.
         rows: At least this many rows; None: half as many again as columns and some more.
@@ -202,16 +205,14 @@ def observe(
     """
     units = units_of(robot)
     wanted = 3 * len(robot.layout) // 2 + 16 if rows is None else rows
-    if model == "energy":
-        states = random_states(robot, units, 2 * wanted, rng, moving)
-        # where the base stands is of no effect, but its height would blur energy differences
-        h = model_rows(replace(robot, base=tuple(step for step in robot.base if step.is_turn)), model, states)
-        W = (h[0::2] - h[1::2]) / (units.length / units.time) ** 2
-    else:
-        states = random_states(
-            robot, units, max(16, math.ceil(wanted / (robot.n if moving is None else max(1, len(moving))))), rng, moving
-        )
-        Y = model_rows(robot, model, states) / units.rows[:, None]
-        Y = Y if moving is None else Y[:, list(moving)]
-        W = Y.reshape(-1, Y.shape[-1])
-    return Observation(W * units.parameters, units)
+    kind = MODELS[model]
+    count = max(16, math.ceil(wanted / kind.rows_of(robot.n if moving is None else len(moving))))
+    states = random_states(robot, units, 2 * count if kind.differences else count, rng, moving)
+    if kind.differences:  # where the base stands is of no effect, but its height would blur energy differences
+        robot = replace(robot, base=tuple(step for step in robot.base if step.is_turn))
+    Y = model_rows(robot, model, states) / row_units(model, units)
+    if kind.differences:
+        Y = Y[0::2] - Y[1::2]
+    if kind.each_joint and moving is not None:
+        Y = Y[:, list(moving)]
+    return Observation(Y.reshape(-1, Y.shape[-1]) * units.parameters, units)

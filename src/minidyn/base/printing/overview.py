@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from minidyn.base.rows import MODELS
 from minidyn.display import DisplayTable, new_figure
 from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.joint import unit_of
@@ -59,7 +60,7 @@ def reason(base: BaseMap, name: str) -> str:
     robot = base.robot
     column = robot.layout.columns[robot.layout.index(name)]
     link = robot.link_names[column.joint]
-    if column.is_friction and base.model != "torque":
+    if column.is_friction and not (base.model in MODELS and MODELS[base.model].friction):
         return f"friction takes no part in the {base.model} model"
     if base.model == "gravity" and column.symbol not in ("MX", "MY", "MZ", "M"):
         return "the gravity load has no part of it"

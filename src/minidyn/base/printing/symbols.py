@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.base.closed_form.combinations import combinations
 from minidyn.base.closed_form.structure import Structure
-from minidyn.base.numeric.samples import JointStates, Units, model_rows, random_states, units_of
+from minidyn.base.numeric.samples import JointStates, Units, model_rows, random_states, row_units, units_of
+from minidyn.base.rows import MODELS
 from minidyn.dynamics.tree import RealNumbers
 from minidyn.dynamics.vectors import Scalar
 from minidyn.model.geometry import Step
@@ -241,10 +242,10 @@ def _entries(
     robot = replace(base.robot, base=tuple(step for step in base.robot.base if step.is_turn))
     kept, regrouped = (list(robot.layout.indices(names)) for names in (base.kept, base.regrouped))
     rows = int(1.4 * (len(kept) + len(regrouped))) + 16
-    energy = base.model == "energy"
-    count = 2 * rows if energy else max(16, rows // robot.n + 1)
+    model = MODELS[base.model]
+    count = max(16, rows // model.rows_of(robot.n) + 1) * (2 if model.differences else 1)
     states = random_states(robot, units, count, rng)
-    chunk = max(1, int(_MEMORY / (8 * count * (1 if energy else robot.n) * len(robot.layout))))
+    chunk = max(1, int(_MEMORY / (8 * count * model.rows_of(robot.n) * len(robot.layout))))
     found = [
         _solve(_observe(robot, base.model, states, units, symbols, part), kept, regrouped)
         for part in np.array_split(points, -(-len(points) // chunk))
@@ -257,12 +258,10 @@ def _observe(
 ) -> Array:
     """Return the observation matrix (points, r, p) without units, for other values of the symbols."""
     values = {name: points[:, k : k + 1] * units.length for k, name in enumerate(symbols)}
-    rows = model_rows(robot, model, states, _Lengths(values), (len(points),))
-    if model == "energy":
-        rows = (rows[:, 0::2] - rows[:, 1::2]) / (units.length / units.time) ** 2
-    else:
-        rows = (rows / units.rows[:, None]).reshape(len(points), -1, rows.shape[-1])
-    W: Array = rows * units.parameters
+    rows = model_rows(robot, model, states, _Lengths(values), (len(points),)) / row_units(model, units)
+    if MODELS[model].differences:
+        rows = rows[:, 0::2] - rows[:, 1::2]
+    W: Array = rows.reshape(len(points), -1, rows.shape[-1]) * units.parameters
     return W
 
 
