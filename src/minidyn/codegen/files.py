@@ -7,16 +7,14 @@ from dataclasses import replace
 from minidyn.base.base_parameters import base_parameters
 from minidyn.dynamics.kernel import BaseColumns, function_of
 from minidyn.dynamics.record import WHAT
-from minidyn.dynamics.sources import c_files, function_source, portable_llvm, source_name
+from minidyn.dynamics.sources import PRINTERS, c_files, function_source, portable_llvm, source_name
 from minidyn.errors import UnknownName, Unsupported
 from minidyn.graph.function import Function
 from minidyn.model.robot import Robot
 from minidyn.text import safe_identifier
 
-TARGETS = ("c", "python", "jax", "llvm")
+TARGETS = ("c", *PRINTERS, "llvm")
 """Languages that files are written in."""
-
-_SUFFIX = {"python": ".py", "jax": "_jax.py", "llvm": ".ll"}
 
 
 def function_for(robot: Robot, what: str, parameters: str = "own", link: str | None = None) -> Function:
@@ -50,9 +48,9 @@ def code_files(robot: Robot, function: Function, target: str) -> dict[str, str]:
         raise UnknownName("target", target, TARGETS)
     if target == "c":
         return c_files(robot, function)
-    name = source_name(robot, function) + _SUFFIX[target]
+    name = source_name(robot, function)
     if target == "llvm":
         from minidyn.graph.targets.native.kernel import compile_function
 
-        return {name: portable_llvm(compile_function(function).llvm_ir)}
-    return {name: function_source(robot, function, target)}
+        return {f"{name}.ll": portable_llvm(compile_function(function).llvm_ir)}
+    return {name + PRINTERS[target][0]: function_source(robot, function, target)}

@@ -76,7 +76,7 @@ class Kernel:
         return dict(self.function.counts)
 
     def source(self, target: str = "c") -> str:
-        """Return the function as text: "c" (complete in itself), "h", "python", "jax" or "llvm"."""
+        """Return the function as text in one of `sources.TARGETS`: "c" (complete in itself), "h", "python", ..."""
         if target == "llvm":
             return portable_llvm(self._native.llvm_ir)
         return function_source(self.robot, self.function, target)

@@ -6,6 +6,9 @@ printers, and no other text of the robot reaches the code.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
 from minidyn.errors import UnknownName
 from minidyn.graph.function import Function
 from minidyn.graph.targets.c import c_name, c_source
@@ -15,7 +18,13 @@ from minidyn.graph.targets.python import python_source
 from minidyn.model.robot import Robot
 from minidyn.text import safe_identifier
 
-TARGETS = ("c", "h", "python", "jax", "llvm")
+PRINTERS: Mapping[str, tuple[str, Callable[..., str]]] = MappingProxyType(
+    {"python": (".py", python_source), "jax": ("_jax.py", jax_source)}
+)
+"""Languages of one file: how its name ends, and what prints a function given `comments` for its head. A new language
+is a printer in graph/targets/ and a line here."""
+
+TARGETS = ("c", "h", *PRINTERS, "llvm")
 """What `kernel.source` can print."""
 
 _LONGEST_PREFIX = 30  # characters of the robot's name in the names of generated functions
@@ -40,10 +49,8 @@ def function_source(robot: Robot, function: Function, target: str) -> str:
         # one file that needs no header: at the beginning of a line nothing but the include itself can be this text
         include = f'\n#include "{source_name(robot, function)}.h"\n'
         return source.replace(include, "\n" + header.split(" */\n", 1)[1], 1)
-    if target == "python":
-        return python_source(function, comments=comments)
-    if target == "jax":
-        return jax_source(function, comments=comments)
+    if target in PRINTERS:
+        return PRINTERS[target][1](function, comments=comments)
     raise UnknownName("target", target, TARGETS)
 
 
