@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Unpack, overload
 
 import numpy as np
@@ -46,7 +47,6 @@ TIME_UNIT_GUESSED = kind(
 RATE_GIVEN = kind("recording.rate_given", "info", "Times were made from the given rate.")
 
 _BAGS = (".bag", ".db3", ".mcap")
-_TEXT = (".csv", ".txt", ".tsv", ".dat", ".log")
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -267,18 +267,32 @@ def _open_table(path: Path, given: SignalMap, joints: Sequence[str], keep: bool)
     if not path.exists():
         raise MissingFile(f"{path}: no such file")
     suffix = path.suffix.lower()
-    if path.is_dir() or suffix in _BAGS:
-        return BagTable(path, given.topic, joints, keep)
-    if suffix != ".npz" and not path.stat().st_size:
+    if path.is_dir():
+        suffix = _BAGS[0]
+    if suffix not in READERS:
+        known = ", ".join(READERS)
+        raise DescriptionError(f"{path}: the name ends with {suffix!r}; a recording ends with one of {known}")
+    if suffix not in (".npz", *_BAGS) and not path.stat().st_size:
         raise DescriptionError(f"{path}: no samples; the file is empty")
-    if suffix == ".npz":
-        return NpzTable(path)
-    if suffix in (".parquet", ".pq"):
-        return ParquetTable(path)
-    if suffix in _TEXT:
-        return CsvTable(path, given.header, given.delimiter)
-    known = ", ".join((".csv", ".txt", ".parquet", ".npz", *_BAGS))
-    raise DescriptionError(f"{path}: the name ends with {suffix!r}; a recording ends with one of {known}")
+    return READERS[suffix](path, given, joints, keep)
+
+
+def _text(path: Path, given: SignalMap, joints: Sequence[str], keep: bool) -> LogTable:
+    return CsvTable(path, given.header, given.delimiter)
+
+
+def _bag(path: Path, given: SignalMap, joints: Sequence[str], keep: bool) -> LogTable:
+    return BagTable(path, given.topic, joints, keep)
+
+
+READERS: Mapping[str, Callable[[Path, SignalMap, Sequence[str], bool], LogTable]] = MappingProxyType(
+    dict.fromkeys((".csv", ".txt", ".tsv", ".dat", ".log"), _text)
+    | dict.fromkeys((".parquet", ".pq"), lambda path, given, joints, keep: ParquetTable(path))
+    | {".npz": lambda path, given, joints, keep: NpzTable(path)}
+    | dict.fromkeys(_BAGS, _bag)
+)
+"""What opens a log, by the ending of its name. A new format is a class like CsvTable in a file of its own, and a line
+here."""
 
 
 @dataclass(frozen=True)
