@@ -19,7 +19,7 @@ from minidyn.identification.consistency.prior import Prior
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import AUTO, OWN
-from minidyn.identification.identify import DEFAULT_FRICTION, PathLike, identify
+from minidyn.identification.identify import DEFAULT_FRICTION, DEFAULT_PRIOR_KIND, PathLike, identify
 from minidyn.identification.validate import validate
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording
@@ -178,7 +178,7 @@ def compare(
     rotor_inertia: bool | None = True,
     sign_width: ArrayLike | None = None,
     prior: Prior = None,
-    prior_kind: str = "entropic",
+    prior_kind: str = DEFAULT_PRIOR_KIND,
     controller: Controller | None = None,
     threads: int = 1,
     progress: Callable[[int], None] | bool | None = None,

@@ -19,7 +19,7 @@ from minidyn.errors import MinidynError, ShapeError
 from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.prior import Prior
 from minidyn.identification.friction.choose import OWN
-from minidyn.identification.identify import DEFAULT_FRICTION, PathLike, identify
+from minidyn.identification.identify import DEFAULT_FRICTION, DEFAULT_METHOD, DEFAULT_PRIOR_KIND, PathLike, identify
 from minidyn.identification.validate import Validation, validate
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording, concatenate
@@ -113,13 +113,13 @@ def cross_validate(
     recording: AnyRecording | PathLike | Sequence[PathLike],
     folds: int = 5,
     *,
-    method: str = "wls",
+    method: str = DEFAULT_METHOD,
     base: BaseMap | None = None,
     friction: Iterable[str] | str | None = DEFAULT_FRICTION,
     rotor_inertia: bool | None = True,
     sign_width: ArrayLike | None = None,
     prior: Prior = None,
-    prior_kind: str = "entropic",
+    prior_kind: str = DEFAULT_PRIOR_KIND,
     consistent: bool = True,
     controller: Controller | None = None,
     threads: int = 1,

@@ -42,6 +42,8 @@ class _Unsaid(str):
     """A keyword's value that was left out: equal to what it means, but another object."""
 
 
+DEFAULT_METHOD = "wls"
+DEFAULT_PRIOR_KIND = "entropic"
 DEFAULT_FRICTION = _Unsaid(AUTO)
 """With base= the default gives way to the terms of that map, where "auto" said aloud is refused."""
 
@@ -51,14 +53,14 @@ DEFAULT_FRICTION = _Unsaid(AUTO)
 def identify(
     robot: Robot | PathLike,
     recording: AnyRecording | PathLike | Sequence[PathLike],
-    method: str = "wls",
+    method: str = DEFAULT_METHOD,
     *,
     base: BaseMap | None = None,
     friction: Iterable[str] | str | None = DEFAULT_FRICTION,
     rotor_inertia: bool | None = True,
     sign_width: ArrayLike | None = None,
     prior: Prior = None,
-    prior_kind: str = "entropic",
+    prior_kind: str = DEFAULT_PRIOR_KIND,
     consistent: bool = True,
     controller: Controller | None = None,
     threads: int = 1,
