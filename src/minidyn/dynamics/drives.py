@@ -12,7 +12,7 @@ predict equally well (docs/friction.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,10 +24,8 @@ from minidyn.dynamics.tree import REAL, Coordinates, Tree, coordinates, place
 from minidyn.dynamics.vectors import Scalar, weighted_sum
 from minidyn.errors import Unsupported
 from minidyn.graph import scalar
-from minidyn.model.drives import INERTIAS, STRIBECK_SPEED
+from minidyn.model.drives import BY_SYMBOL, INERTIAS, ROTOR, STRIBECK_SPEED, Motion, Odd
 from minidyn.model.robot import Robot
-
-_OWN = ("Ks", "Bs", "Bc", "Ja", "Jv", "Jc")  # act on the joint, whatever turns its drive
 
 
 @dataclass(frozen=True)
@@ -47,17 +45,17 @@ class DriveColumn:
     ratios: dict[int, float]
 
 
+_OPERATIONS: dict[str, Callable[..., Scalar]] = {"sqrt": scalar.sqrt, "atan2": scalar.atan2}
+
+
 class Shapes(Protocol):
     """The functions of speed and position that are no polynomials, in the number system of the caller."""
 
     def sign(self, joint: int, speed: Scalar, own: bool) -> Scalar:
         """s(v) of the joint's drive, or of the joint's own speed."""
 
-    def root(self, joint: int, speed: Scalar) -> Scalar:
-        """s(v) √|v|."""
-
-    def stribeck(self, joint: int, speed: Scalar) -> Scalar:
-        """s(v) / (1 + (v / v_s)²)."""
+    def odd(self, symbol: str, joint: int, speed: Scalar, function: Odd, speeds: Sequence[float]) -> Scalar:
+        """A column that is no polynomial in v and s(v); see `minidyn.model.drives.Motion`."""
 
     def angle(self, joint: int) -> Scalar:
         """The position itself: rad or m."""
@@ -89,19 +87,11 @@ class RealShapes:
         width = self._drives[joint].sign_width
         return scalar.sign(speed) if width == 0.0 else speed / _size(speed, width)
 
-    def root(self, joint: int, speed: Scalar) -> Scalar:
-        """s(v) √|v|; with a smoothing width w it is v / (v² + w²)^¼."""
+    def odd(self, symbol: str, joint: int, speed: Scalar, function: Odd, speeds: Sequence[float]) -> Scalar:
+        """The function itself; with a smoothing width w the size |v| is √(v² + w²)."""
         width = self._drives[joint].sign_width
-        if width == 0.0:
-            sign = scalar.sign(speed)
-            return sign * scalar.sqrt(speed * sign)
-        return speed / scalar.sqrt(_size(speed, width))
-
-    def stribeck(self, joint: int, speed: Scalar) -> Scalar:
-        """The form of Hess and Soom: rational, and close to the one with an exponential."""
-        fall = 1.0 / (self._drives[joint].stribeck_speed or STRIBECK_SPEED)
-        ratio = speed * fall
-        return self.sign(joint, speed, False) / (ratio * ratio + 1.0)
+        sign = self.sign(joint, speed, False)
+        return function(speed, sign, speed * sign if width == 0.0 else _size(speed, width), _OPERATIONS)
 
     def angle(self, joint: int) -> Scalar:
         """The position."""
@@ -144,48 +134,18 @@ def drive_columns(
         speed = weighted_sum(ratios.values(), [dq[k] for k in ratios])
         for column in columns:
             symbol = column.symbol
-            if symbol == "Ia":
+            term = BY_SYMBOL.get(symbol)
+            if term is None:  # the rotor's inertia
                 value = weighted_sum(ratios.values(), [ddq[k] for k in ratios])
-            elif symbol == "Ja":
+            elif term.value is None:
                 value = ddq[joint]
             elif shapes is None:
                 continue
             else:
-                value = _friction(symbol, joint, speed, dq[joint], shapes)
-            found.append(DriveColumn(column.index, symbol, value, {joint: 1.0} if symbol in _OWN else ratios))
+                fall = robot.joints[joint].drive.stribeck_speed or STRIBECK_SPEED
+                value = term.value(Motion(symbol, joint, speed, dq[joint], fall, shapes))
+            found.append(DriveColumn(column.index, symbol, value, {joint: 1.0} if term and term.own else ratios))
     return found
-
-
-def _friction(symbol: str, joint: int, v: Scalar, own: Scalar, shapes: Shapes) -> Scalar:
-    """Return one column; |v| is v s(v), so that it reverses as the sign does."""
-    if symbol == "Fo":
-        return 1.0
-    if symbol == "Fv":
-        return v
-    if symbol == "Fk":
-        return v * v * v
-    if symbol == "Fr":
-        return shapes.root(joint, v)
-    if symbol == "Fs":
-        return shapes.stribeck(joint, v)
-    if symbol == "Ks":
-        return shapes.angle(joint)
-    if symbol in ("Bs", "Bc"):
-        return shapes.cos_sin(joint)[symbol == "Bs"]
-    if symbol == "Jv":
-        return own
-    if symbol == "Jc":
-        return shapes.sign(joint, own, True)
-    sign = shapes.sign(joint, v, False)
-    if symbol == "Fc":
-        return sign
-    if symbol == "Fa":
-        return v * sign
-    if symbol == "Fq":
-        return v * v * sign
-    if symbol == "Fl":
-        return shapes.load(joint) * sign
-    raise Unsupported(f"drive term {symbol!r} has no column")
 
 
 def drive_ratios(robot: Robot, joint: int) -> dict[int, float]:
@@ -205,7 +165,8 @@ def rotor_inertia_matrix(robot: Robot, phi: Sequence[Scalar]) -> list[list[Scala
         for column in columns:
             if column.symbol not in INERTIAS:
                 continue
-            ratios = {joint: 1.0} if column.symbol in _OWN else drive_ratios(robot, joint)
+            own = column.symbol != ROTOR and BY_SYMBOL[column.symbol].own
+            ratios = {joint: 1.0} if own else drive_ratios(robot, joint)
             for i, ci in ratios.items():
                 for k, ck in ratios.items():
                     M[i][k] = M[i][k] + (ci * ck) * phi[column.index]

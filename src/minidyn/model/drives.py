@@ -14,8 +14,9 @@ act on the joint itself:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from minidyn.errors import UnknownName
 
@@ -24,6 +25,67 @@ ROTOR = "Ia"
 
 STRIBECK_SPEED = 0.1
 """Speed (rad/s or m/s) that is used where no Stribeck speed is given."""
+
+
+Odd = Callable[[Any, Any, Any, Mapping[str, Callable[..., Any]]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Motion:
+    """What the column of a drive term is made of, in any numbers: doubles, graph nodes, residues, sixty digits.
+
+    What is not asked for is not computed.
+
+    Attributes:
+        symbol: Of the column.
+        joint: Index of the joint.
+        v: Speed of the drive.
+        own_v: Speed of the joint itself.
+        stribeck_speed: Of the drive, a plain number.
+        shapes: What is no polynomial: `minidyn.dynamics.drives.Shapes`.
+    """
+
+    symbol: str
+    joint: int
+    v: Any
+    own_v: Any
+    stribeck_speed: float
+    shapes: Any
+
+    @property
+    def s(self) -> Any:
+        """The sign of v, which reverses over the smoothing width."""
+        return self.shapes.sign(self.joint, self.v, False)
+
+    @property
+    def own_s(self) -> Any:
+        """The sign of own_v."""
+        return self.shapes.sign(self.joint, self.own_v, True)
+
+    @property
+    def q(self) -> Any:
+        """Position, rad or m."""
+        return self.shapes.angle(self.joint)
+
+    @property
+    def cos_sin_q(self) -> tuple[Any, Any]:
+        """Cosine and sine of the position."""
+        cosine, sine = self.shapes.cos_sin(self.joint)
+        return cosine, sine
+
+    @property
+    def load(self) -> Any:
+        """Size of what the drive carries at rest, N m or N."""
+        return self.shapes.load(self.joint)
+
+    def odd(self, function: Odd, *speeds: float) -> Any:
+        """Return a function of v that changes sign with v and is no polynomial in v and s.
+
+        Args:
+            function: Of v, s, the size |v| (smoothed as s is) and {"sqrt": ..., "atan2": ...}.
+            *speeds: What it compares v with; none where it is a power of the speed.
+        """
+        return self.shapes.odd(self.symbol, self.joint, self.v, function, speeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +100,9 @@ class Term:
         speed_power: The column grows with this power of the speed.
         kind: "torque" where the column has no unit but that of a power of speed; "load" where it is a torque itself,
             "position" where it is a joint's position, "inertia" where it is an acceleration.
+        value: The column, written once for numbers of every kind; None for an inertia.
+        own: Whether it acts on the joint itself, whatever turns its drive.
+        of_position: Whether the column depends on the position.
     """
 
     symbol: str
@@ -46,26 +111,44 @@ class Term:
     non_negative: bool
     speed_power: float = 0.0
     kind: str = "torque"
+    value: Callable[[Motion], Any] | None = None
+    own: bool = False
+    of_position: bool = False
 
 
+def _stribeck(m: Motion) -> Any:
+    """The form of Hess and Soom: rational, and close to the one with an exponential."""
+    fall = 1.0 / m.stribeck_speed
+    return m.odd(lambda v, s, size, ops: s / ((v * fall) * (v * fall) + 1.0), m.stribeck_speed)
+
+
+def _root(m: Motion) -> Any:
+    return m.odd(lambda v, s, size, ops: s * ops["sqrt"](size))
+
+
+# |v| is v s(v), so that it reverses as the sign does
 TERMS = {
-    "viscous": Term("Fv", "v", "N m s/rad", True, 1.0),
-    "coulomb": Term("Fc", "s(v)", "N m", True),
-    "offset": Term("Fo", "1", "N m", False),
-    "stribeck": Term("Fs", "s(v) / (1 + (v / v_s)²)", "N m", True),
-    "sqrt": Term("Fr", "s(v) √|v|", "N m (s/rad)^½", True, 0.5),
-    "quadratic": Term("Fq", "|v| v", "N m (s/rad)²", True, 2.0),
-    "cubic": Term("Fk", "v³", "N m (s/rad)³", True, 3.0),
-    "asymmetric": Term("Fa", "|v|", "N m s/rad", False, 1.0),
-    "load": Term("Fl", "|load| s(v)", "1", True, 0.0, "load"),
-    "spring": Term("Ks", "q", "N m/rad", False, 0.0, "position"),
-    "counterbalance_sin": Term("Bs", "sin q", "N m", False),
-    "counterbalance_cos": Term("Bc", "cos q", "N m", False),
-    "own_inertia": Term("Ja", "q̈", "kg m²", True, 0.0, "inertia"),
-    "own_viscous": Term("Jv", "q̇", "N m s/rad", True, 1.0),
-    "own_coulomb": Term("Jc", "s(q̇)", "N m", True),
+    "viscous": Term("Fv", "v", "N m s/rad", True, 1.0, value=lambda m: m.v),
+    "coulomb": Term("Fc", "s(v)", "N m", True, value=lambda m: m.s),
+    "offset": Term("Fo", "1", "N m", False, value=lambda m: 1.0),
+    "stribeck": Term("Fs", "s(v) / (1 + (v / v_s)²)", "N m", True, value=_stribeck),
+    "sqrt": Term("Fr", "s(v) √|v|", "N m (s/rad)^½", True, 0.5, value=_root),
+    "quadratic": Term("Fq", "|v| v", "N m (s/rad)²", True, 2.0, value=lambda m: m.v * m.v * m.s),
+    "cubic": Term("Fk", "v³", "N m (s/rad)³", True, 3.0, value=lambda m: m.v * m.v * m.v),
+    "asymmetric": Term("Fa", "|v|", "N m s/rad", False, 1.0, value=lambda m: m.v * m.s),
+    "load": Term("Fl", "|load| s(v)", "1", True, 0.0, "load", value=lambda m: m.load * m.s, of_position=True),
+    "spring": Term("Ks", "q", "N m/rad", False, 0.0, "position", lambda m: m.q, own=True, of_position=True),
+    "counterbalance_sin": Term("Bs", "sin q", "N m", False, value=lambda m: m.cos_sin_q[1], own=True, of_position=True),
+    "counterbalance_cos": Term("Bc", "cos q", "N m", False, value=lambda m: m.cos_sin_q[0], own=True, of_position=True),
+    "own_inertia": Term("Ja", "q̈", "kg m²", True, 0.0, "inertia", own=True),
+    "own_viscous": Term("Jv", "q̇", "N m s/rad", True, 1.0, value=lambda m: m.own_v, own=True),
+    "own_coulomb": Term("Jc", "s(q̇)", "N m", True, value=lambda m: m.own_s, own=True),
 }
-"""Drive terms by name, in storage order. New terms are added here and in dynamics.drives."""
+"""Drive terms by name, in storage order. A new term is a line here, and a name in identification/friction/search.py
+where friction="auto" is to try it."""
+
+BY_SYMBOL = {term.symbol: term for term in TERMS.values()}
+"""Drive terms by the symbol of their column."""
 
 FRICTION = {name: term.symbol for name, term in TERMS.items()}
 """Drive terms by name, and the column each adds."""
@@ -76,7 +159,7 @@ ALIASES = {
 }
 """Names for several terms at once."""
 
-POSITION_TERMS = ("load", "spring", *ALIASES["counterbalance"])
+POSITION_TERMS = tuple(name for name, term in TERMS.items() if term.of_position)
 """Terms whose columns depend on the position."""
 
 INERTIAS = frozenset({ROTOR, *(term.symbol for term in TERMS.values() if term.kind == "inertia")})

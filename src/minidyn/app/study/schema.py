@@ -89,10 +89,10 @@ _payload = _kind(
 )
 _prior = _kind("a robot's name or file, or false", lambda value: isinstance(value, str) or value is False)
 _friction = _kind(
-    'a table such as { viscous = 1.0, coulomb = [2, 2, 1] }, of the terms "viscous", "coulomb" and "offset"',
+    f"a table such as {{ viscous = 1.0, coulomb = [2, 2, 1] }}, of the terms {', '.join(TERMS)}",
     lambda v: (
         isinstance(v, dict)
-        and set(v) <= {"viscous", "coulomb", "offset"}
+        and set(v) <= set(TERMS)
         and all(_is_number(x) or (isinstance(x, list) and all(map(_is_number, x))) for x in v.values())
     ),
 )

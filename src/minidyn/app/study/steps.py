@@ -22,12 +22,13 @@ from minidyn.errors import ShapeError, UnknownName
 from minidyn.excitation.one_joint_plan import one_joint_plan
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.export import FORMATS
+from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, notices_json
 from minidyn.simulation.named_laws import simulated
 from minidyn.simulation.payload import Payload
 
-_SYMBOLS = {"viscous": "Fv", "coulomb": "Fc", "offset": "Fo", "rotor_inertia": "Ia"}
+_SYMBOLS = {**FRICTION, "rotor_inertia": ROTOR}
 _READABLE = ("toml", "urdf", "mjcf")  # formats of a robot that is not identified
 
 

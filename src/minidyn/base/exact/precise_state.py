@@ -6,7 +6,6 @@ Friction and springs in sixty digits; signs change at once, because widths do no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
@@ -24,7 +23,7 @@ from minidyn.errors import MinidynError
 from minidyn.graph.derivative import jacobian, jvp
 from minidyn.graph.function import Function, run_tape
 from minidyn.graph.scalar import Graph
-from minidyn.model.drives import STRIBECK_SPEED
+from minidyn.model.drives import Odd
 from minidyn.model.geometry import Step
 from minidyn.model.joint import Loop
 from minidyn.model.robot import Robot
@@ -48,18 +47,10 @@ class PreciseShapes:
         """-1, 0 or +1."""
         return self._operations["sign"](speed) if isinstance(speed, Digits) else 0
 
-    def root(self, joint: int, speed: Scalar) -> Scalar:
-        """s(v) √|v|."""
+    def odd(self, symbol: str, joint: int, speed: Scalar, function: Odd, speeds: Sequence[float]) -> Scalar:
+        """The function itself."""
         sign = self.sign(joint, speed, False)
-        return sign * self._operations["sqrt"](speed * sign) if isinstance(sign, Digits) else 0
-
-    def stribeck(self, joint: int, speed: Scalar) -> Scalar:
-        """s(v) / (1 + (v / v_s)²)."""
-        sign = self.sign(joint, speed, False)
-        if not isinstance(sign, Digits):
-            return 0
-        ratio = speed / Decimal(self._robot.joints[joint].drive.stribeck_speed or STRIBECK_SPEED)
-        return sign / (ratio * ratio + 1)
+        return function(speed, sign, speed * sign, self._operations) if isinstance(sign, Digits) else 0
 
     def angle(self, joint: int) -> Scalar:
         """The position."""

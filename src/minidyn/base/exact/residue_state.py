@@ -20,7 +20,7 @@ from minidyn.base.exact.prime import Field, Point, Residues, exact_fraction
 from minidyn.dynamics.drives import drive_loads, drive_ratios
 from minidyn.dynamics.tree import Coordinates, Tree, coordinates, place
 from minidyn.dynamics.vectors import Scalar
-from minidyn.model.drives import STRIBECK_SPEED
+from minidyn.model.drives import Odd
 from minidyn.model.geometry import Step
 from minidyn.model.robot import Robot
 
@@ -64,25 +64,17 @@ class ExactShapes:
         sign = self._draw(("sign", form), self._field.signs)
         return sign if lead > 0 else -sign
 
-    def root(self, joint: int, speed: Scalar) -> Scalar:
-        """The sign times a random value and the constant √|k|."""
+    def odd(self, symbol: str, joint: int, speed: Scalar, function: Odd, speeds: Sequence[float]) -> Scalar:
+        """The sign times a random value for each proportion of the speeds; for a power of v times a constant."""
         found = self._form(joint, False)
         if found is None:
             return 0
         form, lead = found
-        root = self._draw(("root", form), self._field.random)
-        if abs(lead) != 1:
-            root = root * self._draw(("scale", abs(lead)), lambda: self._field.random(constant=True))
-        return self.sign(joint, speed, False) * root
-
-    def stribeck(self, joint: int, speed: Scalar) -> Scalar:
-        """The sign times a random value for each Stribeck speed."""
-        found = self._form(joint, False)
-        if found is None:
-            return 0
-        form, lead = found
-        fall = (self._robot.joints[joint].drive.stribeck_speed or STRIBECK_SPEED) / abs(float(lead))
-        return self.sign(joint, speed, False) * self._draw(("stribeck", form, f"{fall:.9g}"), self._field.random)
+        scales = tuple(f"{each / abs(float(lead)):.9g}" for each in speeds)
+        value = self._draw((symbol, form, *scales), self._field.random)
+        if not speeds and abs(lead) != 1:
+            value = value * self._draw((symbol, abs(lead)), lambda: self._field.random(constant=True))
+        return self.sign(joint, speed, False) * value
 
     def angle(self, joint: int) -> Scalar:
         """A joint's position as a number, which is no function of the point on the circle that its turn is."""
