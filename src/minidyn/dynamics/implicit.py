@@ -25,10 +25,7 @@ from minidyn.graph.targets.native.kernel import check_out, take_argument
 from minidyn.model.loops import loop_jacobian, solve_loops
 from minidyn.model.robot import Robot
 
-REGRESSORS = (
-    *("regressor", "base_regressor"),
-    *("lagrange_regressor", "lumeng16_regressor", "lumeng16_lagrange_regressor"),
-)
+REGRESSORS = tuple(name for name, what in WHAT.items() if (*what.arguments, what.result) == ("q", "dq", "ddq", "Y"))
 """Functions that return Y(q, dq, ddq)."""
 
 
