@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib
 import inspect
 import os
 import sys
@@ -196,6 +197,9 @@ def walk() -> dict[str, Touched]:
     """Run robot.urdf + log.csv -> identify -> validate -> report -> export; return what each step touched."""
     import minidyn as md
 
+    for name in modules():  # what happens while a file is imported is not part of the walk
+        if name != "__main__":
+            importlib.import_module(f"minidyn.{name}".rstrip("."))
     touched = {step: Touched() for step in ("load", "read", "identify", "validate", "report", "export")}
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
@@ -204,8 +208,8 @@ def walk() -> dict[str, Touched]:
         motion = md.trajectory.fourier(known, seed=1)
         law = md.control.computed_torque(known, bandwidth=10)
         run = md.simulate(known, law, motion, 10.0, noise=1e-5, torque_noise=0.2)
-        run[:7000].save(here / "log.csv")
-        run[7000:].save(here / "test.csv")
+        for name, part in (("log.csv", run[:7000]), ("test.csv", run[7000:])):  # as robots log: no accelerations
+            md.Recording(part.t, part.q, part.tau, joint_names=known.joint_names).save(here / name)
         with touched["load"]:
             robot = md.load(here / "robot.urdf")
         with touched["read"]:
