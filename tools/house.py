@@ -200,6 +200,8 @@ def walk() -> dict[str, Touched]:
     for name in modules():  # what happens while a file is imported is not part of the walk
         if name != "__main__":
             importlib.import_module(f"minidyn.{name}".rstrip("."))
+    for name in md.__all__:
+        getattr(md, name)
     touched = {step: Touched() for step in ("load", "read", "identify", "validate", "report", "export")}
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
