@@ -28,7 +28,7 @@ from minidyn.identification.consistency.whitened import (
 )
 
 _STAY = 0.95  # share of the way to the boundary that a step may go
-_NEAR = 1e-2  # from here on Newton's steps converge by themselves
+_NEAR = 0.1  # from here on Newton's steps converge by themselves
 _INWARDS = 0.1  # of the way to the prior
 _WARM, _COLD, _FADE = 12, 80, 40  # most steps from a similar problem's solution, from the prior, and of each fading
 _LEAST = 1e-10  # entropy over misfit: less is lost in rounding where no body can have the data

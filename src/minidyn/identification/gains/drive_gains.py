@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import least_squares
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
@@ -148,28 +149,20 @@ class GainProblem:
         return np.concatenate(values), np.vstack([*slopes, gain_rows, load_rows])
 
     def solve(self, x: Array, scale: Array) -> Array:
-        """Return the likeliest x by Levenberg-Marquardt steps."""
-        prior = np.abs(x[: len(self.rows.factors)])
-        value, J = self.system(x, scale, prior)
-        cost, damping = float(value @ value), 1e-6
-        for _ in range(100):
-            norms = np.maximum(np.linalg.norm(J, axis=0), 1e-300)
-            A = np.vstack([J / norms, np.sqrt(damping) * np.eye(len(x))])
-            step, *_ = np.linalg.lstsq(A, np.concatenate([-value, np.zeros(len(x))]), rcond=None)
-            trial = x + step / norms
-            if np.all(trial[: len(prior)] > 0):
-                new, slope = self.system(trial, scale, prior)
-                if float(new @ new) <= cost:
-                    fallen = cost - float(new @ new)
-                    x, value, J, cost = trial, new, slope, float(new @ new)
-                    damping = max(damping * 0.1, 1e-14)
-                    if fallen < 1e-8 * max(cost, 1.0):
-                        break
-                    continue
-            damping *= 10.0
-            if damping > 1e10:
-                break
-        return x
+        """Return the likeliest x, inverse gains positive."""
+        n = len(self.rows.factors)
+        prior, lower = np.abs(x[:n]), np.where(np.arange(len(x)) < n, 0.0, -np.inf)
+
+        def value(y: Array) -> Array:
+            return self.system(y, scale, prior)[0]
+
+        def slope(y: Array) -> Array:
+            return self.system(y, scale, prior)[1]
+
+        found = least_squares(
+            value, x, slope, bounds=(lower, np.inf), x_scale="jac", ftol=1e-10, xtol=1e-12, gtol=1e-12
+        )
+        return np.asarray(found.x, dtype=float)
 
     def covariance(self, x: Array, scale: Array) -> Array:
         """Return the covariance of x for currents with this noise (n,)."""
