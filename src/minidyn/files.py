@@ -21,6 +21,23 @@ from minidyn.errors import DescriptionError, NotWritten
 from minidyn.notices import Notice
 
 
+def read_bytes(path: Path) -> bytes:
+    """Return a file's bytes, or say which file could not be read and why."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+@contextmanager
+def _told(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say which file or folder could not be written and why."""
+    try:
+        yield
+    except OSError as error:
+        raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file under a temporary name beside it, then put it in place; an existing file keeps its mode.
 
@@ -29,7 +46,7 @@ def write_atomically(path: Path, data: bytes) -> None:
     """
     target = Path(os.path.realpath(path))  # a link stays a link
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
+    with _told(path):
         try:
             temporary.write_bytes(data)
             if target.exists():
@@ -37,8 +54,6 @@ def write_atomically(path: Path, data: bytes) -> None:
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
 
 
 @contextmanager
@@ -52,10 +67,8 @@ def trial_file(path: Path, data: bytes) -> Iterator[Path]:
     """
     trial = path.with_name(f".{os.getpid()}.{secrets.token_hex(4)}{path.suffix}")
     try:
-        try:
+        with _told(path):
             trial.write_bytes(data)
-        except OSError as error:
-            raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
         yield trial
     finally:
         with suppress(OSError):
@@ -96,14 +109,11 @@ def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = (), *, re
         DescriptionError: Nothing can be written there.
     """
     target = check_folder(path).absolute()
-    try:
-        made = _missing(target.parent)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # beside the target, so that relative names of other files mean the same in both
-        scratch = target.parent / f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.new"
-        scratch.mkdir()
-    except OSError as error:
-        raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
+    missing = [folder for folder in (target.parent, *target.parent.parents) if not folder.exists()]
+    # beside the target, so that relative names of other files mean the same in both
+    scratch = target.parent / f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.new"
+    with _told(path):
+        scratch.mkdir(parents=True)
     done = False
     try:
         with _ended_orderly():
@@ -118,7 +128,7 @@ def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = (), *, re
         raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-        for folder in [] if done else made:
+        for folder in [] if done else missing:
             with suppress(OSError):
                 folder.rmdir()
 
@@ -161,15 +171,6 @@ def _replace(scratch: Path, target: Path) -> None:
         except BaseException:
             old.rename(target)
             raise
-
-
-def _missing(folder: Path) -> list[Path]:
-    """Return the folders that do not exist yet, the innermost first."""
-    found = []
-    while not folder.exists():
-        found.append(folder)
-        folder = folder.parent
-    return found
 
 
 @contextmanager

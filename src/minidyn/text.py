@@ -23,14 +23,13 @@ LONGEST_COMMENT = 200
 
 # keywords of C and C++
 _C_KEYWORDS = """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t
-    char8_t class co_await co_return co_yield compl concept const const_cast consteval constexpr
-    constinit continue decltype default delete do double dynamic_cast else enum explicit export
-    extern false far float for friend goto if inline int long mutable namespace near new noexcept
-    not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires
-    restrict return short signed sizeof static static_assert static_cast struct switch template this
-    thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned using
-    virtual void volatile wchar_t while xor xor_eq
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class
+    co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype default
+    delete do double dynamic_cast else enum explicit export extern false far float for friend goto if inline int long
+    mutable namespace near new noexcept not not_eq nullptr operator or or_eq private protected public register
+    reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch
+    template this thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned using virtual
+    void volatile wchar_t while xor xor_eq
 """
 # names generated Python uses, and what reads as syntax there
 _PYTHON_NAMES = """
@@ -38,21 +37,19 @@ _PYTHON_NAMES = """
 """
 # macros of common headers, which would rewrite a name silently
 _MACROS = """
-    NULL EOF NAN INFINITY HUGE_VAL HUGE_VALF HUGE_VALL MAXFLOAT FP_NAN FP_INFINITE FP_ZERO FP_NORMAL
-    I errno assert unix linux i386 isnan isinf isfinite isnormal signbit fpclassify isgreater isless
-    isunordered M_E M_PI OVERFLOW UNDERFLOW DOMAIN SING
+    NULL EOF NAN INFINITY HUGE_VAL HUGE_VALF HUGE_VALL MAXFLOAT FP_NAN FP_INFINITE FP_ZERO FP_NORMAL I errno assert
+    unix linux i386 isnan isinf isfinite isnormal signbit fpclassify isgreater isless isunordered M_E M_PI OVERFLOW
+    UNDERFLOW DOMAIN SING
 """
 # functions of the C library: one of ours with that name would clash with the compiler's own
 _LIBRARY = """
-    main exit abort abs labs llabs div ldiv atoi atof atol malloc calloc realloc free printf puts
-    putchar scanf memcpy memset memmove memcmp strlen strcpy strcat strcmp index rindex ffs bcmp
-    bcopy bzero signal time clock rand srand qsort bsearch getenv system remove rename read write
-    open close link acos asin atan atan2 cos sin tan cosh sinh tanh acosh asinh atanh exp exp2 exp10
-    expm1 frexp ldexp log log10 log1p log2 logb ilogb modf scalbn scalbln cbrt fabs hypot pow pow10
-    sqrt erf erfc lgamma tgamma gamma ceil floor nearbyint rint lrint llrint round lround llround
-    trunc fmod remainder remquo drem copysign nan nextafter nexttoward fdim fmax fmin fma sincos
-    significand scalb j0 j1 jn y0 y1 yn cabs carg cexp cimag clog conj cpow cproj creal csin ccos
-    csqrt ctan
+    main exit abort abs labs llabs div ldiv atoi atof atol malloc calloc realloc free printf puts putchar scanf memcpy
+    memset memmove memcmp strlen strcpy strcat strcmp index rindex ffs bcmp bcopy bzero signal time clock rand srand
+    qsort bsearch getenv system remove rename read write open close link acos asin atan atan2 cos sin tan cosh sinh
+    tanh acosh asinh atanh exp exp2 exp10 expm1 frexp ldexp log log10 log1p log2 logb ilogb modf scalbn scalbln cbrt
+    fabs hypot pow pow10 sqrt erf erfc lgamma tgamma gamma ceil floor nearbyint rint lrint llrint round lround llround
+    trunc fmod remainder remquo drem copysign nan nextafter nexttoward fdim fmax fmin fma sincos significand scalb j0
+    j1 jn y0 y1 yn cabs carg cexp cimag clog conj cpow cproj creal csin ccos csqrt ctan
 """
 _MACRO = re.compile(r"(M|FP|HUGE|MATH)_([A-Z0-9]+_)*[A-Z0-9]+")
 _RESERVED = frozenset(keyword.kwlist).union(
@@ -175,11 +172,7 @@ def number(value: float | None, digits: int = 3) -> str:
         return "0"
     size = math.floor(math.log10(abs(value)))
     if -4 <= size < 6:
-        places = max(0, digits - 1 - size)
-        shown = f"{value:.{places}f}"
-        if float(shown) == 0.0:
-            shown = shown.lstrip("-")
-        return shown.replace("-", "−")
+        return fixed(value, max(0, digits - 1 - size))
     mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
     return f"{mantissa} · 10{str(int(power)).translate(_SUPER)}".replace("-", "−")
 

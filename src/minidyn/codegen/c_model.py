@@ -35,6 +35,7 @@ def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tu
     if not _FILE.fullmatch(name):
         raise DescriptionError(f"{name!r}: expected a name of letters, digits, _ . + and - for C files; choose another")
     prototypes, bodies, names, notices = [], [], [], []
+    helpers: dict[str, None] = {}
     reason: MinidynError | None = None
     for what in functions:
         try:
@@ -43,40 +44,26 @@ def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tu
             reason = reason or error
             notices.append(LEFT_OUT(f"no C code of {what}: {error}", function=what))
             continue
-        own = source_name(robot, function)
+        names.append(source_name(robot, function))
         texts = c_files(robot, function)
-        prototypes.append(_between(texts[f"{own}.h"], "#endif\n\nvoid", ";\n"))
-        names.append(own)
-        bodies.append(texts[f"{own}.c"].split("#include <math.h>\n", 1)[1].strip("\n"))
+        prototypes.append(texts[f"{names[-1]}.h"].split("#endif\n\n", 1)[1].split(";\n", 1)[0] + ";")
+        body = texts[f"{names[-1]}.c"].split("#include <math.h>\n", 1)[1].strip("\n")
+        helper, _, rest = ("\n" + body).rpartition("\nvoid ")
+        if helper:
+            helpers[helper.strip()] = None  # each function brings its own copy of sign_of
+        bodies.append("void " + rest)
     if not names and reason is not None:
         raise reason
-    helpers: list[str] = []
-    rest = []
-    for body in bodies:  # each function brings its own copy of sign_of
-        helper, _, function_text = body.rpartition("\nvoid ") if body.startswith("static ") else ("", "", body)
-        if helper and helper.strip() not in helpers:
-            helpers.append(helper.strip())
-        rest.append(("void " if helper else "") + function_text)
     head = _head(robot, name, names)
     guard = f"MINIDYN_{safe_identifier(name).upper()}_H"
     header = (
         f"{head}#ifndef {guard}\n#define {guard}\n\n" + '#ifdef __cplusplus\nextern "C" {\n#endif\n\n'
-        f"{_numbers(robot, safe_identifier(name))}"
+        f"#define {safe_identifier(name).upper()}_JOINTS {robot.n}\n\n"
         + "\n\n".join(prototypes)
         + "\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
     )
-    source = f'{head}#include "{name}.h"\n\n#include <math.h>\n\n' + "\n\n".join([*helpers, *rest]) + "\n"
+    source = f'{head}#include "{name}.h"\n\n#include <math.h>\n\n' + "\n\n".join([*helpers, *bodies]) + "\n"
     return {f"{name}.h": header, f"{name}.c": source}, tuple(notices)
-
-
-def _between(text: str, before: str, after: str) -> str:
-    """Return the prototype in a header: from the word void up to the semicolon."""
-    start = text.index(before) + len(before) - len("void")
-    return text[start : text.index(after, start) + 1]
-
-
-def _numbers(robot: Robot, word: str) -> str:
-    return f"#define {word.upper()}_JOINTS {robot.n}\n\n"
 
 
 def _head(robot: Robot, name: str, names: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from numpy.typing import ArrayLike
 
 from minidyn.errors import DescriptionError, MissingFile, UnknownName, WrongArgument, near_names
+from minidyn.files import read_bytes
 from minidyn.formats.side_file import SIDE, read_with_side_file
 from minidyn.formats.toml.read import read_toml
 from minidyn.formats.xml_file import root_element
@@ -140,14 +141,12 @@ def _read(source: object) -> Robot:
 
 
 def _unknown(name: str, path: Path) -> UnknownName:
-    error = UnknownName("robot", name, robots())
+    error, tail = UnknownName("robot", name, robots()), f"and there is no file {name!r}"
+    if path.exists():
+        tail = f"a file {name!r} exists, but its name ends with none of {', '.join(SUFFIXES)}"
     if path.is_dir():
-        tail = f" ({name!r} is a folder here; name a file in it)"
-    elif path.exists():
-        tail = f" (a file {name!r} exists, but its name ends with none of {', '.join(SUFFIXES)})"
-    else:
-        tail = f" (and there is no file {name!r})"
-    error.args = (f"{error.args[0]}{tail}",)
+        tail = f"{name!r} is a folder here; name a file in it"
+    error.args = (f"{error} ({tail})",)
     return error
 
 
@@ -155,20 +154,16 @@ def _require_text(path: Path, suffix: str) -> None:
     """Raise where the path is not a readable, non-empty text file of a known kind."""
     if path.is_dir():
         raise DescriptionError(f"{path}: a folder; expected a file ({', '.join(SUFFIXES)})")
-    try:
-        with path.open("rb") as file:
-            head = file.read(65536)
-    except FileNotFoundError:
+    if not path.exists():
         hint = near_names(path.stem, robots()) if path.parent == Path() else ""
-        raise MissingFile(f"{path}: no such file{hint}") from None
-    except OSError as error:
-        raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
+        raise MissingFile(f"{path}: no such file{hint}")
     if suffix == ".xacro":
         raise DescriptionError(
             f"{path}: xacro is a macro language; run `xacro {path.name} > robot.urdf`, load robot.urdf"
         )
     if suffix not in SUFFIXES:
         raise DescriptionError(f"{path}: the name ends with {suffix!r}; expected one of {', '.join(SUFFIXES)}")
+    head = read_bytes(path)
     if not head.strip():
         raise DescriptionError(f"{path}: the file is empty; expected a robot")
     if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
-from minidyn.formats.xml_file import Element, decoded, parse_xml, read_bytes
+from minidyn.files import read_bytes
+from minidyn.formats.xml_file import Element, decoded, parse_xml
 from minidyn.model.geometry import Steps, matrix_of
 
 _TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")

@@ -14,6 +14,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from minidyn.errors import DescriptionError, near_names
+from minidyn.files import read_bytes
 from minidyn.model.geometry import Steps, steps_from_rpy
 from minidyn.notices import Notice
 
@@ -25,14 +26,6 @@ _XACRO_PREFIX = re.compile(r"""xmlns:([\w.-]+)\s*=\s*["'][^"']*xacro""")
 _ENDS_EARLY = expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS]
 _DEEPEST = 256
 _ZERO = (0.0, 0.0, 0.0)
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return the file's bytes, or say which file could not be read and why."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
 def root_element(path: Path, text: str | None = None) -> str:

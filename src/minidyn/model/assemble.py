@@ -50,19 +50,12 @@ class LooseLink:
 
 @dataclass(frozen=True)
 class LooseJoint:
-    """A joint as a file gives it.
+    """A joint as a file gives it; what is not named here is as in :class:`minidyn.model.joint.Joint`.
 
     Attributes:
-        name: Its name.
         where: File and line, for messages.
-        kind: "revolute", "continuous", "prismatic" or "fixed".
         parent: Name of the parent link.
         child: Name of the child link.
-        before: Placement up to the motion.
-        motion: "rx" ... "tz".
-        direction: +1 or -1.
-        after: Placement past the motion.
-        limits: Range, speed, effort.
         leaders: For a follower, {leader joint name: ratio}; None for an independent joint.
         offset: For a follower, the constant part.
         formula: For a follower, a formula instead of leaders.

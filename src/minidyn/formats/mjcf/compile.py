@@ -21,9 +21,9 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
-from minidyn.files import trial_file
+from minidyn.files import read_bytes, trial_file
 from minidyn.formats.mjcf.tolerant import read_tolerantly
-from minidyn.formats.xml_file import read_bytes, root_element
+from minidyn.formats.xml_file import root_element
 from minidyn.model.inertia import from_body, from_mujoco
 from minidyn.notices import Notice, kind
 

@@ -15,7 +15,8 @@ from typing import Any
 from lxml import etree
 
 from minidyn.errors import DescriptionError
-from minidyn.formats.xml_file import read_bytes, root_element
+from minidyn.files import read_bytes
+from minidyn.formats.xml_file import root_element
 from minidyn.notices import Notice, kind
 
 UNKNOWN_WORD = kind(
@@ -95,7 +96,8 @@ def _drop(top: etree._Element, error: ValueError, first: ValueError, notices: li
     nodes = list(top.iter(tag))
     node = next((node for node in nodes if str(node.sourceline) == line), nodes[0] if nodes else None)
     parent = None if node is None else node.getparent()
-    if node is not None and parent is not None and what == "element" and not _looks_needed(tag):
+    needed = difflib.get_close_matches(tag.lower(), _NEEDED, n=1, cutoff=0.75)
+    if node is not None and parent is not None and what == "element" and not needed:
         parent.remove(node)
         notices.append(_unknown(tag))
     elif node is not None and attribute and attribute in node.attrib and tag not in _NEEDED:
@@ -126,7 +128,3 @@ def _is_foreign(name: str) -> bool:
 def _unknown(tag: str, attribute: str = "") -> Notice:
     what = f"an attribute {attribute!r} of <{tag}>" if attribute else f"an element <{tag}>"
     return UNKNOWN_WORD(f"{what} that MJCF does not know is left out", element=tag, attribute=attribute)
-
-
-def _looks_needed(tag: str) -> bool:
-    return bool(difflib.get_close_matches(tag.lower(), _NEEDED, n=1, cutoff=0.75))

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.errors import DescriptionError, near_names
+from minidyn.files import read_bytes
 from minidyn.model.drives import FRICTION, ROTOR
 
 TERM_KEYS = {ROTOR: "rotor_inertia"} | {symbol: term for term, symbol in FRICTION.items()}
@@ -36,9 +37,7 @@ def read_tables(path: Path) -> Table:
         DescriptionError: The file cannot be read, is not UTF-8 text or not TOML; with the line where there is one.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
+        text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DescriptionError(f"{path}: not UTF-8 text (byte {error.start}); expected TOML text") from None
     return parse_tables(text, str(path))
