@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import functools
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar, cast
 
 
@@ -85,6 +85,13 @@ def renamed(**names: str) -> Callable[[_F], _F]:
         return cast(_F, called)
 
     return decorate
+
+
+def require_known(names: Iterable[str], known: Collection[str], what: str) -> None:
+    """Raise a DescriptionError with near names for the first name that is not known; `what` begins the message."""
+    for name in names:
+        if name not in known:
+            raise DescriptionError(f"{what} {name!r}{near_names(name, known)}")
 
 
 def near_names(name: str, known: Iterable[str], limit: int = 8) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, LoopError, near_names
+from minidyn.errors import DescriptionError, LoopError, near_names, require_known
 from minidyn.files import trial_file, write_atomically
 from minidyn.formats.toml.read import read_drive, read_limits, robot_of
 from minidyn.formats.toml.table import TERM_KEYS, Table, parse_tables, read_tables
@@ -109,16 +109,10 @@ def write_with_side_file(
 def _side_text(robot: Robot, plain: Robot, data: bytes, name: str, whole: bool) -> str:
     """Return the text of a side file, "" where the robot file of these bytes, which gives `plain`, says it all."""
     places = {joint.name: index for index, joint in enumerate(plain.joints)}
-    shared = [
-        (index, places[joint.name])
-        for index, joint in enumerate(robot.joints)
-        if joint.kind != "fixed" and joint.name in places
-    ]
-    blocks = []
-    for index, place in shared:
-        entry = _entry(robot, index, plain, place)
-        if entry:
-            blocks.append("\n".join(["", "[[joint]]", f"name = {quoted(robot.joints[index].name)}", *entry]))
+    moving = [(index, joint.name) for index, joint in enumerate(robot.joints) if joint.kind != "fixed"]
+    shared = [(index, places[joint]) for index, joint in moving if joint in places]
+    entries = [(robot.joints[index].name, _entry(robot, index, plain, place)) for index, place in shared]
+    blocks = ["\n".join(["", "[[joint]]", f"name = {quoted(joint)}", *lines]) for joint, lines in entries if lines]
     gravity = [] if np.allclose(robot.gravity, plain.gravity, rtol=0, atol=1e-12) else robot.gravity.tolist()
     head = [
         "# What the robot file beside this one cannot say. Keep both together: md.load reads both.",
@@ -268,9 +262,8 @@ def _combined(plain: Robot, top: Table, name: str) -> Robot:
         if edited:
             text = f"joint {part.joint.name!r}: {', '.join(edited)} edited since, taken from {name}"
             notices.append(EDITED(text, joint=part.joint.name, values=edited))
-    for joint, table in tables.items():
-        if few:
-            raise table.error("name", f"{name} has no joint {joint!r}{near_names(joint, names)}; remove this table")
+    for joint, table in tables.items() if few else ():
+        raise table.error("name", f"{name} has no joint {joint!r}{near_names(joint, names)}; remove this table")
     layout = Layout.of(part.joint.drive for part in parts)
     values = layout.vector((part.ten for part in parts), (part.terms for part in parts))
     kept = [notice for notice in plain.notices if not _resolved(notice, parts)]
@@ -305,9 +298,8 @@ def _put_in(table: Table, part: _Part, joints: Sequence[str]) -> None:
     """Take what a side file of few words says of a joint."""
     if "drive" in table:
         part.terms, drive = read_drive(table)
-        for name, _ in drive.coupling:
-            if name not in joints:
-                raise table.error("drive", f"coupled to an unknown joint {name!r}{near_names(name, joints)}")
+        others = (name for name, _ in drive.coupling)
+        require_known(others, joints, f"{table.place('drive')}: coupled to an unknown joint")
         part.joint = replace(part.joint, drive=drive)
     if "velocity" in table and math.isinf(part.joint.limits.velocity):
         limits = replace(part.joint.limits, velocity=table.number("velocity"))

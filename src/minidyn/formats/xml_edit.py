@@ -17,7 +17,6 @@ import numpy as np
 from lxml import etree
 from numpy.typing import ArrayLike
 
-from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
 from minidyn.files import read_bytes
 from minidyn.formats.xml_file import Element, decoded, parse_xml
@@ -26,24 +25,17 @@ from minidyn.model.geometry import Steps, matrix_of
 _TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
 
 
-def quaternion_of(R: Array) -> Array:
-    """Return the unit quaternion (w, x, y, z) of a rotation matrix: the best conditioned of four formulas."""
-    squares = np.array([1 + R[0, 0] + R[1, 1] + R[2, 2], *(1 + 2 * R[k, k] - np.trace(R) for k in range(3))])
-    first = int(np.argmax(squares))
-    x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
-    xy, xz, yz = R[0, 1] + R[1, 0], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1]
-    rows = ((squares[0], x, y, z), (x, squares[1], xy, xz), (y, xy, squares[2], yz), (z, xz, yz, squares[3]))
-    quaternion = np.array(rows[first])
-    return np.asarray(quaternion / np.linalg.norm(quaternion), dtype=float)
-
-
 def set_place(element: etree._Element, steps: Steps) -> None:
     """Set the attributes pos and quat of an MJCF element; what is zero is left out."""
     T = matrix_of(steps)
     if T[:3, 3].any():
         element.set("pos", numbers_text(T[:3, 3]))
     if not np.array_equal(T[:3, :3], np.eye(3)):
-        element.set("quat", numbers_text(quaternion_of(T[:3, :3])))
+        import mujoco
+
+        quaternion = np.empty(4)
+        mujoco.mju_mat2Quat(quaternion, T[:3, :3].ravel())
+        element.set("quat", numbers_text(quaternion))
 
 
 def numbers_text(values: ArrayLike) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, UnknownName, near_names
+from minidyn.errors import DescriptionError, UnknownName, require_known
 from minidyn.model.drives import ALIASES, FRICTION, ROTOR, Drive, terms_that_fit
 from minidyn.model.formula import Formula, formula_names
 from minidyn.model.geometry import Steps, align_z, inverse_steps, matrix_of, snap_axis, snapped_step, tidy_steps
@@ -240,11 +240,7 @@ def _root(
     carrier: dict[str, LooseJoint] = {}
     for joint in joints:
         for role, link in (("parent", joint.parent), ("child", joint.child)):
-            if link not in by_name:
-                raise DescriptionError(
-                    f"{joint.where}: joint {joint.name!r} names an unknown {role} link {link!r}"
-                    + near_names(link, by_name)
-                )
+            require_known([link], by_name, f"{joint.where}: joint {joint.name!r} names an unknown {role} link")
         if joint.child in carrier:
             raise DescriptionError(
                 f"{joint.where}: link {joint.child!r} is the child of two joints, {carrier[joint.child].name!r} and "
@@ -276,10 +272,7 @@ def _cycle(carrier: Mapping[str, LooseJoint], start: str) -> str:
 
 def _drive(joint: LooseJoint, order: Mapping[str, int]) -> Drive:
     """Return a joint's drive; terms that do not exist or mean nothing on it, and unknown couplings, are refused."""
-    known = (ROTOR, *FRICTION.values())
-    for symbol in joint.drive_values:
-        if symbol not in known:
-            raise DescriptionError(f"{joint.where}: unknown drive term {symbol!r}{near_names(symbol, known)}")
+    require_known(joint.drive_values, (ROTOR, *FRICTION.values()), f"{joint.where}: unknown drive term")
     coupling = joint.drive.coupling
     terms = tuple(term for term, symbol in FRICTION.items() if symbol in joint.drive_values)
     turns = joint.kind not in ("prismatic", "fixed")
@@ -288,12 +281,8 @@ def _drive(joint: LooseJoint, order: Mapping[str, int]) -> Drive:
         why = "needs a coupling: without one" if term in ALIASES["own"] else "needs an angle:"
         rest = "it is the drive's own term" if term in ALIASES["own"] else f"the joint is {joint.kind}"
         raise DescriptionError(f"{joint.where}: drive term {term!r} of joint {joint.name!r} {why} {rest}")
-    for other, _ in coupling:
-        if other not in order:
-            raise DescriptionError(
-                f"{joint.where}: the coupling of joint {joint.name!r} names an unknown joint {other!r}"
-                + near_names(other, order)
-            )
+    what = f"{joint.where}: the coupling of joint {joint.name!r} names an unknown joint"
+    require_known((other for other, _ in coupling), order, what)
     return replace(
         joint.drive,
         rotor_inertia=ROTOR in joint.drive_values,
@@ -321,14 +310,9 @@ def _followers(moving: Sequence[LooseJoint], every: Mapping[str, LooseJoint], so
                 linear[joint.name] = terms, flat[1]
         elif joint.leaders is not None:
             for leader in joint.leaders:
-                if leader in order:
-                    continue
-                if leader in every:
+                if leader in every and leader not in order:
                     raise DescriptionError(f"{joint.where}: joint {joint.name!r} follows {leader!r}, which is fixed")
-                raise DescriptionError(
-                    f"{joint.where}: joint {joint.name!r} follows an unknown joint {leader!r}"
-                    + near_names(leader, order)
-                )
+            require_known(joint.leaders, order, f"{joint.where}: joint {joint.name!r} follows an unknown joint")
             linear[joint.name] = dict(joint.leaders), joint.offset
 
     def resolve(name: str, path: tuple[str, ...]) -> tuple[dict[str, float], float]:
@@ -369,11 +353,8 @@ def _loop(loop: LooseLoop, robot: Robot) -> Loop:
             raise DescriptionError(f"{loop.where}: loop {loop.name!r} names an {error}") from None
         ends.append((index, tidy_steps((*inner, *steps))))
     known_joints = [joint.name for joint in robot.joints]
-    for joint in (*loop.passive, *(name for name, _ in loop.home)):
-        if joint not in known_joints:
-            raise DescriptionError(
-                f"{loop.where}: loop {loop.name!r} names an unknown joint {joint!r}" + near_names(joint, known_joints)
-            )
+    named = (*loop.passive, *(name for name, _ in loop.home))
+    require_known(named, known_joints, f"{loop.where}: loop {loop.name!r} names an unknown joint")
     start = loop.start or (0.0,) * len(loop.passive)
     if len(start) != len(loop.passive):
         raise DescriptionError(

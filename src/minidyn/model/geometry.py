@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from minidyn.arrays import real_array
 from minidyn.errors import DescriptionError
+from minidyn.model.inertia import shaped_array
 from minidyn.notices import Notice, kind
 
 AXES = "xyz"
@@ -109,11 +109,7 @@ def snapped_step(
 
 def snap_axis(axis: ArrayLike, where: str, notices: list[Notice] | None = None) -> NDArray[np.float64]:
     """Return the axis as a unit vector, exactly along ±x, ±y, ±z where it is within 1e-4 rad of one."""
-    vector = np.asarray(axis, dtype=float)
-    if vector.shape != (3,):
-        raise DescriptionError(f"{where}: an axis has 3 numbers, got {vector.size}")
-    if not np.all(np.isfinite(vector)):
-        raise DescriptionError(f"{where}: the axis must be finite, got {_numbers(vector)}")
+    vector = shaped_array(axis, (3,), f"{where}, axis")
     norm = float(np.linalg.norm(vector))
     if norm < LENGTH_TOLERANCE:
         raise DescriptionError(f"{where}: the axis has length zero; give the direction the joint turns or slides along")
@@ -169,11 +165,7 @@ def steps_from_matrix(T: ArrayLike, where: str, notices: list[Notice] | None = N
     Raises:
         DescriptionError: The matrix is not a rigid placement.
     """
-    matrix = real_array(T, where)
-    if matrix.shape != (4, 4):
-        raise DescriptionError(f"{where}: a placement is a 4x4 matrix, got shape {matrix.shape}")
-    if not np.all(np.isfinite(matrix)):
-        raise DescriptionError(f"{where}: a placement must be finite, it contains NaN or infinity")
+    matrix = shaped_array(T, (4, 4), where)
     R = matrix[:3, :3]
     if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0:
         raise DescriptionError(f"{where}: the upper left 3x3 block is not a rotation matrix")

@@ -124,15 +124,12 @@ def refused_by_mujoco(data: bytes, path: Path) -> str:
 
 
 def rotation(quaternion: Array) -> Array:
-    """Return the rotation matrix (3, 3) of a unit quaternion (w, x, y, z)."""
-    w, x, y, z = quaternion / np.linalg.norm(quaternion)
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
+    """Return the rotation matrix (3, 3) of a quaternion (w, x, y, z)."""
+    import mujoco
+
+    R = np.empty(9)
+    mujoco.mju_quat2Mat(R, quaternion / np.linalg.norm(quaternion))
+    return R.reshape(3, 3)
 
 
 @contextlib.contextmanager

@@ -6,11 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, UnknownName, near_names
+from minidyn.errors import DescriptionError, UnknownName, require_known
 from minidyn.formats.toml.place import MDH, PLACE, joint_placement, placement, quantity
 from minidyn.formats.toml.table import TERM_KEYS, Table, read_tables
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
@@ -65,12 +66,12 @@ class _Reader:
             table.finish((*_JOINT, *self.also))
             kind = table.choice("type", _KINDS, "revolute")
             name = table.text("name", f"joint{index + 1}")
-            leaders, offset, formula = self.follow(table)
+            follows = self.follow(table)
             values, drive = read_drive(table)
             if name in passive:
-                if leaders is not None or formula:
+                if follows:
                     raise table.error("mimic", "a loop gives this joint as a function already")
-                formula = passive[name]
+                follows = {"formula": passive[name], "passive": True}
             made.append(
                 LooseJoint(
                     name,
@@ -80,20 +81,13 @@ class _Reader:
                     children[index],
                     *joint_placement(table, kind, self.symbols, self.notices),
                     limits=read_limits(table, kind, self.symbols),
-                    leaders=leaders,
-                    offset=offset,
-                    formula=formula,
-                    passive=name in passive,
                     drive_values=values,
                     drive=drive,
+                    **follows,
                 )
             )
         names = [joint.name for joint in made]
-        for name in passive:
-            if name not in names:
-                raise DescriptionError(
-                    f"{self.top.file}: a loop gives a function for an unknown joint {name!r}{near_names(name, names)}"
-                )
+        require_known(passive, names, f"{self.top.file}: a loop gives a function for an unknown joint")
         return made
 
     def base_name(self, tables: Sequence[Table], children: Sequence[str]) -> str:
@@ -109,8 +103,7 @@ class _Reader:
         """A link's name, or the number of a joint whose link it is (0: the base); default: the joint before."""
         value = table.raw("parent", index)
         if isinstance(value, str):
-            if value not in known:
-                raise table.error("parent", f"unknown link {value!r}{near_names(value, known)}")
+            require_known([value], known, f"{table.place('parent')}: unknown link")
             return value
         if isinstance(value, bool) or not isinstance(value, int):
             raise table.error(
@@ -120,10 +113,11 @@ class _Reader:
             raise table.error("parent", f"found {value}, expected 0 (the base) to {len(known) - 1}")
         return known[value]
 
-    def follow(self, table: Table) -> tuple[dict[str, float] | None, float, str]:
+    def follow(self, table: Table) -> dict[str, Any]:
+        """What a joint follows, as arguments of LooseJoint."""
         inner = table.table("mimic")
         if inner is None:
-            return None, 0.0, ""
+            return {}
         inner.finish(_MIMIC)
         ways = inner.any(("leader", "leaders", "formula"))
         if len(ways) != 1:
@@ -131,14 +125,14 @@ class _Reader:
         if ways == ["formula"]:
             if extra := inner.any(("ratio", "offset")):
                 raise inner.error(extra[0], "a formula says it all")
-            return None, 0.0, inner.text("formula")
+            return {"formula": inner.text("formula")}
         offset = self.position(inner, "offset")
         if ways == ["leader"]:
-            return {inner.text("leader"): inner.number("ratio", 1.0)}, offset, ""
+            return {"leaders": {inner.text("leader"): inner.number("ratio", 1.0)}, "offset": offset}
         if "ratio" in inner:
             raise inner.error("ratio", "with several leaders each has its own ratio: leaders = { joint1 = 0.5 }")
         several = inner.table("leaders")
-        return {key: several.number(key) for key in several.data} if several else {}, offset, ""
+        return {"leaders": {key: several.number(key) for key in several.data} if several else {}, "offset": offset}
 
     # ---------------------------------------------------------------- bodies
 
@@ -151,8 +145,7 @@ class _Reader:
         for table in self.top.tables("link"):
             table.finish(("name", *_INERTIAL))
             name = table.text("name")
-            if name not in known:
-                raise table.error("name", f"no joint carries a link {name!r}{near_names(name, known)}")
+            require_known([name], known, f"{table.place('name')}: no joint carries a link")
             if name in inertials:
                 raise table.error("name", f"a second link {name!r} (the first: {inertials[name].where})")
             inertials[name] = LooseLink(name, table.where, self.inertial(table))
@@ -182,8 +175,7 @@ class _Reader:
         for table in tables:
             table.finish(("name", "link", *PLACE))
             name, link = table.text("name"), table.text("link")
-            if link not in known:
-                raise table.error("link", f"unknown link {link!r}{near_names(link, sorted(known))}")
+            require_known([link], sorted(known), f"{table.place('link')}: unknown link")
             made.append(LooseJoint(f"{name} (frame)", table.where, "fixed", link, name, before=self.place(table)))
         return made
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, near_names
+from minidyn.errors import DescriptionError, require_known
 from minidyn.formats.urdf.annex import Parts, restored
 from minidyn.formats.xml_file import Element, origin_steps, read_xml
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
@@ -44,7 +44,6 @@ UNKNOWN_TRANSMISSION = kind(
 DYNAMICS = {"damping": "Fv", "friction": "Fc"}
 """Attributes of <dynamics>, and the drive term that each is."""
 
-_MOVING = ("revolute", "continuous", "prismatic")
 _ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
 
@@ -121,8 +120,7 @@ def _joint(element: Element, ratios: Mapping[str, float], notices: list[Notice])
             f"{where} is {kind}; only a fixed base and joints with one axis are understood. For a robot on a fixed "
             "base make it fixed; for a moving base replace it by prismatic and revolute joints in a row"
         )
-    if kind not in (*_MOVING, "fixed"):
-        raise DescriptionError(f"{where} has the unknown type {kind!r}{near_names(kind, (*_MOVING, 'fixed'))}")
+    require_known([kind], ("revolute", "continuous", "prismatic", "fixed"), f"{where} has the unknown type")
     before = origin_steps(element, f"joint {name!r}", notices)
     parent, child = _end(element, "parent", where), _end(element, "child", where)
     if kind == "fixed":
