@@ -129,6 +129,14 @@ def safe_identifier(text: str, taken: Iterable[str] = ()) -> str:
     return candidate
 
 
+def new_name(wanted: str, taken: set[str]) -> str:
+    """Return a name that is not taken yet, as near to the wanted one as may be, and take it."""
+    while wanted in taken:
+        wanted += "_"
+    taken.add(wanted)
+    return wanted
+
+
 def fresh_prefix(prefix: str, taken: Iterable[str]) -> str:
     """Return `prefix`, lengthened until no name in `taken` is the prefix followed by digits."""
     used = list(taken)

@@ -172,11 +172,8 @@ def _said(plain: Robot, robot: Robot, index: int) -> Array:
 
     Where an axis does not pass through the link's origin, the file has a helper link at the axis and ours is a frame.
     """
-    place = plain.joint_index(robot.joints[index].name)
+    place, name = plain.joint_index(robot.joints[index].name), robot.link_names[index]
     ten = plain.parameters[plain.layout.links[place]]
-    name = robot.link_names[index]
-    if plain.link_names[place] == name:
-        return ten
     found = [frame.placement for frame in plain.frames if frame.name == name and frame.link == place]
     return transform(ten, np.linalg.inv(found[0])) if found else ten
 
@@ -282,16 +279,11 @@ def _as_it_stands(plain: Robot, whole: Robot, top: Table, name: str, notices: li
     known = {joint.name: index for index, joint in enumerate(whole.joints)}
     joints, values = [], []
     for index, joint in enumerate(plain.joints):
-        terms = plain.drive_terms(index)
-        if joint.name in known:
-            other = whole.joints[known[joint.name]]
-            terms = whole.drive_terms(known[joint.name])
-            joint = replace(joint, drive=other.drive, follows=_follows(other.follows, joint.follows))
-        joints.append(joint)
-        values += [plain.parameters[plain.layout.links[index]], np.array([*terms.values()])]
-    return replace(
-        plain, name=whole.name, gravity=whole.gravity, joints=tuple(joints), parameters=np.concatenate(values)
-    )
+        holder, place = (whole, known[joint.name]) if joint.name in known else (plain, index)
+        other = holder.joints[place]
+        joints.append(replace(joint, drive=other.drive, follows=_follows(other.follows, joint.follows)))
+        values += [*plain.parameters[plain.layout.links[index]], *holder.drive_terms(place).values()]
+    return replace(plain, name=whole.name, gravity=whole.gravity, joints=tuple(joints), parameters=np.array(values))
 
 
 def _put_in(table: Table, part: _Part, joints: Sequence[str]) -> None:

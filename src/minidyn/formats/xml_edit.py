@@ -47,14 +47,6 @@ def _number(value: float) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 
-def new_name(wanted: str, taken: set[str]) -> str:
-    """Return a name that is not taken yet, as near to the wanted one as may be, and take it."""
-    while wanted in taken:
-        wanted += "_"
-    taken.add(wanted)
-    return wanted
-
-
 def path_from(path: Path, target: Path) -> str:
     """Return where a file stands as seen from the folder of another, for an attribute."""
     relative = os.path.relpath(target.resolve(), path.parent.resolve())
@@ -125,6 +117,10 @@ class XmlText:
         """Return the blanks before a tag that begins its line, "" for one that does not."""
         line = self.data[: tag.start].rsplit(b"\n", 1)[-1]
         return line.decode() if not line.strip() else ""
+
+    def new_line(self, tag: Element) -> str:
+        """Return what begins a line as a tag begins its own; "" for one that does not begin a line."""
+        return self.newline + self.indent(tag) if self.indent(tag) else ""
 
     def every(self, tag: Element | None = None) -> Iterator[Element]:
         """All elements below one, the root where none is given."""

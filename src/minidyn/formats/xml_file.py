@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -25,7 +25,6 @@ _PROLOG = re.compile(r"\ufeff?(?>\s+|<!--.*?-->|<\?.*?\?>)*+<(?:(?P<element>[\w:
 _XACRO_PREFIX = re.compile(r"""xmlns:([\w.-]+)\s*=\s*["'][^"']*xacro""")
 _ENDS_EARLY = expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS]
 _DEEPEST = 256
-_ZERO = (0.0, 0.0, 0.0)
 
 
 def root_element(path: Path, text: str | None = None) -> str:
@@ -198,12 +197,9 @@ class Element:
         text = self.text(attribute)
         return self.parse_number(text, f"{attribute}={text!r}")
 
-    def vector(self, attribute: str, default: Sequence[float] | None = None) -> tuple[float, float, float]:
+    def vector(self, attribute: str, default: str | None = None) -> tuple[float, float, float]:
         """Return an attribute that is three finite numbers separated by blanks."""
-        if default is not None and not self.has(attribute):
-            x, y, z = default
-            return x, y, z
-        text = self.text(attribute)
+        text = self.text(attribute, default)
         words = text.split()
         if len(words) != 3:
             raise DescriptionError(
@@ -234,5 +230,5 @@ def origin_steps(element: Element, what: str, notices: list[Notice] | None = Non
     origin = element.child("origin")
     if origin is None:
         return ()
-    xyz, rpy = origin.vector("xyz", _ZERO), origin.vector("rpy", _ZERO)
+    xyz, rpy = origin.vector("xyz", "0 0 0"), origin.vector("rpy", "0 0 0")
     return steps_from_rpy(xyz, rpy, f"{origin.where}: {what}", notices)

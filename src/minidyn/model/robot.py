@@ -21,6 +21,7 @@ from minidyn.model.joint import Frame, Joint, Link, Loop, drive_changes, plain_s
 from minidyn.model.layout import Layout
 from minidyn.model.mdh import mdh_parts
 from minidyn.notices import Notice
+from minidyn.text import new_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,21 +94,18 @@ class Robot:
         self._check_followers()
 
     def _check_followers(self) -> None:
-        independent = self.joint_names
         every = [joint.name for joint in self.joints]
+        named: list[tuple[str, Iterable[str], Sequence[str]]] = []  # what, names, those that exist
         for joint in self.joints:
-            for name, _ in joint.drive.coupling:
-                if name not in every:
-                    raise UnknownName(f"joint in the coupling of joint {joint.name!r}:", name, every)
-            for name, _ in joint.follows.terms if joint.follows else ():
-                if name not in independent:
-                    raise UnknownName(f"leader of joint {joint.name!r}:", name, independent)
-            if joint.follows and joint.follows.formula:
-                _ = self.formulas[joint.name]
-        for loop in self.loops:
-            for name in (*loop.passive, *(name for name, _ in loop.home)):
-                if name not in every:
-                    raise UnknownName(f"joint of loop {loop.name!r}:", name, every)
+            leaders = dict(joint.follows.terms) if joint.follows else ()
+            named.append((f"joint in the coupling of joint {joint.name!r}:", dict(joint.drive.coupling), every))
+            named.append((f"leader of joint {joint.name!r}:", leaders, self.joint_names))
+        named += [(f"joint of loop {loop.name!r}:", (*loop.passive, *dict(loop.home)), every) for loop in self.loops]
+        for what, names, known in named:
+            for name in names:
+                if name not in known:
+                    raise UnknownName(what, name, known)
+        _ = self.formulas  # parsed, so that a wrong one is refused here
 
     # ---------------------------------------------------------------- what it has
 
@@ -336,12 +334,8 @@ class Robot:
             raise DescriptionError(f"a load on the base {link!r} does not move; name a moving link")
         if placement is not None:
             steps = (*steps, *steps_from_matrix(placement, f"placement of {name!r}"))
-        taken = {joint.name for joint in self.joints} | {*self.link_names, self.base_name}
-        taken |= {frame.name for frame in self.frames}
-        unique = name
-        while unique in taken:
-            unique += "_"
-        return self.with_fixed(unique, index, steps, ten_parameters(parameters, f"load {name!r}"))
+        taken = {self.base_name, *self.link_names, *(j.name for j in self.joints), *(f.name for f in self.frames)}
+        return self.with_fixed(new_name(name, taken), index, steps, ten_parameters(parameters, f"load {name!r}"))
 
     def with_fixed(self, name: str, link: int, steps: Steps, ten: Array | None) -> Robot:
         """Return the robot with a load of its own name on a link by its index, placed by steps; see `with_load`."""

@@ -15,7 +15,6 @@ import numpy as np
 
 from minidyn.errors import DescriptionError
 from minidyn.formats.mjcf.compile import LOST_MESH, Compiled, compile_mjcf, rotation
-from minidyn.formats.xml_edit import new_name
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
 from minidyn.model.drives import ROTOR, Drive
 from minidyn.model.formula import FUNCTIONS
@@ -23,6 +22,7 @@ from minidyn.model.geometry import Step, Steps, inverse_steps, snap_angle, steps
 from minidyn.model.joint import Limits
 from minidyn.model.robot import Robot
 from minidyn.notices import kind
+from minidyn.text import new_name
 
 SPRINGS = kind(
     "mjcf.springs",

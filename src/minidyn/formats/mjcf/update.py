@@ -143,8 +143,7 @@ def _drives(text: XmlText, robot: Robot, old: Robot, compiled: Compiled, bodies:
             change = after.get(symbol, 0.0) - before.get(symbol, 0.0)
             if np.isfinite(change) and change != 0.0:
                 own = _attribute(compiled.model, joint.name, place, attribute)
-                rest = before.get(symbol, 0.0) - own
-                values[attribute] = numbers_text([after.get(symbol, 0.0) - rest])
+                values[attribute] = numbers_text([after.get(symbol, 0.0) - (before.get(symbol, 0.0) - own)])
         if values:
             if joint.name not in tags:
                 raise DescriptionError(f"{compiled.path}: joint {joint.name!r} is not found in the text")
@@ -155,10 +154,8 @@ def _joint_tags(old: Robot, bodies: list[_Body]) -> dict[str, Element]:
     """Return where each joint of the robot stands: those of one body are a chain that ends with its link."""
     found = {}
     for body in bodies:
-        if not body.joints or body.name not in old.link_names:
-            continue
-        index = old.link_names.index(body.name)
-        for tag in reversed(body.joints):
+        index = old.link_names.index(body.name) if body.name in old.link_names else -1
+        for tag in reversed(body.joints if index >= 0 else ()):
             found[old.joints[index].name] = tag
             index = old.joints[index].parent
     return found
@@ -210,12 +207,7 @@ def _moved(text: XmlText, compilers: list[Element], source: Path, path: Path) ->
     uses_files = any(tag.attributes.get("file") and tag.tag != "include" for tag in text.every())
     if source.parent.resolve() == path.parent.resolve() or not uses_files:
         return {}
-    given: dict[str, str] = {}
-    for tag in compilers:
-        given |= dict(tag.attributes)
-    found = {}
-    for name in ("meshdir", "texturedir"):
-        folder = given.get(name, given.get("assetdir", ""))
-        if not os.path.isabs(folder):
-            found[name] = path_from(path, source.parent / folder)
-    return found
+    given = dict(item for tag in compilers for item in tag.attributes.items())
+    folders = {name: given.get(name, given.get("assetdir", "")) for name in ("meshdir", "texturedir")}
+    relative = {name: folder for name, folder in folders.items() if not os.path.isabs(folder)}
+    return {name: path_from(path, source.parent / folder) for name, folder in relative.items()}

@@ -20,11 +20,12 @@ from minidyn.formats.mjcf.compile import refused_by_mujoco
 from minidyn.formats.mjcf.read import HELD, read_mjcf
 from minidyn.formats.mjcf.visuals import Looks, looks_of
 from minidyn.formats.side_file import write_with_side_file
-from minidyn.formats.xml_edit import document, new_name, numbers_text, refusing_names, set_place
+from minidyn.formats.xml_edit import document, numbers_text, refusing_names, set_place
 from minidyn.model.geometry import inverse_steps, matrix_of
 from minidyn.model.inertia import from_body, to_body, to_mujoco
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
+from minidyn.text import new_name
 
 NO_PICTURES = kind(
     "mjcf.no_pictures",

@@ -123,9 +123,9 @@ def changed_links(
         every: Whether also those that did not change.
     """
     for index, name in enumerate(robot.link_names):
+        if name not in old.link_names and robot.joints[index].kind == "fixed":
+            continue
         if name not in old.link_names:
-            if robot.joints[index].kind == "fixed":
-                continue
             raise DescriptionError(
                 f"{source}: has no moving link {name!r} (robot {robot.name!r}){near_names(name, old.link_names)}"
             )
@@ -181,9 +181,7 @@ def _link_edits(text: XmlText, link: Element, ten: Array) -> list[Edit]:
         edits.append(text.changed(there["origin"], {"xyz": parts["origin"]["xyz"]}))
     elif parts["origin"]["xyz"] != "0 0 0":
         mass = there["mass"]
-        blanks = text.indent(mass)
-        line = element_text("origin", parts["origin"]) + (text.newline + blanks if blanks else "")
-        edits.append(Edit(mass.start, mass.start, line))
+        edits.append(Edit(mass.start, mass.start, element_text("origin", parts["origin"]) + text.new_line(mass)))
     return edits
 
 
@@ -202,10 +200,8 @@ def _dynamics_edits(text: XmlText, robot: Robot) -> Iterator[Edit]:
         if old is not None:
             yield text.changed(old, numbers)
         elif any(value != "0" for value in numbers.values()) and tag.inner:
-            last = tag.inner[-1]
-            blanks = text.indent(last)
-            at = text.end(last)
-            yield Edit(at, at, (text.newline + blanks if blanks else "") + element_text("dynamics", numbers))
+            at = text.end(tag.inner[-1])
+            yield Edit(at, at, text.new_line(tag.inner[-1]) + element_text("dynamics", numbers))
 
 
 def _moved_meshes(text: XmlText, source: Path, path: Path) -> Iterator[Edit]:

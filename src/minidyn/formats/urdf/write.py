@@ -16,10 +16,11 @@ from minidyn.errors import DescriptionError
 from minidyn.formats.side_file import write_with_side_file
 from minidyn.formats.urdf.read import DYNAMICS, read_urdf
 from minidyn.formats.urdf.update import inertial_attributes
-from minidyn.formats.xml_edit import document, new_name, numbers_text, refusing_names
+from minidyn.formats.xml_edit import document, numbers_text, refusing_names
 from minidyn.model.geometry import Steps, matrix_of, rpy_of
 from minidyn.model.joint import Joint, Limits
 from minidyn.model.robot import Robot
+from minidyn.text import new_name
 
 UNLIMITED = 1e9
 """Written where a joint has no limit: URDF wants a number."""
