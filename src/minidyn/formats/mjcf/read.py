@@ -103,9 +103,6 @@ class _Names:
         ]
 
 
-# -------------------------------------------------------------------- joints
-
-
 def _body_joints(
     compiled: Compiled, names: _Names, body: int, followers: dict[int, dict[str, Any]]
 ) -> list[LooseJoint]:
@@ -192,9 +189,6 @@ def _drive(model: Any, joint: int) -> tuple[dict[str, float], float, float]:
     return {symbol: value for symbol, value in terms.items() if value != 0.0}, gear, effort or math.inf
 
 
-# -------------------------------------------------------------------- followers
-
-
 def _followers(compiled: Compiled, names: _Names) -> dict[int, dict[str, Any]]:
     """Return, for joints that an equality constraint ties to another, the rule: q1 - ref1 = poly(q2 - ref2)."""
     import mujoco
@@ -237,9 +231,6 @@ def _formula_name(names: _Names, joint: int) -> str:
             f"joint {name!r} leads another by a polynomial and {number!r} is another joint's name; rename one of them"
         )
     return number
-
-
-# -------------------------------------------------------------------- notices
 
 
 def _tell_what_is_left_out(compiled: Compiled, names: _Names) -> None:

@@ -75,9 +75,6 @@ def update_mjcf(
     write_with_side_file(exact or robot, robot, path, text.edited(edits), read_mjcf)
 
 
-# -------------------------------------------------------------------- where things stand
-
-
 @dataclass(frozen=True)
 class _Body:
     """A <body>, and its own <joint>s."""
@@ -116,9 +113,6 @@ def _own(tag: Element, name: str) -> Iterator[Element]:
             yield child
         elif child.tag == "frame":
             yield from _own(child, name)
-
-
-# -------------------------------------------------------------------- edits
 
 
 def _inertial(text: XmlText, body: Element, ten: Array, name: str, moving: bool) -> Edit:
@@ -167,9 +161,6 @@ def _attribute(model: Any, name: str, index: int, attribute: str) -> float:
     except KeyError:  # without a name in the file
         joint = index
     return float(getattr(model, f"dof_{attribute}")[model.jnt_dofadr[joint]])
-
-
-# -------------------------------------------------------------------- settings of the whole file
 
 
 def _overriding(text: XmlText) -> list[Element]:

@@ -35,17 +35,6 @@ class Looks:
     meshes: dict[tuple[str, str], str] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
 
-    def assets(self) -> etree._Element | None:
-        """Return the <asset> element; None where there is no mesh."""
-        if not self.meshes:
-            return None
-        made = etree.Element("asset")
-        for (file, scale), name in self.meshes.items():
-            mesh = etree.SubElement(made, "mesh", name=name, file=file)
-            if scale:
-                mesh.set("scale", scale)
-        return made
-
 
 def looks_of(urdf: Path, folder: Path) -> Looks:
     """Return what a URDF shows, as MJCF geoms.

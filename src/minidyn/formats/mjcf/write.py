@@ -63,46 +63,41 @@ def write_mjcf(robot: Robot, path: Path, *, exact: Robot | None = None, seen: Pa
         UnknownParameters: A parameter is unknown.
         DescriptionError: A body that MuJoCo refuses, or a name that XML cannot hold.
     """
-    looks, notices = (None, []) if seen is None else _looks(seen, path)
-    data = mjcf_text(robot, looks)
-    if looks is not None and looks.geoms:
-        problem = refused_by_mujoco(data, path)
-        if problem:
-            notices.append(NO_PICTURES(f"pictures are left out: {problem}", reason=problem))
-            data = mjcf_text(robot)
+    looks, notices = (Looks(), []) if seen is None else _looks(seen, path)
+    data = _mjcf_text(robot, looks)
+    problem = refused_by_mujoco(data, path) if looks.geoms else ""
+    if problem:
+        notices.append(NO_PICTURES(f"pictures are left out: {problem}", reason=problem))
+        data = _mjcf_text(robot, Looks())
     write_with_side_file(exact or robot, robot, path, data, read_mjcf)
     return tuple(notices)
 
 
-def _looks(seen: Path, path: Path) -> tuple[Looks | None, list[Notice]]:
+def _looks(seen: Path, path: Path) -> tuple[Looks, list[Notice]]:
     try:
         looks = looks_of(seen, path.parent)
     except DescriptionError as error:
-        return None, [NO_PICTURES(f"pictures are left out: {error}", reason=str(error))]
+        return Looks(), [NO_PICTURES(f"pictures are left out: {error}", reason=str(error))]
     lost = list(dict.fromkeys(looks.lost))
     if not lost:
         return looks, []
-    text = (
-        f"{len(lost)} meshes are left out of the MJCF, not found or of a kind that MuJoCo does not read ({lost[0]!r})"
-    )
-    return looks, [LOST_MESHES(text, meshes=lost)]
+    text = f"{len(lost)} meshes are left out of the MJCF, not found or of a kind that MuJoCo does not read"
+    return looks, [LOST_MESHES(f"{text} ({lost[0]!r})", meshes=lost)]
 
 
-def mjcf_text(robot: Robot, looks: Looks | None = None) -> bytes:
-    """Return the MJCF text of a robot, with pictures where they are given."""
+def _mjcf_text(robot: Robot, looks: Looks) -> bytes:
     refuse_in_mjcf(robot)
     with refusing_names(robot.name):
         root = etree.Element("mujoco", model=robot.name or "robot")
         root.append(etree.Comment(" written by minidyn; what MJCF cannot say stands in the side file beside it "))
         etree.SubElement(root, "compiler", angle="radian", autolimits="true")
         etree.SubElement(root, "option", gravity=numbers_text(robot.gravity))
-        assets = None if looks is None else looks.assets()
-        if assets is not None:
-            root.append(assets)
+        assets = etree.SubElement(root, "asset") if looks.meshes else root
+        for (file, scale), name in looks.meshes.items():
+            etree.SubElement(assets, "mesh", {"name": name, "file": file} | ({"scale": scale} if scale else {}))
         made = _bodies(robot, etree.SubElement(root, "worldbody"))
-        for link, geoms in ({} if looks is None else looks.geoms).items():
-            if link in made:
-                made[link].extend(geoms)
+        for link in looks.geoms.keys() & made.keys():
+            made[link].extend(looks.geoms[link])
         _tendons(robot, root)
         _followers(robot, root)
         _actuators(robot, root)
@@ -124,9 +119,6 @@ def refuse_in_mjcf(robot: Robot) -> None:
     if unknown:
         shown = ", ".join(unknown[:6]) + (" ..." if len(unknown) > 6 else "")
         raise UnknownParameters(f"robot {robot.name!r} cannot be written as MJCF: {shown} unknown (NaN)")
-
-
-# -------------------------------------------------------------------- bodies
 
 
 def _bodies(robot: Robot, world: etree._Element) -> dict[str, etree._Element]:
@@ -204,9 +196,6 @@ def _held(robot: Robot, index: int, words: Mapping[str, str]) -> dict[str, float
         if symbol in words and value != 0.0:
             found[words[symbol]] = found.get(words[symbol], 0.0) + value
     return found
-
-
-# -------------------------------------------------------------------- what ties joints together
 
 
 def _tendons(robot: Robot, root: etree._Element) -> None:

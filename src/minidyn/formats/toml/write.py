@@ -70,9 +70,6 @@ def toml_text(robot: Robot, *, head: Sequence[str] = (), holds: Mapping[str, str
     return "\n".join(lines) + "\n"
 
 
-# ---------------------------------------------------------------- parts
-
-
 def _joint(index: int, joint: Joint, robot: Robot) -> list[str]:
     lines = [
         f"name = {quoted(joint.name)}",
@@ -162,9 +159,6 @@ def linear_text(follows: Follow, names: Mapping[str, str]) -> str:
 
 def _ten(values: Iterable[float]) -> str:
     return f"parameters = {listed_numbers(values)} # {' '.join(STANDARD)}"
-
-
-# ---------------------------------------------------------------- words
 
 
 def _steps(key: str, steps: Steps, robot: Robot) -> list[str]:
