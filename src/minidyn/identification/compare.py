@@ -22,6 +22,7 @@ from minidyn.identification.friction.choose import AUTO, OWN
 from minidyn.identification.identify import DEFAULT_FRICTION, DEFAULT_PRIOR_KIND, PathLike, identify
 from minidyn.identification.validate import validate
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import as_recording, ready
 from minidyn.recording.recording import Recording
@@ -40,7 +41,7 @@ class Compared:
 
     Attributes:
         method: Its name.
-        consistent: Whether the model was made physically possible.
+        consistent: Whether the model was made physically consistent.
         validation_error: ‖tau - prediction‖ / ‖tau‖ on the validation recording, raw torque; NaN where it failed.
         fit_error: The same on what was fitted.
         realizable: Whether every link of the model can exist.
@@ -56,14 +57,14 @@ class Compared:
     fit_error: float
     realizable: bool
     seconds: float
-    notices: tuple[Any, ...] = ()
+    notices: tuple[Notice, ...] = ()
     estimate: Estimate | None = None
     failure: str = ""
 
     @property
     def label(self) -> str:
-        """Name of the method, and whether its model was made possible."""
-        return f"{self.method}, possible" if self.consistent else self.method
+        """Name of the method, and whether its model was made physically consistent."""
+        return f"{self.method}, consistent" if self.consistent else self.method
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,7 @@ class Comparison:
     """
 
     rows: tuple[Compared, ...]
-    notices: tuple[Any, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     @property
     def best(self) -> Compared:
@@ -95,7 +96,7 @@ class Comparison:
     def table(self) -> str:
         """Return a Markdown table."""
         lines = [
-            "| method | possible model asked | validation error | fit error | realizable | seconds | notices |",
+            "| method | consistent model asked | validation error | fit error | realizable | seconds | notices |",
             "|---|---|---:|---:|---|---:|---|",
         ]
         for row in self.rows:
@@ -228,7 +229,7 @@ def compare(
         "controller": controller,
         "threads": threads,
     }
-    more: tuple[str, ...] = ()
+    more: tuple[Notice, ...] = ()
     if friction == AUTO and base is None:
         robot, more = _with_chosen_friction(robot, fitted, options)
         options |= {"friction": OWN, "rotor_inertia": None}
@@ -244,14 +245,13 @@ def compare(
     return Comparison(tuple(rows), tuple(dict.fromkeys((*fitted.notices, *tested.notices, *more))))
 
 
-def _with_chosen_friction(robot: Robot, fitted: Recording, options: dict[str, Any]) -> tuple[Robot, tuple[str, ...]]:
+def _with_chosen_friction(robot: Robot, fitted: Recording, options: dict[str, Any]) -> tuple[Robot, tuple[Notice, ...]]:
     """Return the robot with the drive terms that the data ask for, chosen once for all methods, and what was chosen."""
     chosen = identify(robot, fitted, "wls", consistent=False, **options)
     known = dict(zip(robot.parameter_names, robot.parameters))
     values = [known.get(name, np.nan) for name in chosen.robot.parameter_names]
-    return chosen.robot.with_parameters(values), tuple(
-        text for text in chosen.notices if str(text).startswith("friction")
-    )
+    told = tuple(notice for notice in chosen.notices if notice.code.startswith("friction."))
+    return chosen.robot.with_parameters(values), told
 
 
 def _row(

@@ -89,7 +89,7 @@ class Estimate:
     consistent: bool
     condition: float
     samples: int
-    notices: tuple[Any, ...] = ()
+    notices: tuple[Notice, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -308,7 +308,7 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
             bool(content["consistent"]),
             float(content["condition"]),
             int(content["samples"]),
-            tuple(Notice.from_json(one) if isinstance(one, dict) else one for one in content["notices"]),
+            tuple(Notice.from_json(one) for one in content["notices"]),
             content["settings"],
         )
     except FileNotFoundError:

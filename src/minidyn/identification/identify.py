@@ -19,14 +19,14 @@ from minidyn.errors import MinidynError, UnknownName
 from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.consistency import consistent_model, something_moves
 from minidyn.identification.consistency.prior import Prior, as_prior, knows_a_body, prior_parameters
-from minidyn.identification.diagnostics.delay import delay_notices
-from minidyn.identification.diagnostics.excitation import excitation_notices
+from minidyn.identification.diagnostics.excitation import delay_notices, excitation_notices
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Method, Options
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import AUTO, OWN, choose_friction, starting_model
 from minidyn.identification.rows.base_rows import Progress, counted
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import as_recording, ready
 from minidyn.recording.recording import Recording
@@ -36,6 +36,14 @@ if TYPE_CHECKING:
 
 PathLike: TypeAlias = str | os.PathLike[str]
 _FEWEST = 20  # samples that a prior can do with
+
+IN_MEMORY = kind("identify.in_memory", "info", "The method needs the whole recording: it was read into memory.")
+PIECEWISE = kind(
+    "identify.piecewise",
+    "look",
+    "A very long recording was read piece by piece; the method's filters start anew with each piece.",
+    'Methods "ols", "wls" and "irls" read long recordings without loss.',
+)
 
 
 class _Unsaid(str):
@@ -163,7 +171,7 @@ def _terms(friction: Iterable[str] | str | None, base: BaseMap | None) -> Iterab
 
 def ready_for(
     method: Method, robot: Robot, recording: AnyRecording, progress: Progress | None = None
-) -> tuple[AnyRecording, list[Any]]:
+) -> tuple[AnyRecording, list[Notice]]:
     """Return a recording as a method reads it, in memory or piece by piece, and what a reader should know of that."""
     on_disk, count = not isinstance(recording, Recording), len(recording)
     whole = on_disk and count <= method.streams_from and method.streams_from > 0
@@ -175,11 +183,13 @@ def ready_for(
         in_memory=whole,
         progress=progress,
     )
-    notices: list[Any] = list(found.notices)
+    notices = list(found.notices)
     if whole:
-        notices.append(f'method "{method.name}" reads the whole recording into memory ({count} samples)')
+        text = f'method "{method.name}" reads the whole recording into memory ({count} samples)'
+        notices.append(IN_MEMORY(text, method=method.name, samples=count))
     elif on_disk and method.streams_from > 0:
-        notices.append(f'method "{method.name}" reads {count} samples piece by piece, filters start anew with each')
+        text = f'method "{method.name}" reads {count} samples piece by piece, filters start anew with each'
+        notices.append(PIECEWISE(text, method=method.name, samples=count))
     return found, notices
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from minidyn.errors import MinidynError, UnknownParameters, WrongArgument
 from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
 from minidyn.identification.estimate import Estimate
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import as_recording, ready
 from minidyn.recording.recording import Recording
@@ -25,6 +26,8 @@ from minidyn.text import markdown_cell, plain_percent, plot_label
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
+
+THINNED = kind("validate.thinned_pictures", "info", "Of a long recording on disk some samples are kept for pictures.")
 
 _SHOWN = 100_000  # samples that are kept for pictures of a recording that stays on disk
 _PIECE = 1 << 15  # samples that are predicted at once
@@ -68,7 +71,7 @@ class Validation:
     filtered_relative_error: float = math.nan
     prior_relative_error: float = math.nan
     above_cutoff: float = math.nan
-    notices: tuple[Any, ...] = field(default=())
+    notices: tuple[Notice, ...] = ()
 
     @property
     def residual(self) -> Array:
@@ -144,7 +147,7 @@ class Validation:
                 name: {**{key: _known(value) for key, value in entry.items()}, "residual": words}
                 for (name, entry), words in zip(self.per_joint.items(), self.whiteness.values())
             },
-            "notices": [one if isinstance(one, str) else one.to_json() for one in self.notices],
+            "notices": [notice.to_json() for notice in self.notices],
         }
 
     def __repr__(self) -> str:
@@ -191,9 +194,10 @@ def validate(estimate: Estimate, recording: AnyRecording | str | os.PathLike[str
         kept.append((np.asarray(piece.t)[some], measured[some], predicted[some]))
     if not raw.samples:
         raise MinidynError("validation needs samples; the recording has none")
-    notices: tuple[Any, ...] = tuple(data.notices)
+    notices = tuple(data.notices)
     if every > 1:
-        notices += (f"one sample in {every} is kept for pictures; the errors are those of all {raw.samples}",)
+        text = f"one sample in {every} is kept for pictures; the errors are those of all {raw.samples}"
+        notices += (THINNED(text, every=every, samples=raw.samples),)
     t, measured, predicted = (np.concatenate(parts) for parts in zip(*kept))
     return Validation(
         raw.overall,

@@ -3,13 +3,15 @@
 What counts is the torque: the weakest combination of base parameters is the one whose uncertainty spreads the predicted
 torque most, over states all through the workspace. Motions that a user can make are tried: one joint, or two
 neighbours, in fast reversals or slow sweeps, the others at some position. The one that lowers that spread most is
-named.
+named. And how late torques are against positions: filters and buses delay one of them, and a fit does not say so by
+itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,8 +19,13 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.dynamics.functions import base_regressor
+from minidyn.errors import MinidynError
 from minidyn.identification.estimators.method import Solution
+from minidyn.identification.estimators.solve import block_length, block_sums
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
+from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.recording import Recording
 
 _WEAK = 0.3  # a relative standard deviation beyond which a parameter is called weak
 _POOR = 200.0  # a condition number beyond which excitation is called poor
@@ -28,6 +35,39 @@ _PLACES = 3  # positions of the joints that rest
 _WORTH = 200.0  # independent samples that a recording of such a motion would give
 _EFFORT = 1.3  # what a second joint must bring
 _FAST, _SLOW = 0.4, 0.05  # speeds of reversals and sweeps over L / T: about 2 and 0.25 rad/s for an arm
+
+
+_ENOUGH = 4000  # samples to see a delay; a longer recording is thinned
+_SURE = 5.0  # standard deviations beyond which a delay is reported
+_OPEN = 1e-14  # squares of singular values below this part of the largest are rounding
+_MATTERS = 0.05  # of the residual's power that goes away: less is not worth a word
+
+POOR = kind(
+    "identify.poor_excitation",
+    "act",
+    "The recorded motion hardly separates some parameters.",
+    "Record a motion in which these joints move against each other, faster and further. Several short runs with "
+    "different motions may be given together.",
+)
+WEAK = kind(
+    "identify.weakly_determined",
+    "look",
+    "Parameters whose standard deviation is a large part of their value.",
+    "The motion hardly shows these parameters, so do not read their values as properties of the robot. Torques of "
+    "similar motions are still predicted well; for other motions record a richer one.",
+)
+MOTION = kind(
+    "identify.helpful_motion",
+    "look",
+    "The motion that would lower the uncertainty of predicted torques most.",
+    "Record {motion}.",
+)
+DELAY = kind(
+    "identify.torque_delay",
+    "look",
+    "Torques and positions are not from the same instant.",
+    "md.prepare(robot, recording, delay={delay:.2g}) shifts the torques.",
+)
 
 
 @dataclass(frozen=True)
@@ -53,30 +93,34 @@ class Advice:
     after: float
 
 
-def excitation_notices(robot: Robot, base: BaseMap, found: Solution) -> list[str]:
+def excitation_notices(robot: Robot, base: BaseMap, found: Solution) -> list[Notice]:
     """Return what a reader should know about the motion: poor, which parameters are weak, what would help."""
-    notices = []
+    notices: list[Notice] = []
     if found.condition > _POOR:
         sizes = np.linalg.norm(found.R, axis=0)  # zero for what no motion shows
         _, _, V = np.linalg.svd(found.R / np.where(sizes > 0, sizes, 1.0))
-        names = ", ".join(base.names[k] for k in np.argsort(-np.abs(V[-1]))[:3])
-        notices.append(
+        names = [base.names[k] for k in np.argsort(-np.abs(V[-1]))[:3]]
+        text = (
             f"excitation is poor: condition number {found.condition:.3g} (good: below {_POOR:g}); the motion hardly "
-            f"separates {names}"
+            f"separates {', '.join(names)}"
         )
+        notices.append(POOR(text, condition=found.condition, parameters=names))
     with np.errstate(divide="ignore"):
         relative = np.sqrt(np.diag(found.covariance)) / np.abs(found.beta)
     weak = [base.names[k] for k in np.argsort(-relative) if relative[k] > _WEAK]
     if weak:
         shown = ", ".join(weak[:6]) + (f" and {len(weak) - 6} more" if len(weak) > 6 else "")
-        notices.append(f"weakly determined (standard deviation above {100 * _WEAK:g} % of the value): {shown}")
+        text = f"weakly determined (standard deviation above {100 * _WEAK:g} % of the value): {shown}"
+        notices.append(WEAK(text, parameters=weak))
     advice = advise(robot, base, found.R, found.sigma) if notices else None
     if advice is not None and advice.before > 1.0:
         now = f"by {advice.before:.2g} times its noise" if advice.before < 1e4 else "without bound"
-        notices.append(
-            f"what would show most: {advice.motion}. The weakest combination ({', '.join(advice.names)}) spreads the "
+        text = (
+            f"most would be gained by {advice.motion}. The weakest combination ({', '.join(advice.names)}) spreads the "
             f"predicted torque {now}; after such a run by {advice.after:.2g} times"
         )
+        moving = [robot.joint_names[joint] for joint in advice.joints]
+        notices.append(MOTION(text, motion=advice.motion, joints=moving, before=advice.before, after=advice.after))
     return notices
 
 
@@ -186,3 +230,65 @@ def _words(robot: Robot, joints: tuple[int, ...], fast: bool, q: Array) -> str:
             resting.append(f"{robot.joint_names[place]!r} at {value}")
     rest = f", with {', '.join(resting)}" if resting else ""
     return f"{kind} of {'joints' if len(joints) > 1 else 'joint'} {moving}{rest}"
+
+
+def torque_delay(
+    robot: Robot, base: BaseMap, recording: Recording, beta: Array, sigma: Array
+) -> tuple[float, float, float]:
+    """Return (delay, its standard deviation, share of the residual's power it explains) of torques, s.
+
+    To first order tau(t - delay) = tau - delay dtau/dt: the slope of the model's torque is one more column beside those
+    of the base parameters.
+
+    Args:
+        robot: The robot.
+        base: Its base parameters.
+        recording: Prepared, with q, dq, ddq and tau.
+        beta: Base parameters (b,) that the slope is computed from.
+        sigma: Noise of each joint (n,).
+    """
+    if recording.dq is None or recording.ddq is None or recording.tau is None:
+        raise MinidynError("torque_delay needs dq, ddq and tau; prepare the recording first: md.prepare(robot, ...)")
+    begins = [*recording.starts, len(recording)]
+    slopes, thin = np.zeros_like(recording.q), max(1, len(recording) // _ENOUGH)
+    Y = base_regressor(robot, recording.q, recording.dq, recording.ddq, base=base)
+    predicted = Y @ beta
+    for begin, end in pairwise(begins):
+        if end - begin > 2:
+            slopes[begin:end] = np.gradient(predicted[begin:end], recording.t[begin:end], axis=0)
+    rows = slice(None, None, thin)
+    W = (np.concatenate([Y, -slopes[:, :, None]], axis=2)[rows] / sigma[:, None]).reshape(-1, base.rank + 1)
+    y = ((recording.tau - predicted)[rows] / sigma).ravel()
+    products = W.T @ W
+    sizes = np.sqrt(np.diag(products))
+    if sizes[-1] == 0:
+        return 0.0, np.inf, 0.0
+    scale = np.where(sizes > 0, sizes, 1.0)
+    values, vectors = np.linalg.eigh(products / np.outer(scale, scale))
+    known = values > _OPEN * values[-1]
+    weights = vectors[:, known] @ (vectors[-1, known] / values[known])
+    pull = W @ (weights / scale) / scale[-1]  # of each row on the delay: the last row of the pseudo-inverse of W
+    delay = float(pull @ y)
+    residual = (y - W[:, -1] * delay).reshape(-1, robot.n)
+    length, _ = block_length(residual, np.asarray(recording.t)[rows], len(residual))
+    sums = block_sums([((pull.reshape(-1, robot.n) * residual).sum(axis=1, keepdims=True), False)], length)
+    across = float(pull @ pull)  # the column's part that base parameters do not explain has the size 1 / across
+    explained = delay**2 / across / max(float(y @ y), 1e-300) if across > 0 else 0.0
+    return delay, float(np.sqrt(np.sum(sums**2))), min(explained, 1.0)
+
+
+def delay_notices(robot: Robot, base: BaseMap, recording: AnyRecording, found: Solution) -> list[Notice]:
+    """Return a notice where torques are clearly late or early, and it matters."""
+    if not isinstance(recording, Recording) or recording.ddq is None or recording.dq is None or len(recording) < 50:
+        return []
+    if recording.tau is None or robot.implicit_loops:
+        return []
+    delay, std, share = torque_delay(robot, base, recording, found.beta, found.sigma)
+    if not (abs(delay) > _SURE * std and share > _MATTERS):
+        return []
+    word = "late" if delay > 0 else "early"
+    text = (
+        f"torques seem {1e3 * abs(delay):.2g} ms {word} against positions (± {1e3 * std:.1g} ms; {100 * share:.0f} % "
+        "of the residual's power)"
+    )
+    return [DELAY(text, delay=delay, std=std, share=share)]

@@ -18,8 +18,18 @@ from minidyn.arrays import Array, single_thread
 from minidyn.identification.estimators.solve import block_sums, pseudo_inverse
 from minidyn.identification.rows.pieces import Pieces
 from minidyn.identification.rows.triangles import triangle_of
+from minidyn.notices import Notice, kind
 
 LEVEL = 0.05
+
+BIASED = kind(
+    "identify.biased",
+    "look",
+    "A test finds that plain least squares is biased on this recording.",
+    'Prefer the estimates of "iv", or filter positions more strongly; compare both.',
+)
+UNBIASED = kind("identify.unbiased", "info", "A test finds no bias of plain least squares on this recording.")
+
 _DRAWS = 4999
 _NOTHING = 1e-9  # of a joint's torque: a difference of regressors below is rounding
 
@@ -44,6 +54,12 @@ class Exogeneity:
         return self.p_value < LEVEL
 
     @property
+    def notice(self) -> Notice:
+        """The verdict as a notice."""
+        made = BIASED if self.dof[0] and self.biased else UNBIASED
+        return made(self.verdict, p_value=self.p_value, statistic=self.statistic, dof=list(self.dof))
+
+    @property
     def verdict(self) -> str:
         """The result in words."""
         if self.dof[0] == 0:
@@ -53,7 +69,7 @@ class Exogeneity:
             return (
                 f"plain least squares was measurably biased ({value}): what recorded states have and simulated ones "
                 "have not is correlated with the residual torque. Noise does that, and so does torque that the model "
-                "lacks where joints turn round; prefer these estimates, or filter positions more strongly"
+                "lacks where joints reverse"
             )
         return f"plain least squares was not measurably biased ({value})"
 

@@ -4,6 +4,12 @@ Simulating and fitting take turns: the states of the current model give the next
 simulated states are free of measurement noise, and with the true model they are the true ones. Without a controller the
 model is led along the smoothed motion by computed torque. That law cancels the model it is made of, so the simulated
 robot follows its reference exactly whatever the parameters are: nothing needs to be integrated.
+
+Direct and inverse dynamic identification compares the torque that the simulated model needs with the measured one:
+Gautier, Janot and Vandanjon, "A new closed-loop output error method for parameter identification of robot dynamics"
+(IEEE Trans. Control Systems Technology 21, 2013). Because the loop holds simulated states near the true ones whatever
+the parameters, the torque depends on them nearly as the inverse model along those states does, and each Gauss-Newton
+step is a linear least-squares fit along them. Measured speeds and accelerations are not used.
 """
 
 from __future__ import annotations
@@ -22,16 +28,32 @@ from minidyn.control.controller import Controller
 from minidyn.dynamics.functions import base_regressor, inertia_matrix
 from minidyn.errors import MinidynError
 from minidyn.identification.consistency.consistency import make_consistent
-from minidyn.identification.estimators.linear_system import SystemFit
-from minidyn.identification.estimators.states import PIECE, States, motion_band, torques_of
+from minidyn.identification.estimators.linear_system import SystemFit, fit_system
+from minidyn.identification.estimators.method import Method, Options, Solution
+from minidyn.identification.estimators.states import PIECE, States, best_states, motion_band, torque_rows, torques_of
 from minidyn.identification.rows.base_rows import signals_of
 from minidyn.identification.rows.pieces import Piece, Pieces
 from minidyn.identification.rows.triangles import STRETCHES
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
+from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.signals import lowpass
 from minidyn.recording.recording import Recording
 from minidyn.simulation.simulate import simulate_batch
 from minidyn.simulation.trajectory import sampled
+
+UNSETTLED = kind(
+    "identify.unsettled",
+    "act",
+    "Simulating the model and fitting it anew did not come to rest.",
+    'Check the controller and its gains, or use "wls" or "iv" without a controller.',
+)
+NO_CONTROLLER = kind(
+    "identify.no_controller",
+    "look",
+    'Method "didim" had no controller to simulate; it is weighted least squares along smoothed states then.',
+    "Give the controller that drove the robot, and its reference as telemetry q_d.",
+)
 
 _PASSES = 15
 _LEAST_STEP = 0.1
@@ -200,11 +222,15 @@ class Settled:
     change: float
 
     @property
-    def notices(self) -> tuple[str, ...]:
+    def notices(self) -> tuple[Notice, ...]:
         """A warning where the fits still change by more than their uncertainty."""
         if self.change <= 1.0:
             return ()
-        return (f"the simulated model did not settle within {self.passes} passes: take the result with care",)
+        text = (
+            f"simulation and fit did not settle within {self.passes} passes: parameters still change by "
+            f"{self.change:.2g} standard deviations"
+        )
+        return (UNSETTLED(text, passes=self.passes, change=self.change),)
 
 
 def settled(
@@ -282,3 +308,31 @@ def _model_of(robot: Robot, base: BaseMap, found: SystemFit, positions: Array) -
         if np.linalg.eigvalsh(M / (root[:, :, None] * root[:, None, :]))[:, 0].min() > 1e-6:
             return model
     return robot.with_parameters(make_consistent(robot, base, found.R, found.z).phi)
+
+
+def didim(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options) -> Solution:
+    """Estimate base parameters by the torques of a simulation in closed loop."""
+    whole = recording.load()
+    states = best_states(robot, base, whole)
+    found = fit_system(base, torque_rows(robot, base, states), options.allow_open)
+    origin, passes = states.origin, 0
+    if options.controller is not None and can_simulate(whole, options.controller):
+
+        def along(simulation: Simulation) -> SystemFit:
+            return fit_system(base, simulated_rows(robot, base, whole, simulation), options.allow_open)
+
+        end = settled(found, simulator(robot, base, whole, options.controller), along)
+        found, origin, passes, notices = end.found, f"simulated under {end.simulation.law}", end.passes, end.notices
+    else:
+        text = f"no controller was given: torques are compared along states {origin}"
+        notices = (NO_CONTROLLER(text, states=origin),)
+    return found.solution(notices, {"states": origin, "passes": passes}, options, len(whole))
+
+
+DIDIM = Method(
+    "didim",
+    "torque of a simulation in closed loop",
+    didim,
+    takes_controller=True,
+    simulates_torque=True,
+)

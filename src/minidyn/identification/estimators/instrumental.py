@@ -27,8 +27,16 @@ from minidyn.identification.estimators.states import (
 )
 from minidyn.identification.rows.pieces import Pieces
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
+
+SMOOTHED_INSTRUMENTS = kind(
+    "identify.smoothed_instruments",
+    "look",
+    "The loop could not be simulated: instruments are smoothed states.",
+    "Check the controller, its gains and the reference (telemetry q_d).",
+)
 
 _TIMES_BAND = 2.0  # the cut-off of the instruments over the band of the motion: what they bend does no harm
 
@@ -38,7 +46,7 @@ def instrumental(robot: Robot, base: BaseMap, recording: AnyRecording, options: 
     whole = recording.load()
     recorded = as_recorded(whole)
     plain = fit_system(base, torque_rows(robot, base, recorded), options.allow_open)
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     passes = 0
 
     def rows(states: States) -> Pieces:
@@ -57,7 +65,8 @@ def instrumental(robot: Robot, base: BaseMap, recording: AnyRecording, options: 
             end = settled(start, simulator(robot, base, whole, options.controller), refit)
             found, states, passes, notices = end.found, end.first.states(whole), end.passes, end.notices
         except MinidynError as problem:
-            states, notices = _smoothed(whole), (f"instruments are smoothed states, not simulated ones: {problem}",)
+            text = f"instruments are smoothed states, not simulated ones: {problem}"
+            states, notices = _smoothed(whole), (SMOOTHED_INSTRUMENTS(text, reason=str(problem)),)
             found = fit_system(base, rows(states), options.allow_open)
     else:
         states = _smoothed(whole)
@@ -78,7 +87,7 @@ def instrumental(robot: Robot, base: BaseMap, recording: AnyRecording, options: 
             "largest_shift": float(np.abs(moved).max(initial=0.0)),
         },
     }
-    return found.solution((test.verdict, *notices), settings, options, len(whole))
+    return found.solution((test.notice, *notices), settings, options, len(whole))
 
 
 def _smoothed(recording: Recording) -> States:

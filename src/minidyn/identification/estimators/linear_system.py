@@ -29,6 +29,7 @@ from minidyn.identification.estimators.solve import (
 )
 from minidyn.identification.rows.pieces import Pieces, reduced, scores
 from minidyn.identification.rows.triangles import Triangles
+from minidyn.notices import Notice
 
 _PASSES = 12
 _LEAST_MEMORY = 1e-3
@@ -66,7 +67,9 @@ class SystemFit:
     seconds: float
     rows: int
 
-    def solution(self, notices: Sequence[Any], settings: Mapping[str, Any], options: Options, samples: int) -> Solution:
+    def solution(
+        self, notices: Sequence[Notice], settings: Mapping[str, Any], options: Options, samples: int
+    ) -> Solution:
         """Hand the fit to so many samples over as every estimator does, with what it has to say."""
         if options.progress is not None:
             options.progress(samples)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice
 
 if TYPE_CHECKING:
     from minidyn.control.controller import Controller
@@ -64,7 +65,7 @@ class Solution:
     z: Array
     rest: float
     folds: Callable[[], list[Fold]]
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 

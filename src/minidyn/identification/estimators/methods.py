@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from minidyn.identification.estimators.acceleration_free import ENERGY, FILTERED, MOMENTUM
-from minidyn.identification.estimators.didim import DIDIM
+from minidyn.identification.estimators.closed_loop import DIDIM
 from minidyn.identification.estimators.instrumental import IV
 from minidyn.identification.estimators.least_squares import IRLS, OLS, WLS
 from minidyn.identification.estimators.method import Method

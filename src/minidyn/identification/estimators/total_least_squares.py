@@ -27,7 +27,16 @@ from minidyn.identification.estimators.states import as_recorded, best_states, t
 from minidyn.identification.rows.pieces import Pieces
 from minidyn.identification.rows.triangles import triangle_of
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import AnyRecording
+
+NOT_TOTAL = kind("identify.not_total", "info", "Weighted instead of total least squares was used.")
+TOO_NOISY = kind(
+    "identify.columns_too_noisy",
+    "look",
+    "The states are too noisy for total least squares; weighted least squares was kept.",
+    'Prefer "iv" or "didim", or give positions alone.',
+)
 
 
 def total_least_squares(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options) -> Solution:
@@ -36,7 +45,7 @@ def total_least_squares(robot: Robot, base: BaseMap, recording: AnyRecording, op
     recorded, smooth = as_recorded(whole), best_states(robot, base, whole)
     pieces = torque_rows(robot, base, recorded)
     found = fit_system(base, pieces, options.allow_open)
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     share = 0.0
     with single_thread():
         both = torque_rows(robot, base, replace(recorded, usable=smooth.usable), smooth)
@@ -45,20 +54,22 @@ def total_least_squares(robot: Robot, base: BaseMap, recording: AnyRecording, op
         T = np.zeros((base.rank + 1, base.rank + 1))
         T[:-1, :-1], T[:-1, -1], T[-1, -1] = found.R, found.z, np.sqrt(found.rest)
         if not np.isfinite(found.covariance).all():
-            notices = ("the motion leaves parameters open: weighted instead of total least squares was used",)
+            text = "the motion leaves parameters open: weighted instead of total least squares was used"
+            notices = (NOT_TOTAL(text, reason="open"),)
         elif not np.any(L) or not found.rest > 1e-12 * float(found.z @ found.z):
-            notices = ("the states show no noise: total least squares is weighted least squares here",)
+            text = "the states show no noise: total least squares is weighted least squares here"
+            notices = (NOT_TOTAL(text, reason="no noise"),)
         else:
             refined, share = _refined(pieces, found, T, L)
             # where errors are as large as columns the correction is worth nothing; smoothed states have little noise
             if _left(both, refined) < _left(both, found):
                 found = refined
             else:
-                notices = (
+                text = (
                     "errors of the columns are too large for total least squares: it would explain torques along "
-                    f"smoothed states ({smooth.origin}) worse than weighted least squares, which was kept; prefer "
-                    '"iv" or "didim", or give positions alone',
+                    f"smoothed states ({smooth.origin}) worse than weighted least squares, which was kept"
                 )
+                notices = (TOO_NOISY(text, states=smooth.origin),)
     settings = {"state_cutoff": smooth.cutoff, "column_error_share": share}
     return found.solution(notices, settings, options, len(whole))
 

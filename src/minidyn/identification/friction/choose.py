@@ -29,6 +29,7 @@ from minidyn.identification.rows.base_rows import Samples
 from minidyn.model.drives import friction_symbols
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import AnyRecording
 
 AUTO = "auto"
@@ -53,6 +54,20 @@ _STANDSTILL = 1e-12
 _FITTED = 6000  # samples, enough to see how far a fit moves with a width
 
 
+TOO_FEW = kind(
+    "friction.too_few_samples",
+    "look",
+    "The recording is too short, or of a robot with joints given by formulas, to choose friction terms.",
+    "Record more, or name the terms.",
+)
+MISSING = kind(
+    "friction.missing",
+    "act",
+    "The robot shows friction that its file has no terms for, and none were asked for.",
+    'Identify with friction="auto".',
+)
+
+
 @dataclass(frozen=True)
 class FrictionChoice:
     """What was chosen.
@@ -72,7 +87,7 @@ class FrictionChoice:
     parameters: Array | None = None
     motion: Samples | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     def fit(self, estimator: Callable[[Robot], Solution]) -> Solution:
         """Return the solution of an estimator; where friction grows with loads, repeated until they settle.
@@ -186,7 +201,8 @@ def choose_friction(
                 "friction that grows with the load needs a recording long enough to hold blocks of time out, and a "
                 'robot without joints given by formulas; identify without the term "load", or record more'
             )
-        return replace(unchanged, notices=("friction: too few samples to choose terms",)) if auto else unchanged
+        few = TOO_FEW("friction: too few samples to choose terms", samples=0 if motion is None else len(motion))
+        return replace(unchanged, notices=(few,)) if auto else unchanged
     if bare and not auto:
         return replace(unchanged, notices=_missing(robot, base, motion))
     speeds = _typical_speeds(robot, motion)
@@ -232,7 +248,7 @@ def _without_load(robot: Robot, names: set[str]) -> Robot:
     return robot.with_joints(change)
 
 
-def _missing(robot: Robot, base: BaseMap, motion: Samples) -> tuple[str, ...]:
+def _missing(robot: Robot, base: BaseMap, motion: Samples) -> tuple[Notice, ...]:
     """Return a notice where a robot without friction terms shows friction."""
     widths, falls = [0.02 * _typical_speeds(robot, motion)], [np.zeros(len(robot.joints))]
     table = RigidColumns.of(robot, base.kept, motion).table(PLAIN, widths, falls)
@@ -243,11 +259,11 @@ def _missing(robot: Robot, base: BaseMap, motion: Samples) -> tuple[str, ...]:
     certain = float(np.mean(gain)) > 2 * float(np.std(gain, ddof=1)) / np.sqrt(len(gain))
     if not certain or with_it.relative_error > 0.9 * without.relative_error:
         return ()
-    return (
+    text = (
         f"the residuals show friction, which the robot has no terms for: error {100 * without.relative_error:.3g} % on "
-        f"blocks of time that were held out, {100 * with_it.relative_error:.3g} % with {', '.join(PLAIN)}; identify "
-        'with friction="auto"',
+        f"held-out blocks of time, {100 * with_it.relative_error:.3g} % with {', '.join(PLAIN)}"
     )
+    return (MISSING(text, without=without.relative_error, with_terms=with_it.relative_error, terms=list(PLAIN)),)
 
 
 def motion_of(robot: Robot, recording: AnyRecording) -> Samples | None:

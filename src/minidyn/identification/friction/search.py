@@ -14,12 +14,19 @@ from minidyn.identification.friction.table import BLOCKS, FrictionModel, Frictio
 from minidyn.identification.rows.base_rows import Samples
 from minidyn.model.drives import ALIASES, friction_symbols
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, kind
 
 _CANDIDATES = (("load",), ("sqrt",), ("stribeck",), ("asymmetric",), ("cubic",), ALIASES["own"])
 _LEAST_GAIN = 0.02  # of the held-out squares, one percent of the error: less is not worth a term, however certain
 _ROUNDS = 6
 _LARGE = 120  # rigid parameters; beyond them (some fifteen joints) one proportion serves all joints, to save minutes
 _FINER = (1.36, 1.17)  # factors between the widths that are tried around the best
+
+
+CHOSEN = kind("friction.chosen", "info", "Which friction terms were chosen, and what they bring on held-out data.")
+UNLOADED = kind(
+    "friction.load_constant", "info", "Joints whose load hardly changes in this recording: no load friction there."
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ class Found:
     stribeck_speed: Array
     parameters: Array | None
     settings: dict[str, Any]
-    notices: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
 
 @dataclass(frozen=True)
@@ -126,7 +133,7 @@ class Search:
             settings["sign_width_curve"] = self.curve
         if "stribeck" in model.terms:
             settings["stribeck_speed"] = self.falls[model.fall].tolist()
-        notices: list[str] = []
+        notices: list[Notice] = []
         if self.add:
             settings["friction_tried"] = self.tried
             notices.append(self._told(model, plain.relative_error, judged.relative_error))
@@ -135,9 +142,8 @@ class Search:
             unloaded = tuple(joint for joint in range(len(self.robot.joints)) if joint not in self.loaded)
             names = [self.robot.joints[joint].name for joint in unloaded if self.robot.joints[joint].kind != "fixed"]
             if names:
-                notices.append(
-                    f"friction: what {', '.join(names)} carry changes by less than the noise; no load friction there"
-                )
+                text = f"friction: no load friction at {', '.join(names)}, whose load changes by less than the noise"
+                notices.append(UNLOADED(text, joints=names))
         return Found(
             model.terms,
             unloaded,
@@ -148,17 +154,17 @@ class Search:
             tuple(notices),
         )
 
-    def _told(self, model: FrictionModel, before: float, after: float) -> str:
+    def _told(self, model: FrictionModel, before: float, after: float) -> Notice:
         added = [term for term in model.terms if term not in self.own]
         if not added:
-            return (
-                f"friction: {', '.join(model.terms)}; no further term predicts blocks of time that were held out "
-                "better by more than its uncertainty"
+            text = "; no further term predicts held-out blocks of time better by more than its uncertainty"
+        else:
+            text = (
+                f", chosen by cross-validation over {BLOCKS} blocks of time: error {100 * before:.3g} % with "
+                f"{', '.join(self.own)}, {100 * after:.3g} % with {', '.join(added)} besides"
             )
-        return (
-            f"friction: {', '.join(model.terms)}, chosen by cross-validation over {BLOCKS} blocks of time: error "
-            f"{100 * before:.3g} % with {', '.join(self.own)}, {100 * after:.3g} % with {', '.join(added)} besides"
-        )
+        text = f"friction: {', '.join(model.terms)}{text}"
+        return CHOSEN(text, terms=list(model.terms), added=added, before=before, after=after)
 
     def _table(self, terms: Sequence[str]) -> FrictionTable:
         loads = None
