@@ -79,7 +79,7 @@ class CrossValidation:
 
     def table(self) -> str:
         """Return a Markdown table of the stretches and their mean."""
-        lines = ["| stretch | time, s | left out | fitted | description |", "|---|---|---:|---:|---:|"]
+        lines = ["| stretch | time, s | left out | fitted | robot file |", "|---|---|---:|---:|---:|"]
         for number, (fold, fit, (begin, end)) in enumerate(zip(self.folds, self.fits, self.spans), 1):
             errors = (fold.relative_error, fit.relative_error, fold.prior_relative_error)
             cells = " | ".join(plain_percent(value) for value in errors)

@@ -54,7 +54,7 @@ class Validation:
         samples: Number of samples behind the errors.
         filtered_relative_error: Second figure: on torque low-passed as for the fit, without the noise that no model
             can predict; NaN where the recording came prepared without its raw torque.
-        prior_relative_error: What the robot's own description reaches on the same raw torque, drive terms that it
+        prior_relative_error: What the robot as its file has it reaches on the same raw torque, drive terms that it
             does not have counted as zero; NaN where its inertia is unknown.
         above_cutoff: ‖raw - low-passed torque‖ / ‖raw torque‖: what lies above the cut-off of the preparation and no
             model fitted there can follow; NaN where only one of the two is known.
@@ -86,7 +86,7 @@ class Validation:
     def table(self) -> str:
         """Return a Markdown table of the errors, joint by joint."""
         lines = [
-            "| joint | error | low-passed | description | rms | bias | residual |",
+            "| joint | error | low-passed | robot file | rms | bias | residual |",
             "|---|---:|---:|---:|---:|---:|---|",
         ]
         for name, entry in self.per_joint.items():
@@ -240,7 +240,7 @@ def _pieces(recording: AnyRecording) -> Iterator[tuple[Recording, bool]]:
 
 
 def _described(estimate: Estimate) -> Robot | None:
-    """Return the robot as its description had it, missing drive terms zero; None where its inertia is unknown."""
+    """Return the robot as its file had it, missing drive terms zero; None where its inertia is unknown."""
     robot = estimate.base.robot
     drives = [column.index for columns in robot.layout.drives for column in columns]
     values = robot.parameters.copy()

@@ -118,7 +118,7 @@ def _mean_is_zero(sums: Array) -> Exogeneity:
 
     Under that hypothesis the sign of a row says nothing: Hotelling's statistic is compared with those of the same rows
     with signs drawn at random. Unlike the F distribution this needs no rows of equal size, and here a few blocks, where
-    joints turn round, weigh most.
+    joints reverse, weigh most.
     """
     count, size = sums.shape
     if count <= size:

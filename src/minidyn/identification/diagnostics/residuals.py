@@ -111,5 +111,5 @@ def whiteness_words(probability: float, predictable: float) -> str:
     if probability >= _WHITE:
         return "white: only noise is left"
     if predictable < 0.05:
-        return f"nearly white: {100 * predictable:.1g} % foreseeable"
-    return f"not white: {100 * predictable:.0f} % foreseeable, something is not modelled"
+        return f"nearly white: autocorrelated (lag 1: {math.sqrt(predictable):.2g})"
+    return f"not white: autocorrelated (lag 1: {math.sqrt(predictable):.2g}), something is not modelled"

@@ -170,7 +170,7 @@ def _start(t: Array, error: Array, motion: float) -> tuple[Array, Array]:
 def simulated_rows(robot: Robot, base: BaseMap, recording: Recording, simulation: Simulation) -> Pieces:
     """Return rows of torque along a simulation; where the measured torque was low-passed, so are the columns.
 
-    Torque jumps where friction turns round, and simulated states show that jump: both sides must see the same filter.
+    Torque jumps where friction reverses, and simulated states show that jump: both sides must see the same filter.
     """
     cutoff, order = recording.info.get("cutoff"), recording.info.get("order", 4)
     if not isinstance(cutoff, float) or not isinstance(order, int):
@@ -295,8 +295,8 @@ def can_simulate(recording: Recording, controller: Controller | None) -> bool:
 def _model_of(robot: Robot, base: BaseMap, found: SystemFit, positions: Array) -> Robot:
     """Return a robot with the fitted base parameters that can be simulated.
 
-    Where they make an inertia matrix that is not positive somewhere along positions (N, n), the possible robot nearest
-    to the data stands in.
+    Where they make an inertia matrix that is not positive somewhere along positions (N, n), the consistent robot
+    nearest to the data replaces it.
     """
     regrouped = robot.parameters[list(robot.layout.indices(base.regrouped))]
     model = robot.with_parameters(np.asarray(base.lift(found.beta, np.nan_to_num(regrouped)), dtype=float))

@@ -42,7 +42,7 @@ class Solution:
     """Base parameters as one estimator sees them, and the quadratic form that says how well the data know them.
 
     ‖R beta - z‖² + rest is what the data say against other base parameters, in variances of independent noise: samples
-    that repeat each other have been counted once. The physically possible model is the one with the least of it.
+    that repeat each other have been counted once. The physically consistent model is the one with the least of it.
 
     Attributes:
         beta: Base parameters (b,).

@@ -1,7 +1,7 @@
 """Parallel filtering: the columns of the regressor pass the same low-pass as the torque, then both are thinned.
 
 A torque that was filtered, by a sensor or by preparation, no longer equals the regressor at the same instants: friction
-that turns round has lost its edges, and the columns have not. Filtered alike, by a low-pass below whatever filter was
+that reverses has lost its edges, and the columns have not. Filtered alike, by a low-pass below whatever filter was
 there before, both sides of tau = Y beta are the same again, and noise above the motion is gone.
 """
 

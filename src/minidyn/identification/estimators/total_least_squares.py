@@ -1,4 +1,4 @@
-"""Total least squares: the regressor is noisy, too, and how much is told by the states themselves.
+"""Total least squares: the regressor is noisy, too, and the states themselves show how much.
 
 Noise in positions, speeds and accelerations makes columns too long, and least squares answers with parameters that are
 too small. What the columns along recorded and along smoothed states differ by is the error E of the columns; its

@@ -1,9 +1,9 @@
-"""Friction in identification: what the robot's description leaves open is chosen from the data.
+"""Friction in identification: what the robot file leaves open is chosen from the data.
 
-A measured speed near zero has a random sign, and real friction turns round over a range of speeds: a hard sign spoils
-the fit around every reversal. So the sign width, the Stribeck speed and, with friction="auto", the terms themselves are
-those that predict blocks of time best which were held out. A term is added only where it lowers that error by more than
-the uncertainty of the difference (the one-standard-error rule), so that a model stays as plain as the data allow. Loads
+A measured speed near zero has a random sign, and real friction reverses over a range of speeds: a hard sign spoils the
+fit around every reversal. So the smoothing width, the Stribeck speed and, with friction="auto", the terms themselves
+are those that predict held-out blocks of time best. A term is added only where it lowers that error by more than the
+uncertainty of the difference (the one-standard-error rule), so that a model stays as plain as the data allow. Loads
 that friction grows with come from the model itself, and the fit is repeated until they settle.
 """
 
@@ -73,7 +73,7 @@ class FrictionChoice:
     """What was chosen.
 
     Attributes:
-        robot: The robot with terms, sign widths and Stribeck speeds; its values are those it had.
+        robot: The robot with terms, smoothing widths and Stribeck speeds; its values are those it had.
         base: Its base parameters.
         parameters: Standard parameters (p,) whose gravity is that of the data: what loads are computed from; None where
             no friction grows with the load.
@@ -178,14 +178,14 @@ def choose_friction(
     widths: bool = True,
     fixed: bool = False,
 ) -> FrictionChoice:
-    """Choose what the robot's description leaves open.
+    """Choose what the robot file leaves open.
 
     Args:
         robot: With the terms to begin with, see `starting_model`.
         base: Its base parameters.
         recording: Prepared, with q, dq and tau.
         friction: "auto": terms may be added. "own": where the robot has no terms and shows friction, a notice says so.
-        widths: Whether a sign width may be chosen, where the robot has none.
+        widths: Whether a smoothing width may be chosen, where the robot has none.
         fixed: Whether the base parameters are given: then no term may be left out.
     """
     drives = [joint.drive for joint in robot.joints]
@@ -223,7 +223,7 @@ def choose_friction(
         parameters = _carried(parameters, robot.with_drives(friction=()), chosen, 0.0)
     return FrictionChoice(
         chosen,
-        # how sharply friction turns round does not change what can be identified
+        # how sharply friction reverses does not change what can be identified
         replace(base, robot=chosen) if same else base_parameters(chosen),
         parameters,
         motion,

@@ -81,7 +81,7 @@ class Search:
         robot: With the terms to begin with.
         rigid: Names of independent columns of links and rotors.
         motion: The samples.
-        widths: Sign widths of all joints to choose from, {name for records: (joints,)}.
+        widths: Smoothing widths of all joints to choose from, {name for records: (joints,)}.
         falls: Stribeck speeds of all joints to choose from, each (joints,).
         add: Whether terms may be added.
         leave_out: Whether load friction may be left out where a joint's load hardly changes.
@@ -175,7 +175,7 @@ class Search:
         return self.columns.table(terms, self.widths, self.falls, loads)
 
     def _sharpened(self, model: FrictionModel) -> tuple[FrictionTable, FrictionModel, Array]:
-        """Choose the Stribeck speed and the sign widths that predict best; return the table with them, and the noise.
+        """Choose the Stribeck speed and the smoothing widths that predict best; return table, model and noise with them.
 
         Widths are tried in proportion to the speeds of the drives: one proportion for all joints, then each its own,
         then finer ones around it.
