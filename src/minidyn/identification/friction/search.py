@@ -175,7 +175,7 @@ class Search:
         return self.columns.table(terms, self.widths, self.falls, loads)
 
     def _sharpened(self, model: FrictionModel) -> tuple[FrictionTable, FrictionModel, Array]:
-        """Choose the Stribeck speed and the smoothing widths that predict best; return table, model and noise with them.
+        """Choose Stribeck speed and smoothing widths that predict best; return the table with them, and the noise.
 
         Widths are tried in proportion to the speeds of the drives: one proportion for all joints, then each its own,
         then finer ones around it.
