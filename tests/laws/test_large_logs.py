@@ -17,7 +17,8 @@ from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.identify import ready_for
 from minidyn.recording import spool
 from minidyn.recording.lazy import LazyRecording
-from minidyn.recording.prepare import on_disk as prepare_lazy
+from minidyn.recording.prepare.on_disk import prepare_on_disk
+from minidyn.recording.prepare.segments import Settings
 
 TERMS = ("viscous", "coulomb", "offset")
 
@@ -117,8 +118,7 @@ def test_gaps_are_ends_of_runs(tmp_path) -> None:
     assert_same(md.identify(robot, eager, consistent=False, **OWN), md.identify(robot, lazy, consistent=False, **OWN))
 
 
-def test_a_standstill_at_the_beginning_does_not_settle_the_cutoff(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(prepare_lazy, "_LOOK", 1 << 15)
+def test_a_standstill_at_the_beginning_does_not_settle_the_cutoff(tmp_path) -> None:
     robot = arm()
     moving = raw_log(robot, 40_000)
     still = 30_000
@@ -128,7 +128,8 @@ def test_a_standstill_at_the_beginning_does_not_settle_the_cutoff(tmp_path, monk
     tau = np.concatenate([np.repeat(moving.tau[:1], still, axis=0), moving.tau])
     md.Recording(t, q, tau, joint_names=moving.joint_names).save(tmp_path / "log.parquet")
     eager = md.prepare(robot, moving)
-    lazy = md.prepare(robot, md.read_recording(tmp_path / "log.parquet", robot, lazy=True))
+    raw = md.read_recording(tmp_path / "log.parquet", robot, lazy=True)
+    lazy = prepare_on_disk(raw, Settings(), look=1 << 15)
     step = float(np.median(np.diff(lazy.thinned(1).t)))
     assert step == pytest.approx(float(np.median(np.diff(eager.t))), rel=0.3)
     assert "prepare.cutoff_from_stretches" in {notice.code for notice in lazy.notices}
@@ -215,11 +216,12 @@ PEAK = """
 import sys
 from pathlib import Path
 import minidyn as md
-from minidyn.recording.prepare import on_disk as prepare_lazy
+from minidyn.recording.prepare.on_disk import prepare_on_disk
+from minidyn.recording.prepare.segments import Settings
 from test_large_logs import arm
-prepare_lazy._LOOK = prepare_lazy._WINDOW = 1 << 13  # small pieces are all there after a short log
 robot = arm()
 lazy = md.read_recording(sys.argv[1], robot, lazy=True)
+lazy = prepare_on_disk(lazy, Settings(), look=1 << 13, window=1 << 13)  # small pieces are all there after a short log
 md.identify(robot, lazy, consistent=False, sign_width=0.01)
 [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
 print(int(line.split()[1]) / 1024)

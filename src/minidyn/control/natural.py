@@ -1,4 +1,4 @@
-"""Adaptation that keeps inertias possible: the gradient taken in the natural metric of pseudo-inertias.
+"""Adaptation that keeps links physically consistent: the gradient taken in the natural metric of pseudo-inertias.
 
 A link's ten parameters are a 4x4 pseudo-inertia P, realizable while P is positive. With the metric
 tr(P⁻¹ dP P⁻¹ dP), the Hessian of -log det P, the steepest descent of a function with gradient L (tr(L dP) for a change

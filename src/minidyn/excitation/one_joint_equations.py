@@ -240,10 +240,8 @@ class Equations:
 
     def _symbols(self, joint: int) -> tuple[str, ...]:
         """Of each own combination what drive term it is, "" for inertia."""
-        number = str(self.structure.roles[joint].number)
-        drives = {column.symbol for column in self.chain.layout.drives[joint]}
-        stems = [name.removesuffix(number) for name in self.names(joint)]
-        return tuple(stem if stem in drives else "" for stem in stems)
+        drives = {column.name: column.symbol for column in self.chain.layout.drives[joint]}
+        return tuple(drives.get(name, "") for name in self.names(joint))
 
     def _extra(self, mover: int, joint: int, symbols: tuple[str, ...], dq: Array, ddq: Array) -> Array:
         """What drives add to the coefficients of a joint's own combinations (N, p)."""

@@ -58,7 +58,6 @@ DEFAULTS = kind(
 
 _Kind = TypeVar("_Kind", bound=AnyRecording)
 _HEAD = 1 << 12  # samples that show the rate
-_SPIKE = 12.0
 
 
 def prepare(
@@ -119,7 +118,7 @@ def prepare(
         raise ShapeError(f"order: expected 1 to 10, got {order!r}")
     if not (isinstance(delay, int | float) and math.isfinite(delay)):
         raise ShapeError(f"delay: expected a number of seconds, got {delay!r}")
-    strength = _SPIKE if outliers is None or outliers is True else float(outliers)
+    strength = Settings.outliers if outliers is None or outliers is True else float(outliers)
     wish = Settings(cutoff or 0.0, order, decimate, differentiate, trim, strength, period, rate, resample)
     if isinstance(raw, LazyRecording):
         if delay:
@@ -184,12 +183,9 @@ def _kept(dq: Array, part: Segment, settings: Settings) -> tuple[int, int]:
 
 
 def _without_delay(recording: Recording, delay: float) -> Recording:
-    """Return the recording with each torque moved to the time it belongs to.
+    """Return the recording with each torque moved to the time it belongs to, along lines between samples.
 
-    Args:
-        recording: With torques.
-        delay: Seconds that torques are late against positions; negative: early. Between samples lines are drawn;
-            samples at the ends whose torque was not logged are left out.
+    Samples at the ends whose torque was not logged are left out.
     """
     if recording.tau is None or delay == 0:
         return recording

@@ -65,10 +65,7 @@ def spooled(recording: LazyRecording, progress: Callable[[int], None] | None = N
                 progress(rows)
         if rows > bounds[-1]:
             bounds.append(rows)
-    parts = tuple(
-        (SpooledRun(store, recording.joint_names, begin, end - begin), 0, end - begin)
-        for begin, end in pairwise(bounds)
-    )
+    parts = tuple((SpooledRun(store, recording.joint_names, begin), 0, end - begin) for begin, end in pairwise(bounds))
     return LazyRecording(recording.joint_names, SIGNALS, recording.notices, parts, recording.info)
 
 
@@ -95,7 +92,6 @@ class SpooledRun:
     store: _Store
     joint_names: tuple[str, ...]
     first: int
-    length: int
 
     def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
         """Yield the samples from `begin` to `end` in pieces of at most `samples`."""

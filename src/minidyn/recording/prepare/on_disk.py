@@ -7,7 +7,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,15 +34,21 @@ FROM_STRETCHES = kind(
     "Give cutoff=... where the motion changes much along the recording.",
 )
 
-_LOOK = 1 << 16  # samples of each run that settle rate and cut-off
-_LOOKS = 4  # stretches they are taken from where the run is longer: its beginning may be a standstill
+_LOOKS = 4  # stretches of a long run that settle rate and cut-off: its beginning may be a standstill
 _MOVES = 0.05  # of the largest reach: a stretch that moves less stands still
-_WINDOW = 1 << 14  # raw samples filtered at once, besides what overlaps
 _THREADS = min(2, os.cpu_count() or 1)  # windows filtered side by side: filters run without the interpreter's lock
 
 
-def prepare_on_disk(recording: LazyRecording, wish: Settings) -> LazyRecording:
-    """Return the recording prepared as it is read; a few stretches of each run settle rate and cut-off.
+def prepare_on_disk(
+    recording: LazyRecording, wish: Settings, *, look: int = 1 << 16, window: int = 1 << 14
+) -> LazyRecording:
+    """Return the recording prepared as it is read.
+
+    Args:
+        recording: Raw.
+        wish: What is asked for.
+        look: Samples of each run that settle rate and cut-off.
+        window: Raw samples filtered at once, besides what overlaps.
 
     Raises:
         Unsupported: Period averaging and resampling, which need whole runs.
@@ -52,17 +58,17 @@ def prepare_on_disk(recording: LazyRecording, wish: Settings) -> LazyRecording:
     notices: list[Notice] = []
     looks: list[list[Segment]] = []
     for run in recording.runs:
-        found = [part for look in _looks(run) for part in segments(look, wish, notices)]
+        found = [part for piece in _looks(run, look) for part in segments(piece, wish, notices)]
         looks.append([part for part in found if len(part.q) >= SHORTEST])
     heads = [part for found in looks for part in found]
     if not heads:
         raise DescriptionError(f"no run has {SHORTEST} samples in a row; {len(recording)} samples in all")
-    if not wish.cutoff and any(len(run) > _LOOK for run in recording.runs):
-        text = f"the cut-off is settled by {_LOOKS} stretches of {_LOOK // _LOOKS} samples of each long run"
-        notices.append(FROM_STRETCHES(text, stretches=_LOOKS, samples=_LOOK // _LOOKS))
+    if not wish.cutoff and any(len(run) > look for run in recording.runs):
+        text = f"the cut-off is settled by {_LOOKS} stretches of {look // _LOOKS} samples of each long run"
+        notices.append(FROM_STRETCHES(text, stretches=_LOOKS, samples=look // _LOOKS))
     settings, band = settled(_moving(heads), wish, notices)
-    made = [_prepared_part(*part, settings, found[0].rate) for part, found in zip(recording.parts, looks) if found]
-    parts = tuple((run, 0, run.length) for run in made if run is not None)
+    runs = [PreparedRun(*part, settings, found[0].rate, window) for part, found in zip(recording.parts, looks) if found]
+    parts = tuple((run, 0, run.length) for run in runs if run.end - run.begin - 2 * run.margin >= SHORTEST)
     if not parts:
         raise DescriptionError(f"no run is longer than the ends that a filter of {settings.cutoff:.4g} Hz spoils")
     kept = sum(end - begin for _, begin, end in parts)
@@ -73,10 +79,10 @@ def prepare_on_disk(recording: LazyRecording, wish: Settings) -> LazyRecording:
     return LazyRecording(recording.joint_names, signals, known, parts, facts(settings, band, heads, kept))
 
 
-def _looks(run: LazyRecording) -> Iterator[Recording]:
+def _looks(run: LazyRecording, look: int) -> Iterator[Recording]:
     """Yield what settles rate and cut-off: all of a short run, stretches spread over a long one."""
-    size = _LOOK if len(run) <= _LOOK else _LOOK // _LOOKS
-    for number in range(1 if len(run) <= _LOOK else _LOOKS):
+    size = look if len(run) <= look else look // _LOOKS
+    for number in range(1 if len(run) <= look else _LOOKS):
         begin = number * (len(run) - size) // (_LOOKS - 1) if number else 0
         pieces = list(run[begin : begin + size].tiles(size))
         if pieces:
@@ -90,16 +96,6 @@ def _moving(parts: Sequence[Segment]) -> list[Segment]:
     return [part for part, share in zip(parts, (reach / whole).max(axis=1)) if share > _MOVES or not reach.any()]
 
 
-def _prepared_part(run: RunOnDisk, begin: int, end: int, settings: Settings, rate: float) -> PreparedRun | None:
-    """Return a run to be prepared; None where nothing is left of it."""
-    margin = settings.margin(rate) if settings.trim else 0
-    every = settings.every(rate)
-    length = math.ceil((end - begin - 2 * margin) / every)
-    if end - begin - 2 * margin < SHORTEST:
-        return None
-    return PreparedRun(run, begin, end, replace(settings, decimate=every), rate, margin, length)
-
-
 @dataclass(frozen=True)
 class PreparedRun:
     """A run on disk, prepared when it is read.
@@ -110,8 +106,7 @@ class PreparedRun:
         end: Last raw sample, exclusive.
         settings: Cut-off and the rest, settled.
         rate: Samples per second of the raw run.
-        margin: Raw samples left out at either end.
-        length: Samples once prepared; fewer come where the run has gaps.
+        window: Raw samples filtered at once, besides what overlaps.
     """
 
     run: RunOnDisk
@@ -119,8 +114,22 @@ class PreparedRun:
     end: int
     settings: Settings
     rate: float
-    margin: int
-    length: int
+    window: int
+
+    @property
+    def every(self) -> int:
+        """How many raw samples become one."""
+        return self.settings.every(self.rate)
+
+    @property
+    def margin(self) -> int:
+        """Raw samples left out at either end."""
+        return self.settings.margin(self.rate) if self.settings.trim else 0
+
+    @property
+    def length(self) -> int:
+        """Samples once prepared; fewer come where the run has gaps."""
+        return math.ceil((self.end - self.begin - 2 * self.margin) / self.every)
 
     def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
         """Yield the prepared samples from `begin` to `end`, at most `samples` at a time."""
@@ -138,16 +147,16 @@ class PreparedRun:
 
     def _windows(self, begin: int, end: int) -> Iterator[tuple[Recording, int, int, int]]:
         """Yield raw windows, the raw samples they begin at, and the raw samples to be handed out of them."""
-        every = self.settings.decimate or 1
+        every = self.every
         low = self.begin + self.margin + begin * every
         high = min(self.begin + self.margin + end * every, self.end - self.margin)
         overlap = self.overlap
-        size = -(-max(_WINDOW, 8 * overlap) // every) * every
+        size = -(-max(self.window, 8 * overlap) // every) * every
         reach = (max(low - overlap, self.begin), min(high + overlap, self.end))
         held: list[Recording] = []
         row, length = reach[0], 0  # raw sample at which `held` begins, and how many it has
         middle = low  # first raw sample that is not handed out yet
-        for piece in self.run.tiles(_WINDOW, *reach):
+        for piece in self.run.tiles(self.window, *reach):
             held.append(piece)
             length += len(piece)
             while middle < high and (row + length >= middle + size + overlap):
@@ -170,13 +179,13 @@ class PreparedRun:
         return math.ceil(periods * self.rate / self.settings.cutoff) + 8
 
     def _middle(self, window: Recording, row: int, begin: int, end: int) -> list[Recording]:
-        every = self.settings.decimate or 1
+        every = self.every
         made = []
         for part in segments(window, self.settings, []):
             if len(part.q) < SHORTEST:
                 continue
             first = row + int(np.searchsorted(window.t, part.t[0]))
-            spoiled = self.settings.margin(self.rate) if self.settings.trim else 0
+            spoiled = self.margin
             inside_low = first + (spoiled if first > row else 0)
             inside_high = first + len(part.q) - (spoiled if first + len(part.q) < row + len(window) else 0)
             low, high = max(begin, inside_low), min(end, inside_high)

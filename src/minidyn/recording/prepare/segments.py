@@ -30,9 +30,7 @@ TAKEN_AS_EVEN = kind("prepare.taken_as_even", "info", "Times jitter a little; sa
 RESAMPLED = kind("prepare.resampled", "info", "The recording was interpolated to the rate that was asked for.")
 AVERAGED = kind("prepare.averaged", "info", "The periods of a periodic motion were averaged into one.")
 CUTOFF = kind(
-    "prepare.cutoff",
-    "info",
-    "The cut-off of the low-pass that positions and torques passed, and what decided it.",
+    "prepare.cutoff", "info", "The cut-off of the low-pass that positions and torques passed, and what decided it."
 )
 KEPT = kind("prepare.kept", "info", "How many samples are left after trimming and thinning.")
 
@@ -51,15 +49,15 @@ _ROUNDING = 1e-6  # a rate computed from times misses a whole number by less
 class Settings:
     """Everything that decides what preparation does to a sample."""
 
-    cutoff: float
-    order: int
-    decimate: int | None
-    differentiate: bool
-    trim: bool
-    outliers: float
-    period: float | None
-    rate: float | None
-    resample: float | None
+    cutoff: float = 0.0
+    order: int = 4
+    decimate: int | None = None
+    differentiate: bool = True
+    trim: bool = True
+    outliers: float = 12.0
+    period: float | None = None
+    rate: float | None = None
+    resample: float | None = None
 
     def every(self, rate: float) -> int:
         """Return how many samples become one: at least ten remain per period of the cut-off."""

@@ -252,18 +252,7 @@ def _scan(source: _Source) -> tuple[list[int], int, list[Notice]]:
 
 
 def _open_table(path: Path, given: SignalMap, joints: Sequence[str], keep: bool) -> LogTable:
-    """Open a log; the ending chooses the format, a folder is a rosbag2.
-
-    Args:
-        path: The file or folder.
-        given: Options of the format: header, delimiter, topic.
-        joints: Joints a bag's topic should have.
-        keep: Whether a bag's messages are kept in memory once read.
-
-    Raises:
-        MissingFile: Nothing is there.
-        DescriptionError: The file is empty, broken, or of no known kind.
-    """
+    """Open a log; the ending chooses the format, a folder is a rosbag2, whose messages stay in memory where `keep`."""
     if not path.exists():
         raise MissingFile(f"{path}: no such file")
     suffix = path.suffix.lower()

@@ -33,32 +33,21 @@ Columns = dict[str, Array]
 
 
 class LogTable(Protocol):
-    """Named columns of one log."""
+    """Named columns of one log.
 
-    @property
-    def path(self) -> Path:
-        """The file."""
-        ...
+    Attributes:
+        path: The file.
+        names: Names of the columns that can hold numbers.
+        joint_names: What the file calls its joints; () where it does not say.
+        notices: What was found on opening it.
+        own: Whether names are exact and times seconds: files minidyn wrote, and bags.
+    """
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns that can hold numbers."""
-        ...
-
-    @property
-    def joint_names(self) -> tuple[str, ...]:
-        """What the file calls its joints; () where it does not say."""
-        ...
-
-    @property
-    def notices(self) -> tuple[Notice, ...]:
-        """What was found on opening it."""
-        ...
-
-    @property
-    def own(self) -> bool:
-        """Whether names are exact and times seconds: files minidyn wrote, and bags."""
-        ...
+    path: Path
+    names: tuple[str, ...]
+    joint_names: tuple[str, ...]
+    notices: tuple[Notice, ...]
+    own: bool
 
     def count(self) -> int:
         """Return the number of rows."""
