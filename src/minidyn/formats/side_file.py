@@ -126,7 +126,7 @@ def _side_text(robot: Robot, plain: Robot, data: bytes, name: str, whole: bool) 
     holds = {robot.joints[index].name: _all_held(robot, index, plain, place) for index, place in shared}
     head.append(f"tree = {quoted(_tree(plain))}")
     if not plain.notices:
-        head.append(f"digest = {quoted(_hash(data))}")
+        head.append(f"digest = {quoted(digest(data))}")
     return toml_text(robot, head=head, holds=holds)
 
 
@@ -189,10 +189,11 @@ def _tree(robot: Robot) -> str:
     for joint, link in zip(robot.joints, robot.link_names):
         parts.append((joint.name, joint.kind, names[joint.parent], link, rounded(joint.placement), rounded(joint.axis)))
     parts += sorted((frame.name, names[frame.link], repr(rounded(frame.placement))) for frame in robot.frames)
-    return _hash(repr(parts).encode())
+    return digest(repr(parts).encode())
 
 
-def _hash(data: bytes) -> str:
+def digest(data: bytes) -> str:
+    """Return a short hash."""
     return hashlib.sha256(data).hexdigest()[:12]
 
 
@@ -223,7 +224,7 @@ def read_with_side_file(path: Path, read: Callable[[Path], Robot]) -> Robot:
     if not beside.is_file():
         return read(path)
     top = read_tables(beside)
-    if top.text("digest", "") != _hash(path.read_bytes()):
+    if top.text("digest", "") != digest(path.read_bytes()):
         return _combined(read(path), top, path.name)
     return replace(robot_of(top, beside, also=_WHOLE), source=str(path), notices=(_used(path.name),))
 

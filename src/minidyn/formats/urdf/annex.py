@@ -6,13 +6,13 @@ the URDF text it refines and counts only while that text is unchanged.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from minidyn.errors import DescriptionError, MinidynError
+from minidyn.formats.side_file import digest
 from minidyn.formats.xml_file import Element
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
 from minidyn.model.drives import FRICTION, ROTOR
@@ -69,7 +69,7 @@ def restored(root: Element, element: Element, parts: Parts, source: str) -> Robo
 def _restored(root: Element, parts: Parts, annex: Mapping[str, Any], source: str, where: str) -> Robot:
     tree: Mapping[str, Any] = annex.get("tree", {})
     placed = [(joint.text("name"), joint.text("type"), _digest(joint, _TREE)) for joint in root.children("joint")]
-    if tree and tree["of"] != _hash(placed):
+    if tree and tree["of"] != digest(repr(placed).encode()):
         parts.notices.append(EDITED(f"{where}: the joints were edited after minidyn wrote the file"))
         tree = {}
     base: Steps = ()
@@ -160,11 +160,8 @@ def _fresh(entry: Mapping[str, Any], key: str, element: Element, tags: Iterable[
 
 def _digest(element: Element, tags: Iterable[str]) -> str:
     """Return a short hash of the children of these names: their attributes and those of what they contain."""
-    return _hash([_canonical(child) for tag in tags for child in element.children(tag)])
-
-
-def _hash(value: object) -> str:
-    return hashlib.sha256(repr(value).encode()).hexdigest()[:12]
+    parts = [_canonical(child) for tag in tags for child in element.children(tag)]
+    return digest(repr(parts).encode())
 
 
 def _canonical(element: Element) -> tuple[Any, ...]:
