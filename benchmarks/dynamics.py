@@ -27,7 +27,8 @@ from dynamics_tables import Row, goals, tables
 from limits import limits, machine, moved_bytes, operations, spin, twice
 from minidyn.dynamics.kernel import Kernel
 from minidyn.dynamics.record import WHAT
-from minidyn.graph.targets.native.host import FOOTER, Code, compile_text
+from minidyn.graph.targets.native.core import Plan, plan_text
+from minidyn.graph.targets.native.host import FOOTER, Code, block_at, compile_text, joined, loads, pointer_table
 from minidyn.graph.targets.native.kernel import NativeFunction, compile_function
 from minidyn.model.robot import Robot
 from timing import aligned, from_blocks, race, to_blocks
@@ -75,6 +76,48 @@ def compare(text: str, values: Array, peer: Array) -> None:
 # ------------------------------------------------------------------------ blocks in cache
 
 
+def _tile_text(plan: Plan, width: int) -> str:
+    """Return `@tile`: `blocks` packed blocks, with the unvarying outputs written only if `fill` is not 0."""
+    ins, outs = plan.names
+    sizes = [size for part in plan.block_sizes for size in part]
+    here = [
+        line for name, size in zip([*ins, *outs], sizes) for line in block_at(name, f"{name}.base", "i", size * width)
+    ]
+    return f"""
+define void @tile(ptr %args, ptr %outs, ptr %u, i64 %blocks, i64 %fill) #0 {{
+entry:
+{joined(loads("args", [f"ptr {name}.base" for name in ins]))}
+{joined(loads("outs", [f"ptr {name}.base" for name in outs]))}
+  call void @once({", ".join([*(f"ptr %{name}.base" for name in [*ins, *outs]), "ptr %u"])})
+  %filling = icmp ne i64 %fill, 0
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %compute ]
+  %more = icmp slt i64 %i, %blocks
+  br i1 %more, label %body, label %done
+body:
+{joined(here)}
+  br i1 %filling, label %constant, label %compute
+constant:
+  call void @fill.{width}({plan.call})
+  br label %compute
+compute:
+  call void @core.{width}({plan.call})
+  %i.next = add i64 %i, 1
+  br label %head
+done:
+  ret void
+}}
+"""
+
+
+@cache
+def _tile(native: NativeFunction) -> Code:
+    """Packed blocks in, packed blocks out: `@tile(arguments, results, u, blocks, fill)`, nothing transposed."""
+    plan, width = Plan(native.function), native.width
+    return compile_text(plan_text(plan, width) + _tile_text(plan, width) + FOOTER, ("tile",))
+
+
 @cache
 def _again() -> Code:
     """Machine code that calls a tile entry many times: no interpreter inside the measurement."""
@@ -104,16 +147,17 @@ def tile_work(
     count = max(width, min(len(values), CACHED // per_sample) // width * width)
     ins = [a if arg.uniform else to_blocks(a[:count], width) for a, arg in zip(arrays, function.arguments)]
     outs = [aligned(count // width, result.size, width) for result in function.results]
-    native.tile(ins, outs)
+    tables = pointer_table(ins), pointer_table(outs)
+    work = (ctypes.c_double * max(1, len(Plan(function).slots)))()
+    tile = _tile(native).addresses["tile"]
+    ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)(tile)(*tables, work, count // width, 1)
     compare(f"{function.name} in blocks", from_blocks(outs[0]), values[:count])
-    tables = [(ctypes.c_void_p * len(these))(*[a.ctypes.data for a in these]) for these in (ins, outs)]
-    work = (ctypes.c_double * max(1, native.slots))()
     kinds = [ctypes.c_void_p] * 4 + [ctypes.c_int64] * 2
     again = ctypes.CFUNCTYPE(None, *kinds)(_again().addresses["again"])
     kept = (native, ins, outs)  # the tables hold addresses only
 
     def run() -> object:
-        again(native.code.addresses["tile"], *tables, work, count // width, repeats)
+        again(tile, *tables, work, count // width, repeats)
         return kept
 
     return run, count

@@ -293,26 +293,6 @@ def test_uniform_argument_has_no_batch_axes() -> None:
         compile_function(function)(np.zeros((3, 5)), np.zeros((3, 4)))
 
 
-def test_tile_computes_packed_blocks() -> None:
-    function = random_function(1)
-    native = compile_function(function)
-    width, blocks = native.width, 5
-    arrays = samples(function, blocks * width)
-    packed = [aligned(blocks, array.shape[1], width) for array in arrays]
-    for block, array in zip(packed, arrays):
-        block[...] = array.reshape(blocks, width, -1).transpose(0, 2, 1)
-    out = aligned(blocks, 10, width)
-    native.tile(packed, [out])
-    assert np.array_equal(out.transpose(0, 2, 1).reshape(-1, 2, 5), native(*arrays))
-
-
-def aligned(*shape: int) -> np.ndarray:
-    size = int(np.prod(shape))
-    raw = np.zeros(size + 8)
-    start = (-raw.ctypes.data // 8) % 8
-    return raw[start : start + size].reshape(shape)
-
-
 @pytest.mark.parametrize("width", [1, 4, 8])
 def test_results_larger_than_the_caches(width: int) -> None:
     """These are written past the caches; whatever the alignment, every number must arrive, and nothing else."""

@@ -25,8 +25,8 @@ from minidyn.base.numeric.samples import units_of
 from minidyn.base.virtual_links import carrier_of, rigid_chain
 from minidyn.dynamics.drives import RealShapes, drive_columns, has_load, rotor_inertia_matrix
 from minidyn.dynamics.functions import call
-from minidyn.dynamics.inertia_matrix import christoffel_matrix, composite_inertia_matrix
-from minidyn.dynamics.newton_euler import joint_torques
+from minidyn.dynamics.inertia_matrix import christoffel_matrix
+from minidyn.dynamics.newton_euler import composite_inertia_matrix, joint_torques
 from minidyn.dynamics.papers.formulations import FORMULATIONS
 from minidyn.dynamics.papers.minimal import MEETING, VirtualLinks, cheapest_inertia_matrix, record_minimal
 from minidyn.dynamics.tree import coordinates, place

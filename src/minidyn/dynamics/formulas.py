@@ -9,9 +9,9 @@ import numpy as np
 
 from minidyn.dynamics.drives import RealShapes, drive_columns
 from minidyn.dynamics.kernel import regressor_form, require_robot
-from minidyn.dynamics.papers.lagrangian import lagrange_regressor
-from minidyn.dynamics.papers.sixteen import sixteen_layout, sixteen_regressor, standard_entries
-from minidyn.dynamics.regressor import all_columns, chosen_columns, rigid_regressor
+from minidyn.dynamics.papers.sixteen import sixteen_layout
+from minidyn.dynamics.record import REGRESSORS
+from minidyn.dynamics.regressor import all_columns, chosen_columns
 from minidyn.dynamics.tree import RealNumbers, coordinates, place
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import Unsupported
@@ -71,10 +71,7 @@ def regressor_formulas(
     tree = place(robot, c.q, _Symbols(lengths))
     if strength:
         tree = replace(tree, gravity=[component * (1.0 / strength) * g for component in tree.gravity])
-    method = {"regressor": rigid_regressor, "lumeng16_regressor": sixteen_regressor}.get(what, lagrange_regressor)
-    blocks = method(tree, c.dq, c.ddq)
-    if what == "lagrange_regressor":
-        blocks = [{joint: standard_entries(entries) for joint, entries in block.items()} for block in blocks]
+    blocks = REGRESSORS[what](tree, c.dq, c.ddq)
     layout = sixteen_layout(robot) if sixteen else robot.layout
     chosen = None if columns is None else layout.indices(columns)
     every = all_columns(robot, blocks, drive_columns(robot, c.dq, c.ddq, RealShapes(robot, c.q)), sixteen)

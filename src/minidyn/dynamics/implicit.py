@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,8 @@ from minidyn.graph.targets.native.kernel import check_out, take_argument
 from minidyn.model.loops import loop_jacobian, solve_loops
 from minidyn.model.robot import Robot
 
-REGRESSORS = tuple(name for name, what in WHAT.items() if (*what.arguments, what.result) == ("q", "dq", "ddq", "Y"))
-"""Functions that return Y(q, dq, ddq)."""
+_OF_MOTION = tuple(name for name, what in WHAT.items() if what.arguments == ("q", "dq", "ddq"))
+"""Torques and regressors of q, dq, ddq."""
 
 
 def implicit_call(
@@ -121,7 +121,6 @@ class _Closed:
     @staticmethod
     def functions() -> dict[str, Callable[[_Closed], Any]]:
         return {
-            "inverse_dynamics": _Closed.inverse_dynamics,
             "gravity_torque": lambda s: s.project(s.run("gravity_torque", s.q_all)),
             "inertia_matrix": _Closed.inertia_matrix,
             "coriolis_matrix": _Closed.coriolis_matrix,
@@ -132,7 +131,7 @@ class _Closed:
             "energy_regressor": lambda s: s.run("energy_regressor", s.q_all, s.dq_all),
             "forward_kinematics": lambda s: s.run("forward_kinematics", s.q_all),
             "jacobian": lambda s: s.run("jacobian", s.q_all) @ s.G,
-            **{what: _regressor(what) for what in REGRESSORS},
+            **{what: partial(_Closed.along_motion, what=what) for what in _OF_MOTION},
         }
 
     # ------------------------------------------------------------ carrying over
@@ -168,10 +167,6 @@ class _Closed:
 
     # ------------------------------------------------------------ functions
 
-    def inverse_dynamics(self) -> Array:
-        ddq_all = self.spread(self.states[2]) + self.drift
-        return self.project(self.run("inverse_dynamics", self.q_all, self.dq_all, ddq_all))
-
     def inertia_matrix(self) -> Array:
         M = self.project(self.run("inertia_matrix", self.q_all) @ self.G)
         return np.asarray(0.5 * (M + np.swapaxes(M, -1, -2)))  # symmetric to the last digit
@@ -195,9 +190,6 @@ class _Closed:
         ddqr_all = self.spread(ddqr) + self.drift_along(dqr)
         return self.project(self.run("slotine_li_regressor", self.q_all, self.dq_all, self.spread(dqr), ddqr_all))
 
-
-def _regressor(what: str) -> Callable[[_Closed], Array]:
-    def compute(s: _Closed) -> Array:
-        return s.project(s.run(what, s.q_all, s.dq_all, s.spread(s.states[2]) + s.drift))
-
-    return compute
+    def along_motion(self, what: str) -> Array:
+        """Torques or regressors of q, dq, ddq."""
+        return self.project(self.run(what, self.q_all, self.dq_all, self.spread(self.states[2]) + self.drift))

@@ -149,14 +149,12 @@ def function_of(
             "a kernel needs them as functions of the active joints: give formulas in the robot's file, or compile "
             "robot.open_loops()"
         )
-    values: NDArray[np.float64] | str | None
+    values: NDArray[np.float64] | str = robot.parameters
     if isinstance(parameters, str):
         if parameters != "argument":
             raise UnknownName("way to give parameters", parameters, ("argument",))
         values = parameters
-    elif parameters is None:
-        values = robot.parameters
-    else:
+    elif parameters is not None:
         values = check_parameters(robot, parameters)
     wanted = WHAT.get(what) if isinstance(what, str) else None
     columns: Sequence[int] | None = None
@@ -271,9 +269,8 @@ def run(
 ) -> Any:
     """Compute a function of a robot without implicit loops; parameters None: its own values."""
     if parameters is None:
-        return run_function(
-            function_of(robot, what, base=base, link=link), arrays, out, robot if base is None else None, link
-        )
+        function = function_of(robot, what, base=base, link=link)
+        return run_function(function, arrays, out, robot if base is None else None, link)
     values = without_unknowns(robot, what, check_parameters(robot, parameters))
     return run_function(function_of(robot, what, parameters="argument"), (*arrays, values), out)
 

@@ -125,8 +125,12 @@ def _constant_steps(joint: Joint) -> tuple[Step, ...]:
     return joint.before
 
 
+def _along_z(joint: Joint) -> bool:
+    return joint.kind != "fixed" and joint.motion[1] == "z" and joint.direction == 1 and not joint.after
+
+
 def _check_z(joint: Joint, robot: Robot) -> None:
-    if joint.kind == "fixed" or joint.motion[1] != "z" or joint.direction != 1 or joint.after:
+    if not _along_z(joint):
         raise Unsupported(
             f"joint {joint.name!r} of robot {robot.name!r}: its axis is not z of its link's frame; "
             "minidyn.dynamics.mdh_frames.to_mdh gives the robot frames where it is"
@@ -135,19 +139,14 @@ def _check_z(joint: Joint, robot: Robot) -> None:
 
 def _row(joint: Joint) -> MdhRow | None:
     """Read z steps, x steps, z steps; None where the joint is given another way."""
-    if joint.kind == "fixed" or joint.motion[1] != "z" or joint.direction != 1 or joint.after:
+    if not _along_z(joint):
         return None
     groups: list[dict[str, float]] = [{"rz": 0.0, "tz": 0.0}, {"rx": 0.0, "tx": 0.0}, {"rz": 0.0, "tz": 0.0}]
-    place = 0
-    if not any(step.kind[1] == "x" for step in joint.before):
-        place = 2
+    place = 0 if any(step.kind[1] == "x" for step in joint.before) else 2
     for step in joint.before:
         while place < 3 and step.kind not in groups[place]:
             place += 1
         if place == 3:
             return None
         groups[place][step.kind] += step.value
-    first, middle, last = groups
-    return MdhRow(
-        joint.parent, joint.turns, first["rz"], first["tz"], middle["rx"], middle["tx"], last["rz"], last["tz"]
-    )
+    return MdhRow(joint.parent, joint.turns, *(value for group in groups for value in group.values()))

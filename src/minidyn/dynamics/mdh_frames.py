@@ -45,7 +45,7 @@ def to_mdh(robot: Robot, what: str = "modified Denavit-Hartenberg frames") -> tu
     new = {index: number for number, index in enumerate(moving)}
     new[-1] = -1
     size = _size(robot)
-    lines = {index: _line(robot, index, own, place) for index in moving}
+    lines = {index: _line(robot, index, place) for index in moving}
 
     frames: dict[int, Array] = {-1: np.eye(4)}  # new frame seen from the old one, by old link index
     for index in moving:
@@ -98,7 +98,7 @@ def _hosts(robot: Robot) -> tuple[dict[int, int], dict[int, Array]]:
     return own, place
 
 
-def _line(robot: Robot, index: int, own: dict[int, int], place: dict[int, Array]) -> tuple[Array, Array]:
+def _line(robot: Robot, index: int, place: dict[int, Array]) -> tuple[Array, Array]:
     """(point, direction) of a joint's axis in the frame of the moving link that carries it."""
     joint = robot.joints[index]
     T = place[joint.parent] @ matrix_of(joint.before)
@@ -174,7 +174,8 @@ def _decompose(T: Array, size: float) -> dict[str, float]:
     rest = np.linalg.inv(so_far) @ T
     parts["theta"] = math.atan2(rest[1, 0], rest[0, 0])
     for key in ("b", "a", "d"):
-        parts[key] = 0.0 if abs(parts[key]) <= 1e-12 * size else parts[key]
+        if abs(parts[key]) <= 1e-12 * size:
+            parts[key] = 0.0
     for key in ("gamma", "alpha", "theta"):
         quarters = round(parts[key] / (math.pi / 2))
         if abs(parts[key] - quarters * (math.pi / 2)) < 1e-9:

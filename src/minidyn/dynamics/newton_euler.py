@@ -1,9 +1,11 @@
-"""Velocities and accelerations of all links, and inverse dynamics by the Newton-Euler recursion.
+"""Recursions over the links: motions, inverse dynamics by Newton and Euler, the inertia matrix by composite bodies.
 
 Everything is in link frames. With A = [ω̇×] + [ω×][ω×], a point r fixed to a link has acceleration a + A r, so that
 force and moment about the link's origin are linear in its ten parameters:
 
     f = M a + A [MX MY MZ],    n = J ω̇ + ω × J ω + [MX MY MZ] × a
+
+Composite bodies are each link with all it carries, seen as one rigid body.
 
 `regrouped` gives the same torques from fewer numbers: what a joint cannot show is moved to the link below it. A rod
 along the axis of a rotational joint does not notice that the joint turns: its mass, its first moment along the axis
@@ -18,9 +20,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from minidyn.dynamics.tree import REAL, Tree, constant_placement
-from minidyn.dynamics.vectors import Scalar, Turn, Vector, add, cross, dot, scale, shift_tensor, to_parent, turn_tensor
-from minidyn.model.geometry import Steps
+from minidyn.dynamics.tree import REAL, Move, Tree, constant_placement
+from minidyn.dynamics.vectors import (
+    Scalar,
+    Turn,
+    Vector,
+    add,
+    cross,
+    dot,
+    plus,
+    scale,
+    shift_tensor,
+    tensor_product,
+    to_parent,
+    turn_tensor,
+)
 from minidyn.model.robot import Robot
 
 
@@ -89,11 +103,7 @@ def link_wrench(motion: LinkMotion, phi: Sequence[Scalar]) -> tuple[Vector, Vect
 
 
 def joint_torques(
-    tree: Tree,
-    dq: Sequence[Scalar],
-    ddq: Sequence[Scalar],
-    phi: Sequence[Sequence[Scalar]],
-    gravity: bool = True,
+    tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar], phi: Sequence[Sequence[Scalar]], gravity: bool = True
 ) -> list[Scalar]:
     """Return the torque or force of every joint, rigid links only (drives are added elsewhere).
 
@@ -117,6 +127,49 @@ def joint_torques(
             f0, n0 = wrenches[move.parent]
             wrenches[move.parent] = add(f0, f), add(n0, n)
     return tau
+
+
+def composite_inertia_matrix(tree: Tree, phi: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
+    """Return the inertia matrix of all joints, rigid links only.
+
+    Args:
+        tree: Geometry at q.
+        phi: Ten parameters XX ... M of each link.
+
+    Implements: LinFang1999 eq. (12)-(17), the composite-body form.
+    """
+    size = len(tree.moves)
+    composite = [list(ten) for ten in phi]
+    M: list[list[Scalar]] = [[tree.zero] * size for _ in range(size)]
+    for index in reversed(range(size)):
+        move = tree.moves[index]
+        ten = composite[index]
+        if not move.fixed:
+            force, moment = _momentum(move, ten)
+            link = index
+            while link >= 0:
+                angular, linear = tree.moves[link].unit_twist
+                M[index][link] = M[link][index] = dot(angular, moment) + dot(linear, force)
+                if tree.moves[link].parent >= 0:
+                    force, moment = tree.moves[link].wrench_to_parent(force, moment)
+                link = tree.moves[link].parent
+        if move.parent >= 0:
+            if move.lever is not None:
+                ten = _placed(ten, (), move.lever)
+            composite[move.parent] = plus(composite[move.parent], _placed(ten, move.turns, move.shift))
+    return M
+
+
+def _momentum(move: Move, ten: Sequence[Scalar]) -> tuple[Vector, Vector]:
+    """Return (linear, angular about the origin) momentum of a body at unit joint speed."""
+    u, v = move.unit_twist
+    h, mass = list(ten[6:9]), ten[9]
+    if not move.turning:
+        return scale(mass, v), cross(h, v)
+    linear, angular = cross(u, h), tensor_product(ten[:6], u)
+    if move.lever is None:
+        return linear, angular
+    return add(linear, scale(mass, v)), add(angular, cross(h, v))
 
 
 def _motion(w: Vector, dw: Vector, a: Vector) -> LinkMotion:
@@ -165,17 +218,17 @@ def regrouped(robot: Robot, ten: Sequence[Sequence[Scalar]]) -> tuple[Robot, lis
     Implements: Gautier1991 eq. (19)-(21) in closed form: YY, MZ, M of a rotational link (axis z) and the tensor of a
     sliding one regrouped with the parent's.
     """
-    own = [_seen(body, joint.after) for body, joint in zip(ten, robot.joints)]
-    joints = []
-    for joint in robot.joints:
+    own, joints = [], []
+    for joint, body in zip(robot.joints, ten):
+        own.append(_placed(body, *constant_placement(joint.after, REAL)) if joint.after else list(body))
         before = joint.before if joint.parent < 0 else (*robot.joints[joint.parent].after, *joint.before)
         joints.append(replace(joint, before=before, after=()))
     for index in reversed(range(len(joints))):
         joint = joints[index]
         own[index], handed = _split(own[index], "xyz".index(joint.motion[1]), joint.turns, joint.slides)
         if joint.parent >= 0:
-            below = _seen(handed, joint.before)
-            own[joint.parent] = [a + b for a, b in zip(own[joint.parent], below)]
+            turns, shift = constant_placement(joint.before, REAL)
+            own[joint.parent] = plus(own[joint.parent], _placed(handed, turns, shift))
     return replace(robot, joints=tuple(joints)), own
 
 
@@ -195,12 +248,8 @@ def _split(ten: list[Scalar], axis: int, turning: bool, sliding: bool) -> tuple[
     return kept, handed
 
 
-def _seen(ten: Sequence[Scalar], steps: Steps) -> list[Scalar]:
-    """Return the parameters of a body about and along a frame it is placed on by constant steps."""
-    if not steps:
-        return list(ten)
-    turns: tuple[Turn, ...]
-    turns, shift = constant_placement(steps, REAL)
-    J, h, mass = turn_tensor(turns, ten[:6]), to_parent(turns, list(ten[6:9])), ten[9]
-    J, h = shift_tensor(J, h, mass, shift)
+def _placed(ten: Sequence[Scalar], turns: Sequence[Turn], shift: Vector) -> list[Scalar]:
+    """Return the parameters of a body about and along the frame in which its own stands at these turns and shift."""
+    mass = ten[9]
+    J, h = shift_tensor(turn_tensor(turns, ten[:6]), to_parent(turns, list(ten[6:9])), mass, shift)
     return [*J, *h, mass]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,9 @@ from minidyn.dynamics.drives import (
     some_parameters,
 )
 from minidyn.dynamics.energy import kinetic_columns, potential_columns
-from minidyn.dynamics.inertia_matrix import christoffel_matrix, composite_inertia_matrix, solve_symmetric
+from minidyn.dynamics.inertia_matrix import christoffel_matrix, solve_symmetric
 from minidyn.dynamics.kinematics import link_jacobian, link_placement
-from minidyn.dynamics.newton_euler import joint_torques, regrouped
+from minidyn.dynamics.newton_euler import composite_inertia_matrix, joint_torques, regrouped
 from minidyn.dynamics.papers.lagrangian import lagrange_regressor, link_lagrangians
 from minidyn.dynamics.papers.sixteen import sixteen_regressor, standard_entries
 from minidyn.dynamics.regressor import (
@@ -40,7 +41,7 @@ from minidyn.dynamics.regressor import (
     rigid_regressor,
 )
 from minidyn.dynamics.tree import REAL, Coordinates, Tree, constant_placement, coordinates, place
-from minidyn.dynamics.vectors import Scalar
+from minidyn.dynamics.vectors import Scalar, plus
 from minidyn.errors import UnknownName, UnknownParameters, Unsupported
 from minidyn.graph.function import Function, evaluate
 from minidyn.graph.scalar import Graph
@@ -112,7 +113,7 @@ def _inertia_matrix(r: _Recording) -> list[list[Scalar]]:
     tree, c, ten = r.motion(dq=False, ddq=False)
     M = composite_inertia_matrix(tree, ten)
     rotors = rotor_inertia_matrix(r.robot, r.phi)
-    return c.project_matrix([[a + b for a, b in zip(row, extra)] for row, extra in zip(M, rotors)])
+    return c.project_matrix([plus(row, extra) for row, extra in zip(M, rotors)])
 
 
 def _coriolis_matrix(r: _Recording) -> list[list[Scalar]]:
@@ -124,24 +125,22 @@ def _forward_dynamics(r: _Recording) -> list[Scalar]:
     return solve_symmetric(_inertia_matrix(r), [t - b for t, b in zip(r.inputs["tau"], bias)], r.robot.joint_names)
 
 
-def _regressor(r: _Recording) -> list[list[Scalar]]:
+def _standard(blocks: Sequence[Block]) -> list[Block]:
+    return [{joint: standard_entries(entries) for joint, entries in block.items()} for block in blocks]
+
+
+REGRESSORS: dict[str, Callable[[Tree, Sequence[Scalar], Sequence[Scalar]], Sequence[Block]]] = {
+    "regressor": rigid_regressor,
+    "lagrange_regressor": lambda tree, dq, ddq: _standard(lagrange_regressor(tree, dq, ddq)),
+    "lumeng16_regressor": sixteen_regressor,
+    "lumeng16_lagrange_regressor": lagrange_regressor,
+}
+"""The blocks of each form of the regressor, from geometry, speeds and accelerations of all joints."""
+
+
+def _regressor(r: _Recording, form: str = "regressor", sixteen: bool = False) -> list[list[Scalar]]:
     tree, c = r.state()
-    return r.columns_of(c, rigid_regressor(tree, c.dq, c.ddq))
-
-
-def _lagrange_regressor(r: _Recording) -> list[list[Scalar]]:
-    tree, c = r.state()
-    return r.columns_of(c, [_standard(block) for block in lagrange_regressor(tree, c.dq, c.ddq)])
-
-
-def _lumeng16_regressor(r: _Recording) -> list[list[Scalar]]:
-    tree, c = r.state()
-    return r.columns_of(c, sixteen_regressor(tree, c.dq, c.ddq), sixteen=True)
-
-
-def _lumeng16_lagrange_regressor(r: _Recording) -> list[list[Scalar]]:
-    tree, c = r.state()
-    return r.columns_of(c, lagrange_regressor(tree, c.dq, c.ddq), sixteen=True)
+    return r.columns_of(c, REGRESSORS[form](tree, c.dq, c.ddq), sixteen)
 
 
 def _slotine_li_regressor(r: _Recording) -> list[list[Scalar]]:
@@ -158,18 +157,14 @@ def _momentum_regressor(r: _Recording) -> Results:
     links = link_lagrangians(tree, c.dq)
     drives = r.drives(replace(c, ddq=c.dq))  # with speeds for accelerations Ia's column is the speed
     rotors, friction = ([d for d in drives if (d.symbol in INERTIAS) is kind] for kind in (True, False))
-    W_all = all_columns(r.robot, [_standard(link.momentum) for link in links], rotors)
-    rest_all = all_columns(r.robot, [_standard(link.rest) for link in links], friction)
+    W_all = all_columns(r.robot, _standard([link.momentum for link in links]), rotors)
+    rest_all = all_columns(r.robot, _standard([link.rest for link in links]), friction)
     rest = chosen_columns(c, rest_all, r.columns, r.combine)
     drift = drifting(c, r.inputs["q"], r.inputs["dq"])
     if drift is not None:
         lost = chosen_columns(drift, W_all, r.columns, r.combine)
         rest = [[a - b for a, b in zip(row, other)] for row, other in zip(rest, lost)]
     return {"W": chosen_columns(c, W_all, r.columns, r.combine), "rest": rest}
-
-
-def _standard(block: Block) -> Block:
-    return {joint: standard_entries(entries) for joint, entries in block.items()}
 
 
 def _energy_parts(r: _Recording) -> tuple[list[Scalar], list[Scalar]]:
@@ -184,17 +179,12 @@ def _energy_parts(r: _Recording) -> tuple[list[Scalar], list[Scalar]]:
 
 
 def _energy(r: _Recording) -> Results:
-    kinetic, potential = _energy_parts(r)
-
-    return {
-        "kinetic": sum(parameter * column for parameter, column in zip(r.phi, kinetic)),
-        "potential": sum(parameter * column for parameter, column in zip(r.phi, potential)),
-    }
+    parts = zip(("kinetic", "potential"), _energy_parts(r))
+    return {name: sum(parameter * column for parameter, column in zip(r.phi, columns)) for name, columns in parts}
 
 
 def _energy_regressor(r: _Recording) -> list[Scalar]:
-    kinetic, potential = _energy_parts(r)
-    columns = [a + b for a, b in zip(kinetic, potential)]
+    columns = plus(*_energy_parts(r))
     return columns if r.columns is None else [columns[k] for k in r.columns]
 
 
@@ -241,21 +231,22 @@ class What:
         return self.parameters or ((self.columns or self.subset) and has_load(robot))
 
 
+def _form(name: str, sixteen: bool = False) -> What:
+    build = partial(_regressor, form=name, sixteen=sixteen)
+    return What(("q", "dq", "ddq"), "Y", build, parameters=False, subset=True, sixteen=sixteen)
+
+
 WHAT: dict[str, What] = {
     "inverse_dynamics": What(("q", "dq", "ddq"), "tau", _inverse_dynamics),
     "gravity_torque": What(("q",), "tau", _gravity_torque),
     "coriolis_matrix": What(("q", "dq"), "C", _coriolis_matrix),
     "inertia_matrix": What(("q",), "M", _inertia_matrix),
     "forward_dynamics": What(("q", "dq", "tau"), "ddq", _forward_dynamics),
-    "regressor": What(("q", "dq", "ddq"), "Y", _regressor, parameters=False, subset=True),
+    "regressor": _form("regressor"),
     "base_regressor": What(("q", "dq", "ddq"), "Y", _regressor, parameters=False, columns=True),
-    "lagrange_regressor": What(("q", "dq", "ddq"), "Y", _lagrange_regressor, parameters=False, subset=True),
-    "lumeng16_regressor": What(
-        ("q", "dq", "ddq"), "Y", _lumeng16_regressor, parameters=False, subset=True, sixteen=True
-    ),
-    "lumeng16_lagrange_regressor": What(
-        ("q", "dq", "ddq"), "Y", _lumeng16_lagrange_regressor, parameters=False, subset=True, sixteen=True
-    ),
+    "lagrange_regressor": _form("lagrange_regressor"),
+    "lumeng16_regressor": _form("lumeng16_regressor", sixteen=True),
+    "lumeng16_lagrange_regressor": _form("lumeng16_lagrange_regressor", sixteen=True),
     "slotine_li_regressor": What(("q", "dq", "dqr", "ddqr"), "Y", _slotine_li_regressor, parameters=False, subset=True),
     "momentum_regressor": What(("q", "dq"), "W", _momentum_regressor, parameters=False, subset=True),
     "energy": What(("q", "dq"), "energy", _energy),
@@ -376,10 +367,9 @@ def without_unknowns(robot: Robot, what: str, values: Array) -> Array:
 def needed_columns(robot: Robot, what: str) -> NDArray[np.bool_]:
     """Return which standard parameters (p,) the result of a function depends on."""
     key = robot.structure_fingerprint, what
-    found = _KNOWN.get(key)
-    if found is None:
-        found = _KNOWN[key] = _find(robot, what)
-    return found
+    if key not in _KNOWN:
+        _KNOWN[key] = _find(robot, what)
+    return _KNOWN[key]
 
 
 def _find(robot: Robot, what: str) -> NDArray[np.bool_]:

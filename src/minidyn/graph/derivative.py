@@ -26,11 +26,7 @@ Rewrite: TypeAlias = Callable[[str, tuple[Scalar, ...]], Scalar | None]
 """Takes an operation and its operands (nodes or numbers); returns what replaces it, or None to leave it."""
 
 OPERATIONS: dict[str, Callable[..., Scalar]] = ARITHMETIC | {
-    "sqrt": sqrt,
-    "sin": sin,
-    "cos": cos,
-    "sign": sign,
-    "atan2": atan2,
+    function.__name__: function for function in (sqrt, sin, cos, sign, atan2)
 }
 """Each operation on scalars."""
 
@@ -73,8 +69,7 @@ def open_graph(
 def shaped(values: Sequence[Scalar], shape: tuple[int, ...]) -> NDArray[np.object_]:
     """Return scalars as an object array of a shape, as Graph.function takes it."""
     array = np.empty(len(values), dtype=object)
-    for index, value in enumerate(values):
-        array[index] = value
+    array[:] = values
     return array.reshape(shape)
 
 

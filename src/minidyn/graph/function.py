@@ -63,10 +63,7 @@ class Result:
     @property
     def size(self) -> int:
         """Number of scalars per sample."""
-        size = 1
-        for extent in self.shape:
-            size *= extent
-        return size
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,12 +170,10 @@ def _trigonometric(name: str) -> Callable[..., Any]:
     return call
 
 
-_TABLE: dict[str, Callable[..., Any]] = ARITHMETIC | {
-    "sqrt": _call("sqrt"),
-    "sign": _call("sign"),
-    "atan2": _call("atan2"),
-    "sin": _trigonometric("sin"),
-    "cos": _trigonometric("cos"),
+_TABLE: dict[str, Callable[..., Any]] = {
+    **ARITHMETIC,
+    **{name: _call(name) for name in ("sqrt", "sign", "atan2")},
+    **{name: _trigonometric(name) for name in ("sin", "cos")},
 }
 
 
@@ -185,9 +183,7 @@ def _opaque(text: str) -> Polynomial:
 
 def _product(a: Monomial, b: Monomial) -> list[tuple[Monomial, float]]:
     """Return the product of two products; even powers of a sine become those of its cosine."""
-    powers = dict(a)
-    for atom, power in b:
-        powers[atom] = powers.get(atom, 0) + power
+    powers = _times(dict(a), dict(b))
     found = [(powers, 1.0)]
     for atom, power in powers.items():
         if atom.kind == "s" and power > 1:

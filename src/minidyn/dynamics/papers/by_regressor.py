@@ -111,7 +111,12 @@ def _bias_and_inertia(
         Y = base_regressor(robot, *states, base=base)
     else:
         Y = regressor(robot, *states, parametrization=parametrization, form=form)
-    theta = _values(robot, parameters, base, parametrization)
+    if parameters is not None:
+        theta = np.asarray(parameters, dtype=float)
+    elif base is not None:
+        raise MinidynError("base= needs parameters=, the values of the base parameters: base.values()")
+    else:
+        theta = robot.parameters if parametrization == "standard" else lumeng16(robot).parameters
     if theta.shape != (Y.shape[-1],):
         raise ShapeError(f"parameters: expected shape ({Y.shape[-1]},), got {theta.shape}")
     unknown = np.isnan(theta)
@@ -124,14 +129,6 @@ def _bias_and_inertia(
         theta = np.where(unknown, 0.0, theta)
     tau = Y @ theta
     return tau[0], np.moveaxis(tau[1:] - tau[0], 0, -1)
-
-
-def _values(robot: Robot, parameters: ArrayLike | None, base: BaseColumns | None, parametrization: str) -> Array:
-    if parameters is not None:
-        return np.asarray(parameters, dtype=float)
-    if base is not None:
-        raise MinidynError("base= needs parameters=, the values of the base parameters: base.values()")
-    return robot.parameters if parametrization == "standard" else lumeng16(robot).parameters
 
 
 def _of_joints(name: str, array: ArrayLike, robot: Robot) -> Array:

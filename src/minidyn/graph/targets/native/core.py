@@ -192,7 +192,7 @@ class _Steps:
         self.once = once
         self.lines: list[str] = []
         self.names: dict[int, str] = {}
-        self.pairs: dict[int, int] = {}
+        self.pairs: set[int] = set()
 
     def value(self, index: int) -> str:
         """Return the operand for a step: loads of inputs and of u appear at the first use."""
@@ -224,9 +224,11 @@ class _Steps:
         elif step.op == "neg":
             self.lines.append(f"  {name} = fneg {FLAGS} {real} {operands[0]}")
         elif step.op in ("sin", "cos"):
-            pair = self._pair(step.args[0], operands[0])
-            place = 0 if step.op == "sin" else 1
-            self.lines.append(f"  {name} = extractvalue {{ {real}, {real} }} %sc{pair}, {place}")
+            angle, pair = step.args[0], f"{{ {real}, {real} }}"
+            if angle not in self.pairs:  # sine and cosine of one angle come from one call
+                self.pairs.add(angle)
+                self.lines.append(f"  %sc{angle} = call {pair} @sincos.{width}({real} {operands[0]})")
+            self.lines.append(f"  {name} = extractvalue {pair} %sc{angle}, {int(step.op == 'cos')}")
         elif step.op == "sqrt":
             self.lines.append(f"  {name} = call {real} @llvm.sqrt.{suffix(width)}({real} {operands[0]})")
         elif step.op == "atan2":
@@ -236,18 +238,9 @@ class _Steps:
         else:
             raise AssertionError(f"operation {step.op!r} has no native code")
 
-    def _pair(self, angle: int, operand: str) -> int:
-        """Sine and cosine of one angle come from one call."""
-        if angle not in self.pairs:
-            self.pairs[angle] = angle
-            real = self.real
-            self.lines.append(f"  %sc{angle} = call {{ {real}, {real} }} @sincos.{self.width}({real} {operand})")
-        return self.pairs[angle]
-
     def _sign(self, name: str, operand: str) -> None:
         real, bit = self.real, vector(self.width, "i1")
-        one, minus = splat(1.0, self.width), splat(-1.0, self.width)
-        zero = splat(0.0, self.width)
+        zero, one, minus = (splat(value, self.width) for value in (0.0, 1.0, -1.0))
         self.lines += [
             f"  {name}.p = fcmp ogt {real} {operand}, {zero}",
             f"  {name}.n = fcmp olt {real} {operand}, {zero}",
@@ -265,6 +258,12 @@ class _Steps:
         for result, position in self.plan.stores.get(index, ()):
             self.store(f"o{result}", position, self.value(index), f"s{result}.{position}")
 
+    def function(self, name: str, attributes: str = "") -> str:
+        """Return the steps as a function."""
+        body = "\n".join(self.lines)
+        head = f"define internal void @{name}({self.plan.parameters}) noinline{attributes} #0"
+        return f"{head} {{\n{body}\n  ret void\n}}\n"
+
 
 def core_text(plan: Plan, width: int) -> str:
     """Return `@core.<width>`.
@@ -279,9 +278,7 @@ def core_text(plan: Plan, width: int) -> str:
     for index in plan.stores:  # an input that is an output
         if plan.function.tape[index].op == "input" and index not in plan.slots:
             steps.results(index)
-    body = "\n".join(steps.lines)
-    head = f"define internal void @core.{width}({plan.parameters}) noinline alignstack({max(16, 8 * width)}) #0"
-    return f"{head} {{\n{body}\n  ret void\n}}\n"
+    return steps.function(f"core.{width}", f" alignstack({max(16, 8 * width)})")
 
 
 def once_text(plan: Plan) -> str:
@@ -291,8 +288,7 @@ def once_text(plan: Plan) -> str:
         value = steps.value(index)
         if index in plan.slots:
             steps.store("u", plan.slots[index], value, f"u{plan.slots[index]}")
-    body = "\n".join(steps.lines)
-    return f"define internal void @once({plan.parameters}) noinline #0 {{\n{body}\n  ret void\n}}\n"
+    return steps.function("once")
 
 
 def fill_text(plan: Plan, width: int) -> str:
@@ -301,8 +297,7 @@ def fill_text(plan: Plan, width: int) -> str:
     for index in plan.stores:
         if index in plan.constants or index in plan.slots:
             steps.results(index)
-    body = "\n".join(steps.lines)
-    return f"define internal void @fill.{width}({plan.parameters}) noinline #0 {{\n{body}\n  ret void\n}}\n"
+    return steps.function(f"fill.{width}")
 
 
 def plan_text(plan: Plan, width: int) -> str:

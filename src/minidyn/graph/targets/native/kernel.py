@@ -8,9 +8,10 @@ runs without the interpreter's lock.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, TypeVar
@@ -22,7 +23,7 @@ from minidyn.errors import ShapeError
 from minidyn.graph.function import Argument, Function, Result, batch_shape
 from minidyn.graph.targets.native.builtin import ROWS, SINGLE, called_by, make_builtin
 from minidyn.graph.targets.native.core import Plan, plan_text
-from minidyn.graph.targets.native.host import FOOTER, Code, block_at, compile_text, host, joined, loads, pointer_table
+from minidyn.graph.targets.native.host import FOOTER, Code, compile_text, host, loads
 from minidyn.graph.targets.native.rows import copy_text, rows_text
 
 _FLOAT64 = np.dtype(np.float64)
@@ -64,9 +65,7 @@ def flat_rows(array: Array, batch: tuple[int, ...], count: int) -> Array:
         if array.ndim == 1:
             return np.broadcast_to(array, (count, array.shape[0]))
         array = np.broadcast_to(array, (*batch, array.shape[-1]))
-    if array.ndim == 2:
-        return array
-    return array.reshape(count, array.shape[-1])
+    return array if array.ndim == 2 else array.reshape(count, array.shape[-1])
 
 
 def check_out(out: Any, results: tuple[Result, ...], batch: tuple[int, ...], owner: str) -> list[Array]:
@@ -98,41 +97,6 @@ def single_text(plan: Plan) -> str:
     lines.append(f"  %u = alloca double, i64 {max(1, len(plan.slots))}, align 8")
     lines += [f"  call void @{part}({plan.call})" for part in ("once", "fill.1", "core.1")]
     return plan_text(plan, 1) + "\n".join([*lines, "  ret void", "}", ""]) + FOOTER
-
-
-def tile_text(plan: Plan, width: int) -> str:
-    """Return `@tile`: `blocks` packed blocks, with the unvarying outputs written only if `fill` is not 0."""
-    ins, outs = plan.names
-    sizes = [size for part in plan.block_sizes for size in part]
-    here = [
-        line for name, size in zip([*ins, *outs], sizes) for line in block_at(name, f"{name}.base", "i", size * width)
-    ]
-    return f"""
-define void @tile(ptr %args, ptr %outs, ptr %u, i64 %blocks, i64 %fill) #0 {{
-entry:
-{joined(loads("args", [f"ptr {name}.base" for name in ins]))}
-{joined(loads("outs", [f"ptr {name}.base" for name in outs]))}
-  call void @once({", ".join([*(f"ptr %{name}.base" for name in [*ins, *outs]), "ptr %u"])})
-  %filling = icmp ne i64 %fill, 0
-  br label %head
-head:
-  %i = phi i64 [ 0, %entry ], [ %i.next, %compute ]
-  %more = icmp slt i64 %i, %blocks
-  br i1 %more, label %body, label %done
-body:
-{joined(here)}
-  br i1 %filling, label %constant, label %compute
-constant:
-  call void @fill.{width}({plan.call})
-  br label %compute
-compute:
-  call void @core.{width}({plan.call})
-  %i.next = add i64 %i, 1
-  br label %head
-done:
-  ret void
-}}
-"""
 
 
 _POOL: dict[int, ThreadPoolExecutor] = {}  # by process: threads do not survive a fork
@@ -196,7 +160,6 @@ _LOCK = threading.Lock()
 _WORTH_SPLITTING = 2_000_000  # tape steps times samples a piece must have: about 0.1 ms of work
 
 _ROWS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 3)
-_TILE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
 _SINGLE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -278,45 +241,22 @@ class NativeFunction:
         """The LLVM text of the vector code."""
         plan, width = self._plan, self.width
         head = f"; {self.function!r}, {width} samples side by side, fingerprint {self.function.fingerprint}\n"
-        parts = (plan_text(plan, width), copy_text(plan, width), rows_text(plan, width), tile_text(plan, width))
-        return head + "".join(parts) + FOOTER
+        return head + plan_text(plan, width) + copy_text(plan, width) + rows_text(plan, width) + FOOTER
 
     @cached_property
     def code(self) -> Code:
-        """The vector code in memory: entries "rows" and "tile" (see :mod:`minidyn.graph.targets.native.rows`)."""
-        return compile_text(self.llvm_ir, ("rows", "tile"))
+        """The vector code in memory: entry "rows" (see :mod:`minidyn.graph.targets.native.rows`)."""
+        return compile_text(self.llvm_ir, ("rows",))
 
     @cached_property
     def single_code(self) -> Code:
         """The scalar code in memory: entry "single"."""
         return compile_text(single_text(self._plan), ("single",))
 
-    def tile(self, arguments: Sequence[Array], results: Sequence[Array], *, fill: bool = True) -> None:
-        """Compute packed blocks, nothing moved or checked for the caller: the inside of a streaming loop.
-
-        Machine code that computes tile by tile calls `code.addresses["tile"]` itself, as
-        `void tile(double **arguments, double **results, double *work, int64 blocks, int64 fill)`.
-
-        Args:
-            arguments: Per argument a contiguous array (blocks, size, width) aligned to 64 bytes: lane l of
-                block b is sample b * width + l. A uniform argument is (size,).
-            results: Per result a contiguous aligned array (blocks, size, width) to write.
-            fill: Whether to write outputs that are the same for every sample (structural zeros, constants);
-                False when the tile has been filled once before.
-        """
-        tables = pointer_table(arguments), pointer_table(results)
-        work = (ctypes.c_double * max(1, self.slots))()
-        _TILE(self.code.addresses["tile"])(*tables, work, len(results[0]), int(fill))
-
     @cached_property
     def splits_from(self) -> int:
         """Samples from which a batch is split over threads; fewer are computed sooner by one."""
         return -(-2 * _WORTH_SPLITTING // max(1, len(self.function.tape)))
-
-    @cached_property
-    def slots(self) -> int:
-        """Doubles of work space that `tile` needs."""
-        return len(self._plan.slots)
 
     @cached_property
     def _rows(self) -> Callable[..., int]:
@@ -353,9 +293,7 @@ class NativeFunction:
                 array.copy() if any(np.may_share_memory(array, target) for target in targets) else array
                 for array in taken
             ]
-        count = 1
-        for extent in batch:
-            count *= extent
+        count = math.prod(batch)
         if count:
             self._fill(taken, targets, batch, count, int(threads))
         if isinstance(out, list | tuple) or len(targets) != 1:
@@ -364,12 +302,7 @@ class NativeFunction:
 
     def _fill(self, taken: list[Array], targets: list[Array], batch: tuple[int, ...], count: int, threads: int) -> None:
         """Compute into `targets`, through copies where an array has no two-stride view."""
-        places = []
-        for target, result in zip(targets, self.function.results):
-            flat = target.reshape(count, result.size)
-            if result.size and not np.may_share_memory(flat, target):
-                flat = np.empty((count, result.size))
-            places.append(flat)
+        places = [target.reshape(count, result.size) for target, result in zip(targets, self.function.results)]
         rows = [
             np.ascontiguousarray(array) if argument.uniform else flat_rows(array, batch, count)
             for array, argument in zip(taken, self.function.arguments)

@@ -6,8 +6,6 @@ scalar. Per block of `width` samples the inputs are transposed into a scratch bl
 outputs are transposed into the result, all within the first-level cache. Results larger than the caches go to memory
 past them.
 
-`@tile(arguments, results, u, blocks, fill)` leaves the transposing out: packed blocks in, packed blocks out.
-
 A block is moved in one of three ways, chosen by the strides at run time:
 
 - samples next to each other (Fortran order, structure of arrays): plain vector copies;
