@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from minidyn.graph.function import Function
+from minidyn.graph.derivative import OPERATIONS, close_graph, open_inputs
+from minidyn.graph.function import Function, run_tape
 from minidyn.graph.scalar import Graph, Scalar, atan2, cos, cos_sin, sign, sin, sqrt
 
 ARGUMENTS = {"q": 4, "dq": 3, "phi": 2}
@@ -86,3 +87,17 @@ def close(actual: Sequence[Any], expected: Sequence[Any], tolerance: float = 1e-
     for a, b in zip(actual, expected):
         assert np.shape(a) == np.shape(b)
         np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * size)
+
+
+def rebuild(function: Function, rewrite: Callable[..., Any] | None = None) -> Function:
+    """The function replayed through a fresh graph; `rewrite` may replace an operation (None: leave it)."""
+
+    def applied(op: str) -> Callable[..., Scalar]:
+        def apply(*operands: Scalar) -> Scalar:
+            changed = None if rewrite is None else rewrite(op, operands)
+            return OPERATIONS[op](*operands) if changed is None else changed
+
+        return apply
+
+    graph, columns = open_inputs(function)
+    return close_graph(graph, function, run_tape(function, columns, {op: applied(op) for op in OPERATIONS}))

@@ -6,7 +6,11 @@ import random
 
 import numpy as np
 
-from minidyn.graph.function import ARITY, Argument, Function, Instruction, Result
+from minidyn.graph.function import Argument, Function, Instruction, Result
+
+ARITY = {"const": 0, "input": 0, "add": 2, "sub": 2, "mul": 2, "div": 2, "atan2": 2}
+ARITY |= dict.fromkeys(("neg", "sqrt", "sin", "cos", "sign"), 1)
+"""Operations an instruction may have, with the number of operands."""
 
 
 def random_function(

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from random_programs import ARGUMENTS, Program, close, samples
+from random_programs import ARGUMENTS, Program, close, rebuild, samples
+from random_tapes import ARITY
 
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
-from minidyn.graph.derivative import derivatives, jacobian, jvp, rebuild, tangents
-from minidyn.graph.function import ARITY, evaluate
+from minidyn.graph.derivative import derivatives, jacobian, jvp, tangents
+from minidyn.graph.function import evaluate
 from minidyn.graph.scalar import Graph, atan2, cos, cos_sin, sign, sin, sqrt
 
 

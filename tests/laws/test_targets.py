@@ -19,8 +19,7 @@ from minidyn.errors import ShapeError, Unsupported
 from minidyn.graph.function import Argument, Function, Instruction, Result, evaluate
 from minidyn.graph.scalar import Graph, atan2, cos, sign, sin, sqrt
 from minidyn.graph.targets.c import c_name, c_source
-from minidyn.graph.targets.jax import jax_function, jax_source
-from minidyn.graph.targets.python import python_source
+from minidyn.graph.targets.python import jax_function, jax_source, python_source
 from minidyn.text import fresh_prefix, safe_comment, safe_identifier
 
 HOSTILE = [

@@ -196,10 +196,8 @@ def _controller(
     sampled = cache(lambda: compile_function(law.step(length, low, high)))
 
     def step(estimate: Array, q: Array, dq: Array, ddq: Array | None, reference: Reference) -> tuple[Array, Array]:
-        if reads_acceleration:
-            tau, moved = sampled()(estimate, q, dq, ddq, *reference)
-        else:
-            tau, moved = sampled()(estimate, q, dq, *reference)
+        measured = (q, dq, ddq) if reads_acceleration else (q, dq)
+        tau, moved = sampled()(estimate, *measured, *reference)
         return tau, moved
 
     def torque(estimate: Array, q: Array, dq: Array, reference: Reference) -> tuple[Array, Signals]:
@@ -217,11 +215,7 @@ def _controller(
     def lyapunov(true: Robot, estimate: Array, q: Array, dq: Array, reference: Reference) -> Array:
         """½ sᵀ M s + ½ θ̃ᵀ Γ⁻¹ θ̃, with the true robot's parameters; the divergence for natural links."""
         s = dq - reference[1] + law.bandwidth * (q - reference[0])
-        own = true.parameters if law.base is None else law.base.values(true.parameters)
-        touched = np.any(law.unknowns.directions != 0, axis=1)
-        goal = np.asarray(
-            np.linalg.lstsq(law.unknowns.directions, np.where(touched, own, 0.0), rcond=None)[0], dtype=float
-        )
+        goal = law.unknowns.nearest(true.parameters if law.base is None else law.base.values(true.parameters))
         value: Array = 0.5 * np.einsum("...i,...ij,...j->...", s, inertia_matrix(true, q), s)
         plain = np.ones(count, dtype=bool)
         if law.natural is not None:

@@ -128,11 +128,7 @@ def _ten(P: list[list[Scalar]]) -> list[Scalar]:
 
 
 def _combined(weights: Array, values: list[Scalar]) -> Scalar:
-    total: Scalar = 0.0
-    for weight, value in zip(weights, values):
-        if abs(weight) > 1e-14:
-            total = total + float(weight) * value
-    return total
+    return sum((float(weight) * value for weight, value in zip(weights, values) if abs(weight) > 1e-14), 0.0)
 
 
 def _square(entries: list[Scalar]) -> list[list[Scalar]]:
@@ -140,13 +136,4 @@ def _square(entries: list[Scalar]) -> list[list[Scalar]]:
 
 
 def _product(A: list[list[Scalar]], B: list[list[Scalar]]) -> list[list[Scalar]]:
-    result: list[list[Scalar]] = []
-    for row in A:
-        out: list[Scalar] = []
-        for j in range(4):
-            total: Scalar = 0.0
-            for k in range(4):
-                total = total + row[k] * B[k][j]
-            out.append(total)
-        result.append(out)
-    return result
+    return [[sum(a * b for a, b in zip(row, column)) for column in zip(*B)] for row in A]

@@ -95,7 +95,7 @@ class AdaptiveLaw:
             phi = self._full(inputs["estimate"])
             M = build(self.robot, "inertia_matrix", {"q": inputs["q"]}, phi)
             Y, s = measured, solve_symmetric(M, s)
-        power = [_sum([s[i] * Y[i][k] for i in range(self.robot.n)]) for k in range(len(Y[0]))]
+        power = [sum(s[i] * Y[i][k] for i in range(self.robot.n)) for k in range(len(Y[0]))]
         gradient = [_weighted(self.unknowns.directions[:, k], power) for k in range(len(self.unknowns.names))]
         return tau, gradient
 
@@ -123,7 +123,7 @@ class AdaptiveLaw:
 
     def _torque(self, inputs: dict[str, list[Scalar]], Y: list[list[Scalar]]) -> list[Scalar]:
         vector = self._vector(inputs["estimate"])
-        tau = [_sum([entry * value for entry, value in zip(row, vector)]) for row in Y]
+        tau = [sum(entry * value for entry, value in zip(row, vector)) for row in Y]
         if self.gain is None:
             return tau
         s = [
@@ -145,12 +145,5 @@ class AdaptiveLaw:
         return [_weighted(row, vector) for row in np.stack(columns, axis=1)]
 
 
-def _sum(terms: list[Scalar]) -> Scalar:
-    total: Scalar = 0.0
-    for term in terms:
-        total = total + term
-    return total
-
-
 def _weighted(weights: Array, values: list[Scalar]) -> Scalar:
-    return _sum([float(weight) * value for weight, value in zip(weights, values) if weight != 0.0])
+    return sum((float(weight) * value for weight, value in zip(weights, values) if weight != 0.0), 0.0)

@@ -41,6 +41,10 @@ class Unknowns:
         result: Array = self.known + estimate @ self.directions.T
         return result
 
+    def nearest(self, own: Array) -> Array:
+        """The values (k,) that come closest to a full vector (p,)."""
+        return _nearest(self.directions, own)
+
 
 def point_mass(robot: Robot, com: ArrayLike, link: str | None = None) -> Array:
     """Return the direction (p,) of a point mass at com (3,) of a link's frame (None: the last link).
@@ -135,10 +139,14 @@ def _own_values(robot: Robot, base: BaseMap | None, touched: Array, needed: bool
     return np.nan_to_num(own)
 
 
+def _nearest(directions: Array, own: Array) -> Array:
+    touched = np.any(directions != 0.0, axis=1)
+    return np.asarray(np.linalg.lstsq(directions, np.where(touched, own, 0.0), rcond=None)[0], dtype=float)
+
+
 def _start(names: Sequence[str], directions: Array, own: Array, initial: ArrayLike | None) -> Array:
     if initial is None:
-        start: Array = np.linalg.lstsq(directions, own * np.any(directions != 0.0, axis=1), rcond=None)[0]
-        return start
+        return _nearest(directions, own)
     values = np.asarray(initial, dtype=float)
     if values.shape not in ((), (len(names),)) or not np.all(np.isfinite(values)):
         raise ShapeError(f"initial: expected {len(names)} finite values ({', '.join(names[:4])}), got {initial!r}")

@@ -28,14 +28,6 @@ def inverse_dynamics(
 ) -> Array:
     """Return the joint torques (..., n) of a motion: links, rotors and friction.
 
-    Args:
-        robot: The robot.
-        q: Positions (..., n).
-        dq: Speeds (..., n).
-        ddq: Accelerations (..., n).
-        parameters: Standard parameters (p,); None: the robot's own.
-        out: Array (..., n) to write into.
-
     Implements: LuMeng1993 eq. (66)-(71).
     """
     return call(robot, "inverse_dynamics", (q, dq, ddq), parameters, out)

@@ -8,7 +8,6 @@ C = Gᵀ C_all G + Gᵀ M_all Ġ, which are the Christoffel symbols of M again: 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -56,8 +55,7 @@ def implicit_call(
     states, batch = _rows(robot, what, arrays)
     known = np.asarray(np.isfinite(states[0]).all(axis=-1))
     with np.errstate(all="ignore"):  # NaN and infinity in speeds pass through, as in kernels
-        closed = _Closed.solve(robot, [part[known] for part in states], parameters, base, link)
-        found = compute(closed)
+        found = compute(_Closed(robot, [part[known] for part in states], parameters, base, link))
     results = []
     for part in found if isinstance(found, tuple) else (found,):
         full = np.full((len(known), *part.shape[1:]), np.nan)
@@ -88,35 +86,23 @@ def _tree(robot: Robot) -> Robot:
     return robot.open_loops()
 
 
-@dataclass(frozen=True)
 class _Closed:
     """A batch of states with the loops closed; `..._all` are of all joints of the opened tree."""
 
-    robot: Robot
-    tree: Robot
-    states: list[Array]
-    positions: Array  # of every joint, for the loops
-    q_all: Array
-    G: Array
-    drift: Array
-    parameters: ArrayLike
-    base: BaseColumns | None
-    link: str | int | None
-
-    @staticmethod
-    def solve(
+    def __init__(
+        self,
         robot: Robot,
         states: list[Array],
         parameters: ArrayLike | None,
         base: BaseColumns | None,
         link: str | int | None,
-    ) -> _Closed:
-        tree = _tree(robot)
-        own = list(tree.independent)
-        positions = solve_loops(robot, states[0])
-        G, drift = loop_jacobian(robot, positions, states[1] if len(states) > 1 else None)
-        values = robot.parameters if parameters is None else parameters
-        return _Closed(robot, tree, states, positions, positions[:, own], G[:, own], drift[:, own], values, base, link)
+    ) -> None:
+        self.robot, self.tree, self.states, self.base, self.link = robot, _tree(robot), states, base, link
+        self.parameters: ArrayLike = robot.parameters if parameters is None else parameters
+        self.positions = solve_loops(robot, states[0])  # of every joint, for the loops
+        G, drift = loop_jacobian(robot, self.positions, states[1] if len(states) > 1 else None)
+        own = list(self.tree.independent)
+        self.q_all, self.G, self.drift = self.positions[:, own], G[:, own], drift[:, own]
 
     @staticmethod
     def functions() -> dict[str, Callable[[_Closed], Any]]:

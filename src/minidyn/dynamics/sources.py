@@ -12,9 +12,8 @@ from types import MappingProxyType
 from minidyn.errors import UnknownName
 from minidyn.graph.function import Function
 from minidyn.graph.targets.c import c_name, c_source
-from minidyn.graph.targets.jax import jax_source
 from minidyn.graph.targets.native.host import library_address
-from minidyn.graph.targets.python import python_source
+from minidyn.graph.targets.python import jax_source, python_source
 from minidyn.model.robot import Robot
 from minidyn.text import safe_identifier
 

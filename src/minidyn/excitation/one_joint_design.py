@@ -229,11 +229,8 @@ class Design:
 
     def _sum(self, runs: list[Run] | tuple[Run, ...], joint: int) -> Array:
         size = len(self.equations.own[joint])
-        total = np.zeros((size, size))
-        for run in runs:
-            if run.mover <= joint:
-                total = total + self.gram(run.mover, joint)[run.candidate]
-        return total
+        grams = (self.gram(run.mover, joint)[run.candidate] for run in runs if run.mover <= joint)
+        return sum(grams, np.zeros((size, size)))
 
     def _score(self, sums: list[Array]) -> Array:
         """The worst logarithmic condition, and a little of all of them, so that every joint is looked after."""

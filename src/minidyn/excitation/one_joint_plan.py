@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -137,13 +137,7 @@ class Plan:
             "condition": self.condition,
             "steps": [step.to_json() for step in self.steps],
             "systems": [
-                {
-                    "joint": system.joint,
-                    "constants": list(system.constants),
-                    "steps": list(system.steps),
-                    "condition": system.condition,
-                    "scaled_condition": system.scaled_condition,
-                }
+                asdict(system) | {"constants": list(system.constants), "steps": list(system.steps)}
                 for system in self.systems
             ],
             "notices": [notice.to_json() for notice in self.notices],

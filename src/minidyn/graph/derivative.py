@@ -1,4 +1,4 @@
-"""Functions to functions: a tape replayed into a fresh graph, as it is, with changes on the way, or differentiated.
+"""Functions to functions: a tape replayed into a fresh graph, as it is or differentiated.
 
 Replaying alone simplifies and shares again, because nodes do so as they are made.
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,27 +21,10 @@ from minidyn.graph.function import ARITHMETIC, Function, run_tape
 from minidyn.graph.node import Node
 from minidyn.graph.scalar import Graph, Scalar, atan2, cos, reachable, sign, sin, sqrt
 
-Rewrite: TypeAlias = Callable[[str, tuple[Scalar, ...]], Scalar | None]
-"""Takes an operation and its operands (nodes or numbers); returns what replaces it, or None to leave it."""
-
 OPERATIONS: dict[str, Callable[..., Scalar]] = ARITHMETIC | {
     function.__name__: function for function in (sqrt, sin, cos, sign, atan2)
 }
 """Each operation on scalars."""
-
-
-def rebuild(function: Function, rewrite: Rewrite | None = None) -> Function:
-    """Return the function replayed through a fresh graph.
-
-    Args:
-        function: The function to replay.
-        rewrite: Asked for each operation; may build anything from its operands. None replays as it is.
-
-    Returns:
-        A function with the same name, arguments and results.
-    """
-    graph, _, outputs = open_graph(function, rewrite)
-    return close_graph(graph, function, outputs)
 
 
 def open_inputs(function: Function) -> tuple[Graph, list[list[Scalar]]]:
@@ -57,13 +39,10 @@ def close_graph(graph: Graph, function: Function, outputs: Iterable[Sequence[Sca
     return graph.function(function.name, results)
 
 
-def open_graph(
-    function: Function, rewrite: Rewrite | None = None
-) -> tuple[Graph, list[list[Scalar]], list[list[Scalar]]]:
+def _open_graph(function: Function) -> tuple[Graph, list[list[Scalar]], list[list[Scalar]]]:
     """Return a fresh graph with the function in it: the scalars of its arguments and of its results."""
     graph, columns = open_inputs(function)
-    table = OPERATIONS if rewrite is None else {op: _rewritten(op, rewrite) for op in OPERATIONS}
-    return graph, columns, run_tape(function, columns, table)
+    return graph, columns, run_tape(function, columns, OPERATIONS)
 
 
 def shaped(values: Sequence[Scalar], shape: tuple[int, ...]) -> NDArray[np.object_]:
@@ -71,16 +50,6 @@ def shaped(values: Sequence[Scalar], shape: tuple[int, ...]) -> NDArray[np.objec
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array.reshape(shape)
-
-
-def _rewritten(op: str, rewrite: Rewrite) -> Callable[..., Scalar]:
-    plain = OPERATIONS[op]
-
-    def apply(*operands: Scalar) -> Scalar:
-        changed = rewrite(op, operands)
-        return plain(*operands) if changed is None else changed
-
-    return apply
 
 
 def jacobian(function: Function, wrt: str) -> Function:
@@ -95,7 +64,7 @@ def jacobian(function: Function, wrt: str) -> Function:
         shape s + (size of the argument,). The derivative of a sign is 0.
     """
     at = _argument(function, wrt)
-    graph, columns, outputs = open_graph(function)
+    graph, columns, outputs = _open_graph(function)
     size = len(columns[at])
     results = {}
     rates = derivatives(list(chain.from_iterable(outputs)), columns[at])
@@ -117,7 +86,7 @@ def jvp(function: Function, seeds: Sequence[str]) -> Function:
         result ``y`` becomes ``y_tangent``.
     """
     places = [_argument(function, name) for name in seeds]
-    graph, columns, outputs = open_graph(function)
+    graph, columns, outputs = _open_graph(function)
     moving: dict[Node, Scalar] = {}
     for name, at in zip(seeds, places):
         uniform = function.arguments[at].uniform

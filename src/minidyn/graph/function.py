@@ -20,22 +20,6 @@ from numpy.typing import ArrayLike
 
 from minidyn.errors import ShapeError
 
-ARITY: dict[str, int] = {
-    "const": 0,  # value: the number
-    "input": 0,  # value: (argument index, element index)
-    "add": 2,
-    "sub": 2,
-    "mul": 2,
-    "div": 2,
-    "neg": 1,
-    "sqrt": 1,
-    "sin": 1,
-    "cos": 1,
-    "sign": 1,  # -1, 0 or +1; NaN stays NaN
-    "atan2": 2,
-}
-"""Operations an instruction may have, with the number of operands."""
-
 
 @dataclass(frozen=True, slots=True)
 class Argument:
@@ -68,7 +52,13 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One step: an operation of ARITY on earlier steps (by index), or a constant or an input."""
+    """One step: an operation on earlier steps, or a constant or an input.
+
+    Attributes:
+        op: const, input, add, sub, mul, div, neg, sqrt, sin, cos, sign (-1, 0 or +1; NaN stays NaN) or atan2.
+        args: Its operands, by index.
+        value: The number of a constant; (argument index, element index) of an input.
+    """
 
     op: str
     args: tuple[int, ...] = ()

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TypeAlias
 
@@ -47,7 +48,10 @@ def factor_sums(function: Function) -> Function:
                 break
             group = [item for item in products if factor in tape[item[0]].args]
             products = [item for item in products if factor not in tape[item[0]].args]
-            others = [(coefficient, replay.value[_other(tape[atom].args, factor)]) for atom, coefficient in group]
+            others = []
+            for atom, coefficient in group:
+                first, second = tape[atom].args
+                others.append((coefficient, replay.value[second if first == factor else first]))
             terms.append((1, replay.value[factor] * signed_sum(others)))
         plain.update(products)
         left = [(coefficient, replay.atom(atom)) for atom, coefficient in sorted(plain.items())]
@@ -75,15 +79,13 @@ def defer_constants(function: Function) -> Function:
     return close_graph(graph, function, [[_lift(value).value for value in values] for values in outputs])
 
 
+@dataclass(slots=True)
 class _Scaled:
     """A value that waits to be multiplied: factor times core."""
 
-    __slots__ = ("core", "factor", "uniform")
-
-    def __init__(self, factor: float, core: Scalar, uniform: bool) -> None:
-        self.factor = factor
-        self.core = core
-        self.uniform = uniform
+    factor: float
+    core: Scalar
+    uniform: bool
 
     @property
     def value(self) -> Scalar:
@@ -127,11 +129,6 @@ def _multiply(a: _Scaled, b: _Scaled) -> _Scaled:
                 return _Scaled(1.0, y.core * factor, True)
             return _Scaled(factor, y.core, False)
     return _Scaled(1.0, a.value * b.value, a.uniform and b.uniform)
-
-
-def _other(operands: tuple[int, ...], factor: int) -> int:
-    first, second = operands
-    return second if first == factor else first
 
 
 _Key: TypeAlias = tuple[str, float, int]  # kind of term, its number, its multiple
@@ -271,12 +268,7 @@ def _share(sums: dict[int, dict[_Key, int]], terms: _Terms) -> dict[_Key, _Pair]
 
 Pass: TypeAlias = Callable[[Function], Function]
 
-PASSES: dict[str, Pass] = {
-    "defer_constants": defer_constants,
-    "gather_sums": gather_sums,
-    "share_sums": share_sums,
-    "factor_sums": factor_sums,
-}
+PASSES: dict[str, Pass] = {each.__name__: each for each in (defer_constants, gather_sums, share_sums, factor_sums)}
 """All passes, by name."""
 
 _SEQUENCES = (

@@ -6,7 +6,6 @@ Time goes on by classical fourth-order Runge-Kutta, or by SciPy's adaptive solve
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,26 +23,11 @@ Flow: TypeAlias = Callable[[float, Array, Array, Array], tuple[Array, Array, Arr
 """(t, q, dq, estimate) -> (ddq, tau, time derivative of the estimate)."""
 
 
-@dataclass(frozen=True)
 class Setup:
     """A checked request."""
 
-    robot: Robot
-    controller: Controller | None
-    trajectory: Trajectory
-    steps: int
-    dt: float
-    q0: Array
-    dq0: Array
-    continuous: bool
-    adaptive: bool
-    every: int
-    lag: int
-    log_estimates: bool = True
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         robot: Robot,
         controller: Controller | None,
         trajectory: Trajectory | None,
@@ -56,8 +40,7 @@ class Setup:
         delay: float,
         batches: bool = False,
         log_estimates: bool = True,
-    ) -> Setup:
-        """Check a request."""
+    ) -> None:
         if control not in ("sampled", "continuous"):
             raise UnknownName("control", control, ("sampled", "continuous"))
         if solver not in ("rk4", "adaptive"):
@@ -71,9 +54,11 @@ class Setup:
             raise MinidynError(f"simulate: expected a trajectory t -> (q, dq, ddq), got {trajectory!r}")
         if controller is not None and controller.robot.n != robot.n:
             raise MinidynError(f"simulate: the controller is for {controller.robot.n} joints, the robot has {robot.n}")
-        if trajectory is None:
-            trajectory = hold(np.zeros(robot.n) if q0 is None else q0)
-        q_d, dq_d, _ = trajectory(0.0)
+        self.robot, self.controller, self.dt, self.steps = robot, controller, dt, round(duration / dt)
+        self.trajectory = hold(np.zeros(robot.n) if q0 is None else q0) if trajectory is None else trajectory
+        self.continuous, self.adaptive = control == "continuous", solver == "adaptive"
+        self.log_estimates = log_estimates
+        q_d, dq_d, _ = self.trajectory(0.0)
         start = np.array(q_d if q0 is None else q0, dtype=float)
         speed = np.array(dq_d if dq0 is None else dq0, dtype=float)
         if batches:
@@ -83,27 +68,13 @@ class Setup:
                 expected = f"(runs, {robot.n})" if batches else f"({robot.n},)"
                 raise ShapeError(f"{name}: expected shape {expected}, got {given.shape}")
         every = 1 if controller is None else round(controller.period / dt)
-        if controller is not None and control == "sampled" and abs(every * dt - controller.period) > 1e-9 * dt:
+        if controller is not None and not self.continuous and abs(every * dt - controller.period) > 1e-9 * dt:
             raise MinidynError(
                 f"simulate: the controller's period {controller.period:g} s is no multiple of dt {dt:g} s"
             )
-        lag = round(delay / dt)
-        if delay < 0 or abs(lag * dt - delay) > 1e-9 * dt:
+        self.q0, self.dq0, self.every, self.lag = start, speed, max(1, every), round(delay / dt)
+        if delay < 0 or abs(self.lag * dt - delay) > 1e-9 * dt:
             raise MinidynError(f"simulate: delay {delay:g} s is no whole number of steps of {dt:g} s")
-        return cls(
-            robot,
-            controller,
-            trajectory,
-            round(duration / dt),
-            dt,
-            start,
-            speed,
-            control == "continuous",
-            solver == "adaptive",
-            max(1, every),
-            lag,
-            log_estimates,
-        )
 
 
 def run(
@@ -142,7 +113,7 @@ def run(
         if setup.log_estimates:
             log["estimate"][k] = estimate
         if setup.continuous and controller is not None:
-            flow = _continuous_flow(setup, plant, limit)
+            flow = _continuous_flow(controller, setup.trajectory, plant, limit)
             ddq, tau, change = flow(t, q, dq, estimate)
         elif controller is not None and k % setup.every == 0:
             past = max(0, k - setup.lag)
@@ -172,15 +143,10 @@ def run(
     return log
 
 
-def _continuous_flow(setup: Setup, plant: Any, limit: Any) -> Flow:
-    controller = setup.controller
-
+def _continuous_flow(controller: Controller, trajectory: Trajectory, plant: Plant, limit: Any) -> Flow:
     def flow(t: float, q: Array, dq: Array, estimate: Array) -> tuple[Array, Array, Array]:
         """Return (acceleration, torque, time derivative of the estimate)."""
-        if controller is None:
-            tau = np.zeros(q.shape)
-            return plant(q, dq, tau), tau, estimate
-        q_d, dq_d, ddq_d = setup.trajectory(t)
+        q_d, dq_d, ddq_d = trajectory(t)
         reference = (np.broadcast_to(q_d, q.shape), np.broadcast_to(dq_d, q.shape), np.broadcast_to(ddq_d, q.shape))
         tau, signals = controller.torque(estimate, q, dq, reference)
         tau = np.clip(tau, -limit, limit)

@@ -82,7 +82,7 @@ def simulate(
         "error", "estimate" for adaptive laws, and with `check` "lyapunov" and "margin".
     """
     robot = as_robot(robot)
-    setup = Setup.of(robot, controller, trajectory, duration, dt, q0, dq0, control, solver, delay)
+    setup = Setup(robot, controller, trajectory, duration, dt, q0, dq0, control, solver, delay)
     rng = np.random.default_rng(seed)
     limit = _limit(torque_limit, robot.n)
     _not_negative(resolution=resolution, noise=noise, velocity_noise=velocity_noise, torque_noise=torque_noise)
@@ -90,17 +90,17 @@ def simulate(
     log = run(
         setup, rng, resolution, noise, velocity_noise, limit, forward, np.inf if payload is None else payload.time
     )
-    measured_q = quantised(log["q_true"] + noise * rng.normal(size=log["q_true"].shape), resolution)
-    measured_dq = log["dq_true"] + velocity_noise * rng.normal(size=log["dq_true"].shape)
-    measured_tau = log["tau"] + torque_noise * rng.normal(size=log["tau"].shape)
+    q, dq, tau = (log[name] for name in ("q_true", "dq_true", "tau"))
+    measured_q = quantised(q + noise * rng.normal(size=q.shape), resolution)
+    measured_dq = dq + velocity_noise * rng.normal(size=dq.shape)
+    measured_tau = tau + torque_noise * rng.normal(size=tau.shape)
     q_d, dq_d, _ = along(setup.trajectory, log["t"], robot.n)
-    telemetry = {"q_true": log["q_true"], "dq_true": log["dq_true"], "q_d": q_d, "dq_d": dq_d}
-    telemetry["error"] = log["q_true"] - q_d
+    telemetry = {"q_true": q, "dq_true": dq, "q_d": q_d, "dq_d": dq_d, "error": q - q_d}
     notices: list[Notice] = []
     if controller is not None and controller.estimated:
         telemetry["estimate"] = log["estimate"]
     if check and controller is not None:
-        notices += _check(setup, log, telemetry, payload)
+        notices += _check(controller, setup, log, telemetry, payload)
     return Recording(
         log["t"],
         measured_q,
@@ -137,7 +137,7 @@ def simulate_batch(
     the estimate of adaptive laws at every sample, which is large: runs times samples times parameters.
     """
     robot = as_robot(robot)
-    setup = Setup.of(robot, controller, trajectory, duration, dt, q0, dq0, control, "rk4", 0.0, True, estimates)
+    setup = Setup(robot, controller, trajectory, duration, dt, q0, dq0, control, "rk4", 0.0, True, estimates)
     rng = np.random.default_rng(seed)
     limit = _limit(torque_limit, robot.n)
     _not_negative(noise=noise, velocity_noise=velocity_noise, torque_noise=torque_noise)
@@ -177,11 +177,10 @@ def _not_negative(**given: float) -> None:
             raise MinidynError(f"simulate: {name}: expected a number from 0 on, got {value!r}")
 
 
-def _check(setup: Setup, log: dict[str, Array], telemetry: dict[str, Array], payload: Payload | None) -> list[Notice]:
-    controller, robot = setup.controller, setup.robot
-    notices: list[Notice] = []
-    if controller is None:
-        return notices
+def _check(
+    controller: Controller, setup: Setup, log: dict[str, Array], telemetry: dict[str, Array], payload: Payload | None
+) -> list[Notice]:
+    robot, notices = setup.robot, list[Notice]()
     times, estimate, q, dq = (log[name] for name in ("t", "estimate", "q_true", "dq_true"))
     parts = [(robot, times < np.inf if payload is None else times < payload.time)]
     if payload is not None:

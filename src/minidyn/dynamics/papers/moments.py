@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from minidyn.dynamics.newton_euler import motion_of
 from minidyn.dynamics.papers.chain import ChainJoint, Pair
 from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, to_child, to_parent
 
@@ -35,21 +36,13 @@ class _Motion:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Parallel joints in a row: what reached the first of them, and the sum of their angles since.
+    """Parallel joints in a row: what reached the first of them, and the sum of their angles since."""
 
-    Attributes:
-        first: Index of the first joint.
-        w: ω before the first joint turned it, in its middle frame.
-        column: A z likewise.
-        c: Cosine of the sum of angles.
-        s: Sine of the sum of angles.
-    """
-
-    first: int
-    w: Vector
-    column: Vector
-    c: Scalar
-    s: Scalar
+    first: int  # index of the first joint
+    w: Vector  # ω before the first joint turned it, in its middle frame
+    column: Vector  # A z likewise
+    c: Scalar  # cosine of the sum of angles
+    s: Scalar  # sine of the sum of angles
 
 
 def torques_of_moments(
@@ -130,14 +123,9 @@ def _slid(joint: ChainJoint, parent: _Motion, speed: Scalar, acceleration: Scala
         half = [joint.turned_out(row) for row in parent.A]  # Rᵀ A R: right angles only move entries
         columns = [joint.turned_out([half[r][k] for r in range(3)]) for k in range(3)]
         return _Motion(w, dw, [[columns[k][r] for k in range(3)] for r in range(3)], a)
-    yz, zx, xy = w[1] * w[2], w[2] * w[0], w[0] * w[1]
-    x2, y2, z2 = w[0] * w[0], w[1] * w[1], w[2] * w[2]
-    A = [
-        [-(y2 + z2), xy - dw[2], zx + dw[1]],
-        [xy + dw[2], -(x2 + z2), yz - dw[0]],
-        [zx - dw[1], yz + dw[0], -(x2 + y2)],
-    ]
-    return _Motion(w, dw, A, a)
+    products = [w[1] * w[2], w[2] * w[0], w[0] * w[1]]
+    squares = [w[0] * w[0], w[1] * w[1], w[2] * w[2]]
+    return _Motion(w, dw, motion_of(w, dw, a, products, squares).A, a)
 
 
 def _reaching(joint: ChainJoint, parent: _Motion) -> tuple[Vector, Vector, Vector, Scalar]:
