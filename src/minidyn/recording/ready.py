@@ -14,12 +14,20 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, MinidynError, ShapeError, UnknownName, UnknownParameters, Unsupported
+from minidyn.errors import (
+    DescriptionError,
+    MinidynError,
+    ShapeError,
+    UnknownName,
+    UnknownParameters,
+    Unsupported,
+    WrongArgument,
+)
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
 from minidyn.notices import kind
 from minidyn.recording.lazy import AnyRecording, ChangedRun, LazyRecording, RunOnDisk, concatenate
-from minidyn.recording.prepare.on_disk import PreparedRun, prepare_on_disk
+from minidyn.recording.prepare.on_disk import PreparedRun, prepare_on_disk, spooled
 from minidyn.recording.prepare.segments import (
     KEPT,
     SHORTEST,
@@ -33,9 +41,8 @@ from minidyn.recording.prepare.segments import (
     settled,
 )
 from minidyn.recording.prepare.signals import moving_part
-from minidyn.recording.read.read import as_recording as as_recording
+from minidyn.recording.read.read import read_recording
 from minidyn.recording.recording import SIGNALS, Recording
-from minidyn.recording.spool import spooled
 
 DELAY = kind("prepare.delay", "info", "Torques were moved in time by the given delay.")
 TOO_SHORT = kind(
@@ -336,3 +343,27 @@ def _with_numbers(recording: Recording, signals: Sequence[str], where: str) -> R
             f"{recording.t[sample]:.6g} s; cut the samples out (recording[a:b]) or mend the log"
         )
     return recording
+
+
+def as_recording(value: object, robot: Robot | None = None, *, argument: str = "recording") -> AnyRecording:
+    """Return a recording, in memory or on disk, as it is, or read from its path: what every door function does.
+
+    Args:
+        value: A recording, or the path of a log (or a list of paths), which `read_recording` reads.
+        robot: Whose joints the log should have.
+        argument: What the caller calls it, for messages.
+
+    Raises:
+        WrongArgument: Anything else; swapped arguments are named.
+        DescriptionError: The log cannot be read.
+    """
+    if isinstance(value, Recording | LazyRecording):
+        return value
+    paths = [value] if isinstance(value, str | os.PathLike) else value
+    if isinstance(paths, list | tuple) and paths and all(isinstance(path, str | os.PathLike) for path in paths):
+        return read_recording(paths, robot)
+    swapped = f"; robot and {argument} seem to be swapped" if isinstance(value, Robot) else ""
+    raise WrongArgument(
+        f"{argument}: expected a Recording or the path of a log, got "
+        f"{'None' if value is None else f'a value of type {type(value).__name__}'}{swapped}"
+    )

@@ -1,20 +1,31 @@
-"""Preparation of recordings that stay on disk: windows overlap by what the filter needs and are cropped."""
+"""Preparation of recordings that stay on disk: windows overlap by what the filter needs and are cropped.
+
+What is prepared may be kept in a temporary file, so that several passes over a large log prepare it once. The file has
+no name (where the system allows): it is gone when nobody reads it any more, whatever ends the program. It lies where
+TMPDIR says.
+"""
 
 from __future__ import annotations
 
 import math
 import os
+import tempfile
+import weakref
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
+from threading import Lock
 
 import numpy as np
 
-from minidyn.errors import DescriptionError, Unsupported
+from minidyn.arrays import Array
+from minidyn.errors import DescriptionError, MinidynError, Unsupported
 from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import LazyRecording, RunOnDisk, glued
 from minidyn.recording.prepare.segments import (
+    GAP,
     KEPT,
     SHORTEST,
     Segment,
@@ -34,6 +45,7 @@ FROM_STRETCHES = kind(
     "Give cutoff=... where the motion changes much along the recording.",
 )
 
+_WRITE = 1 << 15  # samples asked for at once
 _LOOKS = 4  # stretches of a long run that settle rate and cut-off: its beginning may be a standstill
 _MOVES = 0.05  # of the largest reach: a stretch that moves less stands still
 _THREADS = min(2, os.cpu_count() or 1)  # windows filtered side by side: filters run without the interpreter's lock
@@ -203,3 +215,88 @@ def _cut(pieces: Sequence[Recording], samples: int) -> Iterator[Recording]:
             yield piece
         else:
             yield from (piece[low : low + samples] for low in range(0, len(piece), samples))
+
+
+def spooled(recording: LazyRecording, progress: Callable[[int], None] | None = None) -> LazyRecording:
+    """Return the same samples (t, q, dq, ddq and tau; no telemetry) in a temporary file.
+
+    Where a run had gaps, so that what is prepared is in pieces, each piece is a run.
+
+    Args:
+        recording: As `prepare` returns it; each of its samples is read once.
+        progress: Called with the number of samples done.
+
+    Raises:
+        DescriptionError: The disk is full.
+    """
+    missing = [name for name in SIGNALS if name not in recording.signals]
+    if missing:
+        raise MinidynError(f"the recording has no {', '.join(missing)}; prepare it first: md.prepare(robot, recording)")
+    width = 1 + len(SIGNALS) * recording.n
+    store = _Store()
+    bounds, rows = [0], 0
+    for run, begin, end in recording.parts:  # pieces as they come: gaps lie between them
+        before: float | None = None
+        step = 0.0
+        for tile in run.tiles(_WRITE, begin, end):
+            step = float(np.median(np.diff(tile.t))) if len(tile) > 2 else step
+            if before is not None and step > 0 and float(tile.t[0]) - before > GAP * step:
+                bounds.append(rows)
+            table = np.ascontiguousarray(np.column_stack([tile.t, *(_values(tile, name) for name in SIGNALS)]))
+            try:
+                store.file.write(table.data)
+                store.file.flush()
+            except OSError as error:
+                store.file.close()
+                raise DescriptionError(
+                    f"{tempfile.gettempdir()}: no room for {8 * width * len(recording) >> 20} MB of prepared samples "
+                    f"({error.strerror}); set TMPDIR to a folder on a larger disk"
+                ) from None
+            rows += len(tile)
+            before = float(tile.t[-1]) if len(tile) else before
+            if progress is not None:
+                progress(rows)
+        if rows > bounds[-1]:
+            bounds.append(rows)
+    parts = tuple((SpooledRun(store, recording.joint_names, begin), 0, end - begin) for begin, end in pairwise(bounds))
+    return LazyRecording(recording.joint_names, SIGNALS, recording.notices, parts, recording.info)
+
+
+def _values(tile: Recording, name: str) -> Array:
+    values: Array | None = getattr(tile, name)
+    if values is None:
+        raise MinidynError(f"{name} is missing in a part of the recording")
+    return values
+
+
+class _Store:
+    """The temporary file, closed when nobody holds it any more."""
+
+    def __init__(self) -> None:
+        self.file = tempfile.TemporaryFile(prefix="minidyn-")  # noqa: SIM115 - closed below
+        self.lock = Lock()
+        weakref.finalize(self, self.file.close)
+
+
+@dataclass(frozen=True)
+class SpooledRun:
+    """Rows of the temporary file: t, q, dq, ddq, tau of one sample after the other."""
+
+    store: _Store
+    joint_names: tuple[str, ...]
+    first: int
+
+    def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
+        """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
+        n = len(self.joint_names)
+        width = 1 + len(SIGNALS) * n
+        for low in range(begin, end, samples):
+            count = min(samples, end - low)
+            with self.store.lock:
+                self.store.file.seek(8 * width * (self.first + low))
+                raw = self.store.file.read(8 * width * count)
+            if len(raw) < 8 * width * count:
+                raise DescriptionError("the temporary file of prepared samples was cut off")
+            table = np.frombuffer(raw).reshape(count, width)
+            q, dq, ddq, tau = (table[:, 1 + k * n : 1 + (k + 1) * n] for k in range(len(SIGNALS)))
+            yield Recording(table[:, 0], q, tau, dq=dq, ddq=ddq, joint_names=self.joint_names)

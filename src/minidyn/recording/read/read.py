@@ -12,11 +12,11 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, MissingFile, WrongArgument
+from minidyn.errors import DescriptionError, MissingFile
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
-from minidyn.recording.lazy import AnyRecording, LazyRecording, concatenate
+from minidyn.recording.lazy import LazyRecording, concatenate
 from minidyn.recording.read.bag import BagTable
 from minidyn.recording.read.bind import Binding, bind, guessed_signals
 from minidyn.recording.read.csv import CsvTable
@@ -130,30 +130,6 @@ def read_recording(
             notices.append(SIGNAL_MISSING(text, signal=signal, files=without))
     whole = read[0] if len(read) == 1 else concatenate(read)
     return replace(whole, notices=tuple(dict.fromkeys((*notices, *whole.notices))))
-
-
-def as_recording(value: object, robot: Robot | None = None, *, argument: str = "recording") -> AnyRecording:
-    """Return a recording, in memory or on disk, as it is, or read from its path: what every door function does.
-
-    Args:
-        value: A recording, or the path of a log (or a list of paths), which `read_recording` reads.
-        robot: Whose joints the log should have.
-        argument: What the caller calls it, for messages.
-
-    Raises:
-        WrongArgument: Anything else; swapped arguments are named.
-        DescriptionError: The log cannot be read.
-    """
-    if isinstance(value, Recording | LazyRecording):
-        return value
-    paths = [value] if isinstance(value, str | os.PathLike) else value
-    if isinstance(paths, list | tuple) and paths and all(isinstance(path, str | os.PathLike) for path in paths):
-        return read_recording(paths, robot)
-    swapped = f"; robot and {argument} seem to be swapped" if isinstance(value, Robot) else ""
-    raise WrongArgument(
-        f"{argument}: expected a Recording or the path of a log, got "
-        f"{'None' if value is None else f'a value of type {type(value).__name__}'}{swapped}"
-    )
 
 
 def are_one_run(paths: Sequence[str | os.PathLike[str]], robot: Robot, mapping: str | None = None) -> bool:
