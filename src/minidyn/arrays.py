@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.errors import DescriptionError
+from minidyn.notices import Notice
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -71,14 +72,21 @@ def real_array(values: object, where: str) -> NDArray[np.float64]:
     return array.astype(float, copy=False)
 
 
-def finite_values(value: Any) -> Any:
-    """Return dicts, lists, texts and numbers alone, as JSON holds them; None for numbers that are not finite."""
+def plain_values(value: Any, *, finite: bool = False) -> Any:
+    """Return dicts, lists, texts, numbers and None alone: what JSON gives back as it was.
+
+    Args:
+        value: Mappings, sequences, sets, arrays, notices, numbers; anything else becomes text.
+        finite: Whether numbers that are not finite become None.
+    """
+    if isinstance(value, Notice):
+        value = value.to_json()
     if isinstance(value, Mapping):
-        return {str(key): finite_values(entry) for key, entry in value.items()}
+        return {str(key): plain_values(entry, finite=finite) for key, entry in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, list | tuple | set | frozenset):
-        return [finite_values(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
+        return [plain_values(entry, finite=finite) for entry in value]
+    if finite and isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

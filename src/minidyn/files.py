@@ -10,15 +10,13 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from minidyn.arrays import plain_values
 from minidyn.errors import DescriptionError, NotWritten
-from minidyn.notices import Notice
 
 
 def read_bytes(path: Path) -> bytes:
@@ -211,23 +209,6 @@ def _uninterrupted() -> Iterator[None]:
 
 
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-
-
-def plain_values(value: Any) -> Any:
-    """Return dicts, lists, texts, numbers and None alone: what JSON gives back as it was."""
-    if isinstance(value, Mapping):
-        return {str(key): plain_values(entry) for key, entry in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain_values(value.tolist())
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain_values(entry) for entry in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Notice):
-        return plain_values(value.to_json())
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return str(value)
 
 
 def strict_json(value: Any) -> bytes:

@@ -116,7 +116,7 @@ def test_empty_and_long_recordings_are_drawn(tmp_path: Path) -> None:
 
 def test_a_simulated_run_shows_reference_errors_and_estimates() -> None:
     robot = md.load("two_link")
-    law = md.control.computed_torque(robot, rate=10)
+    law = md.control.computed_torque(robot, bandwidth=10)
     run = md.simulate(robot, law, md.trajectory.fourier(robot, seed=1), 1.0)
     labels = [axis.get_ylabel() for axis in run.plot("$run$").axes]
     assert [label.split(",")[0] for label in labels] == ["position", "tracking error", "torque"]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from minidyn.arrays import finite_values
+from minidyn.arrays import plain_values
 from minidyn.display import save_figure
 from minidyn.files import new_folder, write_atomically
 from minidyn.identification.compare import Comparison
@@ -54,14 +54,16 @@ def write_result(
             save_figure(validations[name].plot(name), folder / picture)
         files = sorted([*(file.name for file in folder.iterdir()), SUMMARY])
         found = result_summary(estimate, validations)
-        summary = finite_values({**(record or {}), **found, "export_notices": notices_json(exported), "files": files})
+        summary = plain_values(
+            {**(record or {}), **found, "export_notices": notices_json(exported), "files": files}, finite=True
+        )
         write_atomically(folder / SUMMARY, json.dumps(summary, indent=1, allow_nan=False).encode())
     return summary
 
 
 def result_summary(estimate: Estimate, validations: Mapping[str, Validation]) -> dict[str, Any]:
     """Return an identification as plain values: parameters with their uncertainty, errors, certificate, notices."""
-    found: dict[str, Any] = finite_values(
+    found: dict[str, Any] = plain_values(
         {
             "robot": estimate.robot.name,
             "method": estimate.method,
@@ -81,14 +83,15 @@ def result_summary(estimate: Estimate, validations: Mapping[str, Validation]) ->
             "certificate": estimate.certificate.to_json(),
             "settings": estimate.settings,
             "notices": notices_json(estimate.notices),
-        }
+        },
+        finite=True,
     )
     return found
 
 
 def payload_data(found: Payload) -> dict[str, Any]:
     """Return an identified load as plain values."""
-    data: dict[str, Any] = finite_values(
+    data: dict[str, Any] = plain_values(
         {
             "mass": found.mass,
             "com": found.com,
@@ -98,7 +101,8 @@ def payload_data(found: Payload) -> dict[str, Any]:
             "realizable": found.realizable,
             "changes": found.settings.get("changes", []),
             "notices": notices_json(found.notices),
-        }
+        },
+        finite=True,
     )
     return data
 
@@ -106,7 +110,7 @@ def payload_data(found: Payload) -> dict[str, Any]:
 def comparison_data(found: Comparison) -> list[dict[str, Any]]:
     """Return the rows of a comparison as plain values."""
     return [
-        finite_values(
+        plain_values(
             {
                 "method": row.method,
                 "consistent": row.consistent,
@@ -116,7 +120,8 @@ def comparison_data(found: Comparison) -> list[dict[str, Any]]:
                 "seconds": row.seconds,
                 "notices": notices_json(row.notices),
                 "failure": row.failure or None,
-            }
+            },
+            finite=True,
         )
         for row in found.rows
     ]

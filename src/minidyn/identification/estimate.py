@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, plain_values
 from minidyn.base.base_map import BaseMap
 from minidyn.base.closed_form.structure import Role, Structure
 from minidyn.base.equivalence import equivalence
@@ -21,7 +21,7 @@ from minidyn.base.printing.overview import units
 from minidyn.display import MEASURED, MODEL, RESIDUAL, DisplayTable, new_figure
 from minidyn.dynamics.functions import base_regressor, inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError
-from minidyn.files import plain_values, strict_json, with_numbers, write_atomically
+from minidyn.files import strict_json, with_numbers, write_atomically
 from minidyn.formats.toml.read import read_toml
 from minidyn.formats.toml.write import toml_text
 from minidyn.identification.consistency.certificate import Certificate, certify

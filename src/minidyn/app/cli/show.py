@@ -12,7 +12,7 @@ from rich.tree import Tree
 
 from minidyn.app.cli.options import json_option, robot_argument
 from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe, table
-from minidyn.arrays import finite_values
+from minidyn.arrays import plain_values
 from minidyn.formats.load import describe, load
 from minidyn.formats.load import robots as built_in
 from minidyn.formats.toml.place import MDH, mdh_slots
@@ -26,7 +26,7 @@ from minidyn.text import plain_number
 
 
 def _robot_data(robot: Robot) -> dict[str, Any]:
-    """Return everything that describes a robot; `finite_values` makes null of unknown and unlimited values."""
+    """Return everything that describes a robot; `plain_values` makes null of unknown and unlimited values."""
     return {
         "name": robot.name,
         "source": robot.source,
@@ -158,7 +158,7 @@ def show(robot: str, as_json: bool) -> None:
     """
     loaded = load(robot)
     if as_json:
-        print_json(finite_values(_robot_data(loaded)))
+        print_json(plain_values(_robot_data(loaded), finite=True))
     else:
         _print(loaded)
 
