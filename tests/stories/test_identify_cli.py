@@ -223,10 +223,10 @@ def test_motors_that_two_joints_turn(tmp_path) -> None:
         "identify", "two_link", tmp_path / "motors.csv", "--mapping", tmp_path / "map.toml", "--friction",
         ",".join(FRICTION), "--output", tmp_path / "out",
     )  # fmt: skip
-    assert "info: the drive of joint2 " in result.stdout
+    assert "look: the drive of joint2 " in result.stdout
     written = json.loads((tmp_path / "out" / "result.json").read_text())
-    coupled = {notice["code"]: notice["data"] for notice in written["mapping_notices"]}
-    assert coupled == {"recording.coupled_drives": {"joint": "joint2", "coupling": {"joint1": -0.5}}}
+    told = {notice["code"]: notice["data"] for notice in written["notices"]}
+    assert told["recording.coupled_drives"] == {"joint": "joint2", "coupling": {"joint1": -0.5}}
     assert written["errors"]["fit"]["relative_error"] < 0.01
     for name in ("robot.toml", "robot.urdf", "robot.xml"):
         assert md.load(tmp_path / "out" / name).joints[1].drive.coupling == (("joint1", -0.5),)

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import minidyn as md
 from minidyn.app.cli.main import main
 from minidyn.identification.estimate import Estimate
+from minidyn.notices import notices_json
 
 MIMIC = """
 name = "gripper"
@@ -64,6 +65,18 @@ def simulated(robot: md.Robot, seed: int, samples: int) -> md.Recording:
     return md.Recording(t, q, tau, joint_names=true.joint_names)
 
 
+MAPPING = """
+gear_ratio = [50, -40]
+coupling = [[1, 0], [-0.5, 1]]
+"""
+
+
+def motor_side(log: md.Recording) -> md.Recording:
+    """Return what the motors of two joints would log: the second turns with the first, too, as MAPPING says."""
+    Rq = np.diag([50.0, -40.0]) @ np.array([[1.0, 0.0], [-0.5, 1.0]])
+    return md.Recording(log.t, log.q @ Rq.T, np.linalg.solve(Rq.T, log.tau.T).T, joint_names=log.joint_names)
+
+
 STUDY = """
 [robot]
 file = "robot.toml"
@@ -83,21 +96,33 @@ def same(first: Estimate, second: Estimate) -> None:
     assert [str(notice) for notice in first.notices] == [str(notice) for notice in second.notices]
 
 
-@pytest.mark.parametrize("make", [two_links, coupled_drive, mimic])
-def test_python_shell_and_study_give_the_same_numbers(make: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("make", "mapping"),
+    [(two_links, ""), (coupled_drive, ""), (mimic, ""), (two_links, MAPPING)],
+    ids=["two_links", "coupled_drive", "mimic", "coupled_mapping"],
+)
+def test_python_shell_and_study_give_the_same_numbers(make: Any, mapping: str, tmp_path: Path) -> None:
     md.save(make(tmp_path), tmp_path / "robot.toml")
     robot = md.load(tmp_path / "robot.toml")
     for name, seed, samples in (("log", 1, 2000), ("test", 2, 1200)):
-        simulated(robot, seed, samples).save(tmp_path / f"{name}.csv")
+        log = simulated(robot, seed, samples)
+        (motor_side(log) if mapping else log).save(tmp_path / f"{name}.csv")
+    (tmp_path / "map.toml").write_text(mapping)
+    mapped = ["--mapping", str(tmp_path / "map.toml")]
 
-    estimate = md.identify(robot, md.read_recording(tmp_path / "log.csv", robot))
-    validation = md.validate(estimate, md.read_recording(tmp_path / "test.csv", robot)).to_json()
+    estimate = md.identify(robot, md.read_recording(tmp_path / "log.csv", robot, mapping=tmp_path / "map.toml"))
+    test = md.read_recording(tmp_path / "test.csv", robot, mapping=tmp_path / "map.toml")
+    validation = md.validate(estimate, test).to_json()
     estimate.save(tmp_path / "python.json")
     estimate = md.load_estimate(tmp_path / "python.json")
     assert 0 < validation["relative_error"] < 0.1
+    codes = {notice["code"] for notice in notices_json(estimate.notices)}
+    assert ("recording.coupled_drives" in codes) == bool(mapping)
+    if mapping:
+        assert estimate.robot.joints[1].drive.coupling == (("joint1", -0.5),)
 
     words = ["identify", *(str(tmp_path / name) for name in ("robot.toml", "log.csv"))]
-    words += ["--validate", str(tmp_path / "test.csv"), "--output", str(tmp_path / "out"), "--json"]
+    words += [*mapped, "--validate", str(tmp_path / "test.csv"), "--output", str(tmp_path / "out"), "--json"]
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 0, result.output
     shell = json.loads(result.stdout)
@@ -105,11 +130,11 @@ def test_python_shell_and_study_give_the_same_numbers(make: Any, tmp_path: Path)
     assert shell["errors"]["test.csv"] == json.loads(json.dumps(validation))
     assert [entry["value"] for entry in shell["parameters"].values()] == estimate.beta.tolist()
 
-    (tmp_path / "study.toml").write_text(STUDY)
+    (tmp_path / "study.toml").write_text(STUDY + "[mapping]" + mapping)
     study = md.run_study(tmp_path / "study.toml")
     same(md.load_estimate(study["identify"].folder / "estimate.json"), estimate)
     errors = json.loads((study["validate"].folder / "validation.json").read_text())
     assert errors["test.csv"] == json.loads(json.dumps(validation))
 
-    words = ["validate", str(tmp_path / "python.json"), str(tmp_path / "test.csv"), "--json"]
+    words = ["validate", str(tmp_path / "python.json"), str(tmp_path / "test.csv"), "--json", *mapped]
     assert json.loads(CliRunner().invoke(main, words).stdout)["errors"]["test.csv"] == shell["errors"]["test.csv"]

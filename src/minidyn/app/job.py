@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from minidyn.errors import MinidynError
-from minidyn.formats.load import load
+from minidyn.formats.load import as_robot
 from minidyn.identification.compare import Comparison, compare
 from minidyn.identification.cross_validate import CrossValidation, cross_validate
 from minidyn.identification.estimate import Estimate
@@ -22,7 +22,7 @@ from minidyn.identification.validate import Validation, validate
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import LazyRecording, concatenate
-from minidyn.recording.read.mapping import SignalMap, with_mapped_coupling
+from minidyn.recording.read.mapping import SignalMap
 from minidyn.recording.read.read import are_one_run, read_recording
 from minidyn.recording.ready import prepare
 from minidyn.recording.recording import Recording
@@ -84,7 +84,6 @@ class Job:
         preparation: Options of :func:`minidyn.prepare` that were given; none: the library prepares.
         lazy: Whether logs stay on disk; None: those of more than `large` bytes.
         large: See there.
-        notices: What the logs' mapping says about the robot.
     """
 
     robot: Robot
@@ -94,7 +93,6 @@ class Job:
     preparation: Mapping[str, Any] = field(default_factory=dict)
     lazy: bool | None = None
     large: int = LARGE
-    notices: tuple[Notice, ...] = ()
     _whole: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -113,7 +111,7 @@ class Job:
         """Return the job of a command line.
 
         Args:
-            robot: Name or file; its drives are coupled as the mapping says. Or the robot of an estimate, as it is.
+            robot: Name or file, or the robot of an estimate.
             fit: Files that are fitted.
             test: Files that are not.
             hold_out: Share at the end of the fitted logs that is kept for the test.
@@ -123,15 +121,14 @@ class Job:
             **reading: Options of :func:`minidyn.read_recording`, such as mapping and rate.
         """
         log = Log("fit", tuple(map(Path, fit)), {name: value for name, value in reading.items() if value is not None})
-        found: tuple[Robot, tuple[Notice, ...]]
-        found = (robot, ()) if isinstance(robot, Robot) else robot_of(robot, [log])
-        tests = _test_logs(test, found[0], log.reading)
+        robot = as_robot(robot)
+        tests = _test_logs(test, robot, log.reading)
         if hold_out is None:
             fitted = (log,) if fit else ()
         else:
             fitted = (Log(log.name, log.files, log.reading, (0.0, 1.0 - hold_out)),)
             tests = (Log("held out", log.files, log.reading, (1.0 - hold_out, 1.0)), *tests)
-        return cls(found[0], fitted, tests, settings or {}, lazy=lazy, large=large, notices=found[1])
+        return cls(robot, fitted, tests, settings or {}, lazy=lazy, large=large)
 
     # ---------------------------------------------------------------- recordings
 
@@ -233,24 +230,6 @@ def friction_terms(words: str | None) -> tuple[str, ...] | str | None:
 def listed(words: str) -> list[str]:
     """Return the words of a list such as "ols, wls"."""
     return [word for word in words.replace(" ", ",").split(",") if word]
-
-
-def robot_of(
-    source: str,
-    logs: Iterable[Log],
-    *,
-    gravity: Sequence[float] | None = None,
-    coupling: Mapping[str, Mapping[str, float]] | None = None,
-) -> tuple[Robot, tuple[Notice, ...]]:
-    """Return a robot with its drives coupled as given, or else as the mapping of a log says; and notices of that."""
-    robot = load(source, gravity=gravity)
-    if coupling:
-        return robot.with_drives(coupling=coupling), ()
-    for log in logs:
-        coupled, notices = with_mapped_coupling(robot, log.mapping)
-        if notices:
-            return coupled, notices
-    return robot, ()
 
 
 def _size(path: Path) -> int:

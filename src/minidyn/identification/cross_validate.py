@@ -23,6 +23,7 @@ from minidyn.identification.identify import DEFAULT_FRICTION, DEFAULT_METHOD, DE
 from minidyn.identification.validate import Validation, validate
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording, concatenate
+from minidyn.recording.read.mapping import with_mapped_coupling
 from minidyn.recording.ready import as_recording, ready
 from minidyn.text import plain_percent
 
@@ -156,6 +157,7 @@ def cross_validate(
         raise ShapeError(f"folds: expected a whole number from 2 to half the samples, got {folds!r}")
     data = ready(robot, log, purpose="cross-validation")
     if base is None and friction == OWN and rotor_inertia is None:
+        robot = with_mapped_coupling(robot, data.notices, data.joint_names)
         base = base_parameters(robot)  # the same for every stretch
     reach = _reach(data)
     tested, fitted, spans = [], [], []

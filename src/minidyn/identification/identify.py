@@ -28,6 +28,7 @@ from minidyn.identification.rows.base_rows import Progress, counted
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.read.mapping import with_mapped_coupling
 from minidyn.recording.ready import as_recording, ready
 from minidyn.recording.recording import Recording
 
@@ -108,9 +109,11 @@ def identify(
         The estimate; its notices say what is weak and what was chosen.
     """
     estimator, robot, friction = _method(method), as_robot(robot), _terms(friction, base)
+    log = as_recording(recording, robot)
+    robot = with_mapped_coupling(robot, log.notices, log.joint_names) if base is None else robot
     model = starting_model(robot, friction, rotor_inertia, sign_width, base)
     options = Options(threads, counted(progress if callable(progress) else None), controller)
-    data, notices = ready_for(estimator, model, as_recording(recording, model), options.progress)
+    data, notices = ready_for(estimator, model, log, options.progress)
     start = base_parameters(model) if base is None else base
     # a prior decides what a weak recording leaves open; without one, or without any motion, it is refused
     prior = as_prior(prior)

@@ -60,7 +60,7 @@ def compare(
     models = 2 * len(METHODS if chosen is None else chosen)  # each as it is and made consistent
     with progress(f"comparing {models} models of {job.robot.name}", total=models) as done:
         found = job.compare(chosen, done)
-    notices = (*job.notices, *found.notices, *job.tested_on_fitted())
+    notices = (*found.notices, *job.tested_on_fitted())
     if as_json:
         print_json({"rows": comparison_data(found), "notices": notices_json(notices)})
         return

@@ -29,7 +29,7 @@ from minidyn.identification.cross_validate import CrossValidation
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.validate import Validation
-from minidyn.notices import Notice, notices_json
+from minidyn.notices import Notice
 from minidyn.text import plain
 from minidyn.text import plain_percent as percent
 
@@ -121,7 +121,6 @@ def identify(
             "validated_on": list(test),
             "hold_out": hold_out,
             "prior": prior,
-            "mapping_notices": notices_json(job.notices),
         }
         if crossed is not None:
             record["cross_validation"] = crossed.to_json()
@@ -134,7 +133,7 @@ def identify(
         _print_crossed(crossed)
     _print_certificate(estimate)
     exported = map(Notice.from_json, summary["export_notices"])
-    notices = [*job.notices, *estimate.notices, *exported, *job.tested_on_fitted()]
+    notices = [*estimate.notices, *exported, *job.tested_on_fitted()]
     if not job.test and crossed is None:
         notices.append(NOT_TESTED("the model was tested on the fitted data only"))
     print_notices(notices)

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from minidyn import __version__
-from minidyn.app.job import Log, robot_of
+from minidyn.app.job import Log
 from minidyn.app.study.file import Step, Study, read_study
 from minidyn.app.study.steps import MAKERS, Context
 from minidyn.app.study.store import code_hash, hash_of, key_of, recorded, write_step
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.formats.load import load
+from minidyn.recording.read.mapping import mapped_coupling, with_mapped_coupling
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,7 @@ def run_study(
     """
     study = read_study(path)
     steps = _chosen(study, only)
-    logs = [log for step in study.steps for log in step.logs]
-    path = study.robot_path(study.robot)
-    context = Context(study, *robot_of(path, logs, gravity=study.gravity, coupling=study.coupling))
+    context = _context(study)
     keys: dict[str, str] = {}
     results = []
     for step in steps:
@@ -101,6 +100,15 @@ def run_study(
                 record = _run(context, step, folder, key, facts)
         results.append(StepResult(step.name, state, time.perf_counter() - begin, folder, record["summary"]))
     return StudyResult(study, tuple(results))
+
+
+def _context(study: Study) -> Context:
+    robot = load(study.robot_path(study.robot), gravity=study.gravity)
+    if study.coupling:
+        robot = robot.with_drives(coupling=study.coupling)
+    logs = [log for step in study.steps for log in step.logs]
+    notices = next(filter(None, (mapped_coupling(log.mapping, robot.joint_names) for log in logs)), [])
+    return Context(study, robot, with_mapped_coupling(robot, notices, robot.joint_names))
 
 
 def _chosen(study: Study, only: Sequence[str]) -> list[Step]:
@@ -129,7 +137,7 @@ def _facts(context: Context, step: Step, keys: Mapping[str, str]) -> dict[str, A
         "step": step.name,
         "version": __version__,
         "code": code_hash(),
-        "robot": {"source": study.robot, "fingerprint": context.robot.fingerprint} | other | _file(study),
+        "robot": {"source": study.robot, "fingerprint": context.coupled.fingerprint} | other | _file(study),
         "settings": dict(step.settings),
         "seed": study.seed,
         "preparation": dict(study.preparation) if step.logs else {},

@@ -39,12 +39,12 @@ class Context:
     Attributes:
         study: The study.
         robot: Its robot.
-        notices: What the mappings of the logs say about the robot.
+        coupled: The same with drives coupled as the mapping of a log says, for steps that read no log.
     """
 
     study: Study
     robot: Robot
-    notices: tuple[Notice, ...] = ()
+    coupled: Robot
 
     def logs(self, kind: str) -> tuple[Log, ...]:
         """Return the logs of another step; none where the study does not have it."""
@@ -55,7 +55,7 @@ class Context:
         lazy = settings.pop("lazy", None)
         if isinstance(settings.get("prior"), str):
             settings["prior"] = self.study.robot_path(settings["prior"])
-        return Job(robot, fit, test, settings, self.study.preparation, lazy, notices=self.notices)
+        return Job(robot, fit, test, settings, self.study.preparation, lazy)
 
     @property
     def estimate(self) -> Estimate:
@@ -71,7 +71,7 @@ def _simulate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     given = dict(step.settings)
     if "payload" in given:
         given["payload"] = Payload(0.0, {"inertia": np.zeros((3, 3)), "com": np.zeros(3), **given["payload"]})
-    truth = _truth(context.robot, given, context.study.seed)  # the same robot in every run
+    truth = _truth(context.coupled, given, context.study.seed)  # the same robot in every run
     recording, _ = simulated(truth, **given)
     recording.save(folder / RECORDING)
     save(truth, folder / "truth.toml")
@@ -108,7 +108,7 @@ def _truth(robot: Robot, given: dict[str, Any], seed: int) -> Robot:
 
 def _base(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Find the base parameters."""
-    found = base_parameters(context.robot, **step.settings)
+    found = base_parameters(context.coupled, **step.settings)
     _write(folder / "base.md", found.to_markdown())
     _write_json(folder / "base.json", found.to_json() | {"relations": relations_json(found)})
     notices = notices_json(found.notices)
@@ -117,7 +117,7 @@ def _base(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
 
 def _plan(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Plan experiments in which one joint moves at a time."""
-    made = one_joint_plan(context.robot)
+    made = one_joint_plan(context.coupled)
     _write_json(folder / "plan.json", made.to_json())
     return {"steps": len(made.steps), "notices": notices_json(made.notices)}
 
@@ -131,7 +131,7 @@ def _identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         "base_parameters": len(estimate.beta),
         "samples": estimate.samples,
         "condition": float(estimate.condition),
-        "notices": notices_json((*context.notices, *estimate.notices)),
+        "notices": notices_json(estimate.notices),
     }
 
 
@@ -159,7 +159,7 @@ def _export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         kept = source if source.suffix.lower() in (".urdf", ".xml", ".mjcf") else False
         notices = estimate.export(folder, formats, source=kept).notices
     else:
-        robot = context.robot
+        robot = context.coupled
         for name in formats or ("toml", "urdf"):
             if name not in _READABLE:
                 raise UnknownName("format of a robot that is not identified", name, _READABLE)

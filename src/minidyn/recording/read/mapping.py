@@ -28,8 +28,10 @@ from minidyn.recording.recording import SIGNALS
 
 COUPLED = kind(
     "recording.coupled_drives",
-    "info",
-    "The mapping of a motor-side log says that a motor turns with several joints; the robot's drive got that coupling.",
+    "look",
+    "The mapping of a motor-side log says that a motor turns with several joints. Identification couples the drive so "
+    "unless the robot's file has couplings of its own.",
+    "If the robot's file should say otherwise, give the drive of {joint} its coupling there.",
 )
 
 _LENGTH = {"m": 1.0, "cm": 1e-2, "mm": 1e-3, "um": 1e-6, "in": 0.0254}
@@ -326,45 +328,32 @@ def _factor(word: str, signal: str, slides: bool | None, explicit: bool) -> floa
     return 1.0 if slides is False else _LENGTH.get(base, 1.0)
 
 
-def with_mapped_coupling(robot: Robot, given: SignalMap) -> tuple[Robot, tuple[Notice, ...]]:
-    """Return the robot with drives coupled as a mapping's `coupling` says, and what was done.
-
-    The rotor and the friction of a motor turn with the motor: where the log says that joint 5 turns motor 6, the drive
-    of joint 6 must know it. A robot that has couplings of its own keeps them.
+def mapped_coupling(given: SignalMap, joint_names: Sequence[str]) -> list[Notice]:
+    """Return a notice for each drive that other joints turn, too: it stays with the recording, files included.
 
     Args:
-        robot: The robot.
-        given: How its logs are read; `coupling` (n, n) leads from joint to motor positions.
+        given: How the logs are read; `coupling` (n, n) leads from joint to motor positions.
+        joint_names: The robot's joints in its order.
     """
-    own = any(joint.drive.coupling for joint in robot.joints)
-    if given.coupling is None or own:
-        return robot, ()
-    names: Sequence[str] = robot.joint_names
+    if given.coupling is None:
+        return []
+    names = joint_names
     if isinstance(given.joints, list | tuple) and sorted(map(str, given.joints)) == sorted(names):
         names = [str(name) for name in given.joints]
     try:
         R, signs = np.array(given.coupling, dtype=float), _signs(given.sign, names)
     except (TypeError, ValueError):
-        return robot, ()  # the reader says what is wrong with them
+        return []  # the reader says what is wrong with them
     if R.shape != (len(names), len(names)) or np.any(np.diag(R) == 0):
-        return robot, ()
+        return []
     ratios = R * signs / (np.diag(R) * signs)[:, None]  # joint side: the drive's own joint counts 1
-    coupling = {
-        name: {other: float(ratios[i, k]) for k, other in enumerate(names) if k != i and ratios[i, k] != 0.0}
-        for i, name in enumerate(names)
-    }
-    coupling = {name: others for name, others in coupling.items() if others}
-    if not coupling:
-        return robot, ()
-    notices = tuple(
-        COUPLED(
-            f"the drive of {name} also turns with {', '.join(others)}, as the mapping's coupling says",
-            joint=name,
-            coupling=others,
-        )
-        for name, others in coupling.items()
-    )
-    return robot.with_drives(coupling=coupling), notices
+    notices = []
+    for i, name in enumerate(names):
+        others = {other: float(ratios[i, k]) for k, other in enumerate(names) if k != i and ratios[i, k] != 0.0}
+        if others:
+            text = f"the drive of {name} also turns with {', '.join(others)}, as the mapping's coupling says"
+            notices.append(COUPLED(text, joint=name, coupling=others))
+    return notices
 
 
 def _signs(sign: object, names: Sequence[str]) -> np.ndarray:
@@ -373,3 +362,28 @@ def _signs(sign: object, names: Sequence[str]) -> np.ndarray:
     if isinstance(sign, list | tuple) and len(sign) == len(names):
         return np.array([float(value) for value in sign])
     return np.ones(len(names))
+
+
+def with_mapped_coupling(robot: Robot, notices: Sequence[Notice], joint_names: Sequence[str]) -> Robot:
+    """Return the robot with drives coupled as a recording's notices say; couplings of its own stay.
+
+    The rotor and the friction of a motor turn with the motor: where the log says that joint 5 turns motor 6, the drive
+    of joint 6 must know it.
+
+    Args:
+        robot: The robot.
+        notices: Of the recording, those of `mapped_coupling` among them.
+        joint_names: Of the recording.
+    """
+    if any(joint.drive.coupling for joint in robot.joints):
+        return robot
+    if not set(joint_names) & set(robot.joint_names):  # names of another kind are taken by position
+        here = dict(zip(joint_names, robot.joint_names))
+    else:
+        here = {name: name for name in robot.joint_names}
+    coupling: dict[str, dict[str, Any]] = {}
+    for notice in notices:
+        if notice.code == COUPLED.code:
+            others = {here[name]: value for name, value in notice.data["coupling"].items()}
+            coupling.setdefault(here[notice.data["joint"]], others)
+    return robot.with_drives(coupling=coupling) if coupling else robot

@@ -21,7 +21,7 @@ from minidyn.recording.read.bag import BagTable
 from minidyn.recording.read.bind import Binding, bind, guessed_signals
 from minidyn.recording.read.csv import CsvTable
 from minidyn.recording.read.inspect_signals import StepCheck, inspect_values, runs_of
-from minidyn.recording.read.mapping import Conversion, SignalMap, SignalOptions, conversion
+from minidyn.recording.read.mapping import Conversion, SignalMap, SignalOptions, conversion, mapped_coupling
 from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, ParquetTable
 from minidyn.recording.recording import SIGNALS, Recording
 
@@ -120,6 +120,7 @@ def read_recording(
                 f"{source.table.path}: joints {', '.join(source.binding.joints)}; {sources[0].table.path.name} has "
                 f"{', '.join(sources[0].binding.joints)}"
             )
+    notices += mapped_coupling(given, sources[0].binding.joints)
     if lazy:
         return _on_disk(sources, notices)
     read = [_in_memory(source, robot) for source in sources]
