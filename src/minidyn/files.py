@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-import secrets
-import shutil
 import signal
-import tempfile
+import stat
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -48,7 +46,7 @@ def write_atomically(path: Path, data: bytes) -> None:
         try:
             temporary.write_bytes(data)
             if target.exists():
-                shutil.copymode(target, temporary)
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
@@ -63,7 +61,7 @@ def trial_file(path: Path, data: bytes) -> Iterator[Path]:
     Raises:
         NotWritten: The folder does not exist or cannot be written; the message names `path`.
     """
-    trial = path.with_name(f".{os.getpid()}.{secrets.token_hex(4)}{path.suffix}")
+    trial = path.with_name(f".{os.getpid()}.{os.urandom(4).hex()}{path.suffix}")
     try:
         with _told(path):
             trial.write_bytes(data)
@@ -109,7 +107,7 @@ def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = (), *, re
     target = check_folder(path).absolute()
     missing = [folder for folder in (target.parent, *target.parent.parents) if not folder.exists()]
     # beside the target, so that relative names of other files mean the same in both
-    scratch = target.parent / f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}.new"
+    scratch = target.parent / f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}.new"
     with _told(path):
         scratch.mkdir(parents=True)
     done = False
@@ -125,10 +123,21 @@ def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = (), *, re
     except OSError as error:
         raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
     finally:
+        import shutil  # with tempfile it brings compressors that reading never needs
+
         shutil.rmtree(scratch, ignore_errors=True)
         for folder in [] if done else missing:
             with suppress(OSError):
                 folder.rmdir()
+
+
+@contextmanager
+def _kept_beside(target: Path) -> Iterator[str]:
+    """Give a folder for what stood at a place, gone in the end."""
+    from tempfile import TemporaryDirectory  # slow to import
+
+    with TemporaryDirectory(prefix=f".{target.name}.", suffix=".old", dir=target.parent) as kept:
+        yield kept
 
 
 def _put_in_place(scratch: Path, target: Path, obsolete: Iterable[str]) -> None:
@@ -138,7 +147,7 @@ def _put_in_place(scratch: Path, target: Path, obsolete: Iterable[str]) -> None:
     new = sorted(file.relative_to(scratch) for file in scratch.rglob("*") if file.is_file())
     gone = [Path(name) for name in obsolete if Path(name) not in new]
     undo: list[tuple[Path, Path | None]] = []  # (place, what stood there)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".old", dir=target.parent) as kept:
+    with _kept_beside(target) as kept:
         try:
             for name in (*new, *gone):
                 place, aside = target / name, Path(kept) / str(len(undo))
@@ -162,7 +171,7 @@ def _put_in_place(scratch: Path, target: Path, obsolete: Iterable[str]) -> None:
 
 
 def _replace(scratch: Path, target: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", suffix=".old", dir=target.parent) as kept:
+    with _kept_beside(target) as kept:
         old = target.rename(Path(kept) / "old")
         try:
             scratch.rename(target)

@@ -10,11 +10,7 @@ import numpy as np
 
 from minidyn.arrays import single_thread
 from minidyn.base.base_map import BaseMap, Order, Question
-from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.exact.exact import exact_base
-from minidyn.base.exact.precise import precise_base
-from minidyn.base.numeric.numeric import numeric_base
-from minidyn.base.numeric.rules_qr import rules_qr_base
 from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.formats.load import as_robot
 from minidyn.model.loops import check_loops
@@ -89,14 +85,24 @@ def base_parameters(
                 "method 'mlc' answers for all joints and parameters, and for the torque model (or for_=\"gravity\", "
                 'for_="inertia"); for other questions use method="exact"'
             )
+        from minidyn.base.closed_form.mlc import mlc_base  # each method loads its own code, to start quickly
+
         return mlc_base(question.robot, **options)
     if method == "exact":
         nonlinear = question.robot.formulas or question.robot.implicit_loops
         with single_thread():
-            return (precise_base if nonlinear else exact_base)(question, seed)
+            if not nonlinear:
+                return exact_base(question, seed)
+            from minidyn.base.exact.precise import precise_base
+
+            return precise_base(question, seed)
     import scipy.linalg  # noqa: F401  (brings a BLAS of its own, which must be there to be limited)
 
     with single_thread():
         if method == "rules+qr":
+            from minidyn.base.numeric.rules_qr import rules_qr_base
+
             return rules_qr_base(question, seed, **options)
+        from minidyn.base.numeric.numeric import numeric_base
+
         return numeric_base(question, method, seed, **options)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from minidyn.base.base_parameters import base_parameters
-from minidyn.dynamics.kernel import function_of
+from minidyn.dynamics.kernel import BaseColumns, function_of
 from minidyn.dynamics.record import WHAT
 from minidyn.dynamics.sources import PRINTERS, c_files, function_source, portable_llvm, source_name
 from minidyn.errors import UnknownName, Unsupported
@@ -32,7 +31,11 @@ def function_for(robot: Robot, what: str, parameters: str = "own", link: str | N
     if link is not None and not wanted.link:
         kinematic = " and ".join(name for name, other in WHAT.items() if other.link)
         raise Unsupported(f"--link is for {kinematic}; {what} is of the whole robot")
-    base = base_parameters(robot) if wanted.columns else None
+    base: BaseColumns | None = None
+    if wanted.columns:
+        from minidyn.base.base_parameters import base_parameters  # the other functions start without it
+
+        base = base_parameters(robot)
     at_call = "argument" if parameters == "argument" and wanted.parameters else None
     function = function_of(robot, what, parameters=at_call, base=base, link=link)
     if link is None:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap, Question
 from minidyn.base.exact.angles import AngleBasis, constant_angles, with_right_angles
-from minidyn.base.exact.precise import solve_precisely
 from minidyn.base.exact.prime import PRIMES, Echelon, Field, chinese_remainder, echelon, rational
 from minidyn.base.exact.residue_state import ExactRobot
 from minidyn.base.numeric.samples import model_rows, random_states, row_units, units_of
@@ -182,6 +181,8 @@ def regrouping_matrix(
         if condition > CONDITION:
             doubtful[int(k)] = np.flatnonzero(nonzero[:, k])
     if doubtful and apart.max() < RESIDUAL:
+        from minidyn.base.exact.precise import solve_precisely  # seldom needed, and sixty digits start slowly
+
         better = solve_precisely(question, kept, {regrouped[k]: rows for k, rows in doubtful.items()}, seed)
         for column, support in doubtful.items():
             K[support, column] = better[regrouped[column]]

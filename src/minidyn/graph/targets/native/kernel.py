@@ -12,9 +12,8 @@ import math
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +24,9 @@ from minidyn.graph.targets.native.builtin import ROWS, SINGLE, called_by, make_b
 from minidyn.graph.targets.native.core import Plan, plan_text
 from minidyn.graph.targets.native.host import FOOTER, Code, compile_text, host, loads
 from minidyn.graph.targets.native.rows import copy_text, rows_text
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _FLOAT64 = np.dtype(np.float64)
 
@@ -107,6 +109,8 @@ def _pool() -> ThreadPoolExecutor:
     process = os.getpid()
     pool = _POOL.get(process)
     if pool is None:
+        from concurrent.futures import ThreadPoolExecutor  # brings logging, which few calls need
+
         _POOL.clear()
         pool = _POOL.setdefault(process, ThreadPoolExecutor(_MOST, thread_name_prefix="minidyn"))
     return pool
