@@ -93,7 +93,7 @@ class Tests:
     """Which test files use which names and modules."""
 
     def __init__(self) -> None:
-        public = {f"md.{name}": f"minidyn.{place.split(':')[0]}" for name, place in minidyn._WHERE.items()}
+        public = {f"md.{name}": place.split(":")[0] for name, place in minidyn._WHERE.items()}
         papers = {f"md.papers.{name}": getattr(minidyn.papers, name) for name in minidyn.papers.__all__}
         public |= {name: value.__module__ for name, value in papers.items() if callable(value)}
         files = [path for path in sorted(TESTS.rglob("*.py")) if path.name.startswith("test_")]

@@ -87,16 +87,16 @@ def _relinked(text: str, folder: Path) -> str:
 
 
 def public_names() -> str:
-    """Return the reference of all public names, in the groups of the package's own table."""
+    """Return the reference of all public names, in the groups of the package's own list."""
     import minidyn
 
-    source = Path(str(minidyn.__file__)).read_text(encoding="utf-8")
+    source = Path(str(minidyn.__file__)).with_suffix(".pyi").read_text(encoding="utf-8").partition("# modules")[0]
     lines: list[str] = []
-    for title, name in re.findall(r'^    (?:# (.*)|"(\w+)": ".*",)$', source.partition("_WHERE = {")[2], re.MULTILINE):
+    for title, name in re.findall(r"^(?:# (?!ruff)(.*)|from .* as (\w+))$", source, re.MULTILINE):
         if title:
             lines += ["", f"## {title[0].upper()}{title[1:]}", ""]
-        elif name in minidyn._WHERE:
-            lines += [*_entry(f"minidyn.{minidyn._WHERE[name].replace(':', '.')}", f"md.{name}"), ""]
+        else:
+            lines += [*_entry(minidyn._WHERE[name].replace(":", "."), f"md.{name}"), ""]
     for name, module in minidyn._MODULES.items():
         lines += ["", f"## md.{name}", "", *_entry(module, f"md.{name}", "      show_root_heading: false"), ""]
     return "\n".join(lines)

@@ -79,7 +79,7 @@ def test_links_lead_somewhere(site: Path) -> None:
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
     text = (site / "api.html").read_text(encoding="utf-8")
     shown = set(re.findall(r'<h3 id="[^"]*" class="doc doc-heading">\s*md\.(\w+)', text))
-    where = {name: f"minidyn.{place.replace(':', '.')}" for name, place in md._WHERE.items()}
+    where = {name: place.replace(":", ".") for name, place in md._WHERE.items()}
     for name, place in where.items():
         assert f'id="{place}"' in text, f"md.{name} is not documented"
     assert set(where) <= shown, "names under which they are used"

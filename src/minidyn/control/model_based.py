@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array
 from minidyn.control.controller import Controller, Reference, Signals, gain_vector, positive
 from minidyn.dynamics.functions import gravity_torque, inverse_dynamics
-from minidyn.dynamics.kernel import compile_kernel
+from minidyn.dynamics.kernel import compile as compile_kernel
 from minidyn.dynamics.record import build, without_unknowns
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import renamed

@@ -187,7 +187,7 @@ def function_of(
     return function
 
 
-def compile_kernel(
+def compile(
     robot: Robot,
     what: str,
     *,

@@ -14,7 +14,7 @@ from minidyn.app.report.facts import Facts
 from minidyn.app.report.html import Section, figure, folded, table
 from minidyn.arrays import Array
 from minidyn.display import Html, envelope, tag
-from minidyn.dynamics.kernel import compile_kernel
+from minidyn.dynamics.kernel import compile as compile_kernel
 from minidyn.errors import MinidynError
 from minidyn.identification.estimate import Estimate
 from minidyn.recording.recording import Recording

@@ -1,0 +1,87 @@
+"""The public names and where they live, in the order of the pipeline: said here once.
+
+Type checkers read this file, `__init__.py` takes its lazy table from it, and the reference (docs/site_hooks.py) its
+headings.
+"""
+
+# ruff: noqa: I001
+__version__: str
+
+from minidyn.errors import MinidynError as MinidynError
+
+# describe
+from minidyn.model.robot import Robot as Robot
+from minidyn.formats.load import load as load
+from minidyn.formats.load import robots as robots
+from minidyn.codegen.save import save as save
+from minidyn.formats.urdf.update import update_urdf as update_urdf
+from minidyn.formats.mjcf.update import update_mjcf as update_mjcf
+
+# reduce
+from minidyn.base.base_parameters import base_parameters as base_parameters
+from minidyn.base.base_map import BaseMap as BaseMap
+from minidyn.base.equivalence import equivalence as equivalence
+
+# experiment and control
+from minidyn.recording.recording import Recording as Recording
+from minidyn.recording.lazy import LazyRecording as LazyRecording
+from minidyn.recording.lazy import concatenate as concatenate
+from minidyn.recording.read.read import read_recording as read_recording
+from minidyn.recording.ready import prepare as prepare
+from minidyn.identification.rows.filtered import filtered_regressor as filtered_regressor
+from minidyn.excitation.one_joint_plan import one_joint_plan as one_joint_plan
+from minidyn.excitation.one_joint_plan import Plan as Plan
+from minidyn.control.controller import Controller as Controller
+from minidyn.simulation.trajectory import Trajectory as Trajectory
+from minidyn.simulation.simulate import simulate as simulate
+from minidyn.simulation.simulate import simulate_batch as simulate_batch
+from minidyn.simulation.payload import Payload as Payload
+
+# identify
+from minidyn.identification.identify import identify as identify
+from minidyn.identification.one_joint.one_joint import identify_one_joint as identify_one_joint
+from minidyn.identification.payload.payload import identify_payload as identify_payload
+from minidyn.identification.diagnostics.essential import essential as essential
+from minidyn.identification.diagnostics.essential import Essential as Essential
+from minidyn.identification.compare import compare as compare
+from minidyn.identification.compare import Comparison as Comparison
+from minidyn.identification.gains.drive_gains import identify_drive_gains as identify_drive_gains
+from minidyn.identification.gains.drive_gains import DriveGains as DriveGains
+from minidyn.identification.estimate import Estimate as Estimate
+from minidyn.identification.estimate import load_estimate as load_estimate
+from minidyn.identification.consistency.certificate import Certificate as Certificate
+from minidyn.identification.export import Exported as Exported
+from minidyn.identification.validate import validate as validate
+from minidyn.identification.validate import Validation as Validation
+from minidyn.identification.cross_validate import cross_validate as cross_validate
+from minidyn.identification.cross_validate import CrossValidation as CrossValidation
+
+# whole jobs
+from minidyn.app.study.run import run_study as run_study
+from minidyn.app.study.run import StudyResult as StudyResult
+
+# show
+from minidyn.app.report.report import report as report
+
+# compute
+from minidyn.base.minimal_functions import inverse_dynamics as inverse_dynamics
+from minidyn.base.minimal_functions import gravity_torque as gravity_torque
+from minidyn.base.minimal_functions import coriolis_matrix as coriolis_matrix
+from minidyn.base.minimal_functions import inertia_matrix as inertia_matrix
+from minidyn.dynamics.functions import forward_dynamics as forward_dynamics
+from minidyn.dynamics.functions import regressor as regressor
+from minidyn.dynamics.functions import base_regressor as base_regressor
+from minidyn.dynamics.regressor_forms import slotine_li_regressor as slotine_li_regressor
+from minidyn.dynamics.regressor_forms import split_regressor as split_regressor
+from minidyn.dynamics.formulas import regressor_formulas as regressor_formulas
+from minidyn.dynamics.functions import energy as energy
+from minidyn.dynamics.functions import energy_regressor as energy_regressor
+from minidyn.dynamics.functions import forward_kinematics as forward_kinematics
+from minidyn.dynamics.functions import jacobian as jacobian
+from minidyn.dynamics.kernel import compile as compile
+from minidyn.dynamics.kernel import Kernel as Kernel
+
+# modules
+from minidyn import control as control
+from minidyn import papers as papers
+from minidyn.simulation import trajectory as trajectory
