@@ -106,6 +106,7 @@ def test_identify_writes_everything_and_validate_reads_it(logs, tmp_path) -> Non
     assert found["certificate"]["consistent"]
     assert found["certificate"]["inertia_matrix"]["proved_everywhere"]
     assert found["parameters"]["Fv1"]["value"] == pytest.approx(0.3, abs=0.05)
+    assert found["robot_file"] == str(logs / "arm.urdf")
     assert found["logs"] == [str(logs / "run.csv")]
     assert "../../" in (output / "robot.urdf").read_text()  # the mesh is found from here
     assert (output / "torque_other.png").stat().st_size > 1000

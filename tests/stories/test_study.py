@@ -419,6 +419,20 @@ logs = ["run"]
     assert md.run_study(tmp_path / "study.toml")["validate"].summary["relative_error"]["run"] > 0.01
 
 
+def test_a_model_that_is_not_tested_is_told(folder: Path) -> None:
+    """As the shell does; a step [validate] that is added later takes the notice away, with nothing fitted anew."""
+
+    def told() -> tuple[str, bool]:
+        step = md.run_study(folder / "study.toml", only=["identify"])["identify"]
+        return step.state, "job.not_tested" in {notice["code"] for notice in step.summary["notices"]}
+
+    text = (folder / "study.toml").read_text()
+    (folder / "study.toml").write_text(text.partition("[validate]")[0])
+    assert told()[1]
+    (folder / "study.toml").write_text(text)
+    assert told() == ("unchanged", False)
+
+
 def test_a_log_without_torques_has_no_error_to_tell(folder: Path) -> None:
     log = md.read_recording(folder / "test.csv", md.load(folder / "arm.toml"))
     (folder / "test.csv").unlink()

@@ -41,7 +41,7 @@ NOT_TESTED = kind(
     "job.not_tested",
     "look",
     "The model was tested on the fitted data only.",
-    "Test it on motion it has not seen: --validate OTHER, or --hold-out 0.3 for a single log.",
+    "Test it on motion it has not seen: --validate OTHER, or --hold-out 0.3 for a single log; [validate] in a study.",
 )
 
 _REASONS = ("recording.still", "recording.not_numbers")  # why nothing may be identified
@@ -205,6 +205,10 @@ class Job:
         recording = self.recording(*self.fit, lazy=False)
         assert isinstance(recording, Recording)  # noqa: S101 - it was read into memory
         return identify_payload(estimate, recording, link=link)
+
+    def not_tested(self) -> list[Notice]:
+        """Return a notice where there is no test log."""
+        return [] if self.test else [NOT_TESTED("the model was tested on the fitted data only")]
 
     def tested_on_fitted(self) -> list[Notice]:
         """Return a notice for each log that is tested on although it was fitted."""

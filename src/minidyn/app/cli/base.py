@@ -10,7 +10,7 @@ from minidyn.app.cli.options import OneOf, given, option_of, robot_argument
 from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe, table
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
-from minidyn.base.printing.relations import relations, relations_json
+from minidyn.base.printing.relations import relations, relations_json, without_effect
 from minidyn.base.rows import MODELS
 from minidyn.errors import UnknownParameters
 from minidyn.formats.load import load
@@ -86,16 +86,9 @@ def _print(base: BaseMap) -> None:
             out.print(safe(line))
     if base.joints is not None:
         out.print(f"moving: {', '.join(safe(name) for name in base.joints)}; the other joints are held")
-    for why, names in _without_effect(base).items():
+    for why, names in without_effect(base).items():
         out.print(f"no effect: {', '.join(names)} ({safe(why)})")
     print_notices(base.notices)
-
-
-def _without_effect(base: BaseMap) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name in base.eliminated:
-        found.setdefault(base.statuses[name].partition(": ")[2], []).append(name)
-    return found
 
 
 def _values(base: BaseMap) -> list[float] | None:

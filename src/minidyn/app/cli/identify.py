@@ -20,7 +20,7 @@ from minidyn.app.cli.options import (
     validate_option,
 )
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, table
-from minidyn.app.job import NOT_TESTED, Job, friction_terms
+from minidyn.app.job import Job, friction_terms
 from minidyn.app.result_folder import result_summary, write_result
 from minidyn.errors import DescriptionError
 from minidyn.files import check_folder
@@ -116,7 +116,7 @@ def identify(
             crossed = job.cross_validate(folds)
     with progress(f"writing {target}"):
         record: dict[str, Any] = {
-            "description": robot,
+            "robot_file": robot,
             "logs": list(logs),
             "validated_on": list(test),
             "hold_out": hold_out,
@@ -134,9 +134,7 @@ def identify(
     _print_certificate(estimate)
     exported = map(Notice.from_json, summary["export_notices"])
     notices = [*estimate.notices, *exported, *job.tested_on_fitted()]
-    if not job.test and crossed is None:
-        notices.append(NOT_TESTED("the model was tested on the fitted data only"))
-    print_notices(notices)
+    print_notices(notices + (job.not_tested() if crossed is None else []))
     click.echo(f"written into {plain(str(target))}: {', '.join(summary['files'])}")
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import html
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from minidyn.arrays import plain_values
 from minidyn.display import Html, tag
 
 _LONG = 24  # letters: names up to this length are not broken over lines
@@ -19,20 +19,10 @@ def data_block(name: str, content: Any) -> Html:
 
     NaN and infinity become null.
     """
-    text = json.dumps(_finite(content), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    text = json.dumps(plain_values(content), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Html(f'<script type="application/json" id="{html.escape(name)}">{text}</script>')
-
-
-def _finite(content: Any) -> Any:
-    if isinstance(content, float):
-        return content if math.isfinite(content) else None
-    if isinstance(content, dict):
-        return {str(key): _finite(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_finite(value) for value in content]
-    return content
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from minidyn.app.report.facts import CONDITION_GOOD, WEAK, Facts
 from minidyn.app.report.html import Section, folded, table
 from minidyn.arrays import Array
 from minidyn.base.printing.overview import units
+from minidyn.base.printing.relations import without_effect
 from minidyn.display import Html, tag
 from minidyn.model.drives import ROTOR, TERMS
 from minidyn.model.joint import Joint
@@ -30,9 +31,7 @@ def base_section(facts: Facts) -> Section:
         rows.append((relation.name, formula, unit))
     formulas = table("Base parameters", ("base parameter", "made of", "unit"), rows, class_="formulas")
     content = [folded(f"All {base.rank} base parameters as formulas", formulas, open_=base.rank <= 24)]
-    reasons: dict[str, list[str]] = {}
-    for name in base.eliminated:
-        reasons.setdefault(base.statuses[name].partition(": ")[2], []).append(name)
+    reasons = without_effect(base)
     if reasons:
         items = (tag("li", tag("strong", ", ".join(names)), f": {why}") for why, names in reasons.items())
         content.append(folded(f"{len(base.eliminated)} parameters without effect, and why", tag("ul", *items)))

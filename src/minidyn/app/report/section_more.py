@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 
 from minidyn.app.report.charts import Axis, Plot, legend, nice_range, picture
 from minidyn.app.report.facts import Facts
 from minidyn.app.report.html import Section, figure, folded, table
+from minidyn.app.study.store import versions
 from minidyn.arrays import Array
 from minidyn.display import Html, envelope, tag
 from minidyn.dynamics.kernel import compile as compile_kernel
@@ -27,7 +26,6 @@ _FUNCTIONS = {
     "base_regressor": "base regressor",
 }
 _BATCH, _REPEATS = 2048, 12
-_PACKAGES = ("minidyn", "numpy", "scipy", "llvmlite")
 
 
 def plan_section(facts: Facts) -> Section | None:
@@ -186,25 +184,13 @@ def record_section(facts: Facts) -> Section:
     prepared = estimate.settings.get("preparation") or ({} if facts.motion is None else facts.motion.info)
     if isinstance(prepared, Mapping):
         rows |= {f"preparation {name}": value for name, value in prepared.items()}
-    rows |= {str(name): value for name, value in facts.details.items()} | _versions()
+    rows |= {str(name): value for name, value in facts.details.items()}
+    rows |= {f"version of {name}": found for name, found in versions().items()}
     rows["report made"] = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     shown = [(visible(name).replace("_", " "), visible(_shown(value))) for name, value in rows.items()]
     made = table("Settings and versions", ("what", "value"), shown, class_="record")
     lead = "All that is needed to repeat this: settings, versions, fingerprints."
     return Section("record", "How this was made", lead, (folded("Settings and versions", made),))
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in _PACKAGES:
-        try:
-            found[f"version of {name}"] = version(name)
-        except PackageNotFoundError:  # a checkout that was never installed
-            continue
-    return found | {
-        "version of Python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-    }
 
 
 def _shown(value: object) -> str:

@@ -17,6 +17,7 @@ from minidyn.app.study.steps import MAKERS, Context
 from minidyn.app.study.store import code_hash, hash_of, key_of, recorded, write_step
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.formats.load import load
+from minidyn.notices import notices_json
 from minidyn.recording.read.mapping import mapped_coupling, with_mapped_coupling
 
 
@@ -98,7 +99,11 @@ def run_study(
             state = "done"
             with nullcontext() if around is None else around(step.name):
                 record = _run(context, step, folder, key, facts)
-        results.append(StepResult(step.name, state, time.perf_counter() - begin, folder, record["summary"]))
+        summary = dict(record["summary"])
+        if step.kind == "identify" and state != "to do":  # a matter of the other steps, so not of the record
+            untested = context.job(context.robot, test=context.logs("validate")).not_tested()
+            summary["notices"] = [*summary["notices"], *notices_json(untested)]
+        results.append(StepResult(step.name, state, time.perf_counter() - begin, folder, summary))
     return StudyResult(study, tuple(results))
 
 

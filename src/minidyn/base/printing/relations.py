@@ -341,9 +341,16 @@ def to_latex(base: BaseMap) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def without_effect(base: BaseMap) -> dict[str, list[str]]:
+    """Return the parameters without effect by the reason why they have none."""
+    reasons: dict[str, list[str]] = {}
+    for name in base.eliminated:
+        reasons.setdefault(base.statuses[name].partition(": ")[2], []).append(name)
+    return reasons
+
+
 def explain(base: BaseMap) -> str:
     """Return the map in plain words: what can be known by itself, what only in combination, what has no effect."""
-    statuses = base.statuses
     alone = list(base.unchanged)
     lines = [_counts(base) + "."]
     if alone:
@@ -352,9 +359,7 @@ def explain(base: BaseMap) -> str:
     if together:
         lines.append(f"Only in these combinations ({len(together)}):")
         lines += [f"  {relation}" for relation in together]
-    reasons: dict[str, list[str]] = {}
-    for name in base.eliminated:
-        reasons.setdefault(statuses[name].partition(": ")[2], []).append(name)
+    reasons = without_effect(base)
     if reasons:
         lines.append(f"Without effect ({len(base.eliminated)}):")
         lines += [f"  {', '.join(names)}: {why}" for why, names in reasons.items()]
