@@ -113,15 +113,15 @@ def memory_of(residual: Array, starts: Sequence[int] = (0,)) -> Array:
     longest = int(np.argmax(np.diff(edges)))
     part = residual[edges[longest] : edges[longest + 1]]
     lags = len(part) // 4
-    centred = part - part.mean(axis=0)
-    power = np.einsum("ij,ij->j", centred, centred)
-    spectrum = np.abs(np.fft.rfft(centred, 2 * len(part), axis=0)) ** 2
-    correlation = np.fft.irfft(spectrum, axis=0)[: lags + 1] / np.where(power > 0, power, 1.0)
-    before = np.logical_and.accumulate(correlation >= 0.05, axis=0)
-    below = np.where(before.all(axis=0), lags, before.sum(axis=0))
+    centred = np.ascontiguousarray((part - part.mean(axis=0)).T)
+    power = np.einsum("ij,ij->i", centred, centred)
+    spectrum = np.abs(np.fft.rfft(centred, 2 * len(part))) ** 2
+    correlation = np.fft.irfft(spectrum)[:, : lags + 1] / np.where(power > 0, power, 1.0)[:, None]
+    before = np.logical_and.accumulate(correlation >= 0.05, axis=1)
+    below = np.where(before.all(axis=1), lags, before.sum(axis=1))
     memory = np.ones(residual.shape[1])
     for kind in np.flatnonzero(power > 0):
-        memory[kind] = max(1.0, 1.0 + 2.0 * float(np.sum(correlation[1 : below[kind] + 1, kind])))
+        memory[kind] = max(1.0, 1.0 + 2.0 * float(np.sum(correlation[kind, 1 : below[kind] + 1])))
     return memory
 
 
@@ -222,7 +222,7 @@ def block_covariance(
     found: list[tuple[float, Array]] = []
     together = 1
     while not found or (longer and len(G) >= _BLOCKS * together):
-        sums = np.add.reduceat(G, np.arange(0, len(G), together), axis=0)
+        sums = G if together == 1 else np.add.reduceat(G, np.arange(0, len(G), together), axis=0)
         spread = bread @ sums.T
         lost = np.sqrt(inflation * len(sums) / max(1, len(sums) - 1) * rows / free) * few_blocks(spread)
         clustered = np.outer(lost, lost) * (spread @ spread.T)
