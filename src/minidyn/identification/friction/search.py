@@ -110,6 +110,7 @@ class Search:
         self.groups = [group for group in groups if not set(group) <= set(self.own)]
         self.every = friction_symbols((*self.own, *(term for group in self.groups for term in group)))
         self.parameters: Array | None = None
+        self.loads: Array | None = None  # what each joint's drive carries at rest with them (N, joints)
         self.loaded: frozenset[int] = frozenset()
         self.tried: list[dict[str, Any]] = []
 
@@ -168,9 +169,8 @@ class Search:
 
     def _table(self, terms: Sequence[str]) -> FrictionTable:
         loads = None
-        if self.parameters is not None:
-            ten = [list(self.parameters[part]) for part in self.bare.layout.links]
-            loads = loads_of_motion(self.bare.with_drives(friction="load"), self.motion.q, ten)
+        if self.loads is not None and "load" in terms:
+            loads = self.loads.copy()
             loads[:, [joint for joint in range(loads.shape[1]) if joint not in self.loaded]] = np.nan
         return self.columns.table(terms, self.widths, self.falls, loads)
 
@@ -228,6 +228,8 @@ class Search:
             known = {key[0]: value for key, value in zip(keys, values)}
             found = np.array([known.get(name, 0.0) for name in self.bare.layout.names])
             before, self.parameters = self.parameters, found
+            ten = [list(found[part]) for part in self.bare.layout.links]
+            self.loads = loads_of_motion(self.bare.with_drives(friction="load"), self.motion.q, ten)
             if before is None:
                 self.loaded = self._loaded(sigma)
             table = self._table(self.every)
@@ -239,13 +241,11 @@ class Search:
 
     def _loaded(self, sigma: Array) -> frozenset[int]:
         """Return the joints whose drives carry what changes by more than the noise: others cannot show its friction."""
-        if self.parameters is None or not self.leave_out:
+        if self.loads is None or not self.leave_out:
             return frozenset(range(len(self.robot.joints)))
-        ten = [list(self.parameters[part]) for part in self.bare.layout.links]
-        loads = np.abs(loads_of_motion(self.bare.with_drives(friction="load"), self.motion.q, ten))
         noise = np.full(len(self.robot.joints), float(np.max(sigma)))
         noise[list(self.robot.independent)] = sigma
-        return frozenset(np.flatnonzero(np.std(loads, axis=0) > noise).tolist())
+        return frozenset(np.flatnonzero(np.std(np.abs(self.loads), axis=0) > noise).tolist())
 
     def _pruned(
         self, table: FrictionTable, model: FrictionModel, sigma: Array
