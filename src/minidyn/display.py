@@ -104,7 +104,7 @@ class DisplayTable:
     title: str
     columns: Mapping[str, Sequence[Any]]
     shares: tuple[str, ...] = ()
-    notices: Sequence[Notice | str] = field(default=())
+    notices: Sequence[Notice] = field(default=())
 
     def to_html(self) -> str:
         """Return the table as HTML for notebooks, names escaped."""

@@ -103,12 +103,11 @@ def kind(code: str, level: Level, meaning: str, advice: str = "") -> Kind:
     return made
 
 
-def notices_json(notices: Iterable[Notice | str]) -> list[dict[str, Any]]:
+def notices_json(notices: Iterable[Notice]) -> list[dict[str, Any]]:
     """Return notices as plain values, most serious first."""
     return [notice.to_json() for notice in most_serious_first(notices)]
 
 
-def most_serious_first(notices: Iterable[Notice | str]) -> list[Notice]:
-    """Return notices ordered by level, each once; those of one level keep their order. A text has "look"."""
-    found = [Notice.from_json(notice) if isinstance(notice, str) else notice for notice in notices]
-    return sorted(dict.fromkeys(found), key=lambda notice: LEVELS.index(notice.level))
+def most_serious_first(notices: Iterable[Notice]) -> list[Notice]:
+    """Return notices ordered by level, each once; those of one level keep their order."""
+    return sorted(dict.fromkeys(notices), key=lambda notice: LEVELS.index(notice.level))

@@ -95,8 +95,8 @@ class Exported:
     notices: tuple[Notice, ...] = ()
 
     def __repr__(self) -> str:
-        told = f"; {len(self.notices)} notices" if self.notices else ""
-        return f"Exported({', '.join(path.name for path in self.files)}{told})"
+        more = f"; {len(self.notices)} notices" if self.notices else ""
+        return f"Exported({', '.join(path.name for path in self.files)}{more})"
 
 
 def export(

@@ -35,7 +35,7 @@ class Payload:
     placement: ArrayLike | None = None
     link: str | None = None
     covariance: Array | None = None
-    notices: tuple[Notice | str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -75,7 +75,7 @@ def print_json(data: Any) -> None:
     click.echo(json.dumps(data, indent=1, allow_nan=False))
 
 
-def print_notices(notices: Iterable[Notice | str], of: str = "") -> None:
+def print_notices(notices: Iterable[Notice], of: str = "") -> None:
     """Print notices, most serious first: level, what it is about, the fact, and below it what to do.
 
     Args:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -22,7 +21,7 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.solve import memory_of
 from minidyn.identification.rows.pieces import pieces_of, reduced, residuals, stacked
 from minidyn.identification.rows.triangles import Triangles
-from minidyn.notices import kind
+from minidyn.notices import Notice, kind
 from minidyn.recording.ready import ready
 from minidyn.recording.recording import Recording
 
@@ -136,7 +135,7 @@ def essential(estimate: Estimate, recording: Recording, *, level: float = 0.05, 
         raise MinidynError(f"level: expected a probability from 0 to below 1, got {level!r}")
     if not loss >= 0:
         raise MinidynError(f"loss: expected a number that is not negative, got {loss!r}")
-    notices: list[Any] = []
+    notices: list[Notice] = []
     run = ready(estimate.robot, recording, purpose="finding essential parameters", in_memory=True)
     notices += [notice for notice in run.notices if notice not in recording.notices]
     if len(run) * run.n < 2 * estimate.base.rank * _FOLDS:
@@ -223,7 +222,7 @@ def _full(beta: Array, kept: Sequence[int], size: int) -> Array:
     return whole
 
 
-def _eliminated(estimate: Estimate, problem: _Problem, level: float, loss: float, notices: list[Any]) -> Essential:
+def _eliminated(estimate: Estimate, problem: _Problem, level: float, loss: float, notices: list[Notice]) -> Essential:
     size, names = estimate.base.rank, estimate.names
     kept = list(range(size))
     system = _stack(problem.parts, problem.scale)

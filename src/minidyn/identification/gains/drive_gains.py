@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -206,7 +205,7 @@ class DriveGains:
     beta: Array
     payload: Payload
     sigma: Array
-    notices: tuple[Any, ...] = ()
+    notices: tuple[Notice, ...] = ()
 
     @property
     def std(self) -> Array:
@@ -280,7 +279,7 @@ def identify_drive_gains(
     carrier, steps = robot.find_frame(link)
     if carrier < 0:
         raise DescriptionError(f"a load on the base {link!r} moves nothing; name a moving link")
-    notices: list[Any] = []
+    notices: list[Notice] = []
     chosen = base_parameters(robot) if base is None else base
     given = (recording, loaded_recording)
     runs = [ready(robot, run, purpose="identifying drive gains", in_memory=True) for run in given]

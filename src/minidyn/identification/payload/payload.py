@@ -128,7 +128,7 @@ def identify_payload(
     """
     if not 0 < level < 1:
         raise MinidynError(f"level: expected a probability between 0 and 1, got {level!r}")
-    notices: list[Any] = []
+    notices: list[Notice] = []
     raw = raw_columns(estimate, link)
     run = ready(estimate.robot, recording, purpose="identifying a payload", in_memory=True)
     notices += [notice for notice in run.notices if notice not in recording.notices]
