@@ -31,6 +31,7 @@ from minidyn.identification.estimate import VERSION, Estimate, load_estimate
 from minidyn.identification.export import describable, nearest_consistent
 from minidyn.model.drives import FRICTION
 from minidyn.model.joint import Limits
+from minidyn.notices import Notice
 
 ALL = ("viscous", "coulomb", "offset")
 
@@ -62,7 +63,7 @@ def estimate_of(robot: md.Robot, rng: np.random.Generator, consistent: bool = Tr
     settings = {"cutoff": 5.0, "curve": [[0.0, np.inf], [1.0, 0.1 + 0.2]], "note": None}
     return Estimate(
         robot.with_parameters(phi), base, beta, covariance, np.ones(robot.n), "wls", consistent, 12.5, 100,
-        ("a notice",), settings,
+        (Notice("test.notice", "look", "a notice", "Look.", {"count": 2}),), settings,
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ def cases(seed: int) -> tuple[Robot, MujocoRobot, list[tuple[np.ndarray, np.ndar
         )
         for joint in robot.joints
     ]  # what MuJoCo has, too
-    robot = robot._with_joints(dict(zip(robot.joints, joints)).__getitem__)
+    robot = robot.with_joints(dict(zip(robot.joints, joints)).__getitem__)
     q, dq, ddq = random_state(robot, np.random.default_rng(seed), 3)
     return robot, MujocoRobot(robot), list(zip(q, dq, ddq))
 

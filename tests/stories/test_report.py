@@ -271,7 +271,7 @@ def test_notices_are_sorted_by_level_with_advice(tmp_path: Path) -> None:
     act = Notice("test.act", "act", "excitation is poor", "Record again.")
     _, other = small_runs()
     run = replace(md.validate(small_estimate(), other), notices=(act, Notice("test.run", "look", "a gap")))
-    estimate = replace(small_estimate(), notices=(info, look, act, "a text of an older file"))
+    estimate = replace(small_estimate(), notices=(info, look, act, Notice.from_json("a text of an older file")))
     text = md.report(estimate, {"<run>": run}, tmp_path / "r.html", code=False).read_text()
     part = text.split('id="notices"')[1].split("</section>")[0]
     said = re.findall(r"<summary>(.*?)</summary>", part)

@@ -19,7 +19,7 @@ def data_block(name: str, content: Any) -> Html:
 
     NaN and infinity become null.
     """
-    text = json.dumps(plain_values(content), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    text = json.dumps(plain_values(content, finite=True), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Html(f'<script type="application/json" id="{html.escape(name)}">{text}</script>')
