@@ -131,7 +131,7 @@ def test_peaks_survive_and_runs_are_not_joined() -> None:
 
 def test_what_is_unknown_or_long_is_shown_short() -> None:
     columns = {"name": ["x" * 500, None], "share": [0.1234, np.nan], "count": [12345, None], "yes": [True, False]}
-    notices = (Notice("a.b", "info", "hidden"), Notice("a.c", "act", "first", "Do <it>."), "a text")
+    notices = (Notice("a.b", "info", "hidden"), Notice("a.c", "act", "first", "Do <it>."), Notice.from_json("a text"))
     text = DisplayTable("t", columns, ("share",), notices).to_html()
     assert "x" * 119 + "…" in text
     assert "12.3 %" in text

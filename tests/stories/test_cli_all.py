@@ -153,7 +153,11 @@ def notices_in(content: Any) -> list[dict[str, Any]]:
 
 
 def test_notices_are_printed_most_serious_first_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    made = [Notice("a.b", "info", "a fact"), "an old text", Notice("c.d", "act", "joint\n1 rests", "Move it.")]
+    made = [
+        Notice("a.b", "info", "a fact"),
+        Notice.from_json("an old text"),
+        Notice("c.d", "act", "joint\n1 rests", "Move it."),
+    ]
     print_notices(made, of="fit")
     assert capsys.readouterr().out.splitlines() == [
         "act: fit: joint\\n1 rests",
