@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from test_payload import motion, truth
@@ -9,6 +12,7 @@ from test_payload import motion, truth
 import minidyn as md
 from conftest import OWN, count
 from minidyn.model.inertia import from_body
+from minidyn.recording.read.mapping import COUPLED
 
 LOAD = from_body(5.0, [0.03, -0.02, 0.1], np.diag([0.030, 0.032, 0.016]))
 
@@ -113,3 +117,38 @@ def test_refusals() -> None:
     for request, words in cases:
         with pytest.raises(md.MinidynError, match=words):
             request()
+
+
+def test_doors_take_paths(tmp_path: Path) -> None:
+    """Estimates, robots and logs by value or by path give the same numbers; anything else is named."""
+    robot = truth("scara")
+    runs = [motion(robot, 1), motion(md.Payload(0.0, LOAD).on(robot), 2)]
+    logs = [tmp_path / name for name in ("bare.npz", "loaded.npz")]
+    for run, path in zip(runs, logs):
+        run.save(path)
+    md.save(robot, tmp_path / "arm.toml")
+    by_value = md.identify_drive_gains(robot, *runs, 5.0)
+    assert np.array_equal(by_value.gains, md.identify_drive_gains(tmp_path / "arm.toml", *logs, 5.0).gains)
+    estimate = md.identify(robot, runs[0], consistent=False, prior=False, **OWN)
+    estimate.save(tmp_path / "estimate.json")
+    doors = (
+        lambda *given: md.identify_payload(*given).parameters,
+        lambda *given: md.essential(*given).estimate.beta,
+        lambda *given: md.validate(*given).relative_error,
+    )
+    for door in doors:
+        assert np.array_equal(door(estimate, runs[1]), door(tmp_path / "estimate.json", str(logs[1])))
+        with pytest.raises(md.MinidynError, match="expected an estimate or its path first, got Recording"):
+            door(runs[1], estimate)
+
+
+def test_a_mapping_that_couples_drives_counts_for_gains(tmp_path: Path) -> None:
+    """Where the log says that joint 1 turns motor 2, its rotor and friction do so too."""
+    robot = truth("scara").with_drives(coupling={"joint2": {"joint1": -0.5}})
+    runs = [motion(robot, 1), motion(md.Payload(0.0, LOAD).on(robot), 2)]
+    said = COUPLED("joint1 turns motor 2", joint="joint2", coupling={"joint1": -0.5})
+    blank = robot.with_drives(coupling={}).with_parameters(None)
+    assert blank != robot
+    found = md.identify_drive_gains(blank, *(replace(run, notices=(said,)) for run in runs), 5.0)
+    assert found.robot.joints[1].drive.coupling
+    assert np.array_equal(found.gains, md.identify_drive_gains(robot.with_parameters(None), *runs, 5.0).gains)

@@ -23,8 +23,7 @@ from minidyn.identification.identify import DEFAULT_FRICTION, DEFAULT_METHOD, DE
 from minidyn.identification.validate import Validation, validate
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording, concatenate
-from minidyn.recording.read.mapping import with_mapped_coupling
-from minidyn.recording.ready import as_recording, ready
+from minidyn.recording.ready import as_recording, ready, with_mapped_coupling
 from minidyn.text import plain_percent
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from minidyn.base.equivalence import equivalence
 from minidyn.base.printing.overview import units
 from minidyn.display import MEASURED, MODEL, RESIDUAL, DisplayTable, new_figure
 from minidyn.dynamics.functions import base_regressor, inverse_dynamics
-from minidyn.errors import DescriptionError, MinidynError
+from minidyn.errors import DescriptionError, MinidynError, WrongArgument
 from minidyn.files import strict_json, with_numbers, write_atomically
 from minidyn.formats.toml.read import read_toml
 from minidyn.formats.toml.write import toml_text
@@ -272,6 +272,23 @@ class Estimate:
     def __repr__(self) -> str:
         kind = "consistent" if self.consistent else "not made consistent"
         return f"Estimate({self.robot.name!r}: {len(self.beta)} base parameters by {self.method}, {kind})"
+
+
+EstimateLike = Estimate | str | os.PathLike[str]
+"""An estimate, or the path where it was saved."""
+
+
+def as_estimate(value: object, door: str) -> Estimate:
+    """Return an estimate as it is, or read from its path: what every door function does.
+
+    Raises:
+        WrongArgument: Anything else.
+    """
+    if isinstance(value, Estimate):
+        return value
+    if isinstance(value, str | os.PathLike):
+        return load_estimate(value)
+    raise WrongArgument(f"{door}: expected an estimate or its path first, got {type(value).__name__}")
 
 
 def load_estimate(path: str | os.PathLike[str]) -> Estimate:

@@ -28,8 +28,7 @@ from minidyn.identification.rows.base_rows import Progress, counted
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.read.mapping import with_mapped_coupling
-from minidyn.recording.ready import as_recording, ready
+from minidyn.recording.ready import as_recording, ready, with_mapped_coupling
 from minidyn.recording.recording import Recording
 
 if TYPE_CHECKING:

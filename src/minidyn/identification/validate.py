@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,13 +12,13 @@ import numpy as np
 from minidyn.arrays import Array, single_thread
 from minidyn.display import MEASURED, MODEL, RESIDUAL, DisplayTable, draw_lines, new_figure
 from minidyn.dynamics.functions import inverse_dynamics
-from minidyn.errors import MinidynError, UnknownParameters, WrongArgument
+from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
-from minidyn.identification.estimate import Estimate
+from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.ready import as_recording, ready
+from minidyn.recording.ready import RecordingLike, as_recording, ready
 from minidyn.recording.recording import Recording
 from minidyn.text import markdown_cell, plain_percent, plot_label
 
@@ -159,7 +158,7 @@ def _known(value: float) -> float | None:
 
 
 @single_thread()
-def validate(estimate: Estimate, recording: AnyRecording | str | os.PathLike[str]) -> Validation:
+def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
     """Return the errors of an estimate on a recording, raw or prepared, in memory or on disk, or on a log by its path.
 
     A raw recording is prepared as it was for the fit, but for its torque: errors are those against raw measured torque,
@@ -169,8 +168,7 @@ def validate(estimate: Estimate, recording: AnyRecording | str | os.PathLike[str
         MinidynError: It has no torques, or they are not numbers.
         UnknownName: It is of another robot's joints.
     """
-    if not isinstance(estimate, Estimate):
-        raise WrongArgument(f"validate: expected an estimate first, then a recording, got {type(estimate).__name__}")
+    estimate = as_estimate(estimate, "validate")
     robot, preparation = estimate.robot, estimate.settings.get("preparation")
     data = ready(robot, as_recording(recording, robot), purpose="validation", preparation=preparation, once=True)
     described = _described(estimate)

@@ -25,7 +25,7 @@ from minidyn.errors import (
 )
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
-from minidyn.notices import kind
+from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import AnyRecording, ChangedRun, LazyRecording, RunOnDisk, concatenate
 from minidyn.recording.prepare.on_disk import PreparedRun, prepare_on_disk, spooled
 from minidyn.recording.prepare.segments import (
@@ -41,8 +41,12 @@ from minidyn.recording.prepare.segments import (
     settled,
 )
 from minidyn.recording.prepare.signals import moving_part
+from minidyn.recording.read.mapping import COUPLED
 from minidyn.recording.read.read import read_recording
 from minidyn.recording.recording import SIGNALS, Recording
+
+RecordingLike = AnyRecording | str | os.PathLike[str]
+"""A recording, in memory or on disk, or the path of a log: what every door function takes."""
 
 DELAY = kind("prepare.delay", "info", "Torques were moved in time by the given delay.")
 TOO_SHORT = kind(
@@ -329,6 +333,31 @@ def in_robot_order(robot: Robot, recording: _Kind, *, name: str = "the recording
     if wrong:  # some names fit, so the others are mistakes
         raise UnknownName(f"joint of robot {robot.name!r} in {name}:", wrong[0], robot.joint_names)
     return cast(_Kind, recording.reordered(robot.joint_names))
+
+
+def with_mapped_coupling(robot: Robot, notices: Sequence[Notice], joint_names: Sequence[str]) -> Robot:
+    """Return the robot with drives coupled as a recording's notices say; couplings of its own stay.
+
+    The rotor and the friction of a motor turn with the motor: where the log says that joint 5 turns motor 6, the drive
+    of joint 6 must know it.
+
+    Args:
+        robot: The robot.
+        notices: Of the recording, those of `mapped_coupling` among them.
+        joint_names: Of the recording.
+    """
+    if any(joint.drive.coupling for joint in robot.joints):
+        return robot
+    if not set(joint_names) & set(robot.joint_names):  # names of another kind are taken by position
+        here = dict(zip(joint_names, robot.joint_names))
+    else:
+        here = {name: name for name in robot.joint_names}
+    coupling: dict[str, dict[str, Any]] = {}
+    for notice in notices:
+        if notice.code == COUPLED.code:
+            others = {here[name]: value for name, value in notice.data["coupling"].items()}
+            coupling.setdefault(here[notice.data["joint"]], others)
+    return robot.with_drives(coupling=coupling) if coupling else robot
 
 
 def _with_numbers(recording: Recording, signals: Sequence[str], where: str) -> Recording:

@@ -27,7 +27,7 @@ from minidyn.app.report.section_torque import residual_section, torque_section
 from minidyn.display import Html, tag
 from minidyn.errors import DescriptionError, MinidynError
 from minidyn.files import write_atomically
-from minidyn.identification.estimate import Estimate, load_estimate
+from minidyn.identification.estimate import Estimate, as_estimate
 from minidyn.identification.validate import Validation, validate
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.ready import as_recording, ready
@@ -122,9 +122,7 @@ def report(
     target = Path(path)
     if not _is_page(target):
         raise DescriptionError(f"{target}: a report is one HTML file; give a name that ends in .html")
-    model = load_estimate(estimate) if isinstance(estimate, PathLike) else estimate
-    if not isinstance(model, Estimate):
-        raise MinidynError(f"report: expected an Estimate or the path of one first, got {type(estimate).__name__}")
+    model = as_estimate(estimate, "report")
     motion = None
     if fit is not None and not isinstance(fit, Validation):
         preparation = model.settings.get("preparation")

@@ -18,7 +18,8 @@ from minidyn.app.study.store import code_hash, hash_of, key_of, recorded, write_
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.formats.load import load
 from minidyn.notices import notices_json
-from minidyn.recording.read.mapping import mapped_coupling, with_mapped_coupling
+from minidyn.recording.read.mapping import mapped_coupling
+from minidyn.recording.ready import with_mapped_coupling
 
 
 @dataclass(frozen=True)

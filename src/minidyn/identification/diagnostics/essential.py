@@ -17,12 +17,12 @@ from scipy.special import fdtrc
 from minidyn.arrays import Array, single_thread
 from minidyn.dynamics.functions import base_regressor
 from minidyn.errors import MinidynError
-from minidyn.identification.estimate import Estimate
+from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.identification.estimators.solve import memory_of
 from minidyn.identification.rows.pieces import pieces_of, reduced, residuals, stacked
 from minidyn.identification.rows.triangles import Triangles
 from minidyn.notices import Notice, kind
-from minidyn.recording.ready import ready
+from minidyn.recording.ready import RecordingLike, as_recording, ready
 from minidyn.recording.recording import Recording
 
 _FOLDS = 5
@@ -112,7 +112,13 @@ class Essential:
         return f"Essential({len(self.names)} of {total} base parameters, validation error {100 * self.loss:+.2g} %)"
 
 
-def essential(estimate: Estimate, recording: Recording, *, level: float = 0.05, loss: float = 0.01) -> Essential:
+def essential(
+    estimate: EstimateLike,
+    recording: RecordingLike,
+    *,
+    level: float = 0.05,
+    loss: float = 0.01,
+) -> Essential:
     """Return the essential parameters of a model by backward elimination.
 
     In each step the base parameter that differs least from zero, by an F test that counts samples which repeat each
@@ -121,8 +127,8 @@ def essential(estimate: Estimate, recording: Recording, *, level: float = 0.05, 
     were left out of the fit has grown by more than the given loss.
 
     Args:
-        estimate: The full model, for its robot and base parameters.
-        recording: What it was identified from, raw (it is prepared) or prepared.
+        estimate: The full model, for its robot and base parameters, or its path.
+        recording: What it was identified from, raw (it is prepared) or prepared, or its path.
         level: Of the tests; 0: only the loss ends the elimination.
         loss: Largest growth of the validation error, relative to the full model's; infinity: only the tests end it.
 
@@ -136,6 +142,8 @@ def essential(estimate: Estimate, recording: Recording, *, level: float = 0.05, 
     if not loss >= 0:
         raise MinidynError(f"loss: expected a number that is not negative, got {loss!r}")
     notices: list[Notice] = []
+    estimate = as_estimate(estimate, "essential")
+    recording = as_recording(recording, estimate.robot)
     run = ready(estimate.robot, recording, purpose="finding essential parameters", in_memory=True)
     notices += [notice for notice in run.notices if notice not in recording.notices]
     if len(run) * run.n < 2 * estimate.base.rank * _FOLDS:

@@ -25,6 +25,7 @@ from minidyn.base.base_parameters import base_parameters
 from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import base_regressor, regressor
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
+from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.estimators.solve import memory_of
 from minidyn.identification.rows.pieces import pieces_of, reduced, residuals
 from minidyn.identification.rows.triangles import Triangles, joined
@@ -32,7 +33,7 @@ from minidyn.model.geometry import matrix_of
 from minidyn.model.inertia import from_body, transform
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
-from minidyn.recording.ready import in_robot_order, ready
+from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, ready, with_mapped_coupling
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
 from minidyn.text import markdown_cell
@@ -245,9 +246,9 @@ class DriveGains:
 
 
 def identify_drive_gains(
-    robot: Robot,
-    recording: Recording,
-    loaded_recording: Recording,
+    robot: RobotLike,
+    recording: RecordingLike,
+    loaded_recording: RecordingLike,
     mass: float,
     *,
     com: ArrayLike | None = None,
@@ -258,7 +259,7 @@ def identify_drive_gains(
     """Return the drive gains of all joints from a run without and a run with a load of known mass.
 
     Args:
-        robot: The robot; its own parameter values are not read.
+        robot: The robot, its built-in name or path; its own parameter values are not read.
         recording: A run without the load; `tau` holds currents (or torques in any unit), joint by joint.
         loaded_recording: A run with it.
         mass: Of the load, kg, weighed: its error is the gains' error.
@@ -275,13 +276,16 @@ def identify_drive_gains(
     """
     if not (np.isfinite(mass) and mass > 0):
         raise MinidynError(f"mass: expected a positive number of kilograms, got {mass!r}")
+    robot = as_robot(robot)
+    given = [as_recording(log, robot) for log in (recording, loaded_recording)]
+    for log in given if base is None else ():
+        robot = with_mapped_coupling(robot, log.notices, log.joint_names)
     known, open_directions = _known_load(robot, float(mass), com, inertia)
     carrier, steps = robot.find_frame(link)
     if carrier < 0:
         raise DescriptionError(f"a load on the base {link!r} moves nothing; name a moving link")
     notices: list[Notice] = []
     chosen = base_parameters(robot) if base is None else base
-    given = (recording, loaded_recording)
     runs = [ready(robot, run, purpose="identifying drive gains", in_memory=True) for run in given]
     notices += [notice for run, raw in zip(runs, given) for notice in run.notices if notice not in raw.notices]
     columns = [CurrentColumns(robot, chosen, carrier, matrix_of(steps), loaded) for loaded in (False, True)]

@@ -7,7 +7,6 @@ found next.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -17,19 +16,17 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.errors import MinidynError
 from minidyn.excitation.one_joint_equations import Equations
-from minidyn.formats.load import as_robot
+from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.estimate import BodyConstants, Estimate
-from minidyn.model.robot import Robot
-from minidyn.recording.lazy import AnyRecording, LazyRecording
-from minidyn.recording.ready import ready
-from minidyn.recording.recording import Recording
+from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.ready import RecordingLike, as_recording, ready
 
 _STILL = 0.1  # of the mover's span: another joint that covers more of it moves too
 _LEAST = 1e-6  # rad or m: less is no motion
 _OPEN = 1e-7  # singular values of a matrix with unit columns that are smaller leave a combination open
 
 
-def identify_one_joint(robot: Robot | str | os.PathLike[str], runs: AnyRecording | Sequence[AnyRecording]) -> Estimate:
+def identify_one_joint(robot: RobotLike, runs: RecordingLike | Sequence[RecordingLike]) -> Estimate:
     """Return the constants of a chain from recordings in which one joint moves at a time.
 
     :func:`minidyn.one_joint_plan` says which runs are needed; more are welcome, in any order. Which joint moves, and
@@ -39,7 +36,7 @@ def identify_one_joint(robot: Robot | str | os.PathLike[str], runs: AnyRecording
     Args:
         robot: A serial chain, its built-in name or path; its parameters are not read.
         runs: Recordings with q and tau of all joints; one with several runs counts as several. Without dq and ddq they
-            are prepared; those on disk are read.
+            are prepared; those on disk are read. A path is read as `read_recording` does.
 
     Returns:
         The estimate: its base parameters are the minimal linear combinations (method "mlc", version 1992), its
@@ -55,8 +52,8 @@ def identify_one_joint(robot: Robot | str | os.PathLike[str], runs: AnyRecording
     """
     robot = as_robot(robot)
     equations = Equations.of(robot, "identify_one_joint")
-    whole = [runs] if isinstance(runs, Recording | LazyRecording) else list(runs)
-    given, notices = _runs(equations, whole)
+    whole = runs if isinstance(runs, list | tuple) else [runs]
+    given, notices = _runs(equations, [as_recording(run, robot, argument="runs") for run in whole])
     base = equations.base
     beta, P = np.zeros(base.rank), np.zeros((base.rank, base.rank))
     sigma, bodies = np.full(robot.n, np.nan), []

@@ -13,7 +13,7 @@ from minidyn.errors import MinidynError
 from minidyn.identification.consistency.primal_dual import solve
 from minidyn.identification.consistency.prior import upper_factor
 from minidyn.identification.consistency.whitened import one_body
-from minidyn.identification.estimate import Estimate
+from minidyn.identification.estimate import EstimateLike, as_estimate
 from minidyn.identification.payload.columns import raw_columns, unknowns_of
 from minidyn.identification.payload.fit import (
     covariance_of,
@@ -28,8 +28,7 @@ from minidyn.identification.payload.fit import (
 from minidyn.identification.rows.pieces import pieces_of, reduced
 from minidyn.model.inertia import from_body, to_pseudo_inertia
 from minidyn.notices import Notice, kind
-from minidyn.recording.ready import ready
-from minidyn.recording.recording import Recording
+from minidyn.recording.ready import RecordingLike, as_recording, ready
 from minidyn.simulation.payload import Payload
 
 _FIRM = -3.0  # standard deviations below which a negative mass is no accident
@@ -103,7 +102,7 @@ LOOSE_INERTIA = kind(
 
 
 def identify_payload(
-    estimate: Estimate, recording: Recording, *, link: str | None = None, level: float = 1e-3
+    estimate: EstimateLike, recording: RecordingLike, *, link: str | None = None, level: float = 1e-3
 ) -> Payload:
     """Return the load that a run carries, against a baseline model of the robot without it.
 
@@ -114,8 +113,8 @@ def identify_payload(
     compact.
 
     Args:
-        estimate: The baseline: `md.identify` of runs without the load.
-        recording: The run with it, raw (it is prepared) or prepared.
+        estimate: The baseline: `md.identify` of runs without the load, or the path where it was saved.
+        recording: The run with it, raw (it is prepared) or prepared, or its path.
         link: Link or frame that carries the load, in whose frame it is given; None: the last link.
         level: Probability, all tests together, of reporting a change that is none.
 
@@ -129,7 +128,8 @@ def identify_payload(
     if not 0 < level < 1:
         raise MinidynError(f"level: expected a probability between 0 and 1, got {level!r}")
     notices: list[Notice] = []
-    raw = raw_columns(estimate, link)
+    estimate = as_estimate(estimate, "identify_payload")
+    raw, recording = raw_columns(estimate, link), as_recording(recording, estimate.robot)
     run = ready(estimate.robot, recording, purpose="identifying a payload", in_memory=True)
     notices += [notice for notice in run.notices if notice not in recording.notices]
     if len(run) < 50:

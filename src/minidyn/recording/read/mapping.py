@@ -362,28 +362,3 @@ def _signs(sign: object, names: Sequence[str]) -> np.ndarray:
     if isinstance(sign, list | tuple) and len(sign) == len(names):
         return np.array([float(value) for value in sign])
     return np.ones(len(names))
-
-
-def with_mapped_coupling(robot: Robot, notices: Sequence[Notice], joint_names: Sequence[str]) -> Robot:
-    """Return the robot with drives coupled as a recording's notices say; couplings of its own stay.
-
-    The rotor and the friction of a motor turn with the motor: where the log says that joint 5 turns motor 6, the drive
-    of joint 6 must know it.
-
-    Args:
-        robot: The robot.
-        notices: Of the recording, those of `mapped_coupling` among them.
-        joint_names: Of the recording.
-    """
-    if any(joint.drive.coupling for joint in robot.joints):
-        return robot
-    if not set(joint_names) & set(robot.joint_names):  # names of another kind are taken by position
-        here = dict(zip(joint_names, robot.joint_names))
-    else:
-        here = {name: name for name in robot.joint_names}
-    coupling: dict[str, dict[str, Any]] = {}
-    for notice in notices:
-        if notice.code == COUPLED.code:
-            others = {here[name]: value for name, value in notice.data["coupling"].items()}
-            coupling.setdefault(here[notice.data["joint"]], others)
-    return robot.with_drives(coupling=coupling) if coupling else robot
