@@ -345,7 +345,7 @@ def distance_to_minimum(problem: Whitened, x: Array) -> float:
 
 
 def assert_agrees(problem: Whitened) -> bool:
-    """The solver's minimum is one, and it is Clarabel's where that finds one (which is returned)."""
+    """The solver's minimum is one, and it is Clarabel's where that reaches one (which is returned)."""
     found = solve(problem)
     assert found.converged
     best = objective(problem, found.x)[0]
@@ -355,6 +355,10 @@ def assert_agrees(problem: Whitened) -> bool:
         return False
     there = objective(problem, by_lmi)[0]
     assert best <= there + 1e-7 * max(1.0, best)
+    short = distance_to_minimum(problem, by_lmi[0])
+    if short > 5e-5 * max(1.0, best):  # by its own slope Clarabel's point is no minimum: that must explain the gap
+        assert there - best <= 3.0 * short
+        return False
     assert there == pytest.approx(best, rel=1e-3, abs=1e-4)
     return True
 
@@ -368,8 +372,13 @@ def test_the_solver_agrees_with_clarabel(kind: str, weight: float) -> None:
         assert assert_agrees(whitened(robot, base, R, z, weight, kind))
 
 
-@pytest.mark.parametrize("seed", range(count(6, 60)))
-def test_the_solver_agrees_with_clarabel_on_hard_cases(seed: int) -> None:
+def test_the_solver_agrees_with_clarabel_on_hard_cases() -> None:
+    """Clarabel gives up or stops early on some of them (44 of 60 are compared); most must be compared."""
+    seeds = range(count(6, 60))
+    assert sum(assert_agrees(hard_case(seed)) for seed in seeds) >= 0.6 * len(seeds)
+
+
+def hard_case(seed: int) -> Whitened:
     """Random trees; data of negative bodies, sheets and rods, points without mass; few data and none, strong priors."""
     rng = np.random.default_rng(seed)
     robot = random_tree(rng, joints=int(rng.integers(1, 5))).with_drives(True, FRICTION)
@@ -390,7 +399,7 @@ def test_the_solver_agrees_with_clarabel_on_hard_cases(seed: int) -> None:
     weight = float(rng.choice([0.0, 1e-2, 1.0, 1e3, 1e6]))
     kind = str(rng.choice(["entropic", "euclidean"]))
     mass = float(rng.uniform(1, 50)) if seed % 3 == 0 else None
-    assert_agrees(whitened(robot, base, R, z, weight, kind, prior if seed % 2 else None, mass))
+    return whitened(robot, base, R, z, weight, kind, prior if seed % 2 else None, mass)
 
 
 @pytest.mark.parametrize("kind", ["entropic", "euclidean", "geodesic"])
