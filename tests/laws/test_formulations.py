@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from chain_cases import special_chain
+from table_vii import Combinations, composites_of_set, set_formulation_1, set_formulation_2
 
 import minidyn as md
 from conftest import count
@@ -13,11 +14,10 @@ from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.virtual_links import carrier_of, rigid_chain
 from minidyn.dynamics import functions
 from minidyn.dynamics.mdh_chain import mdh_rows, stands
-from minidyn.dynamics.papers.chain import chain_at, composite_bodies, composite_moments, moments_of_inertia
+from minidyn.dynamics.papers.chain import chain_at, composite_bodies, composite_moments
 from minidyn.dynamics.papers.composite import Constants, inertia_constants_of
 from minidyn.dynamics.papers.formulations import FORMULATIONS, formulation_meeting, joint_wrench
 from minidyn.dynamics.papers.minimal import record_minimal
-from minidyn.dynamics.papers.table_vii import Combinations, composites_of_set, set_formulation_1, set_formulation_2
 from minidyn.errors import MinidynError, NotEquivalent, UnknownName, Unsupported
 from minidyn.graph.function import evaluate
 from minidyn.model.robot import Robot
@@ -29,6 +29,11 @@ def _ten(robot: Robot) -> list[list[float]]:
     return [[float(x) for x in robot.parameters[part]] for part in robot.layout.links]
 
 
+def _moments_of_inertia(J: list[float]) -> list[float]:
+    xx, yy, zz = J[3] + J[5] - J[0], J[0] + J[5] - J[3], J[0] + J[3] - J[5]
+    return [0.5 * xx, -J[1], -J[2], 0.5 * yy, -J[4], 0.5 * zz]
+
+
 @pytest.mark.parametrize("seed", range(count(20, 1000)))
 def test_formulations_agree_with_the_standard_matrix(seed: int) -> None:
     robot = special_chain(seed)
@@ -36,7 +41,7 @@ def test_formulations_agree_with_the_standard_matrix(seed: int) -> None:
     expected = functions.inertia_matrix(robot, q)
     chain = chain_at(mdh_rows(robot), [float(x) for x in q])
     bodies = composite_bodies(chain, _ten(robot))
-    by_moments = composite_moments(chain, [[*moments_of_inertia(ten[:6]), *ten[6:]] for ten in _ten(robot)])
+    by_moments = composite_moments(chain, [[*_moments_of_inertia(ten[:6]), *ten[6:]] for ten in _ten(robot)])
     for build in FORMULATIONS.values():
         assert relative_error(build(chain, bodies), expected) < 1e-12
         assert relative_error(build(chain, by_moments), expected) < 1e-12

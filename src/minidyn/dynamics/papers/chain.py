@@ -53,7 +53,7 @@ def composite_moments(chain: Sequence[ChainJoint], bodies: Sequence[Sequence[Sca
 
     Args:
         chain: The joints at q.
-        bodies: Exx Exy Exz Eyy Eyz Ezz MX MY MZ M of each link (`moments_of_inertia` makes the first six).
+        bodies: Exx Exy Exz Eyy Eyz Ezz MX MY MZ M of each link.
 
     Differs: LinFang1999 carries inertia tensors. A shift by a along x changes three second moments but four entries of
     the tensor, so that a link costs two additions less.
@@ -110,12 +110,6 @@ def turn_tensor_mdh(joint: ChainJoint, X: Sequence[Scalar]) -> Tensor:
 def inertia_of_moments(E: Sequence[Scalar]) -> Tensor:
     """Return the inertia tensor of second moments: trace(E) 1 - E."""
     return [E[3] + E[5], -E[1], -E[2], E[0] + E[5], -E[4], E[0] + E[3]]
-
-
-def moments_of_inertia(J: Sequence[Scalar]) -> Tensor:
-    """Return the second moments of an inertia tensor."""
-    xx, yy, zz = J[3] + J[5] - J[0], J[0] + J[5] - J[3], J[0] + J[3] - J[5]
-    return [0.5 * xx, -J[1], -J[2], 0.5 * yy, -J[4], 0.5 * zz]
 
 
 Pair = tuple[Vector, Vector]

@@ -46,15 +46,10 @@ class Stand:
 
 @dataclass(frozen=True, slots=True)
 class Pose:
-    """A joint at one configuration: what its motion adds to its stand.
+    """A joint at one configuration: what its motion adds to its stand."""
 
-    Attributes:
-        turns: All turns from the parent's frame, theta + q included.
-        slide: d + q along z where the joint slides; 0 where it turns.
-    """
-
-    turns: tuple[Turn, ...]
-    slide: Scalar
+    turns: tuple[Turn, ...]  # all from the parent's frame, theta + q included
+    slide: Scalar  # d + q along z where the joint slides; 0 where it turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +100,13 @@ def inertia_constants_of(
     axis, and of its inertia what is the same for every angle. A sliding child passes on everything but what its slide
     d (with its constant part) changes.
 
-    Args:
-        stands: The joints, parents first.
-        phi: Ten parameters XX XY XZ YY YZ ZZ MX MY MZ M of each link.
-        version: "1999": U33 of a turning child stays in the varying part; "1992" (also 1994): it is passed on.
+    Joints come parents first, with ten parameters XX XY XZ YY YZ ZZ MX MY MZ M of each link.
 
     Implements: Lin1992 eq. (18)-(28), Lin1994 eq. (21), (23), (25), LinFang1999 eq. (C1)-(C3).
     Differs: Children are summed, so that trees are covered, and a frame need not be modified Denavit-Hartenberg.
     """
-    _check(version)
+    if version not in VERSIONS:
+        raise UnknownName("version", version, VERSIONS)
     found = [Constants(ten[9], list(ten[6:9]), list(ten[:6])) for ten in phi]
     for child in reversed(range(len(stands))):
         stand, c = stands[child], found[child]
@@ -139,18 +132,11 @@ def varying_parts(
     """Return l, V of every composite body at one configuration.
 
     Of a turning child's constants only kx, ky, U11 - U22, U12, U13, U23 are read (and U33 in version 1999), of a
-    sliding child's only m̂ and k: the others may be anything.
-
-    Args:
-        stands: The joints, parents first.
-        poses: Where they are.
-        constants: Of the same version.
-        version: As for :func:`inertia_constants_of`; the two must not be mixed.
+    sliding child's only m̂ and k: the others may be anything. The constants must be of the same version.
 
     Implements: Lin1994 eq. (22), (24), (26), LinFang1999 eq. (24)-(26), (34)-(35), corrected as in ERRATA B.
     Differs: Children are summed, so that trees are covered.
     """
-    _check(version)
     zero = 0 * constants[0].mass
     found = [Varying([zero] * 3, [zero] * 6) for _ in stands]
     for child in reversed(range(len(stands))):
@@ -173,25 +159,8 @@ def varying_parts(
     return found
 
 
-def composites(constants: Sequence[Constants], varying: Sequence[Varying]) -> list[Composite]:
-    """Return the composite bodies ĉ = k + l, Ĵ = U + V.
-
-    Implements: Lin1994 eq. (19)-(20), LinFang1999 eq. (22)-(23).
-    """
-    return [Composite(c.mass, add(c.k, v.l), plus(c.U, v.V)) for c, v in zip(constants, varying)]
-
-
 def _shifted(s: Vector, first: Vector, mass: Scalar) -> Tensor:
     """What a shift by s adds to the inertia of a body with this first moment and mass."""
-    return plus(moment_product(s, first), [mass * x for x in _half_square(s)])
-
-
-def _half_square(s: Vector) -> Tensor:
-    """-[s×][s×]: no factor 2 to halve again, so that integers serve too."""
     xx, yy, zz = s[0] * s[0], s[1] * s[1], s[2] * s[2]
-    return [yy + zz, -(s[0] * s[1]), -(s[0] * s[2]), xx + zz, -(s[1] * s[2]), xx + yy]
-
-
-def _check(version: str) -> None:
-    if version not in VERSIONS:
-        raise UnknownName("version", version, VERSIONS)
+    square = [yy + zz, -(s[0] * s[1]), -(s[0] * s[2]), xx + zz, -(s[1] * s[2]), xx + yy]  # -[s×][s×]
+    return plus(moment_product(s, first), [mass * x for x in square])

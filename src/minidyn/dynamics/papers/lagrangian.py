@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from minidyn.dynamics.tree import Tree
 from minidyn.dynamics.vectors import Scalar, Vector, add, combined, cross, dot, plus, scale, subtract
@@ -25,17 +26,11 @@ Frame = tuple[list[Vector], Vector]
 
 @dataclass(frozen=True, slots=True)
 class LinkLagrangian:
-    """What one link's Lagrangian gives, each {joint on its path: sixteen entries}.
+    """What one link's Lagrangian gives, each {joint on its path: sixteen entries}."""
 
-    Attributes:
-        momentum: W.
-        rate: dW/dt; empty where no accelerations were given.
-        rest: Ŷ.
-    """
-
-    momentum: Rows
-    rate: Rows
-    rest: Rows
+    momentum: Rows  # W
+    rate: Rows  # dW/dt; empty where no accelerations were given
+    rest: Rows  # Ŷ
 
 
 def lagrange_regressor(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar]) -> list[Rows]:
@@ -50,12 +45,7 @@ def lagrange_regressor(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar]) 
 
 
 def link_lagrangians(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar] | None = None) -> list[LinkLagrangian]:
-    """Return W, dW/dt and Ŷ of every link for speeds and accelerations of all joints.
-
-    Args:
-        tree: Geometry at q.
-        dq: Speeds of all joints.
-        ddq: Accelerations of all joints; None: dW/dt is not wanted.
+    """Return W, dW/dt (where accelerations are given) and Ŷ of every link for speeds of all joints.
 
     Implements: LuMeng1993 eq. (27)-(48) and (117)-(129), corrected as in ERRATA F ((23), (33), (35), (39), (42),
     (124), (129)).
@@ -144,10 +134,7 @@ def _tensor(d: Vector, e: Vector) -> list[Scalar]:
 
 def _sums(terms: Sequence[Vector], tree: Tree) -> list[Vector]:
     """Return the partial sums, from none to all."""
-    found = [tree.zeros]
-    for term in terms:
-        found.append(add(found[-1], term))
-    return found
+    return list(accumulate(terms, add, initial=tree.zeros))
 
 
 def _back(columns: Sequence[Vector], v: Vector) -> Vector:

@@ -19,19 +19,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from minidyn.dynamics.newton_euler import motion_of
+from minidyn.dynamics.newton_euler import LinkMotion, motion_of
 from minidyn.dynamics.papers.chain import ChainJoint, Pair
 from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, to_child, to_parent
-
-
-@dataclass(frozen=True, slots=True)
-class _Motion:
-    """Motion of a frame: ω, ω̇, rows of A, acceleration of the origin minus gravity."""
-
-    w: Vector
-    dw: Vector
-    A: list[Vector]
-    a: Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +43,16 @@ def torques_of_moments(
     base_acceleration: Vector,
     composed: bool = False,
 ) -> list[Scalar]:
-    """Return the torque or force of every joint, rigid links only.
+    """Return the torque or force of every joint, rigid links only, from Exx Exy Exz Eyy Eyz Ezz MX MY MZ M of each link.
 
-    Args:
-        chain: The joints at q.
-        dq: Speeds.
-        ddq: Accelerations.
-        bodies: Exx Exy Exz Eyy Eyz Ezz MX MY MZ M of each link.
-        base_acceleration: Of the base minus gravity, in the frame before the first joint.
-        composed: Whether parallel joints in a row turn by the sum of their angles.
+    The base's acceleration is that minus gravity, in the frame before the first joint.
 
     Implements: LuMeng1993 eq. (66)-(71).
     Differs: A E for J ω̇ + ω × J ω, and the third column of A from the parent, as the module says.
     """
     zero = 0 * bodies[0][9]
     nothing = [zero, zero, zero]
-    motion = _Motion(nothing, nothing, [nothing, nothing, nothing], list(base_acceleration))
+    motion = LinkMotion(nothing, nothing, [nothing, nothing, nothing], list(base_acceleration), nothing)
     wrenches: list[Pair] = []
     runs: list[_Run] = []
     for index, (joint, speed, acceleration, body) in enumerate(zip(chain, dq, ddq, bodies)):
@@ -84,12 +68,12 @@ def torques_of_moments(
 def _turned(
     index: int,
     chain: Sequence[ChainJoint],
-    parent: _Motion,
+    parent: LinkMotion,
     speed: Scalar,
     acceleration: Scalar,
     before: _Run | None,
     composed: bool,
-) -> tuple[_Motion, _Run]:
+) -> tuple[LinkMotion, _Run]:
     joint = chain[index]
     w_middle, column, a, dw_z = _reaching(joint, parent)
     run = _Run(index, w_middle, column, joint.c, joint.s)
@@ -110,25 +94,25 @@ def _turned(
         [xy + dw_z, zz + (y2 - z2), yz],
         [zx - dw[1], zy + dw[0], zz],
     ]
-    return _Motion(w, dw, A, to_child(((2, joint.c, joint.s),), a)), run
+    return LinkMotion(w, dw, A, to_child(((2, joint.c, joint.s),), a), [zy, zx, xy]), run
 
 
-def _slid(joint: ChainJoint, parent: _Motion, speed: Scalar, acceleration: Scalar) -> _Motion:
+def _slid(joint: ChainJoint, parent: LinkMotion, speed: Scalar, acceleration: Scalar) -> LinkMotion:
     _, _, a, _ = _reaching(joint, parent)
     w, dw = joint.turned_out(parent.w), joint.turned_out(parent.dw)
     a = to_child(((2, joint.c, joint.s),), a)
     twice = speed * 2
     a = [a[0] + w[1] * twice, a[1] - w[0] * twice, a[2] + acceleration]
+    products = [w[1] * w[2], w[2] * w[0], w[0] * w[1]]
     if all(isinstance(x, float) and x in (0.0, 1.0, -1.0) for x in (joint.ca, joint.sa, joint.c, joint.s)):
         half = [joint.turned_out(row) for row in parent.A]  # Rᵀ A R: right angles only move entries
         columns = [joint.turned_out([half[r][k] for r in range(3)]) for k in range(3)]
-        return _Motion(w, dw, [[columns[k][r] for k in range(3)] for r in range(3)], a)
-    products = [w[1] * w[2], w[2] * w[0], w[0] * w[1]]
+        return LinkMotion(w, dw, [[columns[k][r] for k in range(3)] for r in range(3)], a, products)
     squares = [w[0] * w[0], w[1] * w[1], w[2] * w[2]]
-    return _Motion(w, dw, motion_of(w, dw, a, products, squares).A, a)
+    return motion_of(w, dw, a, products, squares)
 
 
-def _reaching(joint: ChainJoint, parent: _Motion) -> tuple[Vector, Vector, Vector, Scalar]:
+def _reaching(joint: ChainJoint, parent: LinkMotion) -> tuple[Vector, Vector, Vector, Scalar]:
     """Return ω, A z and the acceleration of the joint's origin in the middle frame, and ω̇ along z."""
     A, turn = parent.A, ((0, joint.ca, joint.sa),)
     column = to_child(turn, [row[2] * joint.ca - row[1] * joint.sa for row in A])
@@ -137,7 +121,7 @@ def _reaching(joint: ChainJoint, parent: _Motion) -> tuple[Vector, Vector, Vecto
     return to_child(turn, parent.w), column, a, joint.ca * parent.dw[2] - joint.sa * parent.dw[1]
 
 
-def _wrench(motion: _Motion, body: Sequence[Scalar]) -> Pair:
+def _wrench(motion: LinkMotion, body: Sequence[Scalar]) -> Pair:
     """Return (force, moment about the origin) that move a link."""
     A, a = motion.A, motion.a
     Exx, Exy, Exz, Eyy, Eyz, Ezz, hx, hy, hz, mass = body
