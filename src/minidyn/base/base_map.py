@@ -323,11 +323,7 @@ class Question:
         columns: Sequence[str] | str | None = None,
         order: Order | None = None,
     ) -> Question:
-        """Check a request at the door.
-
-        Raises:
-            UnknownName: A model, joint or parameter that does not exist, with near names.
-        """
+        """Check a request at the door: names that do not exist are refused, with near names."""
         if model not in MODELS:
             raise UnknownName("model", model, tuple(MODELS))
         names = (joints,) if isinstance(joints, str) else joints
@@ -391,16 +387,7 @@ class Question:
         gap: float = math.inf,
         notices: Sequence[Notice] = (),
     ) -> BaseMap:
-        """Return the map that a method found.
-
-        Args:
-            method: Its name.
-            kept: Places of the columns that lead base parameters, ascending (b).
-            regrouped: Places of those that join them, ascending (d).
-            K: Regrouping matrix (b, d), SI units.
-            gap: See `BaseMap`.
-            notices: Of the method; those of the request come first.
-        """
+        """Return the map that a method found: places of kept (b) and regrouped (d) columns, ascending, and K in SI."""
         names, used = self.robot.layout.names, {*kept, *regrouped}
         return BaseMap(
             robot=self.robot,

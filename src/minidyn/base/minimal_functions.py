@@ -23,7 +23,7 @@ from minidyn.base.base_parameters import base_parameters
 from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.numeric.samples import units_of
 from minidyn.base.virtual_links import carrier_of, rigid_chain
-from minidyn.dynamics.drives import RealShapes, drive_columns, has_load, rotor_inertia_matrix
+from minidyn.dynamics.drives import Shapes, drive_columns, has_load, rotor_inertia_matrix
 from minidyn.dynamics.functions import call
 from minidyn.dynamics.inertia_matrix import christoffel_matrix
 from minidyn.dynamics.newton_euler import composite_inertia_matrix, joint_torques
@@ -66,7 +66,7 @@ def _add_drives(robot: Robot, phi: Array, tau: Array, q: Array, dq: Array, ddq: 
     accelerations: list[Any] = [0.0] * size
     for k, joint in enumerate(robot.independent):
         positions[joint], speeds[joint], accelerations[joint] = q[..., k], dq[..., k], ddq[..., k]
-    for column in drive_columns(robot, speeds, accelerations, RealShapes(robot, positions)):
+    for column in drive_columns(robot, speeds, accelerations, Shapes(robot, positions)):
         for joint, ratio in column.ratios.items():
             if joint in robot.independent:
                 tau[..., robot.independent.index(joint)] += ratio * (phi[column.index] * column.value)
@@ -227,11 +227,7 @@ def _from_base(
 
 
 def lifted_function(robot: Robot, what: str) -> Function:
-    """Return a function of q (and dq, ddq) and of the kept parameters, rigid links only.
-
-    Raises:
-        Unsupported: The robot's loops must be solved for.
-    """
+    """Return a function of q (and dq, ddq) and of the kept parameters, rigid links only."""
     if robot.implicit_loops:
         raise Unsupported(
             f"robot {robot.name!r}: the passive joints of loop {robot.implicit_loops[0].name!r} must be solved for; "
@@ -263,27 +259,17 @@ def lifted_function(robot: Robot, what: str) -> Function:
 
 
 def check_formulation(formulation: int | None) -> None:
-    """Refuse a formulation that does not exist; None is the cheapest.
-
-    Raises:
-        UnknownName: There is no such formulation.
-    """
+    """Refuse a formulation that does not exist; None is the cheapest."""
     known = (*FORMULATIONS, MEETING)
     if formulation is not None and (isinstance(formulation, bool) or formulation not in known):
         raise UnknownName("formulation", str(formulation), [str(k) for k in known])
 
 
 def minimal_function(rigid: Robot, what: str, formulation: int | None = None) -> Function:
-    """Return the cheapest function known of a rigid serial chain: of q, ... and of the carrier's values.
+    """Return the cheapest function known of a rigid serial chain in mDH frames: of q, ... and of the carrier's values.
 
-    Args:
-        rigid: The chain in mDH frames, without drives.
-        what: A function of `minidyn.dynamics.papers.minimal`.
-        formulation: As for `operation_count`.
-
-    Returns:
-        The function; its values are those of `carrier_of(rigid, for_, moments)` with `for_` "inertia" for inertia and
-        Coriolis matrices, "torque" for all else, and with `moments` but for formulations 1 to 5.
+    The carrier is that for inertia for inertia and Coriolis matrices, that for torque for all else, and it is by second
+    moments but for formulations 1 to 5.
     """
     for_ = "inertia" if what in ("inertia_matrix", "coriolis_matrix") else "torque"
     tensors = carrier_of(rigid, for_, moments=False).virtual

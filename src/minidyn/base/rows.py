@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
-from minidyn.dynamics.drives import RealShapes, Shapes, drive_columns, drive_loads, some_parameters
+from minidyn.dynamics.drives import Shapes, drive_columns, drive_loads, some_parameters
 from minidyn.dynamics.energy import kinetic_columns, potential_columns
 from minidyn.dynamics.tree import Coordinates, Tree
 from minidyn.dynamics.vectors import Scalar, Turn, turn_columns
@@ -61,22 +61,16 @@ class Arithmetic:
 def torque_rows(
     robot: Robot, tree: Tree, c: Coordinates, kind: Arithmetic, friction: bool = True, shapes: Shapes | None = None
 ) -> Stack:
-    """Return the regressor (..., n, p), of independent joints and standard columns.
+    """Return the regressor (..., n, p), of independent joints and standard columns, in the numbers of tree and c.
 
-    Args:
-        robot: The robot.
-        tree: Its geometry.
-        c: Its coordinates.
-        kind: The numbers of both.
-        friction: Whether friction takes part.
-        shapes: What is no polynomial where the caller knows better than real arithmetic (exact numbers).
+    Shapes of friction are given where the caller knows better than real arithmetic (exact numbers).
 
     Implements: Gautier1991 eq. (5)-(8) and, through G, the closed loops' d_c = d_a + Gᵀ d_p.
     """
     every = _rigid_rows(tree, c, kind)
     if friction and shapes is None:
         phi = some_parameters(robot)
-        shapes = RealShapes(robot, c.q, drive_loads(robot, tree, c, [list(phi[part]) for part in robot.layout.links]))
+        shapes = Shapes(robot, c.q, drive_loads(robot, tree, c, [list(phi[part]) for part in robot.layout.links]))
     inertial = [k for part in robot.layout.links for k in range(part.start, part.stop)]
     if len(inertial) == len(robot.layout) and robot.n == len(robot.joints):
         return every

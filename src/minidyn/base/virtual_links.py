@@ -129,10 +129,8 @@ class _Rigid:
 def carrier_of(rigid: Robot, for_: str = "torque", moments: bool = True) -> Carrier:
     """Return virtual links that carry the closed-form minimal set of a rigid chain in mDH frames.
 
-    Args:
-        rigid: The chain, as `rigid_chain` gives it.
-        for_: What they must determine: "torque" or "inertia" (where fewer may do).
-        moments: Whether by second moments or by inertia tensors.
+    They determine torques or, with `for_` "inertia" (where fewer may do), the inertia matrix: by second moments or by
+    inertia tensors.
     """
     return _carrier(_Rigid(rigid), for_, moments)
 

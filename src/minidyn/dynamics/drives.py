@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -48,32 +47,10 @@ class DriveColumn:
 _OPERATIONS: dict[str, Callable[..., Scalar]] = {"sqrt": scalar.sqrt, "atan2": scalar.atan2}
 
 
-class Shapes(Protocol):
-    """The functions of speed and position that are no polynomials, in the number system of the caller."""
+class Shapes:
+    """The functions of speed and position that are no polynomials, on floats, NumPy arrays and graph nodes.
 
-    def sign(self, joint: int, speed: Scalar, own: bool) -> Scalar:
-        """s(v) of the joint's drive, or of the joint's own speed."""
-
-    def odd(self, symbol: str, joint: int, speed: Scalar, function: Odd, speeds: Sequence[float]) -> Scalar:
-        """A column that is no polynomial in v and s(v); see `minidyn.model.drives.Motion`."""
-
-    def angle(self, joint: int) -> Scalar:
-        """The position itself: rad or m."""
-
-    def cos_sin(self, joint: int) -> tuple[Scalar, Scalar]:
-        """Cosine and sine of the position."""
-
-    def load(self, joint: int) -> Scalar:
-        """Size of what the joint's drive carries at rest, N m or N."""
-
-
-class RealShapes:
-    """On floats, NumPy arrays and graph nodes.
-
-    Args:
-        robot: The robot.
-        q: Positions of all joints.
-        loads: What each joint's drive carries at rest (see `minidyn.dynamics.drives`); None: not known.
+    Other number systems override them. Loads are what each joint's drive carries at rest; None: not known.
     """
 
     def __init__(self, robot: Robot, q: Sequence[Scalar], loads: Sequence[Scalar] | None = None) -> None:
@@ -83,18 +60,18 @@ class RealShapes:
         self._loads = loads
 
     def sign(self, joint: int, speed: Scalar, own: bool) -> Scalar:
-        """The sign of v, which reverses smoothly over the smoothing width."""
+        """The sign of the speed of the drive or of the joint itself; it reverses smoothly over the smoothing width."""
         width = self._drives[joint].sign_width
         return scalar.sign(speed) if width == 0.0 else speed / _size(speed, width)
 
     def odd(self, symbol: str, joint: int, speed: Scalar, function: Odd, speeds: Sequence[float]) -> Scalar:
-        """The function itself; with a smoothing width w the size |v| is √(v² + w²)."""
+        """A column that is no polynomial in v and s(v); with a smoothing width w the size |v| is √(v² + w²)."""
         width = self._drives[joint].sign_width
         sign = self.sign(joint, speed, False)
         return function(speed, sign, speed * sign if width == 0.0 else _size(speed, width), _OPERATIONS)
 
     def angle(self, joint: int) -> Scalar:
-        """The position."""
+        """The position itself: rad or m."""
         return self._q[joint]
 
     def cos_sin(self, joint: int) -> tuple[Scalar, Scalar]:
@@ -102,7 +79,7 @@ class RealShapes:
         return scalar.cos_sin(self._q[joint])
 
     def load(self, joint: int) -> Scalar:
-        """|load|."""
+        """Size of what the joint's drive carries at rest, N m or N."""
         if self._loads is None:
             raise Unsupported(
                 f"joint {self._names[joint]!r} has friction that grows with the load, which this function does not "
@@ -118,14 +95,7 @@ def drive_columns(
     ddq: Sequence[Scalar],
     shapes: Shapes | None,
 ) -> list[DriveColumn]:
-    """Return all drive columns for speeds and accelerations of all joints.
-
-    Args:
-        robot: The robot.
-        dq: Speeds of all joints.
-        ddq: Accelerations of all joints.
-        shapes: What is no polynomial; None: the inertias of the drives alone are wanted.
-    """
+    """Return all drive columns for speeds and accelerations of all joints; without shapes the inertias alone."""
     found = []
     for joint, columns in enumerate(robot.layout.drives):
         if not columns:
@@ -187,12 +157,7 @@ def drive_loads(robot: Robot, tree: Tree, c: Coordinates, ten: Sequence[Sequence
 
     An independent joint carries its followers too; a follower's own drive what hangs on its joint. With v = C dq the
     speeds of coupled drives, torques of joints are Cᵀ times those of drives, so that loads are C⁻ᵀ times gravity.
-
-    Args:
-        robot: The robot.
-        tree: Geometry at q.
-        c: Coordinates, of which the positions are read.
-        ten: Ten parameters XX ... M of each link.
+    Each link has ten parameters XX ... M.
     """
     if not has_load(robot):
         return None
@@ -210,13 +175,7 @@ def drive_loads(robot: Robot, tree: Tree, c: Coordinates, ten: Sequence[Sequence
 
 
 def loads_of_motion(robot: Robot, q: Array, ten: Sequence[Sequence[Scalar]]) -> Array:
-    """Return what each drive carries at rest at many positions (N, joints), N m or N.
-
-    Args:
-        robot: With friction that grows with the load; its joints follow no formulas.
-        q: Positions (N, n).
-        ten: Ten parameters XX ... M of each link.
-    """
+    """Return what each drive carries at rest at positions (N, n), as (N, joints), N m or N; no joint has a formula."""
     still = [np.zeros(len(q))] * robot.n
     c = coordinates(robot, list(np.asarray(q, dtype=float).T), still, still)
     loads = drive_loads(robot, place(robot, c.q, REAL), c, ten)

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from minidyn.dynamics.drives import RealShapes, drive_columns
+from minidyn.dynamics.drives import Shapes, drive_columns
 from minidyn.dynamics.kernel import regressor_form, require_robot
 from minidyn.dynamics.papers.sixteen import sixteen_layout
 from minidyn.dynamics.record import REGRESSORS
 from minidyn.dynamics.regressor import all_columns, chosen_columns
-from minidyn.dynamics.tree import RealNumbers, coordinates, place
-from minidyn.dynamics.vectors import Scalar
+from minidyn.dynamics.tree import NamedLengths, coordinates, place
 from minidyn.errors import Unsupported
 from minidyn.graph.polynomial import Polynomial, expand
 from minidyn.graph.scalar import Graph
-from minidyn.model.geometry import Step
 from minidyn.model.robot import Robot
-
-
-class _Symbols(RealNumbers):
-    """Real numbers but for the lengths that the robot's file names."""
-
-    def __init__(self, values: Mapping[str, Scalar]) -> None:
-        self._values = values
-
-    def length(self, step: Step) -> Scalar:
-        """A constant length: its symbol where it has one."""
-        return step.factor * self._values[step.symbol] if step.symbol in self._values else step.value
 
 
 def regressor_formulas(
@@ -68,13 +55,13 @@ def regressor_formulas(
     used = sorted({step.symbol for step in steps} - {""})
     lengths = dict(zip(used, graph.inputs("lengths", len(used))))
     c = coordinates(robot, q, dq, ddq)
-    tree = place(robot, c.q, _Symbols(lengths))
+    tree = place(robot, c.q, NamedLengths(lengths))
     if strength:
         tree = replace(tree, gravity=[component * (1.0 / strength) * g for component in tree.gravity])
     blocks = REGRESSORS[what](tree, c.dq, c.ddq)
     layout = sixteen_layout(robot) if sixteen else robot.layout
     chosen = None if columns is None else layout.indices(columns)
-    every = all_columns(robot, blocks, drive_columns(robot, c.dq, c.ddq, RealShapes(robot, c.q)), sixteen)
+    every = all_columns(robot, blocks, drive_columns(robot, c.dq, c.ddq, Shapes(robot, c.q)), sixteen)
     function = graph.function(what, {"Y": chosen_columns(c, every, chosen, None)})
     names = {"lengths": used, "g": ["g"]} | {key: [f"{key}{k + 1}" for k in range(n)] for key in ("q", "dq", "ddq")}
     flat = expand(function, names)[0]

@@ -47,10 +47,7 @@ def solve_symmetric(
 ) -> list[Scalar]:
     """Return x with M x = b for a symmetric positive definite M, without square roots.
 
-    Args:
-        M: Rows of the matrix.
-        b: Right-hand side.
-        names: What its rows belong to, for the message if M turns out to be singular in every configuration.
+    Names are of the joints its rows belong to, for the message if M turns out to be singular in every configuration.
     """
     n = len(b)
     H = [list(row) for row in M]

@@ -230,12 +230,7 @@ FORMS = tuple(PARAMETRIZATIONS["standard"])
 
 @dataclass(frozen=True)
 class Chosen:
-    """Some columns by name, as they are: what a base map is to a base regressor.
-
-    Attributes:
-        kept: Names of the columns.
-        unmixing: None: no combinations.
-    """
+    """Some columns by name, as they are: what a base map is to a base regressor."""
 
     kept: tuple[str, ...]
     unmixing: NDArray[np.float64] | None = None
@@ -290,16 +285,8 @@ def run_function(
     Given the robot, the machine code is remembered for it, so that later calls find it at once.
 
     Large functions run on NumPy longer: a step costs about 6 ns a sample there and 75 µs to compile, more in larger
-    functions. Machine code pays when as much time has gone into NumPy as compiling takes.
-
-    Args:
-        function: The recorded program.
-        arrays: Its arguments.
-        out: Where to write; None: a new array.
-        robot: Whose function it is, with its own values; None: not to be remembered.
-        link: For kinematics, which link.
-        steps: From how many steps on a function is large.
-        patience: Samples of a large function that go through NumPy; None: by its size.
+    functions. Machine code pays when as much time has gone into NumPy as compiling takes: `patience` is how many
+    samples of a large function (from `steps` steps on) go through NumPy; None: by its size.
     """
     large = len(function.tape) >= steps
     if not large:

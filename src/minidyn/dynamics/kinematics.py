@@ -9,14 +9,7 @@ from minidyn.dynamics.vectors import Scalar, Turn, Vector, add, combined, cross,
 def link_placement(
     tree: Tree, link: int, turns: tuple[Turn, ...] = (), shift: Vector | None = None
 ) -> list[list[Scalar]]:
-    """Return the 4x4 placement in the world of a frame on a link.
-
-    Args:
-        tree: Geometry at q.
-        link: Index of the link, -1 for the base.
-        turns: Of the frame on the link.
-        shift: Of the frame on the link.
-    """
+    """Return the 4x4 placement in the world of a frame, at these turns and shift on a link (-1: the base)."""
     columns = [to_parent(turns, column) for column in tree.units]
     origin = tree.zeros if shift is None else shift
     while link >= 0:
@@ -33,12 +26,9 @@ def link_placement(
 
 
 def link_jacobian(tree: Tree, link: int, shift: Vector | None = None) -> list[list[Scalar]]:
-    """Return the 6 x (number of joints) Jacobian of a point of a link: angular rows first, world axes.
+    """Return the 6 x (number of joints) Jacobian of a point of a link (-1: the base): angular rows first, world axes.
 
-    Args:
-        tree: Geometry at q.
-        link: Index of the link, -1 for the base.
-        shift: The point, in the link's frame; None: its origin.
+    The point is given in the link's frame; None: its origin.
     """
     J: list[list[Scalar]] = [[tree.zero] * len(tree.moves) for _ in range(6)]
     columns = [to_parent(tree.base_turns, column) for column in tree.units]  # of the frame reached, world axes

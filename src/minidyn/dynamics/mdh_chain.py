@@ -69,11 +69,7 @@ def is_mdh(robot: Robot) -> bool:
 
 
 def check_open(robot: Robot, what: str) -> None:
-    """Refuse robots with loops or joints that follow others.
-
-    Raises:
-        Unsupported: With the method that covers them.
-    """
+    """Refuse robots with loops or joints that follow others, naming the method that covers them."""
     if robot.loops:
         raise Unsupported(
             f"{what}: robot {robot.name!r} has a closed loop ({robot.loops[0].name!r}); "
@@ -88,11 +84,7 @@ def check_open(robot: Robot, what: str) -> None:
 
 
 def stands(robot: Robot, numbers: Numbers = REAL) -> list[Stand]:
-    """Return how the joints stand on their parents, in a number system.
-
-    Raises:
-        Unsupported: A joint's axis is not z of its link's frame.
-    """
+    """Return how the joints stand on their parents, in a number system; axes must be z of the links' frames."""
     found = []
     for joint in robot.joints:
         _check_z(joint, robot)
@@ -101,20 +93,18 @@ def stands(robot: Robot, numbers: Numbers = REAL) -> list[Stand]:
     return found
 
 
-def poses(robot: Robot, q: Sequence[Scalar], numbers: Numbers = REAL) -> list[Pose]:
+def poses(robot: Robot, q: Sequence[Scalar]) -> list[Pose]:
     """Return where the joints are at coordinates q of all joints."""
     found = []
     for joint, value in zip(robot.joints, q):
         _check_z(joint, robot)
         constant = _constant_steps(joint)
         offset = joint.before[-1] if len(constant) < len(joint.before) else None
-        turns, _ = constant_placement(constant, numbers)
+        turns, _ = constant_placement(constant, REAL)
         if joint.turns:
-            turn = numbers.joint_turn(value, 1, offset)
-            found.append(Pose((*turns, (2, *turn)), numbers.number(0.0)))
+            found.append(Pose((*turns, (2, *REAL.joint_turn(value, 1, offset))), 0.0))
         else:
-            slide = numbers.joint_shift(value, 1)
-            found.append(Pose(turns, slide if offset is None else slide + numbers.length(offset)))
+            found.append(Pose(turns, value if offset is None else value + offset.value))
     return found
 
 

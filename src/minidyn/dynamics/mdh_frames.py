@@ -28,14 +28,8 @@ def to_mdh(robot: Robot, what: str = "modified Denavit-Hartenberg frames") -> tu
     """Return (robot in modified Denavit-Hartenberg form, T) with phi_mdh = T phi; the coordinates q are the same.
 
     A load that keeps its own parameters is composed into the link it is bolted to, so that T may have fewer rows than
-    columns. A robot in that form already comes back itself, with the identity.
-
-    Args:
-        robot: A chain or tree of rotational and translational joints; axes, placements and the base are arbitrary.
-        what: For messages: what needs the frames.
-
-    Raises:
-        Unsupported: Loops, or joints that follow others.
+    columns. A robot in that form already comes back itself, with the identity. Axes, placements and the base are
+    arbitrary; loops and joints that follow others are refused, saying `what` needs the frames.
     """
     check_open(robot, what)
     if is_mdh(robot):

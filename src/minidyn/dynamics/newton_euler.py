@@ -105,15 +105,7 @@ def link_wrench(motion: LinkMotion, phi: Sequence[Scalar]) -> tuple[Vector, Vect
 def joint_torques(
     tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar], phi: Sequence[Sequence[Scalar]], gravity: bool = True
 ) -> list[Scalar]:
-    """Return the torque or force of every joint, rigid links only (drives are added elsewhere).
-
-    Args:
-        tree: Geometry at q.
-        dq: Speeds of all joints.
-        ddq: Accelerations of all joints.
-        phi: Ten parameters XX ... M of each link.
-        gravity: Whether gravity acts.
-    """
+    """Return the torque or force of every joint, rigid links only (drives are added elsewhere), XX ... M of each."""
     motions = link_motions(tree, dq, ddq, gravity)
     wrenches = [link_wrench(motion, ten) for motion, ten in zip(motions, phi)]
     tau: list[Scalar] = [tree.zero] * len(tree.moves)
@@ -130,11 +122,7 @@ def joint_torques(
 
 
 def composite_inertia_matrix(tree: Tree, phi: Sequence[Sequence[Scalar]]) -> list[list[Scalar]]:
-    """Return the inertia matrix of all joints, rigid links only.
-
-    Args:
-        tree: Geometry at q.
-        phi: Ten parameters XX ... M of each link.
+    """Return the inertia matrix of all joints, rigid links only, from ten parameters XX ... M of each.
 
     Implements: LinFang1999 eq. (12)-(17), the composite-body form.
     """
@@ -178,15 +166,7 @@ def _motion(w: Vector, dw: Vector, a: Vector) -> LinkMotion:
 
 
 def motion_of(w: Vector, dw: Vector, a: Vector, products: Vector, squares: Vector) -> LinkMotion:
-    """Return the motion of a link with the matrix A of dw × and w × (w ×).
-
-    Args:
-        w: Angular velocity.
-        dw: Angular acceleration.
-        a: Acceleration of the origin.
-        products: wy wz, wz wx, wx wy.
-        squares: wx², wy², wz².
-    """
+    """Return the motion of a link with the matrix A, from wy wz, wz wx, wx wy and wx², wy², wz²."""
     yz, zx, xy = products
     xx, yy, zz = squares
     A = [
@@ -210,10 +190,6 @@ def regrouped(robot: Robot, ten: Sequence[Sequence[Scalar]]) -> tuple[Robot, lis
 
     The robot returned is for recursions over moving joints: its frames and parameter values mean nothing. Energies and
     placements are not those of the robot given.
-
-    Args:
-        robot: The robot.
-        ten: Parameters XX ... M of each link.
 
     Implements: Gautier1991 eq. (19)-(21) in closed form: YY, MZ, M of a rotational link (axis z) and the tensor of a
     sliding one regrouped with the parent's.

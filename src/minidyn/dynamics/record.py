@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.dynamics.drives import (
     DriveColumn,
-    RealShapes,
+    Shapes,
     drive_columns,
     drive_loads,
     has_load,
@@ -84,7 +84,7 @@ class _Recording:
         if has_load(self.robot):
             tree, still, ten = self.motion(dq=False, ddq=False)
             loads = drive_loads(self.robot, tree, still, ten)
-        return drive_columns(self.robot, c.dq, c.ddq, RealShapes(self.robot, c.q, loads))
+        return drive_columns(self.robot, c.dq, c.ddq, Shapes(self.robot, c.q, loads))
 
     @property
     def ten(self) -> list[Sequence[Scalar]]:
@@ -265,22 +265,11 @@ def build(
     columns: Sequence[int] | None = None,
     combine: Array | None = None,
 ) -> Any:
-    """Record one of the robot's functions into a graph of the caller's own: a part of something larger.
+    """Record one of the robot's functions (WHAT) into a graph of the caller's own, a part of something larger.
 
-    Args:
-        robot: The robot.
-        what: A name of WHAT.
-        inputs: Scalars for each of its arguments.
-        phi: Standard parameters, where it reads them; regressors read them for loads that friction grows with, and take
-            the robot's own where none are given.
-        columns: For regressors, the standard columns that are kept.
-        combine: For regressors, combinations of these columns.
-
-    Returns:
-        Nested lists of scalars.
-
-    Raises:
-        Unsupported: For a robot with loops that are solved for: its passive joints are no formulas of the inputs.
+    Inputs are scalars for each of its arguments, the result nested lists of scalars. Standard parameters phi are read
+    where it reads them (regressors do for loads that friction grows with) and are the robot's own where none are given.
+    For regressors, `columns` are the standard columns that are kept, `combine` combinations of these.
     """
     if robot.implicit_loops:
         raise Unsupported(
@@ -308,20 +297,11 @@ def record(
     combine: Array | None = None,
     link: str | int | None = None,
 ) -> Function:
-    """Return one of the robot's functions as a recorded program.
+    """Return one of the robot's functions (WHAT) as a recorded program; its loops, if any, are given as functions.
 
-    Args:
-        robot: The robot; its loops, if any, are given as functions.
-        what: A name of WHAT.
-        parameters: None bakes the robot's values in, an array (p,) bakes that in, "argument" makes the vector the
-            function's last argument.
-        columns: For regressors, the standard columns that are kept.
-        combine: For regressors, combinations (kept, b) of these columns that are wanted instead.
-        link: For kinematics, the link or frame.
-
-    Raises:
-        UnknownName: For a function that does not exist.
-        UnknownParameters: If the result depends on a parameter whose value is unknown.
+    Parameters None bakes the robot's values in, an array (p,) bakes that in, "argument" makes the vector the function's
+    last argument. For regressors, `columns` are the standard columns that are kept, `combine` combinations (kept, b) of
+    these that are wanted instead; for kinematics, `link` is the link or frame.
     """
     try:
         wanted = WHAT[what]
@@ -345,11 +325,7 @@ _KNOWN: dict[tuple[str, str], NDArray[np.bool_]] = {}
 
 
 def without_unknowns(robot: Robot, what: str, values: Array) -> Array:
-    """Return parameters (p,) with zeros for unknown values that do not matter.
-
-    Raises:
-        UnknownParameters: If the function depends on one that is unknown; the message names them.
-    """
+    """Return parameters (p,) with zeros for unknown values that do not matter; those that do are refused by name."""
     unknown = np.isnan(values)
     if not unknown.any():
         return values

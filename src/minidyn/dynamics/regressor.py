@@ -29,13 +29,7 @@ from minidyn.model.robot import Robot
 def reference_motions(
     tree: Tree, dq: Sequence[Scalar], dq_r: Sequence[Scalar], ddq_r: Sequence[Scalar]
 ) -> list[LinkMotion]:
-    """Return link motions whose torques are M ddq_r + C dq_r + g.
-
-    Args:
-        tree: Geometry at q.
-        dq: Speeds of all joints.
-        dq_r: Reference speeds of all joints.
-        ddq_r: Reference accelerations of all joints; for loops, with Ġ dq_r included.
+    """Return link motions whose torques are M ddq_r + C dq_r + g; for loops, ddq_r of all joints includes Ġ dq_r.
 
     Implements: LuMeng1993 eq. (87), with the Christoffel C of the errata.
     """
@@ -111,14 +105,12 @@ def twists_on_path(tree: Tree) -> list[dict[int, tuple[Vector, Vector]]]:
     return found
 
 
-def rigid_regressor(
-    tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar], gravity: bool = True
-) -> list[dict[int, list[Scalar]]]:
+def rigid_regressor(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar]) -> list[dict[int, list[Scalar]]]:
     """Return for each link {joint: ten entries}: the non-zero blocks of the regressor of all joints.
 
     Implements: Gautier1991 eq. (8), LuMeng1993 eq. (70)-(85) in ten parameters a link.
     """
-    return regressor_blocks(tree, link_motions(tree, dq, ddq, gravity))
+    return regressor_blocks(tree, link_motions(tree, dq, ddq))
 
 
 def regressor_blocks(tree: Tree, motions: Sequence[LinkMotion]) -> list[dict[int, list[Scalar]]]:
@@ -137,14 +129,7 @@ Block = Mapping[int, Sequence[Scalar]]
 def all_columns(
     robot: Robot, blocks: Sequence[Block], drives: Iterable[DriveColumn], sixteen: bool = False
 ) -> list[list[Scalar]]:
-    """Return the regressor of all joints: a row for each, a column for each parameter.
-
-    Args:
-        robot: The robot.
-        blocks: For each link {joint: ten entries, or sixteen}.
-        drives: Drive columns that take part.
-        sixteen: Whether links have sixteen parameters.
-    """
+    """Return the regressor of all joints, a row for each and a column for each parameter, from the links' blocks."""
     layout = sixteen_layout(robot) if sixteen else robot.layout
     parts = sixteen_links(layout) if sixteen else layout.links
     every: list[list[Scalar]] = [[0.0] * len(layout) for _ in robot.joints]
@@ -161,13 +146,9 @@ def all_columns(
 def chosen_columns(
     c: Coordinates, every: Sequence[Sequence[Scalar]], columns: Sequence[int] | None, combine: Array | None
 ) -> list[list[Scalar]]:
-    """Return the regressor (n rows) of the independent coordinates.
+    """Return the regressor (n rows) of the independent coordinates from that of all joints.
 
-    Args:
-        c: The coordinates.
-        every: Regressor of all joints.
-        columns: Those wanted; None: all.
-        combine: Combinations (wanted, b) of these that are wanted instead; None: they themselves.
+    Columns are those wanted (None: all), `combine` combinations (wanted, b) of these that are wanted instead.
     """
     chosen = range(len(every[0]) if every else 0) if columns is None else columns
     projected = [c.project([row[k] for row in every]) for k in chosen]

@@ -12,9 +12,9 @@ and on integers modulo a prime.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from minidyn.dynamics.vectors import Scalar, Turn, Vector, add, cross, to_child, to_parent
 from minidyn.graph import scalar
@@ -25,39 +25,23 @@ from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
 
 
-class Numbers(Protocol):
-    """A number system: how constants and coordinates of a robot become its scalars."""
+class Numbers:
+    """How constants and coordinates of a robot become scalars: floats, arrays (one value per sample), graph nodes.
 
-    def length(self, step: Step) -> Scalar:
-        """A constant length."""
-
-    def turn(self, step: Step) -> tuple[Scalar, Scalar]:
-        """(cos, sin) of a constant angle."""
+    Other number systems override what they do otherwise.
+    """
 
     def number(self, value: float) -> Scalar:
         """A constant that is neither a length nor an angle: gravity, an axis component, a ratio."""
-
-    def joint_turn(self, q: Scalar, direction: int, offset: Step | None) -> tuple[Scalar, Scalar]:
-        """(cos, sin) of direction · q + offset."""
-
-    def joint_shift(self, q: Scalar, direction: int) -> Scalar:
-        """Direction · q."""
-
-
-class RealNumbers:
-    """Floats, NumPy arrays (one value per sample) and graph nodes."""
+        return value
 
     def length(self, step: Step) -> Scalar:
         """A constant length."""
-        return step.value
+        return self.number(step.value)
 
     def turn(self, step: Step) -> tuple[Scalar, Scalar]:
         """(cos, sin) of a constant angle, exact at right angles."""
         return cos_sin(step.value)
-
-    def number(self, value: float) -> Scalar:
-        """The constant itself."""
-        return value
 
     def joint_turn(self, q: Scalar, direction: int, offset: Step | None) -> tuple[Scalar, Scalar]:
         """(cos, sin) of direction · q + offset; whole quarter turns are taken out exactly."""
@@ -74,7 +58,18 @@ class RealNumbers:
         return q if direction > 0 else -q
 
 
-REAL = RealNumbers()
+class NamedLengths(Numbers):
+    """Real numbers, but for lengths that the robot's file names: given values, arrays (..., 1) of them, or symbols."""
+
+    def __init__(self, values: Mapping[str, Scalar]) -> None:
+        self._values = values
+
+    def length(self, step: Step) -> Scalar:
+        """A constant length: what was given for its symbol, if anything."""
+        return step.factor * self._values[step.symbol] if step.symbol in self._values else step.value
+
+
+REAL = Numbers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,15 +267,8 @@ def coordinates(
 ) -> Coordinates:
     """Return the state of all joints for independent q, dq, ddq (n scalars each).
 
-    A formula that is not linear needs graph nodes: its derivatives are recorded. Zero is the number system's 0.
-
-    Args:
-        robot: The robot.
-        q: Positions.
-        dq: Speeds.
-        ddq: Accelerations.
-        zero: The number system's 0.
-        along: Speeds at which q really moves, where dq is a reference: accelerations are then G ddq + Ġ(along) dq.
+    A formula that is not linear needs graph nodes: its derivatives are recorded. Zero is the number system's 0. `along`
+    are speeds at which q really moves, where dq is a reference: accelerations are then G ddq + Ġ(along) dq.
     """
     column_of = {robot.joints[index].name: column for column, index in enumerate(robot.independent)}
     all_q: list[Scalar] = []
@@ -298,25 +286,17 @@ def coordinates(
             state, row = _formula(robot, joint.name, column_of, q, dq, ddq, dq if along is None else along)
         else:
             follows = joint.follows
-            terms = [(column_of[name], ratio) for name, ratio in follows.terms] if follows else []
-            row = dict(terms)
-            offset = follows.offset if follows else 0.0
-            state = (
-                _linear(q, terms, zero + offset if offset else zero),
-                _linear(dq, terms, zero),
-                _linear(ddq, terms, zero),
-            )
+            row = {column_of[name]: ratio for name, ratio in follows.terms} if follows else {}
+            start = zero + follows.offset if follows and follows.offset else zero
+            state = _linear(q, row, start), _linear(dq, row, zero), _linear(ddq, row, zero)
         for values, value in zip((all_q, all_dq, all_ddq), state):
             values.append(value)
         G.append(row)
     return Coordinates(all_q, all_dq, all_ddq, G, robot.n)
 
 
-def _linear(values: Sequence[Scalar], terms: Sequence[tuple[int, float]], start: Scalar) -> Scalar:
-    total = start
-    for column, ratio in terms:
-        total = total + ratio * values[column]
-    return total
+def _linear(values: Sequence[Scalar], row: Row, start: Scalar) -> Scalar:
+    return sum((ratio * values[column] for column, ratio in row.items()), start)
 
 
 def _formula(

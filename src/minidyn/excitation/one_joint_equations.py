@@ -18,7 +18,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.closed_form.combinations import combinations
 from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.closed_form.structure import Structure
-from minidyn.dynamics.drives import RealShapes, drive_columns
+from minidyn.dynamics.drives import Shapes, drive_columns
 from minidyn.dynamics.mdh_chain import poses, stands
 from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.dynamics.papers.composite import Constants, Stand, varying_parts
@@ -249,7 +249,7 @@ class Equations:
         still = np.zeros_like(dq)
         speeds, changes = [still] * self.n, [still] * self.n
         speeds[mover], changes[mover] = dq, ddq
-        for column in drive_columns(self.chain, speeds, changes, RealShapes(self.chain, [still] * self.n)):
+        for column in drive_columns(self.chain, speeds, changes, Shapes(self.chain, [still] * self.n)):
             if joint in column.ratios and column.symbol in symbols:
                 extra[:, symbols.index(column.symbol)] = column.value
         role = self.structure.roles[joint]

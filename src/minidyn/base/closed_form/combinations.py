@@ -41,13 +41,7 @@ class Combination:
 def combinations(
     robot: Robot, structure: Structure, phi: Sequence[Scalar], numbers: Numbers = REAL
 ) -> list[Combination]:
-    """Return the set of minimal linear combinations, joint by joint.
-
-    Args:
-        robot: In modified Denavit-Hartenberg form.
-        structure: Its r, s, δ, σ and the version of the inertia constants.
-        phi: Its standard parameters (p), as scalars.
-        numbers: How the robot's lengths and angles become scalars.
+    """Return the set of minimal linear combinations of a robot in mDH frames, joint by joint, phi given as scalars.
 
     Implements: Lin1994 Theorem 4, Theorem 5 and eq. (53)-(54), LinFang1999 Theorem 1 and eq. (27)-(28).
     Differs: Corrected as in ERRATA A; trees; rotor inertia and friction take part.

@@ -79,17 +79,7 @@ def mlc_base(robot: Robot, version: str = "1999", for_: str = "torque") -> BaseM
     Base parameters are constants of composite bodies: U33_1 (inertia about the axis), U11_22_4, U12_4, U13_4, U23_4,
     k2x, k2y (first moments), m3 (mass that a translational joint moves), kappa1_3, kappa2_3 (first moments of a
     translational joint between r and s), and drive terms. U13h_3, U23h_3 are taken about the point where all axes meet,
-    where nothing else can be known. `structure` of the result says why.
-
-    Args:
-        robot: A chain or tree of rotational and translational joints; any frames, any base.
-        version: Of the inertia constants: "1999" or "1992". Both sets determine each other.
-        for_: What the set must determine: "torque", "gravity" (the gravity load alone) or "inertia" (the inertia matrix
-            alone).
-
-    Raises:
-        Unsupported: Loops, joints that follow others, coupled drives, drive terms of the position; the message
-            names the method to use.
+    where nothing else can be known. `structure` of the result says why. Sets of both versions determine each other.
 
     Implements: Lin1994 Theorem 4, Theorem 5, LinFang1999 Theorem 1.
     Differs: Corrected as in ERRATA A; trees, any frames, rotor inertia and friction.

@@ -154,13 +154,8 @@ def structure_of(
     """Return r, s, δ and σ of a chain or tree of rotational and translational joints.
 
     Parallel, perpendicular, coaxial and concurrent are decided at a general position, where only what holds for every
-    position holds; opposite directions count as parallel.
-
-    Args:
-        robot: In frames whose z is the joint's axis (for `centre`; any frames do for the rest).
-        what: "torque", "gravity" or "inertia".
-        numbers: The joints' numbers for people; None: from 1.
-        version: Of the inertia constants that will be taken; the structure does not depend on it.
+    position holds; opposite directions count as parallel. Frames have z on the joint's axis (for `centre`; any frames
+    do for the rest). `numbers` are the joints' numbers for people; None: from 1. Nothing depends on the version.
 
     Implements: Lin1994 Theorem 4 and Theorem 5, LinFang1999 Theorem 1, corrected as in ERRATA A.
     Differs: Trees, path by path; the zero-gravity exception; which rotor inertias merge.

@@ -18,7 +18,7 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap, Question
 from minidyn.base.exact.angles import AngleBasis, constant_angles, with_right_angles
 from minidyn.base.exact.prime import PRIMES, Echelon, Field, chinese_remainder, echelon, rational
-from minidyn.base.exact.residue_state import ExactRobot
+from minidyn.base.exact.residue_state import ExactRobot, ExactShapes
 from minidyn.base.numeric.samples import model_rows, random_states, row_units, units_of
 from minidyn.base.rows import MODELS, Arithmetic
 from minidyn.errors import MinidynError
@@ -47,10 +47,6 @@ def exact_base(question: Question, seed: int = 0) -> BaseMap:
 
     Samples are enough when further ones obey all relations found: what a sample adds to the rank never grows with the
     number of samples before it.
-
-    Args:
-        question: Robot, model, joints that move, columns and their order.
-        seed: Of the random points.
 
     Implements: Gautier1991 eq. (8)-(17), (20) over finite fields.
     """
@@ -112,7 +108,7 @@ def _rows(question: Question, exact: ExactRobot) -> Array:
     kind = Arithmetic((len(field.primes), field.samples), float, field.reduced, field.raw)
     model = MODELS[question.model]
     tree, c = exact.state(dq=model.speeds)
-    W = model.rows(robot, tree, c, kind, exact.shapes(tree, c) if model.friction else None)
+    W = model.rows(robot, tree, c, kind, ExactShapes(exact, tree, c) if model.friction else None)
     if model.differences:
         W = field.reduced(W[:, 1:] - W[:, :1])
     return W[:, :, list(question.moving)] if model.each_joint else W
@@ -147,15 +143,7 @@ def regrouping_matrix(
     An entry that is zero modulo every prime is zero. One that is the same simple fraction modulo all of them, such as
     29/100, is that fraction. The others depend on constant angles and are solved for in floating point, column by
     column on the few kept columns that the structure leaves (in sixty digits where those are hard to tell apart), and
-    everything is tested at random states.
-
-    Args:
-        question: What was asked.
-        kept: Places of the kept columns.
-        regrouped: Places of the regrouped columns.
-        residues: K modulo each prime (primes, b, d).
-        primes: The primes.
-        seed: Of the random states.
+    everything is tested at random states. Residues are K modulo each prime (primes, b, d).
 
     Implements: Gautier1991 eq. (17).
     """

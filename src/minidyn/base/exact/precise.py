@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from minidyn.base.base_map import RANK_UNCLEAR, BaseMap, Question
 from minidyn.base.exact.angles import with_right_angles
 from minidyn.base.exact.digits import Digits, sixty_digits
-from minidyn.base.exact.precise_state import PreciseRobot
+from minidyn.base.exact.precise_state import PreciseRobot, PreciseShapes
 from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.base.rows import MODELS, Arithmetic
 from minidyn.errors import MinidynError
@@ -101,7 +101,7 @@ def precise_rows(question: Question, samples: int, rng: np.random.Generator) -> 
     precise = PreciseRobot(robot, states)
     tree, c = precise.state()
     kind = Arithmetic((samples,), object, raw=lambda x: x.value if isinstance(x, Digits) else Digits.constant(x).value)
-    W = model.rows(robot, tree, c, kind, precise.shapes(tree, c))
+    W = model.rows(robot, tree, c, kind, PreciseShapes(robot, tree, c))
     if model.differences:
         W = W[1:] - W[:1]
     if model.each_joint:
@@ -135,11 +135,7 @@ def solve_precisely(
 ) -> dict[int, NDArray[np.float64]]:
     """Return for each target column what it is made of, correct to the last digit of a double.
 
-    Args:
-        question: What was asked.
-        kept: Places of the kept columns.
-        targets: {place of a column: which of `kept` it depends on, and on all of those}.
-        seed: Of the random states.
+    Targets are {place of a column: which of `kept` (places) it depends on, and on all of those}.
     """
     from scipy.linalg import qr
 

@@ -14,10 +14,10 @@ from minidyn.arrays import Array
 from minidyn.base.exact.angles import PARTS, AngleBasis, AngleSum, constant_angles
 from minidyn.base.exact.digits import PI, Digits, cos_sin, formula_operations
 from minidyn.base.numeric.samples import JointStates
-from minidyn.dynamics.drives import drive_loads, some_parameters
+from minidyn.dynamics.drives import Shapes, drive_loads, some_parameters
 from minidyn.dynamics.kinematics import link_jacobian, link_placement
 from minidyn.dynamics.newton_euler import link_motions
-from minidyn.dynamics.tree import Coordinates, Tree, constant_placement, place
+from minidyn.dynamics.tree import Coordinates, Numbers, Tree, constant_placement, place
 from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, subtract, to_parent
 from minidyn.errors import MinidynError
 from minidyn.graph.derivative import jacobian, jvp
@@ -29,19 +29,13 @@ from minidyn.model.joint import Loop
 from minidyn.model.robot import Robot
 
 
-class PreciseShapes:
-    """See `minidyn.dynamics.drives.Shapes`.
-
-    Args:
-        robot: The robot.
-        tree: Geometry at the states.
-        c: Coordinates there.
-    """
+class PreciseShapes(Shapes):
+    """Friction and springs at the states with this geometry and these coordinates."""
 
     def __init__(self, robot: Robot, tree: Tree, c: Coordinates) -> None:
+        super().__init__(robot, c.q)
         self._robot, self._tree, self._c = robot, tree, c
         self._operations = formula_operations()
-        self._loads: list[Scalar] | None = None
 
     def sign(self, joint: int, speed: Scalar, own: bool) -> Scalar:
         """-1, 0 or +1."""
@@ -51,10 +45,6 @@ class PreciseShapes:
         """The function itself."""
         sign = self.sign(joint, speed, False)
         return function(speed, sign, speed * sign, self._operations) if isinstance(sign, Digits) else 0
-
-    def angle(self, joint: int) -> Scalar:
-        """The position."""
-        return self._c.q[joint]
 
     def cos_sin(self, joint: int) -> tuple[Scalar, Scalar]:
         """Cosine and sine of the position."""
@@ -76,13 +66,8 @@ _ROUNDS = 25
 Row = dict[int, Scalar]
 
 
-class PreciseRobot:
-    """A robot at given states; also the number system (`Numbers`) its geometry is placed in.
-
-    Args:
-        robot: Any robot.
-        states: Independent positions, speeds and accelerations (e, n); their doubles are taken at face value.
-    """
+class PreciseRobot(Numbers):
+    """A robot at given states (their doubles taken at face value); also the number system its geometry is placed in."""
 
     def __init__(self, robot: Robot, states: JointStates) -> None:
         self.robot = robot
@@ -91,10 +76,6 @@ class PreciseRobot:
         self._angles = AngleBasis(constant_angles(robot))
 
     # ---------------------------------------------------------------- number system
-
-    def length(self, step: Step) -> Scalar:
-        """A constant length."""
-        return self.number(step.value)
 
     def number(self, value: float) -> Scalar:
         """A constant: plain where it is small and whole."""
@@ -111,10 +92,6 @@ class PreciseRobot:
         """(cos, sin) of direction · q + offset."""
         angle = q * direction
         return cos_sin(angle if offset is None else angle + self._angle(self._angles.express(offset.value)))
-
-    def joint_shift(self, q: Scalar, direction: int) -> Scalar:
-        """Direction · q."""
-        return q * direction
 
     def _angle(self, angle: AngleSum) -> Digits:
         total = Digits.constant(angle.units * PI / 360)
@@ -155,15 +132,12 @@ class PreciseRobot:
             inverse = self._solve_rates(tree, G)
         else:
             tree = place(robot, all_q, self)
-        all_dq = [_apply(row, speed) for row in G]
-        all_ddq = [_apply(row, ddq) + extra for row, extra in zip(G, drift)]
+        all_dq = [sum(factor * speed[column] for column, factor in row.items()) for row in G]
+        driven = [sum(factor * ddq[column] for column, factor in row.items()) for row in G]
+        all_ddq = [gain + extra for gain, extra in zip(driven, drift)]
         if self._unknown:
             self._solve_accelerations(tree, all_dq, all_ddq, inverse)
         return tree, Coordinates(all_q, all_dq, all_ddq, G, n)
-
-    def shapes(self, tree: Tree, c: Coordinates) -> PreciseShapes:
-        """Return friction and springs at these states."""
-        return PreciseShapes(self.robot, tree, c)
 
     # ---------------------------------------------------------------- formulas
 
@@ -219,7 +193,7 @@ class PreciseRobot:
                 return tree
             inverse = inverse or self._inverse(self._jacobian(tree))
             for row, index in zip(inverse, self._unknown):
-                all_q[index] = all_q[index] - _sum(a * b for a, b in zip(row, error))
+                all_q[index] = all_q[index] - sum(a * b for a, b in zip(row, error))
         raise MinidynError(f"robot {self.robot.name!r}: a loop could not be closed to sixty digits; is it singular?")
 
     def _difference(self, tree: Tree, loop: Loop) -> list[Scalar]:
@@ -261,11 +235,11 @@ class PreciseRobot:
         for column in range(self.robot.n):
             rates: list[Scalar] = [row.get(column, 0) for row in G]
             for _ in range(_ROUNDS):
-                error = [_sum(a * b for a, b in zip(row, rates)) for row in J]
+                error = [sum(a * b for a, b in zip(row, rates)) for row in J]
                 if self._size(error) < RATES:
                     break
                 for row, index in zip(inverse, self._unknown):
-                    rates[index] = rates[index] - _sum(a * b for a, b in zip(row, error))
+                    rates[index] = rates[index] - sum(a * b for a, b in zip(row, error))
             for index in self._unknown:
                 G[index][column] = rates[index]
         return inverse
@@ -291,7 +265,7 @@ class PreciseRobot:
             if self._size(error) < ACCELERATIONS * max(1.0, self._size(ddq)):
                 return
             for row, index in zip(inverse, self._unknown):
-                ddq[index] = ddq[index] - _sum(a * b for a, b in zip(row, error))
+                ddq[index] = ddq[index] - sum(a * b for a, b in zip(row, error))
         raise MinidynError(f"robot {self.robot.name!r}: a loop's accelerations could not be solved; is it singular?")
 
     def _floats(self, value: Scalar) -> Array:
@@ -299,17 +273,6 @@ class PreciseRobot:
 
     def _size(self, values: Sequence[Scalar]) -> float:
         return max((float(np.abs(self._floats(value)).max()) for value in values), default=0.0)
-
-
-def _apply(row: Row, values: Sequence[Scalar]) -> Scalar:
-    return _sum(factor * values[column] for column, factor in row.items())
-
-
-def _sum(terms: object) -> Scalar:
-    total: Scalar = 0
-    for term in terms:  # type: ignore[attr-defined]
-        total = total + term
-    return total
 
 
 def _to_world(tree: Tree, link: int, v: Vector) -> Vector:

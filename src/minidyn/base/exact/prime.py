@@ -42,13 +42,7 @@ def exact_fraction(value: float) -> Fraction:
 
 
 class Field:
-    """Residues modulo several primes at once, and where their random numbers come from.
-
-    Args:
-        primes: The moduli (k of them).
-        samples: How many points are evaluated side by side.
-        rng: Source of randomness.
-    """
+    """Residues modulo k primes at once for points side by side, and where their random numbers come from."""
 
     def __init__(self, primes: tuple[int, ...], samples: int, rng: np.random.Generator) -> None:
         self.primes = primes

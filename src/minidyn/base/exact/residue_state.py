@@ -17,8 +17,8 @@ from functools import partial
 
 from minidyn.base.exact.angles import AngleBasis, AngleSum, constant_angles
 from minidyn.base.exact.prime import Field, Point, Residues, exact_fraction
-from minidyn.dynamics.drives import drive_loads, drive_ratios
-from minidyn.dynamics.tree import Coordinates, Tree, coordinates, place
+from minidyn.dynamics.drives import Shapes, drive_loads, drive_ratios
+from minidyn.dynamics.tree import Coordinates, Numbers, Tree, coordinates, place
 from minidyn.dynamics.vectors import Scalar
 from minidyn.model.drives import Odd
 from minidyn.model.geometry import Step
@@ -27,33 +27,13 @@ from minidyn.model.robot import Robot
 Form = tuple[tuple[int, Fraction], ...]
 
 
-class ExactShapes:
-    """See `minidyn.dynamics.drives.Shapes`.
+class ExactShapes(Shapes):
+    """Friction and springs of a robot over a field, at the random states with this geometry and these coordinates."""
 
-    Args:
-        robot: The robot.
-        field: The numbers.
-        moving: Columns of q that move.
-        tree: Geometry at the random states.
-        c: Coordinates there.
-        shifts: Positions of the independent joints as numbers, whether they slide or turn.
-        turn: (cos, sin) of the position of a joint.
-    """
-
-    def __init__(
-        self,
-        robot: Robot,
-        field: Field,
-        moving: frozenset[int],
-        tree: Tree,
-        c: Coordinates,
-        shifts: Sequence[Scalar],
-        turn: Callable[[Scalar], tuple[Scalar, Scalar]],
-    ) -> None:
-        self._robot, self._field, self._moving = robot, field, moving
-        self._tree, self._c, self._shifts, self._turn = tree, c, shifts, turn
+    def __init__(self, exact: ExactRobot, tree: Tree, c: Coordinates) -> None:
+        super().__init__(exact.robot, c.q)
+        self._exact, self._robot, self._field, self._tree, self._c = exact, exact.robot, exact.field, tree, c
         self._drawn: dict[tuple[object, ...], Residues] = {}
-        self._loads: list[Scalar] | None = None
 
     def sign(self, joint: int, speed: Scalar, own: bool) -> Scalar:
         """A random ±1; 0 for a drive that stands still."""
@@ -81,15 +61,15 @@ class ExactShapes:
         robot = self._robot
         follows = robot.joints[joint].follows
         if follows is None:
-            return self._shifts[robot.joint_names.index(robot.joints[joint].name)]
+            return self._exact.shifts[robot.joint_names.index(robot.joints[joint].name)]
         total: Scalar = self._field.number(follows.offset)
         for name, ratio in follows.terms:
-            total = total + self._field.number(ratio) * self._shifts[robot.joint_names.index(name)]
+            total = total + self._field.number(ratio) * self._exact.shifts[robot.joint_names.index(name)]
         return total
 
     def cos_sin(self, joint: int) -> tuple[Scalar, Scalar]:
         """The point of the circle that the geometry has."""
-        return self._turn(self._c.q[joint])
+        return self._exact.joint_turn(self._c.q[joint], 1, None)
 
     def load(self, joint: int) -> Scalar:
         """0 where gravity never loads the drive, a constant where it always does alike, a random value elsewhere."""
@@ -115,7 +95,7 @@ class ExactShapes:
         ratios = {joint: 1.0} if own else drive_ratios(self._robot, joint)
         for other, ratio in ratios.items():
             for column, factor in self._c.G[other].items():
-                if column in self._moving:
+                if column in self._exact.moving:
                     speed[column] = speed.get(column, Fraction(0)) + exact_fraction(ratio) * exact_fraction(factor)
         form = sorted((column, value) for column, value in speed.items() if value)
         if not form:
@@ -133,19 +113,14 @@ LARGEST_MULTIPLE = 360
 """Followers that turn more times for one turn of a common unit than this are as good as independent (see below)."""
 
 
-class ExactRobot:
-    """A robot over a field; also the number system (`Numbers`) its geometry is placed in.
+class ExactRobot(Numbers):
+    """A robot over a field; also the number system its geometry is placed in.
 
     Lengths, gravity, ratios and couplings are the rationals their decimals are. An angle that moves is a random point
     of the circle, and a follower that turns takes the leader's point to the power of its ratio. A ratio that is no
     small fraction, or one from a sliding leader to a turning follower, leaves the two without a polynomial relation of
-    low degree, so that an independent point is right; their speeds stay proportional.
-
-    Args:
-        robot: Its followers are linear, its loops given by them.
-        field: The numbers.
-        moving: Columns of q that move; the others are held in a general position.
-        angles: The robot's constant angles as sums of independent ones.
+    low degree, so that an independent point is right; their speeds stay proportional. Followers are linear, loops given
+    by them; columns of q that do not move are held in a general position.
     """
 
     def __init__(self, robot: Robot, field: Field, moving: Sequence[int], angles: AngleBasis | None = None) -> None:
@@ -158,7 +133,7 @@ class ExactRobot:
         self._points: dict[AngleSum, Point] = {}
         self._turns: dict[AngleSum, tuple[Scalar, Scalar]] = {}
         self._multiples = _common_units(robot)
-        self._shifts: list[Scalar] = []
+        self.shifts: list[Scalar] = []  # last positions of the independent joints as numbers, sliding or turning
 
     @property
     def multiple(self) -> int:
@@ -166,10 +141,6 @@ class ExactRobot:
         return max([1, *(abs(k) for part in self._multiples for _, k in part.values())])
 
     # ---------------------------------------------------------------- number system
-
-    def length(self, step: Step) -> Scalar:
-        """A constant length."""
-        return self.field.number(step.value)
 
     def number(self, value: float) -> Scalar:
         """A constant."""
@@ -194,10 +165,6 @@ class ExactRobot:
         if offset is not None:
             z = z * self._point(self._angles.express(offset.value))
         return self.field.cos_sin(z)
-
-    def joint_shift(self, q: Scalar, direction: int) -> Scalar:
-        """Direction · q."""
-        return q if direction > 0 else -q
 
     def _point(self, angle: AngleSum) -> Point:
         found = self._points.get(angle)
@@ -233,7 +200,7 @@ class ExactRobot:
             fresh = iter(field.points(sum(units[column] for column in columns), held))
             for column, shift in zip(columns, field.randoms(len(columns), held)):
                 shifts[column], points[column] = shift, [next(fresh) for _ in range(units[column])]
-        self._shifts = shifts
+        self.shifts = shifts
         found: list[Scalar] = []
         for joint in robot.joints:
             if joint.kind == "fixed":
@@ -255,11 +222,6 @@ class ExactRobot:
                     x = x + field.number(ratio) * shifts[column_of[name]]
                 found.append(x)
         return found
-
-    def shapes(self, tree: Tree, c: Coordinates) -> ExactShapes:
-        """Return friction and springs at the states that `state` gave last."""
-        turn = partial(self.joint_turn, direction=1, offset=None)
-        return ExactShapes(self.robot, self.field, self.moving, tree, c, self._shifts, turn)
 
 
 def _common_units(robot: Robot) -> list[dict[Fraction, tuple[int, int]]]:

@@ -38,14 +38,9 @@ _COMPOSED = 1e-9  # entries of the composed map that are smaller than this share
 
 
 def rules_qr_base(question: Question, seed: int = 0, scaling: str | None = None) -> BaseMap:
-    """Return base parameters found by the closed-form rule as far as it goes, and by QR beyond.
+    """Return base parameters found by the closed-form rule as far as it goes, and by QR (see `numeric_base`) beyond.
 
     The choice of kept parameters is the usual one: each is independent of those asked about before it.
-
-    Args:
-        question: Robot, model, joints that move, columns and their order.
-        seed: Of the random states of the numeric part.
-        scaling: Of the numeric part, see :func:`minidyn.base.numeric.numeric.numeric_base`.
 
     Implements: Gautier1991, section "Conclusions": closed-form rules first, the numeric method on the reduced model.
     """
@@ -129,10 +124,8 @@ def _freed(robot: Robot) -> Robot:
 def _leaders(rows: Array, units: Array, whole: bool) -> tuple[list[int], bool]:
     """Return columns of the rule's map that make it up, each independent of those before, and whether that is clear.
 
-    Args:
-        rows: (b0, c) the map's columns that were asked about, the most wanted first.
-        units: Of the columns, so that lengths in millimetres give the same answer.
-        whole: Whether all parameters were asked about: then as many are independent as the map has rows.
+    Rows are the columns (b0, c) that were asked about, the most wanted first; where that is the `whole` map, as many
+    are independent as it has rows. Units make lengths in millimetres give the same answer.
     """
     if not rows.size:
         return [], True

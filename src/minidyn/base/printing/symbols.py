@@ -23,9 +23,7 @@ from minidyn.base.closed_form.combinations import combinations
 from minidyn.base.closed_form.structure import Structure
 from minidyn.base.numeric.samples import JointStates, Units, model_rows, random_states, row_units, units_of
 from minidyn.base.rows import MODELS
-from minidyn.dynamics.tree import RealNumbers
-from minidyn.dynamics.vectors import Scalar
-from minidyn.model.geometry import Step
+from minidyn.dynamics.tree import NamedLengths
 from minidyn.model.robot import Robot
 
 if TYPE_CHECKING:
@@ -79,24 +77,12 @@ class SymbolicNumber:
     __rmul__ = __mul__
 
 
-class _SymbolicLengths(RealNumbers):
-    """Lengths that the robot's file names stay symbols; everything else is a number."""
-
-    def length(self, step: Step) -> Scalar:
-        """A constant length."""
-        return SymbolicNumber({(step.symbol,): step.factor}) if step.symbol and step.value != 0.0 else step.value
-
-
 def symbolic_rows(robot: Robot, structure: Structure) -> list[dict[int, LengthPolynomial]]:
-    """Return for each combination {place of a standard parameter: its coefficient in geometry symbols}.
-
-    Args:
-        robot: In modified Denavit-Hartenberg form.
-        structure: Its r, s, δ, σ.
-    """
+    """Return for each combination {place of a standard parameter: its coefficient in symbols}, in mDH frames."""
     phi = [SymbolicNumber({(index,): 1.0}) for index in range(len(robot.layout))]
+    lengths = {name: SymbolicNumber({(name,): 1.0}) for name in _length_symbols(robot)}
     rows = []
-    for combination in combinations(robot, structure, phi, _SymbolicLengths()):
+    for combination in combinations(robot, structure, phi, NamedLengths(lengths)):
         row: dict[int, dict[tuple[str, ...], float]] = {}
         for product, number in combination.value.terms.items():
             index = next(factor for factor in product if isinstance(factor, int))
@@ -138,20 +124,7 @@ class LengthPolynomial:
         return float(sum(number * np.prod([symbols[name] for name in product]) for number, product in self.terms))
 
 
-class _Lengths(RealNumbers):
-    """Real numbers with other lengths for some symbols, several at a time."""
-
-    def __init__(self, values: Mapping[str, Array]) -> None:
-        self._values = values
-
-    def length(self, step: Step) -> Scalar:
-        """A constant length, an array (points, 1) where its symbol varies."""
-        if step.symbol in self._values:
-            return step.factor * self._values[step.symbol]
-        return step.value
-
-
-def symbolic_entries(base: BaseMap, seed: int = 0) -> dict[tuple[int, int], LengthPolynomial]:
+def symbolic_entries(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
     """Return {(row, column) of K: polynomial in named lengths}; entries that are plain numbers are left out.
 
     Robots with loops keep numbers: their lengths are not free, since the loops must close. So do maps for some joints
@@ -160,7 +133,7 @@ def symbolic_entries(base: BaseMap, seed: int = 0) -> dict[tuple[int, int], Leng
     symbols = _length_symbols(base.robot)
     if not symbols or not base.K.size or base.robot.loops or base.robot.formulas or base.joints is not None:
         return {}
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     units = units_of(base.robot)
     scale = _scale(base, units)
 
@@ -258,7 +231,7 @@ def _observe(
 ) -> Array:
     """Return the observation matrix (points, r, p) without units, for other values of the symbols."""
     values = {name: points[:, k : k + 1] * units.length for k, name in enumerate(symbols)}
-    rows = model_rows(robot, model, states, _Lengths(values), (len(points),)) / row_units(model, units)
+    rows = model_rows(robot, model, states, NamedLengths(values), (len(points),)) / row_units(model, units)
     if MODELS[model].differences:
         rows = rows[:, 0::2] - rows[:, 1::2]
     W: Array = rows.reshape(len(points), -1, rows.shape[-1]) * units.parameters

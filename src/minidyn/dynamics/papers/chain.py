@@ -49,11 +49,7 @@ def composite_bodies(chain: Sequence[ChainJoint], bodies: Sequence[Sequence[Scal
 
 
 def composite_moments(chain: Sequence[ChainJoint], bodies: Sequence[Sequence[Scalar]]) -> list[Composite]:
-    """Return the composite bodies as `composite_bodies` does, by way of second moments E = ∫ r rᵀ dm.
-
-    Args:
-        chain: The joints at q.
-        bodies: Exx Exy Exz Eyy Eyz Ezz MX MY MZ M of each link.
+    """Return the composite bodies as `composite_bodies` does, from Exx Exy Exz Eyy Eyz Ezz MX MY MZ M of each link.
 
     Differs: LinFang1999 carries inertia tensors. A shift by a along x changes three second moments but four entries of
     the tensor, so that a link costs two additions less.

@@ -90,12 +90,7 @@ def _start(bodies: Sequence[Composite]) -> tuple[Vector, Vector]:
 
 
 def formulation_meeting(chain: Sequence[ChainJoint], bodies: Sequence[Composite], levels: Sequence[int]) -> Matrix:
-    """Return the inertia matrix.
-
-    Args:
-        chain: The joints at q.
-        bodies: Composite bodies.
-        levels: For each joint i, the level from 0 to 2i down to which its wrench goes; all 0 is formulation 1.
+    """Return the inertia matrix, the wrench of joint i going down to a level from 0 to 2i of its own.
 
     Differs: Not in LinFang1999. With levels 0 it is formulation 1, with levels 2i close to formulation 3.
     """
@@ -250,11 +245,7 @@ FORMULATIONS: dict[int, Formulation] = {
 
 
 def formulation(number: int) -> Formulation:
-    """Return a formulation by its number.
-
-    Raises:
-        UnknownName: There is none of that number.
-    """
+    """Return a formulation by its number."""
     if isinstance(number, bool) or number not in FORMULATIONS:
         raise UnknownName("formulation", str(number), [str(key) for key in FORMULATIONS])
     return FORMULATIONS[number]

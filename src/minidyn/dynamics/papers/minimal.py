@@ -63,15 +63,9 @@ def record_minimal(
 ) -> Function:
     """Return a function of q (and dq, ddq where it needs them) and of the virtual values, which are uniform.
 
-    Args:
-        virtual: The virtual links: by inertia tensors for formulations 1 to 5, by second moments for all else.
-        what: One of MINIMAL_WHAT.
-        number: Formulation of the inertia matrix.
-        levels: For formulation 6, where columns meet the axes; None: at the base, as formulation 1.
-        composed: For inverse dynamics, whether parallel joints in a row turn by the sum of their angles.
-
-    Raises:
-        UnknownName: There is no such function or formulation.
+    The links are by inertia tensors for formulations 1 to 5, by second moments for all else. Levels say for formulation
+    6 where columns meet the axes; None: at the base, as formulation 1. With `composed`, for inverse dynamics, parallel
+    joints in a row turn by the sum of their angles.
     """
     if what not in MINIMAL_WHAT:
         raise UnknownName("function", what, MINIMAL_WHAT)
@@ -96,14 +90,11 @@ def record_minimal(
     return graph.function(what, {"tau": torques_of_moments(chain, dq, ddq, bodies, base, composed)})
 
 
-def cheapest_inertia_matrix(virtual: VirtualLinks, polish: bool = True) -> tuple[Function, Levels]:
+def cheapest_inertia_matrix(virtual: VirtualLinks) -> tuple[Function, Levels]:
     """Return the inertia matrix by formulation 6 with the levels that make it cheapest, and those levels.
 
-    Levels are found by descent, one column at a time, from up to three starts: the same on every machine.
-
-    Args:
-        virtual: The virtual links, by second moments.
-        polish: Whether graph passes finish the best few.
+    Levels are found by descent, one column at a time, from up to three starts: the same on every machine. Graph passes
+    finish the best three.
     """
     found: dict[Levels, Function] = {}
 
@@ -126,8 +117,6 @@ def cheapest_inertia_matrix(virtual: VirtualLinks, polish: bool = True) -> tuple
     for start in starts if n <= _SHORT else starts[:1]:
         descended(start)
     ranked = sorted(found, key=lambda levels: (cost(found[levels]), levels))
-    if not polish:
-        return found[ranked[0]], ranked[0]
     finished = {levels: optimise(found[levels]) for levels in ranked[:3]}
     chosen = min(finished, key=lambda levels: (cost(finished[levels]), levels))
     return finished[chosen], chosen

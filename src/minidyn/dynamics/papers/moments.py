@@ -43,9 +43,10 @@ def torques_of_moments(
     base_acceleration: Vector,
     composed: bool = False,
 ) -> list[Scalar]:
-    """Return the torque or force of every joint, rigid links only, from Exx Exy Exz Eyy Eyz Ezz MX MY MZ M of each link.
+    """Return the torque or force of every joint, rigid links only.
 
-    The base's acceleration is that minus gravity, in the frame before the first joint.
+    Bodies are Exx Exy Exz Eyy Eyz Ezz MX MY MZ M of each link. The base's acceleration is that minus gravity, in the
+    frame before the first joint.
 
     Implements: LuMeng1993 eq. (66)-(71).
     Differs: A E for J ω̇ + ω × J ω, and the third column of A from the parent, as the module says.

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
-from minidyn.dynamics.drives import RealShapes, drive_columns
+from minidyn.dynamics.drives import Shapes, drive_columns
 from minidyn.dynamics.functions import regressor
 from minidyn.dynamics.tree import Coordinates, coordinates
 from minidyn.identification.rows.base_rows import Samples
@@ -315,7 +315,7 @@ class RigidColumns:
                 if not own:
                     continue
                 driven = self.bare.with_drives(friction=own, sign_width=sharp, stribeck_speed=speed)
-                for column in drive_columns(driven, c.dq, c.ddq, RealShapes(driven, c.q, carried)):
+                for column in drive_columns(driven, c.dq, c.ddq, Shapes(driven, c.q, carried)):
                     if column.symbol == ROTOR or np.any(np.isnan(column.value)):  # rigid, or no load friction
                         continue
                     known = driven.layout.columns[column.index]
