@@ -10,7 +10,8 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.dynamics.drives import loads_of_motion
-from minidyn.identification.friction.table import BLOCKS, FrictionModel, FrictionTable, RigidColumns
+from minidyn.identification.friction.columns import RigidColumns
+from minidyn.identification.friction.table import BLOCKS, FrictionModel, FrictionTable
 from minidyn.identification.rows.base_rows import Samples
 from minidyn.model.drives import ALIASES, friction_symbols
 from minidyn.model.robot import Robot

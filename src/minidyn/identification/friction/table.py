@@ -8,29 +8,24 @@ lose digits with the square of the condition number, which a choice between mode
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
-from minidyn.dynamics.drives import Shapes, drive_columns
-from minidyn.dynamics.functions import regressor
-from minidyn.dynamics.tree import Coordinates, coordinates
-from minidyn.identification.rows.base_rows import Samples
-from minidyn.model.drives import FRICTION, NON_NEGATIVE, ROTOR
-from minidyn.model.robot import Robot
+from minidyn.model.drives import FRICTION, NON_NEGATIVE
 
 BLOCKS = 10
 """Blocks of time, each held out in turn."""
 
-_TURNING = ("coulomb", "stribeck", "sqrt", "quadratic", "asymmetric", "load", "own_coulomb")  # depend on the width
+TURNING = ("coulomb", "stribeck", "sqrt", "quadratic", "asymmetric", "load", "own_coulomb")
+"""Terms that depend on the smoothing width."""
+
 _ROUNDING = 1e-11
-_TERMS = {symbol: term for term, symbol in FRICTION.items()}
 
 
 class Key(NamedTuple):
@@ -111,84 +106,119 @@ class FrictionTable:
             model: Which columns.
             sigma: Noise of each joint (n,).
         """
-        chosen = self._chosen(model)
-        return [self._every[k] for k in chosen], self._fits(self._together(self._sums, sigma), chosen)[0]
+        own = self._chosen(model)
+        keys = [*self._every[: self._rigid], *(self._every[self._rigid + k] for k in own)]
+        return keys, self._fitted(own, self._parts(own), sigma)
 
     def judge(self, model: FrictionModel, sigma: Array) -> Judged:
         """Fit without each block in turn and return the errors on it."""
-        chosen, W = self._chosen(model), self._weighted(sigma)
-        x = self._fits(W.sum(axis=0) - W, chosen)
-        return Judged(self._squares(chosen, x, self.products), self.samples, self._torque_squares)
+        own, left = self._chosen(model), self._without_rigid(sigma)
+        z = np.zeros(left.b.shape)
+        z[:, own] = _non_negative(_part(left.A, own), left.b[:, own], self._bounded[own])
+        whole = left.values(z)
+        found = []
+        for among, products in zip(self._places, self.products):
+            y = whole[:, among]
+            found.append(np.einsum("fi,fi->f", y, (products @ y[..., None])[..., 0]))
+        squares = np.maximum(np.stack(found, axis=1), 0.0)
+        return Judged(squares, self.samples, self._torque_squares)
 
     def deviances(self, models: Sequence[FrictionModel], sigma: Array) -> Array:
         """Return what `judge(model, sigma).deviance(sigma)` is for several models (models, blocks).
 
         Columns that all of them have are eliminated once; what differs is then a small problem for each.
         """
-        W = self._weighted(sigma)
-        choices = [self._chosen(model) for model in models]
-        shared = set(choices[0]).intersection(*choices[1:])
-        common = np.array([k for k in choices[0] if k in shared], dtype=int)
-        others = np.array(sorted(set().union(*choices) - shared), dtype=int)
-        place = {k: number for number, k in enumerate((*common, *others))}
-        A, b, scale = _scaled(_part(W.sum(axis=0) - W, [*common, *others, -1]))
-        size, bounded = len(common), self._bounded[np.concatenate([common, others])]
+        choices, left = [self._chosen(model) for model in models], self._without_rigid(sigma)
+        kinds = {self._bounded[choice].tobytes() for choice in choices}
+        if len(kinds) > 1:  # models of different kinds share nothing
+            return np.stack([self.judge(model, sigma).deviance(sigma) for model in models])
+        own = np.stack(choices)
+        shared = np.bincount(own.ravel(), minlength=left.b.shape[1]) == len(own)
+        common, differing = own[0][shared[own[0]]], own[~shared[own]].reshape(len(own), -1)
+        others, place = np.unique(differing, return_inverse=True)
+        union, size = np.concatenate([common, others]), len(common)
+        place = size + place.reshape(differing.shape)
+        A, b, bounded = _part(left.A, union), left.b[:, union], self._bounded[union]
         # which dissipative terms are left out is taken from the first model, and looked at again for each
-        first = [place[k] for k in choices[0]]
-        active = np.ones(b.shape, dtype=bool)
-        active[:, first] = (_non_negative(*_rows(A, b, first), bounded[first]) != 0.0) | ~bounded[first]
-        active[:, size:] = True
-        kept = active[:, :size]
+        first = np.concatenate([np.arange(size), place[0]])
+        kept = (_non_negative(_part(A, first), b[:, first], bounded[first]) != 0.0)[:, :size] | ~bounded[:size]
         inner = A[:, :size, :size] * (kept[:, :, None] & kept[:, None, :])
         inner[:, np.arange(size), np.arange(size)] += ~kept
         right = np.concatenate([A[:, :size, size:], b[:, :size, None]], axis=2) * kept[:, :, None]
-        solved = np.linalg.solve(inner, right) if size else right
-        across = A[:, size:, :size]
+        solved = np.linalg.solve(inner, right)
+        across, extra = A[:, size:, :size], place - size
         S, s = A[:, size:, size:] - across @ solved[..., :-1], b[:, size:] - (across @ solved[..., -1:])[..., 0]
-        found = np.zeros((len(models), len(W)))
-        for number, choice in enumerate(choices):
-            own = [place[k] for k in choice]
-            extra = [k - size for k in own if k >= size]
-            z = np.linalg.solve(_part(S, extra), s[:, extra][..., None])[..., 0] if extra else s[:, :0]
-            x = np.zeros(b.shape)
-            x[:, :size] = solved[..., -1] - (solved[:, :, extra] @ z[..., None])[..., 0]
-            x[:, [size + k for k in extra]] = z
-            gradient = b[:, own] - (_part(A, own) @ x[:, own][..., None])[..., 0]
-            wrong = np.where(active[:, own], x[:, own] < 0.0, gradient > 1e-10 * np.abs(b[:, own]).max())
-            astray = np.flatnonzero((wrong & bounded[own]).any(axis=1))
-            if len(astray):
-                part = _rows(A[astray], b[astray], own)
-                x[astray[:, None], own] = _non_negative(*part, bounded[own])
-            whole = np.concatenate([x[:, own] / scale[:, own], -np.ones((len(W), 1))], axis=1)
-            squares = _part(W, [*choice, -1]) @ whole[..., None]
-            found[number] = np.maximum(np.einsum("fk,fk->f", whole, squares[..., 0]), 0.0)
-        return np.asarray(found / len(self.products) / self.samples)
+        z = np.linalg.solve(S[:, extra[:, :, None], extra[:, None, :]], s[:, extra][..., None])[..., 0]
+        x = np.zeros((len(b), len(own), len(union)))
+        rows = np.arange(len(own))[:, None]
+        x[:, rows, place] = z
+        x[..., :size] = solved[:, None, :, -1] - x[..., size:] @ np.swapaxes(solved[..., :-1], 1, 2)
+        held = np.concatenate([kept, np.ones((len(b), len(others)), dtype=bool)], axis=1)[:, None]
+        mine = np.zeros((len(own), len(union)), dtype=bool)
+        mine[:, :size], mine[rows, place] = True, True
+        wrong = np.where(held, x < 0.0, b[:, None] - x @ A > 1e-10 * np.abs(b).max(initial=0.0))
+        fold, model = np.nonzero((wrong & mine & bounded).any(axis=2))
+        if len(fold):
+            at = np.concatenate([np.tile(np.arange(size), (len(own), 1)), place], axis=1)[model]
+            parts = A[fold[:, None, None], at[:, :, None], at[:, None, :]]
+            x[fold[:, None], model[:, None], at] = _non_negative(parts, b[fold[:, None], at], bounded[at[0]])
+        whole = np.concatenate([x, np.full((*x.shape[:2], 1), -1.0)], axis=2)
+        squares = np.einsum("fmi,fmi->mf", whole @ _part(left.Q, [*union, -1]), whole)
+        return np.asarray(np.maximum(squares, 0.0) / len(self.products) / self.samples)
 
     def noise(self, model: FrictionModel) -> Array:
         """Return the noise of each joint (n,) that the model leaves, weights and noise in agreement."""
         samples = max(1.0, float(self.samples.sum()))
         scale = np.sqrt(self._torque_squares / samples)
         sigma = np.where(scale > 0, scale, 1.0)
-        chosen = self._chosen(model)
+        own = self._chosen(model)
+        parts = self._parts(own)
         for _ in range(4):
-            left = self._squares(chosen, self._fits(self._together(self._sums, sigma), chosen), self._sums)[0]
+            whole = np.append(self._fitted(own, parts, sigma), -1.0)
+            left = np.array([max(0.0, float(whole[at] @ products @ whole[at])) for at, products in parts])
             sigma = np.maximum(np.sqrt(left / samples), 1e-6 * scale)
             sigma = np.where(sigma > 0, sigma, 1.0)
         return np.asarray(sigma, dtype=float)
 
+    def _parts(self, own: NDArray[np.intp]) -> list[tuple[NDArray[np.intp], Array]]:
+        """For each joint, where its columns and the torque are in a model, and their products in all."""
+        chosen = np.concatenate([np.arange(self._rigid), self._rigid + own, [len(self._every)]])
+        at = np.full(len(self._every) + 1, -1)
+        at[chosen] = np.arange(len(chosen))
+        found = []
+        for among, products in zip(self._places, self._sums):
+            within = np.flatnonzero(at[among] >= 0)
+            found.append((at[among[within]], products[within[:, None], within]))
+        return found
+
+    def _fitted(self, own: NDArray[np.intp], parts: Sequence[tuple[NDArray[np.intp], Array]], sigma: Array) -> Array:
+        """Return the values of a model's columns, those of links and rotors first, from all blocks."""
+        size = self._rigid + len(own)
+        total = np.zeros((size + 1, size + 1))
+        for (at, products), noise in zip(parts, sigma):
+            total[at[:, None], at] += products / noise**2
+        A, b, scale = _scaled(total[None])
+        bounded = np.concatenate([np.zeros(self._rigid, dtype=bool), self._bounded[own]])
+        return np.asarray((_non_negative(A, b, bounded) / scale)[0])
+
     @cached_property
     def _sums(self) -> tuple[Array, ...]:
-        """The products over all blocks together, for each joint (1, c + 1, c + 1)."""
-        return tuple(products.sum(axis=0, keepdims=True) for products in self.products)
+        """The products over all blocks together, for each joint (c + 1, c + 1)."""
+        return tuple(products.sum(axis=0) for products in self.products)
 
     @cached_property
     def _torque_squares(self) -> Array:
-        return np.array([float(products[0, -1, -1]) for products in self._sums])
+        return np.array([float(products[-1, -1]) for products in self._sums])
 
     @cached_property
     def _every(self) -> list[Key]:
-        """All columns, each once."""
-        return list(dict.fromkeys(key for own in self.columns for key in own))
+        """All columns, each once: those of links and rotors, then joint by joint and term by term."""
+        return sorted(dict.fromkeys(key for own in self.columns for key in own), key=lambda key: (key.joint, *key[1:]))
+
+    @cached_property
+    def _rigid(self) -> int:
+        """How many belong to links and rotors."""
+        return sum(not key.term for key in self._every)
 
     @cached_property
     def _places(self) -> list[NDArray[np.intp]]:
@@ -198,167 +228,86 @@ class FrictionTable:
 
     @cached_property
     def _bounded(self) -> NDArray[np.bool_]:
-        """For each column, whether its parameter is not negative."""
-        return np.array([FRICTION.get(key.term) in NON_NEGATIVE for key in self._every], dtype=bool)
+        """For each column of friction, whether its parameter is not negative."""
+        return np.array([FRICTION[key.term] in NON_NEGATIVE for key in self._every[self._rigid :]], dtype=bool)
 
     @cached_property
-    def _latest(self) -> dict[bytes, Array]:
+    def _latest(self) -> dict[bytes, _Friction]:
         return {}
 
-    def _weighted(self, sigma: Array) -> Array:
-        """Return the products of all columns and the torque (blocks, C + 1, C + 1), joints divided by their noise."""
+    def _without_rigid(self, sigma: Array) -> _Friction:
+        """Return the fits without each block, joints divided by their noise."""
         key = sigma.tobytes()
         if key not in self._latest:
             self._latest.clear()
-            self._latest[key] = self._together(self.products, sigma)
+            size = len(self._every) + 1
+            W = np.zeros((len(self.samples), size, size))
+            for among, part, noise in zip(self._places, self.products, sigma):
+                W[:, among[:, None], among] += part / noise**2
+            self._latest[key] = _Friction.of(W, self._rigid)
         return self._latest[key]
 
-    def _together(self, products: Sequence[Array], sigma: Array) -> Array:
-        size = len(self._every) + 1
-        total = np.zeros((len(products[0]), size, size))
-        for among, part, noise in zip(self._places, products, sigma):
-            total[:, among[:, None], among] += part / noise**2
-        return total
+    @cached_property
+    def _numbers(self) -> tuple[NDArray[np.intp], ...]:
+        """For each column of friction: joint, width (-1: it does not matter) and fall (likewise)."""
+        own = self._every[self._rigid :]
+        widths = [key.width if key.term in TURNING else -1 for key in own]
+        falls = [key.fall if key.term == "stribeck" else -1 for key in own]
+        return tuple(np.array(values, dtype=np.intp) for values in ([key.joint for key in own], widths, falls))
 
-    def _chosen(self, model: FrictionModel) -> list[int]:
-        """Return the places of the model's columns among all."""
-
-        def has(key: Key) -> bool:
-            width = model.widths[key.joint] if key.term in _TURNING else 0
-            fall = model.fall if key.term == "stribeck" else 0
-            return key.term in model.terms and (key.width, key.fall) == (width, fall)
-
-        return [k for k, key in enumerate(self._every) if not key.term or has(key)]
-
-    def _fits(self, products: Array, chosen: Sequence[int]) -> Array:
-        """Return values (f, k) of the chosen columns from products (f, C + 1, C + 1)."""
-        A, b, scale = _scaled(_part(products, [*chosen, -1]))
-        return np.asarray(_non_negative(A, b, self._bounded[chosen]) / scale)
-
-    def _squares(self, chosen: Sequence[int], x: Array, of: Sequence[Array]) -> Array:
-        """Sum of squared errors of each joint (f, n) of values x (f, k), from products of each joint (f, ...)."""
-        whole = np.zeros((len(x), len(self._every) + 1))
-        whole[:, chosen], whole[:, -1] = x, -1.0
-        found, wanted = [], {*chosen, len(self._every)}
-        for products, among in zip(of, self._places):
-            within = [k for k, place in enumerate(among.tolist()) if place in wanted]
-            own = whole[:, among[within]]
-            parts = products[:, np.array(within)[:, None], within]
-            found.append(np.einsum("fi,fi->f", own, (parts @ own[..., None])[..., 0]))
-        return np.asarray(np.maximum(np.stack(found, axis=1), 0.0))
+    def _chosen(self, model: FrictionModel) -> NDArray[np.intp]:
+        """Return the places of the model's columns among those of friction."""
+        joints, widths, falls = self._numbers
+        named = np.array([key.term in model.terms for key in self._every[self._rigid :]], dtype=bool)
+        sharp = (widths < 0) | (widths == np.array(model.widths, dtype=np.intp)[joints])
+        return np.flatnonzero(named & sharp & ((falls < 0) | (falls == model.fall)))
 
 
 @dataclass(frozen=True)
-class RigidColumns:
-    """What all tables of one motion share: the columns of links and rotors, and their products.
+class _Friction:
+    """Least squares without each block: columns of links and rotors, which have no bounds, are eliminated.
 
     Attributes:
-        bare: The robot without friction.
-        motion: The samples.
-        coordinates: Its joints along them.
-        names: For each joint, the columns that its torque sees.
-        columns: For each joint, those columns (N, c).
+        A: Normal matrix of the columns of friction (f, k, k), which are scaled to one length.
+        b: Its right side (f, k).
+        Q: (f, k + 1, k + 1): what values of them and -1 leave of the block's squares.
+        solved: (f, r, k + 1) with the values of the eliminated columns, scaled alike: -solved @ (values, -1).
+        scale: Lengths of all columns (f, r + k).
     """
 
-    bare: Robot
-    motion: Samples
-    coordinates: Coordinates
-    names: tuple[tuple[str, ...], ...]
-    columns: tuple[Array, ...]
+    A: Array
+    b: Array
+    Q: Array
+    solved: Array
+    scale: Array
 
     @classmethod
-    def of(cls, robot: Robot, rigid: Sequence[str], motion: Samples) -> RigidColumns:
-        """Compute them.
+    def of(cls, W: Array, r: int) -> _Friction:
+        """Eliminate the first r columns.
 
         Args:
-            robot: The robot; its drive couplings count, its friction does not.
-            rigid: Names of independent columns of links and rotors.
-            motion: The samples.
+            W: Products of all columns and, last, the torque over each block (f, r + k + 1, r + k + 1).
+            r: How many.
         """
-        bare = robot.with_drives(friction=())
-        Y = regressor(bare, *motion.motion, columns=rigid)
-        seen = np.any(Y, axis=0)
-        names = tuple(tuple(name for name, used in zip(rigid, row) if used) for row in seen)
-        columns = tuple(np.ascontiguousarray(Y[:, row, seen[row]]) for row in range(robot.n))
-        return cls(bare, motion, coordinates(robot, *(list(part.T) for part in motion.motion)), names, columns)
+        A, b, scale = _scaled(W.sum(axis=0) - W)
+        solved = np.linalg.solve(A[:, :r, :r], np.concatenate([A[:, :r, r:], b[:, :r, None]], axis=2))
+        across = A[:, r:, :r] @ solved
+        T = solved / -scale[:, :r, None]
+        D = 1.0 / np.concatenate([scale[:, r:], np.ones((len(W), 1))], axis=1)[:, None]
+        half = np.swapaxes(T, 1, 2) @ (0.5 * (W[:, :r, :r] @ T) + W[:, :r, r:] * D)
+        Q = W[:, r:, r:] * D * np.swapaxes(D, 1, 2) + half + np.swapaxes(half, 1, 2)
+        return cls(A[:, r:, r:] - across[..., :-1], b[:, r:] - across[..., -1], Q, solved, scale)
 
-    @property
-    def blocks(self) -> Iterator[slice]:
-        """The blocks of time."""
-        edges = np.linspace(0, len(self.motion), BLOCKS + 1).astype(int).tolist()
-        return (slice(begin, end) for begin, end in pairwise(edges))
-
-    @cached_property
-    def products(self) -> tuple[Array, ...]:
-        """For each joint, products of its columns over the blocks (blocks, c, c)."""
-        return tuple(np.stack([A[part].T @ A[part] for part in self.blocks]) for A in self.columns)
-
-    def table(
-        self, terms: Sequence[str], widths: Sequence[Array], falls: Sequence[Array], loads: Array | None = None
-    ) -> FrictionTable:
-        """Return the table of all models with some of these terms, smoothing widths and Stribeck speeds.
-
-        Args:
-            terms: Names of drive terms; what does not fit a joint is left out there.
-            widths: Smoothing widths of all joints, each (joints,).
-            falls: Stribeck speeds of all joints, each (joints,).
-            loads: What each joint's drive carries at rest (N, joints), NaN for drives without load friction; None: for
-                none.
-        """
-        c, count = self.coordinates, len(self.motion)
-        added: list[dict[Key, Array]] = [{} for _ in self.names]
-        usable = [term for term in terms if term != "load" or loads is not None]
-        carried = None if loads is None else list(loads.T)
-        for width, sharp in enumerate(widths):
-            for fall, speed in enumerate(falls):
-                own = _needed(usable, width, fall)
-                if not own:
-                    continue
-                driven = self.bare.with_drives(friction=own, sign_width=sharp, stribeck_speed=speed)
-                for column in drive_columns(driven, c.dq, c.ddq, Shapes(driven, c.q, carried)):
-                    if column.symbol == ROTOR or np.any(np.isnan(column.value)):  # rigid, or no load friction
-                        continue
-                    known = driven.layout.columns[column.index]
-                    torque = [0.0] * len(self.bare.joints)
-                    for joint, ratio in column.ratios.items():
-                        torque[joint] = ratio * column.value
-                    key = Key(known.name, _TERMS[known.symbol], known.joint, width, fall)
-                    for row, value in enumerate(c.project(torque)):
-                        if np.any(value):
-                            added[row][key] = np.broadcast_to(value, count)
-        products = []
-        for row, (rigid, found) in enumerate(zip(self.products, added)):
-            E = np.stack([*found.values(), self.motion.tau[:, row]], axis=1)
-            size = rigid.shape[1]
-            whole = np.empty((BLOCKS, size + E.shape[1], size + E.shape[1]))
-            whole[:, :size, :size] = rigid
-            for block, part in enumerate(self.blocks):
-                whole[block, size:, :size] = E[part].T @ self.columns[row][part]
-                whole[block, size:, size:] = E[part].T @ E[part]
-            whole[:, :size, size:] = np.swapaxes(whole[:, size:, :size], 1, 2)
-            products.append(whole)
-        keys = tuple((*(Key(name) for name in own), *found) for own, found in zip(self.names, added))
-        return FrictionTable(keys, tuple(products), np.array([float(b.stop - b.start) for b in self.blocks]))
-
-
-def _needed(terms: Sequence[str], width: int, fall: int) -> list[str]:
-    """Return the terms that change with this width and Stribeck speed; all of them for the first."""
-    found = []
-    for term in terms:
-        new_width = width == 0 or term in _TURNING
-        new_fall = fall == 0 or term == "stribeck"
-        if new_width and new_fall:
-            found.append(term)
-    return found
+    def values(self, z: Array) -> Array:
+        """Return the values of all columns, and -1 (f, r + k + 1), for those of friction (f, k)."""
+        end = np.full((len(z), 1), -1.0)
+        rigid = -(self.solved @ np.concatenate([z, end], axis=1)[..., None])[..., 0]
+        return np.concatenate([np.concatenate([rigid, z], axis=1) / self.scale, end], axis=1)
 
 
 def _part(products: Array, places: Sequence[int] | NDArray[np.intp]) -> Array:
     """Return some rows and the same columns of matrices (f, C, C)."""
     return np.asarray(products[:, np.asarray(places, dtype=int)[:, None], np.asarray(places, dtype=int)])
-
-
-def _rows(A: Array, b: Array, places: Sequence[int]) -> tuple[Array, Array]:
-    return _part(A, places), b[:, places]
 
 
 def _scaled(products: Array) -> tuple[Array, Array, Array]:
