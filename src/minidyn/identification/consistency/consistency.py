@@ -127,6 +127,7 @@ def make_consistent(
     mass: float | None = None,
     rss: float | None = None,
     seen: Seen | None = None,
+    start: Pair | None = None,
 ) -> ConsistentFit:
     """Return the consistent standard parameters phi that minimise ‖R beta(phi) - z‖² + weight · D(phi, prior).
 
@@ -148,6 +149,7 @@ def make_consistent(
         mass: Total mass of the moving links, kg, where it is known (to about 2 %).
         rss: Sum of squares that no beta explains, in noise variances; makes the notice on costs more exact.
         seen: How large torques and speeds were: joints that crawl have their drive terms held more firmly.
+        start: The solution of a similar problem, from where fewer steps are left; None: the prior.
 
     Raises:
         ShapeError: Arrays do not fit together.
@@ -166,7 +168,7 @@ def make_consistent(
             root = math.sqrt(factor)
             problem = whiten(robot, base, [(R / root, z / root, centre)], mass)
             problem = weighted(problem, prior_kind, weight / factor, shares)
-            found = solve(problem)
+            found = solve(problem, start)
             iterations += found.steps
             phi = problem.phi(_snapped(problem, found.x))[0]
             beta = base.matrix @ phi
@@ -174,7 +176,7 @@ def make_consistent(
             if misfit < _ENOUGH * factor or (found.converged and not len(problem.exact[0][1])):
                 break
             # (nearly) exact data that no body can have: as noisy data they give the same answer, with digits to spare
-            factor = misfit / (1e-1 * _ENOUGH)
+            factor, start = misfit / (1e-1 * _ENOUGH), None
         best, *_ = np.linalg.lstsq(R, z, rcond=None)
     notices = list(centre.notices)
     if not found.converged:
@@ -279,6 +281,20 @@ def choose_weight(
     Returns:
         The weight, and (k, 2): weights in rising order and their held-out misfit, noise variances, summed over folds.
     """
+    return _choose_weight(robot, base, folds, prior, prior_kind, weights, mass, seen)[:2]
+
+
+def _choose_weight(
+    robot: Robot,
+    base: BaseMap,
+    folds: Sequence[Fold],
+    prior: Prior,
+    prior_kind: str,
+    weights: Sequence[float] = WEIGHTS,
+    mass: float | None = None,
+    seen: Seen | None = None,
+) -> tuple[float, Array, Pair]:
+    """Do `choose_weight`; return also the first fold's solution, from where `make_consistent` may start."""
     if not folds:
         raise MinidynError("choose_weight: at least one fold is needed")
     given = _given(robot, prior, prior_kind, mass)
@@ -289,30 +305,35 @@ def choose_weight(
     with single_thread():
         plain = whiten(robot, base, [(R, z, centre) for (R, z, *_), centre in zip(folds, centres)], mass)
 
-        def held_out(weight: float, pair: Pair | None) -> Pair:
-            found = solve(weighted(plain, prior_kind, weight, shares), pair, tolerance=1e-6)
-            misfits[weight] = sum(
-                float(np.sum((R @ beta - z) ** 2)) + float(rest)
-                for beta, (_, _, R, z, rest) in zip(plain.phi(found.x) @ base.matrix.T, folds)
-            )
-            return found.pair
+        def held_out(pair: Pair | None, *weights: float) -> list[tuple[float, Pair]]:
+            """Return the misfit and the pair of each weight; they are followed side by side."""
+            count = np.tile(np.arange(len(folds)), len(weights))
+            each = weighted(plain.cases(count), prior_kind, np.repeat(weights, len(folds)), shares)
+            found = solve(each, None if pair is None else pair.cases(count), tolerance=1e-6)
+            left = [
+                float(np.sum((folds[fold][2] @ beta - folds[fold][3]) ** 2)) + float(folds[fold][4])
+                for fold, beta in zip(count, each.phi(found.x) @ base.matrix.T)
+            ]
+            parts = np.arange(len(count)).reshape(len(weights), -1)
+            return [(sum(left[k] for k in part), found.pair.cases(part)) for part in parts]
 
         pairs: dict[float, Pair] = {}
-        pair: Pair | None = None
-        for weight in grid:
-            pair = pairs[weight] = held_out(weight, pair)
+        first = held_out(None, *grid[:1], 0.0)  # both start at the prior
+        for weight, after in zip(grid, (None, *grid)):
+            misfits[weight], pairs[weight] = first[0] if after is None else held_out(pairs[after], weight)[0]
             least = min(misfits.values())
             if all(value > (1 + _WORSE) * least for value in list(misfits.values())[-2:]) and weight < _best(misfits):
                 break  # past the minimum: weaker ones are slower and no better
-        held_out(0.0, None)
+        misfits[0.0], pairs[0.0] = first[-1]
         best = _best(misfits)
         if best > 0 and len(grid) > 1:
-            for near in (best * 10.0**0.5, best * 10.0**-0.5):
-                held_out(near, pairs[best])
+            near = (best * 10.0**0.5, best * 10.0**-0.5)
+            for weight, (misfit, pair) in zip(near, held_out(pairs[best], *near)):
+                misfits[weight], pairs[weight] = misfit, pair
             best = _best(misfits)
     curve = np.array(sorted(misfits.items()))
     curve.setflags(write=False)
-    return best, curve
+    return best, curve, pairs[best].cases(np.arange(1))
 
 
 def _best(misfits: dict[float, float]) -> float:
@@ -341,13 +362,12 @@ def consistent_model(
     """
     sizes = typical_sizes(recording)
     seen = None if sizes is None else Seen(*sizes)
-    weight, settings = 0.0, dict[str, Any]()
+    weight, settings, start = 0.0, dict[str, Any](), None
     if known is not None:
-        weight, curve = choose_weight(robot, base, found.folds(), known, prior_kind=prior_kind, seen=seen)
+        weight, curve, start = _choose_weight(robot, base, found.folds(), known, prior_kind, seen=seen)
         settings |= {"prior_kind": prior_kind, "prior_weight": weight, "prior_curve": curve.tolist()}
-    result = make_consistent(
-        robot, base, found.R, found.z, prior=known, prior_kind=prior_kind, weight=weight, rss=found.rest, seen=seen
-    )
+    options: dict[str, Any] = {"prior_kind": prior_kind, "weight": weight, "seen": seen, "start": start}
+    result = make_consistent(robot, base, found.R, found.z, prior=known, rss=found.rest, **options)
     notices = list(result.notices)
     names = describe_open(found.R, base)
     if names:

@@ -219,15 +219,16 @@ def _step(problem: Whitened, pair: Pair) -> tuple[Pair, Array]:
     x, s, n, c = pair.x, pair.s, problem.inertial, len(pair.x)
     kappa, scalar, u = problem.kappa, problem.kappa_positive, x[:, problem.positive]
     L = np.linalg.cholesky(problem.bodies_of(x))
-    _, d, Vt = np.linalg.svd(np.swapaxes(pair.Z, -1, -2) @ L)
-    G = L @ np.swapaxes(Vt, -1, -2) / np.sqrt(d)[..., None, :]
-    inverse = np.linalg.inv(G)
+    factor = np.swapaxes(pair.Z, -1, -2)
+    U, d, Vt = np.linalg.svd(factor @ L)
+    root = 1.0 / np.sqrt(d)
+    G = L @ np.swapaxes(Vt, -1, -2) * root[..., None, :]
+    inverse = np.swapaxes(U * root[..., None, :], -1, -2) @ factor
     across, D = np.swapaxes(inverse, -1, -2), d[..., None] * _EYE
     diagonal = problem.q.copy()
     diagonal[:, problem.positive - n] += 0.5 * s / u
     solved = _factored(problem, congruence(G), diagonal)
     rho, pull = _pull(problem, x)
-    root = 1.0 / np.sqrt(d)
     scale = root[..., :, None] * root[..., None, :]
 
     def move(wanted: Array, product: Array) -> tuple[Array, ...]:
@@ -316,7 +317,7 @@ def _newton(problem: Whitened, x: Array, tolerance: float, limit: int) -> tuple[
 def _geodesic(problem: Whitened, x: Array) -> tuple[Array, Array]:
     """Return slope (c, l, 4, 4) and half the curvature (c, l, 10, 10) of the geodesic distances; never concave."""
     values, turn = relative(problem, x)
-    logs, weight = np.log(values), np.asarray(problem.geodesic)[:, None, None]
+    logs, weight = np.log(values), np.asarray(problem.geodesic)[..., None, None]
     slope = weight * (np.swapaxes(turn, -1, -2) * (logs / values)[..., None, :]) @ turn
     apart = values[..., :, None] - values[..., None, :]
     ratio = (logs / values)[..., :, None] - (logs / values)[..., None, :]

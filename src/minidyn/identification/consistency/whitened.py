@@ -45,6 +45,11 @@ _BASIS = np.zeros((16, 10))
 for _k, (_i, _j) in enumerate(_PAIRS):
     _BASIS[4 * _i + _j, _k] = _BASIS[4 * _j + _i, _k] = 1.0 if _i == _j else np.sqrt(0.5)
 _UNITS = np.ascontiguousarray(_BASIS.T.reshape(10, 4, 4))
+# entry (kl, ij) of a congruence is W_ik W_jl + W_il W_jk, times a factor
+_I, _J = (np.array(places) for places in zip(*_PAIRS))
+_PRODUCTS = [(4 * _I + first[:, None], 4 * _J + second[:, None]) for first, second in ((_I, _J), (_J, _I))]
+_SIZES = np.where(_I == _J, np.sqrt(0.5), 1.0)
+_FACTORS = _SIZES[:, None] * _SIZES
 _PULL = 0.5 * np.diag([_FAINT + (_MASS if pair == (3, 3) else 0.0) for pair in _PAIRS])
 
 
@@ -60,7 +65,9 @@ def tens(Y: Array) -> Array:
 
 def congruence(W: Array) -> Array:
     """Return C (..., 10, 10) with Cᵀ y the ten numbers of W Y Wᵀ, y those of Y."""
-    return tens(W[..., None, :, :] @ _UNITS @ np.swapaxes(W, -1, -2)[..., None, :, :])
+    flat = W.reshape(*W.shape[:-2], 16)
+    straight, crossed = (flat[..., first] * flat[..., second] for first, second in _PRODUCTS)
+    return np.asarray((straight + crossed) * _FACTORS)
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,7 @@ class Whitened:
         matrix: (c, p, p).
         start: x of the prior (c, p), strictly inside.
         exact: For each case, directions (e, p) and values (e,) that the data fix as good as exactly.
-        geodesic: Weight of the geodesic distance of each link (l,); None: it has no part.
+        geodesic: Weight of the geodesic distance of each link (c, l); None: it has no part.
     """
 
     D: Array
@@ -118,7 +125,8 @@ class Whitened:
 
     def cases(self, which: NDArray[np.intp]) -> Whitened:
         """Return some of the cases."""
-        names = ("D", "t", "Q", "q", "centre", "bodies", "kappa", "S", "kappa_positive", "offset", "matrix", "start")
+        names = ["D", "t", "Q", "q", "centre", "bodies", "kappa", "S", "kappa_positive", "offset", "matrix", "start"]
+        names += [] if self.geodesic is None else ["geodesic"]
         return replace(self, **{name: getattr(self, name)[which] for name in names})
 
 
@@ -209,31 +217,32 @@ def one_body(R: Array, z: Array, U: Array, kappa: float) -> Whitened:
     )
 
 
-def weighted(problem: Whitened, prior_kind: str, weight: float, shares: Array) -> Whitened:
+def weighted(problem: Whitened, prior_kind: str, weight: float | Array, shares: Array) -> Whitened:
     """Return problems of `whiten` with the distance to the prior in them.
 
     Args:
         problem: Without it.
         prior_kind: "entropic", "euclidean" or "geodesic".
-        weight: Weight of the distance.
+        weight: Weight of the distance, of all cases or of each (c,).
         shares: (l,) of that weight for each link.
     """
-    if weight == 0:
+    if not np.any(weight):
         return problem
-    pulls, known = weight * shares, weight * problem.known
+    each = np.broadcast_to(weight, len(problem.t))[:, None]
+    pulls, known = each * shares, each * problem.known
     if prior_kind != "euclidean":
         eased = replace(problem, kappa_positive=problem.kappa_positive + known)
         return replace(eased, geodesic=pulls) if prior_kind == "geodesic" else entropic(eased, pulls)
     turn = congruence(np.swapaxes(np.linalg.cholesky(np.linalg.inv(problem.bodies)), -1, -2))
     q = problem.q.copy()
     q[:, problem.positive - problem.inertial] += 0.5 * known
-    return replace(problem, Q=problem.Q + 0.5 * pulls[:, None, None] * (turn @ np.swapaxes(turn, -1, -2)), q=q)
+    return replace(problem, Q=problem.Q + 0.5 * pulls[..., None, None] * (turn @ np.swapaxes(turn, -1, -2)), q=q)
 
 
 def entropic(problem: Whitened, pulls: Array) -> Whitened:
-    """Return the problem with the entropic distance of each link, weights (l,), in place of a geodesic one."""
+    """Return the problem with the entropic distance of each link, weights (c, l), in place of a geodesic one."""
     kappa = problem.kappa + pulls  # two entropies with different minima are one with a minimum between
-    S = problem.kappa[..., None, None] * problem.S + pulls[:, None, None] * np.linalg.inv(problem.bodies)
+    S = problem.kappa[..., None, None] * problem.S + pulls[..., None, None] * np.linalg.inv(problem.bodies)
     return replace(problem, kappa=kappa, S=S / kappa[..., None, None], geodesic=None)
 
 
@@ -279,7 +288,7 @@ def objective(problem: Whitened, x: Array) -> Array:
         )
         if problem.geodesic is not None:
             values, _ = relative(problem, x)
-            total = total + (0.5 * np.sum(np.log(values) ** 2, axis=-1)) @ problem.geodesic
+            total = total + np.sum(0.5 * np.sum(np.log(values) ** 2, axis=-1) * problem.geodesic, axis=-1)
     return np.where(inside, total, np.inf)
 
 

@@ -72,7 +72,7 @@ class RigidColumns:
     @cached_property
     def _own(self) -> list[tuple[Array, Array]]:
         """For each joint, its columns in blocks, and their products (blocks, c, c)."""
-        found = [self._in_blocks(columns.T) for columns in self.columns]
+        found = [self._in_blocks(list(columns.T)) for columns in self.columns]
         return [(own, own @ np.swapaxes(own, 1, 2)) for own in found]
 
     @cached_property
