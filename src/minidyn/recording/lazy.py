@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any, Protocol, TypeAlias, overload
 
 import numpy as np
@@ -77,11 +78,7 @@ class LazyRecording:
     @property
     def starts(self) -> tuple[int, ...]:
         """Index of the first sample of each run."""
-        made, row = [], 0
-        for _, begin, end in self.parts:
-            made.append(row)
-            row += end - begin
-        return tuple(made)
+        return tuple(accumulate((end - begin for _, begin, end in self.parts[:-1]), initial=0))
 
     @property
     def runs(self) -> tuple[LazyRecording, ...]:
@@ -174,11 +171,8 @@ def concatenate(recordings: Iterable[AnyRecording]) -> AnyRecording:
     parts = [part for part in given if isinstance(part, Recording)]
     if len(parts) < len(given):
         return _joined_lazily(given, notices, info)
-    starts: list[int] = []
-    offset = 0
-    for part in parts:
-        starts += [offset + start for start in part.starts]
-        offset += len(part)
+    offsets = accumulate(map(len, parts), initial=0)
+    starts = [offset + start for offset, part in zip(offsets, parts) for start in part.starts]
     whole: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts])
         if all(name in part.signals for part in parts)
@@ -202,8 +196,7 @@ def _joined_lazily(
 ) -> LazyRecording:
     """Return recordings, some of them on disk, as one whose samples stay where they are.
 
-    Raises:
-        MinidynError: They have other signals; what one lacks cannot be left out of files unread.
+    They must have the same signals: what one lacks cannot be left out of files unread.
     """
     parts: list[tuple[RunOnDisk, int, int]] = []
     first = recordings[0]

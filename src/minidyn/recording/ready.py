@@ -13,33 +13,15 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 
+from minidyn import errors
 from minidyn.arrays import Array
-from minidyn.errors import (
-    DescriptionError,
-    MinidynError,
-    ShapeError,
-    UnknownName,
-    UnknownParameters,
-    Unsupported,
-    WrongArgument,
-)
+from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import AnyRecording, ChangedRun, LazyRecording, RunOnDisk, concatenate
+from minidyn.recording.prepare import segments
 from minidyn.recording.prepare.on_disk import PreparedRun, prepare_on_disk, spooled
-from minidyn.recording.prepare.segments import (
-    KEPT,
-    SHORTEST,
-    Segment,
-    Settings,
-    averaged,
-    facts,
-    process,
-    recording_of,
-    segments,
-    settled,
-)
 from minidyn.recording.prepare.signals import moving_part
 from minidyn.recording.read.mapping import COUPLED
 from minidyn.recording.read.read import read_recording
@@ -129,38 +111,37 @@ def prepare(
         raise ShapeError(f"order: expected 1 to 10, got {order!r}")
     if not (isinstance(delay, int | float) and math.isfinite(delay)):
         raise ShapeError(f"delay: expected a number of seconds, got {delay!r}")
-    strength = Settings.outliers if outliers is None or outliers is True else float(outliers)
-    wish = Settings(cutoff or 0.0, order, decimate, differentiate, trim, strength, period, rate, resample)
+    strength = segments.Settings.outliers if outliers is None or outliers is True else float(outliers)
+    wish = segments.Settings(cutoff or 0.0, order, decimate, differentiate, trim, strength, period, rate, resample)
     if isinstance(raw, LazyRecording):
         if delay:
-            raise Unsupported("delay= needs the whole recording: prepare(robot, recording.load(), delay=...)")
+            raise errors.Unsupported("delay= needs the whole recording: prepare(robot, recording.load(), delay=...)")
         return cast(_Kind, prepare_on_disk(raw, wish))
     return cast(_Kind, _in_memory(_without_delay(raw, delay), wish, float(delay)))
 
 
-def _in_memory(recording: Recording, wish: Settings, delay: float) -> Recording:
+def _in_memory(recording: Recording, wish: segments.Settings, delay: float) -> Recording:
     notices = [DELAY(f"torques are moved by {1e3 * delay:.4g} ms, as given", delay=delay)] if delay else []
-    parts = [part for run in recording.runs for part in segments(run, wish, notices)]
-    whole = [part for part in parts if len(part.q) >= SHORTEST]
+    parts = [part for run in recording.runs for part in segments.even_stretches(run, wish, notices)]
+    whole = [part for part in parts if len(part.q) >= segments.SHORTEST]
     if len(whole) < len(parts):
-        lost = sum(len(part.q) for part in parts) - sum(len(part.q) for part in whole)
-        text = f"{len(parts) - len(whole)} pieces shorter than {SHORTEST} samples are left out ({lost} samples)"
-        notices.append(TOO_SHORT(text, count=len(parts) - len(whole), samples=lost))
+        short = [len(part.q) for part in parts if len(part.q) < segments.SHORTEST]
+        text = f"{len(short)} pieces shorter than {segments.SHORTEST} samples are left out ({sum(short)} samples)"
+        notices.append(TOO_SHORT(text, count=len(short), samples=sum(short)))
     if not whole:
-        raise DescriptionError(f"no run has {SHORTEST} samples in a row; {len(recording)} samples in all")
+        raise DescriptionError(f"no run has {segments.SHORTEST} samples in a row; {len(recording)} samples in all")
     if wish.period is not None:
-        whole = [averaged(part, wish.period, notices) for part in whole]
-    settings, band = settled(whole, wish, notices)
-    made, marked, dropped = [], 0, 0
+        whole = [segments.averaged(part, wish.period, notices) for part in whole]
+    settings, band = segments.settled(whole, wish, notices)
+    made, marked = [], 0
     for part in whole:
-        arrays = process(part, settings)
+        arrays = segments.process(part, settings)
         begin, end = _kept(arrays["dq"], part, settings)
-        if end - begin < SHORTEST:
-            dropped += 1
-            continue
-        keep = slice(begin, end, settings.every(part.rate))
-        marked += int(arrays["outlier"].sum())
-        made.append({name: values[keep] for name, values in arrays.items()})
+        if end - begin >= segments.SHORTEST:
+            keep = slice(begin, end, settings.every(part.rate))
+            marked += int(arrays["outlier"].sum())
+            made.append({name: values[keep] for name, values in arrays.items()})
+    dropped = len(whole) - len(made)
     if dropped:
         text = f"{dropped} pieces are too short for a filter of {settings.cutoff:.4g} Hz and are left out"
         notices.append(TOO_SHORT(text, count=dropped, cutoff=settings.cutoff))
@@ -171,21 +152,19 @@ def _in_memory(recording: Recording, wish: Settings, delay: float) -> Recording:
         )
     used = sum(len(arrays["t"]) for arrays in made)
     step = settings.every(whole[0].rate)
-    every = f", one in {step}" if step > 1 else ""
-    notices.append(
-        KEPT(f"{used} of {len(recording)} samples are kept{every}", samples=used, of=len(recording), step=step)
-    )
+    text = f"{used} of {len(recording)} samples are kept{f', one in {step}' if step > 1 else ''}"
+    notices.append(segments.KEPT(text, samples=used, of=len(recording), step=step))
     if marked:
         text = f"{marked} samples were spikes or holes and are bridged (telemetry outlier)"
         notices.append(SPIKES(text, count=marked))
-    info = facts(settings, band, whole, used) | ({"delay": delay} if delay else {})
+    info = segments.facts(settings, band, whole, used) | ({"delay": delay} if delay else {})
     joined = {name: np.concatenate([arrays[name] for arrays in made]) for name in made[0]}
     starts = np.cumsum([0, *(len(arrays["t"]) for arrays in made[:-1])]).tolist()
     known = tuple(dict.fromkeys((*recording.notices, *notices)))
-    return recording_of(joined, recording.joint_names, starts=starts, notices=known, info=info)
+    return segments.recording_of(joined, recording.joint_names, starts=starts, notices=known, info=info)
 
 
-def _kept(dq: Array, part: Segment, settings: Settings) -> tuple[int, int]:
+def _kept(dq: Array, part: segments.Segment, settings: segments.Settings) -> tuple[int, int]:
     if not settings.trim or part.periodic:
         return 0, len(dq)
     margin = settings.margin(part.rate)
@@ -194,22 +173,16 @@ def _kept(dq: Array, part: Segment, settings: Settings) -> tuple[int, int]:
 
 
 def _without_delay(recording: Recording, delay: float) -> Recording:
-    """Return the recording with each torque moved to the time it belongs to, along lines between samples.
-
-    Samples at the ends whose torque was not logged are left out.
-    """
+    """Return the recording with each torque moved to the time it belongs to; ends without a torque are left out."""
     if recording.tau is None or delay == 0:
         return recording
     runs = []
     for run in recording.runs:
         there = run.t + delay
         inside = np.flatnonzero((there >= run.t[0]) & (there <= run.t[-1]))
-        if not len(inside):
-            continue
-        part = run[int(inside[0]) : int(inside[-1]) + 1]
-        assert run.tau is not None  # noqa: S101 - every run has what the recording has
-        tau = np.column_stack([np.interp(there[inside], run.t, column) for column in run.tau.T])
-        runs.append(replace(part, tau=tau))
+        if len(inside) and run.tau is not None:
+            tau = np.column_stack([np.interp(there[inside], run.t, column) for column in run.tau.T])
+            runs.append(replace(run[int(inside[0]) : int(inside[-1]) + 1], tau=tau))
     return concatenate(runs) if runs else recording[:0]
 
 
@@ -315,12 +288,7 @@ def _prepared(
 
 
 def in_robot_order(robot: Robot, recording: _Kind, *, name: str = "the recording") -> _Kind:
-    """Return the recording with its columns in the robot's order; names of another kind are taken by position.
-
-    Raises:
-        MinidynError: It has another number of joints.
-        UnknownName: Some joints have the robot's names, one has not.
-    """
+    """Return the recording with its columns in the robot's order; names of another kind are taken by position."""
     names = recording.joint_names
     if recording.n != robot.n:
         raise MinidynError(
@@ -331,7 +299,7 @@ def in_robot_order(robot: Robot, recording: _Kind, *, name: str = "the recording
         return recording
     wrong = [joint for joint in names if joint not in robot.joint_names]
     if wrong:  # some names fit, so the others are mistakes
-        raise UnknownName(f"joint of robot {robot.name!r} in {name}:", wrong[0], robot.joint_names)
+        raise errors.UnknownName(f"joint of robot {robot.name!r} in {name}:", wrong[0], robot.joint_names)
     return cast(_Kind, recording.reordered(robot.joint_names))
 
 
@@ -367,7 +335,7 @@ def _with_numbers(recording: Recording, signals: Sequence[str], where: str) -> R
         if np.isfinite(values.sum()) or np.all(np.isfinite(values)):  # a sum is quick; the rest where it is odd
             continue
         sample, joint = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
-        raise UnknownParameters(
+        raise errors.UnknownParameters(
             f"{where}{signal} of joint {recording.joint_names[joint]!r} is not a number at t = "
             f"{recording.t[sample]:.6g} s; cut the samples out (recording[a:b]) or mend the log"
         )
@@ -392,7 +360,7 @@ def as_recording(value: object, robot: Robot | None = None, *, argument: str = "
     if isinstance(paths, list | tuple) and paths and all(isinstance(path, str | os.PathLike) for path in paths):
         return read_recording(paths, robot)
     swapped = f"; robot and {argument} seem to be swapped" if isinstance(value, Robot) else ""
-    raise WrongArgument(
+    raise errors.WrongArgument(
         f"{argument}: expected a Recording or the path of a log, got "
         f"{'None' if value is None else f'a value of type {type(value).__name__}'}{swapped}"
     )

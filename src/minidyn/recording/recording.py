@@ -92,11 +92,12 @@ class Recording:
         positions = signals["q"]
         if positions is None or positions.ndim != 2:
             raise ShapeError(f"q: expected shape (N, n), got {None if positions is None else positions.shape}")
+        expected = (len(times), positions.shape[1])
         for name, array in signals.items():
-            if array is not None and array.shape != (len(times), positions.shape[1]):
-                expected = (len(times), positions.shape[1])
+            if array is not None and array.shape != expected:
                 raise ShapeError(f"{name}: expected shape {expected} (samples of t, joints of q), got {array.shape}")
-        names = tuple(joint_names) if joint_names is not None else _numbered(positions.shape[1])
+        numbered = (f"joint{index + 1}" for index in range(positions.shape[1]))
+        names = tuple(numbered if joint_names is None else joint_names)
         if len(names) != positions.shape[1] or len(set(names)) != len(names):
             raise ShapeError(f"joint_names: expected {positions.shape[1]} different names, got {list(names)}")
         first = tuple(int(start) for start in starts)
@@ -116,9 +117,6 @@ class Recording:
             ("info", MappingProxyType(dict(info or {}))),
         ):
             object.__setattr__(self, attribute, value)
-        self._check_times()
-
-    def _check_times(self) -> None:
         for number, (begin, end) in enumerate(self._bounds):
             steps = np.diff(self.t[begin:end])
             if np.any(steps < 0):
@@ -199,13 +197,16 @@ class Recording:
         """Write the recording whole or not at all; the ending chooses the format: .npz, .parquet or .csv."""
         target = Path(path)
         suffix = target.suffix.lower()
-        buffer = io.BytesIO()
+        buffer, notices = io.BytesIO(), [notice.to_json() for notice in self.notices]
         if suffix == ".npz":
-            np.savez(buffer, **self._archive())
+            archive: dict[str, Any] = {name: getattr(self, name) for name in ("t", *self.signals)}
+            archive |= {f"telemetry.{name}": array for name, array in self.telemetry.items()}
+            archive |= {"joint_names": np.array(self.joint_names), "starts": np.array(self.starts, dtype=int)}
+            np.savez(buffer, **archive, notices=np.array([json.dumps(one) for one in notices], dtype=str))
         elif suffix in _ENDINGS:
             import pyarrow as pa
 
-            table = pa.table(self._columns(), metadata={"minidyn.notices": json.dumps(self._plain_notices())})
+            table = pa.table(self._columns(), metadata={"minidyn.notices": json.dumps(notices)})
             if suffix == ".csv":
                 from pyarrow import csv
 
@@ -219,19 +220,6 @@ class Recording:
                 f"{target}: the name ends with {suffix!r}; a recording is saved as {', '.join(_ENDINGS)}"
             )
         write_atomically(target, buffer.getvalue())
-
-    def _archive(self) -> dict[str, Any]:
-        return {
-            "t": self.t,
-            "joint_names": np.array(self.joint_names),
-            **{name: getattr(self, name) for name in self.signals},
-            **{f"telemetry.{name}": array for name, array in self.telemetry.items()},
-            "starts": np.array(self.starts, dtype=int),
-            "notices": np.array([json.dumps(notice) for notice in self._plain_notices()], dtype=str),
-        }
-
-    def _plain_notices(self) -> list[dict[str, Any]]:
-        return [notice.to_json() for notice in self.notices]
 
     def _columns(self) -> dict[str, Array]:
         run = np.zeros(len(self), dtype=int)
@@ -297,10 +285,6 @@ class Recording:
         span = f"{self.t[-1] - self.t[0]:.4g} s" if len(self) else "empty"
         present = " ".join(self.signals)
         return f"Recording({len(self)} samples of {self.n} joints, {len(self.starts)} runs, {span}, {present})"
-
-
-def _numbered(count: int) -> tuple[str, ...]:
-    return tuple(f"joint{index + 1}" for index in range(count))
 
 
 def _frozen(name: str, values: ArrayLike) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import fields
 from inspect import signature
 from typing import Any
 
@@ -15,7 +14,7 @@ from minidyn.identification.consistency.prior import DISTANCES
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.export import FORMATS
 from minidyn.model.drives import TERMS
-from minidyn.recording.read.mapping import SignalMap
+from minidyn.recording.read.mapping import OPTIONS
 from minidyn.recording.ready import prepare
 from minidyn.simulation.named_laws import LAWS
 from minidyn.simulation.plants import PLANTS
@@ -99,7 +98,7 @@ _friction = _kind(
 
 STUDY: dict[str, Check] = {"name": _text, "output": _text, "seed": _integer}
 ROBOT: dict[str, Check] = {"file": _text, "gravity": _gravity, "coupling": _coupling}
-MAPPING: dict[str, Check] = {field.name: _any for field in fields(SignalMap)}
+MAPPING: dict[str, Check] = dict.fromkeys(OPTIONS, _any)
 PREPARATION: dict[str, Check] = dict.fromkeys(list(signature(prepare).parameters)[2:], _any)  # after robot, recording
 LOG: dict[str, Check] = {"name": _text, "files": _texts, "part": _part} | MAPPING
 _SIMULATE: dict[str, Check] = {

@@ -15,27 +15,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from threading import Lock
 
 import numpy as np
 
-from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, MinidynError, Unsupported
+from minidyn.errors import DescriptionError, Unsupported
 from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import LazyRecording, RunOnDisk, glued
-from minidyn.recording.prepare.segments import (
-    GAP,
-    KEPT,
-    SHORTEST,
-    Segment,
-    Settings,
-    facts,
-    process,
-    recording_of,
-    segments,
-    settled,
-)
+from minidyn.recording.prepare import segments
 from minidyn.recording.recording import SIGNALS, Recording
 
 FROM_STRETCHES = kind(
@@ -52,43 +40,36 @@ _THREADS = min(2, os.cpu_count() or 1)  # windows filtered side by side: filters
 
 
 def prepare_on_disk(
-    recording: LazyRecording, wish: Settings, *, look: int = 1 << 16, window: int = 1 << 14
+    recording: LazyRecording, wish: segments.Settings, *, look: int = 1 << 16, window: int = 1 << 14
 ) -> LazyRecording:
     """Return the recording prepared as it is read.
 
-    Args:
-        recording: Raw.
-        wish: What is asked for.
-        look: Samples of each run that settle rate and cut-off.
-        window: Raw samples filtered at once, besides what overlaps.
-
-    Raises:
-        Unsupported: Period averaging and resampling, which need whole runs.
+    `look` samples of each run settle rate and cut-off; `window` raw samples are filtered at once, and what overlaps.
     """
     if wish.period is not None or wish.resample is not None:
         raise Unsupported("period= and resample= need the whole recording: prepare(robot, recording.load(), ...)")
     notices: list[Notice] = []
-    looks: list[list[Segment]] = []
+    looks: list[list[segments.Segment]] = []
     for run in recording.runs:
-        found = [part for piece in _looks(run, look) for part in segments(piece, wish, notices)]
-        looks.append([part for part in found if len(part.q) >= SHORTEST])
+        found = [part for piece in _looks(run, look) for part in segments.even_stretches(piece, wish, notices)]
+        looks.append([part for part in found if len(part.q) >= segments.SHORTEST])
     heads = [part for found in looks for part in found]
     if not heads:
-        raise DescriptionError(f"no run has {SHORTEST} samples in a row; {len(recording)} samples in all")
+        raise DescriptionError(f"no run has {segments.SHORTEST} samples in a row; {len(recording)} samples in all")
     if not wish.cutoff and any(len(run) > look for run in recording.runs):
         text = f"the cut-off is settled by {_LOOKS} stretches of {look // _LOOKS} samples of each long run"
         notices.append(FROM_STRETCHES(text, stretches=_LOOKS, samples=look // _LOOKS))
-    settings, band = settled(_moving(heads), wish, notices)
+    settings, band = segments.settled(_moving(heads), wish, notices)
     runs = [PreparedRun(*part, settings, found[0].rate, window) for part, found in zip(recording.parts, looks) if found]
-    parts = tuple((run, 0, run.length) for run in runs if run.end - run.begin - 2 * run.margin >= SHORTEST)
+    parts = tuple((run, 0, run.length) for run in runs if run.end - run.begin - 2 * run.margin >= segments.SHORTEST)
     if not parts:
         raise DescriptionError(f"no run is longer than the ends that a filter of {settings.cutoff:.4g} Hz spoils")
     kept = sum(end - begin for _, begin, end in parts)
     text = f"prepared as it is read: {kept} of {len(recording)} samples are kept, standstill included"
-    notices.append(KEPT(text, samples=kept, of=len(recording)))
+    notices.append(segments.KEPT(text, samples=kept, of=len(recording)))
     signals = tuple(name for name in SIGNALS if name != "tau" or "tau" in recording.signals)
     known = (*recording.notices, *dict.fromkeys(notices))
-    return LazyRecording(recording.joint_names, signals, known, parts, facts(settings, band, heads, kept))
+    return LazyRecording(recording.joint_names, signals, known, parts, segments.facts(settings, band, heads, kept))
 
 
 def _looks(run: LazyRecording, look: int) -> Iterator[Recording]:
@@ -101,7 +82,7 @@ def _looks(run: LazyRecording, look: int) -> Iterator[Recording]:
             yield glued(pieces)
 
 
-def _moving(parts: Sequence[Segment]) -> list[Segment]:
+def _moving(parts: Sequence[segments.Segment]) -> list[segments.Segment]:
     """Return the segments in which something moves: the noise of a standstill must not pass for motion."""
     reach = np.array([np.ptp(part.q, axis=0) for part in parts])
     whole = np.where(reach.max(axis=0) > 0, reach.max(axis=0), 1.0)
@@ -110,23 +91,14 @@ def _moving(parts: Sequence[Segment]) -> list[Segment]:
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A run on disk, prepared when it is read.
+    """A run on disk, prepared when it is read."""
 
-    Attributes:
-        run: The raw run.
-        begin: First raw sample.
-        end: Last raw sample, exclusive.
-        settings: Cut-off and the rest, settled.
-        rate: Samples per second of the raw run.
-        window: Raw samples filtered at once, besides what overlaps.
-    """
-
-    run: RunOnDisk
-    begin: int
-    end: int
-    settings: Settings
-    rate: float
-    window: int
+    run: RunOnDisk  # raw
+    begin: int  # first raw sample
+    end: int  # last raw sample, exclusive
+    settings: segments.Settings  # cut-off and the rest, settled
+    rate: float  # samples per second of the raw run
+    window: int  # raw samples filtered at once, besides what overlaps
 
     @property
     def every(self) -> int:
@@ -151,18 +123,17 @@ class PreparedRun:
             for window in self._windows(begin, end):
                 under_way.append(pool.submit(self._middle, *window))
                 if len(under_way) > _THREADS:
-                    yield from _cut(under_way.popleft().result(), samples)
-            while under_way:
-                yield from _cut(under_way.popleft().result(), samples)
+                    yield from chain.from_iterable(piece.tiles(samples) for piece in under_way.popleft().result())
+            for ready in under_way:
+                yield from chain.from_iterable(piece.tiles(samples) for piece in ready.result())
         finally:  # who stops early does not wait for windows that nobody reads
             pool.shutdown(cancel_futures=True)
 
     def _windows(self, begin: int, end: int) -> Iterator[tuple[Recording, int, int, int]]:
         """Yield raw windows, the raw samples they begin at, and the raw samples to be handed out of them."""
-        every = self.every
+        every, overlap = self.every, self.overlap
         low = self.begin + self.margin + begin * every
         high = min(self.begin + self.margin + end * every, self.end - self.margin)
-        overlap = self.overlap
         size = -(-max(self.window, 8 * overlap) // every) * every
         reach = (max(low - overlap, self.begin), min(high + overlap, self.end))
         held: list[Recording] = []
@@ -191,47 +162,27 @@ class PreparedRun:
         return math.ceil(periods * self.rate / self.settings.cutoff) + 8
 
     def _middle(self, window: Recording, row: int, begin: int, end: int) -> list[Recording]:
-        every = self.every
         made = []
-        for part in segments(window, self.settings, []):
-            if len(part.q) < SHORTEST:
+        for part in segments.even_stretches(window, self.settings, []):
+            if len(part.q) < segments.SHORTEST:
                 continue
             first = row + int(np.searchsorted(window.t, part.t[0]))
-            spoiled = self.margin
-            inside_low = first + (spoiled if first > row else 0)
-            inside_high = first + len(part.q) - (spoiled if first + len(part.q) < row + len(window) else 0)
-            low, high = max(begin, inside_low), min(end, inside_high)
-            low += -(low - begin) % every  # keep step with the tiles before
-            if low >= high:
-                continue
-            arrays = process(part, self.settings, slice(low - first, high - first, every))
-            made.append(recording_of(arrays, window.joint_names))
+            last = first + len(part.q)
+            low = max(begin, first + (self.margin if first > row else 0))
+            high = min(end, last - (self.margin if last < row + len(window) else 0))
+            low += -(low - begin) % self.every  # keep step with the tiles before
+            if low < high:
+                arrays = segments.process(part, self.settings, slice(low - first, high - first, self.every))
+                made.append(segments.recording_of(arrays, window.joint_names))
         return made
-
-
-def _cut(pieces: Sequence[Recording], samples: int) -> Iterator[Recording]:
-    for piece in pieces:
-        if len(piece) <= samples:
-            yield piece
-        else:
-            yield from (piece[low : low + samples] for low in range(0, len(piece), samples))
 
 
 def spooled(recording: LazyRecording, progress: Callable[[int], None] | None = None) -> LazyRecording:
     """Return the same samples (t, q, dq, ddq and tau; no telemetry) in a temporary file.
 
-    Where a run had gaps, so that what is prepared is in pieces, each piece is a run.
-
-    Args:
-        recording: As `prepare` returns it; each of its samples is read once.
-        progress: Called with the number of samples done.
-
-    Raises:
-        DescriptionError: The disk is full.
+    Where a run had gaps, so that what is prepared is in pieces, each piece is a run. Each sample is read once, and
+    `progress` called with the number of samples done.
     """
-    missing = [name for name in SIGNALS if name not in recording.signals]
-    if missing:
-        raise MinidynError(f"the recording has no {', '.join(missing)}; prepare it first: md.prepare(robot, recording)")
     width = 1 + len(SIGNALS) * recording.n
     store = _Store()
     bounds, rows = [0], 0
@@ -240,9 +191,9 @@ def spooled(recording: LazyRecording, progress: Callable[[int], None] | None = N
         step = 0.0
         for tile in run.tiles(_WRITE, begin, end):
             step = float(np.median(np.diff(tile.t))) if len(tile) > 2 else step
-            if before is not None and step > 0 and float(tile.t[0]) - before > GAP * step:
+            if before is not None and step > 0 and float(tile.t[0]) - before > segments.GAP * step:
                 bounds.append(rows)
-            table = np.ascontiguousarray(np.column_stack([tile.t, *(_values(tile, name) for name in SIGNALS)]))
+            table = np.ascontiguousarray(np.column_stack([tile.t, *(getattr(tile, name) for name in SIGNALS)]))
             try:
                 store.file.write(table.data)
                 store.file.flush()
@@ -260,13 +211,6 @@ def spooled(recording: LazyRecording, progress: Callable[[int], None] | None = N
             bounds.append(rows)
     parts = tuple((SpooledRun(store, recording.joint_names, begin), 0, end - begin) for begin, end in pairwise(bounds))
     return LazyRecording(recording.joint_names, SIGNALS, recording.notices, parts, recording.info)
-
-
-def _values(tile: Recording, name: str) -> Array:
-    values: Array | None = getattr(tile, name)
-    if values is None:
-        raise MinidynError(f"{name} is missing in a part of the recording")
-    return values
 
 
 class _Store:
@@ -288,8 +232,7 @@ class SpooledRun:
 
     def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
         """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
-        n = len(self.joint_names)
-        width = 1 + len(SIGNALS) * n
+        width = 1 + len(SIGNALS) * len(self.joint_names)
         for low in range(begin, end, samples):
             count = min(samples, end - low)
             with self.store.lock:
@@ -298,5 +241,5 @@ class SpooledRun:
             if len(raw) < 8 * width * count:
                 raise DescriptionError("the temporary file of prepared samples was cut off")
             table = np.frombuffer(raw).reshape(count, width)
-            q, dq, ddq, tau = (table[:, 1 + k * n : 1 + (k + 1) * n] for k in range(len(SIGNALS)))
-            yield Recording(table[:, 0], q, tau, dq=dq, ddq=ddq, joint_names=self.joint_names)
+            q, dq, ddq, tau = np.split(table[:, 1:], len(SIGNALS), axis=1)
+            yield Recording(table[:, 0], q, tau, dq, ddq, self.joint_names)

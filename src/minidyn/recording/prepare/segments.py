@@ -72,42 +72,24 @@ class Settings:
 
 @dataclass(frozen=True)
 class Segment:
-    """Samples at one rate without holes.
+    """Samples at one rate without holes."""
 
-    Attributes:
-        t: Times (N,), s, as logged (or of the new samples).
-        rate: Samples per second.
-        q: Positions (N, n).
-        dq: Measured speeds (N, n) or None.
-        tau: Measured torques (N, n) or None.
-        bridged: Samples (N,) that were not measured.
-        telemetry: Further signals.
-        periodic: Whether it is exactly one period.
-        tau_std: Spread of the torque over averaged periods (N, n) or None.
-    """
-
-    t: Array
-    rate: float
-    q: Array
-    dq: Array | None
-    tau: Array | None
-    bridged: NDArray[np.bool_]
-    telemetry: Mapping[str, Array]
-    periodic: bool = False
-    tau_std: Array | None = None
+    t: Array  # times (N,), s, as logged (or of the new samples)
+    rate: float  # samples per second
+    q: Array  # positions (N, n)
+    dq: Array | None  # measured speeds (N, n)
+    tau: Array | None  # measured torques (N, n)
+    bridged: NDArray[np.bool_]  # samples (N,) that were not measured
+    telemetry: Mapping[str, Array]  # further signals
+    periodic: bool = False  # whether it is exactly one period
+    tau_std: Array | None = None  # spread of the torque over averaged periods (N, n)
 
 
-def segments(run: Recording, wish: Settings, notices: list[Notice]) -> list[Segment]:
-    """Return the even stretches of one run.
-
-    Raises:
-        DescriptionError: Steps vary too much and neither `rate` nor `resample` is given.
-    """
-    if len(run) < 2:
-        return [_segment(run, 1.0)] if len(run) else []
+def even_stretches(run: Recording, wish: Settings, notices: list[Notice]) -> list[Segment]:
+    """Return the even stretches of one run; steps that vary too much need `rate` or `resample`."""
     run = _without_copies(run, notices)
     if len(run) < 2:
-        return [_segment(run, 1.0)]
+        return [_segment(run, 1.0)] if len(run) else []
     if wish.rate is not None:
         return _bridged(run, float(wish.rate), notices)
     steps = np.diff(run.t)
@@ -176,10 +158,7 @@ def _segment(run: Recording, rate: float) -> Segment:
 
 def _bridged(run: Recording, rate: float, notices: list[Notice]) -> list[Segment]:
     """Return the stretches between long holes of values that are no numbers; short holes are filled by lines."""
-    whole = np.all(np.isfinite(run.q), axis=1)
-    for values in (run.tau, run.dq):
-        if values is not None:
-            whole &= np.all(np.isfinite(values), axis=1)
+    whole = np.all([np.isfinite(values).all(axis=1) for values in _measured(run).values()], axis=0)
     if whole.all():
         return [_segment(run, rate)]
     if not whole.any():
@@ -199,27 +178,24 @@ def _bridged(run: Recording, rate: float, notices: list[Notice]) -> list[Segment
     made = []
     for low, high in zip(bounds[::2], bounds[1::2]):
         if low < high:
-            made.append(_filled(_segment(run[low:high], rate), whole[low:high]))
+            part = run[low:high]
+            filled = {name: _on_lines(values, np.isfinite(values)) for name, values in _measured(part).items()}
+            made.append(replace(_segment(part, rate), bridged=~whole[low:high], **filled))
     return made
 
 
-def _filled(part: Segment, whole: NDArray[np.bool_]) -> Segment:
-    rows = np.arange(len(whole))
+def _measured(part: Recording | Segment) -> dict[str, Any]:
+    """Return those of q, dq and tau that there are."""
+    return {name: getattr(part, name) for name in ("q", "dq", "tau") if getattr(part, name) is not None}
 
-    def fill(values: Array) -> Array:
-        made = values.copy()
-        for joint in range(values.shape[1]):
-            good = np.isfinite(values[:, joint])
-            made[~good, joint] = np.interp(rows[~good], rows[good], values[good, joint])
-        return made
 
-    return replace(
-        part,
-        q=fill(part.q),
-        dq=None if part.dq is None else fill(part.dq),
-        tau=None if part.tau is None else fill(part.tau),
-        bridged=~whole,
-    )
+def _on_lines(values: Array, good: NDArray[np.bool_]) -> Any:
+    """Return the values (N, n) with those that are not good replaced by the line between their neighbours."""
+    made, rows = values.copy(), np.arange(len(values))
+    for joint in np.flatnonzero(~good.all(axis=0)):
+        here = good[:, joint]
+        made[~here, joint] = np.interp(rows[~here], rows[here], values[here, joint])
+    return made
 
 
 def _resampled(run: Recording, rate: float) -> Recording:
@@ -237,22 +213,14 @@ def _resampled(run: Recording, rate: float) -> Recording:
         made = np.column_stack([np.interp(t, run.t, column) for column in flat.T])
         return made.reshape(len(t), *values.shape[1:])
 
-    return Recording(
-        t,
-        CubicSpline(run.t, run.q)(t),
-        None if run.tau is None else lines(run.tau),
-        dq=None if run.dq is None else lines(run.dq),
-        joint_names=run.joint_names,
-        telemetry={name: lines(values) for name, values in run.telemetry.items()},
-    )
+    made: dict[str, Any] = {"tau": None} | {name: lines(values) for name, values in _measured(run).items()}
+    made["q"] = CubicSpline(run.t, run.q)(t)
+    telemetry = {name: lines(values) for name, values in run.telemetry.items()}
+    return Recording(t, **made, joint_names=run.joint_names, telemetry=telemetry)
 
 
 def averaged(part: Segment, period: float, notices: list[Notice]) -> Segment:
-    """Return one period, the mean of all whole ones; where there are three or more the first is left to settle.
-
-    Raises:
-        ShapeError: The period is no whole number of samples, or the motion does not repeat with it.
-    """
+    """Return one period, the mean of all whole ones; where there are three or more the first is left to settle."""
     samples = period * part.rate
     size = round(samples)
     if size < 20 or abs(samples - size) > 0.02:
@@ -263,28 +231,20 @@ def averaged(part: Segment, period: float, notices: list[Notice]) -> Segment:
     first = 1 if count > 2 else 0
     rows = slice(first * size, count * size)
 
-    def fold(values: Array) -> Array:
+    def fold(values: NDArray[Any]) -> NDArray[Any]:
         return values[rows].reshape(count - first, size, *values.shape[1:])
 
-    folded = fold(part.q)
-    mean = folded.mean(axis=0)
-    spread = np.sqrt(np.mean((folded - mean) ** 2, axis=(0, 1)))
-    reach = np.ptp(mean, axis=0)
-    if np.any(spread > 0.05 * reach.max()):
+    folded = {name: fold(values) for name, values in _measured(part).items()}
+    mean = {name: values.mean(axis=0) for name, values in folded.items()}
+    spread = np.sqrt(np.mean((folded["q"] - mean["q"]) ** 2, axis=(0, 1)))
+    if np.any(spread > 0.05 * np.ptp(mean["q"], axis=0).max()):
         raise ShapeError(f"period: the motion does not repeat every {period:.6g} s (spread {spread.max():.3g})")
     text = f"{count - first} periods of {period:.6g} s are averaged" + ("; the first is left out" * first)
     notices.append(AVERAGED(text, count=count - first, period=period))
-    return Segment(
-        part.t[first * size : (first + 1) * size],
-        part.rate,
-        mean,
-        None if part.dq is None else fold(part.dq).mean(axis=0),
-        None if part.tau is None else fold(part.tau).mean(axis=0),
-        fold(part.bridged.astype(float)).max(axis=0) > 0,
-        {},
-        periodic=True,
-        tau_std=None if part.tau is None else fold(part.tau).std(axis=0, ddof=1),
-    )
+    spread_of_tau = folded["tau"].std(axis=0, ddof=1) if "tau" in folded else None
+    bridged = np.asarray(fold(part.bridged).any(axis=0))
+    t = part.t[first * size : (first + 1) * size]
+    return replace(part, **mean, t=t, bridged=bridged, telemetry={}, periodic=True, tau_std=spread_of_tau)
 
 
 def settled(parts: Sequence[Segment], wish: Settings, notices: list[Notice]) -> tuple[Settings, Band]:
@@ -335,17 +295,8 @@ def process(part: Segment, settings: Settings, rows: slice = slice(None)) -> dic
 
 def _clean(values: Array, settings: Settings) -> tuple[Array, NDArray[np.bool_]]:
     """Return the values with spikes replaced by the line between their neighbours, and where they were (N,)."""
-    if not settings.outliers:
-        return values, np.zeros(len(values), dtype=bool)
-    found = spikes(values, settings.outliers)
-    if not found.any():
-        return values, np.zeros(len(values), dtype=bool)
-    mended = values.copy()
-    rows = np.arange(len(values))
-    for joint in np.flatnonzero(found.any(axis=0)):
-        good = ~found[:, joint]
-        mended[~good, joint] = np.interp(rows[~good], rows[good], values[good, joint])
-    return mended, np.asarray(found.any(axis=1), dtype=bool)
+    found = spikes(values, settings.outliers) if settings.outliers else np.zeros(values.shape, dtype=bool)
+    return _on_lines(values, ~found) if found.any() else values, np.asarray(found.any(axis=1))
 
 
 def recording_of(arrays: Mapping[str, Array], joint_names: Sequence[str], **more: Any) -> Recording:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.errors import ShapeError
-from minidyn.graph.targets.native.host import FLAGS, FOOTER, compile_text, host, vector
+from minidyn.graph.targets.native.host import FLAGS, FOOTER, Code, compile_text, host, spread, vector
 
 _PASS = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 _FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
@@ -36,33 +36,20 @@ _HIGHEST = 0.35  # of the sample rate: above, the derivative's stencils are no l
 
 @dataclass(frozen=True)
 class Band:
-    """What the spectra of the positions say.
+    """What the spectra of the positions say: of the moving joints the largest `motion` and the median `noise`."""
 
-    Attributes:
-        cutoff: Suggested cut-off, Hz.
-        motion: Frequency below which 99.9 % of the power of the speeds lies, Hz, largest of the moving joints.
-        noise: Frequency at which the positions sink into their noise floor, Hz, median of the moving joints; infinite
-            where they do not.
-        floor: White noise of the positions (n,), standard deviation, rad or m.
-        reason: Which of the bounds set the cut-off.
-    """
-
-    cutoff: float
-    motion: float
-    noise: float
-    floor: Array
-    reason: str
+    cutoff: float  # suggested, Hz
+    motion: float  # frequency below which 99.9 % of the power of the speeds lies, Hz
+    noise: float  # frequency at which the positions sink into their noise floor, Hz; infinite where they do not
+    floor: Array  # white noise of the positions (n,), standard deviation, rad or m
+    reason: str  # which of the bounds set the cut-off
 
 
 def lowpass(values: Array, rate: float, cutoff: float, order: int = 4, periodic: bool = False) -> Array:
     """Return a signal (N, ...) filtered forwards and backwards with a Butterworth low-pass: no delay.
 
-    Args:
-        values: Signal, samples first.
-        rate: Samples per second.
-        cutoff: Hz; the two passes together halve the amplitude there.
-        order: Of one pass.
-        periodic: The samples are one period: the ends meet.
+    The two passes, each of `order`, together halve the amplitude at `cutoff`, Hz. `periodic`: the samples are one
+    period, the ends meet.
     """
     sections, states = butterworth(order, float(cutoff), float(rate))
     pad = math.ceil(3 * rate / cutoff - 1e-6)  # a rate computed from times is a whole number but for rounding
@@ -79,13 +66,8 @@ def lowpass(values: Array, rate: float, cutoff: float, order: int = 4, periodic:
 def power_spectrum(values: Array, rate: float, size: int) -> tuple[Array, Array]:
     """Return frequencies (K,), Hz, and the one-sided power density (K, n), unit² / Hz, of signals without their drift.
 
-    A straight line is taken out of each signal. Stretches of `size` samples that overlap by half, each less its mean
-    and under a Hann window, are averaged (Welch 1967).
-
-    Args:
-        values: Signals (N, n), samples first.
-        rate: Samples per second.
-        size: Samples of a stretch, at most N.
+    A straight line is taken out of each signal (N, n). Stretches of `size` samples (at most N) that overlap by half,
+    each less its mean and under a Hann window, are averaged (Welch 1967).
     """
     count = len(values)
     steps = np.arange(count) - (count - 1) / 2
@@ -108,13 +90,8 @@ def derivatives(values: Array, step: float, periodic: bool = False, rows: slice 
     """Return the first and second derivative (N, ...) by central differences of eighth order.
 
     Up to a quarter of the sample rate the first is exact to 3 %, up to a tenth to 3e-5; plain differences lose 6 %
-    there. The four samples at either end see a mirrored signal and are to be trimmed.
-
-    Args:
-        values: Signal, samples first.
-        step: Seconds between samples.
-        periodic: The samples are one period: the ends meet.
-        rows: The samples that are wanted.
+    there. The four samples at either end see a mirrored signal and are to be trimmed, unless they are one period whose
+    ends meet. `rows` are the samples that are wanted, `step` s apart.
     """
     if periodic:
         ends = np.concatenate([values[-4:], values, values[:4]])
@@ -184,10 +161,8 @@ def choose_cutoff(runs: Sequence[Array], rates: Sequence[float]) -> Band:
 
 def _bearable(acceleration: float, floor: float) -> float:
     """Return the cut-off, Hz, up to which white noise of density `floor` adds its share to an acceleration / (2π)²."""
-    if floor <= 0:
-        return math.inf
     # the noise of the second derivative below f has the variance floor ∫ f⁴ df = floor f⁵ / 5
-    return float((5 * (_NOISE_SHARE * acceleration) ** 2 / floor) ** 0.2)
+    return float((5 * (_NOISE_SHARE * acceleration) ** 2 / floor) ** 0.2) if floor > 0 else math.inf
 
 
 def _sinks(power: Array, floor: float) -> int:
@@ -250,15 +225,8 @@ def butterworth(order: int, cutoff: float, rate: float) -> tuple[Array, Array]:
     """Return the sections (S, 6) of a Butterworth low-pass and their states (S, 2) after a long time at one.
 
     The poles of the analogue filter lie evenly on a half circle; the bilinear transform, its frequency warped so that
-    the cut-off stays where it is, takes s to k (z - 1) / (z + 1). Each section passes a constant as it is.
-
-    Args:
-        order: Number of poles.
-        cutoff: Hz, below half the rate: one pass leaves 1/√2 of the amplitude there.
-        rate: Samples per second.
-
-    Raises:
-        ShapeError: A cut-off that is not between 0 and half the rate.
+    the cut-off stays where it is, takes s to k (z - 1) / (z + 1). Each section passes a constant as it is, and the
+    whole leaves 1/√2 of the amplitude at the cut-off, Hz.
     """
     if not 0.0 < cutoff < rate / 2:
         raise ShapeError(
@@ -278,13 +246,9 @@ def butterworth(order: int, cutoff: float, rate: float) -> tuple[Array, Array]:
 
 
 def zero_phase(sections: Array, states: Array, values: Array, pad: int) -> Array:
-    """Return a signal (N, n) filtered forwards and backwards, its ends continued oddly by `pad` samples.
+    """Return a signal (N, n) filtered forwards and backwards, its ends continued oddly by `pad` < N samples.
 
-    Args:
-        sections: Sections (S, 6) of second order: b0 b1 b2 1 a1 a2.
-        states: Their states (S, 2) after a long time at one.
-        values: The signal, samples first.
-        pad: Samples, fewer than there are.
+    `sections` (S, 6) are of second order, b0 b1 b2 1 a1 a2; `states` (S, 2) theirs after a long time at one.
     """
     count, columns = values.shape
     width = host().width
@@ -296,7 +260,7 @@ def zero_phase(sections: Array, states: Array, values: Array, pad: int) -> Array
     if pad:
         long[:pad, :columns] = 2 * values[0] - values[pad:0:-1]
         long[pad + count :, :columns] = 2 * values[-1] - values[-2 : -2 - pad : -1]
-    run = _compiled(len(sections))
+    run, _ = _compiled(len(sections))
     factors = np.ascontiguousarray(sections[:, [0, 1, 2, 4, 5]])
     row = 8 * padded
     for first, stride in ((0, row), (len(long) - 1, -row)):
@@ -308,15 +272,10 @@ def zero_phase(sections: Array, states: Array, values: Array, pad: int) -> Array
 
 
 @lru_cache(maxsize=8)
-def _compiled(sections: int) -> Callable[[int, int, int, int, int], None]:
-    """Return the machine code of a pass through so many sections."""
+def _compiled(sections: int) -> tuple[Callable[[int, int, int, int, int], None], Code]:
+    """Return a pass through so many sections, and the machine code that must live as long."""
     code = compile_text(_text(sections, host().width), ("pass",))
-    call = _PASS(code.addresses["pass"])
-
-    def run(rows: int, stride: int, count: int, factors: int, state: int, code: object = code) -> None:
-        call(rows, stride, count, factors, state)
-
-    return run
+    return _PASS(code.addresses["pass"]), code
 
 
 def _text(sections: int, width: int) -> str:
@@ -326,16 +285,10 @@ def _text(sections: int, width: int) -> str:
     Each section is in transposed direct form: y = b0 x + z0, z0 = b1 x - a1 y + z1, z1 = b2 x - a2 y.
     """
     real = vector(width)
-    names = ("b0", "b1", "b2", "a1", "a2")
     lines = ["define void @pass(ptr %rows, i64 %stride, i64 %count, ptr %factors, ptr %state) #0 {", "entry:"]
     for s in range(sections):
-        for place, name in enumerate(names):
-            lines += [
-                f"  %{name}.{s}.p = getelementptr double, ptr %factors, i64 {5 * s + place}",
-                f"  %{name}.{s}.s = load double, ptr %{name}.{s}.p, align 8",
-                f"  %{name}.{s}.i = insertelement {real} undef, double %{name}.{s}.s, i32 0",
-                f"  %{name}.{s} = shufflevector {real} %{name}.{s}.i, {real} undef, <{width} x i32> zeroinitializer",
-            ]
+        for place, name in enumerate(("b0", "b1", "b2", "a1", "a2")):
+            lines += spread(f"{name}.{s}", "factors", 5 * s + place, width)
         for k in range(2):
             lines += [
                 f"  %z{k}.{s}.p = getelementptr double, ptr %state, i64 {(2 * s + k) * width}",

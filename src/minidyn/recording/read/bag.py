@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sqlite3
 import struct
-from collections import Counter
+import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, UnknownName
 from minidyn.notices import Notice, kind
 from minidyn.recording.read.guess import same_word
-from minidyn.recording.read.tables import TIME_ORIGIN, TIME_SORTED, Columns
+from minidyn.recording.read.tables import TIME_ORIGIN, TIME_SORTED, Columns, LogTable
 
 OTHER_MESSAGES = kind(
     "recording.other_messages",
@@ -40,11 +42,9 @@ TOPIC_CHOSEN = kind(
 
 _TYPE = "sensor_msgs/msg/JointState"
 _FIELDS = (("q", "position"), ("dq", "velocity"), ("tau", "effort"))
-Row = tuple[int, int, Any]
-"""Stamp of the header (ns), stamp of arrival (ns), message."""
 
 
-class BagTable:
+class BagTable(LogTable):
     """One topic of joint states as a table with the columns t, q.JOINT, dq.JOINT, tau.JOINT.
 
     Messages that name other joints than most do (a gripper on the same topic, joints that dropped out) are left out
@@ -52,23 +52,25 @@ class BagTable:
     """
 
     own = True  # exact names, seconds
+    row = "message"
 
     def __init__(self, path: Path, topic: str | None, joints: Sequence[str], keep: bool) -> None:
         self.path = path
         notices: list[Notice] = []
         self._topic = self._choose(topic, joints, notices)
         groups: Counter[tuple[str, ...]] = Counter()
-        stamps: dict[tuple[str, ...], list[tuple[int, int]]] = {}
-        kept: dict[tuple[str, ...], list[NDArray[np.float64]]] = {}
-        fields: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
-        for stamp, arrival, message in self._rows():
+        stamps: dict[tuple[str, ...], list[tuple[int, int]]] = defaultdict(list)
+        kept: dict[tuple[str, ...], list[Array]] = defaultdict(list)
+        fields: dict[tuple[str, ...], list[set[str]]] = defaultdict(list)
+        for stamp, arrival, message in self._messages():
             names = tuple(str(name) for name in message.name)
-            present = tuple(signal for signal, field in _FIELDS if len(getattr(message, field)) == len(names))
+            present = {signal for signal, field in _FIELDS if len(getattr(message, field)) == len(names)}
             groups[names] += 1
-            stamps.setdefault(names, []).append((stamp, arrival))
-            fields.setdefault(names, set()).add(present)
+            stamps[names].append((stamp, arrival))
+            if present not in fields[names]:
+                fields[names].append(present)
             if keep:
-                kept.setdefault(names, []).append(_row(message, len(names)))
+                kept[names].append(_row(message, len(names)))
         if not groups:
             raise DescriptionError(f"{path}: no messages on topic {self._topic!r}")
         wanted = {same_word(joint) for joint in joints}
@@ -87,35 +89,31 @@ class BagTable:
         if use:
             notices.append(ARRIVAL_TIMES(f"{path.name}: headers have no stamps; times are those of arrival"))
         chosen = times[:, use]
-        self._order: NDArray[np.intp] | None = None
+        order = None
         if np.any(np.diff(chosen) < 0):
             if not keep:
                 raise DescriptionError(
                     f"{path}: messages are not in the order of their stamps; read it with lazy=False"
                 )
-            self._order = np.argsort(chosen, kind="stable")
+            order = np.argsort(chosen, kind="stable")
             number = int(np.sum(np.diff(chosen) < 0))
             text = f"{path.name}: {number} messages are not in the order of their stamps; they are sorted"
             notices.append(TIME_SORTED(text, file=path.name, count=number))
-            chosen = chosen[self._order]
+            chosen = chosen[order]
         if chosen[0] > 10**17:
             origin = float(chosen[0]) * 1e-9
             notices.append(TIME_ORIGIN(f"{path.name}: times count from {origin:.6f} s", file=path.name, origin=origin))
             chosen = chosen - chosen[0]
-        self._times: NDArray[np.float64] = chosen.astype(float) * 1e-9
-        sets = fields[self.joint_names]
-        everywhere = set.intersection(*(set(present) for present in sets))
-        partly = set.union(*(set(present) for present in sets)) - everywhere
-        for signal in sorted(partly):
+        self._times, self._rows = chosen.astype(float) * 1e-9, len(chosen)
+        several = fields[self.joint_names]
+        found = several[0].union(*several)
+        for signal in sorted(found - several[0].intersection(*several)):
             text = f"{path.name}: some messages have no {dict(_FIELDS)[signal]}; NaN there"
             notices.append(PARTLY_MISSING(text, file=path.name, signal=signal))
-        found = everywhere | partly
-        self.names = (
-            "t",
-            *(f"{signal}.{name}" for signal, _ in _FIELDS if signal in found for name in self.joint_names),
-        )
+        here = [signal for signal, _ in _FIELDS if signal in found]
+        self.names = ("t", *(f"{signal}.{name}" for signal in here for name in self.joint_names))
         self.notices = tuple(notices)
-        self._values = np.array(kept[self.joint_names]) if keep else None
+        self._values = None if not keep else np.array(kept[self.joint_names])[slice(None) if order is None else order]
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
@@ -180,7 +178,8 @@ class BagTable:
             notices.append(TOPIC_CHOSEN(text, file=self.path.name, topic=best, others=others))
             return best
 
-    def _rows(self) -> Iterator[Row]:
+    def _messages(self) -> Iterator[tuple[int, int, Any]]:
+        """Yield stamp of the header (ns), stamp of arrival (ns), message."""
         with self._open() as reader:
             connections = [item for item in reader.connections if item.topic == self._topic]
             for connection, arrival, data in reader.messages(connections=connections):
@@ -188,54 +187,30 @@ class BagTable:
                 stamp = message.header.stamp
                 yield int(stamp.sec) * 10**9 + int(stamp.nanosec), int(arrival), message
 
-    def count(self) -> int:
-        """Return the number of messages that are read."""
-        return len(self._times)
-
-    def place(self, row: int) -> str:
-        """Return the message's number, from 0."""
-        return f"message {row}"
-
-    def batches(self, names: Sequence[str], samples: int, begin: int, end: int | None) -> Iterator[Columns]:
+    def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
         """Yield the columns."""
-        stop = self.count() if end is None else min(end, self.count())
-        n = len(self.joint_names)
-        where = {
-            f"{signal}.{joint}": index * n + k
-            for index, (signal, _) in enumerate(_FIELDS)
-            for k, joint in enumerate(self.joint_names)
-        }
+        columns = [f"{signal}.{joint}" for signal, _ in _FIELDS for joint in self.joint_names]
+        where = {column: k for k, column in enumerate(columns)}
         low = begin
-        for block in self._blocks(samples, begin, stop):
+        for block in self._blocks(samples, begin, min(end, self._rows)):
             times = self._times[low : low + len(block)]
             yield {name: times if name == "t" else block[:, where[name]] for name in names}
             low += len(block)
 
-    def _blocks(self, samples: int, begin: int, stop: int) -> Iterator[NDArray[np.float64]]:
+    def _blocks(self, samples: int, begin: int, stop: int) -> Iterator[Array]:
         if self._values is not None:
-            values = self._values if self._order is None else self._values[self._order]
             for low in range(begin, stop, samples):
-                yield values[low : min(low + samples, stop)]
+                yield self._values[low : min(low + samples, stop)]
             return
-        held: list[NDArray[np.float64]] = []
-        row = 0
-        for _, _, message in self._rows():
-            if tuple(message.name) != self.joint_names:
-                continue
-            if begin <= row < stop:
-                held.append(_row(message, len(self.joint_names)))
-                if len(held) == samples:
-                    yield np.array(held)
-                    held = []
-            row += 1
-        if held:
+        fitting = (message for _, _, message in self._messages() if tuple(message.name) == self.joint_names)
+        wanted = (_row(message, len(self.joint_names)) for message in islice(fitting, begin, stop))
+        while held := list(islice(wanted, samples)):
             yield np.array(held)
 
 
-def _row(message: Any, n: int) -> NDArray[np.float64]:
-    row = np.full(len(_FIELDS) * n, np.nan)
-    for index, (_, field) in enumerate(_FIELDS):
-        values = getattr(message, field)
-        if len(values) == n:
-            row[index * n : (index + 1) * n] = values
-    return row
+def _row(message: Any, n: int) -> Array:
+    row = np.full((len(_FIELDS), n), np.nan)
+    for part, (_, field) in zip(row, _FIELDS):
+        if len(getattr(message, field)) == n:
+            part[:] = getattr(message, field)
+    return row.ravel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from minidyn.errors import DescriptionError, near_names
@@ -50,27 +50,16 @@ _SI = ("", "rad", "m", "nm", "n", "a")  # as columns state them; amperes are wha
 
 @dataclass(frozen=True)
 class Binding:
-    """Columns of a table by meaning.
+    """Columns of a table by meaning."""
 
-    Attributes:
-        joints: Names of the joints, in the order of the recording.
-        signals: For each signal that is there, its columns in the order of `joints`.
-        time: The time column, or (seconds, nanoseconds); () where the rate is given.
-        time_unit: Unit the time column's name or an option states; "" where neither does.
-        run: Column whose changes begin a run; "" where there is none.
-        telemetry: Columns of further signals by name (files that minidyn wrote).
-        notices: What was guessed, what was left out.
-        units: For each signal whose columns state units that are not SI, the unit of each column, "" where it has none.
-    """
-
-    joints: tuple[str, ...]
-    signals: Mapping[str, tuple[str, ...]]
-    time: tuple[str, ...]
-    time_unit: str
-    run: str
-    telemetry: Mapping[str, tuple[str, ...]]
-    notices: tuple[Notice, ...]
-    units: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    joints: tuple[str, ...]  # in the order of the recording
+    signals: Mapping[str, tuple[str, ...]]  # for each signal that is there, its columns in the order of `joints`
+    time: tuple[str, ...]  # the time column, or (seconds, nanoseconds); () where the rate is given
+    time_unit: str  # that the time column's name or an option states; "" where neither does
+    run: str  # column whose changes begin a run; "" where there is none
+    telemetry: Mapping[str, tuple[str, ...]]  # columns of further signals by name (files that minidyn wrote)
+    notices: tuple[Notice, ...]  # what was guessed, what was left out
+    units: Mapping[str, tuple[str, ...]]  # of signals with units that are not SI: each column's, "" where it has none
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -87,11 +76,7 @@ def guessed_signals(table: LogTable, given: SignalMap, robot: Robot | None) -> s
 
 
 def bind(table: LogTable, given: SignalMap, robot: Robot | None) -> Binding:
-    """Return which columns of a table are read as what.
-
-    Raises:
-        DescriptionError: No positions, no time, or a joint without columns; the message names near names.
-    """
+    """Return which columns of a table are read as what; without positions, time or a joint's columns an error."""
     notices: list[Notice] = []
     known = _known_joints(table, given, robot)
     guesses = _guess(table, given, known)
@@ -99,10 +84,10 @@ def bind(table: LogTable, given: SignalMap, robot: Robot | None) -> Binding:
     names, chosen = _order(table, keys, given, robot, notices)
     signals = {signal: tuple(found[key] for key in chosen) for signal, found in columns.items()}
     if not table.own:
-        shown = [f"{signal} = {_short(signals[signal])}" for signal in SIGNALS if signal in signals]
-        currents = any(guess.current for guess in guesses.get("tau", ()))
+        shown = "; ".join(f"{signal} = {_short(names)}" for signal, names in signals.items())
         taken = {signal: list(columns) for signal, columns in signals.items()}
-        notices.append(COLUMNS(f"{table.path.name}: " + "; ".join(shown), file=table.path.name, **taken))
+        notices.append(COLUMNS(f"{table.path.name}: {shown}", file=table.path.name, **taken))
+        currents = any(guess.current for guess in guesses.get("tau", ()))
         if currents and given.tau is None and given.drive_gain is None:
             text = f"{table.path.name}: tau is read from columns named as currents; drive_gain converts them"
             notices.append(CURRENTS(text, file=table.path.name, columns=list(signals["tau"])))
@@ -131,12 +116,8 @@ def _units(
 
 
 def _known_joints(table: LogTable, given: SignalMap, robot: Robot | None) -> tuple[str, ...]:
-    renamed: list[str] = []
-    if isinstance(given.joints, Mapping):
-        renamed = [str(name) for name in given.joints.values()]
-    elif given.joints is not None:
-        renamed = [str(name) for name in given.joints]
-    return tuple(dict.fromkeys([*renamed, *(robot.joint_names if robot else ()), *table.joint_names]))
+    renamed = given.joints.values() if isinstance(given.joints, Mapping) else given.joints or ()
+    return tuple(dict.fromkeys([*map(str, renamed), *(robot.joint_names if robot else ()), *table.joint_names]))
 
 
 def _kinds(table: LogTable, names: Sequence[str], known: Sequence[str]) -> dict[str, list[ColumnName]]:
@@ -163,12 +144,8 @@ def _guess(table: LogTable, given: SignalMap, known: Sequence[str]) -> dict[str,
     found = _kinds(table, table.names, known)
     if "q" not in found:
         prefix = f"{table.path.stem}:"
-        from_file = _kinds(table, [prefix + name for name in table.names], known)
-        for signal, columns in from_file.items():
-            found.setdefault(
-                signal,
-                [replace(c, column=c.column.removeprefix(prefix)) for c in columns],
-            )
+        for signal, columns in _kinds(table, [prefix + name for name in table.names], known).items():
+            found.setdefault(signal, [replace(c, column=c.column.removeprefix(prefix)) for c in columns])
     return found
 
 
@@ -184,10 +161,10 @@ def _keyed(
             continue
         if wish is None:
             found: dict[Key, str] = {guess.joint: guess.column for guess in guesses.get(signal, ())}
+            ordered = sorted(found, key=natural) if _numbered(found) else list(found)
             if signal == "q":
-                keys = sorted(found, key=natural) if _numbered(found) else list(found)
+                keys = ordered
             elif len(found) == len(keys) and _numbered(found) != _numbered(keys):  # numbers here, names there
-                ordered = sorted(found, key=natural) if _numbered(found) else list(found)
                 found = {key: found[other] for key, other in zip(keys, ordered)}
         else:
             listed = _explicit(table, wish, signal, known)
@@ -202,13 +179,13 @@ def _keyed(
             raise DescriptionError(
                 f"{table.path}: no columns of positions found; q names them. Columns: {_short(table.names, 12)}"
             )
-        if found:
-            missing = [key for key in keys if key not in found]
-            if missing:
+        for key in keys if found else ():
+            if key not in found:
                 raise DescriptionError(
-                    f"{table.path}: {signal} has no column for joint {missing[0]!r}, which has positions; "
+                    f"{table.path}: {signal} has no column for joint {key!r}, which has positions; "
                     f"{signal}=False leaves it out"
                 )
+        if found:
             columns[signal] = found
     return keys, columns
 
@@ -247,10 +224,8 @@ def _one(table: LogTable, item: Any, what: str) -> str:
 
 
 def _explicit_keys(listed: Sequence[str], given: SignalMap, known: Sequence[str]) -> list[Key]:
-    if given.joints is not None and not isinstance(given.joints, Mapping):
-        names = [str(name) for name in given.joints]
-        if len(names) == len(listed):
-            return list(names)
+    if given.joints is not None and not isinstance(given.joints, Mapping) and len(given.joints) == len(listed):
+        return [str(name) for name in given.joints]
     read = [read_name(name, known) or read_name(f"q:{name}", known) for name in listed]
     keys: list[Key] = [item.joint for item in read if item is not None]
     named = all(key in known if known else not str(key).startswith("column") for key in keys)
@@ -265,16 +240,13 @@ def _order(
     """Return the recording's joint names, and for each the file's joint."""
     named: dict[str, Key] = {}
     if isinstance(given.joints, Mapping):
-        for ours, theirs in given.joints.items():
-            named[str(ours)] = _match(table, str(theirs), keys)
-        wanted = list(robot.joint_names) if robot else list(named)
-        return tuple(wanted), [named[name] if name in named else _match(table, name, keys) for name in wanted]
+        named = {str(ours): _match(table, str(theirs), keys) for ours, theirs in given.joints.items()}
+        wanted = robot.joint_names if robot else tuple(named)
+        return wanted, [named[name] if name in named else _match(table, name, keys) for name in wanted]
     if given.joints is not None:
         names = [str(name) for name in given.joints]
-        if _numbered(keys) and len(names) == len(keys):
-            named = dict(zip(names, keys))
-        else:
-            named = {name: _match(table, name, keys) for name in names}
+        in_order = _numbered(keys) and len(names) == len(keys)
+        named = dict(zip(names, keys if in_order else (_match(table, name, keys) for name in names)))
     elif _numbered(keys):
         if robot is None:
             return tuple(f"joint{k + 1}" for k in range(len(keys))), list(keys)
@@ -292,14 +264,13 @@ def _order(
     chosen = []
     for name in robot.joint_names:
         if name not in named and same_word(name) not in lower:
-            near = near_names(name, [str(known) for known in named])
+            near = near_names(name, named)
             raise DescriptionError(
                 f"{table.path}: no columns for joint {name!r}{near} (joints=... names the file's joints)"
             )
         chosen.append(named[name] if name in named else named[lower[same_word(name)]])
-    extra = [key for key in keys if key not in chosen]
-    if extra:
-        others = [str(key) for key in extra]
+    others = [str(key) for key in keys if key not in chosen]
+    if others:
         text = f"{table.path.name}: joints {_short(others)} are not the robot's and are left out"
         notices.append(OTHER_JOINTS(text, file=table.path.name, joints=others))
     return robot.joint_names, chosen
@@ -336,18 +307,15 @@ def _time(table: LogTable, given: SignalMap, notices: list[Notice]) -> tuple[tup
 
 
 def _telemetry(table: LogTable) -> dict[str, tuple[str, ...]]:
-    if not table.own:
-        return {}
-    found: dict[str, list[str]] = {}
+    found: dict[str, tuple[str, ...]] = {}
     for name in table.names:
-        if name.startswith("telemetry."):
+        if table.own and name.startswith("telemetry."):
             label = re.sub(r"(\.\d+|\[\d+\])$", "", name.removeprefix("telemetry."))
-            found.setdefault(label, []).append(name)
-    return {label: tuple(names) for label, names in found.items()}
+            found[label] = (*found.get(label, ()), name)
+    return found
 
 
 def _short(names: Sequence[str], limit: int = 4) -> str:
-    names = list(names)
     if len(names) <= limit:
         return ", ".join(names)
     return f"{', '.join(names[: limit - 1])} ... {names[-1]} ({len(names)} columns)"

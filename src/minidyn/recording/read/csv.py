@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import csv as text_csv
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
-from minidyn.notices import Notice
-from minidyn.recording.read.tables import Columns
+from minidyn.recording.read.tables import Columns, LogTable, numbers
 
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?$|[+-]?(nan|inf(inity)?)$", re.IGNORECASE)
 _EMPTY = ("", "na", "n/a", "null", "none", "#n/a", "-nan")
 _DELIMITERS = (",", ";", "\t", "|")
 
 
-class CsvTable:
+class CsvTable(LogTable):
     """A CSV file as a table; rows are parsed as they are asked for."""
-
-    joint_names: tuple[str, ...] = ()
-    notices: tuple[Notice, ...] = ()
 
     def __init__(self, path: Path, header: bool | None, delimiter: str | None) -> None:
         self.path = path
@@ -35,7 +31,6 @@ class CsvTable:
         lines = [line for line in top[comments:] if line.strip()]
         if not lines:
             raise DescriptionError(f"{path}: no samples; the file is empty")
-        self._spaces = False
         if delimiter is None:
             counts = {mark: min(line.count(mark) for line in lines) for mark in _DELIMITERS}
             delimiter = max(_DELIMITERS, key=lambda mark: counts[mark])
@@ -46,9 +41,8 @@ class CsvTable:
                 delimiter = " "  # decimal commas between spaces
         self._delimiter = delimiter
         self._spaces = delimiter == " "
-        self._decimal = "," if delimiter != "," and not any("." in line for line in lines[1:]) else "."
-        if self._decimal == "," and not any(re.search(r"\d,\d", line) for line in lines[1:]):
-            self._decimal = "."
+        plain = delimiter == "," or any("." in line for line in lines[1:])
+        self._decimal = "." if plain or not any(re.search(r"\d,\d", line) for line in lines[1:]) else ","
         first = self._split(lines[0])
         numbers = all(_NUMBER.match(cell) or cell.lower() in _EMPTY for cell in first)
         has_header = not numbers if header is None else header
@@ -63,42 +57,33 @@ class CsvTable:
                 names = said
         self.names = _unique(names)
         self.own = has_header and "t" in self.names and any(name.startswith("q.") for name in self.names)
-        self._count: int | None = None
-        self.from_header = has_header or names[:1] != ["column0"]
+        self._rows = -1
 
     def _split(self, line: str) -> list[str]:
         if self._spaces:
             return line.split()
-        cells = next(text_csv.reader([line], delimiter=self._delimiter), [])
-        return [cell.strip() for cell in cells]
+        return [cell.strip() for cell in next(text_csv.reader([line], delimiter=self._delimiter), [])]
 
     def count(self) -> int:
         """Return the number of rows; the file is read once for it."""
-        if self._count is None:
-            rows = 0
-            for part in self.batches(self.names[:1], 1 << 16, 0, None):
-                rows += len(part[self.names[0]])
-            self._count = rows
-        return self._count
+        if self._rows < 0:
+            self._rows = sum(len(part[self.names[0]]) for part in self.batches(self.names[:1], 1 << 16))
+        return self._rows
 
     def place(self, row: int) -> str:
         """Return the line of a row (blank lines are not counted)."""
         return f"line {row + self._skip + 1}"
 
-    def batches(self, names: Sequence[str], samples: int, begin: int, end: int | None) -> Iterator[Columns]:
-        """Yield the columns as floats, NaN where a cell is empty.
-
-        Raises:
-            DescriptionError: Text among the numbers, or a row of another length; the message names the line.
-        """
+    def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
+        """Yield the columns as floats, NaN where a cell is empty; an error names the line that is no row of numbers."""
         row = 0
         for part in self._plain(names) if self._spaces else self._arrow(names, samples):
             rows = len(part[names[0]])
-            low, high = max(begin - row, 0), rows if end is None else min(end - row, rows)
+            low, high = max(begin - row, 0), min(end - row, rows)
             for start in range(low, high, samples):
                 yield {name: part[name][start : min(start + samples, high)] for name in names}
             row += rows
-            if end is not None and row >= end:
+            if row >= end:
                 return
 
     def _arrow(self, names: Sequence[str], samples: int) -> Iterator[Columns]:
@@ -125,7 +110,7 @@ class CsvTable:
                 ) as reader:
                     for batch in reader:
                         produced = True
-                        yield {name: _floats(batch.column(name)) for name in names}
+                        yield {name: numbers(batch.column(name)) for name in names}
                 return
             except pa.ArrowInvalid as error:
                 if "Empty CSV" in str(error):
@@ -160,25 +145,22 @@ class CsvTable:
     def _blame(self, names: Sequence[str], error: Exception) -> None:
         """Raise for the first line that is not a row of numbers."""
         wanted = [self.names.index(name) for name in names]
-        try:
-            with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-                for number, line in enumerate(file, start=1):
-                    if number <= self._skip or not line.strip():
-                        continue
-                    cells = self._split(line.strip("\r\n"))
-                    if len(cells) != len(self.names):
+        with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            for number, line in enumerate(file, start=1):
+                if number <= self._skip or not line.strip():
+                    continue
+                cells = self._split(line.strip("\r\n"))
+                if len(cells) != len(self.names):
+                    raise DescriptionError(
+                        f"{self.path}: line {number} has {len(cells)} cells, expected {len(self.names)}; "
+                        "the file may be cut off"
+                    )
+                for column in wanted:
+                    if not _NUMBER.match(cells[column]) and cells[column].lower() not in _EMPTY:
                         raise DescriptionError(
-                            f"{self.path}: line {number} has {len(cells)} cells, expected {len(self.names)}; "
-                            "the file may be cut off"
+                            f"{self.path}: line {number}, column {self.names[column]!r}: expected a number, "
+                            f"found {cells[column][:40]!r}"
                         )
-                    for column in wanted:
-                        if not _NUMBER.match(cells[column]) and cells[column].lower() not in _EMPTY:
-                            raise DescriptionError(
-                                f"{self.path}: line {number}, column {self.names[column]!r}: expected a number, "
-                                f"found {cells[column][:40]!r}"
-                            )
-        except OSError as trouble:
-            raise DescriptionError(f"{self.path}: cannot be read ({trouble})") from None
         raise DescriptionError(f"{self.path}: cannot be read ({error})") from None
 
 
@@ -205,11 +187,3 @@ def _unique(names: Sequence[str]) -> tuple[str, ...]:
             new += "_"
         made.append(new)
     return tuple(made)
-
-
-def _floats(column: Any) -> Array:
-    import pyarrow as pa
-
-    if pa.types.is_timestamp(column.type):
-        return np.asarray(column.cast(pa.int64()).to_numpy(zero_copy_only=False), dtype=float)
-    return np.asarray(column.to_numpy(zero_copy_only=False), dtype=float)

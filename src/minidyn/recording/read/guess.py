@@ -19,33 +19,18 @@ _WORDS = {
 }
 _SIGNAL_OF = {word: signal for signal, words in _WORDS.items() for word in words}
 _MEASURED = {"actual", "meas", "measured", "real", "fb", "feedback", "read", "msr", "state", "states", "sensor"}
-_TARGET = {"target", "des", "desired", "ref", "reference", "cmd", "command", "commanded", "setpoint", "d", "goal"} | {
-    "ipo",
-    "plan",
-    "planned",
-}
-_OTHER = {"err", "error", "limit", "limits", "temp", "temperature", "std", "min", "max", "ext", "external", "tcp"} | {
-    "telemetry",
-    "cartesian",
-}
+_TARGET = {"target", "des", "desired", "ref", "reference", "cmd", "command", "commanded", "setpoint", "d", "goal"}
+_TARGET |= {"ipo", "plan", "planned"}
+_OTHER = {"err", "error", "limit", "limits", "temp", "temperature", "std", "min", "max", "ext", "external", "tcp"}
+_OTHER |= {"telemetry", "cartesian"}
 _FILLER = {"joint", "joints", "axis", "axes", "motor", "motors", "link", "j", "a", "robot", "arm", "data", "side"}
 _TIME = {"t", "time", "times", "timestamp", "timestamps", "stamp", "clock", "secs", "seconds", "elapsed"}
-_UNIT = {"s": "s", "sec": "s", "secs": "s", "seconds": "s", "ms": "ms", "msec": "ms", "us": "us", "usec": "us"} | {
-    "ns": "ns",
-    "nsec": "ns",
-    "nanosec": "ns",
-    "nanoseconds": "ns",
-    "milliseconds": "ms",
-    "microseconds": "us",
-}
-_SPELLED = {"°": "deg", "degs": "deg", "degree": "deg", "degrees": "deg", "rads": "rad", "radian": "rad"} | {
-    "radians": "rad",
-    "n*m": "nm",
-    "n.m": "nm",
-    "n·m": "nm",
-    "n m": "nm",
-    "n-m": "nm",
-}
+_UNIT = dict.fromkeys(("s", "sec", "secs", "seconds"), "s") | dict.fromkeys(("ms", "msec", "milliseconds"), "ms")
+_UNIT |= dict.fromkeys(("us", "usec", "microseconds"), "us")
+_UNIT |= dict.fromkeys(("ns", "nsec", "nanosec", "nanoseconds"), "ns")
+_SPELLED = dict.fromkeys(("°", "degs", "degree", "degrees"), "deg")
+_SPELLED |= dict.fromkeys(("rads", "radian", "radians"), "rad")
+_SPELLED |= dict.fromkeys(("n*m", "n.m", "n·m", "n m", "n-m"), "nm")
 _PER_TIME = r"(?:[ _]?/?[ _]?s(?:ec)?(?:\^?2|²)?)?"
 # letters that may be anything else (m, N, A) count as units in brackets alone
 _IN_BRACKETS = re.compile(
@@ -62,52 +47,37 @@ _TOKEN = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 @dataclass(frozen=True, slots=True)
 class ColumnName:
-    """A column's name, understood.
+    """A column's name, understood."""
 
-    Attributes:
-        column: The name as it stands in the file.
-        signal: "q", "dq", "ddq" or "tau"; "" where no word says so.
-        joint: Name of a known joint, the number of a joint, or what is left of the name.
-        kind: The name without the joint: columns of one kind belong together.
-        penalty: 0 for a measured torque or motion; higher for currents and for desired values.
-        current: Whether the word said current rather than torque.
-        unit: The unit that the name states, "" where it states none.
-    """
-
-    column: str
-    signal: str
-    joint: str | int
-    kind: str
-    penalty: int
-    current: bool
-    unit: str = ""
+    column: str  # as it stands in the file
+    signal: str  # "q", "dq", "ddq" or "tau"
+    joint: str | int  # name of a known joint, the number of a joint, or what is left of the name
+    kind: str  # the name without the joint: columns of one kind belong together
+    penalty: int  # 0 for a measured torque or motion; higher for currents and for desired values
+    current: bool  # whether the word said current rather than torque
+    unit: str  # that the name states, "" where it states none
 
 
 def read_name(column: str, joints: Sequence[str] = ()) -> ColumnName | None:
     """Return what a column's name says, None where it is no signal of a joint.
 
-    Args:
-        column: The name; "FILE:NAME" where the file's own name may say which signal it holds.
-        joints: Joint names that are known; the longest that the name contains is its joint.
+    "FILE:NAME" where the file's own name may say which signal it holds. Of `joints`, which are known, the longest that
+    the name contains is its joint.
     """
     file, _, name = column.rpartition(":")
     rest, joint = name, _known_joint(name, joints)
     if joint is not None:
         rest = next(pattern for pattern in _patterns(joint) if pattern.search(name)).sub(" ", name, count=1)
     rest, unit = named_unit(rest)
-    words = [match.group().lower() for match in _TOKEN.finditer(rest)]
-    outside = [match.group().lower() for match in _TOKEN.finditer(file)]
+    words, outside = _words(rest), _words(file)
     if _OTHER.intersection(words) or name.startswith("telemetry."):
         return None
     signal, used = _signal(words)
-    if not signal:
-        signal, _ = _signal(outside)
-    if not signal:
+    signal = signal or _signal(outside)[0]
+    key: str | int | None = joint if joint is not None else _joint_left(rest, words, used)
+    if not signal or key is None:
         return None
     said = set(words) | set(outside)
-    key: str | int | None = joint if joint is not None else _joint_left(rest, words, used)
-    if key is None:
-        return None
     current = signal == "current"
     penalty = 2 * current + (0 if said & _MEASURED else 1) + (8 if said & _TARGET else 0)
     kind = " ".join(word for word in [*outside, ":", *words] if not word.isdigit())
@@ -132,15 +102,13 @@ def time_columns(columns: Iterable[str]) -> tuple[tuple[str, ...], str]:
     """Return the time column, or a pair of seconds and nanoseconds, and the unit its name states ("" where none)."""
     whole, parts = [], {}
     for column in columns:
-        words = [match.group().lower() for match in _TOKEN.finditer(column.rpartition(":")[2])]
+        words = _words(column.rpartition(":")[2])
         if not words or len(words) > 4 or any(word in _SIGNAL_OF for word in words):
             continue
-        unit = next((_UNIT[word] for word in words[::-1] if word in _UNIT), "")
-        if any(word in _TIME for word in words):
-            whole.append((column, unit))
-            if words[-1] in ("sec", "secs", "nanosec", "nsec", "nsecs"):
-                parts["ns" if words[-1].startswith("n") else "s"] = column
-        elif words in (["sec"], ["nanosec"], ["nsec"], ["secs"], ["nsecs"]):
+        of_time = any(word in _TIME for word in words)
+        if of_time:
+            whole.append((column, next((_UNIT[word] for word in words[::-1] if word in _UNIT), "")))
+        if (of_time or len(words) == 1) and words[-1] in ("sec", "secs", "nanosec", "nsec", "nsecs"):
             parts["ns" if words[-1].startswith("n") else "s"] = column
     if len(parts) == 2:
         return (parts["s"], parts["ns"]), "s"
@@ -148,6 +116,10 @@ def time_columns(columns: Iterable[str]) -> tuple[tuple[str, ...], str]:
         best = min(whole, key=lambda item: len(item[0].rpartition(":")[2]))
         return (best[0],), best[1]
     return ((parts["s"],), "s") if "s" in parts else ((), "")
+
+
+def _words(text: str) -> list[str]:
+    return [match.group().lower() for match in _TOKEN.finditer(text)]
 
 
 def same_word(name: str) -> str:
@@ -162,21 +134,19 @@ def natural(name: str | int) -> list[tuple[int, int, str]]:
 
 
 def _signal(words: Sequence[str]) -> tuple[str, set[str]]:
-    for index, word in enumerate(words):
-        signal = _SIGNAL_OF.get(word, "")
-        if signal:
-            dots = [after for after in words[index + 1 : index + 3] if after in ("dot", "ddot")]
-            if signal == "q" and dots:
-                return ("ddq" if "ddot" in dots or len(dots) == 2 else "dq"), {word, *dots}
-            return signal, {word}
-    return "", set()
+    index = next((k for k, word in enumerate(words) if word in _SIGNAL_OF), None)
+    if index is None:
+        return "", set()
+    word = words[index]
+    dots = [after for after in words[index + 1 : index + 3] if after in ("dot", "ddot")]
+    if _SIGNAL_OF[word] == "q" and dots:
+        return ("ddq" if "ddot" in dots or len(dots) == 2 else "dq"), {word, *dots}
+    return _SIGNAL_OF[word], {word}
 
 
 def _known_joint(name: str, joints: Sequence[str]) -> str | None:
-    for strictness in range(2):
-        found = [
-            joint for joint in joints if any(p.search(name) for p in _patterns(joint)[strictness : strictness + 1])
-        ]
+    for strictness in (slice(0, 1), slice(1, 2)):
+        found = [joint for joint in joints if any(p.search(name) for p in _patterns(joint)[strictness])]
         if found:
             return max(found, key=len)
     return None
@@ -193,10 +163,10 @@ def _patterns(joint: str) -> list[re.Pattern[str]]:
 def _joint_left(rest: str, words: Sequence[str], used: set[str]) -> str | int | None:
     """Return the joint that remains of a name: its number, or its text; None where nothing does."""
     left = [word for word in words if word not in used and word not in _MEASURED and word not in _TARGET]
-    numbers = [word for word in left if word.isdigit()]
-    if len(numbers) == 1 and all(word.isdigit() or word in _FILLER for word in left):
-        return int(numbers[0])
-    if not [word for word in left if word not in _FILLER]:
+    named = [word for word in left if word not in _FILLER]
+    if len(named) == 1 and named[0].isdigit():
+        return int(named[0])
+    if not named:
         return None
     text = rest
     for match in reversed(list(_TOKEN.finditer(rest))):

@@ -114,7 +114,7 @@ class StepCheck:
     """
 
     def __init__(self) -> None:
-        self._last: float | None = None
+        self._last = np.zeros(0)  # the time before, none where a run begins
         self._step = 0.0
         self._steps = self._repeated = self._gaps = 0
         self._longest, self._where = 0.0, 0.0
@@ -122,11 +122,8 @@ class StepCheck:
 
     def add(self, times: Array) -> None:
         """Take the next times (N,) of the same run, s."""
-        if self._last is not None:
-            times = np.concatenate([[self._last], times])
-        if not len(times):
-            return
-        self._last = float(times[-1])
+        times = np.concatenate([self._last, times])
+        self._last = times[-1:]
         steps = np.diff(times)
         if not len(steps):
             return
@@ -144,7 +141,7 @@ class StepCheck:
 
     def new_run(self) -> None:
         """Forget the last time: the next one begins a run."""
-        self._last = None
+        self._last = np.zeros(0)
 
     def notices(self, name: str) -> list[Notice]:
         """Return what was found, the file's name before it."""
@@ -174,11 +171,7 @@ class StepCheck:
 def inspect_values(recording: Recording, robot: Robot | None, place: Callable[[int], str], name: str) -> list[Notice]:
     """Return notices on one file's values: not finite, joints that stand still or are held, units, signs.
 
-    Args:
-        recording: What was read, in the units it is taken to be in.
-        robot: Its limits, where known, distinguish degrees from radians.
-        place: Where a sample stands in the file.
-        name: The file's name.
+    The robot's limits distinguish degrees from radians; `place` says where a sample stands in the file called `name`.
     """
     found: list[Notice] = []
     for signal in recording.signals:
@@ -206,17 +199,14 @@ def _still(recording: Recording, name: str) -> list[Notice]:
     with np.errstate(invalid="ignore"):
         moves = np.nanmax(q, axis=0, initial=-np.inf) > np.nanmin(q, axis=0, initial=np.inf)
     found = []
-    if not moves.any():
-        return [STILL(f"{name}: no joint moves", file=name, joints=list(recording.joint_names))]
-    if not moves.all():
-        still = [joint for joint, moving in zip(recording.joint_names, moves) if not moving]
-        found.append(STILL(f"{name}: never moving: {', '.join(still)}", file=name, joints=still))
-    same = np.all(np.diff(q, axis=0) == 0, axis=1)
-    speed = np.abs(np.diff(q, axis=0)).max(axis=1)
-    busy = speed > 0
-    if busy.sum() > 20:
-        first, last = np.flatnonzero(busy)[[0, -1]]
-        held = same[first:last].mean()
+    still = [joint for joint, moving in zip(recording.joint_names, moves) if not moving]
+    if still:
+        what = f"never moving: {', '.join(still)}" if moves.any() else "no joint moves"
+        found.append(STILL(f"{name}: {what}", file=name, joints=still))
+    steps = np.diff(q, axis=0)
+    busy = np.flatnonzero(np.abs(steps).max(axis=1) > 0)
+    if len(busy) > 20:
+        held = np.all(steps[busy[0] : busy[-1]] == 0, axis=1).mean()
         if held > 0.3:
             text = f"{name}: positions repeat in {100 * held:.0f} % of the moving samples: logged faster than measured"
             found.append(HELD(text, file=name, share=float(held)))
@@ -230,21 +220,18 @@ def _ranges(recording: Recording, robot: Robot | None, index: int) -> list[_Foun
         return []
     largest = float(np.abs(q).max())
     if robot is None:
-        if largest > 4 * math.pi:
-            text = f"positions reach {largest:.4g}: degrees or motor side? (units, gear_ratio)"
-            return [(RANGE, text, {"largest": largest})]
-        return []
+        text = f"positions reach {largest:.4g}: degrees or motor side? (units, gear_ratio)"
+        return [(RANGE, text, {"largest": largest})] if largest > 4 * math.pi else []
     joint = robot.joints[robot.joint_index(recording.joint_names[index])]
     found: list[_Found] = []
     lower, upper = joint.limits.lower, joint.limits.upper
     finite = math.isfinite(lower) and math.isfinite(upper) and upper > lower
     reach = max(abs(lower), abs(upper)) if finite else 4 * math.pi if joint.turns else math.inf
-    unit = "millimetres" if joint.slides else "degrees"
     if largest > 1.5 * reach:
-        fits = largest <= 1.1 * reach * _RATIOS[unit]
-        word = "mm" if joint.slides else "deg"
-        guess = f"{unit} (units={word!r}) or motor side (gear_ratio)?" if fits else "motor side (gear_ratio)?"
-        text = f"positions reach {largest:.4g}, the limit is {reach:.4g} {'m' if joint.slides else 'rad'}: {guess}"
+        unit, word, own = ("millimetres", "mm", "m") if joint.slides else ("degrees", "deg", "rad")
+        guess = f"{unit} (units={word!r}) or " if largest <= 1.1 * reach * _RATIOS[unit] else ""
+        guess += "motor side (gear_ratio)?"
+        text = f"positions reach {largest:.4g}, the limit is {reach:.4g} {own}: {guess}"
         found.append((RANGE, text, {"largest": largest, "limit": reach}))
     elif finite and (q.max() > upper + 0.02 * reach or q.min() < lower - 0.02 * reach):
         least, most = float(q.min()), float(q.max())
@@ -252,8 +239,7 @@ def _ranges(recording: Recording, robot: Robot | None, index: int) -> list[_Foun
         found.append((LIMITS, text, {"least": least, "most": most, "lower": lower, "upper": upper}))
     if recording.tau is not None and math.isfinite(joint.limits.effort) and joint.limits.effort > 0:
         torque = recording.tau[:, index]
-        torque = torque[np.isfinite(torque)]
-        highest = float(np.abs(torque).max(initial=0.0))
+        highest = float(np.abs(torque[np.isfinite(torque)]).max(initial=0.0))
         if highest > 3 * joint.limits.effort:
             text = f"torques reach {highest:.4g}, the limit is {joint.limits.effort:.4g}: wrong unit or gain?"
             found.append((TORQUE_RANGE, text, {"largest": highest, "limit": joint.limits.effort}))
@@ -271,12 +257,10 @@ def _speed_unit(recording: Recording, index: int) -> list[_Found]:
     use[[start - 1 for start in recording.starts[1:]]] = False
     if use.sum() < 20:
         return []
-    rate = change[use] / steps[use]
-    power = float(rate @ rate)
-    other = float(speed[use] @ speed[use])
+    rate, speed = change[use] / steps[use], speed[use]
+    power, other, inner = float(rate @ rate), float(speed @ speed), float(rate @ speed)
     if power == 0 or other == 0:
         return []
-    inner = float(rate @ speed[use])
     if abs(inner) < 0.7 * math.sqrt(power * other):
         text = "measured speeds do not follow the positions (wrong columns or order?)"
         return [(SPEEDS, text, {})] if power > 1e-6 else []
@@ -290,6 +274,5 @@ def _speed_unit(recording: Recording, index: int) -> list[_Found]:
             side = "speeds" if ratio > 1 else "positions"
             text = f"measured speeds are {ratio:.4g} times the positions' change: {side} in {unit}?"
             return [(SPEEDS, text, {"ratio": ratio, "signal": side, "unit": unit})]
-    return [
-        (SPEEDS, f"measured speeds are {ratio:.4g} times the positions' change: units or time differ", {"ratio": ratio})
-    ]
+    text = f"measured speeds are {ratio:.4g} times the positions' change: units or time differ"
+    return [(SPEEDS, text, {"ratio": ratio})]

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal, TypedDict
 
 import numpy as np
@@ -35,14 +36,15 @@ COUPLED = kind(
 )
 
 _LENGTH = {"m": 1.0, "cm": 1e-2, "mm": 1e-3, "um": 1e-6, "in": 0.0254}
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+"""Units of time."""
+
 _ANGLE = {"rad": 1.0, "deg": math.pi / 180, "mrad": 1e-3, "turn": 2 * math.pi, "rev": 2 * math.pi}
 _ANGLE |= {"rpm": 2 * math.pi / 60}
 _EFFORT = {"nm": 1.0, "n": 1.0, "nmm": 1e-3, "mnm": 1e-3, "ncm": 1e-2, "knm": 1e3, "kn": 1e3, "a": 1.0, "ma": 1e-3}
 
-
 UNITS = frozenset(_ANGLE | _LENGTH | _EFFORT)
 """Units of positions, speeds and torques that are known, in small letters."""
-
 
 Columns = str | int | Sequence[str | int]
 """Columns by name, index, range "1:7" or pattern "{joint}_pos"."""
@@ -52,33 +54,6 @@ PerJoint = ArrayLike | Mapping[str, float]
 
 
 class SignalOptions(TypedDict, total=False):
-    """The options of `read_recording`; :class:`SignalMap` explains each."""
-
-    time: Columns | None
-    time_unit: str | None
-    rate: float | None
-    q: Columns | None
-    dq: Columns | Literal[False] | None
-    ddq: Columns | Literal[False] | None
-    tau: Columns | Literal[False] | None
-    joints: Sequence[str] | Mapping[str, str] | None
-    units: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
-    offset: PerJoint | None
-    sign: PerJoint | None
-    gear_ratio: PerJoint | None
-    coupling: ArrayLike | None
-    torque_coupling: ArrayLike | None
-    drive_gain: PerJoint | None
-    motor_side: bool | Sequence[str] | None
-    header: bool | None
-    delimiter: str | None
-    topic: str | None
-    run: str | None
-    together: bool | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SignalMap:
     """How a log's columns are to be understood; everything not given is guessed or left as it is.
 
     Attributes:
@@ -106,33 +81,42 @@ class SignalMap:
         together: Whether several files are one run spread over them; None: where each holds other signals.
     """
 
-    time: Any = None
-    time_unit: str | None = None
-    rate: float | None = None
-    q: Any = None
-    dq: Any = None
-    ddq: Any = None
-    tau: Any = None
-    joints: Any = None
-    units: Any = None
-    offset: Any = None
-    sign: Any = None
-    gear_ratio: Any = None
-    coupling: Any = None
-    torque_coupling: Any = None
-    drive_gain: Any = None
-    motor_side: Any = None
-    header: bool | None = None
-    delimiter: str | None = None
-    topic: str | None = None
-    run: str | None = None
-    together: bool | None = None
+    time: Columns | None
+    time_unit: str | None
+    rate: float | None
+    q: Columns | None
+    dq: Columns | Literal[False] | None
+    ddq: Columns | Literal[False] | None
+    tau: Columns | Literal[False] | None
+    joints: Sequence[str] | Mapping[str, str] | None
+    units: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
+    offset: PerJoint | None
+    sign: PerJoint | None
+    gear_ratio: PerJoint | None
+    coupling: ArrayLike | None
+    torque_coupling: ArrayLike | None
+    drive_gain: PerJoint | None
+    motor_side: bool | Sequence[str] | None
+    header: bool | None
+    delimiter: str | None
+    topic: str | None
+    run: str | None
+    together: bool | None
 
-    def __post_init__(self) -> None:
+
+OPTIONS = tuple(SignalOptions.__annotations__)
+"""Names of the options."""
+
+
+class SignalMap(SimpleNamespace):
+    """The options of `SignalOptions` as attributes, None where one is not given."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**dict.fromkeys(OPTIONS) | options)
         if self.rate is not None and not (isinstance(self.rate, int | float) and 0 < self.rate < math.inf):
             raise DescriptionError(f"rate: expected samples per second above 0, got {self.rate!r}")
-        if self.time_unit is not None and self.time_unit not in ("s", "ms", "us", "ns"):
-            raise UnknownName("time unit", self.time_unit, ("s", "ms", "us", "ns"))
+        if self.time_unit is not None and self.time_unit not in SECONDS:
+            raise UnknownName("time unit", self.time_unit, SECONDS)
 
     @classmethod
     def of(cls, options: Mapping[str, Any], file: str | Path | None = None) -> SignalMap:
@@ -142,7 +126,6 @@ class SignalMap:
             UnknownName: An option that does not exist.
             DescriptionError: The file is missing or is not TOML.
         """
-        known = [field.name for field in fields(cls)]
         merged: dict[str, Any] = {}
         if file is not None:
             path = Path(file)
@@ -152,39 +135,25 @@ class SignalMap:
                 raise MissingFile(f"{path}: no such file") from None
             except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
                 raise DescriptionError(f"{path}: not a TOML file ({error})") from None
-            for key in merged:
-                if key not in known:
-                    raise UnknownName(f"mapping key in {path.name}", key, known)
-        for key in options:
-            if key not in known:
-                raise UnknownName("mapping option", key, known)
+            _require(f"mapping key in {path.name}", merged, OPTIONS)
+        _require("mapping option", options, OPTIONS)
         return cls(**{**merged, **options})
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """The linear maps from raw columns in joint order to SI on the joint side.
+    """The linear maps from raw columns in joint order to SI on the joint side."""
 
-    Attributes:
-        scale: For each signal, factors (n,) applied to the raw columns; drive gains included.
-        motion: Matrix (n, n) from raw to joint motion: sign · Rq⁻¹; None: identity.
-        torque: Matrix (n, n) from raw to joint torque: sign · Rτ; None: identity.
-        offset: Added to q (n,), rad or m.
-        on_motor: Signals the matrices apply to; the others only take the sign.
-        sign: (n,), +1 or -1.
-    """
-
-    scale: Mapping[str, Array]
-    motion: Array | None
-    torque: Array | None
-    offset: Array
-    on_motor: tuple[str, ...]
-    sign: Array
+    scale: Mapping[str, Array]  # for each signal, factors (n,) applied to the raw columns; drive gains included
+    motion: Array | None  # matrix (n, n) from raw to joint motion: Rq⁻¹; None: identity
+    torque: Array | None  # matrix (n, n) from raw to joint torque: Rτ; None: identity
+    offset: Array  # added to q (n,), rad or m
+    on_motor: tuple[str, ...]  # signals the matrices apply to; the others only take the sign
+    sign: Array  # (n,), +1 or -1
 
     def apply(self, signal: str, raw: Array) -> Array:
         """Return a signal (N, n) in SI on the joint side."""
-        plain = np.all(self.scale[signal] == 1)
-        values = raw if plain else raw * self.scale[signal]
+        values = raw if np.all(self.scale[signal] == 1) else raw * self.scale[signal]
         matrix = self.torque if signal == "tau" else self.motion
         if matrix is not None and signal in self.on_motor:
             values = values @ matrix.T
@@ -205,15 +174,13 @@ def conversion(given: SignalMap, joints: Sequence[str], robot: Robot | None) -> 
     if not np.all(np.abs(sign) == 1):
         raise ShapeError(f"sign: expected +1 or -1 for each joint, got {sign.tolist()}")
     gain = _vector("drive_gain", given.drive_gain, joints, 1.0)
-    slides = _slides(joints, robot)
+    slides = [None if robot is None else robot.joints[robot.joint_index(name)].slides for name in joints]
     scale = {signal: _scales(given.units, signal, joints, slides) for signal in SIGNALS}
     scale["tau"] = scale["tau"] * gain
     Rq = _position_matrix(given, joints, robot)
     sides = given.motor_side
     on_motor = SIGNALS if sides is None or sides is True else () if sides is False else tuple(sides)
-    for signal in on_motor:
-        if signal not in SIGNALS:
-            raise UnknownName("signal in motor_side", signal, SIGNALS)
+    _require("signal in motor_side", on_motor, SIGNALS)
     motion: Array | None = None
     torque: Array | None = None
     if Rq is not None:
@@ -226,17 +193,15 @@ def conversion(given: SignalMap, joints: Sequence[str], robot: Robot | None) -> 
 
 
 def _position_matrix(given: SignalMap, joints: Sequence[str], robot: Robot | None) -> Array | None:
-    n = len(joints)
+    ratios, coupling = _vector("gear_ratio", given.gear_ratio, joints, 1.0), np.eye(len(joints))
     if given.coupling is not None:
-        coupling = _matrix("coupling", given.coupling, n)
-        return np.diag(_vector("gear_ratio", given.gear_ratio, joints, 1.0)) @ coupling
+        return np.diag(ratios) @ _matrix("coupling", given.coupling, len(joints))
     if given.gear_ratio is not None:
-        return np.diag(_vector("gear_ratio", given.gear_ratio, joints, 1.0))
+        return np.diag(ratios)
     if not given.motor_side:
         return None
     if robot is None:
         raise DescriptionError("motor_side: give gear_ratio or coupling, or a robot whose drives have them")
-    ratios, coupling = np.ones(n), np.eye(n)
     for row, name in enumerate(joints):
         drive = robot.joints[robot.joint_index(name)].drive
         ratios[row] = drive.gear_ratio
@@ -246,16 +211,19 @@ def _position_matrix(given: SignalMap, joints: Sequence[str], robot: Robot | Non
     return np.diag(ratios) @ coupling
 
 
+def _require(what: str, names: Iterable[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise UnknownName(what, name, known)
+
+
 def _vector(what: str, value: Any, joints: Sequence[str], default: float) -> Array:
-    if value is None:
-        return np.full(len(joints), default)
+    made = np.full(len(joints), default)
     if isinstance(value, Mapping):
-        made = np.full(len(joints), default)
+        _require(f"joint in {what}", value, joints)
         for name, number in value.items():
-            if name not in joints:
-                raise UnknownName(f"joint in {what}", name, joints)
             made[list(joints).index(name)] = number
-    else:
+    elif value is not None:
         try:
             made = np.array(np.broadcast_to(np.asarray(value, dtype=float), (len(joints),)))
         except (TypeError, ValueError):
@@ -275,39 +243,24 @@ def _matrix(what: str, value: Any, n: int) -> Array:
     return made
 
 
-def _slides(joints: Sequence[str], robot: Robot | None) -> list[bool | None]:
-    """Return for each joint whether it is prismatic; None where no robot says so."""
-    if robot is None:
-        return [None] * len(joints)
-    return [robot.joints[robot.joint_index(name)].slides for name in joints]
-
-
 def _scales(units: Any, signal: str, joints: Sequence[str], slides: Sequence[bool | None]) -> Array:
-    factors = np.ones(len(joints))
-    if units is None:
-        return factors
+    """Return the factors (n,) to SI; `slides` says of each joint whether it is prismatic, None where no robot does."""
+    chosen, explicit = units, False
     if isinstance(units, Mapping):
-        by_signal = set(units) <= set(SIGNALS)
-        if not by_signal:
-            for name in units:
-                if name not in joints:
-                    raise UnknownName("signal or joint in units", name, [*SIGNALS, *joints])
-        chosen = units.get(signal) if by_signal else [units.get(name, "") for name in joints]
-    else:
-        chosen = units
-    if chosen is None:
-        return factors
-    per_joint = not isinstance(chosen, str) and len(chosen) == len(joints) and not _is_pair(chosen, slides)
+        chosen, explicit = units.get(signal), bool(units.get(signal))
+        if not set(units) <= set(SIGNALS):
+            for name in set(units) - set(joints):
+                raise UnknownName("signal or joint in units", name, [*SIGNALS, *joints])
+            chosen = [units.get(name, "") for name in joints]
+    factors = np.ones(len(joints))
+    words = [] if chosen is None else [chosen] if isinstance(chosen, str) else list(chosen)
+    # two words are one for each of two joints, unless they are an angle unit and a length unit for both
+    pair = len(slides) == 2 and len({_base(str(word)) in _ANGLE for word in words}) == 2 and None not in slides
+    per_joint = not isinstance(chosen, str) and len(words) == len(joints) and not pair
     for index, slide in enumerate(slides):
-        words = [chosen[index]] if per_joint else [chosen] if isinstance(chosen, str) else list(chosen)
-        for word in words:
-            factors[index] *= _factor(str(word), signal, slide, bool(isinstance(units, Mapping) and units.get(signal)))
+        for word in [words[index]] if per_joint else words:
+            factors[index] *= _factor(str(word), signal, slide, explicit)
     return factors
-
-
-def _is_pair(chosen: Sequence[str], slides: Sequence[bool | None]) -> bool:
-    """Return whether two words are an angle unit and a length unit for all joints rather than one for each of two."""
-    return len(slides) == 2 and {bool(_base(word) in _ANGLE) for word in chosen} == {True, False} and None not in slides
 
 
 def _base(word: str) -> str:
@@ -329,22 +282,17 @@ def _factor(word: str, signal: str, slides: bool | None, explicit: bool) -> floa
 
 
 def mapped_coupling(given: SignalMap, joint_names: Sequence[str]) -> list[Notice]:
-    """Return a notice for each drive that other joints turn, too: it stays with the recording, files included.
-
-    Args:
-        given: How the logs are read; `coupling` (n, n) leads from joint to motor positions.
-        joint_names: The robot's joints in its order.
-    """
+    """Return a notice for each drive that other joints turn, too: it stays with the recording, files included."""
     if given.coupling is None:
         return []
     names = joint_names
     if isinstance(given.joints, list | tuple) and sorted(map(str, given.joints)) == sorted(names):
         names = [str(name) for name in given.joints]
     try:
-        R, signs = np.array(given.coupling, dtype=float), _signs(given.sign, names)
-    except (TypeError, ValueError):
+        R, signs = _matrix("coupling", given.coupling, len(names)), _vector("sign", given.sign, names, 1.0)
+    except (TypeError, ValueError, UnknownName):
         return []  # the reader says what is wrong with them
-    if R.shape != (len(names), len(names)) or np.any(np.diag(R) == 0):
+    if np.any(np.diag(R) == 0):
         return []
     ratios = R * signs / (np.diag(R) * signs)[:, None]  # joint side: the drive's own joint counts 1
     notices = []
@@ -354,11 +302,3 @@ def mapped_coupling(given: SignalMap, joint_names: Sequence[str]) -> list[Notice
             text = f"the drive of {name} also turns with {', '.join(others)}, as the mapping's coupling says"
             notices.append(COUPLED(text, joint=name, coupling=others))
     return notices
-
-
-def _signs(sign: object, names: Sequence[str]) -> np.ndarray:
-    if isinstance(sign, Mapping):
-        return np.array([float(sign.get(name, 1.0)) for name in names])
-    if isinstance(sign, list | tuple) and len(sign) == len(names):
-        return np.array([float(value) for value in sign])
-    return np.ones(len(names))

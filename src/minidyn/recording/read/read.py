@@ -21,8 +21,8 @@ from minidyn.recording.read.bag import BagTable
 from minidyn.recording.read.bind import Binding, bind, guessed_signals
 from minidyn.recording.read.csv import CsvTable
 from minidyn.recording.read.inspect_signals import StepCheck, inspect_values, runs_of
-from minidyn.recording.read.mapping import Conversion, SignalMap, SignalOptions, conversion, mapped_coupling
-from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, ParquetTable
+from minidyn.recording.read.mapping import SECONDS, Conversion, SignalMap, SignalOptions, conversion, mapped_coupling
+from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, ParquetTable, stacked
 from minidyn.recording.recording import SIGNALS, Recording
 
 ONE_RUN = kind(
@@ -47,7 +47,6 @@ TIME_UNIT_GUESSED = kind(
 RATE_GIVEN = kind("recording.rate_given", "info", "Times were made from the given rate.")
 
 _BAGS = (".bag", ".db3", ".mcap")
-_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -90,8 +89,8 @@ def read_recording(
             against; joints of the file that it does not have are left out.
         lazy: Leave the samples on disk; the result hands them out as `tiles`.
         mapping: A TOML file with options.
-        **options: How columns are understood, by keyword; each is explained at `SignalMap`: time, time_unit, rate, q,
-            dq, ddq, tau, joints, units, offset, sign, gear_ratio, coupling, torque_coupling, drive_gain, motor_side,
+        **options: How columns are understood, by keyword; each is explained at `SignalOptions`: time, time_unit, rate,
+            q, dq, ddq, tau, joints, units, offset, sign, gear_ratio, coupling, torque_coupling, drive_gain, motor_side,
             header, delimiter, topic, run, together.
 
     Returns:
@@ -145,23 +144,17 @@ def are_one_run(paths: Sequence[str | os.PathLike[str]], robot: Robot, mapping: 
 
 def _belong_together(tables: Sequence[LogTable], given: SignalMap, robot: Robot | None) -> bool:
     if given.together is not None:
-        return given.together
+        return bool(given.together)
     if given.q is not None and given.tau is not None:
         return False
     held = [guessed_signals(table, given, robot) for table in tables]
-    if not all(held) or sum(len(signals) for signals in held) != len(set().union(*held)):
-        return False
-    return "q" in set().union(*held)
+    every = set().union(*held)
+    return all(held) and "q" in every and sum(map(len, held)) == len(every)
 
 
 def _in_memory(source: _Source, robot: Robot | None) -> Recording:
     path, binding = source.table.path, source.binding
-    parts = list(source.table.batches(binding.columns, 1 << 30, 0, None))
-    if not parts:
-        raise DescriptionError(f"{path}: no samples; the file has no rows")
-    columns = (
-        {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if len(parts) > 1 else parts[0]
-    )
+    columns = stacked(list(source.table.batches(binding.columns, 1 << 30)))
     times = source.times(columns, 0, len(columns[binding.signals["q"][0]]))
     starts, order, found = runs_of(times, columns.get(binding.run), path.name)
     if order is not None:
@@ -194,13 +187,10 @@ def _scan(source: _Source) -> tuple[list[int], int, list[Notice]]:
     binding, path = source.binding, source.table.path
     names = [*binding.time, *([binding.run] if binding.run else [])]
     if not names:
-        rows = source.table.count()
-        if not rows:
-            raise DescriptionError(f"{path}: no samples; the file has no rows")
-        return [0], rows, []
+        return [0], source.table.count(), []
     check, starts, rows = StepCheck(), [0], 0
     first, last, last_run = 0.0, 0.0, 0.0
-    for columns in source.table.batches(names, 1 << 16, 0, None):
+    for columns in source.table.batches(names, 1 << 16):
         size = len(columns[names[0]])
         times = source.times(columns, rows, size)
         run = columns[binding.run] if binding.run else np.full(size, last_run)
@@ -223,8 +213,6 @@ def _scan(source: _Source) -> tuple[list[int], int, list[Notice]]:
             check.add(times[low:high])
         starts += [rows + row for row in cuts]
         rows, last, last_run = rows + size, float(times[-1]), float(run[-1])
-    if not rows:
-        raise DescriptionError(f"{path}: no samples; the file has no rows")
     return starts, rows, [] if source.rate else check.notices(path.name)
 
 
@@ -243,19 +231,13 @@ def _open_table(path: Path, given: SignalMap, joints: Sequence[str], keep: bool)
     return READERS[suffix](path, given, joints, keep)
 
 
-def _text(path: Path, given: SignalMap, joints: Sequence[str], keep: bool) -> LogTable:
-    return CsvTable(path, given.header, given.delimiter)
-
-
-def _bag(path: Path, given: SignalMap, joints: Sequence[str], keep: bool) -> LogTable:
-    return BagTable(path, given.topic, joints, keep)
-
-
 READERS: Mapping[str, Callable[[Path, SignalMap, Sequence[str], bool], LogTable]] = MappingProxyType(
-    dict.fromkeys((".csv", ".txt", ".tsv", ".dat", ".log"), _text)
-    | dict.fromkeys((".parquet", ".pq"), lambda path, given, joints, keep: ParquetTable(path))
-    | {".npz": lambda path, given, joints, keep: NpzTable(path)}
-    | dict.fromkeys(_BAGS, _bag)
+    dict.fromkeys(
+        (".csv", ".txt", ".tsv", ".dat", ".log"), lambda path, given, *_: CsvTable(path, given.header, given.delimiter)
+    )
+    | dict.fromkeys((".parquet", ".pq"), lambda path, *_: ParquetTable(path))
+    | {".npz": lambda path, *_: NpzTable(path)}
+    | dict.fromkeys(_BAGS, lambda path, given, joints, keep: BagTable(path, given.topic, joints, keep))
 )
 """What opens a log, by the ending of its name. A new format is a class like CsvTable in a file of its own, and a line
 here."""
@@ -263,25 +245,15 @@ here."""
 
 @dataclass(frozen=True)
 class _Source:
-    """A table with its binding and conversion.
-
-    Attributes:
-        table: The log.
-        binding: Which column is what.
-        convert: To SI and to the joint side.
-        rate: Samples per second where time is not a column; 0 where it is.
-        factor: Seconds per unit of the time column.
-        origin: Subtracted from the time column, in its unit.
-        notices: What was guessed and found so far.
-    """
+    """A table with its binding and conversion."""
 
     table: LogTable
     binding: Binding
-    convert: Conversion
-    rate: float
-    factor: float
-    origin: float
-    notices: tuple[Notice, ...]
+    convert: Conversion  # to SI and to the joint side
+    rate: float  # samples per second where time is not a column; 0 where it is
+    factor: float = 1.0  # seconds per unit of the time column
+    origin: float = 0.0  # subtracted from the time column, in its unit
+    notices: tuple[Notice, ...] = ()  # what was guessed and found so far
 
     def recording(self, columns: Columns, row: int = 0, starts: Sequence[int] = (0,)) -> Recording:
         """Return the samples of columns that begin at a row of the table."""
@@ -301,15 +273,10 @@ class _Source:
         )
 
     def times(self, columns: Columns, row: int, rows: int) -> Array:
-        """Return the times (N,) of a batch that begins at a row, s.
-
-        Raises:
-            DescriptionError: A time that is no number.
-        """
+        """Return the times (N,) of a batch that begins at a row, s; one that is no number is an error."""
         if self.rate:
             return (row + np.arange(rows)) / self.rate
-        first = columns[self.binding.time[0]]
-        values = (first - self.origin) * self.factor
+        values = (columns[self.binding.time[0]] - self.origin) * self.factor
         if len(self.binding.time) == 2:
             values = values + columns[self.binding.time[1]] * 1e-9
         if not np.all(np.isfinite(values)):
@@ -338,13 +305,13 @@ def _bound(table: LogTable, given: SignalMap, robot: Robot | None) -> _Source:
     """Return a table with its columns understood; the first rows settle the unit of time."""
     binding = bind(table, given, robot)
     notices, name = [*table.notices, *binding.notices], table.path.name
-    stated = replace(given, units=dict(binding.units)) if binding.units else given
+    stated = SignalMap(**vars(given) | {"units": binding.units}) if binding.units else given
     convert = conversion(stated, binding.joints, robot)
-    made = _Source(table, binding, convert, given.rate or 0.0, 1.0, 0.0, ())
+    made = _Source(table, binding, convert, given.rate or 0.0)
+    first = next(table.batches(binding.time or binding.signals["q"][:1], 1 << 16, 0, 1 << 16), None)
+    if first is None:
+        raise DescriptionError(f"{table.path}: no samples; the file has no rows")
     if given.rate is None:
-        first = next(table.batches(binding.time, 1 << 16, 0, 1 << 16), None)
-        if first is None:
-            raise DescriptionError(f"{table.path}: no samples; the file has no rows")
         values = first[binding.time[0]]
         unit = binding.time_unit or ("s" if len(binding.time) == 2 else _unit_of(values))
         if not binding.time_unit:
@@ -353,15 +320,14 @@ def _bound(table: LogTable, given: SignalMap, robot: Robot | None) -> _Source:
         elif not table.own:
             text = f"{name}: time = {', '.join(binding.time)} ({unit})"
             notices.append(TIME_COLUMN(text, file=name, columns=list(binding.time), unit=unit))
-        origin = float(values[0]) if abs(values[0]) * _SECONDS[unit] > 1e8 else 0.0
+        origin = float(values[0]) if abs(values[0]) * SECONDS[unit] > 1e8 else 0.0
         if origin:
-            start = origin * _SECONDS[unit]
+            start = origin * SECONDS[unit]
             notices.append(TIME_ORIGIN(f"{name}: times count from {start:.6f} s", file=name, origin=start))
-        made = replace(made, factor=_SECONDS[unit], origin=origin)
+        made = replace(made, factor=SECONDS[unit], origin=origin)
     else:
         notices.append(RATE_GIVEN(f"{name}: {given.rate:g} samples a second, as given", file=name, rate=given.rate))
-    signals = {name: binding.signals[name] for name in SIGNALS if name in binding.signals}
-    return replace(made, notices=tuple(notices), binding=replace(binding, signals=signals))
+    return replace(made, notices=tuple(notices))
 
 
 def _unit_of(values: Array) -> str:
@@ -370,8 +336,8 @@ def _unit_of(values: Array) -> str:
     steps = steps[steps > 0]
     if not len(steps):
         return "s"
-    for limit, unit in ((1e17, "ns"), (1e14, "us"), (1e11, "ms"), (1e8, "s")):
-        if abs(values[0]) > limit:
-            return unit
-    step = float(np.median(steps))
-    return "s" if step <= 0.1 else "ms" if step <= 100 else "us" if step <= 1e5 else "ns"
+    for size, limits in ((abs(values[0]), (1e17, 1e14, 1e11, 1e8)), (np.median(steps), (1e5, 100, 0.1, 0))):
+        for limit, unit in zip(limits, ("ns", "us", "ms", "s")):
+            if size > limit:
+                return unit
+    return "s"

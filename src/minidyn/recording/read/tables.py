@@ -6,10 +6,13 @@ Here: what a table is, Parquet files, NumPy archives, and several tables side by
 from __future__ import annotations
 
 import json
+import math
+import sys
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,40 +35,32 @@ Columns = dict[str, Array]
 """Columns by name, each (N,)."""
 
 
-class LogTable(Protocol):
-    """Named columns of one log.
-
-    Attributes:
-        path: The file.
-        names: Names of the columns that can hold numbers.
-        joint_names: What the file calls its joints; () where it does not say.
-        notices: What was found on opening it.
-        own: Whether names are exact and times seconds: files minidyn wrote, and bags.
-    """
+class LogTable(ABC):
+    """Named columns of one log."""
 
     path: Path
-    names: tuple[str, ...]
-    joint_names: tuple[str, ...]
-    notices: tuple[Notice, ...]
-    own: bool
+    names: tuple[str, ...]  # of the columns that can hold numbers
+    joint_names: tuple[str, ...] = ()  # what the file calls its joints; () where it does not say
+    notices: tuple[Notice, ...] = ()  # what was found on opening it
+    own: bool = False  # whether names are exact and times seconds: files minidyn wrote, and bags
+    row: str = "row"  # what messages call one
+    _rows: int
 
     def count(self) -> int:
         """Return the number of rows."""
-        ...
+        return self._rows
 
-    def batches(self, names: Sequence[str], samples: int, begin: int, end: int | None) -> Iterator[Columns]:
+    @abstractmethod
+    def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
         """Yield the columns from row `begin` to `end`, at most `samples` rows at a time."""
-        ...
 
     def place(self, row: int) -> str:
-        """Return where a row stands in the file, for messages."""
-        ...
+        """Return where a row, counted from 0, stands in the file, for messages."""
+        return f"{self.row} {row}"
 
 
-class ParquetTable:
+class ParquetTable(LogTable):
     """A Parquet file as a table; list columns (one list per sample) are several columns NAME[0], NAME[1], ..."""
-
-    joint_names: tuple[str, ...] = ()
 
     def __init__(self, path: Path) -> None:
         import pyarrow as pa
@@ -93,20 +88,12 @@ class ParquetTable:
         if not self._rows:
             raise DescriptionError(f"{path}: no samples; the table has no rows")
 
-    def count(self) -> int:
-        """Return the number of rows."""
-        return int(self._rows)
-
-    def place(self, row: int) -> str:
-        """Return the row's number, from 0."""
-        return f"row {row}"
-
-    def batches(self, names: Sequence[str], samples: int, begin: int, end: int | None) -> Iterator[Columns]:
+    def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
         """Yield the columns; only the row groups that are asked for are read."""
         import pyarrow as pa
         from pyarrow import parquet
 
-        stop = self.count() if end is None else min(end, self.count())
+        stop = min(end, self._rows)
         wanted = list(dict.fromkeys(self._source[name][0] for name in names))
         try:
             with parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=_BUFFER) as file:
@@ -136,12 +123,14 @@ class ParquetTable:
                 import pyarrow.compute as pc
 
                 values = pc.list_element(values, index)
-            part[name] = _numbers(values)
+            part[name] = numbers(values)
         return part
 
 
-class NpzTable:
+class NpzTable(LogTable):
     """A NumPy archive as a table; an array (N, k) is k columns. Uncompressed arrays are read where they lie on disk."""
+
+    row = "sample"
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -162,12 +151,11 @@ class NpzTable:
         for key, array in self._arrays.items():
             if not array.ndim or len(array) != self._rows or array.dtype.kind not in "fiub":
                 continue
-            flat = array.ndim == 1
-            width = 1 if flat else int(np.prod(array.shape[1:]))
-            names = self.joint_names if width == len(self.joint_names) and "telemetry" not in key else range(width)
-            for index, joint in enumerate(names):
-                label = key if flat else f"{key}.{joint}" if isinstance(joint, str) else f"{key}[{joint}]"
-                self._source[label] = (key, index)
+            width = math.prod(array.shape[1:])
+            labels = [f"{key}.{joint}" for joint in self.joint_names]
+            if width != len(labels) or "telemetry" in key:
+                labels = [f"{key}[{k}]" for k in range(width)]
+            self._source |= {label: (key, k) for k, label in enumerate([key] if array.ndim == 1 else labels)}
         starts = small.get("starts", np.zeros(1, dtype=int)).astype(int)
         if starts.ndim == 1 and len(starts) > 1:
             run = np.zeros(self._rows)
@@ -177,17 +165,9 @@ class NpzTable:
         self.names = tuple(self._source)
         self.own = "t" in self._arrays and "q" in self._arrays
 
-    def count(self) -> int:
-        """Return the number of samples."""
-        return self._rows
-
-    def place(self, row: int) -> str:
-        """Return the sample's number, from 0."""
-        return f"sample {row}"
-
-    def batches(self, names: Sequence[str], samples: int, begin: int, end: int | None) -> Iterator[Columns]:
+    def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
         """Yield the columns."""
-        stop = self._rows if end is None else min(end, self._rows)
+        stop = min(end, self._rows)
         for low in range(begin, stop, samples):
             part: Columns = {}
             cut: dict[str, Any] = {}
@@ -200,32 +180,23 @@ class NpzTable:
             yield part
 
 
-class JoinedTable:
+class JoinedTable(LogTable):
     """Several tables side by side: one run spread over several files. Columns are called FILE:NAME."""
 
     def __init__(self, tables: Sequence[LogTable]) -> None:
         self._tables = tuple(tables)
         stems = [table.path.stem for table in tables]
-        labels = [
-            stem if stems.count(stem) == 1 else f"{stem}{k}" for k, (stem, table) in enumerate(zip(stems, tables))
-        ]
-        self._where: Mapping[str, tuple[int, str]] = {
-            f"{label}:{name}": (index, name)
-            for index, (label, table) in enumerate(zip(labels, tables))
-            for name in table.names
-        }
+        self._where: dict[str, tuple[int, str]] = {}
+        for k, (stem, table) in enumerate(zip(stems, tables)):
+            label = stem if stems.count(stem) == 1 else f"{stem}{k}"
+            self._where |= {f"{label}:{name}": (k, name) for name in table.names}
         self.path = tables[0].path
         self.names = tuple(self._where)
         self.joint_names = next((table.joint_names for table in tables if table.joint_names), ())
         self.notices = tuple(notice for table in tables for notice in table.notices)
-        self.own = False
 
     def count(self) -> int:
-        """Return the number of rows, the same in all tables.
-
-        Raises:
-            DescriptionError: The files have different lengths.
-        """
+        """Return the number of rows; files of different lengths are refused."""
         counts = [table.count() for table in self._tables]
         if len(set(counts)) > 1:
             lengths = ", ".join(f"{table.path.name} {count}" for table, count in zip(self._tables, counts))
@@ -235,7 +206,7 @@ class JoinedTable:
             )
         return counts[0]
 
-    def batches(self, names: Sequence[str], samples: int, begin: int, end: int | None) -> Iterator[Columns]:
+    def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
         """Yield the columns of all tables, at most `samples` rows at a time."""
         self.count()
         used = sorted({self._where[name][0] for name in names})
@@ -260,12 +231,19 @@ def _even(parts: Iterator[Columns], samples: int) -> Iterator[Columns]:
         held.append(part)
         rows += len(next(iter(part.values())))
         while rows >= samples:
-            whole = {name: np.concatenate([piece[name] for piece in held]) for name in part}
+            whole = stacked(held)
             yield {name: values[:samples] for name, values in whole.items()}
             held = [{name: values[samples:] for name, values in whole.items()}]
             rows -= samples
     if rows:
-        yield {name: np.concatenate([piece[name] for piece in held]) for name in held[0]}
+        yield stacked(held)
+
+
+def stacked(parts: Sequence[Columns]) -> Columns:
+    """Return batches of the same columns as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _notice(text: str) -> Notice:
@@ -317,7 +295,8 @@ def _is_number(kind: Any) -> bool:
     return bool(number or pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_decimal(kind))
 
 
-def _numbers(values: Any) -> NDArray[np.float64]:
+def numbers(values: Any) -> Array:
+    """Return an Arrow column as floats; dates and durations in nanoseconds, NaN where there is nothing."""
     import pyarrow as pa
 
     if pa.types.is_timestamp(values.type):
