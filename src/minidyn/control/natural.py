@@ -31,15 +31,10 @@ _DUAL = np.linalg.inv(_TO_PSEUDO @ _TO_PSEUDO.T)
 
 @dataclass(frozen=True)
 class NaturalLinks:
-    """Links whose ten parameters are estimated along the natural metric.
+    """Links whose ten parameters are estimated along the natural metric."""
 
-    Attributes:
-        places: For each such link, the places of XX ... M in the estimate.
-        speeds: For each such link, γ.
-    """
-
-    places: tuple[tuple[int, ...], ...]
-    speeds: tuple[float, ...]
+    places: tuple[tuple[int, ...], ...]  # for each such link, the places of XX ... M in the estimate
+    speeds: tuple[float, ...]  # for each such link, γ
 
     def turned(self, estimate: list[Scalar], gradient: list[Scalar], rate: list[Scalar]) -> list[Scalar]:
         """Return the rate with these links' parts replaced by -γ P L P."""

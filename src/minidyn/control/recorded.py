@@ -24,27 +24,16 @@ from minidyn.model.robot import Robot
 
 @dataclass(frozen=True)
 class AdaptiveLaw:
-    """An adaptive law with its settings; its methods record it.
+    """An adaptive law with its settings; its methods record it."""
 
-    Attributes:
-        kind: "slotine_li", "modified" or "craig".
-        robot: The model.
-        unknowns: What is estimated.
-        base: Where base parameters are estimated, their map.
-        bandwidth: λ, 1/s.
-        gain: K (n,); None for K = λ M̂ and for Craig's law.
-        adaptation: Γ (k,).
-        natural: Links whose estimate moves along the natural metric.
-    """
-
-    kind: str
+    kind: str  # "slotine_li", "modified" or "craig"
     robot: Robot
-    unknowns: Unknowns
-    base: BaseMap | None
-    bandwidth: float
-    gain: Array | None
-    adaptation: Array
-    natural: NaturalLinks | None = None
+    unknowns: Unknowns  # what is estimated
+    base: BaseMap | None  # where base parameters are estimated, their map
+    bandwidth: float  # λ, 1/s
+    gain: Array | None  # K (n,); None for K = λ M̂ and for Craig's law
+    adaptation: Array  # Γ (k,)
+    natural: NaturalLinks | None = None  # links whose estimate moves along the natural metric
 
     def flow(self) -> Function:
         """Return (estimate, q, dq, q_d, dq_d, ddq_d) -> (tau, rate); Craig's also takes ddq, before q_d."""

@@ -22,19 +22,12 @@ from minidyn.model.robot import Robot
 
 @dataclass(frozen=True)
 class Unknowns:
-    """The estimated quantities of a controller.
+    """The estimated quantities of a controller."""
 
-    Attributes:
-        names: Their names (k).
-        known: The vector with the unknown part put to zero (p,).
-        directions: How the vector grows with them (p, k).
-        start: Initial values (k,).
-    """
-
-    names: tuple[str, ...]
-    known: Array
-    directions: Array
-    start: Array
+    names: tuple[str, ...]  # their names (k)
+    known: Array  # the vector with the unknown part put to zero (p,)
+    directions: Array  # how the vector grows with them (p, k)
+    start: Array  # initial values (k,)
 
     def vector(self, estimate: Array) -> Array:
         """The full vector (..., p) for an estimate (..., k)."""

@@ -39,13 +39,9 @@ class Run:
 
 @dataclass(eq=False)
 class Design:
-    """The choice of runs for a chain.
+    """The choice of runs for a chain."""
 
-    Attributes:
-        equations: The chain's equations.
-    """
-
-    equations: Equations
+    equations: Equations  # the chain's equations
     _grams: dict[tuple[int, int], Array] = field(default_factory=dict)
 
     # ---------------------------------------------------------------- ranges, places and motions

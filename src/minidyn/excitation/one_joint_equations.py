@@ -32,21 +32,13 @@ _VERSION = "1992"
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """The small linear equations of a serial chain. Joints are counted from 0, as columns of a recording.
+    """The small linear equations of a serial chain. Joints are counted from 0, as columns of a recording."""
 
-    Attributes:
-        robot: The robot as given.
-        chain: The same in modified Denavit-Hartenberg frames; its joints are the robot's moving joints.
-        base: The minimal linear combinations (version 1992), what is to be found.
-        structure: r, s, δ, σ of the chain.
-        own: Places in beta of the combinations that belong to each joint.
-    """
-
-    robot: Robot
-    chain: Robot
-    base: BaseMap
-    structure: Structure
-    own: tuple[tuple[int, ...], ...]
+    robot: Robot  # the robot as given
+    chain: Robot  # the same in modified Denavit-Hartenberg frames; its joints are the robot's moving joints
+    base: BaseMap  # the minimal linear combinations (version 1992), what is to be found
+    structure: Structure  # r, s, δ, σ of the chain
+    own: tuple[tuple[int, ...], ...]  # places in beta of the combinations that belong to each joint
 
     @classmethod
     def of(cls, robot: Robot, what: str) -> Equations:

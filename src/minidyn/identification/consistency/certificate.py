@@ -103,10 +103,10 @@ class Certificate:
     def mass_statement(self) -> str:
         """The total mass, and how it compares with the robot file."""
         known = math.isfinite(self.prior_mass) and self.prior_mass > 0
-        beside = (
-            f"the robot file says {self.prior_mass:.4g} kg ({100 * (self.total_mass / self.prior_mass - 1):+.1f} %)"
-        )
-        return f"{self.total_mass:.4g} kg" + (f"; {beside}" if known else "; the robot file does not say")
+        if not known:
+            return f"{self.total_mass:.4g} kg; the robot file does not say"
+        more = f"{100 * (self.total_mass / self.prior_mass - 1):+.1f} %"
+        return f"{self.total_mass:.4g} kg; the robot file says {self.prior_mass:.4g} kg ({more})"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain lists, numbers and text."""
@@ -134,15 +134,12 @@ class Certificate:
         return f"Certificate({word}: links >= {self.smallest:.3g}, inertia matrix >= {self.inertia_matrix:.3g})"
 
 
-def certify(
-    robot: Robot, phi: ArrayLike | None = None, samples: int = _SAMPLES, prior: ArrayLike | None = None
-) -> Certificate:
+def certify(robot: Robot, phi: ArrayLike | None = None, *, prior: ArrayLike | None = None) -> Certificate:
     """Return the certificate of standard parameters (p,); None: the robot's own.
 
     Args:
         robot: The robot.
         phi: Standard parameters (p,); None: the robot's own.
-        samples: Number of positions at which the inertia matrix is looked at.
         prior: Standard parameters (p,) of the prior, for the total mass.
 
     Raises:
@@ -168,12 +165,12 @@ def certify(
         eigenvalues,
         tuple(column.name for column in drives),
         drive_values,
-        _inertia_matrix(robot, values, samples),
+        _inertia_matrix(robot, values),
         pseudo,
         everywhere,
         _rotor_bound(robot, values) if everywhere else math.nan,
-        samples,
-        float(sum(values[part][9] for part in layout.links)),
+        _SAMPLES,
+        _mass_of(layout, values),
         _mass_of(layout, prior),
     )
 
@@ -196,8 +193,16 @@ def _smallest(phi: Array) -> float:
     return -1.0 if np.any(P) else 0.0
 
 
-def _inertia_matrix(robot: Robot, phi: Array, samples: int) -> float:
-    M = inertia_matrix(robot, _positions(robot, samples), phi)
+def _inertia_matrix(robot: Robot, phi: Array) -> float:
+    """Return the smallest scaled eigenvalue over positions within the limits; without them a turn or ±2 lengths."""
+    rng = np.random.default_rng(0)
+    q = random_states(robot, units_of(robot), _SAMPLES, rng).q
+    if not (robot.implicit_loops or robot.formulas):
+        for place, index in enumerate(robot.independent):
+            limits = robot.joints[index].limits
+            if math.isfinite(limits.lower) and math.isfinite(limits.upper):
+                q[:, place] = rng.uniform(limits.lower, limits.upper, size=_SAMPLES)
+    M = inertia_matrix(robot, q, phi)
     diagonal = np.diagonal(M, axis1=-2, axis2=-1)
     if np.any(diagonal <= 0):
         return min(-1.0, float(diagonal.min())) if np.any(diagonal < 0) else 0.0
@@ -222,17 +227,3 @@ def _mass_of(layout: Layout, phi: ArrayLike | None) -> float:
     if values.shape != (len(layout),):
         raise ShapeError(f"prior: expected shape ({len(layout)},), got {values.shape}")
     return float(sum(values[part][9] for part in layout.links))
-
-
-def _positions(robot: Robot, samples: int) -> Array:
-    """Return positions (samples, n) over the joint limits; where there are none over a full turn or ±2 lengths."""
-    rng = np.random.default_rng(0)
-    units = units_of(robot)
-    q = random_states(robot, units, samples, rng).q
-    if robot.implicit_loops or robot.formulas:
-        return q
-    for place, index in enumerate(robot.independent):
-        limits = robot.joints[index].limits
-        if math.isfinite(limits.lower) and math.isfinite(limits.upper):
-            q[:, place] = rng.uniform(limits.lower, limits.upper, size=samples)
-    return q

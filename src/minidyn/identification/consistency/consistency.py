@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
@@ -23,7 +23,6 @@ from minidyn.identification.consistency.certificate import Certificate, certify
 from minidyn.identification.consistency.primal_dual import Pair, solve
 from minidyn.identification.consistency.prior import (
     DISTANCES,
-    Centre,
     Prior,
     Seen,
     centres_of,
@@ -31,14 +30,11 @@ from minidyn.identification.consistency.prior import (
     shares_of,
 )
 from minidyn.identification.consistency.whitened import Whitened, objective, weighted, whiten
-from minidyn.identification.estimators.method import Solution
+from minidyn.identification.estimators.method import Fold, Solution
 from minidyn.identification.estimators.solve import describe_open
 from minidyn.identification.rows.base_rows import typical_sizes
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
-
-Fold = tuple[Array, Array, Array, Array, float]
-"""R and z of the fitted part, R and z of the held-out part, and what no parameters explain of the latter."""
 
 WEIGHTS = tuple(10.0**k for k in range(6, -3, -1))
 
@@ -184,13 +180,14 @@ def make_consistent(
         notices.append(NOT_CONVERGED(text, iterations=iterations))
     before = min(float(np.sum((R @ best - z) ** 2)), misfit)
     certificate = certify(robot, phi)
-    if not certificate.consistent:
-        reasons = certificate.reasons()
+    if reasons := certificate.reasons():
         notices.append(NOT_CERTIFIED("the result could not be certified: " + "; ".join(reasons), reasons=list(reasons)))
     notices += _cost(misfit - before, float(z @ z), rss, base.rank)
     phi.setflags(write=False)
     beta.setflags(write=False)
-    distance = _distance(robot, phi, centre, prior_kind, shares == 1.0)
+    parts = [part for part, use in zip(robot.layout.links, shares == 1.0) if use]
+    bodies = [np.array([values[part] for part in parts]).reshape(-1, 10) for values in (phi, centre.phi)]
+    distance = float(np.sum(DISTANCES[prior_kind](*bodies)))
     return ConsistentFit(phi, beta, misfit, before, distance, float(weight), certificate, iterations, tuple(notices))
 
 
@@ -226,14 +223,6 @@ def _snapped(problem: Whitened, x: Array) -> Array:
         return x
     moved = x + directions.T @ (values - directions @ x[0])
     return moved if np.isfinite(objective(problem, moved)[0]) else x
-
-
-def _distance(robot: Robot, phi: Array, centre: Centre, prior_kind: str, concerned: NDArray[np.bool_]) -> float:
-    links = [part for part, use in zip(robot.layout.links, concerned) if use]
-    if not links:
-        return 0.0
-    bodies, prior = (np.array([values[part] for part in links]) for values in (phi, centre.phi))
-    return float(np.sum(DISTANCES[prior_kind](bodies, prior)))
 
 
 def _cost(increase: float, size: float, rss: float | None, rank: int) -> list[Notice]:
@@ -352,16 +341,9 @@ def consistent_model(
 ) -> tuple[Array, Array, list[Notice], dict[str, Any]]:
     """Return (beta (b,), phi (p,), notices, settings) of the consistent model nearest to data and prior.
 
-    Args:
-        robot: The robot, with its drive terms.
-        base: Its base parameters.
-        found: What an estimator says.
-        recording: What it was fitted to: how large torques and speeds were.
-        known: The prior (p,), NaN where unknown; None: bodies are drawn from the geometry where data are silent.
-        prior_kind: How the distance from it is measured.
+    The prior (p,) is NaN where it is unknown; without one, bodies are drawn from the geometry where data are silent.
     """
-    sizes = typical_sizes(recording)
-    seen = None if sizes is None else Seen(*sizes)
+    seen = typical_sizes(recording)
     weight, settings, start = 0.0, dict[str, Any](), None
     if known is not None:
         weight, curve, start = _choose_weight(robot, base, found.folds(), known, prior_kind, seen=seen)
@@ -369,8 +351,7 @@ def consistent_model(
     options: dict[str, Any] = {"prior_kind": prior_kind, "weight": weight, "seen": seen, "start": start}
     result = make_consistent(robot, base, found.R, found.z, prior=known, rss=found.rest, **options)
     notices = list(result.notices)
-    names = describe_open(found.R, base)
-    if names:
+    if names := describe_open(found.R, base):
         settings["open"] = names
         text = (
             f"the recording does not determine all base parameters: combinations of {names} stay open and follow the "

@@ -41,17 +41,11 @@ _PLACES = np.triu_indices(4)
 
 @dataclass(frozen=True)
 class Pair:
-    """Points and their multipliers.
+    """Points and their multipliers."""
 
-    Attributes:
-        x: The points (c, p), strictly inside.
-        Z: A factor F (c, l, 4, 4) of each body's multiplier Z = F Fᵀ, positive definite.
-        s: Multiplier of each scalar that must be positive (c, len(positive)), positive.
-    """
-
-    x: Array
-    Z: Array
-    s: Array
+    x: Array  # the points (c, p), strictly inside
+    Z: Array  # a factor F (c, l, 4, 4) of each body's multiplier Z = F Fᵀ, positive definite
+    s: Array  # multiplier of each scalar that must be positive (c, len(positive)), positive
 
     def cases(self, which: NDArray[np.intp]) -> Pair:
         """Return some of the cases."""
@@ -60,19 +54,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class Solved:
-    """Minima of whitened problems.
+    """Minima of whitened problems."""
 
-    Attributes:
-        x: The points (c, p).
-        pair: From where a similar problem may start; its point is that of the entropic problem.
-        steps: Number of steps taken.
-        converged: Whether all cases did.
-    """
-
-    x: Array
-    pair: Pair
-    steps: int
-    converged: bool
+    x: Array  # the points (c, p)
+    pair: Pair  # from where a similar problem may start; its point is that of the entropic problem
+    steps: int  # number of steps taken
+    converged: bool  # whether all cases did
 
 
 def solve(problem: Whitened, start: Pair | None = None, tolerance: float = 1e-10) -> Solved:
@@ -80,12 +67,7 @@ def solve(problem: Whitened, start: Pair | None = None, tolerance: float = 1e-10
 
     A start at another part of the boundary can hold the steps up: then the prior is the start. A geodesic distance is
     replaced by the entropic one at first, and where Newton's steps then crawl along the boundary by the entropy that
-    has the same slope and bends more.
-
-    Args:
-        problem: What to minimise.
-        start: The pair of a similar problem; None: the prior.
-        tolerance: Of the objective, in noise variances.
+    has the same slope and bends more. The tolerance is that of the objective, in noise variances.
     """
     if problem.geodesic is None:
         return _entropic(problem, start, tolerance)

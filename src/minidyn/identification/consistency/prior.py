@@ -29,6 +29,9 @@ from minidyn.notices import Notice, kind
 Prior: TypeAlias = Robot | ArrayLike | str | os.PathLike[str] | bool | None
 """A robot with prior values, its name or path; standard parameters (p,); None: the robot's own; False: none."""
 
+Seen: TypeAlias = tuple[Array, Array]
+"""Root mean squares of each joint's torque (n,), N m or N, and speed (n,), rad/s or m/s, that the data come from."""
+
 INCONSISTENT = kind(
     "prior.inconsistent",
     "look",
@@ -51,8 +54,6 @@ _GUESSED = 0.03  # of the weight, for links that are unknown among known ones
 _SMALLEST_DRIVE = 0.2  # torque of the weakest drive against the strongest
 _SMALLEST_ROTOR = 0.01  # what is much for the smallest rotor against the inertia that the first joints move
 _SMALLEST = 1e-3  # eigenvalues of a prior body, in the metric of the default one, are raised to this
-
-
 _LOADED = frozenset(term.symbol for term in TERMS.values() if term.kind == "load")  # no unit: shares of a load
 
 
@@ -64,14 +65,7 @@ def as_prior(prior: Prior) -> Prior:
 def prior_parameters(robot: Robot, prior: Prior, owners: Sequence[Robot] = ()) -> Array | None:
     """Return the prior's standard parameters (p,) of a robot, NaN where unknown; None where there is none.
 
-    Args:
-        robot: The robot, with its drive terms.
-        prior: The same robot with prior values, its name or path, or standard parameters (p,); None or True: the
-            robot's own; False: none.
-        owners: Other robots, with other drive terms, whose parameters an array may hold.
-
-    Raises:
-        MinidynError: Its joints are others, or an array has another length.
+    An array may also hold the parameters of one of `owners`: the robot with other drive terms.
     """
     source = as_prior(prior)
     if source is False:
@@ -111,40 +105,18 @@ def knows_a_body(robot: Robot, known: Array | None) -> bool:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """How large the motion was that the data come from.
-
-    Attributes:
-        torque: Root mean square of each joint's torque (n,), N m or N.
-        speed: Root mean square of each joint's speed (n,), rad/s or m/s.
-    """
-
-    torque: Array
-    speed: Array
-
-
-@dataclass(frozen=True)
 class Centre:
-    """The prior parameters and the scales in which distances from them are measured.
+    """The prior parameters and the scales in which distances from them are measured."""
 
-    Attributes:
-        phi: Standard parameters (p,): every link strictly realizable; 0 for drive terms without a prior.
-        factors: Upper triangular U (links, 4, 4) with U Uᵀ the pseudo-inertia of a stout body of the same mass and
-            centre as the prior one, in whose metric faint pulls are measured: a slim prior, if wrong, must not bite.
-        scales: Size (p,) of one unit of each drive term; of no meaning for inertial columns.
-        faint: Pull (p,) of each drive term to its prior value: one unit off costs half of it, in noise variances.
-        known_links: Which links have a prior that was given (links,).
-        known_drives: Which drive terms have a positive prior that was given (p,).
-        notices: What was changed or left out.
-    """
-
-    phi: Array
+    phi: Array  # standard parameters (p,): every link strictly realizable; 0 for drive terms without a prior
+    # upper triangular U (links, 4, 4) with U Uᵀ the pseudo-inertia of a stout body of the same mass and centre as the
+    # prior one, in whose metric faint pulls are measured: a slim prior, if wrong, must not bite
     factors: Array
-    scales: Array
-    faint: Array
-    known_links: NDArray[np.bool_]
-    known_drives: NDArray[np.bool_]
-    notices: tuple[Notice, ...]
+    scales: Array  # size (p,) of one unit of each drive term; of no meaning for inertial columns
+    faint: Array  # pull (p,) of each drive term to its prior value: one unit off costs half of it, in noise variances
+    known_links: NDArray[np.bool_]  # which links have a prior that was given (links,)
+    known_drives: NDArray[np.bool_]  # which drive terms have a positive prior that was given (p,)
+    notices: tuple[Notice, ...]  # what was changed or left out
 
 
 def entropic_distance(phi: ArrayLike, prior: ArrayLike) -> Array:
@@ -234,14 +206,9 @@ def centres_of(
 ) -> list[Centre]:
     """Return the prior parameters for each set of data: the prior where it is known, a body of like density elsewhere.
 
-    Args:
-        robot: The robot; its own parameter values are not read.
-        base: Its base parameters.
-        data: R (b, b) in units of the noise and z (b,): they set the mass of the default bodies where nothing else
-            does.
-        prior: Standard parameters (p,), NaN where unknown.
-        mass: Total mass of the moving links, kg, where it is known.
-        seen: How large torques and speeds were; None: unknown, and joints are taken to move well.
+    Data are R (b, b) in units of the noise and z (b,): they set the mass of the default bodies where neither the prior
+    (p,), NaN where unknown, nor the total mass of the moving links, kg, does. The robot's own values are not read.
+    Where it is not known how large speeds were, joints are taken to move well.
     """
     layout = robot.layout
     given = np.full(len(layout), np.nan) if prior is None else np.array(prior, dtype=float)
@@ -299,11 +266,7 @@ def shares_of(centre: Centre, given: bool) -> Array:
 
     Links without a prior, among others that have one, are held to their bodies drawn from the geometry a little:
     otherwise the errors of the others end in them. Where no link is known the weight holds for none; where no prior is
-    given at all, for the drawn bodies.
-
-    Args:
-        centre: The prior.
-        given: Whether a prior was given, be it of unknown values.
+    given at all, not even one of unknown values, for the drawn bodies.
     """
     if not given:
         return np.ones(len(centre.known_links))
@@ -327,8 +290,8 @@ def _drive_scales(robot: Robot, phi: Array, seen: Seen | None) -> tuple[Array, A
     torques = np.maximum(torques, _SMALLEST_DRIVE * np.max(torques / units.rows) * units.rows)
     pulls = np.full(robot.n, _FAINT)
     if seen is not None:
-        torques = np.maximum(torques, seen.torque)
-        pulls = pulls + _FIRM * np.minimum(1.0, _CRAWL * units.speeds / np.maximum(seen.speed, 1e-300)) ** 4
+        torques = np.maximum(torques, seen[0])
+        pulls = pulls + _FIRM * np.minimum(1.0, _CRAWL * units.speeds / np.maximum(seen[1], 1e-300)) ** 4
     # a flange weighs next to nothing, but the gears of its drive show a rotor a hundred times as large
     sizes = units.rows / units.speeds
     inertias = np.maximum(inertias, _SMALLEST_ROTOR * np.max(inertias / sizes) * sizes)

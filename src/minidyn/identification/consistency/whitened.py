@@ -72,43 +72,25 @@ def congruence(W: Array) -> Array:
 
 @dataclass(frozen=True)
 class Whitened:
-    """Problems of one robot side by side: c cases, l links, m drive terms, p = 10 l + m unknowns in each.
+    """Problems of one robot side by side: c cases, l links, m drive terms, p = 10 l + m unknowns in each."""
 
-    Attributes:
-        D: Data (c, k, p); rows of zeros fill up where a case has fewer.
-        t: Their right side (c, k).
-        Q: Quadratic pull of each link (c, l, 10, 10) to the prior.
-        q: The same of the drive terms (c, m).
-        centre: Where it pulls to (c, p).
-        bodies: The prior body of each link, as Y (c, l, 4, 4).
-        kappa: Entropy weight of each link (c, l).
-        S: The entropies are least at Y = S⁻¹ (c, l, 4, 4).
-        positive: Places in x of the scalars u that must be positive.
-        known: Which of them the prior knows.
-        kappa_positive: Entropy weight of each (c, len(positive)).
-        offset: phi = offset + matrix @ x (c, p).
-        matrix: (c, p, p).
-        start: x of the prior (c, p), strictly inside.
-        exact: For each case, directions (e, p) and values (e,) that the data fix as good as exactly.
-        geodesic: Weight of the geodesic distance of each link (c, l); None: it has no part.
-    """
-
-    D: Array
-    t: Array
-    Q: Array
-    q: Array
-    centre: Array
-    bodies: Array
-    kappa: Array
-    S: Array
-    positive: NDArray[np.intp]
-    known: NDArray[np.bool_]
-    kappa_positive: Array
-    offset: Array
-    matrix: Array
-    start: Array
+    D: Array  # data (c, k, p); rows of zeros fill up where a case has fewer
+    t: Array  # their right side (c, k)
+    Q: Array  # quadratic pull of each link (c, l, 10, 10) to the prior
+    q: Array  # the same of the drive terms (c, m)
+    centre: Array  # where it pulls to (c, p)
+    bodies: Array  # the prior body of each link, as Y (c, l, 4, 4)
+    kappa: Array  # entropy weight of each link (c, l)
+    S: Array  # the entropies are least at Y = S⁻¹ (c, l, 4, 4)
+    positive: NDArray[np.intp]  # places in x of the scalars u that must be positive
+    known: NDArray[np.bool_]  # which of them the prior knows
+    kappa_positive: Array  # entropy weight of each (c, len(positive))
+    offset: Array  # phi = offset + matrix @ x (c, p)
+    matrix: Array  # (c, p, p)
+    start: Array  # x of the prior (c, p), strictly inside
+    # for each case, directions (e, p) and values (e,) that the data fix as good as exactly
     exact: tuple[tuple[Array, Array], ...]
-    geodesic: Array | None = None
+    geodesic: Array | None = None  # weight of the geodesic distance of each link (c, l); None: it has no part
 
     @property
     def inertial(self) -> int:
@@ -135,21 +117,17 @@ def whiten(
 ) -> Whitened:
     """Return the problems without units, the prior without any weight yet.
 
-    Args:
-        robot: The robot.
-        base: Its base parameters.
-        data: For each case R (b, b) in units of the noise, z (b,) and the prior.
-        mass: Total mass, kg; None: unknown.
+    Data are, for each case, R (b, b) in units of the noise, z (b,) and the prior; the total mass, kg, may be unknown.
     """
     layout = robot.layout
     p, links = len(layout), [part.start for part in layout.links]
     n = 10 * len(links)
     columns = [column for columns in layout.drives for column in columns]
     drives = [column.index for column in columns]
-    positive = [n + k for k, column in enumerate(columns) if column.symbol in NON_NEGATIVE]
+    positive = n + np.flatnonzero([column.symbol in NON_NEGATIVE for column in columns])
     rows = (np.array(links, dtype=np.intp)[:, None] + np.arange(10)).ravel()
     most = max(len(R) for R, _, _ in data) + (mass is not None)
-    parts: list[tuple[Array, ...]] = []
+    parts: list[dict[str, Array]] = []
     exact = []
     for R, z, centre in data:
         U = centre.factors
@@ -169,26 +147,19 @@ def whiten(
             of_mass[np.array(links) + 9] = 1.0 / (_TOTAL * mass)
             D, t = np.vstack([D, of_mass @ matrix]), np.append(t, 1.0 / _TOTAL - of_mass @ offset)
         D, t = np.pad(D, ((0, most - len(D)), (0, 0))), np.pad(t, (0, most - len(t)))
-        parts.append((D, t, 0.5 * centre.faint[drives], middle, bodies, offset, matrix, start))
+        of_prior = {"q": 0.5 * centre.faint[drives], "centre": middle, "bodies": bodies, "start": start}
+        parts.append(of_prior | {"D": D, "t": t, "offset": offset, "matrix": matrix})
         exact.append(fixed)
-    D, t, q, middle, bodies, offset, matrix, start = (np.stack(own) for own in zip(*parts))
-    c, known = len(data), data[0][2].known_drives[drives][np.array(positive, dtype=np.intp) - n]
+    shape = len(data), len(links)
     return Whitened(
-        D,
-        t,
-        np.tile(_PULL, (c, len(links), 1, 1)),
-        q,
-        middle,
-        bodies,
-        np.full((c, len(links)), _BARRIER),
-        np.tile(np.eye(4), (c, len(links), 1, 1)),
-        np.array(positive, dtype=np.intp),
-        known,
-        np.full((c, len(positive)), _DRIVE_BARRIER),
-        offset,
-        matrix,
-        start,
-        tuple(exact),
+        **{name: np.stack([part[name] for part in parts]) for name in parts[0]},
+        Q=np.tile(_PULL, (*shape, 1, 1)),
+        kappa=np.full(shape, _BARRIER),
+        S=np.tile(np.eye(4), (*shape, 1, 1)),
+        positive=positive,
+        known=data[0][2].known_drives[drives][positive - n],
+        kappa_positive=np.full((len(data), len(positive)), _DRIVE_BARRIER),
+        exact=tuple(exact),
     )
 
 
@@ -220,11 +191,7 @@ def one_body(R: Array, z: Array, U: Array, kappa: float) -> Whitened:
 def weighted(problem: Whitened, prior_kind: str, weight: float | Array, shares: Array) -> Whitened:
     """Return problems of `whiten` with the distance to the prior in them.
 
-    Args:
-        problem: Without it.
-        prior_kind: "entropic", "euclidean" or "geodesic".
-        weight: Weight of the distance, of all cases or of each (c,).
-        shares: (l,) of that weight for each link.
+    Its weight, of all cases or of each (c,), is shared (l,) among the links.
     """
     if not np.any(weight):
         return problem

@@ -141,33 +141,24 @@ def essential(
         raise MinidynError(f"level: expected a probability from 0 to below 1, got {level!r}")
     if not loss >= 0:
         raise MinidynError(f"loss: expected a number that is not negative, got {loss!r}")
-    notices: list[Notice] = []
     estimate = as_estimate(estimate, "essential")
     recording = as_recording(recording, estimate.robot)
     run = ready(estimate.robot, recording, purpose="finding essential parameters", in_memory=True)
-    notices += [notice for notice in run.notices if notice not in recording.notices]
+    notices = [notice for notice in run.notices if notice not in recording.notices]
     if len(run) * run.n < 2 * estimate.base.rank * _FOLDS:
         raise MinidynError(f"{len(run)} samples are too few for {estimate.base.rank} base parameters in {_FOLDS} parts")
     with single_thread():
-        problem = _Problem.of(estimate, run)
-        return _eliminated(estimate, problem, level, loss, notices)
+        return _eliminated(estimate, _Problem.of(estimate, run), level, loss, notices)
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """Reduced rows by stretches of time, and the noise.
+    """Reduced rows by stretches of time, and the noise."""
 
-    Attributes:
-        parts: Rows of each stretch.
-        torque: Sum of squared torques of each stretch.
-        scale: Each joint's noise, grown by its memory (n,).
-        free: Number of independent samples, all joints together.
-    """
-
-    parts: tuple[Triangles, ...]
-    torque: Array
-    scale: Array
-    free: float
+    parts: tuple[Triangles, ...]  # rows of each stretch
+    torque: Array  # sum of squared torques of each stretch
+    scale: Array  # each joint's noise, grown by its memory (n,)
+    free: float  # number of independent samples, all joints together
 
     @classmethod
     def of(cls, estimate: Estimate, run: Recording) -> _Problem:
@@ -190,14 +181,14 @@ class _Problem:
         grown = memory * independent / max(independent - size, 0.1 * independent)
         return cls(parts, torque, scale * np.sqrt(grown), independent)
 
-    def errors(self, kept: Sequence[int], size: int) -> tuple[float, float]:
+    def errors(self, kept: Sequence[int]) -> tuple[float, float]:
         """Return relative torque errors of the fit and on stretches that were left out of it."""
-        beta = _full(_solved(_stack(self.parts, self.scale), kept)[0], kept, size)
+        beta = _solved(_stack(self.parts, self.scale), kept)[0]
         fitted = sum(float(part.squares(beta).sum()) for part in self.parts)
         held_out = 0.0
         for number, part in enumerate(self.parts):
             others = [other for k, other in enumerate(self.parts) if k != number]
-            held_out += float(part.squares(_full(_solved(_stack(others, self.scale), kept)[0], kept, size)).sum())
+            held_out += float(part.squares(_solved(_stack(others, self.scale), kept)[0]).sum())
         total = float(self.torque.sum())
         return float(np.sqrt(fitted / total)), float(np.sqrt(held_out / total))
 
@@ -207,42 +198,36 @@ def _stack(parts: Sequence[Triangles], scale: Array) -> tuple[Array, Array, floa
 
 
 def _solved(system: tuple[Array, Array, float], kept: Sequence[int]) -> tuple[Array, Array, float]:
-    """Return (beta of the kept ones, R, rest)."""
+    """Return (beta (b,), zero but for the kept ones, R of these, rest)."""
     R, z, rest = system
-    size = len(R)
+    size, beta = len(R), np.zeros(len(R))
     rows = np.zeros((size + 1, len(kept) + 1))
     rows[:size] = np.column_stack([R[:, list(kept)], z])
     rows[size, -1] = np.sqrt(rest)
     triangle, right, left = stacked([rows])
-    if not len(kept):
-        return np.zeros(0), triangle, left
     diagonal = np.abs(np.diag(triangle))
     if np.any(diagonal <= 1e-12 * np.linalg.norm(triangle, axis=0)):
         raise MinidynError(
             "a stretch of this recording does not determine all base parameters; give a longer or richer motion"
         )
-    return np.asarray(solve_triangular(triangle, right), dtype=float), triangle, left
-
-
-def _full(beta: Array, kept: Sequence[int], size: int) -> Array:
-    whole = np.zeros(size)
-    whole[list(kept)] = beta
-    return whole
+    if len(kept):
+        beta[list(kept)] = solve_triangular(triangle, right)
+    return beta, triangle, left
 
 
 def _eliminated(estimate: Estimate, problem: _Problem, level: float, loss: float, notices: list[Notice]) -> Essential:
     size, names = estimate.base.rank, estimate.names
     kept = list(range(size))
     system = _stack(problem.parts, problem.scale)
-    beta, R, rest = _solved(system, kept)
-    full_rest = rest
-    fit_error, validation_error = problem.errors(kept, size)
+    beta, R, full_rest = _solved(system, kept)
+    fit_error, validation_error = problem.errors(kept)
     steps: list[Elimination] = []
     stopped = "nothing is left"
     while kept:
         inverse = np.asarray(solve_triangular(R, np.eye(len(kept))), dtype=float)
-        ratio = beta**2 / np.sum(inverse**2, axis=1)
+        ratio = beta[kept] ** 2 / np.sum(inverse**2, axis=1)
         least = int(np.argmin(ratio))
+        name, value = names[kept[least]], float(beta[kept[least]])
         free = max(1.0, problem.free - len(kept))
         chance = float(fdtrc(1, free, ratio[least]))
         fewer = [k for k in kept if k != kept[least]]
@@ -250,41 +235,32 @@ def _eliminated(estimate: Estimate, problem: _Problem, level: float, loss: float
         together = (new_rest - full_rest) / (len(steps) + 1)
         chance_all = float(fdtrc(len(steps) + 1, max(1.0, problem.free - size), max(together, 0.0)))
         if min(chance, chance_all) < level:
-            stopped = f"{names[kept[least]]} differs from zero (p = {min(chance, chance_all):.2g})"
+            stopped = f"{name} differs from zero (p = {min(chance, chance_all):.2g})"
             break
-        errors = problem.errors(fewer, size)
+        errors = problem.errors(fewer)
         if errors[1] > (1.0 + loss) * validation_error:
             growth = errors[1] / validation_error - 1.0
-            stopped = f"without {names[kept[least]]} the validation error would grow by {100 * growth:.2g} %"
+            stopped = f"without {name} the validation error would grow by {100 * growth:.2g} %"
             break
-        steps.append(
-            Elimination(names[kept[least]], float(beta[least]), chance, chance_all, len(fewer), errors[0], errors[1])
-        )
-        kept, beta, R, rest = fewer, new_beta, new_R, new_rest
+        steps.append(Elimination(name, value, chance, chance_all, len(fewer), *errors))
+        kept, beta, R = fewer, new_beta, new_R
     covariance = np.zeros((size, size))
     inverse = np.asarray(solve_triangular(R, np.eye(len(kept))), dtype=float) if kept else np.zeros((0, 0))
     covariance[np.ix_(kept, kept)] = inverse @ inverse.T
-    whole = _full(beta, kept, size)
     base, robot = estimate.base, estimate.robot
     regrouped = robot.parameters[list(robot.layout.indices(base.regrouped))]
-    lifted = np.asarray(base.lift(whole, np.nan_to_num(regrouped)), dtype=float)
+    lifted = np.asarray(base.lift(beta, np.nan_to_num(regrouped)), dtype=float)
     text = f"{len(steps)} of {size} base parameters were removed as not essential; the model was not made consistent"
     notice = REMOVED(text, names=[step.name for step in steps], parameters=size)
     reduced_estimate = replace(
         estimate,
         robot=robot.with_parameters(lifted),
-        beta=whole,
+        beta=beta,
         covariance=covariance,
         consistent=False,
         method="wls",
         notices=(*estimate.notices, *notices, *([notice] if steps else [])),
         settings={**estimate.settings, "removed": [step.name for step in steps]},
     )
-    return Essential(
-        reduced_estimate,
-        tuple(steps),
-        tuple(names[k] for k in kept),
-        fit_error,
-        validation_error,
-        stopped,
-    )
+    left = tuple(names[k] for k in kept)
+    return Essential(reduced_estimate, tuple(steps), left, fit_error, validation_error, stopped)

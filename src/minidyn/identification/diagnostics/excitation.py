@@ -19,9 +19,9 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.dynamics.functions import base_regressor
-from minidyn.errors import MinidynError
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.estimators.solve import block_length, block_sums
+from minidyn.identification.rows.base_rows import signals_of
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
 from minidyn.recording.lazy import AnyRecording
@@ -35,8 +35,6 @@ _PLACES = 3  # positions of the joints that rest
 _WORTH = 200.0  # independent samples that a recording of such a motion would give
 _EFFORT = 1.3  # what a second joint must bring
 _FAST, _SLOW = 0.4, 0.05  # speeds of reversals and sweeps over L / T: about 2 and 0.25 rad/s for an arm
-
-
 _ENOUGH = 4000  # samples to see a delay; a longer recording is thinned
 _SURE = 5.0  # standard deviations beyond which a delay is reported
 _OPEN = 1e-14  # squares of singular values below this part of the largest are rounding
@@ -135,13 +133,13 @@ def advise(robot: Robot, base: BaseMap, R: Array, sigma: Array) -> Advice | None
     """
     if not base.rank or robot.implicit_loops or robot.formulas:
         return None
-    units = units_of(robot)
-    states = random_states(robot, units, _STATES, np.random.default_rng(0))
-    dq = _FAST * states.dq
-    everywhere = _rows(robot, base, _inside(robot, states.q), dq, _FAST * states.ddq, sigma)
+    states = random_states(robot, units_of(robot), _STATES, np.random.default_rng(0))
+    lower, upper = _limits(robot)
+    inside = lower + (upper - lower) * (states.q - states.q.min(axis=0)) / np.maximum(np.ptp(states.q, axis=0), 1e-300)
+    everywhere = _rows(robot, base, inside, _FAST * states.dq, _FAST * states.ddq, sigma)
     tried = list(_candidates(robot))
-    signals = [np.concatenate([motion[k] for *_, motion in tried]) for k in range(3)]
-    Y = _rows(robot, base, signals[0], signals[1], signals[2], sigma).reshape(len(tried), -1, base.rank)
+    q, dq, ddq = (np.concatenate([motion[k] for *_, motion in tried]) for k in range(3))
+    Y = _rows(robot, base, q, dq, ddq, sigma).reshape(len(tried), -1, base.rank)
     size = np.linalg.norm(everywhere, axis=0)
     size = np.where(size > 0, size, 1.0)
     information = (R / size).T @ (R / size)
@@ -150,7 +148,9 @@ def advise(robot: Robot, base: BaseMap, R: Array, sigma: Array) -> Advice | None
     floor = 1e-12 * max(float(np.max(np.diag(information))), 1e-300) * np.eye(base.rank)
     before, direction = _weakest(judged, information + floor)
     added = np.sqrt(_WORTH / _SAMPLES) * Y / size
-    spreads = _spreads(judged, information + floor + np.swapaxes(added, 1, 2) @ added)
+    known = np.linalg.cholesky(information + floor + np.swapaxes(added, 1, 2) @ added)
+    halves = np.linalg.solve(known, judged.T)
+    spreads = np.sqrt(np.linalg.eigvalsh(halves @ np.swapaxes(halves, 1, 2))[:, -1]).tolist()
     # one joint is easier to move than two, if it helps about as much
     best = int(np.argmin([after * _EFFORT ** (len(tried[number][0]) - 1) for number, after in enumerate(spreads)]))
     joints, fast, q, _ = tried[best]
@@ -163,13 +163,6 @@ def _weakest(judged: Array, information: Array) -> tuple[float, Array]:
     L = np.linalg.cholesky(information)
     _, s, Vt = np.linalg.svd(np.linalg.solve(L, judged.T).T, full_matrices=False)
     return float(s[0]), np.linalg.solve(L.T, Vt[0])
-
-
-def _spreads(judged: Array, information: Array) -> list[float]:
-    """Return the largest spread of the torque, over its noise, for several amounts of information (m, b, b)."""
-    halves = np.linalg.solve(np.linalg.cholesky(information), judged.T)
-    largest = np.linalg.eigvalsh(halves @ np.swapaxes(halves, 1, 2))[:, -1]
-    return [float(value) for value in np.sqrt(largest)]
 
 
 def _rows(robot: Robot, base: BaseMap, q: Array, dq: Array, ddq: Array, sigma: Array) -> Array:
@@ -185,11 +178,6 @@ def _limits(robot: Robot) -> tuple[Array, Array]:
     bounded = np.isfinite(lower) & np.isfinite(upper)
     middle = np.where(bounded, np.where(bounded, lower, 0.0) + np.where(bounded, upper, 0.0), 0.0) / 2
     return np.maximum(lower, middle - reach), np.minimum(upper, middle + reach)
-
-
-def _inside(robot: Robot, q: Array) -> Array:
-    lower, upper = _limits(robot)
-    return np.asarray(lower + (upper - lower) * (q - q.min(axis=0)) / np.maximum(np.ptp(q, axis=0), 1e-300))
 
 
 def _candidates(robot: Robot) -> Iterator[tuple[tuple[int, ...], bool, Array, tuple[Array, Array, Array]]]:
@@ -238,27 +226,17 @@ def torque_delay(
     """Return (delay, its standard deviation, share of the residual's power it explains) of torques, s.
 
     To first order tau(t - delay) = tau - delay dtau/dt: the slope of the model's torque is one more column beside those
-    of the base parameters.
-
-    Args:
-        robot: The robot.
-        base: Its base parameters.
-        recording: Prepared, with q, dq, ddq and tau.
-        beta: Base parameters (b,) that the slope is computed from.
-        sigma: Noise of each joint (n,).
+    of the base parameters beta (b,), which the slope is computed from; sigma (n,) is the noise of each joint.
     """
-    if recording.dq is None or recording.ddq is None or recording.tau is None:
-        raise MinidynError("torque_delay needs dq, ddq and tau; prepare the recording first: md.prepare(robot, ...)")
-    begins = [*recording.starts, len(recording)]
-    slopes, thin = np.zeros_like(recording.q), max(1, len(recording) // _ENOUGH)
-    Y = base_regressor(robot, recording.q, recording.dq, recording.ddq, base=base)
+    q, dq, ddq, tau = signals_of(recording, "q", "dq", "ddq", "tau")
+    slopes, rows = np.zeros_like(q), slice(None, None, max(1, len(recording) // _ENOUGH))
+    Y = base_regressor(robot, q, dq, ddq, base=base)
     predicted = Y @ beta
-    for begin, end in pairwise(begins):
+    for begin, end in pairwise([*recording.starts, len(recording)]):
         if end - begin > 2:
             slopes[begin:end] = np.gradient(predicted[begin:end], recording.t[begin:end], axis=0)
-    rows = slice(None, None, thin)
     W = (np.concatenate([Y, -slopes[:, :, None]], axis=2)[rows] / sigma[:, None]).reshape(-1, base.rank + 1)
-    y = ((recording.tau - predicted)[rows] / sigma).ravel()
+    y = ((tau - predicted)[rows] / sigma).ravel()
     products = W.T @ W
     sizes = np.sqrt(np.diag(products))
     if sizes[-1] == 0:
@@ -279,9 +257,9 @@ def torque_delay(
 
 def delay_notices(robot: Robot, base: BaseMap, recording: AnyRecording, found: Solution) -> list[Notice]:
     """Return a notice where torques are clearly late or early, and it matters."""
-    if not isinstance(recording, Recording) or recording.ddq is None or recording.dq is None or len(recording) < 50:
+    if not isinstance(recording, Recording) or not {"dq", "ddq", "tau"} <= set(recording.signals):
         return []
-    if recording.tau is None or robot.implicit_loops:
+    if len(recording) < 50 or robot.implicit_loops:
         return []
     delay, std, share = torque_delay(robot, base, recording, found.beta, found.sigma)
     if not (abs(delay) > _SURE * std and share > _MATTERS):

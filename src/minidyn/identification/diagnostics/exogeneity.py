@@ -36,17 +36,11 @@ _NOTHING = 1e-9  # of a joint's torque: a difference of regressors below is roun
 
 @dataclass(frozen=True)
 class Exogeneity:
-    """Result of the test.
+    """Result of the test."""
 
-    Attributes:
-        statistic: Hotelling's statistic of the block sums, as an F value.
-        dof: Degrees of freedom (directions tested, blocks less directions).
-        p_value: Chance of such a value or a larger one where least squares is unbiased.
-    """
-
-    statistic: float
-    dof: tuple[int, int]
-    p_value: float
+    statistic: float  # Hotelling's statistic of the block sums, as an F value
+    dof: tuple[int, int]  # degrees of freedom (directions tested, blocks less directions)
+    p_value: float  # chance of such a value or a larger one where least squares is unbiased
 
     @property
     def biased(self) -> bool:
@@ -75,22 +69,15 @@ class Exogeneity:
 
 
 def exogeneity_test(pieces: Pieces, beta: Array, sigma: Array, length: int) -> Exogeneity:
-    """Test whether the regressor is unrelated to the residual.
+    """Test whether the regressor of rows with instruments is unrelated to the residual.
 
-    Args:
-        pieces: Rows with instruments.
-        beta: An estimate (b,) that gives the directions their weights.
-        sigma: Noise of each joint (n,).
-        length: Samples of a block, several times the memory of the residuals.
-
-    Returns:
-        A score test: sums over blocks of v times the residual of least squares, both freed of the columns of W. Under
-        exogeneity they have mean zero.
+    A score test: sums of v times the residual of least squares, both freed of the columns of W, over blocks of `length`
+    samples, several times the memory of the residuals. Under exogeneity they have mean zero. An estimate beta (b,)
+    gives the directions their weights; sigma (n,) is the noise of each joint.
     """
     with single_thread():
         factor, torque = _factor(pieces, beta, sigma)
-        size = len(beta)
-        count = len(sigma)
+        size, count = len(beta), len(sigma)
         inverse, _ = pseudo_inverse(factor[:size, :size])
         along, right = inverse @ factor[:size, size : size + count], inverse @ factor[:size, -1]
         left = np.linalg.norm(factor[size : size + count, size : size + count], axis=0)
@@ -141,8 +128,7 @@ def _factor(pieces: Pieces, beta: Array, sigma: Array) -> tuple[Array, Array]:
         rows = np.zeros((*piece.y.shape, size + count + 1))
         rows[..., :size] = piece.W
         v = (piece.W - piece.instruments) @ beta
-        for joint in range(count):
-            rows[:, joint, size + joint] = v[:, joint]
+        rows[:, range(count), range(size, size + count)] = v
         rows[..., -1] = piece.y
         rows /= sigma[:, None]
         squares += np.sum((piece.y / sigma) ** 2, axis=0)

@@ -17,11 +17,7 @@ _WHITE = 0.01  # probability below which residuals are not called white
 
 
 class Residuals:
-    """What is known of the residuals of each joint, samples added in order.
-
-    Args:
-        joints: Number of joints.
-    """
+    """What is known of the residuals of each joint, samples added in order."""
 
     def __init__(self, joints: int) -> None:
         self.samples = 0
@@ -102,14 +98,8 @@ class Residuals:
 
 
 def whiteness_words(probability: float, predictable: float) -> str:
-    """Return in plain words what autocorrelations say about a residual.
-
-    Args:
-        probability: Of the Ljung-Box test.
-        predictable: Share of the residual's power that the sample before predicts.
-    """
+    """Return in words what the Ljung-Box test and the share of power that the sample before predicts say."""
     if probability >= _WHITE:
         return "white: only noise is left"
-    if predictable < 0.05:
-        return f"nearly white: autocorrelated (lag 1: {math.sqrt(predictable):.2g})"
-    return f"not white: autocorrelated (lag 1: {math.sqrt(predictable):.2g}), something is not modelled"
+    shown = f"autocorrelated (lag 1: {math.sqrt(predictable):.2g})"
+    return f"nearly white: {shown}" if predictable < 0.05 else f"not white: {shown}, something is not modelled"

@@ -63,21 +63,13 @@ _FORGOTTEN = 0.01  # share of a difference at the start that may be left where a
 
 @dataclass(frozen=True)
 class SimulatedRun:
-    """One run on the controller's clock, from the run's first sample on.
+    """One run on the controller's clock, from the run's first sample on."""
 
-    Attributes:
-        q: (M, n).
-        dq: (M, n).
-        ddq: (M, n).
-        period: Between steps, s.
-        settled: Steps after which the state it started from is forgotten.
-    """
-
-    q: Array
-    dq: Array
-    ddq: Array
-    period: float
-    settled: int
+    q: Array  # (M, n)
+    dq: Array  # (M, n)
+    ddq: Array  # (M, n)
+    period: float  # between steps, s
+    settled: int  # steps after which the state it started from is forgotten
 
     def steps(self, t: Array) -> NDArray[np.intp]:
         """Return the steps nearest to times (N,) since the run's first sample."""
@@ -86,15 +78,10 @@ class SimulatedRun:
 
 @dataclass(frozen=True)
 class Simulation:
-    """All runs of a recording, simulated.
+    """All runs of a recording, simulated."""
 
-    Attributes:
-        runs: One for each run.
-        law: Name of the controller.
-    """
-
-    runs: tuple[SimulatedRun, ...]
-    law: str
+    runs: tuple[SimulatedRun, ...]  # one for each run
+    law: str  # name of the controller
 
     def states(self, recording: Recording) -> States:
         """Return the states at the samples of the recording."""
@@ -205,21 +192,13 @@ def _rows(
 
 @dataclass(frozen=True)
 class Settled:
-    """Where simulating and fitting in turns ended.
+    """Where simulating and fitting in turns ended."""
 
-    Attributes:
-        found: The last fit.
-        simulation: The last simulation.
-        first: The first one, with the model of the first fit.
-        passes: How many there were.
-        change: Largest change of a base parameter in the last one, in standard deviations.
-    """
-
-    found: SystemFit
-    simulation: Simulation
-    first: Simulation
-    passes: int
-    change: float
+    found: SystemFit  # the last fit
+    simulation: Simulation  # the last simulation
+    first: Simulation  # the first one, with the model of the first fit
+    passes: int  # how many there were
+    change: float  # largest change of a base parameter in the last one, in standard deviations
 
     @property
     def notices(self) -> tuple[Notice, ...]:

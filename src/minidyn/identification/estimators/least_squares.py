@@ -35,27 +35,16 @@ _SCORES = 1024  # samples whose scores are held at once
 
 @dataclass(frozen=True)
 class Fit:
-    """A solution of the reduced problem.
-
-    Attributes:
-        robot: The robot.
-        base: Its base parameters.
-        triangles: The (re)weighted rows.
-        beta: Base parameters (b,).
-        sigma: Noise of each joint's torque (n,), as standard deviation.
-        scale: What each joint's rows were divided by (n,): the noise, or ones for ordinary least squares.
-        R: Triangular factor (b, b) of the weighted problem.
-        weight: The robust weighting of rows, None where there is none.
-    """
+    """A solution of the reduced problem."""
 
     robot: Robot
     base: BaseMap
-    triangles: Triangles
-    beta: Array
-    sigma: Array
-    scale: Array
-    R: Array
-    weight: Huber | None = None
+    triangles: Triangles  # the (re)weighted rows
+    beta: Array  # base parameters (b,)
+    sigma: Array  # noise of each joint's torque (n,), as standard deviation
+    scale: Array  # what each joint's rows were divided by (n,): the noise, or ones for ordinary least squares
+    R: Array  # triangular factor (b, b) of the weighted problem
+    weight: Huber | None = None  # the robust weighting of rows, None where there is none
 
     def residual(self, piece: Samples) -> Array:
         """Measured minus predicted torque (N, n)."""
@@ -134,19 +123,15 @@ def covariance_of(found: Fit, recording: Any, progress: Progress | None = None) 
 
 @dataclass
 class _Scores:
-    """The scores of all samples, few at a time, so that they stay in the cache; and what robust weights add up to.
-
-    Attributes:
-        pull: Sum of the robust weights. A residual beyond the bend keeps its weight but adds nothing to the slope.
-        slope: Sum of the slopes of the robust residual.
-    """
+    """The scores of all samples, few at a time, so that they stay in the cache; and what robust weights add up to."""
 
     found: Fit
     recording: Any
     length: int
     progress: Progress | None
+    # sum of the robust weights. A residual beyond the bend keeps its weight but adds nothing to the slope
     pull: float = field(default=1.0, init=False)
-    slope: float = field(default=1.0, init=False)
+    slope: float = field(default=1.0, init=False)  # sum of the slopes of the robust residual
 
     def __iter__(self) -> Iterator[tuple[Array, bool]]:
         found = self.found

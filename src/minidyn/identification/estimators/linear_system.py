@@ -37,35 +37,20 @@ _LEAST_MEMORY = 1e-3
 
 @dataclass(frozen=True)
 class SystemFit:
-    """The solution of a linear system.
+    """The solution of a linear system."""
 
-    Attributes:
-        beta: Base parameters (b,).
-        covariance: Of beta (b, b), from sums over blocks of time.
-        sigma: Noise of each kind of rows (kinds,), standard deviation.
-        condition: Condition number, columns scaled.
-        R: (b, b) triangle of ‖R beta - z‖² + rest, in variances of independent noise.
-        z: (b,).
-        rest: Misfit that no parameters explain.
-        folds: The same for stretches of time.
-        memory: Rows that repeat each other, as the variances show; squares were divided by it.
-        block: Rows of one kind in a block.
-        seconds: That a block lasts.
-        rows: Rows of each kind.
-    """
-
-    beta: Array
-    covariance: Array
-    sigma: Array
-    condition: float
-    R: Array
-    z: Array
-    rest: float
-    folds: list[Fold]
-    memory: float
-    block: int
-    seconds: float
-    rows: int
+    beta: Array  # base parameters (b,)
+    covariance: Array  # of beta (b, b), from sums over blocks of time
+    sigma: Array  # noise of each kind of rows (kinds,), standard deviation
+    condition: float  # condition number, columns scaled
+    R: Array  # (b, b) triangle of ‖R beta - z‖² + rest, in variances of independent noise
+    z: Array  # (b,)
+    rest: float  # misfit that no parameters explain
+    folds: list[Fold]  # the same for stretches of time
+    memory: float  # rows that repeat each other, as the variances show; squares were divided by it
+    block: int  # rows of one kind in a block
+    seconds: float  # that a block lasts
+    rows: int  # rows of each kind
 
     def solution(
         self, notices: Sequence[Notice], settings: Mapping[str, Any], options: Options, samples: int

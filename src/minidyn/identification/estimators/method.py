@@ -22,19 +22,12 @@ Fold = tuple[Array, Array, Array, Array, float]
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """What an estimator may use beside robot, base parameters and recording.
+    """What an estimator may use beside robot, base parameters and recording."""
 
-    Attributes:
-        threads: For the reduction of large recordings.
-        progress: Called with the number of samples reduced.
-        controller: What drove the robot, for the methods that simulate it; None: unknown.
-        allow_open: Parameters that no sample shows are left open (a prior will decide) instead of refused.
-    """
-
-    threads: int = 1
-    progress: Callable[[int], None] | None = None
-    controller: Controller | None = None
-    allow_open: bool = False
+    threads: int = 1  # for the reduction of large recordings
+    progress: Callable[[int], None] | None = None  # called with the number of samples reduced
+    controller: Controller | None = None  # what drove the robot, for the methods that simulate it; None: unknown
+    allow_open: bool = False  # parameters that no sample shows are left open (a prior will decide) instead of refused
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,55 +36,34 @@ class Solution:
 
     ‖R beta - z‖² + rest is what the data say against other base parameters, in variances of independent noise: samples
     that repeat each other have been counted once. The physically consistent model is the one with the least of it.
-
-    Attributes:
-        beta: Base parameters (b,).
-        covariance: Of beta (b, b).
-        sigma: Standard deviation of each joint's residual torque (n,), N m or N.
-        condition: Condition number of the problem, columns scaled.
-        R: (b, b) triangle.
-        z: (b,).
-        rest: Misfit that no parameters explain.
-        folds: Makes the same forms for stretches of time, to choose the weight of a prior.
-        notices: What a reader should know.
-        settings: What was chosen, for records.
     """
 
-    beta: Array
-    covariance: Array
-    sigma: Array
-    condition: float
-    R: Array
-    z: Array
-    rest: float
-    folds: Callable[[], list[Fold]]
-    notices: tuple[Notice, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    beta: Array  # base parameters (b,)
+    covariance: Array  # of beta (b, b)
+    sigma: Array  # standard deviation of each joint's residual torque (n,), N m or N
+    condition: float  # condition number of the problem, columns scaled
+    R: Array  # (b, b) triangle
+    z: Array  # (b,)
+    rest: float  # misfit that no parameters explain
+    folds: Callable[[], list[Fold]]  # makes the same forms for stretches of time, to choose the weight of a prior
+    notices: tuple[Notice, ...] = ()  # what a reader should know
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what was chosen, for records
 
 
 @dataclass(frozen=True)
 class Method:
-    """One way from a prepared recording to base parameters.
+    """One way from a prepared recording to base parameters."""
 
-    Attributes:
-        name: As `md.identify` takes it.
-        description: What it does, a few words for help texts.
-        solve: From a robot, its base parameters, a recording and options to a solution.
-        needs_acceleration: Whether it reads ddq; else q, dq and tau suffice.
-        streams_from: Samples from which a recording on disk is read piece by piece; 0: always; infinite: never.
-        takes_controller: Whether it simulates the robot under the controller that drove it.
-        simulates_torque: Whether, given a controller, it compares the torque of that simulation.
-        filters_columns: Whether the regressor passes a low-pass like that of the torque.
-    """
-
-    name: str
-    description: str
+    name: str  # as `md.identify` takes it
+    description: str  # what it does, a few words for help texts
+    # from a robot, its base parameters, a recording and options to a solution
     solve: Callable[[Robot, BaseMap, Any, Options], Solution]
-    needs_acceleration: bool = True
+    needs_acceleration: bool = True  # whether it reads ddq; else q, dq and tau suffice
+    # samples from which a recording on disk is read piece by piece; 0: always; infinite: never
     streams_from: float = math.inf
-    takes_controller: bool = False
-    simulates_torque: bool = False
-    filters_columns: bool = False
+    takes_controller: bool = False  # whether it simulates the robot under the controller that drove it
+    simulates_torque: bool = False  # whether, given a controller, it compares the torque of that simulation
+    filters_columns: bool = False  # whether the regressor passes a low-pass like that of the torque
 
     @property
     def streams(self) -> bool:

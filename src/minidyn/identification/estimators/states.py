@@ -48,19 +48,12 @@ PIECE = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class States(Samples):
-    """Positions, speeds and accelerations at the samples of a recording, with its torques.
+    """Positions, speeds and accelerations at the samples of a recording, with its torques."""
 
-    Attributes:
-        starts: Index of the first sample of each run.
-        usable: (N,) False where a filter's start or a simulation's spoils them.
-        origin: Where they come from, in words.
-        cutoff: Of the low-pass, Hz; infinite where there was none.
-    """
-
-    starts: tuple[int, ...]
-    usable: NDArray[np.bool_]
-    origin: str
-    cutoff: float = math.inf
+    starts: tuple[int, ...]  # index of the first sample of each run
+    usable: NDArray[np.bool_]  # (N,) False where a filter's start or a simulation's spoils them
+    origin: str  # where they come from, in words
+    cutoff: float = math.inf  # of the low-pass, Hz; infinite where there was none
 
 
 def as_recorded(recording: Recording) -> States:

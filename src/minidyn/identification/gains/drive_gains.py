@@ -66,19 +66,12 @@ class CurrentColumns:
 
 @dataclass(frozen=True)
 class GainProblem:
-    """Unknowns x: inverse gains (n,), base parameters (b,), and what is open of the load (u,).
+    """Unknowns x: inverse gains (n,), base parameters (b,), and what is open of the load (u,)."""
 
-    Attributes:
-        rows: [Y | Y^L | current] of each joint, both runs.
-        rank: Number of base parameters.
-        known: Known parameters of the load (10,).
-        open_directions: (10, u).
-    """
-
-    rows: Triangles
-    rank: int
-    known: Array
-    open_directions: Array
+    rows: Triangles  # [Y | Y^L | current] of each joint, both runs
+    rank: int  # number of base parameters
+    known: Array  # known parameters of the load (10,)
+    open_directions: Array  # (10, u)
 
     def load(self, x: Array) -> Array:
         """Return the ten parameters of the load."""

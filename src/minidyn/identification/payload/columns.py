@@ -28,23 +28,14 @@ _TERMS = ("viscous", "coulomb", "offset")
 
 @dataclass(frozen=True)
 class RawColumns:
-    """Columns of a run, before units: the load's ten, friction, base parameters, gravity turned about two axes.
+    """Columns of a run, before units: the load's ten, friction, base parameters, gravity turned about two axes."""
 
-    Attributes:
-        estimate: The baseline.
-        carrier: Index of the link that carries the load.
-        placement: The load's frame on it (4, 4).
-        with_friction: The baseline's robot with all simple friction terms switched on.
-        friction: Their columns.
-        turned: Robots in gravity turned by a right angle times its size, one for each horizontal axis.
-    """
-
-    estimate: Estimate
-    carrier: int
-    placement: Array
-    with_friction: Robot
-    friction: tuple[Column, ...]
-    turned: tuple[Robot, ...]
+    estimate: Estimate  # the baseline
+    carrier: int  # index of the link that carries the load
+    placement: Array  # the load's frame on it (4, 4)
+    with_friction: Robot  # the baseline's robot with all simple friction terms switched on
+    friction: tuple[Column, ...]  # their columns
+    turned: tuple[Robot, ...]  # robots in gravity turned by a right angle times its size, one for each horizontal axis
 
     def __call__(self, piece: Recording) -> tuple[Array, Array]:
         """Return columns (N, n, k) and measured minus baseline torque (N, n)."""
@@ -94,38 +85,24 @@ def raw_columns(estimate: Estimate, link: str | None) -> RawColumns:
 
 @dataclass(frozen=True)
 class Group:
-    """Something that may have changed since the baseline was taken.
+    """Something that may have changed since the baseline was taken."""
 
-    Attributes:
-        kind: "friction", "torque scale", "link" or "gravity".
-        name: The joint or link it concerns; "" for gravity.
-        columns: Its places among the unknowns.
-    """
-
-    kind: str
-    name: str
-    columns: tuple[int, ...]
+    kind: str  # "friction", "torque scale", "link" or "gravity"
+    name: str  # the joint or link it concerns; "" for gravity
+    columns: tuple[int, ...]  # its places among the unknowns
 
 
 @dataclass(frozen=True)
 class Unknowns:
-    """Unknowns in units of their expected sizes, and how they act on each joint.
+    """Unknowns in units of their expected sizes, and how they act on each joint."""
 
-    Attributes:
-        maps: For each joint, raw columns to unknowns (n, k, u).
-        units: Size of one unit of each unknown (u,), of use for load, friction, scale and tilt.
-        always: Places of the unknowns that are always estimated: friction, the baseline's errors, and last the load.
-        baseline: Places of the baseline's errors.
-        friction: Groups of friction columns, by joint.
-        candidates: Groups that are only estimated where the data ask for them.
-    """
-
-    maps: Array
-    units: Array
+    maps: Array  # for each joint, raw columns to unknowns (n, k, u)
+    units: Array  # size of one unit of each unknown (u,), of use for load, friction, scale and tilt
+    # places of the unknowns that are always estimated: friction, the baseline's errors, and last the load
     always: tuple[int, ...]
-    baseline: tuple[int, ...]
-    friction: tuple[Group, ...]
-    candidates: tuple[Group, ...]
+    baseline: tuple[int, ...]  # places of the baseline's errors
+    friction: tuple[Group, ...]  # groups of friction columns, by joint
+    candidates: tuple[Group, ...]  # groups that are only estimated where the data ask for them
 
     def with_wider_baseline(self, factor: float) -> Unknowns:
         """Return the unknowns with errors of the baseline that are expected to be so many times larger."""

@@ -24,23 +24,14 @@ _WIDENINGS = 8
 
 @dataclass(frozen=True)
 class LoadFit:
-    """Unknowns of a run.
+    """Unknowns of a run."""
 
-    Attributes:
-        x: All unknowns (u,), zero where not estimated.
-        active: Places of the ones that were.
-        R: Triangular factor on the active ones, prior included.
-        scale: Each joint's noise, grown by its memory and by what the fit took off it (n,).
-        memory: Samples that repeat each other, by joint (n,).
-        rest: What is left, in noise variances, prior included.
-    """
-
-    x: Array
-    active: tuple[int, ...]
-    R: Array
-    scale: Array
-    memory: Array
-    rest: float
+    x: Array  # all unknowns (u,), zero where not estimated
+    active: tuple[int, ...]  # places of the ones that were
+    R: Array  # triangular factor on the active ones, prior included
+    scale: Array  # each joint's noise, grown by its memory and by what the fit took off it (n,)
+    memory: Array  # samples that repeat each other, by joint (n,)
+    rest: float  # what is left, in noise variances, prior included
 
 
 def _system(unknowns: Unknowns, rows: Triangles, scale: Array) -> list[Array]:
