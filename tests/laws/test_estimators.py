@@ -317,8 +317,8 @@ def test_instruments_solve_their_equations_and_covariance_is_textbook() -> None:
     np.testing.assert_allclose(np.diag(found.covariance), np.diag(expected), rtol=0.5)
     assert np.mean(np.diag(found.covariance) / np.diag(expected)) == pytest.approx(1.0, abs=0.2)
     np.testing.assert_allclose(found.R @ found.beta, found.z, atol=1e-8 * np.abs(found.z).max())
-    assert len(found.folds) == 5
-    for R, z, *_ in found.folds:
+    assert len(found.folds()) == 5
+    for R, z, *_ in found.folds():
         assert np.abs(np.linalg.solve(R, z) - beta).max() < 0.2
 
 

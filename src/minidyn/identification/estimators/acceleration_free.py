@@ -19,7 +19,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.functions import base_regressor
 from minidyn.identification.estimators.linear_system import fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
-from minidyn.identification.estimators.states import PIECE, motion_band
+from minidyn.identification.estimators.states import PIECE, cutoff_of
 from minidyn.identification.rows.base_rows import signals_of
 from minidyn.identification.rows.filtered import filtered_regressor
 from minidyn.identification.rows.pieces import Piece
@@ -34,18 +34,12 @@ _TIMES_BAND = 6.0  # the cut-off over the band of the motion: windows short enou
 
 def acceleration_free(form: str, robot: Robot, base: BaseMap, recording: AnyRecording, options: Options) -> Solution:
     """Estimate base parameters by one of the forms "filtered", "momentum", "energy" of `filtered_regressor`."""
-    cutoff = _cutoff(recording)
+    seen = recording if isinstance(recording, Recording) else next(iter(recording.tiles(16 * PIECE)))
+    cutoff = cutoff_of(seen, _TIMES_BAND, 0.1)
     found = fit_system(base, partial(_pieces, form, robot, base, recording, cutoff), options.allow_open)
     settings = {"filter_cutoff": cutoff, "rows": found.rows * len(found.sigma)}
     made = found.solution((), settings, options, len(recording))
     return replace(made, sigma=_torque_noise(robot, base, recording, found.beta))
-
-
-def _cutoff(recording: AnyRecording) -> float:
-    """Return the cut-off, Hz: several times the band of the motion, within what the samples allow."""
-    seen = recording if isinstance(recording, Recording) else next(iter(recording.tiles(16 * PIECE)))
-    band, rate = motion_band(seen)
-    return min(_TIMES_BAND * band, 0.1 * rate) if band > 0 else 0.1 * rate
 
 
 def _stretches(recording: AnyRecording) -> Iterator[tuple[Recording, float]]:

@@ -30,7 +30,7 @@ from minidyn.errors import MinidynError
 from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.estimators.linear_system import SystemFit, fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
-from minidyn.identification.estimators.states import PIECE, States, best_states, motion_band, torque_rows, torques_of
+from minidyn.identification.estimators.states import PIECE, States, best_states, motion_band, states_of, torque_rows
 from minidyn.identification.rows.base_rows import signals_of
 from minidyn.identification.rows.pieces import Piece, Pieces
 from minidyn.identification.rows.triangles import STRETCHES
@@ -85,25 +85,14 @@ class Simulation:
 
     def states(self, recording: Recording) -> States:
         """Return the states at the samples of the recording."""
-        parts, usable = [], []
+        parts = []
         for run, made in zip(recording.runs, self.runs):
             t = run.t - run.t[0]
             near = made.steps(t)
             late = (t - made.period * near)[:, None]  # samples need not lie on the controller's clock
             q, dq, ddq = made.q[near], made.dq[near], made.ddq[near]
-            parts.append((q + late * dq + 0.5 * late**2 * ddq, dq + late * ddq, ddq))
-            usable.append(near >= made.settled)
-        q, dq, ddq = (np.concatenate([part[k] for part in parts]) for k in range(3))
-        return States(
-            recording.t,
-            q,
-            dq,
-            ddq,
-            torques_of(recording),
-            starts=recording.starts,
-            usable=np.concatenate(usable),
-            origin=f"simulated under {self.law}",
-        )
+            parts.append((q + late * dq + 0.5 * late**2 * ddq, dq + late * ddq, ddq, near >= made.settled))
+        return states_of(recording, parts, f"simulated under {self.law}")
 
 
 def simulated(model: Robot, controller: Controller, recording: Recording) -> Simulation:
@@ -111,9 +100,6 @@ def simulated(model: Robot, controller: Controller, recording: Recording) -> Sim
 
     Each run is simulated twice, from its own first state, as a cubic through its first samples sees it, and from the
     reference: where the two agree, the start is forgotten.
-
-    Raises:
-        MinidynError: A run is too short, or the loop is unstable with this model.
     """
     motion, _ = motion_band(recording)
     return Simulation(tuple(_run(model, controller, run, motion) for run in recording.runs), controller.name)
@@ -159,15 +145,13 @@ def simulated_rows(robot: Robot, base: BaseMap, recording: Recording, simulation
 
     Torque jumps where friction reverses, and simulated states show that jump: both sides must see the same filter.
     """
+    return partial(_rows, robot, base, recording, simulation)
+
+
+def _rows(robot: Robot, base: BaseMap, recording: Recording, simulation: Simulation) -> Iterator[Piece]:
     cutoff, order = recording.info.get("cutoff"), recording.info.get("order", 4)
     if not isinstance(cutoff, float) or not isinstance(order, int):
         cutoff, order = math.inf, 4
-    return partial(_rows, robot, base, recording, simulation, cutoff, order)
-
-
-def _rows(
-    robot: Robot, base: BaseMap, recording: Recording, simulation: Simulation, cutoff: float, order: int
-) -> Iterator[Piece]:
     for run, made, start in zip(recording.runs, simulation.runs, recording.starts):
         (tau,) = signals_of(run, "tau")
         t = run.t - run.t[0]
@@ -215,13 +199,7 @@ class Settled:
 def settled(
     start: SystemFit, simulate: Callable[[SystemFit], Simulation], refit: Callable[[Simulation], SystemFit]
 ) -> Settled:
-    """Simulate the model in the robot's place and fit it anew along the simulated states, until nothing changes.
-
-    Args:
-        start: A first fit.
-        simulate: From a fit to the simulation of its model, see `simulator`.
-        refit: From a simulation to the next fit.
-    """
+    """Simulate the model in the robot's place and fit it anew along the simulated states, until nothing changes."""
     # found.beta is what a simulation with tried.beta leads to; the two agree where all is settled
     first = simulation = simulate(start)
     tried, found = start, refit(simulation)
@@ -242,24 +220,10 @@ def simulator(
     """Return what simulates fits of a recording (with its reference as telemetry "q_d") under its controller.
 
     The robot's own values serve for what base parameters leave open.
-    """
-    return lambda tried: simulated(_model_of(robot, base, tried, recording.q), controller, recording)
-
-
-def _change(before: SystemFit, after: SystemFit) -> float:
-    """Largest change of a base parameter, in standard deviations."""
-    deviation = np.sqrt(np.maximum(np.diag(after.covariance), 1e-300))
-    return float(np.abs((after.beta - before.beta) / deviation).max(initial=0.0))
-
-
-def can_simulate(recording: Recording, controller: Controller | None) -> bool:
-    """Say whether the loop can be closed: the controller is known, and the recording has its reference.
 
     Raises:
-        MinidynError: A controller is given, but no reference, or it is for another robot.
+        MinidynError: There is no reference, or the controller is for another robot.
     """
-    if controller is None:
-        return False
     reference = recording.telemetry.get("q_d")
     if reference is None or reference.shape != recording.q.shape:
         raise MinidynError(
@@ -268,7 +232,13 @@ def can_simulate(recording: Recording, controller: Controller | None) -> bool:
         )
     if controller.robot.n != recording.n:
         raise MinidynError(f"controller: made for {controller.robot.n} joints, the recording has {recording.n}")
-    return True
+    return lambda tried: simulated(_model_of(robot, base, tried, recording.q), controller, recording)
+
+
+def _change(before: SystemFit, after: SystemFit) -> float:
+    """Largest change of a base parameter, in standard deviations."""
+    deviation = np.sqrt(np.maximum(np.diag(after.covariance), 1e-300))
+    return float(np.abs((after.beta - before.beta) / deviation).max(initial=0.0))
 
 
 def _model_of(robot: Robot, base: BaseMap, found: SystemFit, positions: Array) -> Robot:
@@ -295,7 +265,7 @@ def didim(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options
     states = best_states(robot, base, whole)
     found = fit_system(base, torque_rows(robot, base, states), options.allow_open)
     origin, passes = states.origin, 0
-    if options.controller is not None and can_simulate(whole, options.controller):
+    if options.controller is not None:
 
         def along(simulation: Simulation) -> SystemFit:
             return fit_system(base, simulated_rows(robot, base, whole, simulation), options.allow_open)
@@ -308,10 +278,4 @@ def didim(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options
     return found.solution(notices, {"states": origin, "passes": passes}, options, len(whole))
 
 
-DIDIM = Method(
-    "didim",
-    "torque of a simulation in closed loop",
-    didim,
-    takes_controller=True,
-    simulates_torque=True,
-)
+DIDIM = Method("didim", "torque of a simulation in closed loop", didim, takes_controller=True, simulates_torque=True)

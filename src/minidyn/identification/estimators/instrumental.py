@@ -14,14 +14,14 @@ import numpy as np
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
 from minidyn.identification.diagnostics.exogeneity import LEVEL, exogeneity_test
-from minidyn.identification.estimators.closed_loop import Simulation, can_simulate, settled, simulator
+from minidyn.identification.estimators.closed_loop import Simulation, settled, simulator
 from minidyn.identification.estimators.linear_system import SystemFit, fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.states import (
     States,
     as_recorded,
     best_states,
-    motion_band,
+    cutoff_of,
     smoothed,
     torque_rows,
 )
@@ -46,14 +46,14 @@ def instrumental(robot: Robot, base: BaseMap, recording: AnyRecording, options: 
     whole = recording.load()
     recorded = as_recorded(whole)
     plain = fit_system(base, torque_rows(robot, base, recorded), options.allow_open)
-    notices: tuple[Notice, ...] = ()
-    passes = 0
+    notices, passes = tuple[Notice, ...](), 0
 
     def rows(states: States) -> Pieces:
         # where a filter or a simulation starts, instruments are poor
         return torque_rows(robot, base, replace(recorded, usable=states.usable), states)
 
-    if options.controller is not None and can_simulate(whole, options.controller):
+    if options.controller is not None:
+        simulate = simulator(robot, base, whole, options.controller)
 
         def refit(simulation: Simulation) -> SystemFit:
             return fit_system(base, rows(simulation.states(whole)), options.allow_open)
@@ -62,7 +62,7 @@ def instrumental(robot: Robot, base: BaseMap, recording: AnyRecording, options: 
         best = best_states(robot, base, whole)
         start = plain if best.cutoff == np.inf else fit_system(base, torque_rows(robot, base, best), True)
         try:
-            end = settled(start, simulator(robot, base, whole, options.controller), refit)
+            end = settled(start, simulate, refit)
             found, states, passes, notices = end.found, end.first.states(whole), end.passes, end.notices
         except MinidynError as problem:
             text = f"instruments are smoothed states, not simulated ones: {problem}"
@@ -91,8 +91,7 @@ def instrumental(robot: Robot, base: BaseMap, recording: AnyRecording, options: 
 
 
 def _smoothed(recording: Recording) -> States:
-    band, rate = motion_band(recording)
-    return smoothed(recording, min(_TIMES_BAND * band, 0.2 * rate) if band > 0 else 0.2 * rate)
+    return smoothed(recording, cutoff_of(recording, _TIMES_BAND, 0.2))
 
 
 IV = Method(

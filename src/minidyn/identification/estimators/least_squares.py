@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -108,46 +108,37 @@ def covariance_of(found: Fit, recording: Any, progress: Progress | None = None) 
     """
     first = max(islice(samples_of(recording), 3), key=len)
     length, seconds = block_length(found.residual(first), first.t, found.triangles.samples)
-    scores = _Scores(found, recording, length, progress)
-    G = block_sums(scores, length, join=False)
+    weights = np.zeros(2)
+    G = block_sums(_scores(found, recording, length, progress, weights), length, join=False)
+    inflation = 1.0 if found.weight is None else (weights[0] / max(weights[1], 1.0)) ** 2
     inverse, open_ = pseudo_inverse(found.R)
     rows = found.triangles.samples * len(found.sigma)
     misfit = float(np.sum(found.triangles.squares(found.beta) / found.scale**2))
     white = inverse @ inverse.T * misfit / max(1, rows - len(found.beta))
-    covariance, _ = block_covariance(
-        inverse @ inverse.T, G, white, rows, inflation=(scores.pull / max(scores.slope, 1.0)) ** 2, longer=False
-    )
+    covariance, _ = block_covariance(inverse @ inverse.T, G, white, rows, inflation=inflation, longer=False)
     covariance[open_, open_] = np.inf  # nothing is known of these
     return covariance, length, seconds
 
 
-@dataclass
-class _Scores:
-    """The scores of all samples, few at a time, so that they stay in the cache; and what robust weights add up to."""
+def _scores(
+    found: Fit, recording: Any, length: int, progress: Progress | None, weights: Array
+) -> Iterator[tuple[Array, bool]]:
+    """Yield the scores of all samples, few at a time, so that they stay in the cache.
 
-    found: Fit
-    recording: Any
-    length: int
-    progress: Progress | None
-    # sum of the robust weights. A residual beyond the bend keeps its weight but adds nothing to the slope
-    pull: float = field(default=1.0, init=False)
-    slope: float = field(default=1.0, init=False)  # sum of the slopes of the robust residual
-
-    def __iter__(self) -> Iterator[tuple[Array, bool]]:
-        found = self.found
-        functions = base_functions(found.robot, found.base)
+    The sums of robust weights and of slopes of the robust residual are added to `weights` (2,): a residual beyond the
+    bend keeps its weight but adds nothing to the slope.
+    """
+    functions = base_functions(found.robot, found.base)
+    for piece in samples_of(recording, progress):
+        scaled = found.residual(piece) / found.scale**2
         if found.weight is not None:
-            self.pull = self.slope = 0.0
-        for piece in samples_of(self.recording, self.progress):
-            scaled = found.residual(piece) / found.scale**2
-            if found.weight is not None:
-                squared = found.weight(piece.arrays) ** 2
-                self.pull, self.slope = self.pull + float(np.sum(squared)), self.slope + float(np.sum(squared >= 1.0))
-                scaled *= squared
-            step = max(_SCORES // self.length, 1) * self.length
-            for begin in range(0, len(piece), step):
-                some, follows = piece[begin : begin + step], begin > 0 or not piece.first
-                yield functions.scores(*some.motion, scaled[begin : begin + step]), follows
+            squared = found.weight(piece.arrays) ** 2
+            weights += np.sum(squared), np.sum(squared >= 1.0)
+            scaled *= squared
+        step = max(_SCORES // length, 1) * length
+        for begin in range(0, len(piece), step):
+            some, follows = piece[begin : begin + step], begin > 0 or not piece.first
+            yield functions.scores(*some.motion, scaled[begin : begin + step]), follows
 
 
 def least_squares(method: str, robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:

@@ -7,7 +7,8 @@ noise of its own. With instruments Z the estimate solves Zᵀ (y - W beta) = 0; 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
-from minidyn.identification.estimators.method import Fold, Options, Solution
+from minidyn.identification.estimators.method import Options, Solution
 from minidyn.identification.estimators.solve import (
     block_covariance,
     block_length,
@@ -35,18 +36,10 @@ _PASSES = 12
 _LEAST_MEMORY = 1e-3
 
 
-@dataclass(frozen=True)
-class SystemFit:
-    """The solution of a linear system."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SystemFit(Solution):
+    """The solution of a linear system; sigma is the noise of each kind of rows (kinds,)."""
 
-    beta: Array  # base parameters (b,)
-    covariance: Array  # of beta (b, b), from sums over blocks of time
-    sigma: Array  # noise of each kind of rows (kinds,), standard deviation
-    condition: float  # condition number, columns scaled
-    R: Array  # (b, b) triangle of ‖R beta - z‖² + rest, in variances of independent noise
-    z: Array  # (b,)
-    rest: float  # misfit that no parameters explain
-    folds: list[Fold]  # the same for stretches of time
     memory: float  # rows that repeat each other, as the variances show; squares were divided by it
     block: int  # rows of one kind in a block
     seconds: float  # that a block lasts
@@ -58,30 +51,13 @@ class SystemFit:
         """Hand the fit to so many samples over as every estimator does, with what it has to say."""
         if options.progress is not None:
             options.progress(samples)
-        return Solution(
-            self.beta,
-            self.covariance,
-            self.sigma,
-            self.condition,
-            self.R,
-            self.z,
-            self.rest,
-            lambda: self.folds,
-            tuple(notices),
-            {"block_seconds": self.seconds, **settings},
-        )
+        return replace(self, notices=tuple(notices), settings={"block_seconds": self.seconds, **settings})
 
 
 def fit_system(base: BaseMap, pieces: Pieces, allow_open: bool = False) -> SystemFit:
-    """Solve a linear system, each kind of rows weighted by its own noise.
+    """Solve a linear system of base parameters, each kind of rows weighted by its own noise.
 
-    Args:
-        base: The base parameters that are the unknowns.
-        pieces: The rows.
-        allow_open: What no row shows is left at zero, with infinite variance, instead of refused.
-
-    Raises:
-        MinidynError: There are too few rows, or they leave a base parameter open.
+    What no row shows is refused, or with `allow_open` left at zero with infinite variance.
     """
     with single_thread():
         triangles = reduced(pieces)
@@ -116,11 +92,11 @@ def fit_system(base: BaseMap, pieces: Pieces, allow_open: bool = False) -> Syste
             form.R / root,
             form.z / root,
             rest / memory,
-            folds_of(triangles, sigma * root),
-            memory,
-            length,
-            seconds,
-            triangles.samples,
+            partial(folds_of, triangles, sigma * root),
+            memory=memory,
+            block=length,
+            seconds=seconds,
+            rows=triangles.samples,
         )
 
 

@@ -16,7 +16,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.functions import base_regressor
 from minidyn.identification.estimators.linear_system import fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
-from minidyn.identification.estimators.states import motion_band
+from minidyn.identification.estimators.states import cutoff_of
 from minidyn.identification.rows.base_rows import signals_of
 from minidyn.identification.rows.pieces import Piece
 from minidyn.identification.rows.triangles import STRETCHES
@@ -33,8 +33,7 @@ _ORDER = 4
 def parallel(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options) -> Solution:
     """Estimate base parameters by weighted least squares on regressor and torque after one low-pass."""
     whole = recording.load()
-    band, rate = motion_band(whole)
-    cutoff = min(_TIMES_BAND * band, 0.2 * rate) if band > 0 else 0.2 * rate
+    cutoff = cutoff_of(whole, _TIMES_BAND, 0.2)
     found = fit_system(base, partial(_pieces, robot, base, whole, cutoff), options.allow_open)
     settings = {"parallel_cutoff": cutoff, "rows": found.rows * robot.n}
     return found.solution((), settings, options, len(whole))

@@ -126,12 +126,9 @@ def memory_of(residual: Array, starts: Sequence[int] = (0,)) -> Array:
 
 
 def block_length(residual: Array, t: Array, rows: int) -> tuple[int, float]:
-    """Return (rows, seconds) of a block: ten times the memory of the residuals.
+    """Return (rows, seconds) of a block: ten times the memory of the residuals (K, kinds) of the longest stretch.
 
-    Args:
-        residual: Of one stretch of time, the longest there is (K, kinds).
-        t: Its times (K,).
-        rows: Of all stretches, of one kind.
+    Its times are t (K,); all stretches together have so many rows of one kind.
     """
     memory = float(memory_of(residual).max(initial=1.0))
     step = float(np.median(np.diff(t))) if len(t) > 1 else 0.0
@@ -141,13 +138,10 @@ def block_length(residual: Array, t: Array, rows: int) -> tuple[int, float]:
 
 
 def block_sums(scores: Iterable[tuple[Array, bool]], length: int, *, join: bool = True) -> Array:
-    """Sum scores over blocks of `length` rows: (blocks, b).
+    """Sum scores (K, b) over blocks of `length` rows: (blocks, b); blocks end where a piece does not follow the last.
 
-    Args:
-        scores: Pieces (K, b), and whether each follows the one before; blocks end where one does not.
-        length: Rows of a block.
-        join: Whether a rest of less than half a block joins the block before; otherwise it is a block of its own, but
-            for the last one, which is left out.
+    A rest of less than half a block joins the block before; without `join` it is a block of its own, but for the last
+    one, which is left out.
     """
     sums: list[Array] = []
     current, filled, begun = np.zeros(0), 0, 0
@@ -181,10 +175,7 @@ def few_blocks(spread: Array) -> Array:
 
     Blocks are not alike: those that move most decide a parameter, and what was fitted follows them more than others, so
     that their residuals are too small. Fourth powers say how many blocks there are in effect: 3 (Σ s²)² / Σ s⁴ for
-    normal sums of equal size.
-
-    Args:
-        spread: Pull of each block on each parameter (b, blocks).
+    normal sums of equal size, s the pull of each block on each parameter (b, blocks).
     """
     squares = spread**2
     alike = 3.0 * squares.sum(axis=1) ** 2 / np.maximum((squares**2).sum(axis=1), 1e-300)
@@ -204,19 +195,11 @@ def block_covariance(
 ) -> tuple[Array, float]:
     """Covariance (b, b) from the spread of block sums G (blocks, b) of scores, where beta moves by bread @ score.
 
-    Args:
-        bread: (b, b).
-        G: Block sums.
-        white: What the covariance would be for independent rows (b, b).
-        rows: Number of rows.
-        inflation: What variances are multiplied by.
-        least_white: Never return variances below `white`: few blocks may understate them.
-        longer: Join neighbouring blocks, two by two, as long as that lets the variances grow (slow errors may hide in
-            the noise of single samples) or, where they may be below `white`, sink. At least thirty blocks are kept, or
-            the spread of their sums says little.
-
-    Returns:
-        The covariance, and the mean of its variances over those of `white`.
+    Also return the mean of its variances over those of `white`, the covariance for independent rows (b, b). Variances
+    are multiplied by `inflation` and, with `least_white`, never below `white`: few blocks may understate them. With
+    `longer`, neighbouring blocks are joined, two by two, as long as that lets the variances grow (slow errors may hide
+    in the noise of single samples) or, where they may be below `white`, sink. At least thirty blocks are kept, or the
+    spread of their sums says little.
     """
     free = max(1, rows - len(bread))
     found: list[tuple[float, Array]] = []

@@ -15,8 +15,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,8 @@ _IN_WINDOW = 16  # samples of a window of time over which residuals are averaged
 _EXACT = 0.01  # ratio of squared residuals below which recorded states have no noise to speak of
 _EQUAL = 1.05  # ratio up to which they are kept unless they are found to be biased
 
+RunStates: TypeAlias = tuple[Array, Array, Array, NDArray[np.bool_]]
+"""q, dq and ddq (N, n) of one run, and which are usable (N,)."""
 
 PIECE = 4096
 """Samples of a piece of rows, at most: a fifth of a run where that is less."""
@@ -63,33 +65,33 @@ def as_recorded(recording: Recording) -> States:
     return States(recording.t, *arrays, starts=recording.starts, usable=everywhere, origin="as recorded")
 
 
-def torques_of(recording: Recording) -> Array:
-    """Return measured torques (N, n); zeros where there are none, for states that are only looked at."""
-    return np.zeros_like(recording.q) if recording.tau is None else signals_of(recording, "tau")[0]
+def states_of(recording: Recording, runs: Sequence[RunStates], origin: str, cutoff: float = math.inf) -> States:
+    """Return the states that were made run by run.
+
+    Torques are the measured ones, or zeros where there are none, for states that are only looked at.
+    """
+    q, dq, ddq, usable = (np.concatenate(parts) for parts in zip(*runs))
+    tau = np.zeros_like(recording.q) if recording.tau is None else signals_of(recording, "tau")[0]
+    return States(recording.t, q, dq, ddq, tau, starts=recording.starts, usable=usable, origin=origin, cutoff=cutoff)
 
 
 def torque_rows(robot: Robot, base: BaseMap, states: States, instruments: Samples | None = None) -> Pieces:
     """Return the rows of torque along states, with the regressor along other states as instruments if given."""
-    return partial(_pieces, robot, base, states, instruments)
 
-
-def _pieces(robot: Robot, base: BaseMap, states: States, instruments: Samples | None) -> Iterator[Piece]:
     def regressor(along: Samples, rows: NDArray[np.intp]) -> Array:
         return base_regressor(robot, *(array[rows] for array in along.motion), base=base)
 
-    for begin, end in cut(states.starts, len(states)):
-        rows = np.arange(begin, end)[states.usable[begin:end]]
-        if len(rows):
-            Z = None if instruments is None else regressor(instruments, rows)
-            yield Piece(regressor(states, rows), states.tau[rows], states.t[rows], begin / len(states), Z)
+    def pieces() -> Iterator[Piece]:
+        for start, end in pairwise([*states.starts, len(states)]):
+            length = max(1, min(PIECE, -(-(end - start) // STRETCHES)))
+            for begin in range(start, end, length):
+                part = slice(begin, min(begin + length, end))
+                rows = begin + np.flatnonzero(states.usable[part])
+                if len(rows):
+                    Z = None if instruments is None else regressor(instruments, rows)
+                    yield Piece(regressor(states, rows), states.tau[rows], states.t[rows], begin / len(states), Z)
 
-
-def cut(starts: Sequence[int], total: int) -> Iterator[tuple[int, int]]:
-    """Yield (begin, end) of pieces of runs, at most PIECE samples long, and several in a run."""
-    for start, end in pairwise([*starts, total]):
-        length = max(1, min(PIECE, -(-(end - start) // STRETCHES)))
-        for begin in range(start, end, length):
-            yield begin, min(begin + length, end)
+    return pieces
 
 
 def motion_band(recording: Recording) -> tuple[float, float]:
@@ -112,6 +114,12 @@ def motion_band(recording: Recording) -> tuple[float, float]:
     return (band if exact else min(band, _most_power(positions, rates))), min(rates)
 
 
+def cutoff_of(recording: Recording, times: float, share: float) -> float:
+    """Return a cut-off, Hz: so many times the band of the motion, within this share of the sample rate."""
+    band, rate = motion_band(recording)
+    return min(times * band, share * rate) if band > 0 else share * rate
+
+
 def _most_power(positions: Sequence[Array], rates: Sequence[float]) -> float:
     """Return the frequency below which 99 % of the power of the speeds lies, largest of the moving joints, Hz."""
     highest = 0.0
@@ -128,36 +136,20 @@ def smoothed(recording: Recording, cutoff: float) -> States:
 
     Where the recording has its reference (telemetry "q_d"), only the deviation from it is filtered.
     """
-    found: list[tuple[Array, Array, Array, NDArray[np.bool_]]] = []
     reference = recording.telemetry.get("q_d")
-    for run in recording.runs:
-        wanted = run.telemetry["q_d"] if reference is not None and reference.shape == recording.q.shape else None
-        found.append(_smooth_run(run.t, run.q, wanted, cutoff))
-    q, dq, ddq = (np.concatenate([part[k] for part in found]) for k in range(3))
-    return States(
-        recording.t,
-        q,
-        dq,
-        ddq,
-        torques_of(recording),
-        starts=recording.starts,
-        usable=np.concatenate([part[3] for part in found]),
-        origin=f"recorded positions below {cutoff:.3g} Hz",
-        cutoff=cutoff,
-    )
+    exact = reference is not None and reference.shape == recording.q.shape
+    found = [_smooth_run(run.t, run.q, run.telemetry["q_d"] if exact else None, cutoff) for run in recording.runs]
+    return states_of(recording, found, f"recorded positions below {cutoff:.3g} Hz", cutoff)
 
 
-def _smooth_run(
-    t: Array, q: Array, reference: Array | None, cutoff: float
-) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
+def _smooth_run(t: Array, q: Array, reference: Array | None, cutoff: float) -> RunStates:
     usable = np.zeros(len(t), dtype=bool)
     if len(t) < 20:
         return q, np.zeros_like(q), np.zeros_like(q), usable
     rate = (len(t) - 1) / float(t[-1] - t[0])
     even = np.linspace(t[0], t[-1], len(t))
     uneven = bool(np.abs(t - even).max() > 1e-3 / rate)
-    wanted = np.zeros_like(q) if reference is None else reference
-    values = q - wanted
+    values = q if reference is None else q - reference
     if uneven:
         values = _moved(t, values, even)
     low = lowpass(values, rate, min(cutoff, 0.49 * rate))

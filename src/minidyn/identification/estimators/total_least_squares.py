@@ -45,8 +45,7 @@ def total_least_squares(robot: Robot, base: BaseMap, recording: AnyRecording, op
     recorded, smooth = as_recorded(whole), best_states(robot, base, whole)
     pieces = torque_rows(robot, base, recorded)
     found = fit_system(base, pieces, options.allow_open)
-    notices: tuple[Notice, ...] = ()
-    share = 0.0
+    notices, share = tuple[Notice, ...](), 0.0
     with single_thread():
         both = torque_rows(robot, base, replace(recorded, usable=smooth.usable), smooth)
         L = _column_errors(both, found)
@@ -128,7 +127,10 @@ def _refined(pieces: Pieces, found: SystemFit, T: Array, L: Array) -> tuple[Syst
     inverse = np.asarray(solve_triangular(R, np.eye(size)), dtype=float) / np.sqrt(found.memory)
     bread, rows = inverse @ inverse.T, found.rows * len(found.sigma)
     covariance, _ = block_covariance(bread, block_sums(corrected(), found.block), bread, rows)
-    folds = [_corrected(fold, L, ratio) for fold in found.folds]
+
+    def folds() -> list[Fold]:
+        return [_corrected(fold, L, ratio) for fold in found.folds()]
+
     return replace(found, beta=beta, covariance=covariance, R=R, z=R @ beta, folds=folds), share
 
 
