@@ -6,14 +6,13 @@ joints are solved together, because they share the bodies they carry.
 The currents are what is noisy, so the model predicts them: i_j = (Y_j beta + Y_j^L phi_L) / k_j + noise. Plain least
 squares for k_j i_j = ... would put noise into the columns and make gains too small. Total least squares avoids that for
 equal noise, the form here for any, and it is the likeliest solution for normal noise.
-
-The equations of drive gains: predicted currents of all joints, both runs, and their likeliest unknowns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +26,7 @@ from minidyn.dynamics.functions import base_regressor, regressor
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.estimators.solve import memory_of
-from minidyn.identification.rows.pieces import pieces_of, reduced, residuals
+from minidyn.identification.rows.pieces import Columns, pieces_of, reduced, residuals
 from minidyn.identification.rows.triangles import Triangles, joined
 from minidyn.model.geometry import matrix_of
 from minidyn.model.inertia import from_body, transform
@@ -41,27 +40,19 @@ from minidyn.text import markdown_cell
 _PRIOR = 10.0  # how far, times its first guess, a gain may be: a prior that any data overrule
 
 
-@dataclass(frozen=True)
-class CurrentColumns:
-    """Columns of base parameters and of the load, against currents."""
+def _columns(robot: Robot, base: BaseMap, carrier: int, placement: Array, loaded: bool) -> Columns:
+    """Return what makes columns (N, n, b + 10), those of the load zero in a run without it, and currents (N, n)."""
+    ten = [column.name for column in robot.layout.columns[robot.layout.links[carrier]]]
+    of_frame = transform(np.eye(10), placement).T
 
-    robot: Robot
-    base: BaseMap
-    carrier: int
-    placement: Array
-    loaded: bool
-
-    def __call__(self, piece: Recording) -> tuple[Array, Array]:
-        """Return columns (N, n, b + 10), those of the load zero in a run without it, and currents (N, n)."""
+    def columns(piece: Recording) -> tuple[Array, Array]:
         dq, ddq, current = (np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau"))
-        B = base_regressor(self.robot, piece.q, dq, ddq, base=self.base)
-        layout = self.robot.layout
-        ten = [column.name for column in layout.columns[layout.links[self.carrier]]]
-        L = np.zeros((*current.shape, 10))
-        if self.loaded:
-            of_frame = transform(np.eye(10), self.placement).T
-            L = regressor(self.robot, piece.q, dq, ddq, columns=ten) @ of_frame
+        B, L = base_regressor(robot, piece.q, dq, ddq, base=base), np.zeros((*current.shape, 10))
+        if loaded:
+            L = regressor(robot, piece.q, dq, ddq, columns=ten) @ of_frame
         return np.concatenate([B, L], axis=-1), current
+
+    return columns
 
 
 @dataclass(frozen=True)
@@ -81,12 +72,6 @@ class GainProblem:
         """Return base parameters and the load's, which give torques."""
         n = len(self.rows.factors)
         return np.concatenate([x[n : n + self.rank], self.load(x)])
-
-    def predicted(self, run: Recording, columns: CurrentColumns, x: Array) -> Array:
-        """Return predicted currents (N, n)."""
-        none = residuals(pieces_of(run, columns), np.zeros(self.rank + 10))
-        torque = none - residuals(pieces_of(run, columns), self.torque_parameters(x))
-        return np.asarray(torque * x[: len(self.rows.factors)])
 
     def rows_squares(self, x: Array) -> Array:
         """For each joint, the sum of squared residual currents (n,)."""
@@ -146,12 +131,10 @@ class GainProblem:
         n = len(self.rows.factors)
         prior, lower = np.abs(x[:n]), np.where(np.arange(len(x)) < n, 0.0, -np.inf)
 
-        def value(y: Array) -> Array:
-            return self.system(y, scale, prior)[0]
+        def side(number: int, y: Array) -> Array:
+            return self.system(y, scale, prior)[number]
 
-        def slope(y: Array) -> Array:
-            return self.system(y, scale, prior)[1]
-
+        value, slope = partial(side, 0), partial(side, 1)
         found = least_squares(
             value, x, slope, bounds=(lower, np.inf), x_scale="jac", ftol=1e-10, xtol=1e-12, gtol=1e-12
         )
@@ -211,21 +194,9 @@ class DriveGains:
         ordered = in_robot_order(self.robot, recording)
         if ordered.tau is None:
             raise MinidynError("drive gains need measured currents; the recording has none")
-        extra = {
-            name: values * self.gains if name == "tau_raw" else values for name, values in ordered.telemetry.items()
-        }
-        return Recording(
-            ordered.t,
-            ordered.q,
-            ordered.tau * self.gains,
-            ordered.dq,
-            ordered.ddq,
-            ordered.joint_names,
-            starts=ordered.starts,
-            telemetry=extra,
-            notices=(*ordered.notices, APPLIED("torques are currents times identified drive gains")),
-            info=ordered.info,
-        )
+        extra = {name: ordered.telemetry[name] * self.gains for name in ("tau_raw",) if name in ordered.telemetry}
+        notices = (*ordered.notices, APPLIED("torques are currents times identified drive gains"))
+        return replace(ordered, tau=ordered.tau * self.gains, telemetry={**ordered.telemetry, **extra}, notices=notices)
 
     def table(self) -> str:
         """Return a Markdown table of the gains."""
@@ -277,27 +248,28 @@ def identify_drive_gains(
     carrier, steps = robot.find_frame(link)
     if carrier < 0:
         raise DescriptionError(f"a load on the base {link!r} moves nothing; name a moving link")
-    notices: list[Notice] = []
     chosen = base_parameters(robot) if base is None else base
     runs = [ready(robot, run, purpose="identifying drive gains", in_memory=True) for run in given]
-    notices += [notice for run, raw in zip(runs, given) for notice in run.notices if notice not in raw.notices]
-    columns = [CurrentColumns(robot, chosen, carrier, matrix_of(steps), loaded) for loaded in (False, True)]
-    parts = [reduced(pieces_of(run, own)) for run, own in zip(runs, columns)]
-    problem = GainProblem(joined(parts), chosen.rank, known, open_directions)
+    notices = [notice for run, raw in zip(runs, given) for notice in run.notices if notice not in raw.notices]
+    columns = [_columns(robot, chosen, carrier, matrix_of(steps), loaded) for loaded in (False, True)]
+    pieces = [pieces_of(run, own) for run, own in zip(runs, columns)]
+    problem = GainProblem(joined([reduced(own) for own in pieces]), chosen.rank, known, open_directions)
     x = problem.first_guess()
     floor = 1e-9 * np.sqrt(np.mean(np.square(np.concatenate([np.asarray(run.tau) for run in runs])), axis=0)) + 1e-300
-    samples = problem.rows.samples
+    samples, n = problem.rows.samples, robot.n
     for _ in range(2):
         scale = np.maximum(np.sqrt(problem.rows_squares(x) / samples), floor)
         x = problem.solve(x, scale)
-    left = [residuals(pieces_of(run, own), np.zeros(chosen.rank + 10)) for run, own in zip(runs, columns)]
-    left = [series - problem.predicted(run, own, x) for series, run, own in zip(left, runs, columns)]
-    memory = np.mean([memory_of(series, run.starts) for series, run in zip(left, runs)], axis=0)
+    torque, memories = problem.torque_parameters(x), []
+    for run, own in zip(runs, pieces):
+        measured = residuals(own, np.zeros_like(torque))
+        left = measured - (measured - residuals(own, torque)) * x[:n]
+        memories.append(memory_of(left, run.starts))
+    memory = np.mean(memories, axis=0)
     independent = float(np.sum(samples / memory))
     grown = memory * independent / max(independent - len(x), 0.1 * independent)
     sigma = np.maximum(np.sqrt(problem.rows_squares(x) / samples), floor)
     covariance = problem.covariance(x, sigma * np.sqrt(grown))
-    n = robot.n
     gains = 1.0 / x[:n]
     spread = covariance[:n, :n] * np.outer(gains**2, gains**2)
     ten = problem.load(x)
@@ -311,8 +283,7 @@ def _known_load(robot: Robot, mass: float, com: ArrayLike | None, inertia: Array
     """Return what is known of the ten parameters (10,), and the open ones (10, u) in units of their likely size."""
     if inertia is not None and com is None:
         raise MinidynError("inertia: a known inertia about the centre of mass needs a known centre: give com, too")
-    L = units_of(robot).length
-    sizes = mass * L ** np.array([2.0] * 6 + [1.0] * 3 + [0.0])
+    sizes = mass * units_of(robot).length ** np.array([2.0] * 6 + [1.0] * 3 + [0.0])
     centre = np.zeros(3) if com is None else np.asarray(com, dtype=float)
     about = np.zeros((3, 3)) if inertia is None else np.asarray(inertia, dtype=float)
     for name, value, shape in (("com", centre, (3,)), ("inertia", about, (3, 3))):

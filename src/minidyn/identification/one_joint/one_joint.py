@@ -148,8 +148,7 @@ def _inverse(A: Array, names: Sequence[str], label: str) -> tuple[Array, float]:
     if values[-1] < _OPEN * values[0]:
         share = np.abs(V[-1])
         raise MinidynError(_missing(label, [names[k] for k in np.argsort(-share) if share[k] > 0.1 * share.max()]))
-    inverse = (V.T / values) @ U.T / scale[:, None]
-    return inverse, float(np.linalg.cond(A))
+    return (V.T / values) @ U.T / scale[:, None], float(np.linalg.cond(A))
 
 
 def _missing(label: str, names: Sequence[str]) -> str:
@@ -163,12 +162,8 @@ def _noise(residual: Array, rows: Array, unknowns: int) -> tuple[float, Array]:
     """Return (variance of a torque's noise, the part of the residual (N,) that is noise alone).
 
     Errors of the joints behind are in the residual too, but only in directions that their columns span; what lies
-    outside is noise. Few samples may leave nothing outside: then the whole residual counts, which is too much.
-
-    Args:
-        residual: (N,).
-        rows: Coefficients (N, b) of all constants.
-        unknowns: Number of constants fitted.
+    outside is noise. Few samples may leave nothing outside: then the whole residual counts, which is too much. Rows
+    (N, b) are the coefficients of all constants; so many of them were fitted.
     """
     scale = np.linalg.norm(rows, axis=0)
     full = rows[:, scale > 0] / scale[scale > 0]
@@ -191,10 +186,7 @@ def _memory(residual: Array, lengths: Sequence[int]) -> float:
     if total == 0.0 or longest < 2:
         return 1.0
     sums = np.zeros(longest)
-    begin = 0
-    for length in lengths:
-        part = residual[begin : begin + length]
-        begin += length
+    for length, part in zip(lengths, np.split(residual, np.cumsum(lengths)[:-1])):
         power = np.abs(np.fft.rfft(part, 2 * length)) ** 2
         products = np.fft.irfft(power, 2 * length)[: min(length, longest)]
         sums[: len(products)] += products

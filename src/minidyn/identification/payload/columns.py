@@ -45,12 +45,10 @@ class RawColumns:
         ten = [column.name for column in layout.columns[layout.links[self.carrier]]]
         Y = regressor(self.with_friction, *state, columns=[*ten, *(column.name for column in self.friction)])
         of_frame = transform(np.eye(10), self.placement).T  # ten of the load's frame -> ten of the link's
-        robot = self.estimate.robot
-        B = base_regressor(robot, *state, base=self.estimate.base)
+        B = base_regressor(self.estimate.robot, *state, base=self.estimate.base)
         tilt = [gravity_torque(turned, piece.q)[..., None] for turned in self.turned]
-        return np.concatenate([Y[..., :10] @ of_frame, Y[..., 10:], B, *tilt], axis=-1), np.asarray(
-            tau - self.estimate.predict(piece), dtype=float
-        )
+        columns = np.concatenate([Y[..., :10] @ of_frame, Y[..., 10:], B, *tilt], axis=-1)
+        return columns, tau - self.estimate.predict(piece)
 
     @property
     def places(self) -> tuple[slice, slice, slice, slice]:
@@ -60,12 +58,7 @@ class RawColumns:
 
 
 def raw_columns(estimate: Estimate, link: str | None) -> RawColumns:
-    """Return the columns for a load on a link or frame; None: the last link.
-
-    Raises:
-        UnknownName: There is no such link.
-        DescriptionError: It is the base.
-    """
+    """Return the columns for a load on a link or frame; None: the last link."""
     robot = estimate.robot
     carrier, steps = robot.find_frame(link)
     if carrier < 0:
@@ -116,15 +109,9 @@ class Unknowns:
 
 
 def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
-    """Return the unknowns of a run.
-
-    Args:
-        raw: Its columns.
-        rows: Them, reduced.
-        ten: What is known of the load (10,): a changed torque scale acts on its torque too.
-    """
+    """Return the unknowns of a run, with what is known of the load (10,): a changed torque scale acts on its torque."""
     estimate, robot = raw.estimate, raw.estimate.robot
-    n, size = robot.n, len(estimate.beta)
+    n = robot.n
     load, friction, base, tilt = raw.places
     parts: list[Array] = []
     units: list[float] = []
@@ -158,7 +145,7 @@ def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
     deviation = np.maximum(np.sqrt(np.diag(covariance)), 1e-300)
     values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
     root = deviation[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
-    of_base = add(everywhere(base, root), np.ones(size))
+    of_base = add(everywhere(base, root), np.ones(1))
     # candidates
     candidates: list[Group] = []
     for joint, name in enumerate(robot.joint_names):
@@ -167,7 +154,7 @@ def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
         columns[joint, load, 0] = ten
         candidates.append(Group("torque scale", name, add(columns, np.ones(1))))
     if raw.turned:
-        candidates.append(Group("gravity", "", add(everywhere(tilt, np.eye(2)), np.ones(2))))
+        candidates.append(Group("gravity", "", add(everywhere(tilt, np.eye(2)), np.ones(1))))
     mass = float(np.nansum([robot.parameters[part][9] for part in robot.layout.links]))
     mass = mass if mass > 0 else 10.0
     sizes_of_body = mass * units_of(robot).length ** np.array([2.0] * 6 + [1.0] * 3 + [0.0])
@@ -180,17 +167,10 @@ def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
     of_load = add(everywhere(load, np.diag(unit)), unit)
     groups = []
     for index, joint_name in zip(robot.independent, robot.joint_names):
-        terms = [k for k, term in zip(of_friction, raw.friction) if term.joint == index]
-        if terms:
+        if terms := [k for k, term in zip(of_friction, raw.friction) if term.joint == index]:
             groups.append(Group("friction", joint_name, tuple(terms)))
-    return Unknowns(
-        np.concatenate(parts, axis=2),
-        np.array(units),
-        (*of_friction, *of_base, *of_load),
-        of_base,
-        tuple(groups),
-        tuple(candidates),
-    )
+    always, maps = (*of_friction, *of_base, *of_load), np.concatenate(parts, axis=2)
+    return Unknowns(maps, np.array(units), always, of_base, tuple(groups), tuple(candidates))
 
 
 def _finite(estimate: Estimate) -> Array:

@@ -155,23 +155,13 @@ def squares(unknowns: Unknowns, rows: Triangles, x: Array) -> Array:
     )
 
 
-def _effect(unknowns: Unknowns, rows: Triangles, x: Array, group: Group, sigma: Array) -> float:
-    """Return the root mean square torque of a group, at the joint that feels it most, over that joint's noise."""
-    own = list(group.columns)
-    felt = [
-        np.linalg.norm(factor[:, :-1] @ (turn[:, own] @ x[own])) for factor, turn in zip(rows.factors, unknowns.maps)
-    ]
-    return float(np.max(np.array(felt) / np.sqrt(rows.samples) / sigma))
-
-
 def covariance_of(raw: RawColumns, unknowns: Unknowns, found: LoadFit, run: Recording) -> tuple[Array, int]:
     """Return the covariance of the active unknowns and the number of blocks it rests on.
 
     Scores are summed over blocks longer than the memory of the residuals; priors, the baseline's covariance among
     them, add what they are. It is never less than for white residuals of the same effective number.
     """
-    length = int(max(20, np.ceil(10 * found.memory.max())))
-    length = max(1, min(length, len(run) // 30))
+    length = max(1, min(int(max(20, np.ceil(10 * found.memory.max()))), len(run) // 30))
     G = block_sums(scores(_pieces(raw, unknowns, run), found.x, found.scale), length)[:, list(found.active)]
     count = len(G)
     inverse = np.asarray(solve_triangular(found.R, np.eye(len(found.active))), dtype=float)
@@ -197,23 +187,22 @@ def friction_changes(
         k = len(places)
         free = max(1, blocks - k)
         chance = float(fdtrc(k, free, statistic / k * free / max(1, blocks - 1)))
-        tests = len(unknowns.friction)
-        if chance < level / tests and _effect(unknowns, rows, found.x, group, sigma) > _NOTABLE:
+        own = list(group.columns)
+        parts = zip(rows.factors, unknowns.maps)
+        felt = [np.linalg.norm(factor[:, :-1] @ (turn[:, own] @ found.x[own])) for factor, turn in parts]
+        # root mean square torque of the group, at the joint that feels it most, over that joint's noise
+        effect = float(np.max(np.array(felt) / np.sqrt(rows.samples) / sigma))
+        if chance < level / len(unknowns.friction) and effect > _NOTABLE:
             changed.append(group)
     return changed
 
 
 def described(group: Group, raw: RawColumns, unknowns: Unknowns, found: LoadFit, covariance: Array) -> dict[str, Any]:
     """Return what is known of a change, as plain data."""
-    places = [found.active.index(k) for k in group.columns]
-    values = unknowns.units[list(group.columns)] * found.x[list(group.columns)]
-    stds = unknowns.units[list(group.columns)] * np.sqrt(np.diag(covariance)[places])
+    own, places = list(group.columns), [found.active.index(k) for k in group.columns]
+    values, stds = unknowns.units[own] * np.array([found.x[own], np.sqrt(np.diag(covariance)[places])])
     names = [f"{group.kind} {k + 1}" for k in range(len(places))]
     if group.kind == "friction":
         names = [raw.friction[k].symbol for k in group.columns]  # friction unknowns come first
-    return {
-        "kind": group.kind,
-        "name": group.name,
-        "values": dict(zip(names, values.tolist())),
-        "std": dict(zip(names, stds.tolist())),
-    }
+    known = {"values": dict(zip(names, values.tolist())), "std": dict(zip(names, stds.tolist()))}
+    return {"kind": group.kind, "name": group.name, **known}

@@ -14,17 +14,8 @@ from minidyn.identification.consistency.primal_dual import solve
 from minidyn.identification.consistency.prior import upper_factor
 from minidyn.identification.consistency.whitened import one_body
 from minidyn.identification.estimate import EstimateLike, as_estimate
+from minidyn.identification.payload import fit
 from minidyn.identification.payload.columns import raw_columns, unknowns_of
-from minidyn.identification.payload.fit import (
-    covariance_of,
-    described,
-    fitted,
-    friction_changes,
-    largest_share,
-    selected,
-    squares,
-    trusted,
-)
 from minidyn.identification.rows.pieces import pieces_of, reduced
 from minidyn.model.inertia import from_body, to_pseudo_inertia
 from minidyn.notices import Notice, kind
@@ -127,26 +118,27 @@ def identify_payload(
     """
     if not 0 < level < 1:
         raise MinidynError(f"level: expected a probability between 0 and 1, got {level!r}")
-    notices: list[Notice] = []
     estimate = as_estimate(estimate, "identify_payload")
     raw, recording = raw_columns(estimate, link), as_recording(recording, estimate.robot)
     run = ready(estimate.robot, recording, purpose="identifying a payload", in_memory=True)
-    notices += [notice for notice in run.notices if notice not in recording.notices]
+    notices = [notice for notice in run.notices if notice not in recording.notices]
     if len(run) < 50:
         raise MinidynError(f"{len(run)} samples are too few for a payload; record some seconds of motion")
     rows = reduced(pieces_of(run, raw))
     unknowns = unknowns_of(raw, rows, np.zeros(10))
-    first = fitted(raw, unknowns, rows, run, unknowns.always)
+    first = fit.fitted(raw, unknowns, rows, run, unknowns.always)
     unknowns = unknowns_of(raw, rows, (unknowns.units * first.x)[list(unknowns.always[-10:])])
-    found, changes = selected(raw, unknowns, rows, run, level)
-    unknowns, found, trust = trusted(raw, unknowns, rows, run, found)
-    covariance, blocks = covariance_of(raw, unknowns, found, run)
-    ten = unknowns.units[list(found.active[-10:])] * found.x[list(found.active[-10:])]
-    unit = unknowns.units[list(found.active[-10:])]
+    found, changes = fit.selected(raw, unknowns, rows, run, level)
+    unknowns, found, trust = fit.trusted(raw, unknowns, rows, run, found)
+    covariance, blocks = fit.covariance_of(raw, unknowns, found, run)
+    load = list(found.active[-10:])
+    unit = unknowns.units[load]
+    ten = unit * found.x[load]
     spread = covariance[-10:, -10:] * np.outer(unit, unit)
     firmly_negative = ten[9] < _FIRM * np.sqrt(spread[9, 9])
     body = ten if firmly_negative else nearest_body(ten, spread)
-    left = np.sqrt(squares(unknowns, rows, found.x) / len(run))
+    left = np.sqrt(fit.squares(unknowns, rows, found.x) / len(run))
+    changes = [*fit.friction_changes(unknowns, found, covariance, blocks, rows, level), *changes]
     settings: dict[str, Any] = {
         "samples": len(run),
         "blocks": blocks,
@@ -156,46 +148,34 @@ def identify_payload(
         "memory": found.memory.tolist(),
         "unconstrained": ten.tolist(),
         "baseline_errors": trust,
-        "torque_over_residual": largest_share(raw, rows, body, left),
-        "changes": [],
+        "torque_over_residual": fit.largest_share(raw, rows, body, left),
+        "changes": [fit.described(group, raw, unknowns, found, covariance) for group in changes],
     }
-    for group in (*friction_changes(unknowns, found, covariance, blocks, rows, level), *changes):
-        settings["changes"].append(described(group, raw, unknowns, found, covariance))
     payload = Payload(0.0, body, None, link, spread, (), settings)
     return replace(payload, notices=tuple(notices + _notices(payload, ten, settings)))
-
-
-def compact_body(ten: Array, covariance: Array) -> Array:
-    """Return a ball (10,) of the mass and the centre that uncertain parameters show, as far as they show them."""
-    spread = float(np.sqrt(covariance[9, 9]))
-    mass = max(float(ten[9]), 0.5 * spread, 1e-6)
-    prior = np.eye(3) / (mass * _REACH) ** 2
-    precision = np.linalg.inv(covariance[6:9, 6:9])
-    centre = np.linalg.solve(precision + prior, precision @ ten[6:9]) / mass
-    radius = (3.0 * mass / (4.0 * np.pi * _DENSITY)) ** (1.0 / 3.0)
-    return from_body(mass, centre, 0.4 * mass * radius**2 * np.eye(3))
 
 
 def nearest_body(ten: Array, covariance: Array) -> Array:
     """Return the physically consistent body (10,) nearest to `ten` in the metric of its covariance (10, 10).
 
-    A faint entropy pulls to a ball of ordinary density with the mass and the centre that the data show.
+    A faint entropy pulls to a ball of ordinary density with the mass and the centre that the data show, as far as they
+    show them.
     """
+    mass = max(float(ten[9]), 0.5 * float(np.sqrt(covariance[9, 9])), 1e-6)
+    prior = np.eye(3) / (mass * _REACH) ** 2
+    precision = np.linalg.inv(covariance[6:9, 6:9])
+    centre = np.linalg.solve(precision + prior, precision @ ten[6:9]) / mass
+    radius = (3.0 * mass / (4.0 * np.pi * _DENSITY)) ** (1.0 / 3.0)
+    ball = from_body(mass, centre, 0.4 * mass * radius**2 * np.eye(3))
     deviation = np.sqrt(np.diag(covariance))
     values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
     root = (vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))).T / deviation
-    problem = one_body(root, root @ ten, upper_factor(to_pseudo_inertia(compact_body(ten, covariance))), _FAINT)
+    problem = one_body(root, root @ ten, upper_factor(to_pseudo_inertia(ball)), _FAINT)
     return np.asarray(problem.phi(solve(problem).x)[0])
 
 
 def _notices(payload: Payload, ten: Array, settings: Mapping[str, Any]) -> list[Notice]:
-    """Return the notices of a load.
-
-    Args:
-        payload: The load, made consistent where it can be.
-        ten: Its parameters as data alone give them (10,).
-        settings: How it was found.
-    """
+    """Return the notices of a load, which is consistent where it can be; ten (10,) are what data alone give."""
     std = payload.std or {}
     notices = [_change(entry) for entry in settings["changes"]]
     sizes = zip(settings["joints"], settings["sigma"], settings["baseline_sigma"])
