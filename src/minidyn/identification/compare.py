@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -234,12 +235,25 @@ def compare(
         robot, more = _with_chosen_friction(robot, fitted, options)
         options |= {"friction": OWN, "rotor_inertia": None}
     rows: list[Compared] = []
+
+    def row(method: str, asked: bool, given: Recording) -> Compared:
+        begin = time.perf_counter()
+        try:
+            estimate = identify(robot, given, method, consistent=asked, **options)
+            seconds = time.perf_counter() - begin
+            tested_error, fit_error = (validate(estimate, part).relative_error for part in (tested, fitted))
+            realizable = estimate.certificate.consistent
+        except (MinidynError, np.linalg.LinAlgError, ArithmeticError) as error:
+            taken, reason = time.perf_counter() - begin, str(error) or type(error).__name__
+            return Compared(method, asked, math.nan, math.nan, False, taken, failure=reason)
+        own = tuple(notice for notice in estimate.notices if notice not in given.notices)
+        return Compared(method, asked, tested_error, fit_error, realizable, seconds, own, estimate)
+
     for name in names:
         # without accelerations measured speeds are better than filtered ones
         measured_speeds = not METHODS[name].needs_acceleration and recording.dq is not None
         for asked in consistent:
-            given = recording if measured_speeds else fitted
-            rows.append(_row(robot, name, bool(asked), given, fitted, tested, options))
+            rows.append(row(name, bool(asked), recording if measured_speeds else fitted))
             if callable(progress):
                 progress(len(rows))
     return Comparison(tuple(rows), tuple(dict.fromkeys((*fitted.notices, *tested.notices, *more))))
@@ -252,26 +266,3 @@ def _with_chosen_friction(robot: Robot, fitted: Recording, options: dict[str, An
     values = [known.get(name, np.nan) for name in chosen.robot.parameter_names]
     told = tuple(notice for notice in chosen.notices if notice.code.startswith("friction."))
     return chosen.robot.with_parameters(values), told
-
-
-def _row(
-    robot: Robot,
-    method: str,
-    consistent: bool,
-    given: Recording,
-    fitted: Recording,
-    tested: Recording,
-    options: dict[str, Any],
-) -> Compared:
-    begin = time.perf_counter()
-    try:
-        estimate = identify(robot, given, method, consistent=consistent, **options)
-        seconds = time.perf_counter() - begin
-        errors = [validate(estimate, part).relative_error for part in (tested, fitted)]
-        realizable = estimate.certificate.consistent
-    except (MinidynError, np.linalg.LinAlgError, ArithmeticError) as error:
-        reason = str(error) or type(error).__name__
-        taken = time.perf_counter() - begin
-        return Compared(method, consistent, float("nan"), float("nan"), False, taken, failure=reason)
-    own = tuple(notice for notice in estimate.notices if notice not in given.notices)
-    return Compared(method, consistent, errors[0], errors[1], realizable, seconds, own, estimate)

@@ -68,14 +68,12 @@ class CrossValidation:
     @property
     def per_joint(self) -> dict[str, dict[str, float]]:
         """For each joint, the mean over the stretches of "relative_error", "rmse" and "bias"."""
-        names = self.folds[0].per_joint
-        return {
-            name: {
-                key: float(np.mean([fold.per_joint[name][key] for fold in self.folds]))
-                for key in ("relative_error", "rmse", "bias")
-            }
-            for name in names
-        }
+
+        def mean(name: str, key: str) -> float:
+            return float(np.mean([fold.per_joint[name][key] for fold in self.folds]))
+
+        keys = ("relative_error", "rmse", "bias")
+        return {name: {key: mean(name, key) for key in keys} for name in self.folds[0].per_joint}
 
     def table(self) -> str:
         """Return a Markdown table of the stretches and their mean."""
@@ -163,8 +161,12 @@ def cross_validate(
     edges = np.linspace(0, len(data), folds + 1).astype(int)
     for number, (begin, end) in enumerate(pairwise(edges.tolist()), 1):
         held = data[begin:end]
-        rest = _joined([data[: max(0, begin - reach)], data[min(len(data), end + reach) :]])
-        span = _span(held)
+        around = (data[: max(0, begin - reach)], data[min(len(data), end + reach) :])
+        kept = [part for part in around if len(part)]
+        if not kept:
+            raise MinidynError("cross-validation: nothing is left to fit; the recording is too short")
+        rest, times = concatenate(kept), [tile.t for tile in held.tiles()]
+        span = float(times[0][0]), float(times[-1][-1])
         try:
             estimate = identify(
                 robot,
@@ -197,15 +199,3 @@ def _reach(data: AnyRecording) -> int:
     if not (isinstance(cutoff, float) and isinstance(rate, float) and isinstance(every, int)):
         return 0
     return math.ceil(rate / every / cutoff)
-
-
-def _joined(parts: list[AnyRecording]) -> AnyRecording:
-    kept = [part for part in parts if len(part)]
-    if not kept:
-        raise MinidynError("cross-validation: nothing is left to fit; the recording is too short")
-    return concatenate(kept)
-
-
-def _span(held: AnyRecording) -> tuple[float, float]:
-    times = [(float(tile.t[0]), float(tile.t[-1])) for tile in held.tiles()]
-    return times[0][0], times[-1][1]

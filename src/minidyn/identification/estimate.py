@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from minidyn.files import strict_json, with_numbers, write_atomically
 from minidyn.formats.toml.read import read_toml
 from minidyn.formats.toml.write import toml_text
 from minidyn.identification.consistency.certificate import Certificate, certify
-from minidyn.identification.export import Exported, export
+from minidyn.identification.export import Exported, Identified, export
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import LazyRecording
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 VERSION = 3
 """Of the files that `Estimate.save` writes; 2 held notices as texts."""
+
+_SAVED = ["names", "beta", "covariance", "sigma", "method", "consistent", "condition", "samples", "notices", "settings"]
+_BROKEN = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MinidynError)
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class BodyConstants:
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class Estimate(Identified):
     """An identified model.
 
     Attributes:
@@ -80,10 +83,6 @@ class Estimate:
         settings: What was asked and chosen, for records: texts, numbers, lists and dicts alone.
     """
 
-    robot: Robot
-    base: BaseMap
-    beta: Array
-    covariance: Array
     sigma: Array
     method: str
     consistent: bool
@@ -235,13 +234,26 @@ class Estimate:
         *,
         source: str | os.PathLike[str] | bool | None = None,
     ) -> Exported:
-        """Write the identified model for other programs; see :func:`minidyn.identification.export.export`.
+        """Write the identified model for other programs.
+
+        A folder gets robot.toml, robot.urdf, robot.xml (MJCF, for MuJoCo) and model.c with model.h, all or none of
+        them; a format that cannot describe the robot is left out with a notice. Loaded again by `md.load`, each gives
+        the torques of the estimate: rotor inertia and all friction terms included.
+
+        An estimate that was not made consistent may be no robot that can exist. URDF and TOML hold such numbers; MuJoCo
+        refuses them, so that the MJCF holds the nearest consistent model, with a notice, and its side file the numbers
+        themselves.
 
         Args:
-            path: A folder for all formats, or a file's name whose ending chooses one: .toml, .urdf, .xml, .c.
+            path: A folder, or a file whose ending chooses the format: .toml, .urdf, .xml, .mjcf, .c.
             formats: Of a folder: some of "toml", "urdf", "mjcf", "c"; None: all.
             source: The URDF or MJCF whose meshes and everything else is kept; None: the file the robot was loaded
-                from, where it still is; False: none.
+                from, where it still is; False: none, files are written anew.
+
+        Raises:
+            UnknownName: No such format.
+            DescriptionError: Nothing can be written there.
+            Unsupported: A single file in a format that cannot describe the robot.
         """
         return export(self, path, formats, source=source)
 
@@ -254,16 +266,7 @@ class Estimate:
             "minidyn": "estimate",
             "version": VERSION,
             "robot": toml_text(self.robot),
-            "names": self.names,
-            "beta": self.beta,
-            "covariance": self.covariance,
-            "sigma": self.sigma,
-            "method": self.method,
-            "consistent": self.consistent,
-            "condition": self.condition,
-            "samples": self.samples,
-            "notices": self.notices,
-            "settings": self.settings,
+            **{name: getattr(self, name) for name in _SAVED},
             "base": _base_to_json(self.base),
             "certificate": None if np.isnan(self.parameters).any() else self.certificate.to_json(),
         }
@@ -330,16 +333,7 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
         )
     except FileNotFoundError:
         raise DescriptionError(f"{source}: no such file") from None
-    except (
-        OSError,
-        ValueError,
-        LookupError,
-        TypeError,
-        ArithmeticError,
-        AttributeError,
-        RecursionError,
-        MinidynError,
-    ) as error:
+    except _BROKEN as error:
         if isinstance(error, DescriptionError) and str(source) in str(error):
             raise
         raise DescriptionError(f"{source}: not a whole estimate ({error})") from None
@@ -347,43 +341,23 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
 
 def _base_to_json(base: BaseMap) -> dict[str, Any]:
     """Return a base map as plain values, its robot (the one before identification) as TOML text."""
-    return {
-        "robot": toml_text(base.robot),
-        "method": base.method,
-        "model": base.model,
-        "kept": base.kept,
-        "regrouped": base.regrouped,
-        "eliminated": base.eliminated,
-        "K": base.K,
-        "gap": base.gap,
-        "joints": base.joints,
-        "columns": base.columns,
-        "notices": [notice.to_json() for notice in base.notices],
-        "rows": base.rows,
-        "labels": base.labels,
-        "structure": None if base.structure is None else asdict(base.structure),
-    }
+    made = {one.name: getattr(base, one.name) for one in fields(base)}
+    return made | {"robot": toml_text(base.robot), "structure": base.structure and asdict(base.structure)}
 
 
 def _base_from_json(entry: Mapping[str, Any]) -> BaseMap:
     """Return the base map that `_base_to_json` wrote; nothing is computed."""
-    kept, regrouped = tuple(entry["kept"]), tuple(entry["regrouped"])
-    return BaseMap(
-        _robot_from_text(entry["robot"]),
-        entry["method"],
-        entry["model"],
-        kept,
-        regrouped,
-        tuple(entry["eliminated"]),
-        np.array(entry["K"], dtype=float).reshape(len(kept), len(regrouped)),
-        float(entry["gap"]),
-        _names(entry["joints"]),
-        _names(entry["columns"]),
-        tuple(Notice.from_json(notice) for notice in entry["notices"]),
-        None if entry["rows"] is None else np.array(entry["rows"], dtype=float),
-        tuple(entry["labels"]),
-        _structure(entry["structure"]),
-    )
+    values = {one.name: entry[one.name] for one in fields(BaseMap)}
+    made: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    made["robot"] = _robot_from_text(entry["robot"])
+    made["K"] = np.array(entry["K"], dtype=float).reshape(len(entry["kept"]), len(entry["regrouped"]))
+    made["gap"] = float(entry["gap"])
+    made["notices"] = tuple(Notice.from_json(notice) for notice in entry["notices"])
+    if entry["rows"] is not None:
+        made["rows"] = np.array(entry["rows"], dtype=float)
+    if found := entry["structure"]:
+        made["structure"] = Structure(found["what"], tuple(Role(**role) for role in found["roles"]), found["version"])
+    return BaseMap(**made)
 
 
 def _robot_from_text(text: str) -> Robot:
@@ -396,13 +370,3 @@ def _robot_from_text(text: str) -> Robot:
         except DescriptionError as error:
             raise DescriptionError(str(error).replace(str(path), "its robot, line")) from None
     return replace(robot, source="") if robot.source == str(path) else robot
-
-
-def _names(entry: list[str] | None) -> tuple[str, ...] | None:
-    return None if entry is None else tuple(entry)
-
-
-def _structure(entry: Mapping[str, Any] | None) -> Structure | None:
-    if entry is None:
-        return None
-    return Structure(entry["what"], tuple(Role(**role) for role in entry["roles"]), entry["version"])

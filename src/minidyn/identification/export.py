@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -58,28 +57,14 @@ _SAME = 1e-9  # of the largest torque: what is read back may differ by so much
 _FAR = 1e3  # m: a centre of mass beyond this has lost the digits of its inertia
 
 
-class Identified(Protocol):
-    """What is exported: an estimate, or anything with a robot, its base parameters and how well they are known."""
+@dataclass(frozen=True, eq=False)
+class Identified:
+    """What is exported of an estimate: a robot, its base parameters and how well they are known."""
 
-    @property
-    def robot(self) -> Robot:
-        """With its identified parameters."""
-        ...
-
-    @property
-    def base(self) -> BaseMap:
-        """Its base parameters."""
-        ...
-
-    @property
-    def beta(self) -> Array:
-        """Their values (b,)."""
-        ...
-
-    @property
-    def covariance(self) -> Array:
-        """Of beta (b, b)."""
-        ...
+    robot: Robot  # with its identified parameters
+    base: BaseMap
+    beta: Array  # values of the base parameters (b,)
+    covariance: Array  # of beta (b, b)
 
 
 @dataclass(frozen=True)
@@ -106,28 +91,7 @@ def export(
     *,
     source: str | os.PathLike[str] | bool | None = None,
 ) -> Exported:
-    """Write an identified model for other programs.
-
-    A folder gets robot.toml, robot.urdf, robot.xml (MJCF, for MuJoCo) and model.c with model.h, all or none of them; a
-    format that cannot describe the robot is left out with a notice. Loaded again by `md.load`, each gives the torques
-    of the estimate: rotor inertia and all friction terms included.
-
-    An estimate that was not made consistent may be no robot that can exist. URDF and TOML hold such numbers; MuJoCo
-    refuses them, so that the MJCF holds the nearest consistent model, with a notice, and its side file the numbers
-    themselves.
-
-    Args:
-        estimate: The estimate.
-        path: A folder, or a file whose ending chooses the format: .toml, .urdf, .xml, .mjcf, .c.
-        formats: Of a folder: some of FORMATS; None: all.
-        source: The URDF or MJCF whose meshes and everything else is kept; None: the file the robot was loaded from,
-            where it still is; False: none, files are written anew.
-
-    Raises:
-        UnknownName: No such format.
-        DescriptionError: Nothing can be written there.
-        Unsupported: A single file in a format that cannot describe the robot.
-    """
+    """Write an identified model for other programs: `Estimate.export`."""
     target = Path(path)
     ending = target.suffix.lower()
     origin = _source(estimate, source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -135,12 +135,9 @@ class Validation:
 
     def to_json(self) -> dict[str, Any]:
         """Return the errors as plain values, without the samples; None for what is not known."""
+        names = ("relative_error", "rmse", "filtered_relative_error", "prior_relative_error", "above_cutoff")
         return {
-            "relative_error": _known(self.relative_error),
-            "rmse": _known(self.rmse),
-            "filtered_relative_error": _known(self.filtered_relative_error),
-            "prior_relative_error": _known(self.prior_relative_error),
-            "above_cutoff": _known(self.above_cutoff),
+            **{name: _known(getattr(self, name)) for name in names},
             "samples": self.samples,
             "joints": {
                 name: {**{key: _known(value) for key, value in entry.items()}, "residual": words}
@@ -172,10 +169,10 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
     robot, preparation = estimate.robot, estimate.settings.get("preparation")
     data = ready(robot, as_recording(recording, robot), purpose="validation", preparation=preparation, once=True)
     described = _described(estimate)
-    raw, filtered, prior, noise = (Residuals(estimate.robot.n) for _ in range(4))
+    raw, filtered, prior, noise = (Residuals(robot.n) for _ in range(4))
     every = 1 if isinstance(data, Recording) else -(-len(data) // _SHOWN)
     kept: list[tuple[Array, Array, Array]] = []
-    for piece, first in _pieces(data):
+    for piece, first in ((tile, not k) for run in data.runs for k, tile in enumerate(run.tiles(_PIECE))):
         measured = np.asarray(piece.telemetry.get("tau_raw", piece.tau), dtype=float)
         _require_numbers(measured, piece)
         predicted = estimate.predict(piece)
@@ -199,21 +196,21 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
     t, measured, predicted = (np.concatenate(parts) for parts in zip(*kept))
     return Validation(
         raw.overall,
-        float(np.sqrt(raw.squares.sum() / (raw.samples * estimate.robot.n))),
+        float(np.sqrt(raw.squares.sum() / (raw.samples * robot.n))),
         _per_joint(data.joint_names, raw, filtered, prior),
         t,
         measured,
         predicted,
         raw.samples,
-        filtered.overall if filtered.samples else math.nan,
-        prior.overall if prior.samples else math.nan,
-        noise.overall if noise.samples else math.nan,
+        filtered.overall,
+        prior.overall,
+        noise.overall,
         notices,
     )
 
 
 def _per_joint(
-    names: tuple[str, ...], raw: Residuals, filtered: Residuals, prior: Residuals
+    names: Sequence[str], raw: Residuals, filtered: Residuals, prior: Residuals
 ) -> dict[str, dict[str, float]]:
     columns = {
         "rmse": raw.rmse,
@@ -230,13 +227,6 @@ def _per_joint(
     return {name: {key: float(values[k]) for key, values in columns.items()} for k, name in enumerate(names)}
 
 
-def _pieces(recording: AnyRecording) -> Iterator[tuple[Recording, bool]]:
-    """Yield (piece, whether a run begins) of a recording in order."""
-    for run in recording.runs:
-        for number, tile in enumerate(run.tiles(_PIECE)):
-            yield tile, number == 0
-
-
 def _described(estimate: Estimate) -> Robot | None:
     """Return the robot as its file had it, missing drive terms zero; None where its inertia is unknown."""
     robot = estimate.base.robot
@@ -247,7 +237,7 @@ def _described(estimate: Estimate) -> Robot | None:
     still = np.zeros(robot.n)
     try:
         inverse_dynamics(described, still, still, still)
-    except (UnknownParameters, MinidynError):
+    except MinidynError:
         return None
     return described
 
