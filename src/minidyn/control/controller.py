@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -99,13 +98,9 @@ class Controller:
         change = self.adapt(estimate, q, dq, measurement.ddq, reference, signals)
         return self.bounded(estimate + self.period * change), torque, {"error": error, "estimate": estimate}
 
-    @cached_property
-    def _has_bounds(self) -> bool:
-        return bool(np.isfinite(self.lower).any() or np.isfinite(self.upper).any())
-
     def bounded(self, estimate: Array) -> Array:
         """Return the estimate within its bounds."""
-        return np.clip(estimate, self.lower, self.upper) if self._has_bounds else estimate
+        return np.clip(estimate, self.lower, self.upper) if len(self.lower) else estimate
 
     def source(self, target: str = "c") -> str:
         """Return one control step as self-contained code: (estimate, q, dq, q_d, ...) -> (tau, next_estimate).

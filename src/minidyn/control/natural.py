@@ -12,6 +12,7 @@ P⁺ = (1 - ½TγPL) P (1 - ½TγPL)ᵀ instead, which is the same step to first
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import MinidynError, NotRealizable
 from minidyn.model.inertia import STANDARD, from_pseudo_inertia, realizability, to_pseudo_inertia
 from minidyn.model.robot import Robot
+
+Row: TypeAlias = list[Scalar]
 
 # P as a linear function of the ten parameters, and back, as exact small matrices
 _TO_PSEUDO = to_pseudo_inertia(np.eye(10)).reshape(10, 16)
@@ -36,19 +39,16 @@ class NaturalLinks:
     places: tuple[tuple[int, ...], ...]  # for each such link, the places of XX ... M in the estimate
     speeds: tuple[float, ...]  # for each such link, γ
 
-    def turned(self, estimate: list[Scalar], gradient: list[Scalar], rate: list[Scalar]) -> list[Scalar]:
+    def turned(self, estimate: Row, gradient: Row, rate: Row) -> Row:
         """Return the rate with these links' parts replaced by -γ P L P."""
         changed = list(rate)
         for places, speed in zip(self.places, self.speeds):
             P, L = _pair(estimate, gradient, places)
-            moved = _product(_product(P, L), P)
-            for place, value in zip(places, _ten(moved)):
+            for place, value in zip(places, _ten(_product(_product(P, L), P))):
                 changed[place] = -(speed * value)
         return changed
 
-    def stepped(
-        self, estimate: list[Scalar], gradient: list[Scalar], plain: list[Scalar], period: float
-    ) -> list[Scalar]:
+    def stepped(self, estimate: Row, gradient: Row, plain: Row, period: float) -> Row:
         """Return the next estimate: `plain`, with these links' parts replaced by the congruence."""
         changed = list(plain)
         for places, speed in zip(self.places, self.speeds):
@@ -79,9 +79,7 @@ class NaturalLinks:
 def natural_links(robot: Robot, unknowns: Unknowns, adaptation: Array) -> NaturalLinks:
     """Return the links concerned; what is not part of a link (rotors, friction) keeps the plain gradient.
 
-    Raises:
-        MinidynError: A link is unknown in part only, or its parameters have different γ: the metric is one of links.
-        NotRealizable: The initial estimate is already impossible.
+    A link is unknown as a whole and has one γ, or is refused: the metric is one of links.
     """
     places = {name: place for place, name in enumerate(unknowns.names)}
     links, speeds = [], []
@@ -108,27 +106,25 @@ def natural_links(robot: Robot, unknowns: Unknowns, adaptation: Array) -> Natura
     return NaturalLinks(tuple(links), tuple(speeds))
 
 
-def _pair(
-    estimate: list[Scalar], gradient: list[Scalar], places: tuple[int, ...]
-) -> tuple[list[list[Scalar]], list[list[Scalar]]]:
+def _pair(estimate: Row, gradient: Row, places: tuple[int, ...]) -> tuple[list[Row], list[Row]]:
     """Return P of a link's estimate and L with tr(L dP) = gradient · change."""
     P = _square([_combined(_TO_PSEUDO[:, k], [estimate[i] for i in places]) for k in range(16)])
     dual = [_combined(_DUAL[k], [gradient[i] for i in places]) for k in range(10)]
     return P, _square([_combined(_TO_PSEUDO[:, k], dual) for k in range(16)])
 
 
-def _ten(P: list[list[Scalar]]) -> list[Scalar]:
+def _ten(P: list[Row]) -> Row:
     entries = [entry for row in P for entry in row]
     return [_combined(_FROM_PSEUDO[:, symbol], entries) for symbol in range(10)]
 
 
-def _combined(weights: Array, values: list[Scalar]) -> Scalar:
+def _combined(weights: Array, values: Row) -> Scalar:
     return sum((float(weight) * value for weight, value in zip(weights, values) if abs(weight) > 1e-14), 0.0)
 
 
-def _square(entries: list[Scalar]) -> list[list[Scalar]]:
+def _square(entries: Row) -> list[Row]:
     return [entries[4 * i : 4 * i + 4] for i in range(4)]
 
 
-def _product(A: list[list[Scalar]], B: list[list[Scalar]]) -> list[list[Scalar]]:
+def _product(A: list[Row], B: list[Row]) -> list[Row]:
     return [[sum(a * b for a, b in zip(row, column)) for column in zip(*B)] for row in A]

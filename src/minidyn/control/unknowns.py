@@ -16,6 +16,7 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.kernel import require_own
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
+from minidyn.model.geometry import matrix_of
 from minidyn.model.inertia import from_body
 from minidyn.model.robot import Robot
 
@@ -28,11 +29,6 @@ class Unknowns:
     known: Array  # the vector with the unknown part put to zero (p,)
     directions: Array  # how the vector grows with them (p, k)
     start: Array  # initial values (k,)
-
-    def vector(self, estimate: Array) -> Array:
-        """The full vector (..., p) for an estimate (..., k)."""
-        result: Array = self.known + estimate @ self.directions.T
-        return result
 
     def nearest(self, own: Array) -> Array:
         """The values (k,) that come closest to a full vector (p,)."""
@@ -50,8 +46,6 @@ def point_mass(robot: Robot, com: ArrayLike, link: str | None = None) -> Array:
     place = np.asarray(com, dtype=float)
     if place.shape != (3,) or not np.all(np.isfinite(place)):
         raise ShapeError(f"point_mass: expected com of shape (3,), got {com!r}")
-    from minidyn.model.geometry import matrix_of
-
     direction = np.zeros(len(robot.layout))
     at_link = (matrix_of(steps) @ [*place, 1.0])[:3]
     direction[robot.layout.links[index]] = from_body(1.0, at_link, np.zeros((3, 3)))
@@ -64,14 +58,9 @@ def unknowns_of(
     initial: ArrayLike | None,
     base: BaseMap | None,
 ) -> Unknowns:
-    """Return the estimated quantities.
+    """Return the estimated quantities of a model, whose own values are the known ones and the default initial ones.
 
-    Args:
-        robot: The model; its own values are the known ones.
-        unknown: Names of parameters, or {name: direction (p,)}; None: all of them. A parameter that a direction touches
-            is given by the directions alone.
-        initial: Values to begin with (k,); None: the robot's own.
-        base: Estimate base parameters of this map instead of standard ones.
+    A parameter that a direction (p,) touches is given by the directions alone.
     """
     if base is not None:
         require_own(robot, base, "base")
@@ -99,8 +88,10 @@ def unknowns_of(
         raise MinidynError("unknown: expected at least one parameter to estimate")
     touched = np.any(directions != 0.0, axis=1)
     own = _own_values(robot, base, touched, initial is None, every)
-    start = _start(names, directions, own, initial)
-    return Unknowns(names, np.where(touched, 0.0, own), directions, start)
+    start = _nearest(directions, own) if initial is None else np.asarray(initial, dtype=float)
+    if start.shape not in ((), (len(names),)) or not np.all(np.isfinite(start)):
+        raise ShapeError(f"initial: expected {len(names)} finite values ({', '.join(names[:4])}), got {initial!r}")
+    return Unknowns(names, np.where(touched, 0.0, own), directions, np.broadcast_to(start, (len(names),)).copy())
 
 
 def _require_whole(robot: Robot, base: BaseMap) -> None:
@@ -135,12 +126,3 @@ def _own_values(robot: Robot, base: BaseMap | None, touched: Array, needed: bool
 def _nearest(directions: Array, own: Array) -> Array:
     touched = np.any(directions != 0.0, axis=1)
     return np.asarray(np.linalg.lstsq(directions, np.where(touched, own, 0.0), rcond=None)[0], dtype=float)
-
-
-def _start(names: Sequence[str], directions: Array, own: Array, initial: ArrayLike | None) -> Array:
-    if initial is None:
-        return _nearest(directions, own)
-    values = np.asarray(initial, dtype=float)
-    if values.shape not in ((), (len(names),)) or not np.all(np.isfinite(values)):
-        raise ShapeError(f"initial: expected {len(names)} finite values ({', '.join(names[:4])}), got {initial!r}")
-    return np.broadcast_to(values, (len(names),)).copy()

@@ -7,8 +7,10 @@ exchanges keeps those that give the best conditions. Nothing is random: the same
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,8 +31,7 @@ _USE = 0.9  # share of ranges and speeds that is used
 _THIRD = 0.3  # share of the third harmonic: acceleration is then not proportional to displacement
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(NamedTuple):
     """One run: the joint that moves, and the candidate where the others are locked."""
 
     mover: int
@@ -135,11 +136,10 @@ class Design:
 
     def gram(self, mover: int, joint: int) -> Array:
         """Return AᵀA (M, p, p) of a joint's own combinations for a run of the mover at every candidate place."""
-        key = mover, joint
-        if key not in self._grams:
+        if (mover, joint) not in self._grams:
             A = self._rows(mover, joint, self.candidates)
-            self._grams[key] = np.swapaxes(A, -1, -2) @ A
-        return self._grams[key]
+            self._grams[mover, joint] = np.swapaxes(A, -1, -2) @ A
+        return self._grams[mover, joint]
 
     def _rows(self, mover: int, joint: int, places: Array) -> Array:
         """A joint's equations (..., 24, p) over one period of the mover's motion, at places (..., n)."""
@@ -178,14 +178,12 @@ class Design:
             if better > score - _WORTH:
                 break
             chosen, score = longer, better
-        return tuple(sorted(chosen, key=lambda run: (run.mover, run.candidate)))
+        return tuple(sorted(chosen))
 
-    def conditions(self, runs: list[Run] | tuple[Run, ...], scaled: bool = False) -> list[float]:
-        """Return the condition number of every joint's equations; 1 where a joint has nothing to find.
+    def conditions(self, runs: Sequence[Run], scaled: bool = False) -> list[float]:
+        """Return the condition number of every joint's equations from all runs; 1 where a joint has nothing to find.
 
-        Args:
-            runs: The runs whose equations are taken together.
-            scaled: With columns of unit length, so that units and sizes play no part.
+        Scaled, columns have unit length, so that units and sizes play no part.
         """
         found = []
         for joint in range(self.equations.n):
@@ -223,7 +221,7 @@ class Design:
         best = int(np.argmin(scores))
         return float(scores[best]), best
 
-    def _sum(self, runs: list[Run] | tuple[Run, ...], joint: int) -> Array:
+    def _sum(self, runs: Sequence[Run], joint: int) -> Array:
         size = len(self.equations.own[joint])
         grams = (self.gram(run.mover, joint)[run.candidate] for run in runs if run.mover <= joint)
         return sum(grams, np.zeros((size, size)))

@@ -42,14 +42,9 @@ class Equations:
 
     @classmethod
     def of(cls, robot: Robot, what: str) -> Equations:
-        """Return the equations of a robot.
+        """Return the equations of a serial chain: any frames, any base, fixed loads, rotor inertia and friction.
 
-        Args:
-            robot: A serial chain; any frames, any base, fixed loads, rotor inertia and friction.
-            what: For messages: who asks.
-
-        Raises:
-            Unsupported: Trees, loops, joints that follow others, coupled drives.
+        Trees, loops, joints that follow others and coupled drives are refused, in the name of who asks.
         """
         try:
             base = mlc_base(robot, _VERSION)
@@ -89,18 +84,12 @@ class Equations:
     def own_rows(self, mover: int, joint: int, places: Array, q: Array, dq: Array, ddq: Array) -> Array:
         """Return the coefficients (..., N, p) of a joint's own combinations in its torque, at many places at once.
 
-        Args:
-            mover: The joint that moves, not behind `joint`.
-            joint: The joint whose torque is read.
-            places: Where all joints are (..., n); the mover's entry is not read.
-            q: Positions of the mover (N,).
-            dq: Its speeds (N,).
-            ddq: Its accelerations (N,).
+        The mover is not behind the joint; its motion is q, dq and ddq (N,). Places (..., n) say where all joints are;
+        the mover's entry is not read.
         """
-        columns = self._symbols(joint)
         C = self._composite_rows(mover, joint, places, q, dq, ddq)
         rows: Array = C @ self._constants_of(joint)[:, list(self.own[joint])]
-        return rows + self._extra(mover, joint, columns, dq, ddq)
+        return rows + self._extra(mover, joint, dq, ddq)
 
     def rows(self, mover: int, joint: int, place: Array, q: Array, dq: Array, ddq: Array) -> Array:
         """Return the coefficients (N, b) of all combinations in a joint's torque during one run.
@@ -112,8 +101,7 @@ class Equations:
         """
         C = self._composite_rows(mover, joint, place, q, dq, ddq)
         rows: Array = C @ (self._constants_of(joint) + self._varying_of(joint, place))
-        own = list(self.own[joint])
-        rows[:, own] += self._extra(mover, joint, self._symbols(joint), dq, ddq)
+        rows[:, list(self.own[joint])] += self._extra(mover, joint, dq, ddq)
         return rows
 
     # ---------------------------------------------------------------- composite bodies
@@ -206,14 +194,8 @@ class Equations:
             k = [row(f"k{n}{axis}") for axis in "xyz"]
             if not role.turning and f"kappa1_{n}" in place:
                 k = self._virtual_moment(index, row(f"kappa1_{n}"), row(f"kappa2_{n}"))
-            U = [
-                row(f"U11_22_{n}"),
-                row(f"U12_{n}"),
-                row(f"U13_{n}", f"U13h_{n}"),
-                none,
-                row(f"U23_{n}", f"U23h_{n}"),
-                row(f"U33_{n}"),
-            ]
+            U13, U23 = row(f"U13_{n}", f"U13h_{n}"), row(f"U23_{n}", f"U23h_{n}")
+            U = [row(f"U11_22_{n}"), row(f"U12_{n}"), U13, none, U23, row(f"U33_{n}")]
             found.append(Constants(row(f"m{n}"), k, U))
         return found
 
@@ -222,21 +204,14 @@ class Equations:
         pose = tree_pose(self.chain, np.zeros(self.n))
         ux, uy, uz = pose.links[joint, :3, :3].T @ pose.axes[self.first]
         across = ux * ux + uy * uy
-        return [
-            (-uy * kappa1 - uz * ux * kappa2) / across,
-            (ux * kappa1 - uz * uy * kappa2) / across,
-            kappa2,
-        ]
+        return [(-uy * kappa1 - uz * ux * kappa2) / across, (ux * kappa1 - uz * uy * kappa2) / across, kappa2]
 
     # ---------------------------------------------------------------- drives
 
-    def _symbols(self, joint: int) -> tuple[str, ...]:
-        """Of each own combination what drive term it is, "" for inertia."""
-        drives = {column.name: column.symbol for column in self.chain.layout.drives[joint]}
-        return tuple(drives.get(name, "") for name in self.names(joint))
-
-    def _extra(self, mover: int, joint: int, symbols: tuple[str, ...], dq: Array, ddq: Array) -> Array:
+    def _extra(self, mover: int, joint: int, dq: Array, ddq: Array) -> Array:
         """What drives add to the coefficients of a joint's own combinations (N, p)."""
+        drives = {column.name: column.symbol for column in self.chain.layout.drives[joint]}
+        symbols = [drives.get(name, "") for name in self.names(joint)]  # "" for inertia
         extra = np.zeros((len(dq), len(symbols)))
         still = np.zeros_like(dq)
         speeds, changes = [still] * self.n, [still] * self.n
@@ -245,8 +220,7 @@ class Equations:
             if joint in column.ratios and column.symbol in symbols:
                 extra[:, symbols.index(column.symbol)] = column.value
         role = self.structure.roles[joint]
-        rotor = any(column.symbol == ROTOR for column in self.chain.layout.drives[joint])
-        if rotor and not role.turning and role.pull != 0.0 and ROTOR not in symbols:
+        if ROTOR in drives.values() and not role.turning and role.pull != 0.0 and ROTOR not in symbols:
             # the rotor has joined the mass, and the offset has taken the mass's weight
             extra[:, self.names(joint).index(f"m{role.number}")] += role.pull
         return extra

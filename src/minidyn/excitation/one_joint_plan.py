@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, plain_values
 from minidyn.base.base_map import BaseMap
 from minidyn.excitation.one_joint_design import Design
 from minidyn.excitation.one_joint_equations import Equations
@@ -136,10 +137,7 @@ class Plan:
             "constants": list(self.base.names),
             "condition": self.condition,
             "steps": [step.to_json() for step in self.steps],
-            "systems": [
-                asdict(system) | {"constants": list(system.constants), "steps": list(system.steps)}
-                for system in self.systems
-            ],
+            "systems": [plain_values(asdict(system)) for system in self.systems],
             "notices": [notice.to_json() for notice in self.notices],
         }
 
@@ -174,13 +172,8 @@ class Plan:
     def system_rows(self) -> list[tuple[str, ...]]:
         """Return the systems as text: joint, number of constants, steps, condition."""
         return [
-            (
-                system.joint,
-                str(len(system.constants)),
-                ", ".join(str(number) for number in system.steps),
-                f"{system.condition:.1f}",
-            )
-            for system in self.systems
+            (one.joint, str(len(one.constants)), ", ".join(map(str, one.steps)), f"{one.condition:.1f}")
+            for one in self.systems
         ]
 
     def __str__(self) -> str:
@@ -224,20 +217,11 @@ def one_joint_plan(robot: RobotLike) -> Plan:
     for number, run in enumerate(design.runs, start=1):
         trajectory = design.trajectory(run)
         shown = design.movers.get(run.mover, {})
-        steps.append(
-            Experiment(
-                number=number,
-                joint=robot.joint_names[run.mover],
-                index=run.mover,
-                place=trajectory.centre,
-                trajectory=trajectory,
-                yields=tuple(name for names in shown.values() for name in names),
-                rules=_rules(equations, run.mover, shown),
-            )
-        )
+        yields, rules = tuple(chain.from_iterable(shown.values())), _rules(equations, run.mover, shown)
+        joint_name = robot.joint_names[run.mover]
+        steps.append(Experiment(number, joint_name, run.mover, trajectory.centre, trajectory, yields, rules))
     raw, scaled = design.conditions(design.runs), design.conditions(design.runs, scaled=True)
-    systems = []
-    notices = []
+    systems, notices = list[System](), list[Notice]()
     for joint in reversed(range(equations.n)):
         if not equations.names(joint):
             continue

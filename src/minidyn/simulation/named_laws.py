@@ -32,17 +32,11 @@ def named_law(
     model_error: float = 0.0,
     period: float = 1e-3,
 ) -> Controller:
-    """Return a controller by name, with gains that suit the robot.
+    """Return the controller of this name (LAWS), with gains that suit the true robot.
 
-    Args:
-        robot: The true robot.
-        name: One of LAWS.
-        bandwidth: 1/s.
-        gain: Gain over each joint's own inertia, 1/s; None: twice the bandwidth.
-        adaptation: Speed of adaptation, relative to the parameters' values.
-        unknown: Parameters that adaptive laws estimate; none: all.
-        model_error: How wrong the controller's model is: 0.2 is 20 %.
-        period: Of control, s.
+    The bandwidth is in 1/s, as is the gain over each joint's own inertia (None: twice the bandwidth). The speed of
+    adaptation is relative to the parameters' values; adaptive laws estimate the unknown parameters (none: all). A model
+    error of 0.2 makes the controller's model wrong by 20 %. The period is in s.
     """
     if name not in LAWS:
         raise UnknownName("controller", name, LAWS)
@@ -55,25 +49,17 @@ def named_law(
     stiffness = (2 * bandwidth if gain is None else gain) * inertia
     if name == "pd_gravity":
         return control.pd_gravity(model, gain=bandwidth * stiffness, bandwidth=bandwidth, period=period)
-    chosen = list(unknown) or None
-    scale = adaptation * np.maximum(np.abs(_values_of(robot, chosen)), 1e-3)
+    places = list(robot.layout.indices(list(unknown) or robot.parameter_names))
+    scale = adaptation * np.maximum(np.abs(robot.parameters[places]), 1e-3)
+    common: dict[str, Any] = {"bandwidth": bandwidth, "period": period, "adaptation": scale}
+    common["unknown"] = list(unknown) or None
     if name == "slotine_li":
-        return control.slotine_li(
-            model, bandwidth=bandwidth, gain=stiffness, adaptation=scale, unknown=chosen, period=period
-        )
+        return control.slotine_li(model, gain=stiffness, **common)
     if name == "modified_slotine_li":
-        return control.modified_slotine_li(model, bandwidth=bandwidth, adaptation=scale, unknown=chosen, period=period)
-    own = _values_of(model, chosen)
+        return control.modified_slotine_li(model, **common)
+    own = model.parameters[places]
     spread = 0.9 * np.abs(own) + 1e-6
-    return control.craig(
-        model,
-        bandwidth=bandwidth,
-        adaptation=scale,
-        unknown=chosen,
-        lower=own - spread,
-        upper=own + 4 * spread,
-        period=period,
-    )
+    return control.craig(model, lower=own - spread, upper=own + 4 * spread, **common)
 
 
 def simulated(
@@ -85,20 +71,10 @@ def simulated(
     seed: int = 0,
     **options: Any,
 ) -> tuple[Recording, Controller]:
-    """Simulate a robot on a random trajectory within its limits, under a controller.
+    """Simulate a robot on a random trajectory within its limits, under a controller of LAWS that acts every dt.
 
-    Args:
-        robot: The true robot.
-        duration: Seconds.
-        controller: One of LAWS.
-        dt: Step of integration and control, s.
-        seed: Of the trajectory and the noise.
-        **options: Options of the controller and of :func:`minidyn.simulate` that were given.
+    The seed is that of trajectory and noise; options are those of the controller and of :func:`minidyn.simulate`.
     """
     law = {name: options.pop(name) for name in signature(named_law).parameters if name in options}
     made = named_law(robot, controller, period=dt, **law)
     return simulate(robot, made, fourier(robot, seed=seed), duration, dt=dt, seed=seed, **options), made
-
-
-def _values_of(robot: Robot, names: list[str] | None) -> Any:
-    return robot.parameters if names is None else robot.parameters[list(robot.layout.indices(names))]

@@ -25,22 +25,13 @@ Plant = Callable[[Array, Array, Array], Array]
 
 
 def mujoco_plant(robot: Robot) -> Plant:
-    """Return (q, dq, tau) -> ddq computed by MuJoCo's forward dynamics, damping and dry friction by its own solver.
-
-    Raises:
-        Unsupported: The robot has followers, loops, couplings or drive terms besides viscous and Coulomb friction;
-            this plant does not model them.
-    """
+    """Return (q, dq, tau) -> ddq computed by MuJoCo's forward dynamics, damping and dry friction by its own solver."""
     import mujoco
 
     for joint in robot.joints:
         drive = joint.drive
-        if (
-            joint.follows is not None
-            or drive.coupling
-            or drive.sign_width
-            or set(drive.friction) - {"viscous", "coulomb"}
-        ):
+        other = set(drive.friction) - {"viscous", "coulomb"}
+        if joint.follows is not None or drive.coupling or drive.sign_width or other:
             raise Unsupported(
                 f'plant="mujoco": joint {joint.name!r} has a leader, a coupling, a smoothing width, or drive terms '
                 "besides viscous and Coulomb friction"
