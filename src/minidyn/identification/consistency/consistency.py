@@ -21,14 +21,7 @@ from minidyn.base.numeric.samples import units_of
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.identification.consistency.certificate import Certificate, certify
 from minidyn.identification.consistency.primal_dual import Pair, solve
-from minidyn.identification.consistency.prior import (
-    DISTANCES,
-    Prior,
-    Seen,
-    centres_of,
-    prior_parameters,
-    shares_of,
-)
+from minidyn.identification.consistency.prior import DISTANCES, Prior, Seen, centres_of, prior_parameters, shares_of
 from minidyn.identification.consistency.whitened import Whitened, objective, weighted, whiten
 from minidyn.identification.estimators.method import Fold, Solution
 from minidyn.identification.estimators.solve import describe_open

@@ -17,14 +17,7 @@ from minidyn.identification.diagnostics.exogeneity import LEVEL, exogeneity_test
 from minidyn.identification.estimators.closed_loop import Simulation, settled, simulator
 from minidyn.identification.estimators.linear_system import SystemFit, fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
-from minidyn.identification.estimators.states import (
-    States,
-    as_recorded,
-    best_states,
-    cutoff_of,
-    smoothed,
-    torque_rows,
-)
+from minidyn.identification.estimators.states import States, as_recorded, best_states, cutoff_of, smoothed, torque_rows
 from minidyn.identification.rows.pieces import Pieces
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
