@@ -17,7 +17,6 @@ from minidyn.identification.diagnostics.residuals import Residuals, whiteness_wo
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
-from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import RecordingLike, as_recording, ready
 from minidyn.recording.recording import Recording
 from minidyn.text import markdown_cell, plain_percent, plot_label
