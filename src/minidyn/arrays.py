@@ -57,11 +57,7 @@ def _blas(with_scipy: bool) -> ThreadpoolController:
 
 
 def real_array(values: object, where: str) -> NDArray[np.float64]:
-    """Return values as a float64 array.
-
-    Raises:
-        DescriptionError: Texts, complex numbers, None, lists of unequal lengths.
-    """
+    """Return values as a float64 array; refuse texts, complex numbers, None and lists of unequal lengths."""
     try:
         array = np.asarray(values)
     except ValueError:  # nested lists of unequal lengths
@@ -75,9 +71,7 @@ def real_array(values: object, where: str) -> NDArray[np.float64]:
 def plain_values(value: Any, *, finite: bool = False) -> Any:
     """Return dicts, lists, texts, numbers and None alone: what JSON gives back as it was.
 
-    Args:
-        value: Mappings, sequences, sets, arrays, notices, numbers; anything else becomes text.
-        finite: Whether numbers that are not finite become None.
+    Arrays and notices count as lists and dicts, anything else becomes text; with `finite`, what is not finite None.
     """
     if isinstance(value, Notice):
         value = value.to_json()

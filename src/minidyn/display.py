@@ -57,13 +57,10 @@ class Html(str):
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Html:
-    """Return an element.
+    """Return an element: children that are Html as they are, None not at all, everything else escaped.
 
-    Args:
-        name: Of the element.
-        children: Html as it is, None not at all, everything else escaped.
-        attributes: Underscores become hyphens, one at the end is dropped (`class_`); None and False leave an attribute
-            out, True gives it without a value. Numbers are written short.
+    In names of attributes underscores become hyphens, one at the end is dropped (`class_`). None and False leave an
+    attribute out, True gives it without a value. Numbers are written short.
     """
     parts = [name]
     for key, value in attributes.items():
@@ -92,18 +89,13 @@ def _text(value: object) -> str:
 
 @dataclass(frozen=True)
 class DisplayTable:
-    """A result as a table: what a notebook shows, and a pandas frame.
+    """A result as a table: what a notebook shows, and a pandas frame."""
 
-    Attributes:
-        title: Of the table; may hold foreign names.
-        columns: Values by heading, all of one length: texts, numbers, truth values, None where there is none.
-        shares: Headings of columns that are shares and shown as percent.
-        notices: Shown below the table, most serious first; plain information is left out.
-    """
-
-    title: str
+    title: str  # of the table; may hold foreign names
+    # values by heading, all of one length: texts, numbers, truth values, None where there is none
     columns: Mapping[str, Sequence[Any]]
-    shares: tuple[str, ...] = ()
+    shares: tuple[str, ...] = ()  # headings of columns that are shares and shown as percent
+    # shown below the table, most serious first; plain information is left out
     notices: Sequence[Notice] = field(default=())
 
     def to_html(self) -> str:
@@ -139,11 +131,7 @@ class DisplayTable:
         return short(value, _LONGEST)
 
     def to_pandas(self) -> DataFrame:
-        """Return the table as a pandas frame, numbers as they are.
-
-        Raises:
-            MinidynError: pandas is not installed.
-        """
+        """Return the table as a pandas frame, numbers as they are."""
         return to_frame(self.columns)
 
 
@@ -152,11 +140,7 @@ def _is_number(value: object) -> bool:
 
 
 def to_frame(columns: Mapping[str, Any]) -> DataFrame:
-    """Return columns as a pandas frame.
-
-    Raises:
-        MinidynError: pandas is not installed.
-    """
+    """Return columns as a pandas frame, where pandas is installed."""
     try:
         import pandas
     except ImportError:
@@ -170,11 +154,7 @@ def to_frame(columns: Mapping[str, Any]) -> DataFrame:
 def new_figure(title: str, rows: int, height: float, width: float = 9.0) -> tuple[Figure, list[Axes]]:
     """Return a matplotlib figure of panels one below the other that share their horizontal axis, and the panels.
 
-    Args:
-        title: Heading; may hold foreign names.
-        rows: Number of panels.
-        height: Of a panel, inches.
-        width: Of the figure, inches.
+    The height is that of a panel, inches.
     """
     from matplotlib.figure import Figure
 
@@ -220,13 +200,9 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def shown_time(t: Array) -> tuple[Array, list[int]]:
-    """Return times that only grow, and where lines must break: runs whose clocks start anew are put one after another.
+    """Return times from 0 that only grow, s, and the indices of samples that begin a run, where lines must break.
 
-    Args:
-        t: Times (N,), s.
-
-    Returns:
-        Times from 0 (N,), and the indices of samples that begin a run.
+    Runs whose clocks start anew are put one after another.
     """
     if len(t) < 2:
         return np.zeros(len(t)), []
@@ -240,19 +216,12 @@ def shown_time(t: Array) -> tuple[Array, list[int]]:
 
 @dataclass(frozen=True)
 class Envelope:
-    """Smallest and largest value of consecutive groups of samples.
+    """Smallest and largest value of consecutive groups of samples."""
 
-    Attributes:
-        t: Middle time of each group (m,).
-        low: Smallest values (m, k) of k signals; NaN where a line must break.
-        high: Largest values (m, k).
-        exact: Whether each group is one sample.
-    """
-
-    t: Array
-    low: Array
-    high: Array
-    exact: bool
+    t: Array  # middle time of each group (m,)
+    low: Array  # smallest values (m, k) of k signals; NaN where a line must break
+    high: Array  # largest values (m, k)
+    exact: bool  # whether each group is one sample
 
 
 def envelope(t: Array, signals: Array, groups: int, breaks: list[int]) -> Envelope:
@@ -283,12 +252,7 @@ def envelope(t: Array, signals: Array, groups: int, breaks: list[int]) -> Envelo
 def progress_bar(what: str, total: int | None = None) -> Iterator[Progress]:
     """Show on stderr what takes time: a bar on a terminal or in a notebook, one line elsewhere.
 
-    Args:
-        what: What is being done; may hold foreign names.
-        total: How many parts there are; None: not known, a moving mark and the number done are shown.
-
-    Yields:
-        A function to be called with the number of parts done so far.
+    Gives a function to be called with the number of parts done so far, of `total`; None: not known.
     """
     from rich.console import Console
     from rich.markup import escape
@@ -315,9 +279,7 @@ def shows_progress(
 ) -> Callable[[_Function], _Function]:
     """Let a function's `progress=True` mean a bar on stderr, shown until the function returns.
 
-    Args:
-        what: What is being done.
-        total: The number of parts, from the function's arguments by name; None: not known.
+    `total` gives the number of parts from the function's arguments by name; None: not known.
     """
 
     def decorate(function: _Function) -> _Function:

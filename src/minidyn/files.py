@@ -35,11 +35,7 @@ def _told(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file under a temporary name beside it, then put it in place; an existing file keeps its mode.
-
-    Raises:
-        NotWritten: The folder does not exist or cannot be written.
-    """
+    """Write a file under a temporary name beside it, then put it in place; an existing file keeps its mode."""
     target = Path(os.path.realpath(path))  # a link stays a link
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     with _told(path):
@@ -57,9 +53,6 @@ def trial_file(path: Path, data: bytes) -> Iterator[Path]:
     """Give a file with these bytes for a moment, of the same ending and in the same folder as `path`.
 
     Readers need both: the ending says the format, and meshes and included files are found from the folder.
-
-    Raises:
-        NotWritten: The folder does not exist or cannot be written; the message names `path`.
     """
     trial = path.with_name(f".{os.getpid()}.{os.urandom(4).hex()}{path.suffix}")
     try:
@@ -72,11 +65,7 @@ def trial_file(path: Path, data: bytes) -> Iterator[Path]:
 
 
 def check_folder(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a folder that can be written, made or not; asked before long work.
-
-    Raises:
-        DescriptionError: It is a file, or nothing may be written there.
-    """
+    """Return the path of a folder that can be written, made or not; asked before long work."""
     target = Path(path)
     place = target.absolute()
     while not place.exists() and place != place.parent:
@@ -92,17 +81,10 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
 def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = (), *, replace: bool = False) -> Iterator[Path]:
     """Give an empty folder to write into; at the end its files take their place in `path`, all of them or none.
 
-    Files of other names stay. An error, an interruption or a full disk leaves what was there before. Where `path` does
-    not exist the whole folder appears at once; where it does, files are put in place one by one, undone if one fails,
-    with interruptions held back for these few moments.
-
-    Args:
-        path: The folder; made where it does not exist.
-        obsolete: Names of files in it that go away unless they are written anew.
-        replace: The new folder takes the place of the old one, whose files all go.
-
-    Raises:
-        DescriptionError: Nothing can be written there.
+    Files of other names stay, but for `obsolete` ones; with `replace` the new folder takes the place of the old. An
+    error, an interruption or a full disk leaves what was there before. Where `path` does not exist the whole folder
+    appears at once; where it does, files are put in place one by one, undone if one fails, with interruptions held back
+    for these few moments.
     """
     target = check_folder(path).absolute()
     missing = [folder for folder in (target.parent, *target.parent.parents) if not folder.exists()]

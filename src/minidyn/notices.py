@@ -75,19 +75,12 @@ class Notice:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of notice: call it with the sentence and its data.
+    """A kind of notice: call it with the sentence and its data."""
 
-    Attributes:
-        code: Stage and fact, "recording.gaps".
-        level: How serious it is.
-        meaning: What it means, for docs/notices.md.
-        advice: What to do about it; `{name}` stands for the notice's data of that name.
-    """
-
-    code: str
+    code: str  # stage and fact, "recording.gaps"
     level: Level
-    meaning: str
-    advice: str = ""
+    meaning: str  # what it means, for docs/notices.md
+    advice: str = ""  # what to do about it; `{name}` stands for the notice's data of that name
 
     def __call__(self, text: str, **data: Any) -> Notice:
         """Return a notice of this kind."""

@@ -103,16 +103,9 @@ def plot_label(text: object, length: int = 60) -> str:
 def safe_identifier(text: str, taken: Iterable[str] = ()) -> str:
     """Return an identifier valid in C, C++ and Python that resembles `text` and is not among `taken`.
 
-    Text that is already safe comes back unchanged. Otherwise accents are dropped, runs of other characters
-    become one underscore, keywords and library names get a trailing underscore, and a name already taken gets
-    a number.
-
-    Args:
-        text: Any text, as from a joint's name.
-        taken: Names in use.
-
-    Returns:
-        At most 63 characters of ``[A-Za-z0-9_]``, starting with a letter, without two underscores in a row.
+    Text that is already safe comes back unchanged. Otherwise accents are dropped, runs of other characters become one
+    underscore, keywords and library names get a trailing underscore, and a name already taken gets a number. It has at
+    most 63 characters of ``[A-Za-z0-9_]``, starts with a letter and has no two underscores in a row.
     """
     plain = unicodedata.normalize("NFKD", text[: 4 * LONGEST_NAME]).encode("ascii", "ignore").decode()
     name = re.sub(r"[^A-Za-z0-9]+", "_", plain).lstrip("_")[:LONGEST_NAME]

@@ -49,21 +49,14 @@ _REASONS = ("recording.still", "recording.not_numbers")  # why nothing may be id
 
 @dataclass(frozen=True)
 class Log:
-    """One recording.
+    """One recording."""
 
-    Attributes:
-        name: What results call it.
-        files: Its files.
-        reading: Options of :func:`minidyn.read_recording` that were given.
-        part: Fractions of its samples between which it is used.
-        step: Name of the study's step that simulates it; "": it is measured.
-    """
-
-    name: str
+    name: str  # what results call it
     files: tuple[Path, ...]
+    # options of `md.read_recording` that were given
     reading: Mapping[str, Any] = field(default_factory=dict)
-    part: tuple[float, float] = (0.0, 1.0)
-    step: str = ""
+    part: tuple[float, float] = (0.0, 1.0)  # fractions of its samples between which it is used
+    step: str = ""  # name of the study's step that simulates it; "": it is measured
 
     @property
     def mapping(self) -> SignalMap:
@@ -74,25 +67,16 @@ class Log:
 
 @dataclass(frozen=True)
 class Job:
-    """A robot, its logs and what the user asked for.
-
-    Attributes:
-        robot: The robot.
-        fit: Logs that are fitted, together.
-        test: Logs that are not, each tested by itself.
-        settings: Options of :func:`minidyn.identify` that were given.
-        preparation: Options of :func:`minidyn.prepare` that were given; none: the library prepares.
-        lazy: Whether logs stay on disk; None: those of more than `large` bytes.
-        large: See there.
-    """
+    """A robot, its logs and what the user asked for."""
 
     robot: Robot
-    fit: tuple[Log, ...] = ()
-    test: tuple[Log, ...] = ()
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    fit: tuple[Log, ...] = ()  # logs that are fitted, together
+    test: tuple[Log, ...] = ()  # logs that are not, each tested by itself
+    settings: Mapping[str, Any] = field(default_factory=dict)  # options of `md.identify` that were given
+    # options of `md.prepare` that were given; none: the library prepares
     preparation: Mapping[str, Any] = field(default_factory=dict)
-    lazy: bool | None = None
-    large: int = LARGE
+    lazy: bool | None = None  # whether logs stay on disk; None: those of more than `large` bytes
+    large: int = LARGE  # bytes
     _whole: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -110,15 +94,8 @@ class Job:
     ) -> Job:
         """Return the job of a command line.
 
-        Args:
-            robot: Name or file, or the robot of an estimate.
-            fit: Files that are fitted.
-            test: Files that are not.
-            hold_out: Share at the end of the fitted logs that is kept for the test.
-            lazy: As for the job.
-            large: As for the job.
-            settings: As for the job.
-            **reading: Options of :func:`minidyn.read_recording`, such as mapping and rate.
+        With `hold_out`, that share at the end of the fitted logs is kept for the test. `reading` holds options of
+        :func:`minidyn.read_recording`, such as mapping and rate; the rest is as for the job.
         """
         log = Log("fit", tuple(map(Path, fit)), {name: value for name, value in reading.items() if value is not None})
         robot = as_robot(robot)
@@ -167,11 +144,7 @@ class Job:
     # ---------------------------------------------------------------- results
 
     def identify(self, progress: Callable[[int], None] | None = None) -> Estimate:
-        """Identify the robot from the fitted logs.
-
-        Raises:
-            MinidynError: With the names of the logs, and what in them may be the reason.
-        """
+        """Identify the robot from the fitted logs; an error names them, and what in them may be the reason."""
         recording = self.fitted
         try:
             return identify(self.robot, recording, progress=progress, **self.settings)

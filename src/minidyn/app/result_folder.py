@@ -31,19 +31,8 @@ def write_result(
     """Write a folder of results, whole or not at all; files of an earlier result there are replaced, others stay.
 
     estimate.json, parameters.md (parameters, errors, certificate), robot.toml, robot.urdf, robot.xml, model.c and
-    model.h, a picture of the torques for each validation, and result.json with the names of all.
-
-    Args:
-        estimate: The estimate.
-        validations: Its errors, by the name of the recording.
-        path: The folder.
-        record: What else belongs into result.json: names of logs and robot.
-
-    Returns:
-        What result.json holds.
-
-    Raises:
-        DescriptionError: Nothing can be written there.
+    model.h, a picture of the torques for each validation, and result.json with the names of all, with what `record`
+    adds (names of logs and robot). Returns what result.json holds.
     """
     summary: dict[str, Any] = {}
     with new_folder(path, _earlier(Path(path))) as folder:

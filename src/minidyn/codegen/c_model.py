@@ -23,14 +23,7 @@ _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # what an #include and a co
 def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tuple[dict[str, str], tuple[Notice, ...]]:
     """Return ({"NAME.h": text, "NAME.c": text}, what could not be written) of a robot's functions.
 
-    Args:
-        robot: The robot, its parameters known.
-        name: Of the two files, without ending.
-        functions: Names of functions.
-
-    Raises:
-        DescriptionError: A name with other characters than letters, digits and any of `_.+-`.
-        MinidynError: None of the functions can be written; the first reason.
+    Where none of the functions can be written, the first reason is raised.
     """
     if not _FILE.fullmatch(name):
         raise DescriptionError(f"{name!r}: expected a name of letters, digits, _ . + and - for C files; choose another")

@@ -19,11 +19,7 @@ TARGETS = ("c", *PRINTERS, "llvm")
 def function_for(robot: Robot, what: str, parameters: str = "own", link: str | None = None) -> Function:
     """Return a function of a robot as it is to be printed.
 
-    Args:
-        robot: The robot.
-        what: Name of the function.
-        parameters: "own" bakes the robot's values in, "argument" makes them the function's last argument.
-        link: For kinematics, a link or frame.
+    Parameters "own" bakes the robot's values in, "argument" makes them the function's last argument.
     """
     wanted = WHAT.get(what)
     if wanted is None:

@@ -81,14 +81,7 @@ RobotLike: TypeAlias = Robot | str | os.PathLike[str]
 def as_robot(value: object, *, argument: str = "robot") -> Robot:
     """Return a robot as it is, or loaded from a built-in name or a file's path: what every door function does first.
 
-    Args:
-        value: A Robot, a name from :func:`robots`, or the path of a robot file.
-        argument: What the caller calls it, for messages.
-
-    Raises:
-        WrongArgument: Anything else; swapped arguments are named.
-        DescriptionError: The file is wrong, with file and line.
-        UnknownName: There is no built-in robot of that name, with near names.
+    Messages call it `argument`, as the caller does; swapped arguments are named.
     """
     if isinstance(value, Robot):
         return value

@@ -65,18 +65,11 @@ def side_path(path: Path) -> Path:
 def write_with_side_file(
     robot: Robot, described: Robot, path: Path, data: bytes, read: Callable[[Path], Robot], *, whole: bool = False
 ) -> None:
-    """Write a robot file, and beside it what it cannot say of a robot.
+    """Write a robot file, `data`, and beside it what it cannot say of a robot.
 
-    Args:
-        robot: What `md.load` is to give back.
-        described: What the file itself is to say; its links' parameters are compared with what it does say.
-        path: The file.
-        data: Its text.
-        read: Its reader, side files left aside.
-        whole: Whether the side file may hold the whole robot, where nothing less gives it back.
-
-    Raises:
-        DescriptionError: The text does not say what it should, or a file cannot be written.
+    `robot` is what `md.load` is to give back, `described` what the file itself is to say: its links' parameters are
+    compared with what it does say. `read` is its reader, side files left aside. With `whole` the side file may hold the
+    whole robot, where nothing less gives it back.
     """
     with trial_file(path, data) as trial:
         try:
@@ -210,16 +203,7 @@ class _Part:
 
 
 def read_with_side_file(path: Path, read: Callable[[Path], Robot]) -> Robot:
-    """Return the robot of a robot file, with what its side file adds where there is one.
-
-    Args:
-        path: The file.
-        read: Its reader, side files left aside.
-
-    Raises:
-        DescriptionError: The side file is wrong, with file and line.
-        LoopError: The geometry was edited and the robot has loops, which it may not close any more.
-    """
+    """Return the robot of a robot file, with what its side file adds; `read` leaves side files aside."""
     beside = side_path(path)
     if not beside.is_file():
         return read(path)

@@ -85,12 +85,7 @@ class Edit:
 
 
 class XmlText:
-    """An XML file as text that can be edited in places.
-
-    Args:
-        path: The file.
-        root: The name its root element must have.
-    """
+    """An XML file as text that can be edited in places."""
 
     def __init__(self, path: Path, root: str) -> None:
         text, self._codec = decoded(path)

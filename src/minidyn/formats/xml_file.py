@@ -31,14 +31,7 @@ def root_element(path: Path, text: str | None = None) -> str:
     """Return the name of the root element of a file that declares no DOCTYPE; "" where it is not XML.
 
     A DOCTYPE is the only place where an entity can be declared. Only what stands before the first element is read;
-    nothing of it is acted upon.
-
-    Args:
-        path: The file.
-        text: Its text where it was read already.
-
-    Raises:
-        DescriptionError: The text declares a DOCTYPE.
+    nothing of it is acted upon. The text is given where it was read already.
     """
     text = decoded(path, errors="replace")[0] if text is None else text
     found = _PROLOG.match(text)
@@ -69,15 +62,7 @@ def decoded(path: Path, errors: str = "strict") -> tuple[str, str]:
 
 
 def read_xml(path: Path, root: str) -> Element:
-    """Return the root element of an XML file.
-
-    Args:
-        path: The file.
-        root: The name the root element must have.
-
-    Raises:
-        DescriptionError: Not readable, empty, not XML, truncated, a DOCTYPE or entity, another root element.
-    """
+    """Return the root element of an XML file; it must have the name `root`."""
     return parse_xml(path, root, decoded(path)[0])
 
 
@@ -120,25 +105,14 @@ def parse_xml(path: Path, root: str, text: str) -> Element:
 
 @dataclass(eq=False, slots=True)
 class Element:
-    """An XML element that knows its file: every complaint about it names file, line, what was found and expected.
-
-    Attributes:
-        path: The file.
-        name: As it stands in the file, with a prefix where it has one; that of xacro is always "xacro:".
-        attributes: Its attributes.
-        line: Line of the opening tag.
-        start: Where its opening tag begins, in bytes of UTF-8.
-        close: Where its closing tag begins.
-        words: Text in it.
-        inner: Elements in it.
-    """
+    """An XML element that knows its file: every complaint about it names file, line, what was found and expected."""
 
     path: Path
-    name: str
+    name: str  # as it stands in the file, with a prefix where it has one; that of xacro is always "xacro:"
     attributes: dict[str, str]
-    line: int
-    start: int
-    close: int = 0
+    line: int  # line of the opening tag
+    start: int  # where its opening tag begins, in bytes of UTF-8
+    close: int = 0  # where its closing tag begins
     words: str = ""
     inner: list[Element] = field(default_factory=list)
 
@@ -170,11 +144,7 @@ class Element:
         return attribute in self.attributes
 
     def text(self, attribute: str, default: str | None = None) -> str:
-        """Return an attribute.
-
-        Raises:
-            DescriptionError: Absent without a default, or an expression that xacro should have replaced.
-        """
+        """Return an attribute; refuse its absence without a default, and what xacro should have replaced."""
         value = self.attributes.get(attribute, default)
         if value is None:
             raise DescriptionError(

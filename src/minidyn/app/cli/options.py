@@ -52,12 +52,9 @@ validate_option = click.option(
 
 
 def option_of(function: Callable[..., Any], *names: str, **settings: Any) -> Callable[[F], F]:
-    """Return an option that sets a keyword of a library function; where it is not given, the function's default counts.
+    """Return an option, named as for click, that sets a keyword of a library function; help shows its default.
 
-    Args:
-        function: The library's function; help shows the default of its keyword.
-        *names: Of the option, as for click; the keyword's own name where it is another.
-        **settings: As for click.
+    Where the option is not given, the function's default counts.
     """
     option = click.Option(list(names), **settings)
     default = signature(function).parameters[str(option.name)].default

@@ -40,13 +40,7 @@ def console() -> Console:
 
 
 def table(title: str, *columns: str, right: tuple[int, ...] = ()) -> Table:
-    """Return an empty table in the house style.
-
-    Args:
-        title: Shown above.
-        columns: Headings.
-        right: Columns of numbers, aligned right.
-    """
+    """Return an empty table in the house style; columns of numbers, `right`, are aligned right."""
     from rich import box
     from rich.table import Table
 
@@ -76,12 +70,7 @@ def print_json(data: Any) -> None:
 
 
 def print_notices(notices: Iterable[Notice], of: str = "") -> None:
-    """Print notices, most serious first: level, what it is about, the fact, and below it what to do.
-
-    Args:
-        notices: To be printed, each once.
-        of: Name of what they are about.
-    """
+    """Print notices `of` something, each once, most serious first: level, the fact, and below it what to do."""
     for notice in most_serious_first(notices):
         for line in (f"{notice.level}: {f'{of}: ' if of else ''}{notice.text}", f"      {notice.advice}"):
             if line.strip():
@@ -90,15 +79,7 @@ def print_notices(notices: Iterable[Notice], of: str = "") -> None:
 
 @contextmanager
 def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Report on stderr what takes time: a bar on a terminal, one line elsewhere, nothing with --quiet.
-
-    Args:
-        what: What is being done; may hold foreign names.
-        total: How many parts there are; None: not known, a moving mark is shown.
-
-    Yields:
-        A function to be called with the number of parts done so far.
-    """
+    """Report on stderr what takes time, as `progress_bar` does; nothing with --quiet."""
     context = click.get_current_context(silent=True)
     if context is not None and context.find_root().params.get("quiet"):
         yield lambda done: None

@@ -62,16 +62,7 @@ def nice_range(values: Array, floor: float = 0.0) -> Axis:
 
 @dataclass(frozen=True)
 class Plot:
-    """A rectangle of a picture with its two axes.
-
-    Attributes:
-        left: Of the plot area, pixels.
-        top: Likewise.
-        width: Of the plot area.
-        height: Likewise.
-        x: Horizontal axis.
-        y: Vertical axis.
-    """
+    """A rectangle of a picture, pixels, with its horizontal and vertical axis."""
 
     left: float
     top: float

@@ -32,31 +32,20 @@ WEAK = 0.3
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """Everything the sections read.
-
-    Attributes:
-        estimate: The identified model.
-        tests: Its errors on test data (runs it was not fitted to), by name.
-        fit: Its errors on the data it was fitted to; None where they were not given.
-        motion: The fitted recording with speeds and accelerations; None where it was not given or stays on disk.
-        cross_validation: Errors on parts of the log that were held out of the fit, one after the other.
-        plan: Experiments with one joint at a time.
-        one_joint: What they gave.
-        case_study: Adaptive control with an unknown load.
-        details: Further lines of the record: files, hashes, commands.
-        code: Whether to count operations and measure the speed of the generated functions.
-    """
+    """Everything the sections read."""
 
     estimate: Estimate
-    tests: Mapping[str, Validation]
-    fit: Validation | None
+    tests: Mapping[str, Validation]  # its errors on test data (runs it was not fitted to), by name
+    fit: Validation | None  # its errors on the data it was fitted to; None where they were not given
+    # the fitted recording with speeds and accelerations; None where it was not given or stays on disk
     motion: Recording | None
+    # errors on parts of the log that were held out of the fit, one after the other
     cross_validation: CrossValidation | None
-    plan: Plan | None
-    one_joint: Estimate | None
-    case_study: CaseStudy | None
-    details: Mapping[str, Any]
-    code: bool
+    plan: Plan | None  # experiments with one joint at a time
+    one_joint: Estimate | None  # what they gave
+    case_study: CaseStudy | None  # adaptive control with an unknown load
+    details: Mapping[str, Any]  # further lines of the record: files, hashes, commands
+    code: bool  # whether to count operations and measure the speed of the generated functions
 
     @property
     def runs(self) -> Iterator[tuple[str, str, Validation]]:

@@ -27,21 +27,13 @@ def data_block(name: str, content: Any) -> Html:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page.
+    """A part of the page."""
 
-    Attributes:
-        key: Its address inside the page.
-        title: Heading.
-        lead: One or two sentences on what is seen and how to read it.
-        content: The rest.
-        data: What the page's script draws from, by name.
-    """
-
-    key: str
+    key: str  # its address inside the page
     title: str
-    lead: str
+    lead: str  # one or two sentences on what is seen and how to read it
     content: tuple[Html, ...]
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)  # what the page's script draws from, by name
 
     def html(self) -> Html:
         """Return the section."""
@@ -62,14 +54,9 @@ def table(
     numeric: Sequence[int] = (),
     class_: str = "",
 ) -> Html:
-    """Return a table; the first cell of a row is its heading.
+    """Return a table; the first cell of a row is its heading, cells are text or Html.
 
-    Args:
-        caption: What the table shows, for those who hear it; also the name of its scroll area.
-        headings: Of the columns.
-        rows: Cells, text or Html.
-        numeric: Columns of numbers, aligned right.
-        class_: For the style sheet.
+    The caption is for those who hear it and also names the scroll area; `numeric` columns are aligned right.
     """
 
     def cell(column: int, content: object) -> Html:

@@ -36,50 +36,30 @@ RECORDING = "recording.parquet"
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do.
+    """One thing to do."""
 
-    Attributes:
-        name: Of the step and its folder: "identify", "simulate-fit".
-        kind: Which function of :mod:`minidyn.app.study.run` does it.
-        settings: What the file says, as plain values.
-        logs: Recordings it reads.
-        after: Steps whose results it reads.
-        where: File, line and table, for messages.
-    """
-
-    name: str
-    kind: str
-    settings: Mapping[str, Any]
-    logs: tuple[Log, ...]
-    after: tuple[str, ...]
-    where: str
+    name: str  # of the step and its folder: "identify", "simulate-fit"
+    kind: str  # which function of study/steps.py does it
+    settings: Mapping[str, Any]  # what the file says, as plain values
+    logs: tuple[Log, ...]  # recordings it reads
+    after: tuple[str, ...]  # steps whose results it reads
+    where: str  # file, line and table, for messages
 
 
 @dataclass(frozen=True)
 class Study:
-    """A study file, read and checked.
-
-    Attributes:
-        path: The file.
-        name: What the study is called.
-        output: Folder of the results.
-        seed: Of everything random.
-        robot: Built-in name of the robot, or its file as the study names it.
-        gravity: Other gravity (3,), m/s²; None: the file's.
-        coupling: {joint: {other joint: coefficient}}: drives that other joints turn, too.
-        preparation: Options of :func:`minidyn.prepare`.
-        steps: What to do, in order.
-    """
+    """A study file, read and checked."""
 
     path: Path
     name: str
-    output: Path
-    seed: int
-    robot: str
-    gravity: tuple[float, ...] | None
+    output: Path  # folder of the results
+    seed: int  # of everything random
+    robot: str  # built-in name of the robot, or its file as the study names it
+    gravity: tuple[float, ...] | None  # other gravity (3,), m/s²; None: the file's
+    # {joint: {other joint: coefficient}}: drives that other joints turn, too
     coupling: Mapping[str, Mapping[str, float]]
-    preparation: Mapping[str, Any]
-    steps: tuple[Step, ...]
+    preparation: Mapping[str, Any]  # options of `md.prepare`
+    steps: tuple[Step, ...]  # what to do, in order
 
     def robot_path(self, name: str) -> str:
         """Return a built-in name as it is, a file as one relative to the study file."""
@@ -87,11 +67,7 @@ class Study:
 
 
 def read_study(path: str | Path) -> Study:
-    """Read and check a study file.
-
-    Raises:
-        DescriptionError: With file, line and key, what was found and what is expected.
-    """
+    """Read and check a study file; an error names file and line."""
     source = Path(path)
     if source.is_dir():
         raise DescriptionError(f"{source}: a folder; expected a study file such as study.toml")

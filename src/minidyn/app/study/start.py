@@ -76,14 +76,8 @@ torque_noise = {noise:.2g}
 def write_starter(path: str | Path, robot: str, logs: Sequence[str] = ()) -> None:
     """Write a study file that identifies a robot from logs; without logs it simulates them.
 
-    Args:
-        path: File to write; one that exists is left alone.
-        robot: Built-in name or file.
-        logs: Files; the last of several, or the last part of a single one, is kept for validation. Files with
-            different signals of the same samples (positions here, torques there) are a single one.
-
-    Raises:
-        DescriptionError: The file exists, or robot or logs do not.
+    The last of several logs, or the last part of a single one, is kept for validation. Files with different signals of
+    the same samples (positions here, torques there) are a single one. A file that exists is left alone.
     """
     target = Path(path)
     if target.exists():

@@ -34,17 +34,11 @@ _READABLE = ("toml", "urdf", "mjcf")  # formats of a robot that is not identifie
 
 @dataclass(frozen=True)
 class Context:
-    """What a step may use besides its own settings.
-
-    Attributes:
-        study: The study.
-        robot: Its robot.
-        coupled: The same with drives coupled as the mapping of a log says, for steps that read no log.
-    """
+    """What a step may use besides its own settings."""
 
     study: Study
     robot: Robot
-    coupled: Robot
+    coupled: Robot  # with drives coupled as the mapping of a log says, for steps that read no log
 
     def logs(self, kind: str) -> tuple[Log, ...]:
         """Return the logs of another step; none where the study does not have it."""

@@ -89,19 +89,10 @@ def recorded(folder: Path, key: str) -> dict[str, Any] | None:
 def write_step(
     folder: Path, key: str, facts: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Run a step into a new folder beside the old one, add the record, and only then put it in place.
+    """Run a step into a new folder beside the old one, add the record, then put it in place; return the record.
 
-    Args:
-        folder: Where the results belong.
-        key: The step's key.
-        facts: For the record: settings, inputs, seed.
-        make: Writes files into the folder it is given and returns a summary.
-
-    Returns:
-        The record.
-
-    Raises:
-        DescriptionError: The folder cannot be written, or holds files that no step wrote.
+    `facts` are for the record: settings, inputs, seed. `make` writes files into the folder it is given and returns a
+    summary. A folder that holds files which no step wrote is refused.
     """
     if folder.is_dir() and any(folder.iterdir()) and not (folder / PROVENANCE).is_file():
         raise DescriptionError(

@@ -58,31 +58,18 @@ _NEEDLESS = (
 
 @dataclass
 class Compiled:
-    """What MuJoCo made of the file.
-
-    Attributes:
-        path: The file.
-        model: The compiled MjModel.
-        name: Model name.
-        where: File and line of each body, by id.
-        bodies: Ten parameters of each body in its own frame, by id; None where the file gives none.
-        notices: What was left out.
-    """
+    """What MuJoCo made of the file."""
 
     path: Path
-    model: Any
+    model: Any  # the compiled MjModel
     name: str
-    where: list[str]
-    bodies: list[Array | None]
-    notices: list[Notice]
+    where: list[str]  # file and line of each body, by id
+    bodies: list[Array | None]  # ten parameters of each body in its own frame, by id; None where the file gives none
+    notices: list[Notice]  # what was left out
 
 
 def compile_mjcf(path: Path) -> Compiled:
-    """Read and compile an MJCF file.
-
-    Raises:
-        DescriptionError: Not readable, a DOCTYPE, not MJCF, or something MuJoCo refuses.
-    """
+    """Read and compile an MJCF file; refuse a DOCTYPE, what is not MJCF, and what MuJoCo refuses."""
     import mujoco
 
     _check_texts(path)

@@ -54,9 +54,6 @@ def read_mjcf(path: Path) -> Robot:
     damping count with its gear squared). The gear of a motor (fixed gain, no bias, no dynamics) on a joint is the gear
     ratio. Joint equality constraints make followers. A body with several joints becomes a chain of massless links.
     Springs, tendons, other constraints, fluid forces and gravity compensation are left out, with a notice.
-
-    Raises:
-        DescriptionError: With file, and line where MuJoCo tells it.
     """
     import mujoco
 

@@ -34,15 +34,9 @@ _LIMIT = 1000
 
 
 def read_tolerantly(path: Path, first: ValueError, notices: list[Notice]) -> Any:
-    """Return the MjSpec of a file without its unknown parts.
+    """Return the MjSpec of a file without its unknown parts; what was dropped is reported in `notices`.
 
-    Args:
-        path: The file.
-        first: What MuJoCo said about the file as it stands.
-        notices: Where it is reported what was dropped.
-
-    Raises:
-        ValueError: MuJoCo's complaint, where it is about something else or something that matters.
+    MuJoCo's `first` complaint is raised again where it is about something else, or about something that matters.
     """
     import mujoco
 

@@ -23,26 +23,15 @@ _UNSEEN = {"contype": "0", "conaffinity": "0", "group": "2", "mass": "0"}
 
 @dataclass
 class Looks:
-    """What is seen of each link, and which files it takes.
+    """What is seen of each link, and which files it takes."""
 
-    Attributes:
-        geoms: For each link of the URDF, geom elements.
-        meshes: {(file, scale): name} of the mesh assets.
-        lost: Meshes that are not there, or of a kind MuJoCo does not read.
-    """
-
-    geoms: dict[str, list[etree._Element]] = field(default_factory=dict)
-    meshes: dict[tuple[str, str], str] = field(default_factory=dict)
-    lost: list[str] = field(default_factory=list)
+    geoms: dict[str, list[etree._Element]] = field(default_factory=dict)  # for each link of the URDF, geom elements
+    meshes: dict[tuple[str, str], str] = field(default_factory=dict)  # {(file, scale): name} of the mesh assets
+    lost: list[str] = field(default_factory=list)  # meshes that are not there, or of a kind MuJoCo does not read
 
 
 def looks_of(urdf: Path, folder: Path) -> Looks:
-    """Return what a URDF shows, as MJCF geoms.
-
-    Args:
-        urdf: The file.
-        folder: Where the MJCF goes: meshes are named as seen from there.
-    """
+    """Return what a URDF shows, as MJCF geoms; meshes are named as seen from the folder of the MJCF."""
     root = read_xml(urdf, "robot")
     colours = {material.text("name", ""): _colour(material) for material in root.children("material")}
     looks = Looks()

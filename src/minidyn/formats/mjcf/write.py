@@ -47,21 +47,10 @@ _ROUNDING = 1e-10  # of the trace: MuJoCo's own eigenvalues are only so exact
 
 
 def write_mjcf(robot: Robot, path: Path, *, exact: Robot | None = None, seen: Path | None = None) -> tuple[Notice, ...]:
-    """Write the robot to a new MJCF file, with a side file where MJCF cannot say everything.
+    """Write the robot to a new MJCF file, with a side file where MJCF cannot say everything; return notices.
 
-    Args:
-        robot: What MuJoCo is to simulate: every body physically consistent.
-        path: Where to.
-        exact: What `md.load` is to give back, where that is not `robot` itself.
-        seen: A URDF of the robot whose pictures are carried over.
-
-    Returns:
-        What a reader should know.
-
-    Raises:
-        Unsupported: Loops, and followers that MJCF cannot describe.
-        UnknownParameters: A parameter is unknown.
-        DescriptionError: A body that MuJoCo refuses, or a name that XML cannot hold.
+    Every body must be physically consistent. `exact` is what `md.load` is to give back, where that is not `robot`
+    itself; `seen` a URDF of the robot whose pictures are carried over.
     """
     looks, notices = (Looks(), []) if seen is None else _looks(seen, path)
     data = _mjcf_text(robot, looks)
@@ -152,11 +141,7 @@ def _bodies(robot: Robot, world: etree._Element) -> dict[str, etree._Element]:
 
 
 def possible_in_mujoco(ten: Array, link: str) -> Array:
-    """Return the ten parameters as MuJoCo takes them: those of a body that moves nothing get 1e-14 kg.
-
-    Raises:
-        DescriptionError: No body has these parameters.
-    """
+    """Return the ten parameters as MuJoCo takes them: those of a body that moves nothing get 1e-14 kg."""
     mass, com, inertia = to_body(ten)
     if not ten.any():
         return from_body(_LEAST, np.zeros(3), _LEAST * np.eye(3))

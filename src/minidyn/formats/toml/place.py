@@ -34,14 +34,7 @@ Symbols = Mapping[str, float]
 
 
 def quantity(value: Any, place: str, symbols: Symbols, turn: bool) -> Quantity:
-    """Return the value of a number or text: 0.5, "90 deg", "-pi/2", "D3", "2*D3".
-
-    Args:
-        value: What the file holds.
-        place: File, line and element, for messages.
-        symbols: Named values that may be used.
-        turn: Whether it is an angle, which may be given in degrees.
-    """
+    """Return the value of a number or text: 0.5, "90 deg", "-pi/2", "D3", "2*D3"; degrees only where it is a `turn`."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         if not math.isfinite(value):
             raise DescriptionError(f"{place}: expected a finite number, found {value!r}")

@@ -284,23 +284,12 @@ def read_drive(table: Table) -> tuple[dict[str, float], Drive]:
 
 
 def read_toml(path: Path) -> Robot:
-    """Return the robot of a TOML file.
-
-    Raises:
-        DescriptionError: With file and line.
-        LoopError: A loop does not close.
-    """
+    """Return the robot of a TOML file."""
     return robot_of(read_tables(path), path)
 
 
 def robot_of(top: Table, path: Path, also: Sequence[str] = ()) -> Robot:
-    """Return the robot that a file's top table describes.
-
-    Args:
-        top: The table.
-        path: The file.
-        also: Further keys that the file may have; then its joints may have `holds`.
-    """
+    """Return the robot that a file's top table describes; with `also`, further keys, its joints may have `holds`."""
     top.finish((*_TOP, *also))
     reader = _Reader(top, ("holds",) if also else ())
     base = top.table("base")

@@ -31,11 +31,7 @@ _CLOSED = {'"""': re.compile(r'(?:[^"\\]|\\.|"(?!""))*"""'), "'''": re.compile(r
 
 
 def read_tables(path: Path) -> Table:
-    """Return the file's top table.
-
-    Raises:
-        DescriptionError: The file cannot be read, is not UTF-8 text or not TOML; with the line where there is one.
-    """
+    """Return the file's top table."""
     try:
         text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -108,20 +104,12 @@ def _outer_lines(text: str) -> Iterator[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class Table:
-    """One table of the file; what is not taken from it is an error.
-
-    Attributes:
-        data: Its keys and values.
-        file: Path, for messages.
-        line: Line of its header.
-        label: What it describes, for messages: "joint 'elbow'".
-        lines: The scanner's findings.
-    """
+    """One table of the file; what is not taken from it is an error."""
 
     data: Mapping[str, Any]
     file: str
-    line: int
-    label: str
+    line: int  # line of its header
+    label: str  # what it describes, for messages: "joint 'elbow'"
     lines: _Lines
 
     @property

@@ -30,10 +30,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 def toml_text(robot: Robot, *, head: Sequence[str] = (), holds: Mapping[str, str] | None = None) -> str:
     """Return the robot as the text of a TOML file.
 
-    Args:
-        robot: The robot.
-        head: Lines above it, of a side file; then its source and notices are left out.
-        holds: For joints by name, an inline table `holds` of a side file.
+    For a side file, `head` are lines above it, its source and notices are left out, and `holds` is an inline table by
+    the name of a joint.
     """
     lines = [*head, f"name = {quoted(robot.name)}"]
     if robot.source and not head:

@@ -44,11 +44,7 @@ class Parts:
 
 
 def restored(root: Element, element: Element, parts: Parts, source: str) -> Robot:
-    """Return the robot of a URDF's parts and of its <minidyn> element.
-
-    Raises:
-        DescriptionError: The <minidyn> element is not one that minidyn wrote.
-    """
+    """Return the robot of a URDF's parts and of its <minidyn> element."""
     try:
         annex = json.loads(element.words)
         if not isinstance(annex, dict) or annex.get("version") != 1:

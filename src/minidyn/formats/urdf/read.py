@@ -48,14 +48,10 @@ _ENTRIES = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
 
 def read_urdf(path: Path) -> Robot:
-    """Return the robot a URDF file describes, its root link fixed to the world.
+    """Return the robot a URDF file describes, its root link fixed to the world; a side file is not looked at.
 
     Damping and friction of <dynamics> become the columns Fv and Fc (a zero adds none), <mimic> a follower, a
-    transmission's reduction the gear ratio. A moving body none of whose links has an <inertial> is unknown. A side file
-    is not looked at.
-
-    Raises:
-        DescriptionError: With file and line.
+    transmission's reduction the gear ratio. A moving body none of whose links has an <inertial> is unknown.
     """
     root = read_xml(path, "robot")
     try:

@@ -92,12 +92,7 @@ def inertial_numbers(ten: Array) -> tuple[float, Array, Array] | None:
 
 
 def inertial_attributes(ten: Array, axes: Array | None = None) -> dict[str, dict[str, str]] | None:
-    """Return {element in an <inertial>: its attributes}; None where it cannot hold them.
-
-    Args:
-        ten: The ten parameters of a link.
-        axes: Of the inertial frame, in the link's (3, 3); None: the link's own.
-    """
+    """Return {element in an <inertial>: its attributes}, in axes (3, 3) of the link; None where it cannot hold them."""
     numbers = inertial_numbers(ten)
     if numbers is None:
         return None
@@ -115,12 +110,8 @@ def changed_links(
 ) -> Iterator[tuple[str, Array]]:
     """Yield (link, its ten parameters in its own frame) for the links of a file whose text must change.
 
-    Args:
-        robot: Its parameters are wanted; links with unknown ones stay as they are.
-        old: What the file gives.
-        own: The parameters that the file gives each link, those that fixed joints hold included.
-        source: The file, for messages.
-        every: Whether also those that did not change.
+    `old` is the robot that the file gives, `own` what it gives each link, those that fixed joints hold included. Links
+    with unknown parameters stay as they are; with `every` also those that did not change are yielded.
     """
     for index, name in enumerate(robot.link_names):
         if name not in old.link_names and robot.joints[index].kind == "fixed":

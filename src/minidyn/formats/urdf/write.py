@@ -27,11 +27,7 @@ UNLIMITED = 1e9
 
 
 def write_urdf(robot: Robot, path: Path) -> None:
-    """Write the robot to a new URDF file, with a side file where URDF cannot say everything.
-
-    Raises:
-        DescriptionError: A name that XML or URDF cannot hold.
-    """
+    """Write the robot to a new URDF file, with a side file where URDF cannot say everything."""
     _check_names(robot)
     with refusing_names(robot.name):
         data = document(_tree(robot))
