@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from minidyn.app.cli.options import OneOf, given, option_of, robot_argument
-from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe, table
+from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.printing.relations import relations, relations_json, without_effect
@@ -73,13 +73,13 @@ def _print(base: BaseMap) -> None:
         f"{len(base.regrouped)} regrouped + {len(base.eliminated)} without effect"
     )
     values = _values(base)
-    made = table(
-        title, "#", "name", *(["value"] if values else []), "in standard parameters", right=(0, 2)[: 1 + bool(values)]
-    )
-    for k, relation in enumerate(relations(base)):
-        value = [plain_number(values[k])] if values else []
-        made.add_row(str(k + 1), safe(relation.name), *value, safe(relation.formula()))
-    print_table(made)
+    shown = [[plain_number(value)] for value in values] if values else [[]] * base.rank
+    rows = [
+        (str(number), safe(relation.name), *value, safe(relation.formula()))
+        for number, (relation, value) in enumerate(zip(relations(base), shown), 1)
+    ]
+    columns = ("#", "name", *(["value"] if values else []), "in standard parameters")
+    print_table(title, columns, rows, right=(0, 2)[: 1 + bool(values)])
     out.print(f"model: {base.model}, method: {base.method}" + (f", gap {base.gap:.1e}" if base.gap < 1e300 else ""))
     if base.structure is not None:
         for line in base.structure.describe().splitlines():

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from minidyn.app.cli.options import OneOf, given, json_option, option_of, output_option, robot_argument
-from minidyn.app.cli.text import print_json, print_table, safe, table
+from minidyn.app.cli.text import print_json, print_table, safe
 from minidyn.codegen.files import TARGETS, code_files, function_for
 from minidyn.dynamics.record import WHAT
 from minidyn.errors import DescriptionError, MinidynError, UnknownParameters
@@ -50,17 +50,15 @@ def generate(robot: str, what: str, target: str, output: str, as_json: bool, **o
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DescriptionError(f"{folder}: the folder cannot be made ({error.strerror or error})") from None
-    paths = []
-    for name, text in code_files(arm, function, target).items():
-        path = folder / name  # made of letters, digits and underscores alone
-        write_atomically(path, text.encode())
-        paths.append(str(path))
+    texts = code_files(arm, function, target)  # names are made of letters, digits and underscores alone
+    for name, text in texts.items():
+        write_atomically(folder / name, text.encode())
+    paths = [str(folder / name) for name in texts]
     if as_json:
         data = {"function": what, "robot": arm.name, "target": target, "counts": dict(function.counts)}
         print_json(data | {"files": paths})
         return
-    for written in paths:
-        click.echo(written)
+    click.echo("\n".join(paths))
     counts = ", ".join(f"{amount} {kind}" for kind, amount in function.counts.items() if amount)
     click.echo(plain(f"{what} of {arm.name}: {counts or 'no operations'}"), err=True)
 
@@ -76,14 +74,7 @@ def generate(robot: str, what: str, target: str, output: str, as_json: bool, **o
 @click.option("--generic", is_flag=True, help="General geometry with the robot's joints instead of its own.")
 @json_option
 def count(
-    robot: str,
-    what: str | None,
-    base: bool,
-    formulation: int | None,
-    counting: str | None,
-    generic: bool,
-    as_json: bool,
-    **options: Any,
+    robot: str, what: str | None, base: bool, as_json: bool, parameters: str | None, link: str | None, **minimal: Any
 ) -> None:
     """Count the operations of a function of a ROBOT, or of all its functions.
 
@@ -91,24 +82,24 @@ def count(
 
     Example: minidyn count puma560 inertia_matrix --counting paper
     """
-    settings = given(options)
-    if base or generic or formulation is not None or counting is not None:
-        if "link" in settings:
+    if base or any(minimal.values()):
+        if link is not None:
             raise MinidynError("--link is for kinematics, which needs no parameters; leave out --base")
-        if settings.get("parameters", "own") != "own":
+        if parameters not in (None, "own"):
             raise MinidynError("--base counts with base parameters as an argument; leave out --parameters")
-        _count_minimal(robot, what, formulation, counting or "executed", generic, as_json)
+        _count_minimal(robot, what, as_json, **minimal)
     else:
-        _count_standard(robot, what, settings, as_json)
+        _count_standard(robot, what, given({"parameters": parameters, "link": link}), as_json)
 
 
 def _count_minimal(
-    source: str, what: str | None, formulation: int | None, counting: str, generic: bool, as_json: bool
+    source: str, what: str | None, as_json: bool, formulation: int | None, counting: str | None, generic: bool
 ) -> None:
     """Print multiplications and additions on a minimal set of parameters with general values."""
     from minidyn.dynamics.papers.minimal import MINIMAL_WHAT  # the other counts start without the papers
     from minidyn.papers.operation_count import operation_count
 
+    counting = counting or "executed"
     robot = load(source)
     if what is None and (formulation is not None or counting == "paper"):
         what = "inertia_matrix"
@@ -118,31 +109,26 @@ def _count_minimal(
         print_json({name: {"mul": mul, "add": add} for name, (mul, add) in counts.items()})
         return
     how = f"{'general geometry, ' if generic else ''}{counting}"
-    made = table(f"{safe(robot.name)}: operations on base parameters ({how})", "function", "mul", "add", right=(1, 2))
-    for name, (mul, add) in counts.items():
-        made.add_row(name, str(mul), str(add))
-    print_table(made)
+    rows = [(name, str(mul), str(add)) for name, (mul, add) in counts.items()]
+    print_table(f"{safe(robot.name)}: operations on base parameters ({how})", ("function", "mul", "add"), rows, (1, 2))
 
 
 def _count_standard(source: str, what: str | None, settings: Mapping[str, Any], as_json: bool) -> None:
     """Print the operations for one sample of one function, or of all."""
     robot = load(source)
     counts: dict[str, Mapping[str, int] | None] = {}
-    if what is not None:
-        counts[what] = function_for(robot, what, **settings).counts
-    else:
-        for name, wanted in WHAT.items():
-            fitting = {key: value for key, value in settings.items() if key != "link" or wanted.link}
-            try:
-                counts[name] = function_for(robot, name, **fitting).counts
-            except UnknownParameters as error:
-                counts[name] = None
-                click.echo(f"{plain(str(error))}; or count with --parameters argument", err=True)
+    for name in WHAT if what is None else (what,):
+        fitting = {key: value for key, value in settings.items() if key != "link" or what or WHAT[name].link}
+        try:
+            counts[name] = function_for(robot, name, **fitting).counts
+        except UnknownParameters as error:
+            if what is not None:
+                raise
+            counts[name] = None
+            click.echo(f"{plain(str(error))}; or count with --parameters argument", err=True)
     if as_json:
         print_json({name: row and dict(row) for name, row in counts.items()})
         return
     used = [kind for kind in _COUNTED if kind in _COUNTED[:4] or any(row and row[kind] for row in counts.values())]
-    made = table(f"{safe(robot.name)}: operations for one sample", "function", *used, right=tuple(range(1, 7)))
-    for name, row in counts.items():
-        made.add_row(name, *(("-" if row is None else str(row[kind])) for kind in used))
-    print_table(made)
+    rows = [(name, *(("-" if row is None else str(row[kind])) for kind in used)) for name, row in counts.items()]
+    print_table(f"{safe(robot.name)}: operations for one sample", ("function", *used), rows, range(1, 7))

@@ -6,17 +6,10 @@ from typing import Any
 
 import click
 
+from minidyn.app.cli import options
 from minidyn.app.cli.identify import friction_option, read_logs, rotor_inertia_option
-from minidyn.app.cli.options import (
-    estimate_argument,
-    given,
-    json_option,
-    log_options,
-    logs_argument,
-    robot_argument,
-    validate_option,
-)
-from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, table
+from minidyn.app.cli.options import Files
+from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
 from minidyn.app.job import Job, friction_terms, listed
 from minidyn.app.result_folder import comparison_data, payload_data
 from minidyn.errors import MinidynError
@@ -27,24 +20,15 @@ from minidyn.text import plain
 
 
 @click.command()
-@robot_argument
-@logs_argument
-@validate_option
+@options.robot_argument
+@options.logs_argument
+@options.validate_option
 @click.option("--methods", help="Some methods only, as in ols,wls,iv. Default: all.")
 @friction_option
 @rotor_inertia_option
-@log_options
-@json_option
-def compare(
-    robot: str,
-    logs: tuple[str, ...],
-    test: tuple[str, ...],
-    methods: str | None,
-    friction: str | None,
-    rotor_inertia: bool | None,
-    as_json: bool,
-    **reading: Any,
-) -> None:
+@options.log_options
+@options.json_option
+def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: bool, **more: Any) -> None:
     """Identify a ROBOT from LOGS by all methods and compare their errors, physical consistency and time.
 
     Friction that is chosen from the data (auto) is chosen once, for all methods.
@@ -53,8 +37,8 @@ def compare(
     """
     if not test:
         raise MinidynError("compare needs a log that is not fitted, to test the models on: --validate other.csv")
-    settings = given({"friction": friction_terms(friction), "rotor_inertia": rotor_inertia})
-    job = Job.of_files(robot, logs, test, settings=settings, **reading)
+    settings = {"friction": friction_terms(more.pop("friction")), "rotor_inertia": more.pop("rotor_inertia")}
+    job = Job.of_files(robot, logs, test, settings=options.given(settings), **more)
     read_logs(job)
     chosen = None if methods is None else listed(methods)
     models = 2 * len(METHODS if chosen is None else chosen)  # each as it is and made consistent
@@ -65,15 +49,12 @@ def compare(
         print_json({"rows": comparison_data(found), "notices": notices_json(notices)})
         return
     columns = ("method", "made consistent", "validation error", "fit error", "consistent", "seconds")
-    made = table(f"{safe(job.robot.name)}: error of the torque on test data", *columns, right=(2, 3, 5))
+    rows = []
     for row in found.rows:
-        asked = "yes" if row.consistent else "no"
-        if row.failure:
-            made.add_row(row.method, asked, "-", "-", "failed", f"{row.seconds:.2f}")
-            continue
-        errors = (f"{100 * error:.4g} %" for error in (row.validation_error, row.fit_error))
-        made.add_row(row.method, asked, *errors, "yes" if row.realizable else "no", f"{row.seconds:.2f}")
-    print_table(made)
+        errors = [f"{100 * error:.4g} %" for error in (row.validation_error, row.fit_error)]
+        result = ["-", "-", "failed"] if row.failure else [*errors, "yes" if row.realizable else "no"]
+        rows.append([row.method, "yes" if row.consistent else "no", *result, f"{row.seconds:.2f}"])
+    print_table(f"{safe(job.robot.name)}: error of the torque on test data", columns, rows, right=(2, 3, 5))
     for row in found.rows:
         if row.failure:
             click.echo(f"{row.label} failed: {plain(row.failure)}")
@@ -85,12 +66,12 @@ def compare(
 
 
 @click.command()
-@estimate_argument
-@logs_argument
+@options.estimate_argument
+@options.logs_argument
 @click.option("--link", help="Link or frame that carries the load. Default: the last link.")
-@log_options
-@json_option
-def payload(estimate: str, logs: tuple[str, ...], link: str | None, as_json: bool, **reading: Any) -> None:
+@options.log_options
+@options.json_option
+def payload(estimate: str, logs: Files, link: str | None, as_json: bool, **reading: Any) -> None:
     """Find the load in LOGS against a saved ESTIMATE (estimate.json) of the robot without it.
 
     Example: minidyn payload out/estimate.json with_load.csv
@@ -104,8 +85,6 @@ def payload(estimate: str, logs: tuple[str, ...], link: str | None, as_json: boo
     if as_json:
         print_json({**payload_data(found), "link": carrier})
         return
-    rows = table(f"load of {safe(job.robot.name)} on {safe(carrier)}", "", "value", "std", "unit", right=(1, 2))
-    for line in found.table().splitlines()[2:]:
-        rows.add_row(*(cell.strip() for cell in line.strip("|").split("|")))
-    print_table(rows)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in found.table().splitlines()[2:]]
+    print_table(f"load of {safe(job.robot.name)} on {safe(carrier)}", ("", "value", "std", "unit"), rows, right=(1, 2))
     print_notices(found.notices)

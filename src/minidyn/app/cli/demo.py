@@ -31,6 +31,7 @@ from minidyn.formats.load import load
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.one_joint.one_joint import identify_one_joint
 from minidyn.identification.validate import Validation
+from minidyn.model.joint import Limits
 from minidyn.model.robot import Robot
 from minidyn.notices import most_serious_first
 from minidyn.recording.recording import Recording
@@ -63,15 +64,14 @@ def demo(output: str, as_json: bool) -> None:
     """
     target = check_folder(output)
     begin = time.monotonic()
-    story = _Story(quiet=as_json)
     with new_folder(target) as folder:
-        facts = _job(story, folder)
-    files = sorted(str(path) for path in target.rglob("*") if path.is_file())
-    facts["seconds"] = round(time.monotonic() - begin, 1)
+        facts = _job(_Story(quiet=as_json), folder)
+    seconds = round(time.monotonic() - begin, 1)
     if as_json:
-        print_json(facts | {"files": files})
-        return
-    _farewell(target, facts["seconds"])
+        files = sorted(str(path) for path in target.rglob("*") if path.is_file())
+        print_json(facts | {"seconds": seconds, "files": files})
+    else:
+        _farewell(target, seconds)
 
 
 def _job(story: _Story, folder: Path) -> dict[str, Any]:
@@ -80,20 +80,17 @@ def _job(story: _Story, folder: Path) -> dict[str, Any]:
     plan, found = _one_joint_at_a_time(story, true)
     _logs(story, true, folder / "logs")
     save(before, folder / "robot-before.toml")
-    job = Job.of_files(
-        str(folder / "robot-before.toml"),
-        [str(folder / "logs" / "fit.parquet")],
-        [str(folder / "logs" / "other.parquet")],
-        settings={"friction": "own"},  # the file names the terms, so that they can be compared with the truth
-    )
+    fit, other = ([str(folder / "logs" / name)] for name in ("fit.parquet", "other.parquet"))
+    settings = {"friction": "own"}  # the file names the terms, so that they can be compared with the truth
+    job = Job.of_files(str(folder / "robot-before.toml"), fit, other, settings=settings)
     estimate, test = _identification(story, job, true)
     with story.step("Export") as say:
         estimate.save(folder / "estimate.json")
         written = estimate.export(folder / "model")
         names = [path.name for path in written.files]
         say(f"For simulators and controllers, in model/: {', '.join(names)}.")
-        for notice in map(str, written.notices):
-            say(plain(notice[:1].upper() + notice[1:]) + ".")
+        for text in map(str, written.notices):
+            say(plain(text[:1].upper() + text[1:]) + ".")
     with story.step("Adaptive control of an arm with an unknown load") as say:
         study = lu_meng_case()
         mass = float(study.slotine_li.telemetry["estimate"][-1, 0])
@@ -143,11 +140,10 @@ class _Story:
         begin = time.monotonic()
         with progress(heading) if self.quiet else console().status(heading):
             yield said.append
-        if self.quiet:
-            return
-        took = time.monotonic() - begin
-        console().print(f"[bold cyan]{self.number:2}/{_STEPS}[/bold cyan] [bold]{title}[/bold] [dim]{took:.1f} s[/dim]")
-        for sentence in said:
+        took = f"[dim]{time.monotonic() - begin:.1f} s[/dim]"
+        if not self.quiet:
+            console().print(f"[bold cyan]{self.number:2}/{_STEPS}[/bold cyan] [bold]{title}[/bold] {took}")
+        for sentence in () if self.quiet else said:
             console().print(textwrap.indent(textwrap.fill(sentence, 92), "      "), markup=False, soft_wrap=True)
 
 
@@ -155,10 +151,7 @@ def _robots(story: _Story) -> tuple[Robot, Robot]:
     """Return the arm as its data sheet has it, and the arm that replaces a real one."""
     with story.step("The robot and its base parameters") as say:
         robot = load("stanford")
-        limits = [
-            replace(joint.limits, lower=-reach, upper=reach, velocity=speed)
-            for joint, reach, speed in zip(robot.joints, _REACH, _SPEED)
-        ]
+        limits = (Limits(-reach, reach, speed) for reach, speed in zip(_REACH, _SPEED))
         arm = replace(robot, joints=tuple(replace(joint, limits=one) for joint, one in zip(robot.joints, limits)))
         arm = arm.with_drives(True, ("viscous", "coulomb", "offset"))
         true, sheet = arm.parameters.copy(), arm.parameters.copy()
@@ -250,35 +243,24 @@ def _identification(story: _Story, job: Job, true: Robot) -> tuple[Estimate, Val
     return estimate, test
 
 
-def _program() -> str:
-    """How this program is called: a virtual environment that is not active has no plain name."""
-    if shutil.which("minidyn"):
-        return "minidyn"
-    called = Path(sys.argv[0])
-    return plain(shlex.quote(str(called))) if called.stem == "minidyn" else "python -m minidyn"
-
-
 def _farewell(target: Path, seconds: float) -> None:
-    where, out = plain(shlex.quote(str(target))), console()
-    program = _program()
-    out.print(f"\n[bold]Done in {seconds:.0f} s.[/bold] Look at:")
-    for name, what in (
-        ("report.html", "the whole story: open it in a browser"),
-        ("model", "the identified robot: TOML, URDF, MJCF, C"),
-        ("logs", "the logs, to try again with other settings"),
-    ):
-        out.print(f"  {where}/{name:12} {what}", markup=False, soft_wrap=True)
-    out.print("\n[bold]With your own robot[/bold] (URDF, MJCF or TOML; logs as CSV, Parquet, NPZ or ROS bags):")
-    for command, what in (
-        ("show robot.urdf", "is it read as you mean it?"),
-        ("plan robot.urdf", "safe experiments: one joint moves at a time"),
-        ("identify robot.urdf log.csv --validate other.csv --output out", ""),
-        ("report out/estimate.json other.csv --fit log.csv --output report.html", ""),
-    ):
-        out.print(f"  {program} {command}" + (f"   # {what}" if what else ""), markup=False, soft_wrap=True)
-    out.print("\n[bold]With these logs[/bold], without friction in the model, and see the report complain:")
-    for command in (
-        f"identify {where}/robot-before.toml {where}/logs/fit.parquet --friction none --output {where}/again",
-        f"report {where}/again/estimate.json {where}/logs/other.parquet --output {where}/again.html",
-    ):
-        out.print(f"  {program} {command}", markup=False, soft_wrap=True)
+    where, called = plain(shlex.quote(str(target))), Path(sys.argv[0])
+    program = plain(shlex.quote(str(called))) if called.stem == "minidyn" else "python -m minidyn"
+    program = "minidyn" if shutil.which("minidyn") else program  # not where a virtual environment is not active
+    text = f"""
+[bold]Done in {seconds:.0f} s.[/bold] Look at:
+  {where}/report.html  the whole story: open it in a browser
+  {where}/model        the identified robot: TOML, URDF, MJCF, C
+  {where}/logs         the logs, to try again with other settings
+
+[bold]With your own robot[/bold] (URDF, MJCF or TOML; logs as CSV, Parquet, NPZ or ROS bags):
+  {program} show robot.urdf   # is it read as you mean it?
+  {program} plan robot.urdf   # safe experiments: one joint moves at a time
+  {program} identify robot.urdf log.csv --validate other.csv --output out
+  {program} report out/estimate.json other.csv --fit log.csv --output report.html
+
+[bold]With these logs[/bold], without friction in the model, and see the report complain:
+  {program} identify {where}/robot-before.toml {where}/logs/fit.parquet --friction none --output {where}/again
+  {program} report {where}/again/estimate.json {where}/logs/other.parquet --output {where}/again.html"""
+    for line in text.splitlines():
+        console().print(line, markup=line.startswith("[bold]"), soft_wrap=True)

@@ -6,20 +6,8 @@ from typing import Any
 
 import click
 
-from minidyn.app.cli.options import (
-    OneOf,
-    Robot,
-    estimate_argument,
-    given,
-    json_option,
-    log_options,
-    logs_argument,
-    option_of,
-    output_option,
-    robot_argument,
-    validate_option,
-)
-from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, table
+from minidyn.app.cli import options
+from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
 from minidyn.app.job import Job, friction_terms
 from minidyn.app.result_folder import result_summary, write_result
 from minidyn.errors import DescriptionError
@@ -36,62 +24,52 @@ from minidyn.text import plain_percent as percent
 _NOISY = 0.02  # share of the torque above the cut-off that is worth a word
 _KEYS = ("time=", "q names", "joints=")  # of a mapping, as the reader names them
 
-friction_option = option_of(
+friction_option = options.option_of(
     library.identify,
     "--friction",
     help="auto (viscous, coulomb, offset and what the data ask for), terms such as viscous,coulomb,load, none, or own "
     "(the terms of the robot's file).",
 )
-rotor_inertia_option = option_of(
+rotor_inertia_option = options.option_of(
     library.identify, "--rotor-inertia/--no-rotor-inertia", help="Identify rotor inertias."
 )
 
 
 @click.command()
-@robot_argument
-@logs_argument
-@output_option("minidyn-out/identified")
-@validate_option
+@options.robot_argument
+@options.logs_argument
+@options.output_option("minidyn-out/identified")
+@options.validate_option
 @click.option(
     "--hold-out",
     type=click.FloatRange(0.0, 0.9, min_open=True),
     metavar="SHARE",
     help="Keep the end of the log for the test, as in 0.3: for a single log.",
 )
-@option_of(
+@options.option_of(
     library.identify,
     "--method",
-    type=OneOf(lambda: list(METHODS)),
+    type=options.OneOf(lambda: list(METHODS)),
     help="; ".join(f"{method.name}: {method.description}" for method in METHODS.values()) + ".",
 )
 @friction_option
 @rotor_inertia_option
 @click.option(
     "--prior",
-    type=Robot(),
+    type=options.Robot(),
     metavar="ROBOT",
     help="Name or file of the same robot with prior values, or none. Default: ROBOT's own, weighted by the data.",
 )
-@option_of(library.identify, "--consistent/--no-consistent", help="Make the model physically consistent.")
+@options.option_of(library.identify, "--consistent/--no-consistent", help="Make the model physically consistent.")
 @click.option(
     "--folds",
     type=click.IntRange(min=2),
     help="Also cross-validate: leave out one of so many stretches of time after the other.",
 )
-@log_options
-@json_option
+@options.log_options
+@options.json_option
 def identify(
-    robot: str,
-    logs: tuple[str, ...],
-    output: str,
-    test: tuple[str, ...],
-    hold_out: float | None,
-    folds: int | None,
-    lazy: bool | None,
-    rate: float | None,
-    mapping: str | None,
-    as_json: bool,
-    **settings: Any,
+    robot: str, logs: options.Files, output: str, test: options.Files, folds: int | None, as_json: bool, **more: Any
 ) -> None:
     """Identify a ROBOT from LOGS (CSV, Parquet, NPZ, ROS bags) and write the model.
 
@@ -100,30 +78,23 @@ def identify(
     Example: minidyn identify robot.urdf log.csv --mapping columns.toml --rate 500
     """
     target = check_folder(output)  # before long work
-    prior = settings["prior"]
-    settings |= {"friction": friction_terms(settings["friction"]), "prior": False if prior == "none" else prior}
-    job = Job.of_files(
-        robot, logs, test, hold_out=hold_out, lazy=lazy, settings=given(settings), rate=rate, mapping=mapping
-    )
+    reading = {name: more.pop(name) for name in ("hold_out", "lazy", "rate", "mapping")}
+    prior = more["prior"]
+    settings = more | {"friction": friction_terms(more["friction"]), "prior": False if prior == "none" else prior}
+    job = Job.of_files(robot, logs, test, settings=options.given(settings), **reading)
     read_logs(job)
     with progress(f"identifying {job.robot.name} from {len(job.fitted)} samples") as done:
         estimate = job.identify(done)
     with progress("validating"):
         validations = job.validate(estimate, fit=True)
     crossed = None
+    record: dict[str, Any] = {"robot_file": robot, "logs": list(logs), "validated_on": list(test)}
+    record |= {"hold_out": reading["hold_out"], "prior": prior}
     if folds is not None:
         with progress(f"cross-validating over {folds} stretches of time"):
             crossed = job.cross_validate(folds)
+        record["cross_validation"] = crossed.to_json()
     with progress(f"writing {target}"):
-        record: dict[str, Any] = {
-            "robot_file": robot,
-            "logs": list(logs),
-            "validated_on": list(test),
-            "hold_out": hold_out,
-            "prior": prior,
-        }
-        if crossed is not None:
-            record["cross_validation"] = crossed.to_json()
         summary = write_result(estimate, validations, target, record)
     if as_json:
         print_json(summary)
@@ -139,11 +110,11 @@ def identify(
 
 
 @click.command()
-@estimate_argument
-@logs_argument
-@log_options
-@json_option
-def validate(estimate: str, logs: tuple[str, ...], as_json: bool, **reading: Any) -> None:
+@options.estimate_argument
+@options.logs_argument
+@options.log_options
+@options.json_option
+def validate(estimate: str, logs: options.Files, as_json: bool, **reading: Any) -> None:
     """Test a saved ESTIMATE (estimate.json) on LOGS it was not fitted to.
 
     Example: minidyn validate out/estimate.json other.db3
@@ -176,25 +147,20 @@ def read_logs(job: Job) -> None:
 def _print_errors(estimate: Estimate, validations: dict[str, Validation]) -> None:
     """Print the errors on each log, joint by joint, and what the columns mean."""
     for label, validation in validations.items():
-        rows = table(
-            f"{safe(estimate.robot.name)}, {safe(label)}: {percent(validation.relative_error)} of the measured torque",
-            "joint", "error", "low-passed", "before", "rms", "bias", "residual",
-            right=(1, 2, 3, 4, 5),
-        )  # fmt: skip
-        words = validation.whiteness
+        keys = ("relative_error", "filtered_relative_error", "prior_relative_error")
+        rows, words = [], validation.whiteness
         for name, entry in validation.per_joint.items():
-            keys = ("relative_error", "filtered_relative_error", "prior_relative_error")
             errors = (percent(entry.get(key, float("nan"))) for key in keys)
-            rows.add_row(
-                safe(name), *errors, f"{entry['rmse']:.3g}", f"{entry['bias']:+.2g}", words[name].split(",")[0]
-            )
-        every = (validation.relative_error, validation.filtered_relative_error, validation.prior_relative_error)
-        rows.add_row("all joints", *map(percent, every), f"{validation.rmse:.3g}", "", "")
-        print_table(rows)
+            sizes = (f"{entry['rmse']:.3g}", f"{entry['bias']:+.2g}")
+            rows.append((safe(name), *errors, *sizes, words[name].split(",")[0]))
+        every = [percent(getattr(validation, key)) for key in keys]
+        rows.append(("all joints", *every, f"{validation.rmse:.3g}", "", ""))
+        columns = ("joint", "error", "low-passed", "before", "rms", "bias", "residual")
+        title = f"{safe(estimate.robot.name)}, {safe(label)}: {every[0]} of the measured torque"
+        print_table(title, columns, rows, right=(1, 2, 3, 4, 5))
         if validation.above_cutoff > _NOISY:
-            click.echo(
-                f"{percent(validation.above_cutoff)} of the raw torque lies above the cut-off: no model follows it"
-            )
+            share = percent(validation.above_cutoff)
+            click.echo(f"{share} of the raw torque lies above the cut-off: no model follows it")
     click.echo(
         "error: rms of measured minus predicted torque over rms of raw measured torque\n"
         "low-passed: the same without what no model of this bandwidth can follow (-: nothing was filtered)\n"
@@ -206,23 +172,22 @@ def _print_errors(estimate: Estimate, validations: dict[str, Validation]) -> Non
 
 def _print_crossed(crossed: CrossValidation) -> None:
     """Print the errors on stretches of time that were left out one after the other."""
-    rows = table("errors on stretches that were left out", "time, s", "left out", "fitted", "before", right=(1, 2, 3))
+    rows = []
     for (begin, end), fold, fit in zip(crossed.spans, crossed.folds, crossed.fits):
         errors = (fold.relative_error, fit.relative_error, fold.prior_relative_error)
-        rows.add_row(f"{begin:.4g} to {end:.4g}", *map(percent, errors))
-    rows.add_row("mean", percent(crossed.relative_error), "", "")
-    print_table(rows)
+        rows.append((f"{begin:.4g} to {end:.4g}", *map(percent, errors)))
+    rows.append(("mean", percent(crossed.relative_error), "", ""))
+    columns = ("time, s", "left out", "fitted", "before")
+    print_table("errors on stretches that were left out", columns, rows, right=(1, 2, 3))
 
 
 def _print_certificate(estimate: Estimate) -> None:
     """Print how well the parameters are determined and whether the model is physically consistent."""
     certificate = estimate.certificate
     word = "consistent" if certificate.consistent else "NOT consistent: " + "; ".join(certificate.reasons()[:3])
-    lines = (
+    text = (
         f"{len(estimate.beta)} base parameters, condition number {estimate.condition:.3g}; physically {word}, "
-        f"smallest scaled eigenvalue of a link {certificate.smallest:.3g}",
-        f"inertia matrix: {certificate.statement}",
-        f"total mass: {certificate.mass_statement}",
+        f"smallest scaled eigenvalue of a link {certificate.smallest:.3g}\n"
+        f"inertia matrix: {certificate.statement}\ntotal mass: {certificate.mass_statement}"
     )
-    for line in lines:
-        click.echo(plain(line))
+    click.echo(plain(text))

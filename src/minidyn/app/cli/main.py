@@ -92,11 +92,8 @@ class _Group(click.Group):
             _fail(f"unexpected {what} (a fault of minidyn; MINIDYN_DEBUG=1 shows where)", Exit.UNEXPECTED)
 
     def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:
-        for verbs in VERBS.values():
-            if cmd_name in verbs:
-                verb: click.Command = getattr(import_module(f"minidyn.app.cli.{verbs[cmd_name][0]}"), cmd_name)
-                return verb
-        return None
+        found = next((verbs[cmd_name][0] for verbs in VERBS.values() if cmd_name in verbs), None)
+        return None if found is None else getattr(import_module(f"minidyn.app.cli.{found}"), cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+Files = tuple[str, ...]
 F = TypeVar("F", bound=Callable[..., object])
 if TYPE_CHECKING:
     _Word = click.ParamType[str]

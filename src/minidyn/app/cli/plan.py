@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from minidyn.app.cli.options import json_option, robot_argument
-from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, table
+from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
 from minidyn.excitation.one_joint_plan import one_joint_plan
 from minidyn.formats.load import load
 
@@ -25,12 +25,9 @@ def plan(robot: str, as_json: bool) -> None:
         print_json(made.to_json())
         return
     title = f"{safe(arm.name)}: {len(made.steps)} steps show {made.base.rank} constants"
-    steps = table(title, "step", "moves", "rad or m, period", "others locked at", "shows", right=(0,))
-    for row in made.step_rows():
-        steps.add_row(*(safe(cell) for cell in row))
-    print_table(steps)
-    systems = table("Solved from the last joint to the first", "torque of", "constants", "from steps", "condition")
-    for row in made.system_rows():
-        systems.add_row(*(safe(cell) for cell in row))
-    print_table(systems)
+    columns = ("step", "moves", "rad or m, period", "others locked at", "shows")
+    print_table(title, columns, (map(safe, row) for row in made.step_rows()), right=(0,))
+    title = "Solved from the last joint to the first"
+    wanted = ("torque of", "constants", "from steps", "condition")
+    print_table(title, wanted, (map(safe, row) for row in made.system_rows()))
     print_notices(made.notices)

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, astuple
 from typing import Any
 
 import click
-from rich.table import Table
 from rich.tree import Tree
 
 from minidyn.app.cli.options import json_option, robot_argument
-from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe, table
+from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe
 from minidyn.arrays import plain_values
 from minidyn.formats.load import describe, load
 from minidyn.formats.load import robots as built_in
 from minidyn.formats.toml.place import MDH, mdh_slots
 from minidyn.formats.toml.write import linear_text
-from minidyn.model.geometry import Step
+from minidyn.model.geometry import Step, Steps
 from minidyn.model.inertia import STANDARD
-from minidyn.model.joint import Joint, Limits, Link, Loop
+from minidyn.model.joint import Joint, Limits, Link
 from minidyn.model.robot import Robot
 from minidyn.notices import notices_json
 from minidyn.text import plain_number
+
+_Part = tuple[str, Iterable[str], Iterable[Iterable[str]], Iterable[int]]
+"""Title, columns, rows and columns of numbers of a table."""
 
 
 def _robot_data(robot: Robot) -> dict[str, Any]:
@@ -33,23 +36,23 @@ def _robot_data(robot: Robot) -> dict[str, Any]:
         "notices": notices_json(robot.notices),
         "fingerprint": robot.fingerprint,
         "n": robot.n,
-        "joint_names": list(robot.joint_names),
+        "joint_names": robot.joint_names,
         "gravity": robot.gravity,
         "base": {"name": robot.base_name, "placement": robot.base_placement},
         "symbols": dict(robot.symbols),
         "joints": [_joint(robot, index, joint) for index, joint in enumerate(robot.joints)],
         "links": [_link(link) for link in robot.links],
         "frames": [
-            {"name": frame.name, "link": _name(robot, frame.link), "placement": frame.placement}
+            {"name": frame.name, "link": robot.link_name(frame.link), "placement": frame.placement}
             for frame in robot.frames
         ],
         "loops": [
             {
                 "name": loop.name,
                 "kind": loop.kind,
-                "a": {"link": _name(robot, loop.link_a), "steps": _steps(loop.steps_a)},
-                "b": {"link": _name(robot, loop.link_b), "steps": _steps(loop.steps_b)},
-                "passive": list(loop.passive),
+                "a": {"link": robot.link_name(loop.link_a), "steps": _steps(loop.steps_a)},
+                "b": {"link": robot.link_name(loop.link_b), "steps": _steps(loop.steps_b)},
+                "passive": loop.passive,
                 "start": loop.start,
                 "home": dict(loop.home),
             }
@@ -60,12 +63,11 @@ def _robot_data(robot: Robot) -> dict[str, Any]:
 
 
 def _joint(robot: Robot, index: int, joint: Joint) -> dict[str, Any]:
-    row = mdh_slots(joint)
-    follows = joint.follows
+    row, follows, drive = mdh_slots(joint), joint.follows, joint.drive
     return {
         "name": joint.name,
         "kind": joint.kind,
-        "parent": _name(robot, joint.parent),
+        "parent": robot.link_name(joint.parent),
         "child": robot.link_names[index],
         "independent": joint.name in robot.joint_names,
         "placement": joint.placement,
@@ -73,49 +75,24 @@ def _joint(robot: Robot, index: int, joint: Joint) -> dict[str, Any]:
         "mdh": None if row is None or joint.kind == "fixed" else {key: step.value for key, step in row},
         "steps": {"before": _steps(joint.before), "motion": joint.motion, "direction": joint.direction}
         | {"after": _steps(joint.after)},
-        "limits": {key: getattr(joint.limits, key) for key in ("lower", "upper", "velocity", "effort")},
-        "follows": follows
-        and {
-            "terms": dict(follows.terms),
-            "offset": follows.offset,
-            "formula": follows.formula or None,
-            "passive": follows.passive,
-        },
-        "drive": {
-            "terms": {column.symbol: robot.parameters[column.index] for column in robot.layout.drives[index]},
-            "gear_ratio": joint.drive.gear_ratio,
-            "sign_width": joint.drive.sign_width,
-            "coupling": dict(joint.drive.coupling),
-        },
+        "limits": asdict(joint.limits),
+        "follows": follows and asdict(follows) | {"terms": dict(follows.terms), "formula": follows.formula or None},
+        "drive": {"terms": robot.drive_terms(index), "gear_ratio": drive.gear_ratio, "sign_width": drive.sign_width}
+        | {"coupling": dict(drive.coupling)},
     }
 
 
 def _link(link: Link) -> dict[str, Any]:
-    report = link.realizability
-    return {
-        "name": link.name,
-        "joint": link.joint,
-        "merged": list(link.frames),
-        "mass": link.mass,
-        "com": link.com,
-        "inertia": link.inertia,
-        "pseudo_inertia": link.pseudo_inertia,
-        "realizable": report.realizable,
-        "smallest_eigenvalue": report.smallest_eigenvalue,
-        "reason": report.reason,
-    }
+    values = {key: getattr(link, key) for key in ("mass", "com", "inertia", "pseudo_inertia")}
+    return {"name": link.name, "joint": link.joint, "merged": link.frames, **values, **asdict(link.realizability)}
 
 
-def _steps(steps: Iterable[Step]) -> list[dict[str, Any]]:
+def _steps(steps: Steps) -> list[dict[str, Any]]:
     return [
         {"kind": step.kind, "value": step.value}
         | ({"symbol": step.symbol, "factor": step.factor} if step.symbol else {})
         for step in steps
     ]
-
-
-def _name(robot: Robot, link: int) -> str:
-    return robot.base_name if link < 0 else robot.link_names[link]
 
 
 @click.command()
@@ -127,7 +104,7 @@ def robots(as_json: bool) -> None:
     """
     found = [load(name) for name in built_in()]
     if as_json:
-        rows = [
+        data = [
             {
                 "name": robot.name,
                 "joints": _letters(robot),
@@ -139,13 +116,15 @@ def robots(as_json: bool) -> None:
             }
             for robot in found
         ]
-        print_json(rows)
+        print_json(data)
         return
-    made = table("Built-in robots", "name", "joints", "n", "parameters", "what it is", right=(2, 3))
-    for robot in found:
-        count = f"{len(robot.layout)}{'' if robot.parameters_known else ' (unknown)'}"
-        made.add_row(safe(robot.name), _letters(robot), str(robot.n), count, safe(describe(robot.name)))
-    print_table(made)
+    columns = ("name", "joints", "n", "parameters", "what it is")
+    counts = [f"{len(robot.layout)}{'' if robot.parameters_known else ' (unknown)'}" for robot in found]
+    rows = [
+        (safe(robot.name), _letters(robot), str(robot.n), count, safe(describe(robot.name)))
+        for robot, count in zip(found, counts)
+    ]
+    print_table("Built-in robots", columns, rows, right=(2, 3))
 
 
 @click.command()
@@ -178,23 +157,38 @@ def _print(robot: Robot) -> None:
     out.print(_tree(robot))
     out.print()
     for part in _parts(robot):
-        print_table(part)
+        print_table(*part)
     if not robot.parameters_known:
         out.print("parameters: all unknown")
     print_notices(robot.notices)
 
 
-def _parts(robot: Robot) -> Iterable[Table]:
+def _parts(robot: Robot) -> Iterator[_Part]:
+    joints = [(str(number), safe(joint.name), joint) for number, joint in enumerate(robot.joints, 1)]
+    links = [(str(number), safe(link.name), link) for number, link in enumerate(robot.links, 1)]
     yield _geometry(robot)
     if any(joint.limits != Limits() for joint in robot.joints):
-        yield _limits(robot)
+        values = ((number, name, *map(plain_number, astuple(joint.limits))) for number, name, joint in joints)
+        columns = ["", "joint", "lower", "upper", "velocity", "effort"]
+        yield "Limits (rad or m, per s; N m or N)", columns, values, (0, 2, 3, 4, 5)
     if any(joint.drive.columns or joint.drive.coupling or joint.drive.gear_ratio != 1.0 for joint in robot.joints):
-        yield _drives(robot)
+        drives = ((number, name, *_drive(robot, joint)) for number, name, joint in joints)
+        yield "Drives (joint side)", ["", "joint", "terms", "gear ratio", "coupled with"], drives, (0, 3)
     if robot.parameters_known:
-        yield _parameters(robot)
-        yield _realizability(robot)
+        title = "Standard parameters in the link frame, inertia about its origin (kg m², kg m, kg)"
+        tens = ((number, name, *(plain_number(value, 4) for value in link.parameters)) for number, name, link in links)
+        yield title, ["", "link", *STANDARD], tens, (0, *range(2, 12))
+        found = ((number, name, *_realizable(link)) for number, name, link in links)
+        columns = ["", "link", "", "smallest eigenvalue", "why not"]
+        yield "Are these parameters physically consistent?", columns, found, (0, 3)
     if robot.loops:
-        yield _loops(robot)
+        loops = []
+        for loop in robot.loops:
+            ends = ((loop.link_a, loop.steps_a), (loop.link_b, loop.steps_b))
+            frames = (f"{safe(robot.link_name(link))} {_steps_text(steps)}".strip() for link, steps in ends)
+            passive = (_passive(robot, name, start) for name, start in zip(loop.passive, loop.start))
+            loops.append((safe(loop.name), loop.kind, *frames, "; ".join(passive)))
+        yield "Loops", ("loop", "kind", "frame a", "frame b", "passive joints"), loops, ()
 
 
 def _letters(robot: Robot) -> str:
@@ -221,26 +215,25 @@ def _follow(joint: Joint) -> str:
     return f", {word}: {safe(linear_text(follows, {name: name for name, _ in follows.terms}))}"
 
 
-def _geometry(robot: Robot) -> Table:
+def _geometry(robot: Robot) -> _Part:
     rows = [mdh_slots(joint) for joint in robot.joints]
+    lines: list[tuple[str, ...]] = []
     if any(row is None for row in rows):
-        made = table("Placements (joint on its parent link)", "", "joint", "before", "motion", "after")
-        for index, joint in enumerate(robot.joints):
+        for number, joint in enumerate(robot.joints, 1):
             motion = "" if joint.kind == "fixed" else ("-" if joint.direction < 0 else "") + joint.motion
-            made.add_row(str(index + 1), safe(joint.name), _steps_text(joint.before), motion, _steps_text(joint.after))
-        return made
+            steps = (_steps_text(joint.before), motion, _steps_text(joint.after))
+            lines.append((str(number), safe(joint.name), *steps))
+        return "Placements (joint on its parent link)", ("", "joint", "before", "motion", "after"), lines, ()
     branched = any(joint.parent != index - 1 for index, joint in enumerate(robot.joints))
     keys = [key for key in MDH if branched or key not in ("gamma", "b")]
-    made = table(
-        "Modified Denavit-Hartenberg table (degrees, m)", "", "joint", "parent", *keys, right=(0, *range(2, 9))
-    )
-    for index, (joint, row) in enumerate(zip(robot.joints, rows)):
+    for number, (joint, row) in enumerate(zip(robot.joints, rows), 1):
         cells = {key: _cell(step) for key, step in row or ()}
         variable = {"prismatic": "d", "fixed": ""}.get(joint.kind, "theta")
         if variable:
-            cells[variable] = f"q{index + 1}" + (f" + {cells[variable]}" if variable in cells else "")
-        made.add_row(str(index + 1), safe(joint.name), str(joint.parent + 1), *(cells.get(key, "0") for key in keys))
-    return made
+            cells[variable] = f"q{number}" + (f" + {cells[variable]}" if variable in cells else "")
+        lines.append((str(number), safe(joint.name), str(joint.parent + 1), *(cells.get(key, "0") for key in keys)))
+    title = "Modified Denavit-Hartenberg table (degrees, m)"
+    return title, ("", "joint", "parent", *keys), lines, (0, *range(2, 9))
 
 
 def _cell(step: Step) -> str:
@@ -251,75 +244,24 @@ def _cell(step: Step) -> str:
     return f"{factor}{safe(step.symbol)} = {plain_number(value)}"
 
 
-def _steps_text(steps: Iterable[Step]) -> str:
-    return " ".join(f"{step.kind.upper()[0]}{step.kind[1]}({_cell(step)})" for step in steps)
+def _steps_text(steps: Steps) -> str:
+    return " ".join(f"{step.kind.capitalize()}({_cell(step)})" for step in steps)
 
 
-def _limits(robot: Robot) -> Table:
-    made = table(
-        "Limits (rad or m, per s; N m or N)", "", "joint", "lower", "upper", "velocity", "effort", right=(0, 2, 3, 4, 5)
-    )
-    for index, joint in enumerate(robot.joints):
-        limits = joint.limits
-        values = (limits.lower, limits.upper, limits.velocity, limits.effort)
-        made.add_row(str(index + 1), safe(joint.name), *(plain_number(value) for value in values))
-    return made
+def _drive(robot: Robot, joint: Joint) -> tuple[str, str, str]:
+    columns = robot.layout.drives[robot.joint_index(joint.name)]
+    terms = (f"{column.name} = {plain_number(robot.parameters[column.index])}" for column in columns)
+    coupled = (f"{plain_number(value)} {safe(name)}" for name, value in joint.drive.coupling)
+    return ", ".join(terms), plain_number(joint.drive.gear_ratio), " + ".join(coupled)
 
 
-def _drives(robot: Robot) -> Table:
-    made = table("Drives (joint side)", "", "joint", "terms", "gear ratio", "coupled with", right=(0, 3))
-    for index, joint in enumerate(robot.joints):
-        terms = (
-            f"{column.name} = {plain_number(robot.parameters[column.index])}" for column in robot.layout.drives[index]
-        )
-        coupled = (f"{plain_number(value)} {safe(name)}" for name, value in joint.drive.coupling)
-        made.add_row(
-            str(index + 1),
-            safe(joint.name),
-            ", ".join(terms),
-            plain_number(joint.drive.gear_ratio),
-            " + ".join(coupled),
-        )
-    return made
+def _realizable(link: Link) -> tuple[str, str, str]:
+    found = link.realizability
+    value = "" if math.isnan(found.smallest_eigenvalue) else f"{found.smallest_eigenvalue:.3g}"
+    word = {True: "[green]yes[/green]", False: "[red]no[/red]", None: "unknown"}[found.realizable]
+    return word, value, safe(found.reason)
 
 
-def _parameters(robot: Robot) -> Table:
-    made = table(
-        "Standard parameters in the link frame, inertia about its origin (kg m², kg m, kg)",
-        "", "link", *STANDARD, right=(0, *range(2, 12)),
-    )  # fmt: skip
-    for index, link in enumerate(robot.links):
-        made.add_row(str(index + 1), safe(link.name), *(plain_number(value, 4) for value in link.parameters))
-    return made
-
-
-def _realizability(robot: Robot) -> Table:
-    made = table(
-        "Are these parameters physically consistent?", "", "link", "", "smallest eigenvalue", "why not", right=(0, 3)
-    )
-    words = {True: "[green]yes[/green]", False: "[red]no[/red]", None: "unknown"}
-    for index, link in enumerate(robot.links):
-        report = link.realizability
-        value = "" if math.isnan(report.smallest_eigenvalue) else f"{report.smallest_eigenvalue:.3g}"
-        made.add_row(str(index + 1), safe(link.name), words[report.realizable], value, safe(report.reason))
-    return made
-
-
-def _loops(robot: Robot) -> Table:
-    made = table("Loops", "loop", "kind", "frame a", "frame b", "passive joints")
-    for loop in robot.loops:
-        ends = (_end(robot, loop.link_a, loop.steps_a), _end(robot, loop.link_b, loop.steps_b))
-        made.add_row(safe(loop.name), loop.kind, *ends, _passive(robot, loop))
-    return made
-
-
-def _end(robot: Robot, link: int, steps: Iterable[Step]) -> str:
-    return f"{safe(_name(robot, link))} {_steps_text(steps)}".strip()
-
-
-def _passive(robot: Robot, loop: Loop) -> str:
-    parts = []
-    for name, start in zip(loop.passive, loop.start):
-        joint = robot.joints[robot.joint_index(name)]
-        parts.append(safe(name) + (_follow(joint).replace(", passive", "") or f" (solved from {plain_number(start)})"))
-    return "; ".join(parts)
+def _passive(robot: Robot, name: str, start: float) -> str:
+    follow = _follow(robot.joints[robot.joint_index(name)]).replace(", passive", "")
+    return safe(name) + (follow or f" (solved from {plain_number(start)})")

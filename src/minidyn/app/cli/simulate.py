@@ -9,12 +9,11 @@ import click
 import numpy as np
 
 from minidyn.app.cli.options import OneOf, given, json_option, option_of, output_option, robot_argument
-from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, table
+from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
 from minidyn.display import save_figure
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.formats.load import load
 from minidyn.notices import Notice, kind, notices_json
-from minidyn.recording.recording import Recording
 from minidyn.simulation.named_laws import LAWS, named_law, simulated
 from minidyn.simulation.plants import PLANTS
 from minidyn.simulation.simulate import simulate as library_simulate
@@ -63,12 +62,16 @@ def simulate(robot: str, output: str, plot: bool, as_json: bool, **options: Any)
     recording.save(target)
     files = [str(target)]
     if plot:
-        picture = target.with_suffix(".png")
-        title = f"{arm.name}, {controller.name}"
-        save_figure(recording.plot(title, estimated=controller.estimated), picture)
-        files.append(str(picture))
+        files.append(str(target.with_suffix(".png")))
+        made = recording.plot(f"{arm.name}, {controller.name}", estimated=controller.estimated)
+        save_figure(made, Path(files[1]))
     error = np.abs(recording.telemetry["error"])
-    notices: list[Notice] = [*recording.notices, *_joints_left_behind(recording)]
+    span = np.ptp(recording.telemetry["q_d"], axis=0)
+    notices: list[Notice] = [*recording.notices]
+    lost = [name for name, width, most in zip(arm.joint_names, span, error.max(axis=0)) if most > 0.5 * width > 0]
+    if lost:
+        text = f"{', '.join(lost)}: left behind by more than half of the wanted motion"
+        notices.append(LEFT_BEHIND(text, joints=lost))
     summary: dict[str, Any] = {
         "samples": len(recording),
         "largest_error": error.max(axis=0).tolist(),
@@ -80,23 +83,12 @@ def simulate(robot: str, output: str, plot: bool, as_json: bool, **options: Any)
     if as_json:
         print_json(summary)
         return
-    rows = table(f"{safe(arm.name)} under {controller.name}", "joint", "largest error", "last error", "largest torque")
-    columns = (summary[key] for key in ("largest_error", "last_error", "largest_torque"))
-    for name, largest, last, torque in zip(arm.joint_names, *columns):
-        rows.add_row(safe(name), f"{largest:.3g}", f"{last:.3g}", f"{torque:.4g}")
-    print_table(rows)
+    values = zip(arm.joint_names, summary["largest_error"], summary["last_error"], summary["largest_torque"])
+    rows = ((safe(name), f"{most:.3g}", f"{last:.3g}", f"{torque:.4g}") for name, most, last, torque in values)
+    columns = ("joint", "largest error", "last error", "largest torque")
+    print_table(f"{safe(arm.name)} under {controller.name}", columns, rows)
     print_notices(notices)
     click.echo("written: " + ", ".join(plain(name) for name in files))
-
-
-def _joints_left_behind(recording: Recording) -> list[Notice]:
-    """Name the joints that do not follow their reference at all."""
-    wanted, error = recording.telemetry["q_d"], recording.telemetry["error"]
-    span, off = np.ptp(wanted, axis=0), np.abs(error).max(axis=0)
-    lost = [name for name, width, most in zip(recording.joint_names, span, off) if most > 0.5 * width > 0]
-    if not lost:
-        return []
-    return [LEFT_BEHIND(f"{', '.join(lost)}: left behind by more than half of the wanted motion", joints=lost)]
 
 
 @click.command()
@@ -108,19 +100,17 @@ def casestudy(name: str, output: str, as_json: bool) -> None:
 
     Example: minidyn casestudy lu-meng --output out
     """
-    if name != "lu-meng":
-        raise UnknownName("case study", name, ("lu-meng",))
     from minidyn.simulation.case_study import lu_meng_case  # `minidyn simulate` starts without it
 
+    if name != "lu-meng":
+        raise UnknownName("case study", name, ("lu-meng",))
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     with progress("running the modified Slotine-Li and Craig laws on puma4"):
         study = lu_meng_case()
     results: dict[str, Any] = {}
-    for key, title in (
-        ("slotine_li", "modified Slotine-Li (LuMeng1993 Fig. 4)"),
-        ("craig", "Craig (LuMeng1993 Fig. 5)"),
-    ):
+    titles = {"slotine_li": "modified Slotine-Li (LuMeng1993 Fig. 4)", "craig": "Craig (LuMeng1993 Fig. 5)"}
+    for key, title in titles.items():
         recording = getattr(study, key)
         recording.save(folder / f"{key}.parquet")
         save_figure(recording.plot(title, estimated=["m4"], truth=[1.0]), folder / f"{key}.png")
@@ -135,10 +125,8 @@ def casestudy(name: str, output: str, as_json: bool) -> None:
         print_json(results)
         return
     columns = ("law", "error below 5 % after", "mass within 5 % after", "mass at the end")
-    rows = table("LuMeng1993, robot puma4, unknown load", *columns)
-    for key, values in results.items():
-        rows.add_row(key, f"{values['t5']:.4g} s", f"{values['tm5']:.4g} s", f"{values['mass']:.5g} kg")
-    print_table(rows)
+    rows = ((key, f"{v['t5']:.4g} s", f"{v['tm5']:.4g} s", f"{v['mass']:.5g} kg") for key, v in results.items())
+    print_table("LuMeng1993, robot puma4, unknown load", columns, rows)
     click.echo(f"written: recordings and pictures in {plain(str(folder))}")
 
 

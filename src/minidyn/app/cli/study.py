@@ -8,8 +8,8 @@ import click
 from click.shell_completion import get_completion_class
 
 from minidyn.app.cli.identify import read_logs
-from minidyn.app.cli.options import Robot, estimate_argument, json_option, log_options, output_option
-from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, table
+from minidyn.app.cli.options import Files, Robot, estimate_argument, json_option, log_options, output_option
+from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
 from minidyn.app.job import Job
 from minidyn.app.report.report import report as write_report
 from minidyn.app.study.run import StepResult, run_study
@@ -28,13 +28,7 @@ from minidyn.text import plain
 @log_options
 @json_option
 def report(
-    estimate: str,
-    logs: tuple[str, ...],
-    output: str,
-    fit: tuple[str, ...],
-    title: str | None,
-    as_json: bool,
-    **reading: Any,
+    estimate: str, logs: Files, output: str, fit: Files, title: str | None, as_json: bool, **reading: Any
 ) -> None:
     """Write a report on a saved ESTIMATE (estimate.json): one HTML file, tested on LOGS it was not fitted to.
 
@@ -61,16 +55,7 @@ def report(
 @click.option("--robot", type=Robot(), help="With --init: built-in name or file.")
 @click.option("--log", "logs", multiple=True, type=click.Path(), help="With --init: a log; repeat. None: simulated.")
 @json_option
-def run(
-    study: str,
-    only: tuple[str, ...],
-    force: bool,
-    dry: bool,
-    init: bool,
-    robot: str | None,
-    logs: tuple[str, ...],
-    as_json: bool,
-) -> None:
+def run(study: str, init: bool, robot: str | None, logs: Files, as_json: bool, **options: Any) -> None:
     """Run a STUDY file: a whole job as TOML, resumed where it stopped.
 
     Steps whose inputs have not changed are skipped; each result lies beside a record of settings, versions and hashes.
@@ -90,7 +75,7 @@ def run(
         return
     if robot is not None or logs:
         raise click.UsageError("--robot and --log go with --init; a study file names its own")
-    result = run_study(study, only=only, force=force, dry=dry, around=lambda name: progress(f"step {name}"))
+    result = run_study(study, around=lambda name: progress(f"step {name}"), **options)
     if as_json:
         steps = [
             {"step": step.name, "state": step.state, "seconds": step.seconds, "folder": str(step.folder)}
@@ -99,19 +84,17 @@ def run(
         ]
         print_json({"study": result.study.name, "output": str(result.study.output), "steps": steps})
         return
-    rows = table(f"{safe(result.study.name)}: {len(result.steps)} steps", "step", "", "seconds", "result", right=(2,))
-    for step in result.steps:
-        seconds = f"{step.seconds:.1f}" if step.state == "done" else ""
-        rows.add_row(safe(step.name), step.state, seconds, safe(_words(step)))
-    print_table(rows)
+    seconds = [f"{step.seconds:.1f}" if step.state == "done" else "" for step in result.steps]
+    rows = [(safe(step.name), step.state, time, safe(_words(step))) for step, time in zip(result.steps, seconds)]
+    title = f"{safe(result.study.name)}: {len(result.steps)} steps"
+    print_table(title, ("step", "", "seconds", "result"), rows, right=(2,))
     for step in result.steps:
         print_notices(map(Notice.from_json, step.summary.get("notices", ())), of=step.name)
-    if dry:
+    if options["dry"]:
         return
     click.echo(f"results, each with a record of where it came from: {plain(str(result.study.output))}")
-    for step in result.steps:
-        if step.name == "report":
-            click.echo(f"to read: {plain(str(step.folder / 'report.html'))}")
+    for step in (step for step in result.steps if step.name == "report"):
+        click.echo(f"to read: {plain(str(step.folder / 'report.html'))}")
 
 
 @click.command()
@@ -144,14 +127,11 @@ def _words(step: StepResult) -> str:
     for key, value in step.summary.items():
         name = key.replace("_", " ")
         if key == "relative_error" and isinstance(value, dict):
-            filtered = step.summary.get("filtered_relative_error") or {}
             for log, error in value.items():
-                if error is None:
-                    parts.append(f"error on {log}: not known, the measured torque is zero")
-                    continue
-                smooth = filtered.get(log)
+                smooth = (step.summary.get("filtered_relative_error") or {}).get(log)
                 more = "" if smooth is None else f" ({100 * smooth:.3g} % without sensor noise)"
-                parts.append(f"error on {log}: {100 * error:.3g} %{more}")
+                known = "not known, the measured torque is zero" if error is None else f"{100 * error:.3g} %{more}"
+                parts.append(f"error on {log}: {known}")
         elif key == "files" and isinstance(value, list):
             parts.append(", ".join(value))
         elif isinstance(value, float):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -15,8 +15,6 @@ from minidyn.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
-
 
 _WIDEST = 400  # columns a table may take where its numbers need them
 
@@ -39,24 +37,19 @@ def console() -> Console:
     return made
 
 
-def table(title: str, *columns: str, right: tuple[int, ...] = ()) -> Table:
-    """Return an empty table in the house style; columns of numbers, `right`, are aligned right."""
+def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]], right: Iterable[int] = ()) -> None:
+    """Print a table below its title, which may be wider; columns of numbers, `right`, may pass the console's width."""
     from rich import box
+    from rich.measure import Measurement
     from rich.table import Table
 
-    made = Table(title=title, box=box.SIMPLE_HEAD, header_style="bold", collapse_padding=True)
-    for index, name in enumerate(columns):
-        numeric = index in right  # a number broken over two lines would read as two
-        made.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=numeric)
-    return made
-
-
-def print_table(made: Table) -> None:
-    """Print a table below its title, which may be wider than the table; numbers may make it wider than the console."""
-    from rich.measure import Measurement
-
-    out, title = console(), made.title
-    made.title = None
+    made, numeric = Table(box=box.SIMPLE_HEAD, header_style="bold", collapse_padding=True), set(right)
+    for index, name in enumerate(columns):  # a number broken over two lines would read as two
+        justify: Literal["right", "left"] = "right" if index in numeric else "left"
+        made.add_column(name, justify=justify, overflow="fold", no_wrap=index in numeric)
+    for row in rows:
+        made.add_row(*row)
+    out = console()
     out.print(f"[bold]{title}[/bold]")
     needed = Measurement.get(out, out.options.update(max_width=_WIDEST), made).minimum
     if needed > out.width:
@@ -77,14 +70,10 @@ def print_notices(notices: Iterable[Notice], of: str = "") -> None:
                 click.echo(visible(line))
 
 
-@contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+def progress(what: str, total: int | None = None) -> AbstractContextManager[Callable[[int], None]]:
     """Report on stderr what takes time, as `progress_bar` does; nothing with --quiet."""
-    context = click.get_current_context(silent=True)
-    if context is not None and context.find_root().params.get("quiet"):
-        yield lambda done: None
-        return
     from minidyn.display import progress_bar
 
-    with progress_bar(what, total) as done:
-        yield done
+    context = click.get_current_context(silent=True)
+    quiet = context is not None and context.find_root().params.get("quiet")
+    return nullcontext(lambda done: None) if quiet else progress_bar(what, total)
