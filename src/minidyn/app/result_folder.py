@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -52,68 +53,43 @@ def write_result(
 
 def result_summary(estimate: Estimate, validations: Mapping[str, Validation]) -> dict[str, Any]:
     """Return an identification as plain values: parameters with their uncertainty, errors, certificate, notices."""
-    found: dict[str, Any] = plain_values(
-        {
-            "robot": estimate.robot.name,
-            "method": estimate.method,
-            "consistent": estimate.consistent,
-            "samples": estimate.samples,
-            "condition": estimate.condition,
-            "base_parameters": len(estimate.beta),
-            "parameters": {
-                name: {"value": value, "std": std, "relative_std": relative}
-                for name, value, std, relative in zip(
-                    estimate.names, estimate.beta, estimate.std, estimate.relative_std
-                )
-            },
-            "standard_parameters": dict(zip(estimate.robot.parameter_names, estimate.parameters)),
-            "noise": dict(zip(estimate.robot.joint_names, estimate.sigma)),
-            "errors": {name: validation.to_json() for name, validation in validations.items()},
-            "certificate": estimate.certificate.to_json(),
-            "settings": estimate.settings,
-            "notices": notices_json(estimate.notices),
+    values = zip(estimate.names, estimate.beta, estimate.std, estimate.relative_std)
+    found = {
+        "robot": estimate.robot.name,
+        "method": estimate.method,
+        "consistent": estimate.consistent,
+        "samples": estimate.samples,
+        "condition": estimate.condition,
+        "base_parameters": len(estimate.beta),
+        "parameters": {
+            name: {"value": value, "std": std, "relative_std": relative} for name, value, std, relative in values
         },
-        finite=True,
-    )
-    return found
+        "standard_parameters": dict(zip(estimate.robot.parameter_names, estimate.parameters)),
+        "noise": dict(zip(estimate.robot.joint_names, estimate.sigma)),
+        "errors": {name: validation.to_json() for name, validation in validations.items()},
+        "certificate": estimate.certificate.to_json(),
+        "settings": estimate.settings,
+        "notices": notices_json(estimate.notices),
+    }
+    return dict(plain_values(found, finite=True))
 
 
 def payload_data(found: Payload) -> dict[str, Any]:
     """Return an identified load as plain values."""
-    data: dict[str, Any] = plain_values(
-        {
-            "mass": found.mass,
-            "com": found.com,
-            "inertia": found.inertia,
-            "std": found.std or {},
-            "parameters": found.ten,
-            "realizable": found.realizable,
-            "changes": found.settings.get("changes", []),
-            "notices": notices_json(found.notices),
-        },
-        finite=True,
-    )
-    return data
+    data = {"mass": found.mass, "com": found.com, "inertia": found.inertia, "std": found.std or {}}
+    data |= {"parameters": found.ten, "realizable": found.realizable, "changes": found.settings.get("changes", [])}
+    return dict(plain_values(data | {"notices": notices_json(found.notices)}, finite=True))
 
 
 def comparison_data(found: Comparison) -> list[dict[str, Any]]:
     """Return the rows of a comparison as plain values."""
-    return [
-        plain_values(
-            {
-                "method": row.method,
-                "consistent": row.consistent,
-                "validation_error": row.validation_error,
-                "fit_error": row.fit_error,
-                "realizable": row.realizable,
-                "seconds": row.seconds,
-                "notices": notices_json(row.notices),
-                "failure": row.failure or None,
-            },
-            finite=True,
-        )
+    keys = ("method", "consistent", "validation_error", "fit_error", "realizable", "seconds")
+    rows = [
+        {key: getattr(row, key) for key in keys}
+        | {"notices": notices_json(row.notices), "failure": row.failure or None}
         for row in found.rows
     ]
+    return list(plain_values(rows, finite=True))
 
 
 def _earlier(folder: Path) -> list[str]:
@@ -142,8 +118,6 @@ def _pictures(names: Iterable[str]) -> list[str]:
     for name in names:
         stem = Path(name).stem if "." in name else name
         word = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in stem)[:40] or "log"
-        number = 1
-        while f"torque_{word}{'' if number == 1 else f'_{number}'}.png" in made:
-            number += 1
-        made.append(f"torque_{word}{'' if number == 1 else f'_{number}'}.png")
+        numbered = itertools.chain([word], (f"{word}_{number}" for number in itertools.count(2)))
+        made.append(next(name for each in numbered if (name := f"torque_{each}.png") not in made))
     return made

@@ -12,19 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from minidyn.app.job import Log
-from minidyn.app.study.schema import (
-    LOG,
-    MAPPING,
-    NEEDS,
-    PREPARATION,
-    READS,
-    REQUIRED,
-    ROBOT,
-    SEVERAL,
-    STEPS,
-    STUDY,
-    Check,
-)
+from minidyn.app.study import schema
+from minidyn.app.study.schema import SEVERAL, STEPS
 from minidyn.errors import DescriptionError, MinidynError, near_names
 from minidyn.formats.load import robots
 from minidyn.formats.toml.table import Table, read_tables
@@ -56,8 +45,7 @@ class Study:
     seed: int  # of everything random
     robot: str  # built-in name of the robot, or its file as the study names it
     gravity: tuple[float, ...] | None  # other gravity (3,), m/s²; None: the file's
-    # {joint: {other joint: coefficient}}: drives that other joints turn, too
-    coupling: Mapping[str, Mapping[str, float]]
+    coupling: Mapping[str, Mapping[str, float]]  # {joint: {other joint that turns its drive, too: coefficient}}
     preparation: Mapping[str, Any]  # options of `md.prepare`
     steps: tuple[Step, ...]  # what to do, in order
 
@@ -71,22 +59,21 @@ def read_study(path: str | Path) -> Study:
     source = Path(path)
     if source.is_dir():
         raise DescriptionError(f"{source}: a folder; expected a study file such as study.toml")
-    top = read_tables(source)
+    top, folder = read_tables(source), source.parent
     top.finish(["study", "robot", "mapping", "preparation", "log", *STEPS])
-    folder = source.parent
-    study = _values(top.table("study"), STUDY)
-    robot_table = top.table("robot")
-    if robot_table is None or "file" not in robot_table:
+    study = _values(top.table("study"), schema.STUDY)
+    robot = _values(top.table("robot"), schema.ROBOT)
+    if "file" not in robot:
         raise DescriptionError(f'{source}: no robot; expected a table [robot] with file = "robot.urdf" (or a name)')
-    robot = _values(robot_table, ROBOT)
-    mapping = _values(top.table("mapping"), MAPPING)
-    output = folder / study.get("output", source.stem)
-    logs = {log.name: log for log in _logs(top, folder, mapping)}
+    mapping = _values(top.table("mapping"), schema.MAPPING)
+    output, seed = folder / study.get("output", source.stem), study.get("seed", 0)
+    logs: dict[str, Log] = {}
+    for table in top.tables("log"):
+        name = _name(table, logs, "log")
+        logs[name] = _measured(table, name, folder, mapping)
     for table in top.tables("simulate"):
-        name = _name(table, logs)
-        step = f"simulate-{name}"
-        logs[name] = Log(name, (output / step / RECORDING,), step=step)
-    seed = study.get("seed", 0)
+        name = _name(table, logs, "simulate")
+        logs[name] = Log(name, (output / f"simulate-{name}" / RECORDING,), step=f"simulate-{name}")
     steps: list[Step] = []
     for kind in STEPS:
         one = top.table(kind) if kind not in SEVERAL else None
@@ -95,20 +82,13 @@ def read_study(path: str | Path) -> Study:
             steps.append(_step(top, table, kind, used, steps, seed + number))
     if not steps:
         raise DescriptionError(f"{source}: nothing to do; expected at least one of [{'], ['.join(STEPS)}]")
-    return Study(
-        source,
-        study.get("name", source.stem),
-        output,
-        seed,
-        robot["file"],
-        tuple(robot["gravity"]) if "gravity" in robot else None,
-        robot.get("coupling", {}),
-        _values(top.table("preparation"), PREPARATION),
-        tuple(steps),
-    )
+    gravity = tuple(robot["gravity"]) if "gravity" in robot else None
+    preparation = _values(top.table("preparation"), schema.PREPARATION)
+    about = (source, study.get("name", source.stem), output, seed, robot["file"])
+    return Study(*about, gravity, robot.get("coupling", {}), preparation, tuple(steps))
 
 
-def _values(table: Table | None, keys: Mapping[str, Check]) -> dict[str, Any]:
+def _values(table: Table | None, keys: Mapping[str, schema.Check]) -> dict[str, Any]:
     if table is None:
         return {}
     table.finish(keys)
@@ -116,41 +96,32 @@ def _values(table: Table | None, keys: Mapping[str, Check]) -> dict[str, Any]:
 
 
 def _require(table: Table, kind: str) -> None:
-    for key in REQUIRED.get(kind, ()):
+    for key in schema.REQUIRED.get(kind, ()):
         if key not in table:
             raise DescriptionError(f"{table.where}: {table.label} has no {key!r}")
 
 
-def _word(table: Table) -> str:
+def _name(table: Table, taken: Mapping[str, Log], kind: str) -> str:
+    """Return the name of a table that names a folder, too."""
+    _require(table, kind)
     name = table.text("name")
     if not name or not name.isascii() or not all(character.isalnum() or character in "-_" for character in name):
         raise table.error("name", f"expected letters, digits, - and _ (it names a folder), found {name!r}")
-    return name
-
-
-def _name(table: Table, taken: Mapping[str, Log]) -> str:
-    name = _word(table)
     if name in taken:
         raise table.error("name", f"{name!r} is the name of another log")
     return name
 
 
-def _logs(top: Table, folder: Path, mapping: Mapping[str, Any]) -> list[Log]:
-    found: dict[str, Log] = {}
-    for table in top.tables("log"):
-        _require(table, "log")
-        name = _name(table, found)
-        values = _values(table, LOG)
-        files = tuple(folder / file for file in values.pop("files"))
-        for file in files:
-            if not file.exists():
-                raise table.error("files", f"no such file: {file}")
-        part = values.pop("part", [0.0, 1.0])
-        values.pop("name")
-        own = {**mapping, **values}
-        _check_mapping(own, table.where)
-        found[name] = Log(name, files, own, (float(part[0]), float(part[1])))
-    return list(found.values())
+def _measured(table: Table, name: str, folder: Path, mapping: Mapping[str, Any]) -> Log:
+    values = _values(table, schema.LOG)
+    files = tuple(folder / file for file in values.pop("files"))
+    for file in files:
+        if not file.exists():
+            raise table.error("files", f"no such file: {file}")
+    begin, end = values.pop("part", (0.0, 1.0))
+    own = {**mapping, **{key: value for key, value in values.items() if key != "name"}}
+    _check_mapping(own, table.where)
+    return Log(name, files, own, (float(begin), float(end)))
 
 
 def _check_mapping(mapping: Mapping[str, Any], where: str) -> None:
@@ -164,24 +135,23 @@ def _step(top: Table, table: Table, kind: str, used: Sequence[Log], before: Sequ
     """Return a step: its settings checked, what it needs there."""
     _require(table, kind)
     settings = {name: value for name, value in _values(table, STEPS[kind]).items() if name != "logs"}
-    for needed in NEEDS.get(kind, ()):
+    for needed in schema.NEEDS.get(kind, ()):
         if needed not in top:
-            raise DescriptionError(
-                f"{table.where}: {table.label} needs the step [{needed}], which the file does not have"
-            )
+            text = f"{table.label} needs the step [{needed}], which the file does not have"
+            raise DescriptionError(f"{table.where}: {text}")
     if kind in ("compare", "report"):  # they show the logs that were fitted and those that were not
         used = [log for step in before if step.kind in ("identify", "validate") for log in step.logs]
     if kind == "simulate":
         settings = {"seed": seed, **settings}
     name = kind
     if kind in SEVERAL:
-        name = f"{kind}-{_word(table)}"
+        name = f"{kind}-{_name(table, {}, kind)}"
         settings.pop("name")
         if any(step.name == name for step in before):
             raise table.error("name", f"there are two steps {name!r}")
     after = {log.step for log in used if log.step}
-    if READS.get(kind) in top:
-        after.add(READS[kind])
+    if schema.READS.get(kind) in top:
+        after.add(schema.READS[kind])
     return Step(name, kind, settings, tuple(used), tuple(sorted(after)), f"{table.where}: {table.label}")
 
 

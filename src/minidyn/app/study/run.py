@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +55,10 @@ class StudyResult:
     steps: tuple[StepResult, ...]
 
     def __getitem__(self, name: str) -> StepResult:
-        for step in self.steps:
-            if step.name == name:
-                return step
-        raise UnknownName("step", name, [step.name for step in self.steps])
+        steps = {step.name: step for step in self.steps}
+        if name not in steps:
+            raise UnknownName("step", name, steps)
+        return steps[name]
 
 
 def run_study(
@@ -98,8 +99,11 @@ def run_study(
             state, record = "to do", {"summary": {}}
         elif record is None:
             state = "done"
-            with nullcontext() if around is None else around(step.name):
-                record = _run(context, step, folder, key, facts)
+            try:
+                with nullcontext() if around is None else around(step.name):
+                    record = write_step(folder, key, facts, partial(MAKERS[step.kind], context, step))
+            except MinidynError as error:
+                raise DescriptionError(f"{step.where}: {error}") from None
         summary = dict(record["summary"])
         if step.kind == "identify" and state != "to do":  # a matter of the other steps, so not of the record
             untested = context.job(context.robot, test=context.logs("validate")).not_tested()
@@ -137,13 +141,15 @@ def _chosen(study: Study, only: Sequence[str]) -> list[Step]:
 def _facts(context: Context, step: Step, keys: Mapping[str, str]) -> dict[str, Any]:
     """Return everything that decides a step's result."""
     study = context.study
-    prior = step.settings.get("prior")
+    prior, path = step.settings.get("prior"), Path(study.robot_path(study.robot))
     other = {"prior": load(study.robot_path(prior)).fingerprint} if isinstance(prior, str) else {}
+    if path.is_file():  # exports copy from it what the fingerprint does not know, such as meshes
+        other["sha256"] = hash_of(path)
     return {
         "step": step.name,
         "version": __version__,
         "code": code_hash(),
-        "robot": {"source": study.robot, "fingerprint": context.coupled.fingerprint} | other | _file(study),
+        "robot": {"source": study.robot, "fingerprint": context.coupled.fingerprint} | other,
         "settings": dict(step.settings),
         "seed": study.seed,
         "preparation": dict(study.preparation) if step.logs else {},
@@ -152,22 +158,9 @@ def _facts(context: Context, step: Step, keys: Mapping[str, str]) -> dict[str, A
     }
 
 
-def _file(study: Study) -> dict[str, str]:
-    """Return the hash of the robot's file: exports copy from it what the fingerprint does not know, such as meshes."""
-    path = Path(study.robot_path(study.robot))
-    return {"sha256": hash_of(path)} if path.is_file() else {}
-
-
 def _input(study: Study, log: Log) -> dict[str, Any]:
     """Return what a log is: its files, by name and content, and how they are read."""
     folder = study.path.parent
     measured = () if log.step else log.files  # what a step simulates, that step's key says
     files = [{"file": Path(os.path.relpath(file, folder)).as_posix(), "sha256": hash_of(file)} for file in measured]
     return {"files": files, "mapping": dict(log.reading), "part": list(log.part)}
-
-
-def _run(context: Context, step: Step, folder: Path, key: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        return write_step(folder, key, facts, lambda fresh: MAKERS[step.kind](context, step, fresh))
-    except MinidynError as error:
-        raise DescriptionError(f"{step.where}: {error}") from None

@@ -50,21 +50,23 @@ def _one_of(names: Iterable[str], several: bool = False) -> Check:
     return check
 
 
+def _are_numbers(values: Any, count: int | None = None) -> bool:
+    return isinstance(values, list) and all(map(_is_number, values)) and count in (None, len(values))
+
+
+def _is_number_or_list(value: Any) -> bool:
+    return _is_number(value) or _are_numbers(value)
+
+
 _text = _kind("a text in quotes", lambda value: isinstance(value, str))
 _number = _kind("a number", _is_number)
 _positive = _kind("a number above 0", lambda value: _is_number(value) and value > 0)
 _integer = _kind("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool))
 _flag = _kind("true or false", lambda value: isinstance(value, bool))
 _texts = _kind("a list of texts", lambda value: isinstance(value, list) and all(isinstance(x, str) for x in value))
-_numbers = _kind(
-    "a number or a list of numbers",
-    lambda value: _is_number(value) or (isinstance(value, list) and all(map(_is_number, value))),
-)
-_gravity = _kind("three numbers, m/s²", lambda v: isinstance(v, list) and len(v) == 3 and all(map(_is_number, v)))
-_part = _kind(
-    "two fractions such as [0, 0.7]",
-    lambda v: isinstance(v, list) and len(v) == 2 and all(map(_is_number, v)) and 0 <= v[0] < v[1] <= 1,
-)
+_numbers = _kind("a number or a list of numbers", _is_number_or_list)
+_gravity = _kind("three numbers, m/s²", lambda value: _are_numbers(value, 3))
+_part = _kind("two fractions such as [0, 0.7]", lambda v: _are_numbers(v, 2) and 0 <= v[0] < v[1] <= 1)
 _any: Check = lambda table, key: table.raw(key)  # noqa: E731
 
 
@@ -77,10 +79,7 @@ def _terms(table: Table, key: str) -> Any:
 
 _coupling = _kind(
     "a table such as { joint6 = { joint5 = 1.0 } }: drives that other joints turn, too",
-    lambda v: (
-        isinstance(v, dict)
-        and all(isinstance(inner, dict) and all(map(_is_number, inner.values())) for inner in v.values())
-    ),
+    lambda v: isinstance(v, dict) and all(isinstance(x, dict) and _are_numbers([*x.values()]) for x in v.values()),
 )
 _payload = _kind(
     "a table such as { mass = 2.0, com = [0, 0, 0.1] }",
@@ -90,9 +89,7 @@ _prior = _kind("a robot's name or file, or false", lambda value: isinstance(valu
 _friction = _kind(
     f"a table such as {{ viscous = 1.0, coulomb = [2, 2, 1] }}, of the terms {', '.join(TERMS)}",
     lambda v: (
-        isinstance(v, dict)
-        and set(v) <= set(TERMS)
-        and all(_is_number(x) or (isinstance(x, list) and all(map(_is_number, x))) for x in v.values())
+        isinstance(v, dict) and set(v) <= set(TERMS) and all(_is_number(x) or _are_numbers(x) for x in v.values())
     ),
 )
 
@@ -103,23 +100,14 @@ PREPARATION: dict[str, Check] = dict.fromkeys(list(signature(prepare).parameters
 LOG: dict[str, Check] = {"name": _text, "files": _texts, "part": _part} | MAPPING
 _SIMULATE: dict[str, Check] = {
     "name": _text,
-    "duration": _positive,
-    "dt": _positive,
+    **dict.fromkeys(("duration", "dt", "bandwidth", "gain", "adaptation"), _positive),
     "controller": _one_of(LAWS),
-    "bandwidth": _positive,
-    "gain": _positive,
-    "adaptation": _positive,
+    "plant": _one_of(PLANTS),
     "unknown": _texts,
-    "model_error": _number,
     "friction": _friction,
     "rotor_inertia": _numbers,
-    "parameter_spread": _number,
-    "noise": _number,
-    "velocity_noise": _number,
-    "torque_noise": _number,
-    "resolution": _number,
-    "delay": _number,
-    "plant": _one_of(PLANTS),
+    **dict.fromkeys(("model_error", "parameter_spread", "noise", "velocity_noise", "torque_noise"), _number),
+    **dict.fromkeys(("resolution", "delay"), _number),
     "payload": _payload,
     "seed": _integer,
 }
@@ -146,19 +134,10 @@ STEPS: dict[str, dict[str, Check]] = {
     },
     "report": {"title": _text, "code": _flag},
 }
-REQUIRED = {
-    "identify": ("logs",),
-    "validate": ("logs",),
-    "simulate": ("name",),
-    "payload": ("name", "logs"),
-    "log": ("name", "files"),
-}
-NEEDS = {
-    "validate": ("identify",),
-    "payload": ("identify",),
-    "compare": ("identify", "validate"),
-    "report": ("identify",),
-}
+REQUIRED = {"identify": ["logs"], "validate": ["logs"], "simulate": ["name"]}
+REQUIRED |= {"payload": ["name", "logs"], "log": ["name", "files"]}
+"""Keys that a table must have."""
+NEEDS = {"validate": ["identify"], "payload": ["identify"], "report": ["identify"], "compare": ["identify", "validate"]}
 """Steps that must be there too."""
 READS = {"validate": "identify", "payload": "identify", "export": "identify", "report": "identify"}
 """Steps whose results are read, where the file has them."""

@@ -74,14 +74,11 @@ def _simulate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
 
 def _truth(robot: Robot, given: dict[str, Any], seed: int) -> Robot:
     """Return the robot that is simulated: friction, rotor inertia and other parameters as the step says."""
-    terms = {**given.pop("friction", {})}
-    rotor = given.pop("rotor_inertia", None)
+    friction = given.pop("friction", {})
+    rotor = {"rotor_inertia": given.pop("rotor_inertia")} if "rotor_inertia" in given else {}
     spread = given.pop("parameter_spread", 0.0)
-    if rotor is not None:
-        terms["rotor_inertia"] = rotor
-    if terms:
-        friction = tuple(term for term in terms if term != "rotor_inertia")
-        robot = robot.with_drives(True if rotor is not None else None, friction or None)
+    if friction or rotor:
+        robot = robot.with_drives(True if rotor else None, tuple(friction) or None)
     values = np.array(robot.parameters)
     if spread:
         # one factor a link keeps every link's inertia physically consistent
@@ -89,7 +86,7 @@ def _truth(robot: Robot, given: dict[str, Any], seed: int) -> Robot:
         for block, factor in zip(robot.layout.links, factors):
             values[block] *= factor
     driven = [joint for joint in range(len(robot.joints)) if robot.layout.drives[joint]]
-    for term, value in terms.items():
+    for term, value in {**friction, **rotor}.items():
         each = np.asarray(value, dtype=float)
         if each.ndim and len(each) != len(driven):
             raise ShapeError(f"{term}: expected one number, or one for each of {len(driven)} joints, got {len(each)}")
@@ -206,15 +203,6 @@ def _write_json(path: Path, data: Any) -> None:
     _write(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
 
 
-MAKERS: dict[str, Maker] = {
-    "simulate": _simulate,
-    "base": _base,
-    "plan": _plan,
-    "identify": _identify,
-    "validate": _validate,
-    "payload": _payload,
-    "compare": _compare,
-    "export": _export,
-    "report": _report,
-}
+_MAKERS = (_simulate, _base, _plan, _identify, _validate, _payload, _compare, _export, _report)
+MAKERS: dict[str, Maker] = {maker.__name__[1:]: maker for maker in _MAKERS}
 """The function of each kind of step."""

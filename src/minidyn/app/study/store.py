@@ -11,7 +11,8 @@ import hashlib
 import json
 import platform
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -38,11 +39,9 @@ def hash_of(path: Path) -> str:
                     digest.update(f"{file.relative_to(path).as_posix()}\0{hash_of(file)}\n".encode())
             return digest.hexdigest()
         with path.open("rb") as stream:
-            while block := stream.read(1 << 20):
-                digest.update(block)
+            return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
-    return digest.hexdigest()
 
 
 def key_of(content: Mapping[str, Any]) -> str:
@@ -65,10 +64,8 @@ def versions() -> dict[str, str]:
     """Return the versions of everything that may change a result."""
     found = {"minidyn": __version__, "python": sys.version.split()[0], "platform": platform.platform()}
     for name in _LIBRARIES:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found
 
 
@@ -76,14 +73,10 @@ def recorded(folder: Path, key: str) -> dict[str, Any] | None:
     """Return a step's record where it is up to date: same key, every file as it was written; else None."""
     try:
         record: dict[str, Any] = json.loads((folder / PROVENANCE).read_text(encoding="utf-8"))
-        if record["key"] != key:
-            return None
-        for name, digest in record["results"].items():
-            if hash_of(folder / name) != digest:
-                return None
+        same = record["key"] == key and all(hash_of(folder / name) == old for name, old in record["results"].items())
+        return record if same else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, DescriptionError):
         return None
-    return record
 
 
 def write_step(
@@ -101,6 +94,7 @@ def write_step(
     begin = datetime.now(UTC)
     with new_folder(folder, replace=True) as fresh:
         summary = dict(make(fresh))
+        files = [path for path in sorted(fresh.rglob("*")) if path.is_file()]
         record = {
             "minidyn": "provenance",
             "key": key,
@@ -109,11 +103,7 @@ def write_step(
             "seconds": round((datetime.now(UTC) - begin).total_seconds(), 3),
             "versions": versions(),
             "summary": summary,
-            "results": {name: hash_of(fresh / name) for name in _files(fresh)},
+            "results": {path.relative_to(fresh).as_posix(): hash_of(path) for path in files},
         }
         (fresh / PROVENANCE).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     return record
-
-
-def _files(folder: Path) -> Iterable[str]:
-    return [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file()]
