@@ -20,31 +20,14 @@ from numpy.typing import ArrayLike
 from minidyn.errors import DescriptionError
 from minidyn.files import read_bytes
 from minidyn.formats.xml_file import Element, decoded, parse_xml
-from minidyn.model.geometry import Steps, matrix_of
 
 _TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
 
 
-def set_place(element: etree._Element, steps: Steps) -> None:
-    """Set the attributes pos and quat of an MJCF element; what is zero is left out."""
-    T = matrix_of(steps)
-    if T[:3, 3].any():
-        element.set("pos", numbers_text(T[:3, 3]))
-    if not np.array_equal(T[:3, :3], np.eye(3)):
-        import mujoco
-
-        quaternion = np.empty(4)
-        mujoco.mju_mat2Quat(quaternion, T[:3, :3].ravel())
-        element.set("quat", numbers_text(quaternion))
-
-
 def numbers_text(values: ArrayLike) -> str:
     """Return numbers so that reading them gives the same value."""
-    return " ".join(_number(float(value)) for value in np.asarray(values, dtype=float))
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    found = np.asarray(values, dtype=float).tolist()
+    return " ".join(str(int(x)) if x.is_integer() and abs(x) < 1e15 else repr(x) for x in found)
 
 
 def path_from(path: Path, target: Path) -> str:

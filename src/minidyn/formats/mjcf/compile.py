@@ -17,13 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import mujoco
 import numpy as np
+from lxml import etree
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
 from minidyn.files import read_bytes, trial_file
 from minidyn.formats.mjcf.tolerant import read_tolerantly
+from minidyn.formats.xml_edit import numbers_text
 from minidyn.formats.xml_file import root_element
+from minidyn.model.geometry import Steps, matrix_of
 from minidyn.model.inertia import from_body, from_mujoco
 from minidyn.notices import Notice, kind
 
@@ -70,11 +74,9 @@ class Compiled:
 
 def compile_mjcf(path: Path) -> Compiled:
     """Read and compile an MJCF file; refuse a DOCTYPE, what is not MJCF, and what MuJoCo refuses."""
-    import mujoco
-
     _check_texts(path)
     notices: list[Notice] = []
-    with _warnings_as_notices(notices, mujoco):
+    with _warnings_as_notices(notices):
         try:
             try:
                 spec = mujoco.MjSpec.from_file(str(path))
@@ -82,9 +84,9 @@ def compile_mjcf(path: Path) -> Compiled:
                 spec = read_tolerantly(path, error, notices)
             has_includes = _INCLUDE.search(read_bytes(path)) is not None
             where = [str(path) if has_includes else _place(path, body) for body in spec.bodies]
-            _refuse_free_joints(spec, path, has_includes, mujoco)
-            _leave_out(spec, notices, mujoco)
-            plans = _plan_inertia(spec, path, notices, mujoco)
+            _refuse_free_joints(spec, path, has_includes)
+            _leave_out(spec, notices)
+            plans = _plan_inertia(spec, path, notices)
             model = spec.compile()
         except DescriptionError:
             raise
@@ -100,9 +102,7 @@ def compile_mjcf(path: Path) -> Compiled:
 
 def refused_by_mujoco(data: bytes, path: Path) -> str:
     """Return why MuJoCo cannot read an MJCF text that is to stand at `path`; "" where it can."""
-    import mujoco
-
-    with _warnings_as_notices([], mujoco), trial_file(path, data) as trial:
+    with _warnings_as_notices([]), trial_file(path, data) as trial:
         try:
             mujoco.MjModel.from_xml_path(str(trial))
         except ValueError as error:
@@ -110,17 +110,26 @@ def refused_by_mujoco(data: bytes, path: Path) -> str:
     return ""
 
 
+def set_place(element: etree._Element, steps: Steps) -> None:
+    """Set the attributes pos and quat of an MJCF element; what is zero is left out."""
+    T = matrix_of(steps)
+    if T[:3, 3].any():
+        element.set("pos", numbers_text(T[:3, 3]))
+    if not np.array_equal(T[:3, :3], np.eye(3)):
+        quaternion = np.empty(4)
+        mujoco.mju_mat2Quat(quaternion, T[:3, :3].ravel())
+        element.set("quat", numbers_text(quaternion))
+
+
 def rotation(quaternion: Array) -> Array:
     """Return the rotation matrix (3, 3) of a quaternion (w, x, y, z)."""
-    import mujoco
-
     R = np.empty(9)
     mujoco.mju_quat2Mat(R, quaternion / np.linalg.norm(quaternion))
     return R.reshape(3, 3)
 
 
 @contextlib.contextmanager
-def _warnings_as_notices(notices: list[Notice], mujoco: Any) -> Iterator[None]:
+def _warnings_as_notices(notices: list[Notice]) -> Iterator[None]:
     """Turn MuJoCo's warnings into notices; left to itself it writes a log file into the current folder."""
     before = mujoco.get_mju_user_warning()
     said: list[str] = []
@@ -140,13 +149,8 @@ def _warnings_as_notices(notices: list[Notice], mujoco: Any) -> Iterator[None]:
 
 def _check_texts(path: Path) -> None:
     """Refuse a DOCTYPE in the file or in what it includes, and files that are no MJCF at all."""
-    seen: set[Path] = set()
     waiting = [path]
-    while waiting:
-        current = waiting.pop()
-        if current in seen:
-            continue
-        seen.add(current)
+    for current in waiting:  # which grows
         data = read_bytes(current)
         if not data.strip():
             raise DescriptionError(f"{current}:1: the file is empty; expected XML with a <mujoco> element")
@@ -160,9 +164,8 @@ def _check_texts(path: Path) -> None:
             hint = "; it looks like a URDF, call it .urdf" if root == "robot" else ""
             raise DescriptionError(f"{path}: the root element is <{root}>; expected <mujoco>{hint}")
         for name in _INCLUDE.findall(data):
-            for folder in (path.parent, current.parent):
-                included = folder / os.fsdecode(name)
-                if included.is_file():
+            for included in (path.parent / os.fsdecode(name), current.parent / os.fsdecode(name)):
+                if included.is_file() and included not in waiting:
                     waiting.append(included)
 
 
@@ -182,14 +185,12 @@ def _place(path: Path, item: Any) -> str:
 # -------------------------------------------------------------------- what dynamics does not need
 
 
-def _refuse_free_joints(spec: Any, path: Path, has_includes: bool, mujoco: Any) -> None:
-    for joint in spec.joints:
-        if joint.type in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE):
-            continue
-        what, advice = "ball", "replace it by three hinges at one point"
-        if joint.type == mujoco.mjtJoint.mjJNT_FREE:
-            what = "free"
-            advice = "remove it for a robot on a fixed base, or replace it by three slides and three hinges"
+def _refuse_free_joints(spec: Any, path: Path, has_includes: bool) -> None:
+    free = "remove it for a robot on a fixed base, or replace it by three slides and three hinges"
+    refused = {mujoco.mjtJoint.mjJNT_BALL: ("ball", "replace it by three hinges at one point")}
+    refused[mujoco.mjtJoint.mjJNT_FREE] = "free", free
+    for joint in (joint for joint in spec.joints if joint.type in refused):
+        what, advice = refused[joint.type]
         place = str(path) if has_includes else _place(path, joint if joint.info else joint.parent)
         raise DescriptionError(
             f"{place}: body {joint.parent.name!r} has a {what} joint; only hinges and slides are understood, {advice}"
@@ -201,7 +202,7 @@ def _delete(spec: Any, items: Iterable[Any]) -> None:
         spec.delete(item)
 
 
-def _leave_out(spec: Any, notices: list[Notice], mujoco: Any) -> None:
+def _leave_out(spec: Any, notices: list[Notice]) -> None:
     for section in _NEEDLESS:
         _delete(spec, getattr(spec, section, ()))
     through_joint = (mujoco.mjtTrn.mjTRN_JOINT, mujoco.mjtTrn.mjTRN_JOINTINPARENT)
@@ -213,8 +214,7 @@ def _leave_out(spec: Any, notices: list[Notice], mujoco: Any) -> None:
         text = f"the {what} constraint {equality.name or ''!r} between {between[0]!r} and {between[1]!r} is left out"
         notices.append(CONSTRAINT(text, kind=what, between=between))
     _delete(spec, constraints)
-    count = len(list(spec.tendons))
-    if count:
+    if count := len(list(spec.tendons)):
         notices.append(TENDONS(f"{count} tendons are left out", count=count))
     _delete(spec, spec.tendons)
     for item in (*spec.geoms, *spec.sites):
@@ -254,7 +254,7 @@ def _parameters(plan: _Plan, model: Any, index: int) -> Array | None:
     return from_body(plan.mass, plan.com, (R * plan.diagonal) @ R.T)
 
 
-def _plan_inertia(spec: Any, path: Path, notices: list[Notice], mujoco: Any) -> list[_Plan]:
+def _plan_inertia(spec: Any, path: Path, notices: list[Notice]) -> list[_Plan]:
     """Decide for each body, take out meshes, and give MuJoCo an inertia it accepts where it need not compute one."""
     compiler = spec.compiler
     always = compiler.inertiafromgeom == mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
@@ -268,14 +268,13 @@ def _plan_inertia(spec: Any, path: Path, notices: list[Notice], mujoco: Any) -> 
             _delete(spec, body.geoms)
             plans.append(None)
             continue
-        heavy = [] if never else [geom for geom in body.geoms if _has_mass(geom, compiler, mujoco)]
+        heavy = [] if never else [geom for geom in body.geoms if _has_mass(geom, compiler)]
         lost = [geom for geom in heavy if geom.meshname and not _mesh_is_there(spec, geom.meshname, path)]
         by_geoms = bool(heavy) and (always or not body.explicitinertial)
         plan: _Plan = None
-        if not by_geoms or lost:
-            needless = [geom for geom in body.geoms if geom.meshname or geom.hfieldname or geom.plugin.active]
-        else:
-            needless = [geom for geom in body.geoms if geom not in heavy and (geom.meshname or geom.hfieldname)]
+        needless = [geom for geom in body.geoms if geom.meshname or geom.hfieldname or geom.plugin.active]
+        if by_geoms and not lost:
+            needless = [geom for geom in needless if geom not in heavy and (geom.meshname or geom.hfieldname)]
         if by_geoms and lost:
             mesh = str(lost[0].meshname)
             text = f"body {body.name!r}: its inertia comes from the mesh {mesh!r}, whose file is not there; unknown"
@@ -300,7 +299,7 @@ def _plan_inertia(spec: Any, path: Path, notices: list[Notice], mujoco: Any) -> 
     return plans
 
 
-def _has_mass(geom: Any, compiler: Any, mujoco: Any) -> bool:
+def _has_mass(geom: Any, compiler: Any) -> bool:
     lowest, highest = compiler.inertiagrouprange
     surfaces = (mujoco.mjtGeom.mjGEOM_PLANE, mujoco.mjtGeom.mjGEOM_HFIELD)
     if not lowest <= geom.group <= highest or geom.type in surfaces:
@@ -309,14 +308,11 @@ def _has_mass(geom: Any, compiler: Any, mujoco: Any) -> bool:
 
 
 def _mesh_is_there(spec: Any, name: str, path: Path) -> bool:
-    for mesh in spec.meshes:
-        if name in (mesh.name, _stem(mesh)):
-            if not mesh.file:
-                return True  # its points stand in the MJCF itself
-            folder = path.parent / (spec.compiler.meshdir or "")
-            file = os.path.basename(mesh.file) if spec.strippath else mesh.file
-            return bool((folder / file).is_file())
-    return False
+    mesh = next((mesh for mesh in spec.meshes if name in (mesh.name, _stem(mesh))), None)
+    if mesh is None or not mesh.file:
+        return mesh is not None  # its points stand in the MJCF itself
+    file = os.path.basename(mesh.file) if spec.strippath else mesh.file
+    return bool((path.parent / (spec.compiler.meshdir or "") / file).is_file())
 
 
 def _stem(asset: Any) -> str:
@@ -325,10 +321,7 @@ def _stem(asset: Any) -> str:
 
 def _give_placeholder(body: Any, keep_orientation: bool) -> None:
     """Give MuJoCo some inertia it accepts; the orientation of the given one is still resolved by it."""
-    body.explicitinertial = True
-    body.mass = 1.0
-    body.inertia = np.ones(3)
+    body.explicitinertial, body.mass, body.inertia, body.ipos = True, 1.0, np.ones(3), np.zeros(3)
     body.fullinertia = np.array([math.nan, 0, 0, 0, 0, 0])
-    body.ipos = np.zeros(3)
     if not keep_orientation:
         body.iquat = np.array([1.0, 0, 0, 0])

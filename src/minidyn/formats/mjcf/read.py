@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mujoco
 import numpy as np
 
 from minidyn.errors import DescriptionError
@@ -42,9 +43,10 @@ NO_INERTIA = kind(
     "Give body {body!r} an <inertial> if its parameters are needed; identification does not need them.",
 )
 
-
 HELD = {ROTOR: "armature", "Fv": "damping", "Fc": "frictionloss"}
 """Drive terms that MJCF can hold, and the attribute of each."""
+
+_MOTOR = (mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtDyn.mjDYN_NONE)
 
 
 def read_mjcf(path: Path) -> Robot:
@@ -55,10 +57,8 @@ def read_mjcf(path: Path) -> Robot:
     ratio. Joint equality constraints make followers. A body with several joints becomes a chain of massless links.
     Springs, tendons, other constraints, fluid forces and gravity compensation are left out, with a notice.
     """
-    import mujoco
-
     compiled = compile_mjcf(path)
-    model, notices = compiled.model, compiled.notices
+    model = compiled.model
     names = _Names(model)
     links = [LooseLink(names.bodies[0], str(path))]
     joints: list[LooseJoint] = []
@@ -70,29 +70,26 @@ def read_mjcf(path: Path) -> Robot:
         joints += _body_joints(compiled, names, body, followers)
     _tell_what_is_left_out(compiled, names)
     weightless = bool(model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY)
-    robot = assemble(
-        compiled.name or path.stem,
-        links,
-        joints,
-        gravity=np.zeros(3) if weightless else model.opt.gravity,
-        notices=notices,
-        source=str(path),
-    )
-    return _with_notices_of_unknown(robot)
+    gravity = np.zeros(3) if weightless else model.opt.gravity
+    name = compiled.name or path.stem
+    robot = assemble(name, links, joints, gravity=gravity, notices=compiled.notices, source=str(path))
+    lost = {notice.data["body"] for notice in robot.notices if notice.code == LOST_MESH.code}
+    unknown = [link.name for link in robot.links if np.isnan(link.parameters).all() and link.name not in lost]
+    text = "body {!r} has neither an <inertial> nor geoms with mass; taken as unknown"
+    new = (NO_INERTIA(text.format(name), body=name) for name in unknown)
+    return replace(robot, notices=(*robot.notices, *new))
 
 
 class _Names:
     """Names of bodies, joints and the links between several joints of one body; MJCF may leave them out."""
 
     def __init__(self, model: Any) -> None:
-        given = [model.body(index).name for index in range(model.nbody)]
-        taken = set(given)
-        self.bodies = [name or new_name(f"body{index}", taken) for index, name in enumerate(given)]
-        given = [model.joint(index).name for index in range(model.njnt)]
-        taken_joints = set(given)
-        self.joints = [
-            name or new_name(f"{self.bodies[body]}_joint", taken_joints) for name, body in zip(given, model.jnt_bodyid)
-        ]
+        bodies = [model.body(index).name for index in range(model.nbody)]
+        joints = [model.joint(index).name for index in range(model.njnt)]
+        taken, taken_joints = set(bodies), set(joints)
+        self.bodies = [name or new_name(f"body{index}", taken) for index, name in enumerate(bodies)]
+        holders = (self.bodies[body] for body in model.jnt_bodyid)
+        self.joints = [name or new_name(f"{holder}_joint", taken_joints) for name, holder in zip(joints, holders)]
         self.fixed = [new_name(f"{name}_fixed", taken_joints) for name in self.bodies]
         self.between = [
             [new_name(f"{name}_{k}", taken) for k in range(1, count)]
@@ -123,8 +120,6 @@ def _body_joints(
 def _joint(
     compiled: Compiled, names: _Names, joint: int, parent: str, child: str, steps: Steps, follower: dict[str, Any]
 ) -> LooseJoint:
-    import mujoco
-
     model, notices = compiled.model, compiled.notices
     body = int(model.jnt_bodyid[joint])
     place = f"{compiled.where[body]}: joint {names.joints[joint]!r}"
@@ -132,9 +127,7 @@ def _joint(
     limited = bool(model.jnt_limited[joint])
     kind = "prismatic" if slides else "revolute" if limited else "continuous"
     turn, motion, sign, back = motion_along(kind, model.jnt_axis[joint], place, notices)
-    to_anchor: Steps = ()
-    if not slides:
-        to_anchor = steps_from_rpy(model.jnt_pos[joint], np.zeros(3), place)
+    to_anchor: Steps = () if slides else steps_from_rpy(model.jnt_pos[joint], np.zeros(3), place)
     # the file's positions are those at q = ref
     ref = float(model.qpos0[model.jnt_qposadr[joint]])
     ref = ref if slides else snap_angle(ref, f"{place}, ref", notices)
@@ -159,12 +152,10 @@ def _joint(
 
 def _drive(model: Any, joint: int) -> tuple[dict[str, float], float, float]:
     """Return drive terms that are not zero, the gear ratio and the effort limit of a joint."""
-    import mujoco
-
     dof = int(model.jnt_dofadr[joint])
     terms = {symbol: float(getattr(model, f"dof_{attribute}")[dof]) for symbol, attribute in HELD.items()}
     gear, effort = 1.0, math.inf
-    if getattr(model, "jnt_actfrclimited", None) is not None and model.jnt_actfrclimited[joint]:
+    if model.jnt_actfrclimited[joint]:
         effort = float(np.abs(model.jnt_actfrcrange[joint]).max())
     for actuator in range(model.nu):
         if model.actuator_trnid[actuator][0] != joint:
@@ -174,12 +165,8 @@ def _drive(model: Any, joint: int) -> tuple[dict[str, float], float, float]:
             values = getattr(model, field, None)
             if values is not None:
                 terms[symbol] += own * own * float(np.ravel(values[actuator])[0])
-        is_motor = (
-            model.actuator_gaintype[actuator] == mujoco.mjtGain.mjGAIN_FIXED
-            and model.actuator_biastype[actuator] == mujoco.mjtBias.mjBIAS_NONE
-            and model.actuator_dyntype[actuator] == mujoco.mjtDyn.mjDYN_NONE
-        )
-        if is_motor and own != 0.0:
+        kinds = (model.actuator_gaintype[actuator], model.actuator_biastype[actuator], model.actuator_dyntype[actuator])
+        if kinds == _MOTOR and own != 0.0:
             gear = own
         if model.actuator_forcelimited[actuator] and own != 0.0:
             effort = min(effort, abs(own) * float(np.abs(model.actuator_forcerange[actuator]).max()))
@@ -188,15 +175,10 @@ def _drive(model: Any, joint: int) -> tuple[dict[str, float], float, float]:
 
 def _followers(compiled: Compiled, names: _Names) -> dict[int, dict[str, Any]]:
     """Return, for joints that an equality constraint ties to another, the rule: q1 - ref1 = poly(q2 - ref2)."""
-    import mujoco
-
     model = compiled.model
     found: dict[int, dict[str, Any]] = {}
-    if model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_EQUALITY:
-        return found
-    for index in range(model.neq):
-        if not model.eq_active0[index]:
-            continue
+    off = model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_EQUALITY
+    for index in () if off else np.flatnonzero(model.eq_active0):
         joint, leader = int(model.eq_obj1id[index]), int(model.eq_obj2id[index])
         if joint in found:
             raise DescriptionError(
@@ -204,17 +186,16 @@ def _followers(compiled: Compiled, names: _Names) -> dict[int, dict[str, Any]]:
             )
         a = [float(value) for value in model.eq_data[index][:5]]
         ref = float(model.qpos0[model.jnt_qposadr[joint]])
+        shift = float(model.qpos0[model.jnt_qposadr[leader]])
         if leader < 0:
             found[joint] = {"leaders": {}, "offset": ref + a[0]}
-            continue
-        shift = float(model.qpos0[model.jnt_qposadr[leader]])
-        if not any(a[2:]):
+        elif not any(a[2:]):
             found[joint] = {"leaders": {names.joints[leader]: a[1]}, "offset": ref + a[0] - a[1] * shift}
-            continue
-        x = _formula_name(names, leader)
-        x = f"({x} - {shift!r})" if shift else x
-        powers = " + ".join(f"({c!r})*" + "*".join([x] * power) for power, c in enumerate(a) if power and c)
-        found[joint] = {"formula": f"{ref + a[0]!r} + {powers}"}
+        else:
+            x = _formula_name(names, leader)
+            x = f"({x} - {shift!r})" if shift else x
+            powers = " + ".join(f"({c!r})*" + "*".join([x] * power) for power, c in enumerate(a) if power and c)
+            found[joint] = {"formula": f"{ref + a[0]!r} + {powers}"}
     return found
 
 
@@ -236,8 +217,7 @@ def _tell_what_is_left_out(compiled: Compiled, names: _Names) -> None:
     if springs:
         text = f"joint springs are left out (stiffness of {', '.join(map(repr, springs))})"
         notices.append(SPRINGS(text, joints=springs))
-    polynomial = getattr(model, "dof_dampingpoly", None)
-    if polynomial is not None and np.any(polynomial):
+    if np.any(getattr(model, "dof_dampingpoly", 0)):
         notices.append(DAMPING("damping that is not proportional to speed is left out; its proportional part is kept"))
     lifted = [names.bodies[i] for i in range(model.nbody) if model.body_gravcomp[i] != 0]
     if lifted:
@@ -245,11 +225,3 @@ def _tell_what_is_left_out(compiled: Compiled, names: _Names) -> None:
         notices.append(GRAVITY_COMPENSATION(text, bodies=lifted))
     if model.opt.density or model.opt.viscosity:
         notices.append(FLUID("forces of a surrounding fluid (option density, viscosity) are left out"))
-
-
-def _with_notices_of_unknown(robot: Robot) -> Robot:
-    known = {notice.data["body"] for notice in robot.notices if notice.code == LOST_MESH.code}
-    unknown = [link.name for link in robot.links if np.isnan(link.parameters).all() and link.name not in known]
-    text = "body {!r} has neither an <inertial> nor geoms with mass; taken as unknown"
-    new = tuple(NO_INERTIA(text.format(name), body=name) for name in unknown)
-    return replace(robot, notices=robot.notices + new) if new else robot

@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import mujoco
 from lxml import etree
 
 from minidyn.errors import DescriptionError
@@ -38,8 +39,6 @@ def read_tolerantly(path: Path, first: ValueError, notices: list[Notice]) -> Any
 
     MuJoCo's `first` complaint is raised again where it is about something else, or about something that matters.
     """
-    import mujoco
-
     if not _COMPLAINT.search(str(first)):
         raise first
     root = _tree(path)

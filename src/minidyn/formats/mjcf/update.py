@@ -8,8 +8,7 @@ folders of meshes and textures and the names of included files are written as se
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -60,32 +59,22 @@ def update_mjcf(
         raise DescriptionError(f"{source}: gravity is {old.gravity.tolist()}, the robot's {robot.gravity.tolist()}")
     bodies = _bodies(text.root, source)
     there = [compiled.model.body(number).name for number in range(1, compiled.model.nbody)]
-    if there != [body.tag.attributes.get("name", "") for body in bodies[1:]]:
+    if there != [tag.attributes.get("name", "") for _, tag in bodies[1:]]:
         raise DescriptionError(f"{source}: bodies stand in included files; parameters cannot be written there")
-    own: dict[str, Array | None] = {body.name: compiled.bodies[number] for number, body in enumerate(bodies)}
+    own: dict[str, Array | None] = {name: ten for (name, _), ten in zip(bodies, compiled.bodies)}
     for load in (link for link, joint in zip(robot.link_names, robot.joints) if joint.kind == "fixed"):
         raise DescriptionError(f"{source}: has no body for the load {load!r}")
-    tags = {body.name: body.tag for body in bodies}
-    edits = [*_settings(text, source, path)]
+    tags, edits = dict(bodies), [*_settings(text, source, path)]
     for link, ten in changed_links(robot, old, own, source, every=bool(_overriding(text))):
         if link not in tags:
             raise DescriptionError(f"{source}: link {link!r} stands between two joints of one body; it has no inertia")
         edits.append(_inertial(text, tags[link], ten, link, moving=link in robot.link_names))
-    edits += _drives(text, robot, old, compiled, bodies)
+    edits += _drives(text, robot, old, compiled, tags)
     write_with_side_file(exact or robot, robot, path, text.edited(edits), read_mjcf)
 
 
-@dataclass(frozen=True)
-class _Body:
-    """A <body>, and its own <joint>s."""
-
-    name: str
-    tag: Element
-    joints: tuple[Element, ...]
-
-
-def _bodies(root: Element, source: Path) -> list[_Body]:
-    """Return the bodies in MuJoCo's order, the world first; names as the reader gives them."""
+def _bodies(root: Element, source: Path) -> list[tuple[str, Element]]:
+    """Return the bodies in MuJoCo's order, the world first, and their tags; names as the reader gives them."""
     tags: list[Element] = []
 
     def walk(tag: Element) -> None:
@@ -102,8 +91,7 @@ def _bodies(root: Element, source: Path) -> list[_Body]:
     for world in root.children("worldbody"):
         walk(world)
     names = [tag.attributes.get("name") or f"body{number}" for number, tag in enumerate(tags, 1)]
-    made = (_Body(name, tag, tuple(_own(tag, "joint"))) for name, tag in zip(names, tags))
-    return [_Body("world", root, ()), *made]
+    return [("world", root), *zip(names, tags)]
 
 
 def _own(tag: Element, name: str) -> Iterator[Element]:
@@ -120,14 +108,17 @@ def _inertial(text: XmlText, body: Element, ten: Array, name: str, moving: bool)
     inertia = {"fullinertia": numbers_text(full)} if full.any() else {"diaginertia": "0 0 0"}
     made = element_text("inertial", {"pos": numbers_text(com), "mass": numbers_text([mass])} | inertia)
     old = next(_own(body, "inertial"), None)
-    if old is not None:
-        return Edit(old.start, text.end(old), made)
-    return text.with_first_child(body, [(1, made)])
+    return text.with_first_child(body, [(1, made)]) if old is None else Edit(old.start, text.end(old), made)
 
 
-def _drives(text: XmlText, robot: Robot, old: Robot, compiled: Compiled, bodies: list[_Body]) -> Iterator[Edit]:
+def _drives(text: XmlText, robot: Robot, old: Robot, compiled: Compiled, tags: Mapping[str, Element]) -> Iterator[Edit]:
     """Attributes of the joints whose drives changed; what actuators add by themselves stays with them."""
-    tags = _joint_tags(old, bodies)
+    found = {}  # where each joint stands: those of one body are a chain that ends with its link
+    for body, holder in tags.items():
+        link = old.link_names.index(body) if body in old.link_names else -1
+        for tag in reversed([*_own(holder, "joint")] if link >= 0 else []):
+            found[old.joints[link].name] = tag
+            link = old.joints[link].parent
     for index, joint in enumerate(robot.joints):
         place = old.joint_index(joint.name)
         before = old.drive_terms(place)
@@ -139,20 +130,9 @@ def _drives(text: XmlText, robot: Robot, old: Robot, compiled: Compiled, bodies:
                 own = _attribute(compiled.model, joint.name, place, attribute)
                 values[attribute] = numbers_text([after.get(symbol, 0.0) - (before.get(symbol, 0.0) - own)])
         if values:
-            if joint.name not in tags:
+            if joint.name not in found:
                 raise DescriptionError(f"{compiled.path}: joint {joint.name!r} is not found in the text")
-            yield text.changed(tags[joint.name], values)
-
-
-def _joint_tags(old: Robot, bodies: list[_Body]) -> dict[str, Element]:
-    """Return where each joint of the robot stands: those of one body are a chain that ends with its link."""
-    found = {}
-    for body in bodies:
-        index = old.link_names.index(body.name) if body.name in old.link_names else -1
-        for tag in reversed(body.joints if index >= 0 else ()):
-            found[old.joints[index].name] = tag
-            index = old.joints[index].parent
-    return found
+            yield text.changed(found[joint.name], values)
 
 
 def _attribute(model: Any, name: str, index: int, attribute: str) -> float:

@@ -14,7 +14,8 @@ from pathlib import Path
 from lxml import etree
 
 from minidyn.errors import DescriptionError
-from minidyn.formats.xml_edit import numbers_text, set_place
+from minidyn.formats.mjcf.compile import set_place
+from minidyn.formats.xml_edit import numbers_text
 from minidyn.formats.xml_file import Element, origin_steps, read_xml
 
 _MESHES = (".stl", ".obj", ".msh")  # what MuJoCo reads
@@ -54,17 +55,14 @@ def _placed(
     """Return the geom of a <visual> or <collision>, None where it cannot be shown."""
     try:
         geom = _geom(shown, looks, urdf, folder, lost)
-        if geom is not None:
-            set_place(geom, origin_steps(shown, shown.tag))
+        if geom is None:
+            return None
+        set_place(geom, origin_steps(shown, shown.tag))
     except DescriptionError:
         return None  # a picture is not worth a refusal
-    if geom is None:
-        return None
     material = shown.child("material")
     colour = "" if material is None else _colour(material) or colours.get(material.text("name", ""), "")
-    if colour:
-        geom.set("rgba", colour)
-    for key, value in _UNSEEN.items():
+    for key, value in (({"rgba": colour} if colour else {}) | _UNSEEN).items():
         geom.set(key, value)
     return geom
 

@@ -16,11 +16,11 @@ from lxml import etree
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, UnknownParameters, Unsupported
-from minidyn.formats.mjcf.compile import refused_by_mujoco
+from minidyn.formats.mjcf.compile import refused_by_mujoco, set_place
 from minidyn.formats.mjcf.read import HELD, read_mjcf
 from minidyn.formats.mjcf.visuals import Looks, looks_of
 from minidyn.formats.side_file import write_with_side_file
-from minidyn.formats.xml_edit import document, numbers_text, refusing_names, set_place
+from minidyn.formats.xml_edit import document, numbers_text, refusing_names
 from minidyn.model.geometry import inverse_steps, matrix_of
 from minidyn.model.inertia import from_body, to_body, to_mujoco
 from minidyn.model.robot import Robot
@@ -52,26 +52,21 @@ def write_mjcf(robot: Robot, path: Path, *, exact: Robot | None = None, seen: Pa
     Every body must be physically consistent. `exact` is what `md.load` is to give back, where that is not `robot`
     itself; `seen` a URDF of the robot whose pictures are carried over.
     """
-    looks, notices = (Looks(), []) if seen is None else _looks(seen, path)
+    looks, notices, problem = Looks(), [], ""
+    try:
+        looks = Looks() if seen is None else looks_of(seen, path.parent)
+    except DescriptionError as error:
+        problem = str(error)
     data = _mjcf_text(robot, looks)
-    problem = refused_by_mujoco(data, path) if looks.geoms else ""
+    if lost := list(dict.fromkeys(looks.lost)):
+        text = f"{len(lost)} meshes are left out of the MJCF, not found or of a kind that MuJoCo does not read"
+        notices.append(LOST_MESHES(f"{text} ({lost[0]!r})", meshes=lost))
+    if looks.geoms and (problem := refused_by_mujoco(data, path)):
+        data = _mjcf_text(robot, Looks())
     if problem:
         notices.append(NO_PICTURES(f"pictures are left out: {problem}", reason=problem))
-        data = _mjcf_text(robot, Looks())
     write_with_side_file(exact or robot, robot, path, data, read_mjcf)
     return tuple(notices)
-
-
-def _looks(seen: Path, path: Path) -> tuple[Looks, list[Notice]]:
-    try:
-        looks = looks_of(seen, path.parent)
-    except DescriptionError as error:
-        return Looks(), [NO_PICTURES(f"pictures are left out: {error}", reason=str(error))]
-    lost = list(dict.fromkeys(looks.lost))
-    if not lost:
-        return looks, []
-    text = f"{len(lost)} meshes are left out of the MJCF, not found or of a kind that MuJoCo does not read"
-    return looks, [LOST_MESHES(f"{text} ({lost[0]!r})", meshes=lost)]
 
 
 def _mjcf_text(robot: Robot, looks: Looks) -> bytes:
@@ -98,12 +93,10 @@ def refuse_in_mjcf(robot: Robot) -> None:
     if robot.loops:
         raise Unsupported(f"robot {robot.name!r} has loops, which MJCF does not describe as we do; save it as .toml")
     for joint in robot.joints:
-        follows = joint.follows
-        if follows and (follows.formula or len(follows.terms) > 1):
-            raise Unsupported(
-                f"joint {joint.name!r} follows {'a formula' if follows.formula else 'several joints'}; an MJCF joint "
-                "follows one joint linearly, save the robot as .toml"
-            )
+        if joint.follows and (joint.follows.formula or len(joint.follows.terms) > 1):
+            what = "a formula" if joint.follows.formula else "several joints"
+            text = "an MJCF joint follows one joint linearly, save the robot as .toml"
+            raise Unsupported(f"joint {joint.name!r} follows {what}; {text}")
     unknown = [name for name, value in zip(robot.layout.names, robot.parameters) if math.isnan(value)]
     if unknown:
         shown = ", ".join(unknown[:6]) + (" ..." if len(unknown) > 6 else "")
@@ -126,9 +119,8 @@ def _bodies(robot: Robot, world: etree._Element) -> dict[str, etree._Element]:
         moving = joint.kind != "fixed"
         if moving or ten.any():
             mass, com, full = to_mujoco(possible_in_mujoco(ten, robot.link_names[index]) if moving else ten)
-            etree.SubElement(
-                element, "inertial", pos=numbers_text(com), mass=numbers_text([mass]), fullinertia=numbers_text(full)
-            )
+            values = {"pos": numbers_text(com), "mass": numbers_text([mass]), "fullinertia": numbers_text(full)}
+            etree.SubElement(element, "inertial", values)
         if moving:
             _joint(element, robot, index)
         elements.append(element)
@@ -202,10 +194,8 @@ def _followers(robot: Robot, root: etree._Element) -> None:
     followers = [(joint.name, joint.follows) for joint in robot.joints if joint.follows]
     section = etree.SubElement(root, "equality") if followers else root
     for name, follows in followers:
-        tie = etree.SubElement(section, "joint", joint1=name)
         leader, ratio = follows.terms[0] if follows.terms else ("", 0.0)
-        if leader:
-            tie.set("joint2", leader)
+        tie = etree.SubElement(section, "joint", {"joint1": name} | ({"joint2": leader} if leader else {}))
         tie.set("polycoef", numbers_text([follows.offset, ratio, 0, 0, 0]))
 
 

@@ -50,26 +50,21 @@ def quantity(value: Any, place: str, symbols: Symbols, turn: bool) -> Quantity:
         text = degrees.group(1)
     for name in () if degrees else _NAME.findall(text):
         if name not in symbols and name not in ("pi", *FUNCTIONS):
-            raise DescriptionError(
-                f"{place}: unknown symbol {name!r} in {value!r}; expected {example} or a name from [symbols]"
-                + near_names(name, symbols)
-            )
+            expected = f"expected {example} or a name from [symbols]{near_names(name, symbols)}"
+            raise DescriptionError(f"{place}: unknown symbol {name!r} in {value!r}; {expected}")
     linear = Formula(text, place, {name: name for name in symbols}).linear()
     if linear is None or len(linear[0]) > 1 or (linear[0] and (linear[1] != 0.0 or degrees)):
         raise DescriptionError(f"{place}: found {value!r}, expected a number or one symbol times a number")
     terms, constant = linear
     if not terms:
-        number = _radians(constant) if degrees else constant
+        # multiples of 90 degrees exactly as everywhere else in the program
+        turned = constant / 90.0 * (math.pi / 2) if constant % 90.0 == 0.0 else math.radians(constant)
+        number = turned if degrees else constant
         if not math.isfinite(number):
             raise DescriptionError(f"{place}: expected a finite number, found {value!r}")
         return number, None
     [(symbol, factor)] = terms.items()
     return factor * symbols[symbol], (symbol, factor)
-
-
-def _radians(degrees: float) -> float:
-    """Return degrees in rad, multiples of 90 exactly as everywhere else in the program."""
-    return degrees / 90.0 * (math.pi / 2) if degrees % 90.0 == 0.0 else math.radians(degrees)
 
 
 def joint_placement(table: Table, kind: str, symbols: Symbols, notices: list[Notice]) -> tuple[Steps, str, int, Steps]:
@@ -83,8 +78,15 @@ def joint_placement(table: Table, kind: str, symbols: Symbols, notices: list[Not
             f"mixed with {given[0][0]!r}; a joint is placed by alpha, a, theta, d (gamma, b), or by xyz, rpy, axis, "
             "or by before, motion, after",
         )
+    letter = "t" if kind == "prismatic" else "r"
     if steps:
-        return _step_placement(table, kind, symbols, notices)
+        before, after = (_steps(table, key, symbols, notices) for key in ("before", "after"))
+        given_motion = table.text("motion", letter + "z")
+        motion = given_motion.removeprefix("-")
+        if motion not in _STEP_KINDS or (kind != "fixed" and motion[0] != letter):
+            expected = f"expected {letter}x, {letter}y or {letter}z, with a minus for the other way"
+            raise table.error("motion", f"found {motion!r}, {expected}")
+        return before, motion, 1 if motion == given_motion else -1, after
     if explicit:
         before = _xyz_rpy(table, symbols, notices)
         if kind == "fixed":
@@ -94,27 +96,11 @@ def joint_placement(table: Table, kind: str, symbols: Symbols, notices: list[Not
         axis = table.numbers("axis", 3, (0.0, 0.0, 1.0))
         turn, motion, direction, after = motion_along(kind, axis, table.place("axis"), notices)
         return (*before, *turn), motion, direction, after
-    row: dict[str, float] = {}
-    named: dict[str, tuple[str, float]] = {}
-    for key in mdh:
-        row[key], symbol = quantity(table.raw(key), table.place(key), symbols, key in _TURNS)
-        if symbol:
-            named[key] = symbol
+    found = {key: quantity(table.raw(key), table.place(key), symbols, key in _TURNS) for key in mdh}
+    row = {key: value for key, (value, _) in found.items()}
+    named = {key: symbol for key, (_, symbol) in found.items() if symbol}
     before = mdh_steps(kind, row, f"{table.where}: {table.label}", notices, named)
-    return before, "tz" if kind == "prismatic" else "rz", 1, ()
-
-
-def _step_placement(table: Table, kind: str, symbols: Symbols, notices: list[Notice]) -> tuple[Steps, str, int, Steps]:
-    before, after = (_steps(table, key, symbols, notices) for key in ("before", "after"))
-    letter = "t" if kind == "prismatic" else "r"
-    motion = table.text("motion", letter + "z")
-    direction = -1 if motion.startswith("-") else 1
-    motion = motion.removeprefix("-")
-    if motion not in _STEP_KINDS or (kind != "fixed" and motion[0] != letter):
-        raise table.error(
-            "motion", f"found {motion!r}, expected {letter}x, {letter}y or {letter}z, with a minus for the other way"
-        )
-    return before, motion, direction, after
+    return before, letter + "z", 1, ()
 
 
 def placement(table: Table, symbols: Symbols, notices: list[Notice]) -> Steps:

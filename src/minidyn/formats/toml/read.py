@@ -52,8 +52,6 @@ class _Reader:
                 raise DescriptionError(f"{place}: not a usable name; expected letters, digits and _, for example D3")
             self.symbols[name] = quantity(value, place, self.symbols, turn=True)[0]
 
-    # ---------------------------------------------------------------- tree
-
     def joints(self, passive: Mapping[str, str]) -> list[LooseJoint]:
         tables = self.top.tables("joint")
         if not tables:
@@ -66,26 +64,16 @@ class _Reader:
             table.finish((*_JOINT, *self.also))
             kind = table.choice("type", _KINDS, "revolute")
             name = table.text("name", f"joint{index + 1}")
-            follows = self.follow(table)
-            values, drive = read_drive(table)
+            more = self.follow(table)
             if name in passive:
-                if follows:
+                if more:
                     raise table.error("mimic", "a loop gives this joint as a function already")
-                follows = {"formula": passive[name], "passive": True}
-            made.append(
-                LooseJoint(
-                    name,
-                    table.where,
-                    kind,
-                    self.parent(table, index, known),
-                    children[index],
-                    *joint_placement(table, kind, self.symbols, self.notices),
-                    limits=read_limits(table, kind, self.symbols),
-                    drive_values=values,
-                    drive=drive,
-                    **follows,
-                )
-            )
+                more = {"formula": passive[name], "passive": True}
+            more["drive_values"], more["drive"] = read_drive(table)
+            parent = self.parent(table, index, known)
+            placed = joint_placement(table, kind, self.symbols, self.notices)
+            more["limits"] = read_limits(table, kind, self.symbols)
+            made.append(LooseJoint(name, table.where, kind, parent, children[index], *placed, **more))
         names = [joint.name for joint in made]
         require_known(passive, names, f"{self.top.file}: a loop gives a function for an unknown joint")
         return made
@@ -106,9 +94,8 @@ class _Reader:
             require_known([value], known, f"{table.place('parent')}: unknown link")
             return value
         if isinstance(value, bool) or not isinstance(value, int):
-            raise table.error(
-                "parent", f"expected a link's name or a joint's number from 0 (the base) on, found {value!r}"
-            )
+            expected = "expected a link's name or a joint's number from 0 (the base) on"
+            raise table.error("parent", f"{expected}, found {value!r}")
         if not 0 <= value < len(known):
             raise table.error("parent", f"found {value}, expected 0 (the base) to {len(known) - 1}")
         return known[value]
@@ -134,8 +121,6 @@ class _Reader:
         several = inner.table("leaders")
         return {"leaders": {key: several.number(key) for key in several.data} if several else {}, "offset": offset}
 
-    # ---------------------------------------------------------------- bodies
-
     def links(self, joints: Sequence[LooseJoint], frames: Sequence[LooseJoint]) -> list[LooseLink]:
         known: dict[str, str] = {}
         for joint in (*joints, *frames):
@@ -158,9 +143,8 @@ class _Reader:
         if not given:
             return None
         if len(given) > 1:
-            raise table.error(
-                given[1][0], f"mixed with {given[0][0]!r}; give mass, com, inertia, or XX ... M, or parameters"
-            )
+            text = f"mixed with {given[0][0]!r}; give mass, com, inertia, or XX ... M, or parameters"
+            raise table.error(given[1][0], text)
         if flat:
             return table.numbers("parameters", 10, unknown=True)
         if named:
@@ -184,22 +168,17 @@ class _Reader:
         for table in self.top.tables("load"):
             table.finish(("name", "link", *PLACE, *_INERTIAL))
             name = table.text("name")
-            link, inner = self.frame_of(table, "link", robot)
+            try:
+                link, inner = robot.find_frame(table.text("link"))
+            except UnknownName as error:
+                raise table.error("link", str(error)) from None
             if link < 0:
                 raise table.error("link", "a load on the base does not move; name a moving link")
             robot = robot.with_fixed(name, link, (*inner, *self.place(table)), self.inertial(table))
         return robot
 
-    def frame_of(self, table: Table, key: str, robot: Robot) -> tuple[int, Steps]:
-        try:
-            return robot.find_frame(table.text(key))
-        except UnknownName as error:
-            raise table.error(key, str(error)) from None
-
     def place(self, table: Table) -> Steps:
         return placement(table, self.symbols, self.notices)
-
-    # ---------------------------------------------------------------- loops
 
     def functions(self) -> dict[str, str]:
         """{passive joint: formula} of all loops."""
@@ -225,9 +204,8 @@ class _Reader:
             if ends == [None, None] and functions:
                 continue  # functions alone: nothing to close
             if not passive:
-                raise DescriptionError(
-                    f'{table.where}: {table.label} moves no joint; name them: passive = ["joint5", ...]'
-                )
+                text = f'{table.label} moves no joint; name them: passive = ["joint5", ...]'
+                raise DescriptionError(f"{table.where}: {text}")
             sides = [self.end(table, key, end) for key, end in zip("ab", ends)]
             start = tuple(values.get(key, 0.0) for key in passive)
             home = tuple((key, value) for key, value in values.items() if key not in passive)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, near_names
 from minidyn.files import read_bytes
 from minidyn.model.drives import FRICTION, ROTOR
@@ -161,9 +161,8 @@ class Table:
         """Return a text that is one of several."""
         value, names = self.text(key, default), list(known)
         if value not in names:
-            raise self.error(
-                key, f"found {value!r}, expected one of {', '.join(map(repr, names))}{near_names(value, names)}"
-            )
+            expected = f"expected one of {', '.join(map(repr, names))}{near_names(value, names)}"
+            raise self.error(key, f"found {value!r}, {expected}")
         return value
 
     def number(self, key: str, default: float | None = None, unknown: bool = False) -> float:
@@ -177,9 +176,7 @@ class Table:
             raise self.error(key, f"expected a finite number{' or nan (unknown)' if unknown else ''}, found {value!r}")
         return float(value)
 
-    def numbers(
-        self, key: str, count: int, default: Iterable[float] | None = None, unknown: bool = False
-    ) -> NDArray[np.float64]:
+    def numbers(self, key: str, count: int, default: Iterable[float] | None = None, unknown: bool = False) -> Array:
         """Return an array of so many numbers."""
         value = self._given(key, default, f"{count} numbers")
         if not isinstance(value, list | tuple):
@@ -211,19 +208,16 @@ class Table:
         if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
             raise self.error(key, f"expected tables [[{key}]], found {value!r}")
         headers = self.lines.headers.get(key, [])
-        found = []
-        for index, entry in enumerate(value):
-            line = headers[index] if len(headers) == len(value) else self.lines.keys[1].get(key, 1)
-            name = entry.get("name")
-            label = f"{key} {name!r}" if isinstance(name, str) else f"{key} {index + 1}"
-            found.append(Table(entry, self.file, line, label, self.lines))
-        return found
+        if len(headers) != len(value):
+            headers = [self.lines.keys[1].get(key, 1)] * len(value)
+        names = [entry.get("name") for entry in value]
+        labels = [f"{key} {name!r}" if isinstance(name, str) else f"{key} {k}" for k, name in enumerate(names, 1)]
+        placed = zip(value, headers, labels)
+        return [Table(entry, self.file, line, label, self.lines) for entry, line, label in placed]
 
     def finish(self, known: Iterable[str]) -> None:
         """Raise for the first key that is none of the known ones, with near names."""
         names = list(known)
-        for key in self.data:
-            if key not in names:
-                raise DescriptionError(
-                    f"{self.where_key(key)}: {self.label} has an unknown key {key!r}{near_names(key, names)}"
-                )
+        for key in (key for key in self.data if key not in names):
+            text = f"{self.label} has an unknown key {key!r}{near_names(key, names)}"
+            raise DescriptionError(f"{self.where_key(key)}: {text}")

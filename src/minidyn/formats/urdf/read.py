@@ -79,13 +79,10 @@ def read_parts(root: Element) -> Parts:
     links = [LooseLink(link.text("name"), link.where, _inertial(link, notices)) for link in root.children("link")]
     joints = [_joint(element, ratios, notices) for element in root.children("joint")]
     known = {joint.name for joint in joints}
-    for element in (
-        joint for transmission in root.children("transmission") for joint in transmission.children("joint")
-    ):
-        name = element.text("name")
-        if name not in known:
-            text = f"{element.where}: a transmission of the unknown joint {name!r} is ignored"
-            notices.append(UNKNOWN_TRANSMISSION(text, joint=name))
+    for transmission in root.children("transmission"):
+        for element in (joint for joint in transmission.children("joint") if joint.text("name") not in known):
+            text = f"{element.where}: a transmission of the unknown joint {element.text('name')!r} is ignored"
+            notices.append(UNKNOWN_TRANSMISSION(text, joint=element.text("name")))
     return Parts(root.text("name", "") or root.path.stem, links, joints, notices)
 
 
@@ -126,16 +123,10 @@ def _joint(element: Element, ratios: Mapping[str, float], notices: list[Notice])
     turn, motion, sign, back = motion_along(kind, direction, (axis or element).where + f": joint {name!r}", notices)
     mimic, dynamics = element.child("mimic"), element.child("dynamics")
     friction = {symbol: dynamics.number(key, 0.0) for key, symbol in DYNAMICS.items()} if dynamics else {}
+    about, placed = (name, element.where, kind, parent, child), ((*before, *turn), motion, sign, back)
     return LooseJoint(
-        name,
-        element.where,
-        kind,
-        parent,
-        child,
-        (*before, *turn),
-        motion,
-        sign,
-        back,
+        *about,
+        *placed,
         limits=_limits(element, name, kind, notices),
         leaders={mimic.text("joint"): mimic.number("multiplier", 1.0)} if mimic else None,
         offset=mimic.number("offset", 0.0) if mimic else 0.0,

@@ -116,12 +116,10 @@ def _limit(element: etree._Element, joint: Joint) -> None:
     limits = joint.limits
     if joint.kind == "continuous" and limits == Limits():
         return
-    entry = etree.SubElement(element, "limit")
+    given = {"effort": min(limits.effort, UNLIMITED), "velocity": min(limits.velocity, UNLIMITED)}
     if joint.kind != "continuous":
-        entry.set("lower", numbers_text([max(limits.lower, -UNLIMITED)]))
-        entry.set("upper", numbers_text([min(limits.upper, UNLIMITED)]))
-    entry.set("effort", numbers_text([min(limits.effort, UNLIMITED)]))
-    entry.set("velocity", numbers_text([min(limits.velocity, UNLIMITED)]))
+        given = {"lower": max(limits.lower, -UNLIMITED), "upper": min(limits.upper, UNLIMITED)} | given
+    etree.SubElement(element, "limit", {key: numbers_text([value]) for key, value in given.items()})
 
 
 def _transmission(root: etree._Element, joint: Joint) -> None:
