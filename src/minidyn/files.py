@@ -8,7 +8,7 @@ import os
 import signal
 import stat
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -97,10 +97,7 @@ def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = (), *, re
         with _ended_orderly():
             yield scratch
         with _uninterrupted():
-            if replace and target.exists():
-                _replace(scratch, target)
-            else:
-                _put_in_place(scratch, target, obsolete)
+            _put_in_place(scratch, target, obsolete, replace)
             done = True
     except OSError as error:
         raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
@@ -113,25 +110,21 @@ def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = (), *, re
                 folder.rmdir()
 
 
-@contextmanager
-def _kept_beside(target: Path) -> Iterator[str]:
-    """Give a folder for what stood at a place, gone in the end."""
+def _put_in_place(scratch: Path, target: Path, obsolete: Iterable[str], replace: bool) -> None:
     from tempfile import TemporaryDirectory  # slow to import
 
-    with TemporaryDirectory(prefix=f".{target.name}.", suffix=".old", dir=target.parent) as kept:
-        yield kept
-
-
-def _put_in_place(scratch: Path, target: Path, obsolete: Iterable[str]) -> None:
     if not target.exists():
         scratch.rename(target)
         return
     new = sorted(file.relative_to(scratch) for file in scratch.rglob("*") if file.is_file())
     gone = [Path(name) for name in obsolete if Path(name) not in new]
     undo: list[tuple[Path, Path | None]] = []  # (place, what stood there)
-    with _kept_beside(target) as kept:
+    with TemporaryDirectory(prefix=f".{target.name}.", suffix=".old", dir=target.parent) as kept:
         try:
-            for name in (*new, *gone):
+            if replace:
+                undo.append((target, target.rename(Path(kept) / "old")))
+                scratch.rename(target)
+            for name in () if replace else (*new, *gone):
                 place, aside = target / name, Path(kept) / str(len(undo))
                 if place.is_dir():
                     raise DescriptionError(f"{place}: a folder, where a file is to be written")
@@ -145,39 +138,29 @@ def _put_in_place(scratch: Path, target: Path, obsolete: Iterable[str]) -> None:
                 if name not in gone:
                     (scratch / name).rename(place)
         except BaseException:
-            for place, aside_or_none in reversed(undo):
+            for place, old in reversed(undo):
                 place.unlink(missing_ok=True)
-                if aside_or_none is not None:
-                    aside_or_none.rename(place)
-            raise
-
-
-def _replace(scratch: Path, target: Path) -> None:
-    with _kept_beside(target) as kept:
-        old = target.rename(Path(kept) / "old")
-        try:
-            scratch.rename(target)
-        except BaseException:
-            old.rename(target)
+                if old is not None:
+                    old.rename(place)
             raise
 
 
 @contextmanager
 def _ended_orderly() -> Iterator[None]:
     """Let a request to end (SIGTERM) leave by the way of errors, so that nothing half written stays behind."""
-    plain = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    if not plain:
-        yield
-        return
 
     def end(number: int, _: Any) -> None:
         raise SystemExit(128 + number)
 
-    signal.signal(signal.SIGTERM, end)
+    main = threading.current_thread() is threading.main_thread()
+    plain = main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if plain:
+        signal.signal(signal.SIGTERM, end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if plain:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager
@@ -204,23 +187,21 @@ _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 def strict_json(value: Any) -> bytes:
     """Return JSON that every reader takes: numbers that are not finite are the texts NaN, Infinity, -Infinity."""
-    return json.dumps(_worded(plain_values(value)), indent=1, allow_nan=False).encode()
+
+    def word(leaf: Any) -> Any:
+        if not isinstance(leaf, float) or math.isfinite(leaf):
+            return leaf
+        return "NaN" if math.isnan(leaf) else "Infinity" if leaf > 0 else "-Infinity"
+
+    return json.dumps(_each(plain_values(value), word), indent=1, allow_nan=False).encode()
 
 
 def with_numbers(value: Any) -> Any:
     """Return what was read from JSON with the texts NaN, Infinity and -Infinity as numbers again."""
-    if isinstance(value, dict):
-        return {key: with_numbers(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [with_numbers(entry) for entry in value]
-    return _WORDS.get(value, value) if isinstance(value, str) else value
+    return _each(value, lambda leaf: _WORDS.get(leaf, leaf) if isinstance(leaf, str) else leaf)
 
 
-def _worded(value: Any) -> Any:
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, dict):
-        return {key: _worded(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_worded(entry) for entry in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
+        return {key: _each(entry, change) for key, entry in value.items()}
+    return [_each(entry, change) for entry in value] if isinstance(value, list) else change(value)

@@ -55,13 +55,7 @@ class Notice:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        return {
-            "code": self.code,
-            "level": self.level,
-            "text": self.text,
-            "advice": self.advice,
-            "data": dict(self.data),
-        }
+        return {**vars(self), "data": dict(self.data)}
 
     @classmethod
     def from_json(cls, value: object) -> Notice:

@@ -8,7 +8,7 @@ and study files give the same numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,12 +100,10 @@ class Job:
         log = Log("fit", tuple(map(Path, fit)), {name: value for name, value in reading.items() if value is not None})
         robot = as_robot(robot)
         tests = _test_logs(test, robot, log.reading)
-        if hold_out is None:
-            fitted = (log,) if fit else ()
-        else:
-            fitted = (Log(log.name, log.files, log.reading, (0.0, 1.0 - hold_out)),)
-            tests = (Log("held out", log.files, log.reading, (1.0 - hold_out, 1.0)), *tests)
-        return cls(robot, fitted, tests, settings or {}, lazy=lazy, large=large)
+        if hold_out is not None:
+            tests = (replace(log, name="held out", part=(1.0 - hold_out, 1.0)), *tests)
+            log = replace(log, part=(0.0, 1.0 - hold_out))
+        return cls(robot, (log,) if fit else (), tests, settings or {}, lazy=lazy, large=large)
 
     # ---------------------------------------------------------------- recordings
 
@@ -150,7 +148,7 @@ class Job:
             return identify(self.robot, recording, progress=progress, **self.settings)
         except MinidynError as error:
             reasons = "; ".join(notice.text for notice in recording.notices if notice.code in _REASONS)
-            raise MinidynError(f"{_named(self.fit)}: {error}{f' ({reasons})' if reasons else ''}") from None
+            raise MinidynError(f"{named(self.fit)}: {error}{f' ({reasons})' if reasons else ''}") from None
 
     def validate(self, estimate: Estimate, fit: bool = False) -> dict[str, Validation]:
         """Return the errors of a model on the test logs; with `fit` also, and first, on the fitted ones."""
@@ -186,14 +184,12 @@ class Job:
     def tested_on_fitted(self) -> list[Notice]:
         """Return a notice for each log that is tested on although it was fitted."""
         fitted = [(path.resolve(), log.part) for log in self.fit for path in log.files]
-        names = [
-            str(path)
+        text = "{} was fitted, too: its error says nothing about new motion"
+        return [
+            FITTED_TOO(text.format(path), log=str(path))
             for log in self.test
             for path in log.files
             if any(path.resolve() == file and max(a, log.part[0]) < min(b, log.part[1]) for file, (a, b) in fitted)
-        ]
-        return [
-            FITTED_TOO(f"{name} was fitted, too: its error says nothing about new motion", log=name) for name in names
         ]
 
 
@@ -233,6 +229,7 @@ def _test_logs(names: Iterable[str], robot: Robot, reading: Mapping[str, Any]) -
     )
 
 
-def _named(logs: Iterable[Log]) -> str:
-    names = [str(path) for log in logs for path in log.files]
+def named(logs: Iterable[Log]) -> str:
+    """Return the files of logs in words, each once."""
+    names = list(dict.fromkeys(str(path) for log in logs for path in log.files))
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

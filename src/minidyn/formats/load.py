@@ -115,9 +115,8 @@ def _read(source: object) -> Robot:
         raise DescriptionError(f"load: {name!r} is neither a built-in robot's name nor a file's path")
     path = Path(name)
     if name.endswith(SIDE):
-        raise DescriptionError(
-            f"{path}: a side file, read with the robot beside it; load {path.name.removesuffix(SIDE)!r} instead"
-        )
+        advice = f"load {path.name.removesuffix(SIDE)!r} instead"
+        raise DescriptionError(f"{path}: a side file, read with the robot beside it; {advice}")
     suffix = path.suffix.lower()
     if not suffix and isinstance(source, str) and not re.search(r"[/\\]", name):
         raise _unknown(name, path)
@@ -151,9 +150,8 @@ def _require_text(path: Path, suffix: str) -> None:
         hint = near_names(path.stem, robots()) if path.parent == Path() else ""
         raise MissingFile(f"{path}: no such file{hint}")
     if suffix == ".xacro":
-        raise DescriptionError(
-            f"{path}: xacro is a macro language; run `xacro {path.name} > robot.urdf`, load robot.urdf"
-        )
+        advice = f"run `xacro {path.name} > robot.urdf`, load robot.urdf"
+        raise DescriptionError(f"{path}: xacro is a macro language; {advice}")
     if suffix not in SUFFIXES:
         raise DescriptionError(f"{path}: the name ends with {suffix!r}; expected one of {', '.join(SUFFIXES)}")
     head = read_bytes(path)

@@ -7,6 +7,7 @@ declaration is acted upon; the parser never opens another file or address.
 from __future__ import annotations
 
 import codecs
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -51,9 +52,8 @@ def decoded(path: Path, errors: str = "strict") -> tuple[str, str]:
     data = read_bytes(path)
     declared = _DECLARED.match(data)
     codec = declared[1].decode() if declared and not declared[1].lower().startswith(b"utf-16") else "utf-8"
-    for mark, name in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
-        if data.startswith(mark):
-            codec = name
+    marks = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+    codec = marks.get(data[:2], codec)
     try:
         return data.decode(codec, errors), codec
     except (UnicodeError, LookupError) as error:
@@ -147,10 +147,8 @@ class Element:
         """Return an attribute; refuse its absence without a default, and what xacro should have replaced."""
         value = self.attributes.get(attribute, default)
         if value is None:
-            raise DescriptionError(
-                f"{self.where}: <{self.tag}> lacks the attribute {attribute!r}"
-                + near_names(attribute, sorted(self.attributes))
-            )
+            near = near_names(attribute, sorted(self.attributes))
+            raise DescriptionError(f"{self.where}: <{self.tag}> lacks the attribute {attribute!r}{near}")
         self._refuse_xacro(value, f"{attribute}={value!r}")
         return value
 
@@ -172,20 +170,19 @@ class Element:
         text = self.text(attribute, default)
         words = text.split()
         if len(words) != 3:
-            raise DescriptionError(
-                f"{self.where}: <{self.tag} {attribute}={text!r}> has {len(words)} numbers; expected 3"
-            )
+            shown = f"<{self.tag} {attribute}={text!r}>"
+            raise DescriptionError(f"{self.where}: {shown} has {len(words)} numbers; expected 3")
         x, y, z = (self.parse_number(word, f"{attribute}={text!r}") for word in words)
         return x, y, z
 
     def parse_number(self, text: str, shown: str) -> float:
         """Return the number that a text of this element holds; `shown` is how a message quotes it."""
+        place = f"{self.where}: <{self.tag} {shown}>"
         if not _NUMBER.fullmatch(text.strip()):
-            raise DescriptionError(f"{self.where}: <{self.tag} {shown}>: expected a finite number, got {text!r}")
-        value = float(text)
-        if value in (float("inf"), float("-inf")):
-            raise DescriptionError(f"{self.where}: <{self.tag} {shown}>: {text!r} is too large")
-        return value
+            raise DescriptionError(f"{place}: expected a finite number, got {text!r}")
+        if math.isinf(float(text)):
+            raise DescriptionError(f"{place}: {text!r} is too large")
+        return float(text)
 
     def _refuse_xacro(self, text: str, shown: str) -> None:
         if _XACRO.search(text):

@@ -8,7 +8,7 @@ import click
 
 from minidyn.app.cli import options
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
-from minidyn.app.job import Job, friction_terms
+from minidyn.app.job import Job, friction_terms, named
 from minidyn.app.result_folder import result_summary, write_result
 from minidyn.errors import DescriptionError
 from minidyn.files import check_folder
@@ -132,10 +132,9 @@ def validate(estimate: str, logs: options.Files, as_json: bool, **reading: Any) 
 
 def read_logs(job: Job) -> None:
     """Read the logs of a job; what a mapping must say is said in words of the command line."""
-    names = list(dict.fromkeys(str(path) for log in (*job.fit, *job.test) for path in log.files))
-    mapped = any("mapping" in log.reading for log in (*job.fit, *job.test))
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    with progress(f"reading {', '.join(names[:3])}{more}"):
+    logs = (*job.fit, *job.test)
+    mapped = any("mapping" in log.reading for log in logs)
+    with progress(f"reading {named(logs)}"):
         try:
             job.read()
         except DescriptionError as error:
