@@ -84,3 +84,9 @@ def plain_values(value: Any, *, finite: bool = False) -> Any:
     if finite and isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def known_product(matrix: Array, values: Array) -> Array:
+    """Return matrix @ values, NaN only where a value that enters is unknown (NaN)."""
+    unknown = np.isnan(values)
+    return np.where((matrix != 0.0) @ unknown, np.nan, matrix @ np.where(unknown, 0.0, values))

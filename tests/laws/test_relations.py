@@ -18,7 +18,6 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.printing.relations import (
     UNICODE,
     RelationTerm,
-    coefficient_text,
     escape_latex,
     explain,
     relations,
@@ -173,9 +172,9 @@ def test_numbers_are_clean() -> None:
         RelationTerm("I1", 0.1, both),
     ]
     assert sum_text(terms) == ("A1 - B1 + C1 - 0.25 (D1 - E1) - (D² + 2 D)(F1 - G1) + 1e-07 H1 + (1 - 0.5 A B) I1")
-    assert [coefficient_text(term) for term in terms[:4]] == ["1", "-1", "1", "-0.25"]
-    assert coefficient_text(terms[5]) == "-(D² + 2 D)"
-    assert coefficient_text(RelationTerm("X", -1.0, LengthPolynomial(((-1.0, ("D",)),)))) == "-D"
+    assert [term.coefficient for term in terms[:4]] == ["1", "-1", "1", "-0.25"]
+    assert terms[5].coefficient == "-(D² + 2 D)"
+    assert RelationTerm("X", -1.0, LengthPolynomial(((-1.0, ("D",)),))).coefficient == "-D"
     assert sum_text([]) == "0"
     assert UNICODE.symbol("D3", 2) == "D3²"
 

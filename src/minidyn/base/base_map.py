@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, known_product
 from minidyn.base.printing import overview
 from minidyn.base.printing import relations as printing
 from minidyn.base.rows import MODELS
@@ -173,9 +173,7 @@ class BaseMap:
     @cached_property
     def known_values(self) -> Array:
         """Base parameters (b,) of the robot's own standard ones, NaN where one that enters is unknown."""
-        unknown = np.isnan(self.robot.parameters)
-        values = self.matrix @ np.where(unknown, 0.0, self.robot.parameters)
-        return _frozen(np.where((self.matrix != 0.0) @ unknown, np.nan, values))
+        return _frozen(known_product(self.matrix, self.robot.parameters))
 
     def values(self, phi: ArrayLike | None = None) -> Array:
         """Return the base parameters beta (..., b) of standard ones phi (..., p); None: the robot's own.
@@ -294,6 +292,15 @@ class BaseMap:
         return values
 
 
+def map_of_places(
+    robot: Robot, method: str, model: str, kept: Sequence[int], regrouped: Sequence[int], K: Array, **rest: Any
+) -> BaseMap:
+    """Return a map by the places of its kept (b) and regrouped (d) columns, ascending; all others are eliminated."""
+    names, used = robot.layout.names, {*kept, *regrouped}
+    one, two = (tuple(names[k] for k in places) for places in (kept, regrouped))
+    return BaseMap(robot, method, model, one, two, tuple(n for k, n in enumerate(names) if k not in used), K, **rest)
+
+
 @dataclass(frozen=True)
 class Question:
     """A checked request.
@@ -387,21 +394,9 @@ class Question:
         gap: float = math.inf,
         notices: Sequence[Notice] = (),
     ) -> BaseMap:
-        """Return the map that a method found: places of kept (b) and regrouped (d) columns, ascending, and K in SI."""
-        names, used = self.robot.layout.names, {*kept, *regrouped}
-        return BaseMap(
-            robot=self.robot,
-            method=method,
-            model=self.model,
-            kept=tuple(names[k] for k in kept),
-            regrouped=tuple(names[k] for k in regrouped),
-            eliminated=tuple(name for k, name in enumerate(names) if k not in used),
-            K=K,
-            gap=gap,
-            joints=self.joints,
-            columns=self.columns,
-            notices=(*self.notices, *notices),
-        )
+        """Return the map that a method found; see `map_of_places`."""
+        rest = {"joints": self.joints, "columns": self.columns, "notices": (*self.notices, *notices)}
+        return map_of_places(self.robot, method, self.model, kept, regrouped, K, gap=gap, **rest)
 
 
 def _frozen(values: ArrayLike) -> Array:

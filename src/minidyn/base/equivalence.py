@@ -7,6 +7,7 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import units_of
+from minidyn.base.printing.relations import RelationTerm, sum_text
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError
 
 
@@ -62,19 +63,11 @@ def _require_determined(wanted: BaseMap, given: BaseMap, one: str, other: str, t
     if len(rows) == 0:
         return
     row = int(rows[np.argmin(foreign[rows].sum(axis=1))])
-    terms = [(wanted.robot.layout.names[k], wanted.matrix[row, k]) for k in np.flatnonzero(wanted.matrix[row])]
+    entries = [(wanted.robot.layout.names[k], wanted.matrix[row, k]) for k in np.flatnonzero(wanted.matrix[row])]
+    shown = sum_text([RelationTerm(name, float(factor)) for name, factor in entries[:8]])
+    shown += " + ..." if len(entries) > 8 else ""
     unseen = ", ".join(wanted.robot.layout.names[k] for k in np.flatnonzero(foreign[row])[:6])
     raise NotEquivalent(
-        f"the sets are not equivalent: the {one} ({wanted.rank} parameters) determines {_sum(terms)}, which the "
+        f"the sets are not equivalent: the {one} ({wanted.rank} parameters) determines {shown}, which the "
         f"{other} ({given.rank} parameters) does not: it does not see {unseen} in this combination"
     )
-
-
-def _sum(terms: list[tuple[str, float]], limit: int = 8) -> str:
-    text = ""
-    for name, factor in terms[:limit]:
-        sign = " - " if factor < 0 else " + " if text else ""
-        sign = "-" if factor < 0 and not text else sign
-        number = "" if abs(factor) == 1 else f"{abs(factor):.6g} "
-        text += f"{sign}{number}{name}"
-    return text + (" + ..." if len(terms) > limit else "")

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from minidyn.arrays import Array
-from minidyn.dynamics.mdh_chain import check_open, is_mdh
+from minidyn.arrays import Array, known_product
+from minidyn.dynamics.mdh_chain import check_open, is_mdh, largest_length
 from minidyn.model.geometry import AXES, inverse_steps, matrix_of
 from minidyn.model.inertia import transform
 from minidyn.model.joint import Joint
@@ -38,7 +38,7 @@ def to_mdh(robot: Robot, what: str = "modified Denavit-Hartenberg frames") -> tu
     moving = [index for index, joint in enumerate(robot.joints) if joint.kind != "fixed"]
     new = {index: number for number, index in enumerate(moving)}
     new[-1] = -1
-    size = _size(robot)
+    size = largest_length(robot)
     lines = {index: _line(robot, index, place) for index in moving}
 
     frames: dict[int, Array] = {-1: np.eye(4)}  # new frame seen from the old one, by old link index
@@ -73,7 +73,7 @@ def to_mdh(robot: Robot, what: str = "modified Denavit-Hartenberg frames") -> tu
         robot,
         joints=tuple(joints),
         link_names=tuple(robot.link_names[index] for index in moving),
-        parameters=_mapped(T_phi, robot.parameters),
+        parameters=known_product(T_phi, robot.parameters),
         frames=(),
         symbols=(),
     )
@@ -175,15 +175,3 @@ def _decompose(T: Array, size: float) -> dict[str, float]:
         if abs(parts[key] - quarters * (math.pi / 2)) < 1e-9:
             parts[key] = quarters * (math.pi / 2)
     return parts
-
-
-def _size(robot: Robot) -> float:
-    lengths = [abs(s.value) for joint in robot.joints for s in (*joint.before, *joint.after) if not s.is_turn]
-    return max(lengths, default=0.0) or 1.0
-
-
-def _mapped(T: Array, values: Array) -> Array:
-    """T values, NaN only where a parameter that enters is unknown."""
-    known = np.where(np.isnan(values), 0.0, values)
-    unknown = (np.abs(T) > 0.0) @ np.isnan(values)
-    return np.where(unknown, np.nan, T @ known)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minidyn.arrays import Array
-from minidyn.base.base_map import BaseMap
+from minidyn.arrays import Array, known_product
+from minidyn.base.base_map import BaseMap, map_of_places
 from minidyn.base.closed_form.combinations import Combination, combinations
 from minidyn.base.closed_form.structure import FOR, structure_of
-from minidyn.dynamics.mdh_chain import stands
+from minidyn.dynamics.mdh_chain import largest_length, stands
 from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.dynamics.papers.composite import VERSIONS, inertia_constants_of
 from minidyn.errors import UnknownName, Unsupported
@@ -64,7 +64,7 @@ def inertia_constants(robot: Robot, version: str = "1999") -> tuple[InertiaConst
     ten = [[phi[k] for k in range(part.start, part.stop)] for part in layout.links]
     found = []
     for c in inertia_constants_of(stands(changed), ten, version):
-        XX, XY, XZ, YY, YZ, ZZ, kx, ky, kz, mass = _apply(np.array([*c.U, *c.k, c.mass]) @ T, robot.parameters)
+        XX, XY, XZ, YY, YZ, ZZ, kx, ky, kz, mass = known_product(np.array([*c.U, *c.k, c.mass]) @ T, robot.parameters)
         U = np.array([[XX, XY, XZ], [XY, YY, YZ], [XZ, YZ, ZZ]])
         k = np.array([kx, ky, kz])
         for array in (U, k):
@@ -93,61 +93,38 @@ def mlc_base(robot: Robot, version: str = "1999", for_: str = "torque") -> BaseM
                 f"minimal linear combinations: the drive of joint {joint.name!r} of robot {robot.name!r} is coupled to "
                 'other joints; the closed-form rule knows single drives only: use method="exact"'
             )
-    if for_ == "torque":
-        _require_speed_terms(robot)
+        # such terms may share their columns with gravity, or have none
+        position = [term for term in joint.drive.friction if term in POSITION_TERMS and for_ == "torque"]
+        if position:
+            raise Unsupported(
+                f"minimal linear combinations: the drive term {position[0]!r} of joint {joint.name!r} of robot "
+                f"{robot.name!r} depends on the position; the closed-form rule knows terms of the speed only: "
+                'use method="exact"'
+            )
     changed, T = to_mdh(robot, "minimal linear combinations")
     moving = [index for index, joint in enumerate(robot.joints) if joint.kind != "fixed"]
     structure = structure_of(changed, for_, [index + 1 for index in moving], version)
     found = combinations(changed, structure, list(np.eye(len(changed.layout))))
     rows = np.array([combination.value for combination in found]).reshape(len(found), len(changed.layout)) @ T
     units = _units(found, robot)
-    rows = _clean(rows, units, robot)
+    inertial = np.array([column.is_inertial for column in robot.layout.columns])
+    # what is rounding becomes exact zero; compared without units, so that the length scale plays no part
+    rows = np.where(inertial & (np.abs(rows) * units[1] < _NOISE * units[0]), 0.0, rows)
     kept = _kept(rows, units, found, robot, moving)
-    kept_set = set(kept)
-    regrouped = [k for k in range(rows.shape[1]) if k not in kept_set and np.any(rows[:, k])]
-    names = robot.layout.names
-    used = {*kept, *regrouped}
-    return BaseMap(
-        robot=robot,
-        method="mlc",
-        model=for_,
-        kept=tuple(names[k] for k in kept),
-        regrouped=tuple(names[k] for k in regrouped),
-        eliminated=tuple(name for k, name in enumerate(names) if k not in used),
-        K=_regrouping(rows[:, kept], rows[:, regrouped]),
-        rows=rows,
-        labels=tuple(combination.name for combination in found),
-        structure=structure,
-    )
-
-
-def _require_speed_terms(robot: Robot) -> None:
-    """Refuse drive terms that depend on the position: they may share their columns with gravity, or have none."""
-    for joint in robot.joints:
-        for term in joint.drive.friction:
-            if term in POSITION_TERMS:
-                raise Unsupported(
-                    f"minimal linear combinations: the drive term {term!r} of joint {joint.name!r} of robot "
-                    f"{robot.name!r} depends on the position; the closed-form rule knows terms of the speed only: "
-                    'use method="exact"'
-                )
+    regrouped = [int(k) for k in np.flatnonzero(rows.any(axis=0)) if k not in kept]
+    K = _regrouping(rows[:, kept], rows[:, regrouped])
+    labels = tuple(combination.name for combination in found)
+    return map_of_places(robot, "mlc", for_, kept, regrouped, K, rows=rows, labels=labels, structure=structure)
 
 
 def _units(found: list[Combination], robot: Robot) -> tuple[Array, Array]:
     """Powers of the robot's own length: units of the combinations (b, 1) and of the standard parameters (p,)."""
-    lengths = [abs(s.value) for joint in robot.joints for s in (*joint.before, *joint.after) if not s.is_turn]
-    size = max(lengths, default=0.0) or 1.0
+    size = largest_length(robot)
     columns = np.ones(len(robot.layout))
     for part in robot.layout.links:
         columns[part] = [size**2] * 6 + [size] * 3 + [1.0]
     rows = np.array([size ** max(combination.unit, 0) for combination in found]).reshape(-1, 1)
     return rows, columns
-
-
-def _clean(rows: Array, units: tuple[Array, Array], robot: Robot) -> Array:
-    """Put entries that are rounding to exact zero; compared without units, so that the length scale plays no part."""
-    inertial = np.array([column.is_inertial for column in robot.layout.columns])
-    return np.where(inertial & (np.abs(rows) * units[1] < _NOISE * units[0]), 0.0, rows)
 
 
 def _kept(
@@ -206,10 +183,3 @@ def _regrouping(mixing: Array, rest: Array) -> Array:
     K: Array = inverse @ rest
     K[np.abs(K) < _NOISE * (np.abs(inverse) @ np.abs(rest))] = 0.0
     return K
-
-
-def _apply(matrix: Array, values: Array) -> Array:
-    """Matrix · values, NaN only where a value that enters is NaN."""
-    missing = np.isnan(values)
-    unknown = (np.abs(matrix) > 0.0) @ missing
-    return np.where(unknown, np.nan, matrix @ np.where(missing, 0.0, values))

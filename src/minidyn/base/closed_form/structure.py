@@ -14,10 +14,11 @@ from functools import cached_property
 import numpy as np
 
 from minidyn.arrays import Array
+from minidyn.dynamics.mdh_chain import largest_length
 from minidyn.model.placements import tree_pose
 from minidyn.model.robot import Robot
 
-_Number = Callable[[int], int]
+_Number = Callable[[int], int]  # of a joint, for people
 
 FOR = ("torque", "gravity", "inertia")
 """What the set must determine: all torques, the gravity load alone, the inertia matrix alone."""
@@ -59,6 +60,11 @@ class Role:
     reason: str
     rotor_reason: str
 
+    @property
+    def key(self) -> str:
+        """What the reason is of: "delta", "sigma" or "centre"; "": there is none."""
+        return next((key for key in ("delta", "sigma", "centre") if getattr(self, key) is not None), "")
+
 
 @dataclass(frozen=True)
 class Structure:
@@ -97,14 +103,20 @@ class Structure:
     @cached_property
     def reasons(self) -> dict[str, str]:
         """Why, in words: keys "r", "s", "delta_1", "sigma_3", "centre_4", "rotor_2"."""
-        found = {"r": self._why_r(), "s": self._why_s()}
+        first = why = "no joint turns"
+        if self.r is not None:
+            first = f"joint {self.r} is the first rotational joint"
+            why = f"no rotational joint has an axis that is not parallel to that of joint {_shown(self.r)}"
+        if isinstance(self.r, tuple):
+            first = "the first rotational joints on the paths from the base"
+        if isinstance(self.s, tuple):
+            why = "on each path, the first rotational joint not parallel to the first one"
+        elif self.s is not None:
+            why = f"joint {self.s} is the first rotational joint not parallel to joint {_shown(self.r)}"
+        found = {"r": first, "s": why}
         for role in self.roles:
-            if role.delta is not None:
-                found[f"delta_{role.number}"] = role.reason
-            elif role.sigma is not None:
-                found[f"sigma_{role.number}"] = role.reason
-            elif role.centre is not None:
-                found[f"centre_{role.number}"] = role.reason
+            if role.key:
+                found[f"{role.key}_{role.number}"] = role.reason
             found[f"rotor_{role.number}"] = role.rotor_reason
         return found
 
@@ -112,12 +124,10 @@ class Structure:
         """Return r, s, δ and σ with their reasons, one a line."""
         lines = [f"r = {_shown(self.r)}: {self.reasons['r']}", f"s = {_shown(self.s)}: {self.reasons['s']}"]
         for role in self.roles:
-            if role.delta is not None:
-                lines.append(f"delta_{role.number} = {role.delta}: {role.reason}")
-            elif role.sigma is not None:
-                lines.append(f"sigma_{role.number} = {role.sigma}: {role.reason}")
-            elif role.centre is not None:
+            if role.key == "centre":
                 lines.append(f"joint {role.number}: {role.reason}")
+            elif role.key:
+                lines.append(f"{role.key}_{role.number} = {getattr(role, role.key)}: {role.reason}")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, object]:
@@ -130,22 +140,6 @@ class Structure:
             "sigma": {str(number): value for number, value in self.sigma.items()},
             "reasons": self.reasons,
         }
-
-    def _why_r(self) -> str:
-        if self.r is None:
-            return "no joint turns"
-        if isinstance(self.r, tuple):
-            return "the first rotational joints on the paths from the base"
-        return f"joint {self.r} is the first rotational joint"
-
-    def _why_s(self) -> str:
-        if self.r is None:
-            return "no joint turns"
-        if self.s is None:
-            return f"no rotational joint has an axis that is not parallel to that of joint {_shown(self.r)}"
-        if isinstance(self.s, tuple):
-            return "on each path, the first rotational joint not parallel to the first one"
-        return f"joint {self.s} is the first rotational joint not parallel to joint {_shown(self.r)}"
 
 
 def structure_of(
@@ -160,8 +154,9 @@ def structure_of(
     Implements: Lin1994 Theorem 4 and Theorem 5, LinFang1999 Theorem 1, corrected as in ERRATA A.
     Differs: Trees, path by path; the zero-gravity exception; which rotor inertias merge.
     """
-    scene = _Scene(robot, what)
-    return Structure(what, tuple(_role(scene, index, numbers) for index in range(len(robot.joints))), version)
+    scene, known = _Scene(robot, what), numbers or range(1, len(robot.joints) + 1)
+    roles = tuple(_role(scene, index, known.__getitem__) for index in range(len(robot.joints)))
+    return Structure(what, roles, version)
 
 
 class _Scene:
@@ -171,8 +166,7 @@ class _Scene:
         self.robot = robot
         self.what = what
         joints = robot.joints
-        lengths = [abs(s.value) for joint in joints for s in (*joint.before, *joint.after) if not s.is_turn]
-        self.size = max(lengths, default=0.0) or 1.0
+        self.size = largest_length(robot)
         general = np.random.default_rng(20240229).uniform(0.4, 1.2, len(joints))
         slides = np.array([joint.slides for joint in joints])
         pose = tree_pose(robot, np.where(slides, general * self.size, general))
@@ -206,10 +200,7 @@ class _Scene:
         return self.robot.joints[index].turns
 
 
-def _role(scene: _Scene, index: int, numbers: Sequence[int] | None) -> Role:
-    def number(i: int) -> int:
-        return i + 1 if numbers is None else numbers[i]
-
+def _role(scene: _Scene, index: int, number: _Number) -> Role:
     path = scene.paths[index]
     turning = [i for i in path if scene.turning(i)]
     r = turning[0] if turning else None

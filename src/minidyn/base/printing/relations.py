@@ -23,15 +23,8 @@ if TYPE_CHECKING:
 
 
 _NAME = re.compile(r"([A-Za-z]+)([0-9]+)\Z")
-_SPECIAL = {
+_SPECIAL = {character: f"\\{character}" for character in "{}$&#%_"} | {
     "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
     "^": r"\textasciicircum{}",
     "~": r"\textasciitilde{}",
     "<": r"\textless{}",
@@ -107,15 +100,6 @@ LATEX = Alphabet("latex", r"\,")
 
 
 @dataclass(frozen=True)
-class _Factor:
-    """A coefficient ready to print: sign, text without it, whether it needs parentheses before another factor."""
-
-    sign: int
-    text: str
-    is_sum: bool = False
-
-
-@dataclass(frozen=True)
 class RelationTerm:
     """One standard parameter in a relation.
 
@@ -131,16 +115,11 @@ class RelationTerm:
 
     @property
     def coefficient(self) -> str:
-        """The coefficient as text, with symbols where it has them."""
-        return coefficient_text(self)
-
-
-def coefficient_text(term: RelationTerm, alphabet: Alphabet = UNICODE) -> str:
-    """Return the coefficient as text: "1", "-0.25", "2 R3", "D3² + R3²"."""
-    factor = _factor(term, alphabet)
-    if factor.sign > 0:
-        return factor.text
-    return f"-{alphabet.bracket(factor.text)}" if factor.is_sum else f"-{factor.text}"
+        """The coefficient as text, with symbols where it has them: "1", "-0.25", "2 R3", "D3² + R3²"."""
+        sign, text, is_sum = _factor(self, UNICODE)
+        if sign > 0:
+            return text
+        return f"-({text})" if is_sum else f"-{text}"
 
 
 def sum_text(terms: Sequence[RelationTerm], alphabet: Alphabet = UNICODE) -> str:
@@ -148,33 +127,34 @@ def sum_text(terms: Sequence[RelationTerm], alphabet: Alphabet = UNICODE) -> str
     groups: dict[str, list[tuple[_Factor, str]]] = {}
     for term in terms:
         factor = _factor(term, alphabet)
-        key = factor.text if factor.text != "1" else f"1 {term.parameter}"
+        key = factor[1] if factor[1] != "1" else f"1 {term.parameter}"
         groups.setdefault(key, []).append((factor, alphabet.parameter(term.parameter)))
-    text = ""
+    parts = []
     for members in groups.values():
-        factor = members[0][0]
-        inner = _signed([(other.sign * factor.sign, name) for other, name in members])
+        sign, text, is_sum = members[0][0]
+        inner = _signed([(other[0] * sign, name) for other, name in members])
         body = inner if len(members) == 1 else alphabet.bracket(inner)
-        if factor.text != "1":
-            front = alphabet.bracket(factor.text) if factor.is_sum else factor.text
-            body = f"{front}{body}" if factor.is_sum and len(members) > 1 else f"{front}{alphabet.space}{body}"
-        text = _join(text, factor.sign, body)
-    return text or "0"
+        if text != "1":
+            front = alphabet.bracket(text) if is_sum else text
+            body = f"{front}{body}" if is_sum and len(members) > 1 else f"{front}{alphabet.space}{body}"
+        parts.append((sign, body))
+    return _signed(parts) or "0"
+
+
+_Factor = tuple[int, str, bool]
+"""A coefficient ready to print: sign, text without it, whether it needs parentheses before another factor."""
 
 
 def _factor(term: RelationTerm, alphabet: Alphabet) -> _Factor:
     if term.polynomial is None:
-        return _Factor(-1 if term.value < 0 else 1, alphabet.number(term.value))
+        return -1 if term.value < 0 else 1, alphabet.number(term.value), False
     terms = [(number, product) for number, product in term.polynomial.terms if alphabet.number(number) != "0"]
     if not terms:
-        return _Factor(1, "0")
+        return 1, "0", False
     ordered = sorted(terms, key=lambda pair: (pair[0] < 0, -len(pair[1]), sorted(pair[1])))
     sign = -1 if ordered[0][0] < 0 else 1  # all are negative
-    return _Factor(
-        sign,
-        _signed([(sign if number > 0 else -sign, _product(number, p, alphabet)) for number, p in ordered]),
-        len(terms) > 1,
-    )
+    text = _signed([(sign if number > 0 else -sign, _product(number, p, alphabet)) for number, p in ordered])
+    return sign, text, len(terms) > 1
 
 
 def _product(number: float, product: Monomial, alphabet: Alphabet) -> str:
@@ -185,16 +165,8 @@ def _product(number: float, product: Monomial, alphabet: Alphabet) -> str:
 
 
 def _signed(parts: Sequence[tuple[int, str]]) -> str:
-    text = ""
-    for sign, part in parts:
-        text = _join(text, sign, part)
-    return text
-
-
-def _join(text: str, sign: int, part: str) -> str:
-    if not text:
-        return part if sign > 0 else f"-{part}"
-    return f"{text} + {part}" if sign > 0 else f"{text} - {part}"
+    text = "".join(f" {'+' if sign > 0 else '-'} {part}" for sign, part in parts)
+    return f"-{text[3:]}" if text.startswith(" - ") else text[3:]
 
 
 @dataclass(frozen=True)
@@ -230,7 +202,17 @@ def relations(base: BaseMap) -> tuple[Relation, ...]:
     Implements: Gautier1991 Table V.
     """
     if base.rows is not None:
-        return _relations_of_rule(base)
+        names, of_rule = base.robot.layout.names, rule_entries(base)
+        return tuple(
+            Relation(
+                label,
+                tuple(
+                    RelationTerm(names[column], float(values[column]), of_rule.get((row, int(column))))
+                    for column in np.flatnonzero(values)
+                ),
+            )
+            for row, (label, values) in enumerate(zip(base.names, base.matrix))
+        )
     with single_thread():
         symbolic = symbolic_entries(base)
     layout = base.robot.layout
@@ -246,21 +228,6 @@ def relations(base: BaseMap) -> tuple[Relation, ...]:
         rest = sorted(terms, key=lambda term: layout.index(term.parameter))
         found.append(Relation(name, (RelationTerm(kept, 1.0), *rest)))
     return tuple(found)
-
-
-def _relations_of_rule(base: BaseMap) -> tuple[Relation, ...]:
-    """Return the relations of a map whose rows a closed-form rule gave."""
-    names, symbolic = base.robot.layout.names, rule_entries(base)
-    return tuple(
-        Relation(
-            label,
-            tuple(
-                RelationTerm(names[column], float(values[column]), symbolic.get((row, int(column))))
-                for column in np.flatnonzero(values)
-            ),
-        )
-        for row, (label, values) in enumerate(zip(base.names, base.matrix))
-    )
 
 
 def map_json(base: BaseMap) -> dict[str, Any]:
