@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +27,13 @@ from minidyn.dynamics.functions import call
 from minidyn.dynamics.inertia_matrix import christoffel_matrix
 from minidyn.dynamics.newton_euler import composite_inertia_matrix, joint_torques
 from minidyn.dynamics.papers.formulations import FORMULATIONS
-from minidyn.dynamics.papers.minimal import MEETING, VirtualLinks, cheapest_inertia_matrix, record_minimal
+from minidyn.dynamics.papers.minimal import (
+    MEETING,
+    VirtualLinks,
+    cheapest_inertia_matrix,
+    motion_inputs,
+    record_minimal,
+)
 from minidyn.dynamics.tree import coordinates, place
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError, UnknownName, Unsupported
@@ -57,19 +62,6 @@ def _determined(structure: str, what: str, base: BaseMap) -> str:
     largest = (np.abs(wanted.matrix) * units).max(axis=1, keepdims=True, initial=0.0)
     foreign = (np.abs(left) * units > _FOREIGN * largest).any(axis=1)
     return "" if not foreign.any() else wanted.names[int(np.argmax(foreign))]
-
-
-def _add_drives(robot: Robot, phi: Array, tau: Array, q: Array, dq: Array, ddq: Array) -> None:
-    size = len(robot.joints)
-    positions: list[Any] = [0.0] * size
-    speeds: list[Any] = [0.0] * size
-    accelerations: list[Any] = [0.0] * size
-    for k, joint in enumerate(robot.independent):
-        positions[joint], speeds[joint], accelerations[joint] = q[..., k], dq[..., k], ddq[..., k]
-    for column in drive_columns(robot, speeds, accelerations, Shapes(robot, positions)):
-        for joint, ratio in column.ratios.items():
-            if joint in robot.independent:
-                tau[..., robot.independent.index(joint)] += ratio * (phi[column.index] * column.value)
 
 
 def inertia_matrix(
@@ -222,7 +214,11 @@ def _from_base(
         rotors = np.array(rotor_inertia_matrix(robot, list(phi)), dtype=float)
         result += rotors[np.ix_(robot.independent, robot.independent)]
     elif what == "inverse_dynamics":
-        _add_drives(robot, phi, result, *(np.asarray(array, dtype=float) for array in arrays))
+        c = coordinates(robot, *(list(np.moveaxis(np.asarray(array, dtype=float), -1, 0)) for array in arrays))
+        for column in drive_columns(robot, c.dq, c.ddq, Shapes(robot, c.q)):
+            for joint, ratio in column.ratios.items():
+                for k in c.G[joint]:
+                    result[..., k] += ratio * (phi[column.index] * column.value)
     return result
 
 
@@ -238,16 +234,12 @@ def lifted_function(robot: Robot, what: str) -> Function:
     rigid = replace(robot, joints=joints, parameters=np.full(len(inertial), np.nan))
     base = base_parameters(rigid)
     graph = Graph()
-    n = rigid.n
-    still: list[Scalar] = [0.0] * n
-    q = list(graph.inputs("q", n))
-    dq = still if what in ("inertia_matrix", "gravity_torque") else list(graph.inputs("dq", n))
-    ddq = list(graph.inputs("ddq", n)) if what == "inverse_dynamics" else still
+    q, dq, ddq = motion_inputs(graph, what, rigid.n)
     phi: list[Scalar] = [0.0] * len(rigid.layout)
     for index, value in zip(rigid.layout.indices(base.kept), graph.inputs("values", base.rank, uniform=True)):
         phi[index] = value
     ten = [phi[part] for part in rigid.layout.links]
-    c = coordinates(rigid, q, dq if what != "coriolis_matrix" else still, ddq)
+    c = coordinates(rigid, q, dq if what != "coriolis_matrix" else ddq, ddq)
     tree = place(rigid, c.q)
     if what in ("inertia_matrix", "coriolis_matrix"):
         M = c.project_matrix(composite_inertia_matrix(tree, ten))

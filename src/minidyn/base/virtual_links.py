@@ -8,7 +8,6 @@ linear map. Which single parameters are best is a matter of operations: `_FIRST`
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -17,15 +16,14 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.dynamics.mdh_chain import MdhRow, check_open, mdh_rows
 from minidyn.dynamics.mdh_frames import to_mdh
-from minidyn.dynamics.papers.chain import generic_rows, is_serial
+from minidyn.dynamics.papers.chain import is_serial
 from minidyn.dynamics.papers.minimal import VirtualLinks
 from minidyn.dynamics.tree import REAL, constant_placement
 from minidyn.dynamics.vectors import to_child
 from minidyn.errors import MinidynError
+from minidyn.graph.targets.native.kernel import Recent
 from minidyn.model.drives import Drive
 from minidyn.model.geometry import Step
-from minidyn.model.layout import Layout
-from minidyn.model.mdh import mdh_steps
 from minidyn.model.robot import Robot
 
 _DEPENDENT = 1e-8  # a column that the others make up to this share of itself is dependent
@@ -54,17 +52,22 @@ class Carrier:
     matrix: Array
 
 
+_CHAINS: Recent[str, tuple[Robot, Array] | None] = Recent(64)  # by the robot's structure, as the carriers
+_CARRIERS: Recent[tuple[str, str, bool], Carrier] = Recent(64)
+
+
 def rigid_chain(robot: Robot) -> tuple[Robot, Array] | None:
     """Return (robot in mDH frames without drives, T) with phi_rigid = T phi, or None where it is not an open chain.
 
     The answer is remembered by the robot's structure; values of the returned robot are not to be read.
     """
-    return _rigid_chain(_Rigid(robot))
+    key = robot.structure_fingerprint
+    if key not in _CHAINS:
+        _CHAINS[key] = _rigid_chain(robot)
+    return _CHAINS[key]
 
 
-@lru_cache(maxsize=64)
-def _rigid_chain(key: _Rigid) -> tuple[Robot, Array] | None:
-    robot = key.robot
+def _rigid_chain(robot: Robot) -> tuple[Robot, Array] | None:
     if robot.loops or any(joint.follows is not None for joint in robot.joints):
         return None
     changed, T = to_mdh(robot)
@@ -81,14 +84,23 @@ def _rigid_chain(key: _Rigid) -> tuple[Robot, Array] | None:
 def generic_chain(robot: Robot) -> Robot:
     """Return a serial robot with the same joints and general geometry, so that nothing folds away."""
     check_open(robot, "operation counts")
-    rows = generic_rows(mdh_rows(to_mdh(robot)[0]))
-    return _robot_of_rows(robot, tuple(rows))
+    rows = mdh_rows(to_mdh(robot)[0])
+    turning, k = np.array([row.turning for row in rows]), np.arange(len(rows))
+    # the first joint stays on the base: its alpha, a and d say where the base frame is, not how the arm is built
+    table = {
+        "alpha": 0.5 + 0.07 * k,
+        "a": 0.3 + 0.011 * k,
+        "d": (0.2 + 0.013 * k) * turning,
+        "theta": (0.4 + 0.03 * k) * ~turning,
+    }
+    letters, parents = "".join("R" if row.turning else "P" for row in rows), [row.parent + 1 for row in rows]
+    general = {name: values * (k > 0) for name, values in table.items()}
+    return Robot.from_mdh(letters, **general, gravity=robot.gravity, parent=parents, name=robot.name)
 
 
-@lru_cache(maxsize=64)
-def _carrier(robot: _Rigid, for_: str, moments: bool) -> Carrier:
-    base = mlc_base(robot.robot, "1999", for_)
-    rows = mdh_rows(robot.robot)
+def _carrier(robot: Robot, for_: str, moments: bool) -> Carrier:
+    base = mlc_base(robot, "1999", for_)
+    rows = mdh_rows(robot)
     matrix = base.matrix
     chosen: list[tuple[int, int]] = []
     columns: list[Array] = []
@@ -106,24 +118,11 @@ def _carrier(robot: _Rigid, for_: str, moments: bool) -> Carrier:
             columns.append(column)
             left = left - np.outer(rest, rest @ left) / size**2
     if len(chosen) < base.rank:
-        raise MinidynError(f"robot {robot.robot.name!r}: its minimal set cannot be carried by virtual links")
+        raise MinidynError(f"robot {robot.name!r}: its minimal set cannot be carried by virtual links")
     order = sorted(range(len(chosen)), key=lambda k: chosen[k])
     inverse = np.linalg.inv(np.stack([columns[k] for k in order], axis=1)) if order else np.zeros((0, 0))
-    virtual = VirtualLinks(rows, tuple(chosen[k] for k in order), _base_acceleration(robot.robot, rows), moments)
+    virtual = VirtualLinks(rows, tuple(chosen[k] for k in order), _base_acceleration(robot, rows), moments)
     return Carrier(virtual, base, inverse)
-
-
-@dataclass(frozen=True)
-class _Rigid:
-    """A robot that is equal to others with the same structure, for the cache."""
-
-    robot: Robot
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Rigid) and other.robot.structure_fingerprint == self.robot.structure_fingerprint
-
-    def __hash__(self) -> int:
-        return hash(self.robot.structure_fingerprint)
 
 
 def carrier_of(rigid: Robot, for_: str = "torque", moments: bool = True) -> Carrier:
@@ -132,7 +131,10 @@ def carrier_of(rigid: Robot, for_: str = "torque", moments: bool = True) -> Carr
     They determine torques or, with `for_` "inertia" (where fewer may do), the inertia matrix: by second moments or by
     inertia tensors.
     """
-    return _carrier(_Rigid(rigid), for_, moments)
+    key = rigid.structure_fingerprint, for_, moments
+    if key not in _CARRIERS:
+        _CARRIERS[key] = _carrier(rigid, for_, moments)
+    return _CARRIERS[key]
 
 
 def _direction(place: int, moments: bool) -> Array:
@@ -153,24 +155,3 @@ def _base_acceleration(robot: Robot, rows: tuple[MdhRow, ...]) -> tuple[float, f
     first, _ = constant_placement((Step("rz", rows[0].gamma),) if rows[0].gamma else (), REAL)
     x, y, z = to_child((*turns, *first), [-float(component) for component in robot.gravity])
     return float(x) + 0.0, float(y) + 0.0, float(z) + 0.0
-
-
-def _robot_of_rows(robot: Robot, rows: tuple[MdhRow, ...]) -> Robot:
-    joints = tuple(
-        replace(
-            joint,
-            parent=row.parent,
-            before=mdh_steps(
-                joint.kind, {"alpha": row.alpha, "a": row.a, "theta": row.theta, "d": row.d}, f"joint {joint.name!r}"
-            ),
-            after=(),
-            motion="rz" if row.turning else "tz",
-            direction=1,
-            drive=Drive(),
-        )
-        for joint, row in zip(to_mdh(robot)[0].joints, rows)
-    )
-    size = len(Layout.of(joint.drive for joint in joints))
-    return Robot(
-        robot.name, joints, tuple(f"link{k + 1}" for k in range(len(joints))), robot.gravity, np.full(size, np.nan)
-    )

@@ -215,16 +215,3 @@ def is_serial(rows: Sequence[MdhRow]) -> bool:
         row.parent == index - 1 and (index == 0 or (row.gamma == 0.0 and row.b == 0.0))
         for index, row in enumerate(rows)
     )
-
-
-def generic_rows(rows: Sequence[MdhRow]) -> list[MdhRow]:
-    """Return rows of the same joints with general alpha, a and d, so that no geometry folds away.
-
-    The first row stays on the base: its alpha, a and d say where the base frame is, not how the arm is built.
-    """
-    found = [replace(rows[0], gamma=0.0, b=0.0, alpha=0.0, a=0.0, theta=0.0, d=0.0)]
-    for index, row in enumerate(rows[1:], 1):
-        alpha, a, d = 0.5 + 0.07 * index, 0.3 + 0.011 * index, 0.2 + 0.013 * index
-        theta = 0.0 if row.turning else 0.4 + 0.03 * index
-        found.append(replace(row, gamma=0.0, b=0.0, alpha=alpha, a=a, theta=theta, d=d if row.turning else 0.0))
-    return found

@@ -58,6 +58,13 @@ class VirtualLinks:
         return found
 
 
+def motion_inputs(graph: Graph, what: str, n: int) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
+    """Return q, dq, ddq as inputs of a function of MINIMAL_WHAT; zeros for what it does not take."""
+    q, still = list(graph.inputs("q", n)), [0.0] * n
+    dq = still if what in ("inertia_matrix", "gravity_torque") else list(graph.inputs("dq", n))
+    return q, dq, list(graph.inputs("ddq", n)) if what == "inverse_dynamics" else still
+
+
 def record_minimal(
     virtual: VirtualLinks, what: str, number: int = 1, levels: Sequence[int] | None = None, composed: bool = False
 ) -> Function:
@@ -71,10 +78,7 @@ def record_minimal(
         raise UnknownName("function", what, MINIMAL_WHAT)
     graph = Graph()
     n = len(virtual.rows)
-    q = list(graph.inputs("q", n))
-    still: list[Scalar] = [0.0] * n
-    dq = still if what in ("inertia_matrix", "gravity_torque") else list(graph.inputs("dq", n))
-    ddq = list(graph.inputs("ddq", n)) if what == "inverse_dynamics" else still
+    q, dq, ddq = motion_inputs(graph, what, n)
     bodies = virtual.bodies(list(graph.inputs("values", len(virtual.places), uniform=True)))
     chain = chain_at(virtual.rows, q)
     if what in ("inertia_matrix", "coriolis_matrix"):
