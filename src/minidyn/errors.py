@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import functools
 import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 
@@ -103,5 +103,9 @@ def near_names(name: str, known: Iterable[str], limit: int = 8) -> str:
         return "; did you mean " + " or ".join(repr(candidate) for candidate in near) + "?"
     if not names:
         return "; there are none"
-    shown = ", ".join(names[:limit])
-    return f"; known: {shown}" + (f", ... ({len(names)} in all)" if len(names) > limit else "")
+    return f"; known: {first_of(names, limit)}"
+
+
+def first_of(names: Sequence[str], limit: int = 8) -> str:
+    """Return the first names for an error message, and how many there are where some are left out."""
+    return ", ".join(names[:limit]) + (f", ... ({len(names)} in all)" if len(names) > limit else "")

@@ -23,7 +23,7 @@ from minidyn.arrays import Array, known_product
 from minidyn.base.printing import overview
 from minidyn.base.printing import relations as printing
 from minidyn.base.rows import MODELS
-from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
+from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters, first_of
 from minidyn.model.layout import Column
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, kind
@@ -190,9 +190,9 @@ class BaseMap:
         unknown: NDArray[np.bool_] = np.atleast_1d(np.isnan(values).reshape(-1, values.shape[-1]).any(axis=0))
         missing = [self.robot.layout.names[k] for k in sorted((*kept, *regrouped)) if unknown[k]]
         if missing:
-            shown = ", ".join(missing[:8]) + (f", ... ({len(missing)} in all)" if len(missing) > 8 else "")
             raise UnknownParameters(
-                f"base parameters of robot {self.robot.name!r} need standard parameters that are unknown (NaN): {shown}"
+                f"base parameters of robot {self.robot.name!r} need standard parameters that are unknown (NaN): "
+                f"{first_of(missing)}"
             )
         beta: Array
         if self.rows is not None:

@@ -34,6 +34,7 @@ from minidyn.dynamics.papers.minimal import (
     motion_inputs,
     record_minimal,
 )
+from minidyn.dynamics.record import require_formulas
 from minidyn.dynamics.tree import coordinates, place
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError, UnknownName, Unsupported
@@ -224,11 +225,7 @@ def _from_base(
 
 def lifted_function(robot: Robot, what: str) -> Function:
     """Return a function of q (and dq, ddq) and of the kept parameters, rigid links only."""
-    if robot.implicit_loops:
-        raise Unsupported(
-            f"robot {robot.name!r}: the passive joints of loop {robot.implicit_loops[0].name!r} must be solved for; "
-            "operations are counted for open robots and for loops given by formulas"
-        )
+    require_formulas(robot, "operations are counted for open robots and for loops given by formulas")
     inertial = [k for k, column in enumerate(robot.layout.columns) if column.is_inertial]
     joints = tuple(replace(joint, drive=Drive()) for joint in robot.joints)
     rigid = replace(robot, joints=joints, parameters=np.full(len(inertial), np.nan))

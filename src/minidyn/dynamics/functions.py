@@ -18,40 +18,28 @@ from minidyn.model.robot import Robot
 
 
 def inverse_dynamics(
-    robot: Robot,
-    q: ArrayLike,
-    dq: ArrayLike,
-    ddq: ArrayLike,
-    parameters: ArrayLike | None = None,
-    *,
-    out: Array | None = None,
+    robot: Robot, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, parameters: ArrayLike | None = None
 ) -> Array:
     """Return the joint torques (..., n) of a motion: links, rotors and friction.
 
     Implements: LuMeng1993 eq. (66)-(71).
     """
-    return call(robot, "inverse_dynamics", (q, dq, ddq), parameters, out)
+    return call(robot, "inverse_dynamics", (q, dq, ddq), parameters, None)
 
 
-def gravity_torque(
-    robot: Robot, q: ArrayLike, parameters: ArrayLike | None = None, *, out: Array | None = None
-) -> Array:
+def gravity_torque(robot: Robot, q: ArrayLike, parameters: ArrayLike | None = None) -> Array:
     """Return the torques (..., n) that hold the robot still against gravity, without friction."""
-    return call(robot, "gravity_torque", (q,), parameters, out)
+    return call(robot, "gravity_torque", (q,), parameters, None)
 
 
-def coriolis_matrix(
-    robot: Robot, q: ArrayLike, dq: ArrayLike, parameters: ArrayLike | None = None, *, out: Array | None = None
-) -> Array:
+def coriolis_matrix(robot: Robot, q: ArrayLike, dq: ArrayLike, parameters: ArrayLike | None = None) -> Array:
     """Return C (..., n, n) from Christoffel symbols: C dq are the velocity torques and Ṁ - 2C is skew-symmetric."""
-    return call(robot, "coriolis_matrix", (q, dq), parameters, out)
+    return call(robot, "coriolis_matrix", (q, dq), parameters, None)
 
 
-def inertia_matrix(
-    robot: Robot, q: ArrayLike, parameters: ArrayLike | None = None, *, out: Array | None = None
-) -> Array:
+def inertia_matrix(robot: Robot, q: ArrayLike, parameters: ArrayLike | None = None) -> Array:
     """Return the inertia matrix M (..., n, n), rotors included."""
-    return call(robot, "inertia_matrix", (q,), parameters, out)
+    return call(robot, "inertia_matrix", (q,), parameters, None)
 
 
 def forward_dynamics(

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array
 from minidyn.dynamics.papers.sixteen import sixteen_layout
-from minidyn.dynamics.record import WHAT, record, without_unknowns
+from minidyn.dynamics.record import WHAT, record, require_formulas, without_unknowns
 from minidyn.dynamics.sources import function_source, portable_llvm
-from minidyn.errors import MinidynError, ShapeError, UnknownName, Unsupported, WrongArgument
+from minidyn.errors import MinidynError, ShapeError, UnknownName, WrongArgument
 from minidyn.graph.function import Function, evaluate_in_blocks
 from minidyn.graph.targets.native.builtin import called_by
 from minidyn.graph.targets.native.kernel import Recent, check_out, compile_function, is_compiled, take_argument
@@ -143,12 +143,11 @@ def function_of(
 ) -> Function:
     """Return the recorded program of a robot's function; recorded once per process for equal robots."""
     require_robot(robot, str(what))
-    if robot.implicit_loops:
-        raise Unsupported(
-            f"robot {robot.name!r}: the passive joints of loop {robot.implicit_loops[0].name!r} must be solved for; "
-            "a kernel needs them as functions of the active joints: give formulas in the robot's file, or compile "
-            "robot.open_loops()"
-        )
+    require_formulas(
+        robot,
+        "a kernel needs them as functions of the active joints: give formulas in the robot's file, or compile "
+        "robot.open_loops()",
+    )
     values: NDArray[np.float64] | str = robot.parameters
     if isinstance(parameters, str):
         if parameters != "argument":

@@ -42,7 +42,7 @@ from minidyn.dynamics.regressor import (
 )
 from minidyn.dynamics.tree import REAL, Coordinates, Tree, constant_placement, coordinates, place
 from minidyn.dynamics.vectors import Scalar, plus
-from minidyn.errors import UnknownName, UnknownParameters, Unsupported
+from minidyn.errors import UnknownName, UnknownParameters, Unsupported, first_of
 from minidyn.graph.function import Function, evaluate
 from minidyn.graph.scalar import Graph
 from minidyn.model.drives import INERTIAS
@@ -257,6 +257,13 @@ WHAT: dict[str, What] = {
 """All functions of a robot, by name."""
 
 
+def require_formulas(robot: Robot, hint: str) -> None:
+    """Refuse a robot with loops that are solved for: its passive joints are no formulas of the inputs."""
+    if robot.implicit_loops:
+        loop = robot.implicit_loops[0].name
+        raise Unsupported(f"robot {robot.name!r}: the passive joints of loop {loop!r} must be solved for; {hint}")
+
+
 def build(
     robot: Robot,
     what: str,
@@ -271,11 +278,9 @@ def build(
     where it reads them (regressors do for loads that friction grows with) and are the robot's own where none are given.
     For regressors, `columns` are the standard columns that are kept, `combine` combinations of these.
     """
-    if robot.implicit_loops:
-        raise Unsupported(
-            f"robot {robot.name!r}: the passive joints of loop {robot.implicit_loops[0].name!r} must be solved for; a "
-            "recorded program needs them as functions of the active joints: give formulas in the robot's file"
-        )
+    require_formulas(
+        robot, "a recorded program needs them as functions of the active joints: give formulas in the robot's file"
+    )
     if not len(phi) and WHAT[what].reads(robot):
         phi = _known(robot, what, robot.parameters)
     return WHAT[what].build(_Recording(robot, {k: list(v) for k, v in inputs.items()}, phi, None, columns, combine))
@@ -283,9 +288,7 @@ def build(
 
 def _known(robot: Robot, what: str, values: Array) -> list[Scalar]:
     """Return parameters without unknown ones that matter; a regressor needs those of the loads."""
-    needs = what if WHAT[what].parameters else "gravity_torque"
-    known: list[Scalar] = without_unknowns(robot, needs, values).tolist()
-    return known
+    return list(without_unknowns(robot, what if WHAT[what].parameters else "gravity_torque", values).tolist())
 
 
 def record(
@@ -310,10 +313,9 @@ def record(
     graph = Graph()
     inputs = {name: list(graph.inputs(name, robot.n)) for name in wanted.arguments}
     phi: list[Scalar] = []
-    reads = wanted.reads(robot)
-    if reads and isinstance(parameters, str):
+    if wanted.reads(robot) and isinstance(parameters, str):
         phi = list(graph.inputs("parameters", len(robot.layout), uniform=True))
-    elif reads:
+    elif wanted.reads(robot):
         phi = _known(robot, what, np.asarray(robot.parameters if parameters is None else parameters))
     result = wanted.build(_Recording(robot, inputs, phi, link, columns, combine))
     return graph.function(what, result if isinstance(result, dict) else {wanted.result: result})
@@ -331,8 +333,7 @@ def without_unknowns(robot: Robot, what: str, values: Array) -> Array:
         return values
     missing = np.flatnonzero(unknown & needed_columns(robot, what))
     if len(missing):
-        names = [robot.layout.names[index] for index in missing]
-        shown = ", ".join(names[:8]) + (f", ... ({len(names)} in all)" if len(names) > 8 else "")
+        shown = first_of([robot.layout.names[index] for index in missing])
         raise UnknownParameters(
             f"{what} of robot {robot.name!r} needs parameters that are unknown (NaN): {shown}; give values with "
             "parameters=..., or robot.with_parameters(...)"

@@ -13,7 +13,7 @@ from minidyn.arrays import Array
 from minidyn.dynamics.functions import base_regressor, regressor
 from minidyn.dynamics.kernel import BaseColumns
 from minidyn.dynamics.regressor_forms import lumeng16
-from minidyn.errors import MinidynError, ShapeError, UnknownParameters
+from minidyn.errors import MinidynError, ShapeError, UnknownParameters, first_of
 from minidyn.model.robot import Robot
 
 _SINGULAR = 1e-13  # smallest eigenvalue of the inertia matrix against its largest
@@ -124,7 +124,7 @@ def _bias_and_inertia(
         felt = unknown & np.any(Y.reshape(-1, len(theta)) != 0.0, axis=0)
         if np.any(felt):
             names = robot.layout.names if parametrization == "standard" else lumeng16(robot).names
-            shown = ", ".join(names[k] for k in np.flatnonzero(felt)[:8])
+            shown = first_of([names[k] for k in np.flatnonzero(felt)])
             raise UnknownParameters(f"robot {robot.name!r}: parameters that are unknown (NaN) are needed: {shown}")
         theta = np.where(unknown, 0.0, theta)
     tau = Y @ theta
