@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
-from minidyn.dynamics.drives import Shapes, drive_columns, drive_loads, some_parameters
+from minidyn.dynamics.drives import Shapes, drive_columns, drive_loads, has_load, some_parameters
 from minidyn.dynamics.energy import kinetic_columns, potential_columns
 from minidyn.dynamics.tree import Coordinates, Tree
 from minidyn.dynamics.vectors import Scalar, Turn, turn_columns
@@ -68,17 +68,20 @@ def torque_rows(
     Implements: Gautier1991 eq. (5)-(8) and, through G, the closed loops' d_c = d_a + Gᵀ d_p.
     """
     every = _rigid_rows(tree, c, kind)
-    if friction and shapes is None:
-        phi = some_parameters(robot)
-        shapes = Shapes(robot, c.q, drive_loads(robot, tree, c, [list(phi[part]) for part in robot.layout.links]))
     inertial = [k for part in robot.layout.links for k in range(part.start, part.stop)]
     if len(inertial) == len(robot.layout) and robot.n == len(robot.joints):
         return every
+    if friction and shapes is None:
+        phi = some_parameters(robot) if has_load(robot) else robot.parameters
+        shapes = Shapes(robot, c.q, drive_loads(robot, tree, c, [list(phi[part]) for part in robot.layout.links]))
     rows = kind.zeros(robot.n, len(robot.layout))
-    for joint, row in enumerate(c.G):
-        for k, factor in row.items():
-            own = every[..., joint, :]
-            rows[..., k, inertial] += own if _is_one(factor) else kind.reduced(kind.column(factor) * own)
+    if robot.n == len(robot.joints):
+        rows[..., inertial] = every
+    else:
+        for joint, row in enumerate(c.G):
+            for k, factor in row.items():
+                own = every[..., joint, :]
+                rows[..., k, inertial] += own if _is_one(factor) else kind.reduced(kind.column(factor) * own)
     for column in drive_columns(robot, c.dq, c.ddq, shapes if friction else None):
         for joint, ratio in column.ratios.items():
             for k, factor in c.G[joint].items():
@@ -114,7 +117,7 @@ def _rigid_rows(tree: Tree, c: Coordinates, kind: Arithmetic) -> Stack:
         if move.parent >= 0:
             path[k] += path[move.parent]
     frames = _frames(tree, kind)
-    own, above = frames[..., 1:, :, :], frames[..., parents, :, :]
+    own, above = frames[..., 1:, :, :], frames.take(parents, axis=-3)
     speeds = _filled([c.dq, c.ddq], kind)
     axis = reduced(own @ _filled([move.axis for move in moves], kind)[..., None])[..., 0]
     shift = reduced(above @ _filled([move.shift for move in moves], kind)[..., None])
@@ -130,10 +133,10 @@ def _rigid_rows(tree: Tree, c: Coordinates, kind: Arithmetic) -> Stack:
     gain = axis * speeds[..., 0, :, None], axis * speeds[..., 1, :, None]
     motion = kind.zeros(n + 1, 3, 3)  # the base first
     motion[..., 1:, 0, :] = reduced(path @ (turning * reduced(gain[0])))
-    carried = reduced(_skewed(motion[..., parents, 0, :]) @ reduced(gain[0])[..., None])[..., 0]
+    carried = reduced(_skewed(motion[..., 0, :].take(parents, axis=-2)) @ reduced(gain[0])[..., None])[..., 0]
     motion[..., 1:, 1, :] = reduced(path @ reduced(turning * (gain[1] + carried)))
     A = _rates(motion, _ACCELERATIONS, kind).reshape(*motion.shape)
-    added = (A[..., parents, :, :] @ shift)[..., 0] + sliding * (gain[1] + 2 * carried)
+    added = (A.take(parents, axis=-3) @ shift)[..., 0] + sliding * (gain[1] + 2 * carried)
     if lever is not None:
         added = reduced(added) + (A[..., 1:, :, :] @ lever)[..., 0]
     gravity = _filled([tree.gravity], kind)
@@ -158,7 +161,7 @@ def _frames(tree: Tree, kind: Arithmetic) -> Stack:
     """Return link to base (..., links + 1, 3, 3), the base first."""
     n = len(tree.moves)
     frames = kind.zeros(n + 1, 3, 3)
-    frames[..., 0, :, :] = np.eye(3, dtype=int)
+    frames[..., 0, :, :] = _EYE
     before, after = [], []  # constant turns around the one that differs from state to state
     for number, move in enumerate(tree.moves):
         first = next((k for k, turn in enumerate(move.turns) if not isinstance(turn[1], int | float)), len(move.turns))
@@ -181,20 +184,26 @@ def _frames(tree: Tree, kind: Arithmetic) -> Stack:
 
 
 _SAME: list[Scalar] = [1, 0, 0, 0, 1, 0, 0, 0, 1]
+_EYE = np.eye(3, dtype=int)
 
 
 def _entries(turns: Sequence[Turn]) -> list[Scalar]:
     """The product of turns, row by row."""
     if not turns:
         return _SAME
+    if len(turns) == 1:
+        k, cosine, sine = turns[0]
+        i, j, made = (k + 1) % 3, (k + 2) % 3, list(_SAME)
+        made[4 * i], made[4 * j], made[3 * i + j], made[3 * j + i] = cosine, cosine, -sine, sine
+        return made
     columns = turn_columns(turns, ([1, 0, 0], [0, 1, 0], [0, 0, 1]))
     return [columns[i][j] for j in range(3) for i in range(3)]
 
 
-def _linear(entries: str) -> NDArray[np.intp]:
+def _linear(entries: str) -> NDArray[np.float64]:
     """Return the matrix (15, entries) of linear forms in wx wx, wx wy, ..., wz wz, dwx, dwy, dwz, ax, ay, az."""
     names = ["xx", "xy", "xz", "yx", "yy", "yz", "zx", "zy", "zz", "dx", "dy", "dz", "ax", "ay", "az"]
-    matrix = np.zeros((15, len(entries.split())), dtype=np.intp)
+    matrix = np.zeros((15, len(entries.split())))
     for column, form in enumerate(entries.split()):
         for sign, name in zip(form[0::3], (form[k : k + 2] for k in range(1, len(form), 3))):
             if name != "00":
@@ -219,20 +228,20 @@ _WRENCHES = _linear(
 )
 """Moment (three rows) and force of unit XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M."""
 
-_SKEW = np.array([[0, 0, 0, 0, 0, -1, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0]])
+_SKEW = np.array([[0, 0, 0, 0, 0, -1.0, 0, 1, 0], [0, 0, 1, 0, 0, 0, -1, 0, 0], [0, -1, 0, 1, 0, 0, 0, 0, 0]])
 
 
-def _rates(motion: Stack, forms: NDArray[np.intp], kind: Arithmetic) -> Stack:
+def _rates(motion: Stack, forms: NDArray[np.float64], kind: Arithmetic) -> Stack:
     """Return linear forms of the products of w, of dw and of a, for w, dw, a (..., 3, 3)."""
     w = motion[..., 0, :]
     products = kind.reduced(w[..., :, None] * w[..., None, :]).reshape(*w.shape[:-1], 9)
     values = np.concatenate([products, motion[..., 1, :], motion[..., 2, :]], axis=-1)
-    return kind.reduced(values @ forms.astype(kind.dtype))
+    return kind.reduced(values @ (forms if kind.dtype is float else forms.astype(int).astype(kind.dtype)))
 
 
 def _skewed(vectors: Stack) -> Stack:
     """The matrices [v×]."""
-    matrices: Stack = (vectors @ _SKEW.astype(vectors.dtype)).reshape(*vectors.shape, 3)
+    matrices: Stack = (vectors @ (_SKEW if vectors.dtype == float else _SKEW.astype(int))).reshape(*vectors.shape, 3)
     return matrices
 
 
@@ -242,14 +251,14 @@ def _is_one(value: Scalar) -> bool:
 
 def _filled(rows: Sequence[Sequence[Scalar]], kind: Arithmetic) -> Stack:
     """Return scalars (rows, columns) as an array, with leading axes where they vary."""
-    raw = [[kind.raw(value) for value in row] for row in rows]
-    if all(isinstance(value, int | float) for row in raw for value in row):
-        return np.array(raw, dtype=kind.dtype)
-    found = kind.zeros(len(raw), len(raw[0]))
-    for i, row in enumerate(raw):
-        for j, value in enumerate(row):
-            if not (isinstance(value, int | float) and value == 0):
-                found[..., i, j] = value
+    raw = [kind.raw(value) for row in rows for value in row]
+    shape = len(rows), len(rows[0])
+    if np.ndarray not in map(type, raw):
+        return np.array(raw, dtype=kind.dtype).reshape(shape)
+    found = kind.zeros(*shape)
+    for place, value in enumerate(raw):
+        if type(value) is np.ndarray or value != 0:
+            found[..., place // shape[1], place % shape[1]] = value
     return found
 
 

@@ -190,8 +190,8 @@ def _rationals(residues: Array, nonzero: NDArray[np.bool_], primes: tuple[int, .
     K = np.zeros(nonzero.shape)
     known = ~nonzero
     seen: dict[tuple[int, ...], float | None] = {}
-    for i, j in zip(*np.nonzero(nonzero)):
-        key = tuple(int(r) for r in residues[:, i, j])
+    where = np.nonzero(nonzero)
+    for i, j, key in zip(*where, map(tuple, residues[:, where[0], where[1]].T.astype(int).tolist())):
         if key not in seen:
             fraction = rational(*chinese_remainder(list(key), primes))
             seen[key] = None if fraction is None else fraction[0] / fraction[1]
@@ -205,10 +205,9 @@ def _observe(question: Question, seed: int) -> tuple[Array, Array]:
     """Return the robot's own units of each parameter (p,) and rows of the model in them, (rows, p)."""
     robot = question.robot
     units = units_of(robot)
-    rng = np.random.default_rng((seed, 1))
     rows = len(robot.layout) + 16
     per_sample = question.rows_of_sample
-    states = random_states(robot, units, math.ceil(rows / per_sample), rng, question.moving)
+    states = random_states(robot, units, math.ceil(rows / per_sample), (seed, 1), question.moving)
     if not robot.implicit_loops and any(joint.follows for joint in robot.joints):
         # followers that turn slowly need several turns of their leaders to show what they are
         states = replace(states, q=states.q * _TURNS)

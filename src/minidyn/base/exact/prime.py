@@ -11,6 +11,7 @@ s = 2t/(1 + t²) is the same circle, z = (1 + i t)/(1 - i t).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -110,6 +111,11 @@ class Field:
         parts = np.split(backs.value, count, axis=1)
         return [Point(z, Residues(back, self)) for z, back in zip(drawn, parts)]
 
+    def inverses(self, residues: list[float]) -> Array:
+        """Return 1 / x modulo each prime (k, 1), between -p/2 and p/2, of numbers that are not 0."""
+        found = [pow(int(x), -1, p) for x, p in zip(residues, self.primes)]
+        return np.array([[x - p if 2 * x > p else x] for x, p in zip(found, self.primes)], dtype=float)
+
     def signs(self) -> Residues:
         """Return random +1 and -1, the same for every prime."""
         signs = self._rng.choice((-1.0, 1.0), size=(1, self.samples))
@@ -183,14 +189,19 @@ class Residues:
         return self.field.lift(1) if result is None else result
 
     def inverse(self) -> Residues:
-        """Return 1 / x = x^(p - 2) of residues that are not 0."""
-        reduced, base = self.field.reduced, self.value
-        result = np.ones_like(base)
-        bits = np.array([[(p - 2) >> k & 1 for k in range(26)] for p in self.field.primes], dtype=bool)
-        for k in range(26):
-            result = np.where(bits[:, k, None], reduced(result * base), result)
-            base = reduced(base * base)
-        return Residues(result, self.field)
+        """Return 1 / x of residues; 0 for 0. Products of pairs are inverted, and give back what each alone is."""
+        reduced, zero = self.field.reduced, self.value == 0
+        values, pairs = self.value + zero, []
+        while values.shape[1] > 1:
+            if values.shape[1] % 2:
+                values = np.concatenate([values, np.ones((len(values), 1))], axis=1)
+            pairs.append(values.reshape(len(values), 2, -1))
+            values = reduced(pairs[-1][:, 0] * pairs[-1][:, 1])
+        found = self.field.inverses(values[:, 0].tolist())
+        for pair in reversed(pairs):
+            found = found[:, : pair.shape[2]]
+            found = reduced(pair[:, ::-1] * found[:, None]).reshape(len(found), -1)
+        return Residues(np.where(zero, 0.0, found[:, : zero.shape[1]]), self.field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,15 +275,15 @@ def echelon(matrix: Array, field: Field) -> Echelon | None:
     for column in range(columns):
         rank = len(pivots)
         here = field.reduced(A[:, rank:, column])
-        touched = np.flatnonzero(here.any(axis=0))
+        touched = np.asarray(here.any(axis=0)).nonzero()[0]
         if not len(touched):
             others.append(column)
             continue
         first = rank + int(touched[0])
-        if not here[:, touched[0]].all():
+        leading = here[:, touched[0]].tolist()
+        if 0.0 in leading:
             return None
-        inverses = np.array([[pow(int(x), -1, p)] for x, p in zip(here[:, touched[0]], field.primes)], dtype=float)
-        row = field.reduced(field.reduced(A[:, first, column:]) * field.reduced(inverses))
+        row = field.reduced(field.reduced(A[:, first, column:]) * field.inverses(leading))
         if first != rank:
             A[:, first], added[first] = A[:, rank], added[rank]
         A[:, rank, column:] = row
@@ -285,7 +296,7 @@ def echelon(matrix: Array, field: Field) -> Echelon | None:
         below = slice(rank + int(touched[0]), rank + last) if isinstance(some, slice) else rank + touched
         A[:, below, column:] -= here[:, some, None] * row[:, None, :]
         added[below] += 1
-        full = np.flatnonzero(added >= _ROOM)
+        full = (added >= _ROOM).nonzero()[0]
         if len(full):
             A[:, full, column:] = field.reduced(A[:, full, column:])
             added[full] = 0
@@ -301,11 +312,15 @@ def echelon(matrix: Array, field: Field) -> Echelon | None:
 
 def chinese_remainder(residues: list[int], primes: tuple[int, ...]) -> tuple[int, int]:
     """Return (x, modulus) with x = residues[i] modulo primes[i]."""
-    x, modulus = 0, 1
-    for residue, prime in zip(residues, primes):
-        x += modulus * ((residue - x) * pow(modulus, -1, prime) % prime)
-        modulus *= prime
-    return x, modulus
+    modulus, units = _remainder_units(primes)
+    return sum(residue * unit for residue, unit in zip(residues, units)) % modulus, modulus
+
+
+@lru_cache(maxsize=64)
+def _remainder_units(primes: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    """Return the product of primes, and for each the number that is 1 modulo it and 0 modulo the others."""
+    modulus = math.prod(primes)
+    return modulus, tuple(modulus // p * pow(modulus // p, -1, p) for p in primes)
 
 
 def rational(x: int, modulus: int, slack: int = 1 << 20) -> tuple[int, int] | None:

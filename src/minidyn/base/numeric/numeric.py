@@ -14,6 +14,7 @@ that are kept where they help: S has no useful derivative and an acceptable valu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -179,12 +180,11 @@ def numeric_base(question: Question, method: str = "qr", seed: int = 0, scaling:
     asked = np.zeros(len(robot.layout), dtype=bool)
     asked[list(question.asked)] = True
     notices: list[Notice] = []
-    rng = np.random.default_rng(seed)
     if scaling == "paper":
-        observation, notice = scaled_rows(robot, model, rng, moving, asked)
+        observation, notice = scaled_rows(robot, model, np.random.default_rng(seed), moving, asked)
         notices.append(notice)
     else:
-        observation = observe(robot, model, rng, moving)
+        observation = observe(robot, model, seed, moving)
     found = rank_of(observation, asked, method, equal_columns=scaling != "paper")
     if found.gap < CLEAR_GAP:
         text = (
@@ -247,16 +247,16 @@ def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equ
 
     W = observation.W
     rows = max(1, len(W))
-    norms = np.where(asked, np.sqrt(np.einsum("ij,ij->j", W, W) / rows), 0.0)
+    norms = np.where(asked, np.sqrt((W * W).sum(axis=0) / rows), 0.0)
     longest = float(norms.max(initial=0.0))
     zero = max(_ZERO, _ZERO * longest)
-    columns = np.flatnonzero(norms > zero)
+    columns = (norms > zero).nonzero()[0]
     if not columns.size:
         return Rank(0, np.inf, 1.0, np.zeros(0), (), np.zeros(0), np.zeros((0, 0)), None, 0.0)
     dropped = float(norms[norms <= zero].max(initial=0.0))
     gap = float(norms[columns].min()) / max(dropped, _EPS * longest)
     scales = np.maximum(norms[columns], _SHORTEST * longest) if equal_columns else np.full(len(columns), longest)
-    triangle = np.asarray(np.linalg.qr(W[:, columns] / (scales * np.sqrt(rows)), mode="r"))[: len(columns)]
+    triangle = _triangle(W[:, columns] / (scales * math.sqrt(rows)))
     null = None
     if method == "svd":
         _, values, Vt = svd(triangle)
@@ -274,6 +274,14 @@ def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equ
     return Rank(rank, gap, fall, values, tuple(columns.tolist()), scales, triangle, null, threshold)
 
 
+def _triangle(A: Array) -> Array:
+    """Return the triangular factor, as many rows as columns where there are enough."""
+    from scipy.linalg import lapack
+
+    factored: Array = lapack.dgeqrf(A)[0][: A.shape[1]]
+    return factored * (np.arange(len(factored))[:, None] <= np.arange(A.shape[1]))
+
+
 def _choose(found: Rank, wanted: Sequence[int]) -> tuple[list[int], bool]:
     """Return the places of the columns to keep, in storage order, and whether the choice was clear.
 
@@ -286,13 +294,14 @@ def _choose(found: Rank, wanted: Sequence[int]) -> tuple[list[int], bool]:
 
     Implements: Gautier1991 eq. (15), (16), (26).
     """
+    if found.null is None and list(wanted) == sorted(wanted):
+        # in storage order the diagonal of the triangle is what is left of each column after those before it
+        clear_at_once = (np.abs(found.triangle.diagonal()) > found.threshold).nonzero()[0].tolist()
+        if len(clear_at_once) == found.rank:
+            return [found.columns[k] for k in clear_at_once], True
     place = {column: k for k, column in enumerate(found.columns)}
     order = np.array([place[column] for column in wanted if column in place], dtype=int)
     if found.null is None:
-        # in storage order the diagonal of the triangle is what is left of each column after those before it
-        clear_at_once = np.flatnonzero(np.abs(found.triangle.diagonal()) > found.threshold)
-        if len(clear_at_once) == found.rank and np.array_equal(order, np.arange(len(order))):
-            return [found.columns[k] for k in clear_at_once], True
         chosen, clear = independent_columns(found.triangle[:, order], found.rank, found.threshold)
         kept = order[chosen]
     else:
@@ -353,7 +362,7 @@ def _regrouping(found: Rank, kept: Sequence[int], regrouped: Sequence[int], obse
     if not one or not two:
         return np.zeros((len(one), len(two)))
     W1, W2 = found.triangle[:, one], found.triangle[:, two]
-    R = np.asarray(np.linalg.qr(found.triangle[:, one + two], mode="r"))
+    R = _triangle(found.triangle[:, one + two])
     inverse = lapack.dtrtri(R[: len(one), : len(one)])[0]
     K: Array = inverse @ R[: len(one), len(one) :]
     if found.null is not None:
@@ -383,7 +392,7 @@ def _corrections(W1: Array, left: Array, support: NDArray[np.bool_]) -> Array:
     rows = np.arange(len(places))[:, None]
     used = support.T[rows, places]
     A = (W1.T @ W1)[places[:, :, None], places[:, None, :]] * (used[:, :, None] & used[:, None, :])
-    A[:, range(most), range(most)] += ~used
+    A.reshape(len(A), -1)[:, :: most + 1] += ~used
     b = (left.T @ W1)[rows, places] * used
     found = np.zeros(support.T.shape)
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -45,14 +46,15 @@ class Units:
 def units_of(robot: Robot) -> Units:
     """Return the robot's scales: L is the root mean square of its lengths that are not zero, T = sqrt(L / |g|)."""
     steps = [step for joint in robot.joints for step in (*joint.before, *joint.after)]
-    lengths = np.array([step.value for step in steps if not step.is_turn and step.value != 0.0])
-    L = float(np.sqrt(np.mean(lengths**2))) if lengths.size else 1.0
-    g = float(np.linalg.norm(robot.gravity))
+    lengths = [step.value for step in steps if not step.is_turn and step.value != 0.0]
+    L = math.hypot(*lengths) / math.sqrt(len(lengths)) if lengths else 1.0
+    g = math.hypot(*robot.gravity.tolist())
     T = math.sqrt(L / g) if g > 0.0 else 1.0
     torque = np.array([L**2 / T**2 if joint.turns else L / T**2 for joint in robot.joints])
     parameters = np.empty(len(robot.layout))
+    body = np.array([L**2] * 6 + [L] * 3 + [1.0])
     for part in robot.layout.links:
-        parameters[part] = [L**2] * 6 + [L] * 3 + [1.0]
+        parameters[part] = body
     for column in (column for columns in robot.layout.drives for column in columns):
         turns = robot.joints[column.joint].turns
         if column.symbol in INERTIAS:
@@ -77,7 +79,11 @@ class JointStates:
 
 
 def random_states(
-    robot: Robot, units: Units, count: int, rng: np.random.Generator, moving: Sequence[int] | None = None
+    robot: Robot,
+    units: Units,
+    count: int,
+    rng: np.random.Generator | int | tuple[int, ...],
+    moving: Sequence[int] | None = None,
 ) -> JointStates:
     """Return states over the full turn of revolute joints and over ±2 L of prismatic ones.
 
@@ -85,21 +91,32 @@ def random_states(
         robot: The robot.
         units: Its scales.
         count: Number of states e.
-        rng: Where chance comes from.
+        rng: Where chance comes from, or the seed of a fresh one.
         moving: Places in q of the joints that move; the others stand at one generic position. None: all.
     """
     n = robot.n
     turns = np.array([robot.joints[k].turns for k in robot.independent])
     reach = np.where(turns, math.pi, 2.0 * units.length)
-    q = rng.uniform(-1.0, 1.0, size=(count, n)) * reach
-    # uniform without the middle: no factor of a term is small by chance
-    dq, ddq = (rng.choice((-1.0, 1.0), size=(count, n)) * rng.uniform(0.3, 1.5, size=(count, n)) for _ in range(2))
-    dq, ddq = dq * units.speeds, ddq * (units.speeds / units.time)
-    if moving is not None:
+    drawn = _drawn(rng, count, n) if isinstance(rng, np.random.Generator) else _remembered(rng, count, n)
+    q, dq, ddq = drawn[0] * reach, drawn[1] * units.speeds, drawn[2] * (units.speeds / units.time)
+    if moving is not None and len(moving) < n:
         still = np.setdiff1d(np.arange(n), moving)
         q[:, still] = q[0, still]
         dq[:, still] = ddq[:, still] = 0.0
     return JointStates(_in_reach(robot, q), dq, ddq)
+
+
+def _drawn(rng: np.random.Generator, count: int, n: int) -> tuple[Array, Array, Array]:
+    q = rng.uniform(-1.0, 1.0, size=(count, n))
+    # uniform without the middle: no factor of a term is small by chance
+    dq, ddq = (rng.choice((-1.0, 1.0), size=(count, n)) * rng.uniform(0.3, 1.5, size=(count, n)) for _ in range(2))
+    return q, dq, ddq
+
+
+@lru_cache(maxsize=16)
+def _remembered(seed: int | tuple[int, ...], count: int, n: int) -> tuple[Array, Array, Array]:
+    """Return the numbers of a fresh generator: making one takes as long as many small factorisations."""
+    return _drawn(np.random.default_rng(seed), count, n)
 
 
 def _in_reach(robot: Robot, q: Array) -> Array:
@@ -187,7 +204,7 @@ class Observation:
 
 
 def observe(
-    robot: Robot, model: str, rng: np.random.Generator, moving: Sequence[int] | None = None, rows: int | None = None
+    robot: Robot, model: str, seed: int, moving: Sequence[int] | None = None, rows: int | None = None
 ) -> Observation:
     """Return the observation matrix of a model at enough random states.
 
@@ -197,7 +214,7 @@ def observe(
     Args:
         robot: The robot.
         model: A name of `rows.MODELS`.
-        rng: Where chance comes from.
+        seed: Of the random states.
         moving: Places in q of the joints that move; None: all.
         rows: At least this many rows; None: half as many again as columns and some more.
 
@@ -207,7 +224,7 @@ def observe(
     wanted = 3 * len(robot.layout) // 2 + 16 if rows is None else rows
     kind = MODELS[model]
     count = max(16, math.ceil(wanted / kind.rows_of(robot.n if moving is None else len(moving))))
-    states = random_states(robot, units, 2 * count if kind.differences else count, rng, moving)
+    states = random_states(robot, units, 2 * count if kind.differences else count, seed, moving)
     if kind.differences:  # where the base stands is of no effect, but its height would blur energy differences
         robot = replace(robot, base=tuple(step for step in robot.base if step.is_turn))
     Y = model_rows(robot, model, states) / row_units(model, units)
