@@ -8,18 +8,16 @@ import keyword
 import re
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 from random_programs import Program, close, samples
 
 from c_compiler import STRICT, needs_gcc
-from minidyn.errors import ShapeError, Unsupported
 from minidyn.graph.function import Argument, Function, Instruction, Result, evaluate
 from minidyn.graph.scalar import Graph, atan2, cos, sign, sin, sqrt
 from minidyn.graph.targets.c import c_name, c_source
-from minidyn.graph.targets.python import jax_function, jax_source, python_source
+from minidyn.graph.targets.python import jax_source, python_source
 from minidyn.text import fresh_prefix, safe_comment, safe_identifier
 
 HOSTILE = [
@@ -117,23 +115,23 @@ def x64():
 def test_jax_agrees_with_direct_execution(seed, x64):
     program, inputs = Program(seed, length=30), samples(seed, 5)
     function, expected = program.record(), program.direct(inputs)
-    call = jax_function(function)
+    call = run_source(jax_source(function), "program")
     close(call(*inputs), expected)
+    close(x64.jit(call)(*inputs), expected)
     close(x64.vmap(call)(*inputs), expected)
-    close(run_source(jax_source(function), "program")(*inputs), expected)
     assert all(array.dtype == np.float64 for array in call(*inputs))
 
 
 def test_jax_is_right_on_large_batches(x64):
     function, inputs = Program(5).record(), samples(5, 10_000)
-    close(jax_function(function)(*inputs), evaluate(function, *inputs))
+    close(x64.jit(run_source(jax_source(function), "program"))(*inputs), evaluate(function, *inputs))
 
 
 def test_jax_differentiates(x64):
     function, inputs = Program(4, length=25, smooth=True).record(), samples(4, 1)
     q, *rest = [array[0] for array in inputs]
     source = run_source(jax_source(function), "program")
-    for call in (jax_function(function), x64.jit(source)):
+    for call in (source, x64.jit(source)):
         gradient = x64.grad(lambda q, call=call: call(q, *rest)[2])(q)
         for k in range(4):
             moved = q.astype(complex)
@@ -145,20 +143,12 @@ def test_jax_keeps_the_precision_it_is_given_and_refuses_wrong_shapes(x64):
     graph = Graph()
     q = graph.inputs("q", 2)
     function = graph.function("f", {"y": [q[0] * 2.5, 1.0]})
-    for call in (jax_function(function), run_source(jax_source(function), "f")):
+    source = run_source(jax_source(function), "f")
+    for call in (source, x64.jit(source)):
         assert call(np.zeros((3, 2), np.float32)).dtype == np.float32
         assert call(np.zeros((3, 2), np.int32)).dtype == np.float64
         with pytest.raises(ValueError, match="q has shape"):
             call(np.zeros(3))
-    with pytest.raises(ShapeError):
-        jax_function(function)(np.zeros(3))
-
-
-def test_jax_missing_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jax", None)
-    graph = Graph()
-    with pytest.raises(Unsupported, match=r"pip install 'minidyn\[jax\]'"):
-        jax_function(graph.function("f", {"y": graph.inputs("q", 1)}))
 
 
 def awkward_function():
@@ -187,8 +177,7 @@ def test_corners_and_nan_are_the_same_everywhere(tmp_path, x64):
     ]
     expected = evaluate(function, *inputs)
     assert np.isnan(expected[0][np.isnan(inputs[0][:, 0]), 0, 0]).all()
-    calls = [run_source(python_source(function), "awkward"), jax_function(function)]
-    calls.append(run_source(jax_source(function), "awkward"))
+    calls = [run_source(python_source(function), "awkward"), run_source(jax_source(function), "awkward")]
     if shutil.which("gcc"):
         library = compile_c(tmp_path, [function])
         calls.append(lambda *arrays: call_c(library, function, arrays))

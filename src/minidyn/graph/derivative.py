@@ -11,7 +11,7 @@ directions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,15 +53,10 @@ def shaped(values: Sequence[Scalar], shape: tuple[int, ...]) -> NDArray[np.objec
 
 
 def jacobian(function: Function, wrt: str) -> Function:
-    """Return the function of all derivatives with respect to one argument.
+    """Return the function of the same arguments that gives all derivatives with respect to the argument `wrt`.
 
-    Args:
-        function: The function to differentiate.
-        wrt: Name of the argument.
-
-    Returns:
-        A function of the same arguments. For each result ``y`` of shape s it has a result ``dy_dWRT`` of
-        shape s + (size of the argument,). The derivative of a sign is 0.
+    For each result ``y`` of shape s it has a result ``dy_dWRT`` of shape s + (size of the argument,). The derivative of
+    a sign is 0.
     """
     at = _argument(function, wrt)
     graph, columns, outputs = _open_graph(function)
@@ -77,13 +72,8 @@ def jacobian(function: Function, wrt: str) -> Function:
 def jvp(function: Function, seeds: Sequence[str]) -> Function:
     """Return the function of directional derivatives (Jacobian times vector) without forming the Jacobian.
 
-    Args:
-        function: The function to differentiate.
-        seeds: Names of the arguments that move.
-
-    Returns:
-        A function of the same arguments followed by one argument ``X_tangent`` for each X in `seeds`; each
-        result ``y`` becomes ``y_tangent``.
+    Its arguments are followed by one argument ``X_tangent`` for each X in `seeds`, the names of those that move; each
+    result ``y`` becomes ``y_tangent``.
     """
     places = [_argument(function, name) for name in seeds]
     graph, columns, outputs = _open_graph(function)
@@ -97,14 +87,10 @@ def jvp(function: Function, seeds: Sequence[str]) -> Function:
 
 
 def tangents(nodes: Sequence[Scalar], seeds: Mapping[Node, Scalar]) -> list[Scalar]:
-    """Return the rate of change of each node when the seeds move at given rates.
+    """Return the rate of change of each node (of one graph, or a number) when the seeds move at given rates.
 
-    With ``{q: dq}`` as seeds this is the time derivative of expressions in q.
-
-    Args:
-        nodes: Nodes of one graph, or numbers.
-        seeds: Rate of change (node or number) of each moving node. A seed need not be an input: what it was
-            made from is then held still.
+    With ``{q: dq}`` as seeds this is the time derivative of expressions in q. A seed need not be an input: what it was
+    made from is then held still.
     """
     rates = _forward(nodes, {node: {0: rate} for node, rate in seeds.items()})
     return [rate.get(0, 0.0) for rate in rates]
@@ -124,11 +110,8 @@ def _argument(function: Function, name: str) -> int:
 
 
 def _split(flat: list[Scalar], like: list[list[Scalar]]) -> list[list[Scalar]]:
-    parts, start = [], 0
-    for block in like:
-        parts.append(flat[start : start + len(block)])
-        start += len(block)
-    return parts
+    each = iter(flat)
+    return [list(islice(each, len(block))) for block in like]
 
 
 Rates = dict[int, Scalar]  # direction -> rate of change; absent where there is none
@@ -144,14 +127,12 @@ def _forward(nodes: Sequence[Scalar], seeds: Mapping[Node, Rates]) -> list[Rates
         known[seed.id] = {k: -rate if seed.negative else rate for k, rate in rates.items()}
     for index in reachable(graph.nodes, outputs):
         if index not in known:
-            rates = _core_rates(graph, graph.nodes[index], known)
-            if rates:
-                known[index] = rates
+            known[index] = _core_rates(graph, graph.nodes[index], known)
     return [_signed(node, known) if isinstance(node, Node) else {} for node in nodes]
 
 
 def _signed(node: Node, known: Mapping[int, Rates]) -> Rates:
-    rates = known.get(node.id, {})
+    rates = known[node.id]
     return {k: -rate for k, rate in rates.items()} if node.negative else rates
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import operator
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,13 +24,10 @@ from minidyn.errors import ShapeError
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One array the function takes.
+    """One array the function takes: a safe C identifier and the number of scalars per sample.
 
-    Attributes:
-        name: A safe C identifier.
-        size: Number of scalars per sample.
-        uniform: True where one value serves a whole batch (a parameter vector), so that what depends on it alone is
-            computed once per call and not once per sample.
+    `uniform` where one value serves a whole batch (a parameter vector): what depends on it alone is computed once per
+    call and not once per sample.
     """
 
     name: str
@@ -52,36 +50,22 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One step: an operation on earlier steps, or a constant or an input.
+    """One step: an operation on earlier steps, or a constant or an input."""
 
-    Attributes:
-        op: const, input, add, sub, mul, div, neg, sqrt, sin, cos, sign (-1, 0 or +1; NaN stays NaN) or atan2.
-        args: Its operands, by index.
-        value: The number of a constant; (argument index, element index) of an input.
-    """
-
-    op: str
-    args: tuple[int, ...] = ()
-    value: float | tuple[int, int] | None = None
+    op: str  # const, input, add, sub, mul, div, neg, sqrt, sin, cos, sign (-1, 0 or +1; NaN stays NaN) or atan2
+    args: tuple[int, ...] = ()  # its operands, by index
+    value: float | tuple[int, int] | None = None  # of a constant; (argument index, element index) of an input
 
 
 @dataclass(frozen=True)
 class Function:
-    """A straight-line program: instructions in order, each using only earlier ones; no dead code.
+    """A straight-line program: instructions in order, each using only earlier ones; no dead code."""
 
-    Attributes:
-        name: A safe C identifier.
-        arguments: What the function takes, in call order.
-        results: What it returns, in order.
-        tape: The instructions.
-        outputs: For each result, the tape index of each of its scalars, row-major.
-    """
-
-    name: str
-    arguments: tuple[Argument, ...]
+    name: str  # a safe C identifier
+    arguments: tuple[Argument, ...]  # in call order
     results: tuple[Result, ...]
     tape: tuple[Instruction, ...]
-    outputs: tuple[tuple[int, ...], ...]
+    outputs: tuple[tuple[int, ...], ...]  # for each result, the tape index of each of its scalars, row-major
 
     @cached_property
     def fingerprint(self) -> str:
@@ -96,32 +80,24 @@ class Function:
         Negations are free (they are signs of the operation that uses them). What depends on uniform arguments
         alone is computed once per call and not counted. A sine and a cosine of one angle are one pair.
         """
-        once = self.uniform_steps
-        counts = {"mul": 0, "add": 0, "div": 0, "sqrt": 0, "sincos": 0, "other": 0}
-        angles = set()
-        for index, step in enumerate(self.tape):
-            if index in once:
-                continue
-            if step.op in ("add", "sub"):
-                counts["add"] += 1
-            elif step.op in ("mul", "div", "sqrt"):
-                counts[step.op] += 1
-            elif step.op in ("sin", "cos"):
-                angles.add(step.args[0])
-            elif step.op in ("sign", "atan2"):
-                counts["other"] += 1
-        counts["sincos"] = len(angles)
-        return counts
+        each = [step for index, step in enumerate(self.tape) if index not in self.uniform_steps]
+        found = Counter(step.op for step in each)
+        return {
+            "mul": found["mul"],
+            "add": found["add"] + found["sub"],
+            "div": found["div"],
+            "sqrt": found["sqrt"],
+            "sincos": len({step.args[0] for step in each if step.op in ("sin", "cos")}),
+            "other": found["sign"] + found["atan2"],
+        }
 
     @cached_property
     def uniform_steps(self) -> frozenset[int]:
         """Tape indices that depend on constants and uniform arguments alone."""
         once: set[int] = set()
         for index, step in enumerate(self.tape):
-            if isinstance(step.value, tuple):  # an input
-                if self.arguments[step.value[0]].uniform:
-                    once.add(index)
-            elif all(arg in once for arg in step.args):
+            value = step.value  # a pair for an input
+            if self.arguments[value[0]].uniform if isinstance(value, tuple) else once.issuperset(step.args):
                 once.add(index)
         return frozenset(once)
 
@@ -134,21 +110,16 @@ _BLOCK = 16_000_000  # values of all steps and samples that are kept at a time: 
 
 
 def evaluate(function: Function, *inputs: ArrayLike) -> Any:
-    """Run a recorded function on NumPy arrays.
+    """Run a recorded function on NumPy arrays, one (..., size) per argument, whose leading axes broadcast.
 
-    Args:
-        function: The recorded function.
-        *inputs: One array (..., size) per argument; leading axes broadcast.
-
-    Returns:
-        An array (..., *shape), or a tuple of them where the function has several results.
+    Returns an array (..., *shape), or a tuple of them where the function has several results.
     """
     arrays = [np.asarray(array) for array in inputs]
     arrays = [array.astype(np.result_type(array, np.float64), copy=False) for array in arrays]
     batch = batch_shape(function, [array.shape for array in arrays])
     columns = [[array[..., k] for k in range(array.shape[-1])] for array in arrays]
     with np.errstate(all="ignore"):  # NaN and infinity pass through, as in every other target
-        scalars = run_tape(function, columns, operations(np))
+        scalars = run_tape(function, columns, _ON_ARRAYS)
     results = []
     for result, values in zip(function.results, scalars):
         array = np.empty((*batch, result.size), dtype=np.result_type(np.float64, *arrays))
@@ -180,34 +151,16 @@ def evaluate_in_blocks(function: Function, *inputs: ArrayLike) -> Any:
     return shaped[0] if len(shaped) == 1 else shaped
 
 
-ARITHMETIC: dict[str, Callable[..., Any]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "div": operator.truediv,
-    "neg": operator.neg,
-}
+ARITHMETIC: dict[str, Callable[..., Any]] = {op: getattr(operator, op) for op in ("add", "sub", "mul", "neg")}
+ARITHMETIC["div"] = operator.truediv
 """The operators among the operations."""
 
-
-def operations(numpy: Any) -> dict[str, Callable[..., Any]]:
-    """Return the array operation of each instruction, from NumPy or a module that speaks like it."""
-    return {
-        **ARITHMETIC,
-        "div": numpy.divide,  # unlike the operator it takes a constant zero
-        "sqrt": numpy.sqrt,
-        "sin": numpy.sin,
-        "cos": numpy.cos,
-        "sign": numpy.sign,
-        "atan2": numpy.arctan2,
-    }
+_ON_ARRAYS = ARITHMETIC | {op: getattr(np, op) for op in ("sqrt", "sin", "cos", "sign")}
+_ON_ARRAYS |= {"div": np.divide, "atan2": np.arctan2}  # np.divide takes a constant zero, the operator does not
 
 
 def run_tape(function: Function, columns: list[list[Any]], table: Mapping[str, Callable[..., Any]]) -> list[list[Any]]:
-    """Return the scalars of each result, from the scalars of each argument and one callable per operation.
-
-    Scalars may be anything the callables take: arrays, traced values, nodes.
-    """
+    """Return the scalars of each result, from those of each argument (arrays, nodes) and a callable per operation."""
     values: list[Any] = []
     for step in function.tape:
         if step.op == "const":

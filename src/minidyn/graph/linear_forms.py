@@ -19,24 +19,15 @@ _SUMS = {"add": (1, 1), "sub": (1, -1), "neg": (-1,)}
 
 
 class Forms:
-    """The sums of a function.
-
-    Attributes:
-        function: The function.
-        uniform: Tape indices of what is computed once per call.
-        form: For each tape index, {atom: coefficient}; uniform steps are atoms of their own.
-        roots: Tape indices of the values needed as numbers, in order; sums that stay whole are among them.
-        uses: How many roots each atom takes part in.
-    """
+    """The sums of a function; with `whole`, those that are used several times stay whole, as atoms."""
 
     def __init__(self, function: Function, whole: bool = False) -> None:
-        """Read a function; with `whole`, sums that are used several times stay whole, as atoms."""
         self.function = function
-        self.uniform = function.uniform_steps
+        self.uniform = function.uniform_steps  # tape indices of what is computed once per call
         tape = function.tape
         often = Counter(index for step in tape for index in step.args)
         often.update(index for result in function.outputs for index in result)
-        self.form: list[dict[int, int]] = []
+        self.form: list[dict[int, int]] = []  # {atom: coefficient} of each step; uniform ones are atoms of their own
         for index, step in enumerate(tape):
             if index in self.uniform or step.op not in _SUMS:
                 self.form.append({index: 1})
@@ -48,8 +39,8 @@ class Forms:
                 for atom, coefficient in part.items():
                     found[atom] = found.get(atom, 0) + sign_of * coefficient
             self.form.append({atom: coefficient for atom, coefficient in found.items() if coefficient})
-        self.roots = self._find_roots()
-        self.uses = Counter(atom for root in self.roots for atom in self.form[root])
+        self.roots = self._find_roots()  # what is needed as a number, in order; sums that stay whole are among them
+        self.uses = Counter(atom for root in self.roots for atom in self.form[root])  # in how many roots an atom is
 
     def is_sum(self, index: int) -> bool:
         """Say whether a step is an addition or a change of sign."""

@@ -31,35 +31,23 @@ _REAL = (float, int, np.floating, np.integer)
 class Node:
     """One scalar of a recorded function: a core of the graph, or its negative.
 
-    Attributes:
-        graph: The graph it belongs to.
-        id: Number of the core.
-        op: Operation of the core: one of the tape's, or ``scale`` (positive constant times core) or ``shift``
-            (core plus constant), which keep constants out of the way of sharing.
-        a: First operand (core number). For ``sqrt`` and ``atan2`` operands
-            have signs and are nodes, in `operands`.
-        b: Second operand (core number), or the number of a scale or shift.
-        value: The number, for a constant; None otherwise.
-        negative: True for the negative of the core.
-        factor: This node is `factor` times the core `base`; ±1 times itself, but for a scale.
-        base: See `factor`.
-        operands: Signed operands where the operation needs them.
-        minus: The negative of this node once someone asked for it.
+    Besides the tape's operations there are ``scale`` (positive constant times core) and ``shift`` (core plus constant),
+    which keep constants out of the way of sharing.
     """
 
     __slots__ = ("a", "b", "base", "factor", "graph", "id", "minus", "negative", "op", "operands", "value")
 
     graph: Graph
-    id: int
-    op: str
-    a: int
-    b: float
-    value: float | None
-    negative: bool
-    factor: float
+    id: int  # number of the core
+    op: str  # operation of the core
+    a: int  # first operand (core number)
+    b: float  # second operand (core number), or the number of a scale or shift
+    value: float | None  # of a constant
+    negative: bool  # whether it is the negative of the core
+    factor: float  # this node is `factor` times the core `base`; ±1 times itself, but for a scale
     base: int
-    operands: tuple[Node, ...]
-    minus: Node | None
+    operands: tuple[Node, ...]  # of sqrt and atan2, where they have signs
+    minus: Node | None  # the negative of this node once someone asked for it
 
     def __add__(self, other: Any) -> Node:
         if other.__class__ is Node:
@@ -96,9 +84,7 @@ class Node:
 
     def __rtruediv__(self, other: Any) -> Node:
         number = as_float(other)
-        if number is None:
-            return NotImplemented
-        return _divide(self.graph.constant(number), self)
+        return NotImplemented if number is None else _divide(self.graph.constant(number), self)
 
     def __neg__(self) -> Node:
         return self.minus or _negate(self)
@@ -116,11 +102,8 @@ def as_float(value: Any) -> float | None:
     """Return a Python float for any real number, None for all else (an array then works on its elements)."""
     if value.__class__ is float:
         return value
-    if isinstance(value, _REAL):
-        return float(value)
-    if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "fiu":
-        return float(value)
-    return None
+    zero_dimensional = isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "fiu"
+    return float(value) if zero_dimensional or isinstance(value, _REAL) else None
 
 
 def not_finite(value: float) -> UnknownParameters:

@@ -16,6 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import combinations
 from typing import TypeAlias
 
 from minidyn.errors import UnknownName
@@ -146,8 +147,7 @@ def gather_sums(function: Function) -> Function:
 def share_sums(function: Function) -> Function:
     """Return the function with all sums taken apart and common parts shared anew, the most frequent pair first.
 
-    Finds what `gather_sums` cannot see behind sums that are used several times; may also lose, so that a driver has to
-    compare.
+    Finds what `gather_sums` cannot see behind sums that are used several times; may also lose: a driver compares.
     """
     return _rewrite_sums(function, whole=False)
 
@@ -160,9 +160,7 @@ def _rewrite_sums(function: Function, whole: bool) -> Function:
     sums = {root: terms.read(root) for root in forms.roots}
     pairs = _share(sums, terms)
     for root in forms.roots:
-        replay.value[root] = signed_sum(
-            [(sign, terms.value(key, pairs)) for key, sign in sorted(sums[root].items(), key=terms.order)]
-        )
+        replay.value[root] = signed_sum([(sign, terms.value(key, pairs)) for key, sign in terms.ordered(sums[root])])
     return replay.finish()
 
 
@@ -174,9 +172,9 @@ class _Terms:
         self.rank: dict[_Key, int] = {}
         self._value: dict[_Key, Scalar] = {}
 
-    def order(self, item: tuple[_Key, int]) -> int:
-        """Rank of a term, for sorting."""
-        return self.rank[item[0]]
+    def ordered(self, terms: dict[_Key, int]) -> list[tuple[_Key, int]]:
+        """Return a sum's terms, sorted by rank."""
+        return sorted(terms.items(), key=lambda item: self.rank[item[0]])
 
     def register(self, key: _Key) -> _Key:
         """Number a term that is new."""
@@ -197,12 +195,10 @@ class _Terms:
         negative = total.negative if isinstance(total, Node) and total.value is None else float(_number(total)) < 0
         if negative:
             total = -total
-        if isinstance(total, Node) and total.value is None:
-            key: _Key = ("uniform", total.id, 1)
-        else:
-            key = ("number", _number(total), 1)
-            if key[1] == 0.0:
-                return found
+        symbolic = isinstance(total, Node) and total.value is None
+        key: _Key = ("uniform", total.id, 1) if symbolic else ("number", _number(total), 1)
+        if key == ("number", 0.0, 1):
+            return found
         self._value[self.register(key)] = total
         found[key] = -1 if negative else 1
         return found
@@ -237,8 +233,7 @@ def _share(sums: dict[int, dict[_Key, int]], terms: _Terms) -> dict[_Key, _Pair]
             heappush(waiting, (-len(where[pair]), terms.rank[a], terms.rank[b], -sign, pair))
 
     def pairs_of(root: int) -> list[_Pair]:
-        items = sorted(sums[root].items(), key=terms.order)
-        return [(a, b, sign_a * sign_b) for i, (a, sign_a) in enumerate(items) for b, sign_b in items[i + 1 :]]
+        return [(a, b, sign_a * sign_b) for (a, sign_a), (b, sign_b) in combinations(terms.ordered(sums[root]), 2)]
 
     for root in sums:
         for pair in pairs_of(root):
@@ -286,8 +281,7 @@ _ROUNDS = 4
 def cost(function: Function) -> tuple[int, int, int]:
     """Return what counts: operations in all, then multiplications, then instructions."""
     counts = function.counts
-    work = counts["mul"] + counts["add"] + counts["div"]
-    return work, counts["mul"], len(function.tape)
+    return counts["mul"] + counts["add"] + counts["div"], counts["mul"], len(function.tape)
 
 
 def cheapest(functions: list[Function]) -> Function:
@@ -296,11 +290,7 @@ def cheapest(functions: list[Function]) -> Function:
 
 
 def apply_passes(function: Function, names: tuple[str, ...]) -> Function:
-    """Return the function after the named passes, in order.
-
-    Raises:
-        UnknownName: With near names, for a pass that does not exist.
-    """
+    """Return the function after the named passes, in order."""
     for name in names:
         if name not in PASSES:
             raise UnknownName("pass", name, PASSES)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from minidyn.errors import Unsupported
@@ -23,17 +24,11 @@ _DIGITS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True, order=True, slots=True)
 class Atom:
-    """A factor that is not expanded further.
+    """A factor that is not expanded further."""
 
-    Attributes:
-        rank: Where it stands in a product.
-        kind: "" for an input, "c" and "s" for a cosine and a sine.
-        name: Name of the input; of an angle, what follows c or s ("1", "12").
-    """
-
-    rank: int
-    kind: str
-    name: str
+    rank: int  # where it stands in a product
+    kind: str  # "" for an input, "c" and "s" for a cosine and a sine
+    name: str  # of the input; of an angle, what follows c or s ("1", "12")
 
     def __str__(self) -> str:
         return self.kind + self.name
@@ -44,13 +39,9 @@ Monomial = tuple[tuple[Atom, int], ...]
 
 @dataclass(frozen=True, eq=False)
 class Polynomial:
-    """A sum of number times product of atoms.
+    """A sum of number times product of atoms."""
 
-    Attributes:
-        terms: {product: number}, products as sorted pairs of atom and power.
-    """
-
-    terms: Mapping[Monomial, float]
+    terms: Mapping[Monomial, float]  # {product: number}, products as sorted pairs of atom and power
 
     @classmethod
     def of(cls, value: Polynomial | float) -> Polynomial:
@@ -122,13 +113,8 @@ class Polynomial:
 def expand(function: Function, symbols: Mapping[str, Sequence[str]]) -> list[list[Polynomial]]:
     """Return for each result of a function its scalars as polynomials.
 
-    Args:
-        function: The recorded function.
-        symbols: For each argument the names of its scalars, in the order in which they shall stand in products. The
-            sine of a scalar whose name is a letter and a number ("q1") is s and the number ("s1").
-
-    Raises:
-        Unsupported: Where a polynomial grows beyond all reading.
+    `symbols` has for each argument the names of its scalars, in the order in which they shall stand in products. The
+    sine of a scalar whose name is a letter and a number ("q1") is s and the number ("s1").
     """
     ranks = {name: _GROUP * place for place, name in enumerate(symbols)}
     columns = [
@@ -139,11 +125,8 @@ def expand(function: Function, symbols: Mapping[str, Sequence[str]]) -> list[lis
     return [[Polynomial.of(value) for value in values] for values in results]
 
 
-def _call(name: str) -> Callable[..., Any]:
-    def call(*operands: Polynomial | float) -> Polynomial:
-        return _opaque(f"{name}({', '.join(map(str, operands))})")
-
-    return call
+def _call(name: str, *operands: Polynomial | float) -> Polynomial:
+    return _opaque(f"{name}({', '.join(map(str, operands))})")
 
 
 def _cos_sin(angle: Polynomial) -> tuple[Polynomial | float, Polynomial | float] | None:
@@ -162,18 +145,15 @@ def _cos_sin(angle: Polynomial) -> tuple[Polynomial | float, Polynomial | float]
     return c, s
 
 
-def _trigonometric(name: str) -> Callable[..., Any]:
-    def call(angle: Polynomial | float) -> Polynomial | float:
-        found = _cos_sin(Polynomial.of(angle))
-        return _opaque(f"{name}({angle})") if found is None else found[name == "sin"]
-
-    return call
+def _trigonometric(name: str, angle: Polynomial | float) -> Polynomial | float:
+    found = _cos_sin(Polynomial.of(angle))
+    return _call(name, angle) if found is None else found[name == "sin"]
 
 
 _TABLE: dict[str, Callable[..., Any]] = {
     **ARITHMETIC,
-    **{name: _call(name) for name in ("sqrt", "sign", "atan2")},
-    **{name: _trigonometric(name) for name in ("sin", "cos")},
+    **{name: partial(_call, name) for name in ("sqrt", "sign", "atan2")},
+    **{name: partial(_trigonometric, name) for name in ("sin", "cos")},
 }
 
 
@@ -235,8 +215,7 @@ def _gather(terms: dict[Monomial, float]) -> dict[Monomial, float]:
                 if a.rank == b.rank or a.kind != "c":
                     continue
                 # c1 c2 with -s1 s2, or c1 s2 with s1 c2
-                other = _times(dict(product), {a: -1, b: -1, _turned(a): 1, _turned(b): 1})
-                partner = _sorted(other)
+                partner = _sorted(_times(dict(product), {a: -1, b: -1, _turned(a): 1, _turned(b): 1}))
                 wanted = -number if b.kind == "c" else number
                 if partner in terms and abs(terms[partner] - wanted) <= 1e-12 * abs(number):
                     joint = Atom(a.rank, b.kind, a.name + b.name)

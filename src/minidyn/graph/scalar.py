@@ -47,13 +47,7 @@ class Graph:
         self.zero = self.constant(0.0)
 
     def inputs(self, name: str, size: int, *, uniform: bool = False) -> list[Node]:
-        """Add an argument and return its scalars.
-
-        Args:
-            name: Its name; made a safe identifier, unique in the function.
-            size: Number of scalars.
-            uniform: True where one value serves a whole batch, as parameters do.
-        """
+        """Add an argument of `size` scalars and return them; `uniform` where one value serves a whole batch."""
         name = safe_identifier(name, [argument.name for argument in self.arguments])
         index = len(self.arguments)
         self.arguments.append(Argument(name, size, uniform))
@@ -71,15 +65,10 @@ class Graph:
         return node
 
     def function(self, name: str, results: Mapping[str, Any]) -> Function:
-        """Return the program that computes `results` and nothing else.
+        """Return the program that computes `results` and nothing else, of all arguments of this graph, used or not.
 
-        Args:
-            name: Name of the function; made a safe identifier.
-            results: For each result a scalar, nested sequences of scalars or an object array; scalars are
-                nodes of this graph or numbers. The nesting is the shape.
-
-        Returns:
-            The function of all arguments of this graph, in the order of their creation, used or not.
+        Each result is a scalar, nested sequences of scalars or an object array; scalars are nodes of this graph or
+        numbers. The nesting is the shape. Names are made safe identifiers.
         """
         taken = [argument.name for argument in self.arguments]
         shapes: list[Result] = []
@@ -90,8 +79,14 @@ class Graph:
             shapes.append(Result(safe_identifier(label, taken), shape))
             taken.append(shapes[-1].name)
             scalars.append(flat)
-        tape, outputs = build_tape(self.nodes, scalars)
-        return Function(safe_identifier(name), tuple(self.arguments), tuple(shapes), tape, outputs)
+        every = [node for flat in scalars for node in flat]
+        live = reachable(self.nodes, every)
+        wanted = _wanted_signs(self.nodes, live, every)
+        writer = _Writer()
+        for index in live:
+            writer.write(self.nodes[index], wanted[index])
+        outputs = tuple(tuple(writer.signed(node) for node in flat) for flat in scalars)
+        return Function(safe_identifier(name), tuple(self.arguments), tuple(shapes), tuple(writer.tape), outputs)
 
     def core(self, op: str, a: int, b: float, operands: tuple[Node, ...] = ()) -> Node:
         """Make and register a new core. For the rules in this file: everyone else uses operators."""
@@ -140,23 +135,26 @@ class Graph:
         return len(shapes), *inner
 
 
+def _known(x: Scalar, on_arrays: Any, on_numbers: Any) -> Scalar:
+    """Return a function's value of a number, of an array, or of a constant node; None of any other node."""
+    if x.__class__ is not Node:
+        return float(on_arrays(x)) if isinstance(x, float | int) else on_arrays(x)
+    return None if x.value is None else x.graph.constant(on_numbers(x.value))
+
+
 def sin(x: Scalar) -> Scalar:
     """Sine."""
-    if x.__class__ is not Node:
-        return float(np.sin(x)) if isinstance(x, float | int) else np.sin(x)
-    if x.value is not None:
-        return x.graph.constant(math.sin(x.value))
+    known = _known(x, np.sin, math.sin)
+    if known is not None:
+        return known
     core = x.graph.find("sin", x.id, -1)
     return -core if x.negative else core
 
 
 def cos(x: Scalar) -> Scalar:
     """Cosine."""
-    if x.__class__ is not Node:
-        return float(np.cos(x)) if isinstance(x, float | int) else np.cos(x)
-    if x.value is not None:
-        return x.graph.constant(math.cos(x.value))
-    return x.graph.find("cos", x.id, -1)
+    known = _known(x, np.cos, math.cos)
+    return x.graph.find("cos", x.id, -1) if known is None else known
 
 
 def cos_sin(x: Scalar) -> tuple[Scalar, Scalar]:
@@ -166,19 +164,15 @@ def cos_sin(x: Scalar) -> tuple[Scalar, Scalar]:
 
 def sqrt(x: Scalar) -> Scalar:
     """Square root."""
-    if x.__class__ is not Node:
-        return float(np.sqrt(x)) if isinstance(x, float | int) else np.sqrt(x)
-    if x.value is not None:
-        return x.graph.constant(math.sqrt(x.value))
-    return x.graph.find_signed("sqrt", x, x)
+    known = _known(x, np.sqrt, math.sqrt)
+    return x.graph.find_signed("sqrt", x, x) if known is None else known
 
 
 def sign(x: Scalar) -> Scalar:
     """-1, 0 or +1; NaN stays NaN."""
-    if x.__class__ is not Node:
-        return float(np.sign(x)) if isinstance(x, float | int) else np.sign(x)
-    if x.value is not None:
-        return x.graph.constant(float(np.sign(x.value)))
+    known = _known(x, np.sign, np.sign)
+    if known is not None:
+        return known
     core = x.graph.find("sign", x.base, -1)
     return -core if x.negative else core
 
@@ -201,25 +195,6 @@ def atan2(y: Scalar, x: Scalar) -> Scalar:
 _TURNS = frozenset(("sub", "scale", "shift"))  # cores whose sign can be chosen at no cost
 _ONE = frozenset(("sin", "cos", "sign", "scale", "shift"))  # one unsigned operand
 _TWO = frozenset(("add", "sub", "mul", "div"))  # two unsigned operands
-
-
-def build_tape(
-    nodes: Sequence[Node], results: Sequence[Sequence[Node]]
-) -> tuple[tuple[Instruction, ...], tuple[tuple[int, ...], ...]]:
-    """Return the tape that computes `results` and the tape index of each of their scalars.
-
-    Args:
-        nodes: All cores of the graph, by number.
-        results: For each result its scalars.
-    """
-    outputs = [node for result in results for node in result]
-    live = reachable(nodes, outputs)
-    wanted = _wanted_signs(nodes, live, outputs)
-    writer = _Writer()
-    for index in live:
-        writer.write(nodes[index], wanted[index])
-    return_at = [tuple(writer.signed(node) for node in result) for result in results]
-    return tuple(writer.tape), tuple(return_at)
 
 
 def reachable(nodes: Sequence[Node], outputs: Sequence[Node]) -> list[int]:
@@ -312,14 +287,10 @@ class _Writer:
             self.place[node.id] = self.put(op, *[self.signed(operand) for operand in node.operands]), 1
 
     def _two(self, op: str, node: Node, want: int) -> tuple[int, int]:
-        if op == "div":  # the only one of the four with constants among its operands
-            a, sign_a = self.place.get(node.a) or (self.number(node.graph.nodes[node.a].b), 1)
-            b, sign_b = self.place.get(int(node.b)) or (self.number(node.graph.nodes[int(node.b)].b), 1)
-            return self.put("div", a, b), sign_a * sign_b
-        a, sign_a = self.place[node.a]
-        b, sign_b = self.place[int(node.b)]
-        if op == "mul":
-            return self.put("mul", a, b), sign_a * sign_b
+        nodes = node.graph.nodes  # a quotient may have constants among its operands
+        (a, sign_a), (b, sign_b) = (self.place.get(k) or (self.number(nodes[k].b), 1) for k in (node.a, int(node.b)))
+        if op in ("mul", "div"):
+            return self.put(op, a, b), sign_a * sign_b
         if op == "sub":
             sign_b = -sign_b
         if sign_a == sign_b:

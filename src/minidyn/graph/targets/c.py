@@ -19,16 +19,10 @@ def c_name(function: Function, prefix: str = "") -> str:
 
 
 def c_source(function: Function, *, prefix: str = "", comments: Iterable[object] = ()) -> tuple[str, str]:
-    """Return a header and a source text that define one C99 function.
+    """Return the texts of NAME.h and NAME.c, NAME being :func:`c_name`, which define one C99 function.
 
-    Args:
-        function: The recorded function.
-        prefix: Text before the function's name, as a robot's name; made safe.
-        comments: Lines for the head of both files, as the robot's name and fingerprint; made safe.
-
-    Returns:
-        The texts of NAME.h and NAME.c, NAME being :func:`c_name`. The function takes one array per argument
-        and then one per result, row-major; a scalar result is an array of one.
+    It takes one array per argument and then one per result, row-major; a scalar result is an array of one. The `prefix`
+    of its name and the `comments` at the head of both files are made safe.
     """
     names = Names.of(function, prefix)
     head = "/*\n" + "".join(f" * {line}\n" for line in comment_lines(function, comments)) + " */\n"

@@ -13,19 +13,12 @@ _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 @dataclass(frozen=True)
 class Names:
-    """The identifiers of one printed function, safe and, but for the function's own, all different.
-
-    Attributes:
-        function: The function.
-        inputs: Its arguments.
-        outputs: Its results.
-        local: What the names of intermediate values begin with, before a number.
-    """
+    """The identifiers of one printed function, safe and, but for the function's own, all different."""
 
     function: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    local: str
+    local: str  # what the names of intermediate values begin with, before a number
 
     @staticmethod
     def of(function: Function, prefix: str = "") -> Names:
@@ -61,13 +54,8 @@ def statements(
 ) -> tuple[list[str], list[list[str]]]:
     """Return one statement per operation, and for each result the texts of its scalars.
 
-    Args:
-        function: The recorded function.
-        names: Its identifiers.
-        read: Text of element {1} of the array {0}.
-        assign: Statement that gives the name {0} the value {1}.
-        calls: Name of the function that computes each operation which is not infix.
-        number: Text of a constant.
+    `read` is the text of element {1} of the array {0}, `assign` the statement that gives the name {0} the value {1},
+    `calls` has the function that computes each operation which is not infix, `number` makes the text of a constant.
     """
     lines: list[str] = []
     texts: list[str] = []

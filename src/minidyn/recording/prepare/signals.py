@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.errors import ShapeError
-from minidyn.graph.targets.native.host import FLAGS, FOOTER, Code, compile_text, host, spread, vector
+from minidyn.graph.targets.native.host import FLAGS, FOOTER, Code, compile_text, host, loop_end, spread, vector
 
 _PASS = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 _FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
@@ -319,9 +319,7 @@ def _text(sections: int, width: int) -> str:
     lines += [
         f"  store {real} %x.{sections}, ptr %p, align 8",
         "  %p.next = getelementptr i8, ptr %p, i64 %stride",
-        "  %i.next = add i64 %i, 1",
-        "  %more = icmp slt i64 %i.next, %count",
-        "  br i1 %more, label %row, label %done",
+        loop_end("i", 1, "%count", "row", "done"),
         "done:",
         "  ret void",
         "}",

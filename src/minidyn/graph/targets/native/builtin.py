@@ -74,11 +74,8 @@ def make_builtin(
 ) -> tuple[Callable[..., Any], NDArray[np.int64]] | None:
     """Return a builtin for the function and its record, or None where this interpreter does not allow it.
 
-    The record's words SINGLE and ROWS start as 0: code is compiled when first needed, by the general call.
-
-    Args:
-        function: What the builtin computes.
-        general: Called with the same arguments whenever they are not plain arrays.
+    The record's words SINGLE and ROWS start as 0: code is compiled when first needed, by the general call, which takes
+    the same arguments whenever they are not plain arrays.
     """
     arguments, results = function.arguments, function.results
     if len(arguments) > _MOST or not 1 <= len(results) <= _MOST or not _layout_is_known():
@@ -122,10 +119,9 @@ def _read(address: int) -> int:
 @cache
 def _tuple_items() -> int:
     """Offset of a tuple's first item (it moved between interpreter versions)."""
-    first, second = object(), object()
-    probe = (first, second)
+    probe = (object(), object())
     for offset in range(16, 56, 8):
-        if _read(id(probe) + offset) == id(first) and _read(id(probe) + offset + 8) == id(second):
+        if all(_read(id(probe) + offset + 8 * k) == id(item) for k, item in enumerate(probe)):
             return offset
     return 0
 
@@ -202,12 +198,10 @@ def _when(yes: str, no: str, *conditions: str) -> str:
 
 
 def _dispatch_text(items: int, known: dict[str, int]) -> str:
-    """Return the module with `@dispatch`.
+    """Return the module with `@dispatch`; `items` is the offset of the first item in a tuple object.
 
-    Args:
-        items: Offset of the first item in a tuple object.
-        known: Addresses of the objects `ndarray`, `float64`, `None` and `out` (the interned name), and of the
-            functions of the interpreter, of NumPy and of the C library that are called.
+    `known` has the addresses of the objects `ndarray`, `float64`, `None` and `out` (the interned name), and of the
+    functions of the interpreter, of NumPy and of the C library that are called.
     """
     call = {name: f"inttoptr (i64 {address} to ptr)" for name, address in known.items()}
     return f"""

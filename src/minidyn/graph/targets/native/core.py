@@ -11,8 +11,6 @@ Three functions come out of a tape:
   again;
 - `@core.<width>(arguments..., results..., u)` computes one block, everything else.
 
-The order in which the steps of a block are computed.
-
 A tape of thousands of steps has far more values alive than there are vector registers, and LLVM keeps nearly
 the order it is given. So the order is chosen here: first the sines and cosines (each is a call, which empties
 the registers), then always the step that frees most values, among those the one whose operands are freshest.
@@ -35,19 +33,12 @@ def schedule(function: Function) -> list[int]:
     """Return the tape indices to compute per sample, in order; constants and inputs are loaded where used."""
     tape = function.tape
     free = {index for index, step in enumerate(tape) if step.op == "input"} | function.uniform_steps
-    first = _sines(tape, free)
-    return first + _greedy(tape, free, first)
-
-
-def _sines(tape: tuple[Instruction, ...], free: Set[int]) -> list[int]:
-    """Return all sines and cosines with what they depend on."""
-    needed: set[int] = set()
+    needed: set[int] = set()  # all sines and cosines with what they depend on
     for index in range(len(tape) - 1, -1, -1):
-        step = tape[index]
-        if index not in free and (index in needed or step.op in ("sin", "cos")):
-            needed.add(index)
-            needed.update(step.args)
-    return sorted(needed - free)
+        if index not in free and (index in needed or tape[index].op in ("sin", "cos")):
+            needed.update((index, *tape[index].args))
+    first = sorted(needed - free)
+    return first + _greedy(tape, free, first)
 
 
 def _greedy(tape: tuple[Instruction, ...], free: Set[int], first: list[int]) -> list[int]:
@@ -85,7 +76,6 @@ def _greedy(tape: tuple[Instruction, ...], free: Set[int], first: list[int]) -> 
             if waiting[user] == 0:
                 offer(user)
 
-    early = set(first)
     for time, index in enumerate(first):
         compute(index, time)
     for index in range(len(tape)):
@@ -93,7 +83,7 @@ def _greedy(tape: tuple[Instruction, ...], free: Set[int], first: list[int]) -> 
             offer(index)
     while heap:
         index = heapq.heappop(heap)[2]
-        if not done[index] and index not in early:
+        if not done[index]:
             order.append(index)
             compute(index, len(first) + len(order))
     return order
@@ -111,11 +101,7 @@ class Plan:
     @cached_property
     def constants(self) -> dict[int, float]:
         """Value of each constant step."""
-        return {
-            index: step.value
-            for index, step in enumerate(self.function.tape)
-            if step.op == "const" and isinstance(step.value, float | int)
-        }
+        return {k: step.value for k, step in enumerate(self.function.tape) if isinstance(step.value, float | int)}
 
     @cached_property
     def slots(self) -> dict[int, int]:
@@ -127,11 +113,6 @@ class Plan:
                 needed.update(step.args)
         kept = sorted(index for index in needed if index in once and index not in self.constants)
         return {index: slot for slot, index in enumerate(kept)}
-
-    @cached_property
-    def order(self) -> list[int]:
-        """Steps computed per sample, in the order of the machine code."""
-        return schedule(self.function)
 
     @cached_property
     def stores(self) -> dict[int, list[tuple[int, int]]]:
@@ -158,11 +139,6 @@ class Plan:
         """The operands of a call of `@core`: a pointer per argument and result, and u."""
         return ", ".join(f"ptr %{name}" for name in (*self.names[0], *self.names[1], "u"))
 
-    @property
-    def parameters(self) -> str:
-        """The parameters of `@core`."""
-        return self.call.replace("ptr ", "ptr noalias ")
-
 
 def helper_text(plan: Plan, width: int) -> str:
     """Return the declarations and functions that the steps of `@once` (scalar) and `@core` call."""
@@ -186,10 +162,8 @@ class _Steps:
     """Emits steps of a tape one by one; the value of step i is %v<i> or a constant."""
 
     def __init__(self, plan: Plan, width: int, *, once: bool) -> None:
-        self.plan = plan
-        self.width = width
+        self.plan, self.width, self.once = plan, width, once
         self.real = vector(width)
-        self.once = once
         self.lines: list[str] = []
         self.names: dict[int, str] = {}
         self.pairs: set[int] = set()
@@ -234,19 +208,13 @@ class _Steps:
         elif step.op == "atan2":
             self.lines.append(f"  {name} = call {real} @atan2.{width}({real} {operands[0]}, {real} {operands[1]})")
         elif step.op == "sign":
-            self._sign(name, operands[0])
-        else:
-            raise AssertionError(f"operation {step.op!r} has no native code")
-
-    def _sign(self, name: str, operand: str) -> None:
-        real, bit = self.real, vector(self.width, "i1")
-        zero, one, minus = (splat(value, self.width) for value in (0.0, 1.0, -1.0))
-        self.lines += [
-            f"  {name}.p = fcmp ogt {real} {operand}, {zero}",
-            f"  {name}.n = fcmp olt {real} {operand}, {zero}",
-            f"  {name}.s = select {bit} {name}.n, {real} {minus}, {real} {operand}",
-            f"  {name} = select {bit} {name}.p, {real} {one}, {real} {name}.s",
-        ]
+            bit, (zero, one, minus) = vector(width, "i1"), (splat(value, width) for value in (0.0, 1.0, -1.0))
+            self.lines += [
+                f"  {name}.p = fcmp ogt {real} {operands[0]}, {zero}",
+                f"  {name}.n = fcmp olt {real} {operands[0]}, {zero}",
+                f"  {name}.s = select {bit} {name}.n, {real} {minus}, {real} {operands[0]}",
+                f"  {name} = select {bit} {name}.p, {real} {one}, {real} {name}.s",
+            ]
 
     def store(self, pointer: str, offset: int, value: str, tag: str) -> None:
         """Append a store of a whole vector at a constant offset."""
@@ -260,9 +228,9 @@ class _Steps:
 
     def function(self, name: str, attributes: str = "") -> str:
         """Return the steps as a function."""
-        body = "\n".join(self.lines)
-        head = f"define internal void @{name}({self.plan.parameters}) noinline{attributes} #0"
-        return f"{head} {{\n{body}\n  ret void\n}}\n"
+        parameters = self.plan.call.replace("ptr ", "ptr noalias ")
+        head = f"define internal void @{name}({parameters}) noinline{attributes} #0 {{"
+        return "\n".join([head, *self.lines, "  ret void", "}", ""])
 
 
 def core_text(plan: Plan, width: int) -> str:
@@ -272,7 +240,7 @@ def core_text(plan: Plan, width: int) -> str:
     cache line each access would cost two (up to a third of the time, decided by the caller's stack).
     """
     steps = _Steps(plan, width, once=False)
-    for index in plan.order:
+    for index in schedule(plan.function):
         steps.value(index)
         steps.results(index)
     for index in plan.stores:  # an input that is an output

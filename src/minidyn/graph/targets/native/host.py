@@ -28,22 +28,13 @@ _LOCK = threading.Lock()  # LLVM's global context is not safe to use from two th
 
 @dataclass(frozen=True)
 class Host:
-    """What code generation needs to know of the machine.
+    """What code generation needs to know of the machine."""
 
-    Attributes:
-        triple: LLVM's name of the platform.
-        cpu: LLVM's name of the processor.
-        features: The processor's features as LLVM takes them.
-        width: Doubles in one vector register: 8 (AVX-512), 4 (AVX2) or 2 (SSE2, NEON).
-        fused: Whether multiply-add is one instruction; without it the vector sine would be wrong, so it is
-            not used.
-    """
-
-    triple: str
-    cpu: str
-    features: str
-    width: int
-    fused: bool
+    triple: str  # LLVM's name of the platform
+    cpu: str  # LLVM's name of the processor
+    features: str  # the processor's features as LLVM takes them
+    width: int  # doubles in one vector register: 8 (AVX-512), 4 (AVX2) or 2 (SSE2, NEON)
+    fused: bool  # whether multiply-add is one instruction; without it the vector sine would be wrong and is not used
 
 
 @cache
@@ -54,12 +45,8 @@ def host() -> Host:
     triple = llvm.get_process_triple()
     features = llvm.get_host_cpu_features()
     arm = triple.startswith(("aarch64", "arm64"))
-    if features.get("avx512f") and features.get("avx512dq") and features.get("avx512vl"):
-        width = 8
-    elif features.get("avx2"):
-        width = 4
-    else:
-        width = 2
+    wide = all(features.get(name) for name in ("avx512f", "avx512dq", "avx512vl"))
+    width = 8 if wide else 4 if features.get("avx2") else 2
     fused = bool(arm or features.get("fma"))
     return Host(triple, llvm.get_host_cpu_name(), features.flatten(), width, fused)
 
@@ -69,9 +56,6 @@ def library_address(name: str) -> int:
     """Return the address of a function of the C mathematics library.
 
     Generated code calls it by its number: the function may lie further away than a short call reaches.
-
-    Raises:
-        Unsupported: If no loaded library has it.
     """
     import llvmlite.binding as llvm
 
@@ -158,12 +142,8 @@ def double(value: float) -> str:
 
 def splat(value: float, width: int) -> str:
     """Return the constant with `value` in every lane: a double, or a 64-bit integer or a truth value."""
-    if isinstance(value, bool):
-        kind, text = "i1", str(value).lower()
-    elif isinstance(value, int):
-        kind, text = "i64", str(value)
-    else:
-        kind, text = "double", double(value)
+    kind = {bool: "i1", int: "i64"}.get(type(value), "double")
+    text = double(value) if kind == "double" else str(value).lower()
     return text if width == 1 else "<" + ", ".join([f"{kind} {text}"] * width) + ">"
 
 
@@ -207,16 +187,22 @@ def vector_at(name: str, base: str, offset: int, width: int) -> list[str]:
 
 def spread(name: str, base: str, offset: int, width: int) -> list[str]:
     """Return the load of one number into every lane (the processor does it while loading)."""
-    lines = [f"  %{name}.p = getelementptr double, ptr %{base}, i64 {offset}"]
     if width == 1:
-        return [*lines, f"  %{name} = load double, ptr %{name}.p, align 8"]
+        return vector_at(name, base, offset, 1)
     real = vector(width)
     return [
-        *lines,
+        f"  %{name}.p = getelementptr double, ptr %{base}, i64 {offset}",
         f"  %{name}.s = load double, ptr %{name}.p, align 8",
         f"  %{name}.i = insertelement {real} undef, double %{name}.s, i32 0",
         f"  %{name} = shufflevector {real} %{name}.i, {real} undef, <{width} x i32> zeroinitializer",
     ]
+
+
+def loop_end(name: str, by: int, end: int | str, again: str, done: str) -> str:
+    """Return the end of a loop: %name.next is so much more, and while it is below the end the loop runs again."""
+    return f"""  %{name}.next = add i64 %{name}, {by}
+  %{name}.left = icmp slt i64 %{name}.next, {end}
+  br i1 %{name}.left, label %{again}, label %{done}"""
 
 
 def shuffle(mask: Sequence[int]) -> str:
@@ -231,22 +217,12 @@ _TWO_OVER_PI = 0.6366197723675814
 _PARTS = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)  # pi/2 to 160 bits
 _ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer, which then sits in the low bits
 _SINE = (
-    -1.66666666666666324348e-01,
-    8.33333333332248946124e-03,
-    -1.98412698298579493134e-04,
-    2.75573137070700676789e-06,
-    -2.50507602534068634195e-08,
-    1.58969099521155010221e-10,
+    *(-1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04),
+    *(2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10),
 )
 _COSINE = (
-    1.0,
-    -0.5,
-    4.16666666666666019037e-02,
-    -1.38888888888741095749e-03,
-    2.48015872894767294178e-05,
-    -2.75573143513906633035e-07,
-    2.08757232129817482790e-09,
-    -1.13596475577881948265e-11,
+    *(1.0, -0.5, 4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05),
+    *(-2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11),
 )
 
 
@@ -295,12 +271,9 @@ def _fast_text(width: int) -> str:
         f"  %a = call {real} @llvm.fabs.{kind}({real} %x)",
         f"  %large = fcmp ogt {real} %a, {splat(LIMIT, width)}",
     ]
-    if width == 1:
-        lines.append("  %any = or i1 %large, false")
-    else:
-        lines.append(f"  %bits = bitcast {bit} %large to i{width}")
-        lines.append(f"  %any = icmp ne i{width} %bits, 0")
     lines += [
+        f"  %bits = bitcast {bit} %large to i{width}",
+        f"  %any = icmp ne i{width} %bits, 0",
         f"  %t = {fma}({real} %a, {number(_TWO_OVER_PI)}, {number(_ROUND)})",
         f"  %n = fsub {real} %t, {splat(_ROUND, width)}",
         f"  %k = bitcast {real} %t to {whole}",
@@ -351,54 +324,39 @@ def _far_text(width: int) -> str:
 
     The other lanes keep what they have, to the last bit: a sample's result must not depend on its neighbours.
     """
-    real, pair = vector(width), f"{{ {vector(width)}, {vector(width)} }}"
-    bit = vector(width, "i1")
+    real, pair, bit = vector(width), f"{{ {vector(width)}, {vector(width)} }}", vector(width, "i1")
     lines = [f"define internal {pair} @sincos.far.{width}({real} %x, {bit} %far, {pair} %near) noinline cold #0 {{"]
-    parts = []
     for place, name in enumerate(("sin", "cos")):
-        call = f"call double inttoptr (i64 {library_address(name)} to ptr)"
         lines.append(f"  %{name}.near = extractvalue {pair} %near, {place}")
-        value = "undef"
-        for lane in range(width):
-            angle = "%x"
-            if width > 1:
-                angle = f"%{name}.x{lane}"
-                lines.append(f"  {angle} = extractelement {real} %x, i32 {lane}")
-            lines.append(f"  %{name}.v{lane} = {call}(double {angle})")
-            if width == 1:
-                value = f"%{name}.v0"
-            else:
-                lines.append(f"  %{name}.w{lane} = insertelement {real} {value}, double %{name}.v{lane}, i32 {lane}")
-                value = f"%{name}.w{lane}"
+        value = _by_lanes(lines, name, ("x",), width)
         lines.append(f"  %{name} = select {bit} %far, {real} {value}, {real} %{name}.near")
-        parts.append(f"{real} %{name}")
-    lines += [
-        f"  %p = insertvalue {pair} undef, {parts[0]}, 0",
-        f"  %q = insertvalue {pair} %p, {parts[1]}, 1",
-        f"  ret {pair} %q",
-        "}",
-    ]
-    return "\n".join(lines) + "\n"
+    lines.append(f"  %p = insertvalue {pair} undef, {real} %sin, 0")
+    lines.append(f"  %q = insertvalue {pair} %p, {real} %cos, 1")
+    return joined([*lines, f"  ret {pair} %q", "}", ""])
 
 
 def atan2_text(width: int) -> str:
     """Return the LLVM function `@atan2.<width>`: the C library's, lane by lane (it is rare in kernels)."""
     real = vector(width)
-    call = f"call double inttoptr (i64 {library_address('atan2')} to ptr)"
     lines = [f"define internal {real} @atan2.{width}({real} %y, {real} %x) noinline #0 {{"]
-    if width == 1:
-        lines.append(f"  %v = {call}(double %y, double %x)")
-        lines.append("  ret double %v")
-    else:
-        value = "undef"
-        for lane in range(width):
-            lines.append(f"  %y{lane} = extractelement {real} %y, i32 {lane}")
-            lines.append(f"  %x{lane} = extractelement {real} %x, i32 {lane}")
-            lines.append(f"  %a{lane} = {call}(double %y{lane}, double %x{lane})")
-            lines.append(f"  %v{lane} = insertelement {real} {value}, double %a{lane}, i32 {lane}")
-            value = f"%v{lane}"
-        lines.append(f"  ret {real} {value}")
-    return "\n".join([*lines, "}", ""])
+    value = _by_lanes(lines, "atan2", ("y", "x"), width)
+    return joined([*lines, f"  ret {real} {value}", "}", ""])
+
+
+def _by_lanes(lines: list[str], name: str, operands: tuple[str, ...], width: int) -> str:
+    """Append calls of a function of the C library, one for each lane; return the name of the vector of results."""
+    real, value = vector(width), "undef"
+    for lane in range(width):
+        given = [f"%{operand}" if width == 1 else f"%{name}.{operand}{lane}" for operand in operands]
+        if width > 1:
+            lines += [f"  {one} = extractelement {real} %{x}, i32 {lane}" for one, x in zip(given, operands)]
+        call = f"call double inttoptr (i64 {library_address(name)} to ptr)"
+        lines.append(f"  %{name}.v{lane} = {call}({', '.join(f'double {one}' for one in given)})")
+        if width == 1:
+            return f"%{name}.v0"
+        lines.append(f"  %{name}.w{lane} = insertelement {real} {value}, double %{name}.v{lane}, i32 {lane}")
+        value = f"%{name}.w{lane}"
+    return value
 
 
 def pointer_table(arrays: Sequence[Array | None]) -> ctypes.Array[ctypes.c_void_p]:

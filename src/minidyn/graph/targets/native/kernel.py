@@ -32,15 +32,9 @@ _FLOAT64 = np.dtype(np.float64)
 
 
 def take_argument(value: Any, argument: Argument, owner: str) -> Array:
-    """Return the value as a float64 array of shape batch + (size,), or (size,) for a uniform argument.
-
-    Raises:
-        ShapeError: If its dtype is not real, or its shape does not fit.
-    """
-    if type(value) is np.ndarray and value.dtype is _FLOAT64:
-        array: Array = value
-    else:
-        array = _converted(value, argument, owner)
+    """Return the value as a float64 array of shape batch + (size,), or (size,) for a uniform argument."""
+    plain = type(value) is np.ndarray and value.dtype is _FLOAT64
+    array: Array = value if plain else _converted(value, argument, owner)
     shape = array.shape
     if not shape or shape[-1] != argument.size or (argument.uniform and len(shape) != 1):
         expected = f"({argument.size},)" if argument.uniform else f"(..., {argument.size})"
@@ -71,11 +65,7 @@ def flat_rows(array: Array, batch: tuple[int, ...], count: int) -> Array:
 
 
 def check_out(out: Any, results: tuple[Result, ...], batch: tuple[int, ...], owner: str) -> list[Array]:
-    """Return the arrays given to be written, one per result.
-
-    Raises:
-        ShapeError: If their number, type, dtype or shape is not exactly the results'.
-    """
+    """Return the arrays given to be written, one per result; number, dtype and shape must be exactly the results'."""
     given = list(out) if isinstance(out, tuple | list) else [out]
     if len(given) != len(results):
         raise ShapeError(f"{owner}: out holds {len(given)} array(s), expected a tuple of {len(results)}")
@@ -141,11 +131,7 @@ V = TypeVar("V")
 
 
 class Recent(dict[K, V]):
-    """A dictionary that forgets its oldest entry when full: a study over thousands of robots must not fill memory.
-
-    Attributes:
-        most: Entries it keeps.
-    """
+    """A dictionary that forgets its oldest entry when full: a study over thousands of robots must not fill memory."""
 
     def __init__(self, most: int) -> None:
         super().__init__()
@@ -170,10 +156,7 @@ _SINGLE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 def compile_function(function: Function, *, width: int | None = None) -> NativeFunction:
     """Return the function compiled for this machine; the same function is compiled once while it is in use.
 
-    Args:
-        function: What to compile.
-        width: Samples computed side by side: 1, 2, 4 or 8. None takes what the machine's vector registers
-            hold.
+    `width` samples are computed side by side, 1, 2, 4 or 8; None takes what the machine's vector registers hold.
     """
     lanes = host().width if width is None else width
     if lanes not in (1, 2, 4, 8):
@@ -192,51 +175,33 @@ def is_compiled(function: Function) -> bool:
 
 
 class NativeFunction:
-    """A compiled function.
+    """A compiled function, `width` samples side by side.
 
     Calling it computes a batch or one sample. The call is a builtin: contiguous float64 arrays, vectors or
     matrices of equal length, go straight to machine code; everything else takes the same call in Python,
-    `general`.
-
-    Attributes:
-        function: What was compiled.
-        width: Samples computed side by side.
-        fast: The builtin itself: as `native(...)`, for any arguments, 40 ns quicker.
-        llvm_ir: The code, as LLVM text.
+    `general`. `fast` is the builtin itself: as `native(...)`, for any arguments, 40 ns quicker.
     """
 
     fast: Callable[..., Any]
 
     def __init__(self, function: Function, width: int) -> None:
-        self.function = function
-        self.width = width
-        self._plan = Plan(function)
+        self.function, self.width, self._plan = function, width, Plan(function)
         self._descriptor = ctypes.c_int64 * (3 * (len(function.arguments) + len(function.results)))
         made = make_builtin(function, self.general)
         self._record = None if made is None else made[1]
         self.fast = self.general if made is None else made[0]
         if made is not None:
-            self.__class__ = called_by(NativeFunction, made[0])
+            self.__class__ = called_by(NativeFunction, self.fast)
 
     def __repr__(self) -> str:
         return f"NativeFunction({self.function!r}, width {self.width})"
 
     def __call__(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
-        """Compute the results for a batch of samples, or one.
+        """Return an array of shape batch + result shape for a batch of samples, or one; a tuple for several results.
 
-        Args:
-            *arrays: One per argument, shape batch + (size,); leading shapes broadcast against each other. A
-                uniform argument has shape (size,). Any real dtype and memory layout.
-            out: Array to write, or a tuple of them for several results: float64 of exactly the result's
-                shape, any strides. It may overlap the inputs.
-            threads: Number of threads a large batch is split over; None: one.
-
-        Returns:
-            An array of shape batch + result shape, or a tuple of them for several results.
-
-        Raises:
-            ShapeError: If an array does not fit; the message names the argument.
-            TypeError: If the number of arrays is wrong.
+        Arrays, one per argument, have shape batch + (size,), a uniform one (size,); leading shapes broadcast against
+        each other, any real dtype and memory layout will do. `out` is written instead of new arrays: float64 of exactly
+        the result's shape, any strides; it may overlap the inputs. A large batch is split over `threads`; None: one.
         """
         return self.general(*arrays, out=out, threads=threads)
 
@@ -264,17 +229,16 @@ class NativeFunction:
 
     @cached_property
     def _rows(self) -> Callable[..., int]:
-        call = _ROWS(self.code.addresses["rows"])
-        if self._record is not None:  # from now on the builtin does it without asking
-            self._record[ROWS] = self.code.addresses["rows"]
-        return call
+        return _ROWS(self._known_to_builtin(ROWS, self.code.addresses["rows"]))
 
     @cached_property
     def _single(self) -> Callable[..., None]:
-        call = _SINGLE(self.single_code.addresses["single"])
-        if self._record is not None:
-            self._record[SINGLE] = self.single_code.addresses["single"]
-        return call
+        return _SINGLE(self._known_to_builtin(SINGLE, self.single_code.addresses["single"]))
+
+    def _known_to_builtin(self, place: int, address: int) -> int:
+        if self._record is not None:  # from now on the builtin does it without asking
+            self._record[place] = address
+        return address
 
     def general(self, *arrays: Any, out: Any = None, threads: int | None = None) -> Any:
         """As a call, in Python: takes every argument a call may have."""
@@ -300,9 +264,7 @@ class NativeFunction:
         count = math.prod(batch)
         if count:
             self._fill(taken, targets, batch, count, int(threads))
-        if isinstance(out, list | tuple) or len(targets) != 1:
-            return tuple(targets)
-        return targets[0]
+        return tuple(targets) if isinstance(out, list | tuple) or len(targets) != 1 else targets[0]
 
     def _fill(self, taken: list[Array], targets: list[Array], batch: tuple[int, ...], count: int, threads: int) -> None:
         """Compute into `targets`, through copies where an array has no two-stride view."""

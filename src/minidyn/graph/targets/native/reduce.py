@@ -25,22 +25,8 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.graph.function import Function
+from minidyn.graph.targets.native import host as ir
 from minidyn.graph.targets.native.core import Plan, plan_text
-from minidyn.graph.targets.native.host import (
-    FLAGS,
-    FOOTER,
-    Code,
-    block_at,
-    compile_text,
-    host,
-    joined,
-    loads,
-    pointer_table,
-    splat,
-    spread,
-    vector,
-    vector_at,
-)
 from minidyn.graph.targets.native.rows import copy_text, descriptor_names
 
 GROUP = 4
@@ -60,10 +46,8 @@ def across(width: int) -> int:
 class Reduction:
     """A function whose results are rows, compiled to reduce them.
 
-    Attributes:
-        function: Arguments (N, size), none uniform; each result a row whose length is a multiple of GROUP.
-        sizes: Lengths of the rows.
-        width: Samples computed side by side: 2, 4 or 8; None takes what the machine's vector registers hold.
+    Its arguments are (N, size), none uniform; each result is a row whose length (in `sizes`) is a multiple of GROUP.
+    `width` samples are computed side by side, 2, 4 or 8; None takes what the machine's vector registers hold.
     """
 
     def __init__(self, function: Function, width: int | None = None) -> None:
@@ -73,25 +57,22 @@ class Reduction:
         self.sizes = tuple(result.size for result in function.results)
         if any(size % GROUP for size in self.sizes):
             raise ValueError(f"rows are {self.sizes} long; expected multiples of {GROUP}")
-        self.width = host().width if width is None else width
+        self.width = ir.host().width if width is None else width
         if self.width not in (2, 4, 8):
             raise ValueError(f"width is {width!r}, expected 2, 4, 8 or None")
         self._plan, self._own = Plan(function), threading.local()
 
     @cached_property
-    def code(self) -> Code:
+    def code(self) -> ir.Code:
         """The machine code: entry "reduce"."""
         plan, width = self._plan, self.width
         text = plan_text(plan, width) + copy_text(plan, width) + gram_text(width) + divide_text(width)
-        return compile_text(text + _reduce_text(plan, width) + FOOTER, ("reduce",))
+        return ir.compile_text(text + _reduce_text(plan, width) + ir.FOOTER, ("reduce",))
 
     def grams(self, arrays: Sequence[Array], factors: Sequence[Array | None], which: Sequence[int]) -> list[Array]:
-        """Return for some results the products of their columns, summed over the samples (size, size).
+        """Return for the results `which`, in rising order, their columns' products summed over samples (size, size).
 
-        Args:
-            arrays: One per argument (N, size).
-            factors: For each result an upper triangle (size, size) its rows are divided by first, or None.
-            which: Numbers of the results that are wanted, in rising order.
+        `factors` has for each result an upper triangle (size, size) that its rows are divided by first, or None.
         """
         width = self.width
         sums: list[Array | None] = [None] * len(self.sizes)
@@ -125,7 +106,7 @@ class Reduction:
             own.tiles = [_aligned(rows * size) for size in self.sizes]
             own.divided = _aligned(rows * max(self.sizes, default=0))
             own.slots = _aligned(max(1, len(self._plan.slots)))
-            own.tiles_table = pointer_table(own.tiles)
+            own.tiles_table = ir.pointer_table(own.tiles)
         words: list[int] = []
         for array, argument in zip(arrays, self.function.arguments, strict=True):
             if array.dtype != np.float64 or array.shape != (len(arrays[0]), argument.size):
@@ -136,8 +117,8 @@ class Reduction:
             len(arrays[0]),
             own.tiles_table,
             own.divided.ctypes.data,
-            pointer_table(factors),
-            pointer_table(sums),
+            ir.pointer_table(factors),
+            ir.pointer_table(sums),
             own.slots.ctypes.data,
         )
         return list(own.tiles)
@@ -176,16 +157,16 @@ def _places(size: int, step: int) -> NDArray[np.intp]:
 
 def gram_text(width: int) -> str:
     """Return `@gram`."""
-    real, step = vector(width), across(width)
+    real, step = ir.vector(width), across(width)
     pairs = [(i, j) for i in range(GROUP) for j in range(step)]
-    left = [line for k in range(GROUP) for line in vector_at(f"x{k}", "l", k * width, width)]
-    right = [line for k in range(step) for line in vector_at(f"y{k}", "r", k * width, width)]
+    left = [line for k in range(GROUP) for line in ir.vector_at(f"x{k}", "l", k * width, width)]
+    right = [line for k in range(step) for line in ir.vector_at(f"y{k}", "r", k * width, width)]
     products, totals = [], []
     for place, (i, j) in enumerate(pairs):
-        products.append(f"  %m{i}.{j} = fmul {FLAGS} {real} %x{i}, %y{j}")
-        products.append(f"  %n{i}.{j} = fadd {FLAGS} {real} %s{i}.{j}, %m{i}.{j}")
-        totals += vector_at(f"o{i}.{j}", "here", place * width, width)
-        totals.append(f"  %t{i}.{j} = fadd {FLAGS} {real} %o{i}.{j}, %n{i}.{j}")
+        products.append(f"  %m{i}.{j} = fmul {ir.FLAGS} {real} %x{i}, %y{j}")
+        products.append(f"  %n{i}.{j} = fadd {ir.FLAGS} {real} %s{i}.{j}, %m{i}.{j}")
+        totals += ir.vector_at(f"o{i}.{j}", "here", place * width, width)
+        totals.append(f"  %t{i}.{j} = fadd {ir.FLAGS} {real} %o{i}.{j}, %n{i}.{j}")
         totals.append(f"  store {real} %t{i}.{j}, ptr %o{i}.{j}.p, align {8 * width}")
     return f"""
 define internal void @gram(ptr %block, i64 %blocks, i64 %columns, ptr %sums) noinline #0 {{
@@ -195,34 +176,28 @@ entry:
 group:
   %i = phi i64 [ 0, %entry ], [ %i.next, %group.end ]
   %at = phi ptr [ %sums, %entry ], [ %at.next, %group.end ]
-{joined(block_at("left", "block", "i", width))}
+{ir.joined(ir.block_at("left", "block", "i", width))}
   br label %pair
 pair:
   %j = phi i64 [ %i, %group ], [ %j.next, %pair.end ]
   %here = phi ptr [ %at, %group ], [ %at.next, %pair.end ]
-{joined(block_at("right", "block", "j", width))}
+{ir.joined(ir.block_at("right", "block", "j", width))}
   br label %row
 row:
   %b = phi i64 [ 0, %pair ], [ %b.next, %row ]
   %l = phi ptr [ %left, %pair ], [ %l.next, %row ]
   %r = phi ptr [ %right, %pair ], [ %r.next, %row ]
-{joined(f"  %s{i}.{j} = phi {real} [ {splat(0.0, width)}, %pair ], [ %n{i}.{j}, %row ]" for i, j in pairs)}
-{joined([*left, *right, *products])}
+{ir.joined(f"  %s{i}.{j} = phi {real} [ {ir.splat(0.0, width)}, %pair ], [ %n{i}.{j}, %row ]" for i, j in pairs)}
+{ir.joined([*left, *right, *products])}
   %l.next = getelementptr double, ptr %l, i64 %stride
   %r.next = getelementptr double, ptr %r, i64 %stride
-  %b.next = add i64 %b, 1
-  %rows.left = icmp slt i64 %b.next, %blocks
-  br i1 %rows.left, label %row, label %pair.end
+{ir.loop_end("b", 1, "%blocks", "row", "pair.end")}
 pair.end:
-{joined(totals)}
+{ir.joined(totals)}
   %at.next = getelementptr double, ptr %here, i64 {len(pairs) * width}
-  %j.next = add i64 %j, {step}
-  %pairs.left = icmp slt i64 %j.next, %columns
-  br i1 %pairs.left, label %pair, label %group.end
+{ir.loop_end("j", step, "%columns", "pair", "group.end")}
 group.end:
-  %i.next = add i64 %i, {GROUP}
-  %groups.left = icmp slt i64 %i.next, %columns
-  br i1 %groups.left, label %group, label %done
+{ir.loop_end("i", GROUP, "%columns", "group", "done")}
 done:
   ret void
 }}
@@ -231,30 +206,30 @@ done:
 
 def divide_text(width: int) -> str:
     """Return `@divide`."""
-    real, step = vector(width), across(width)  # `step` blocks at once
+    real, step = ir.vector(width), across(width)  # `step` blocks at once
     pairs = [(b, j) for b in range(step) for j in range(GROUP)]
     blocks, here, column, corner = [], [], [], []
     for k in range(1, step):
         blocks += [f"  %{way}{k} = getelementptr double, ptr %{way}{k - 1}, i64 %stride" for way in ("from", "to")]
     for b, j in pairs:
         here.append(f"  %w{b}.{j}.a = getelementptr double, ptr %from{b}, i64 %j.off")
-        here += vector_at(f"w{b}.{j}", f"w{b}.{j}.a", j * width, width)
+        here += ir.vector_at(f"w{b}.{j}", f"w{b}.{j}.a", j * width, width)
     for b in range(step):
         column.append(f"  %x{b}.p = getelementptr double, ptr %to{b}, i64 %k.off")
         column.append(f"  %x{b} = load {real}, ptr %x{b}.p, align {8 * width}")
     for j in range(GROUP):
-        column += spread(f"u{j}", "u", j, width)
+        column += ir.spread(f"u{j}", "u", j, width)
     for b, j in pairs:
-        column.append(f"  %m{b}.{j} = fmul {FLAGS} {real} %x{b}, %u{j}")
-        column.append(f"  %n{b}.{j} = fsub {FLAGS} {real} %s{b}.{j}, %m{b}.{j}")
+        column.append(f"  %m{b}.{j} = fmul {ir.FLAGS} {real} %x{b}, %u{j}")
+        column.append(f"  %n{b}.{j} = fsub {ir.FLAGS} {real} %s{b}.{j}, %m{b}.{j}")
     for j in range(GROUP):
         for k in range(j + 1):
-            corner += spread(f"c{k}.{j}", "c", k * GROUP + j, width)
+            corner += ir.spread(f"c{k}.{j}", "c", k * GROUP + j, width)
         for b in range(step):
             for k in range(j):
-                corner.append(f"  %p{b}.{k}.{j} = fmul {FLAGS} {real} %v{b}.{k}, %c{k}.{j}")
-                corner.append(f"  %a{b}.{j}.{k + 1} = fsub {FLAGS} {real} %a{b}.{j}.{k}, %p{b}.{k}.{j}")
-            corner.append(f"  %v{b}.{j} = fmul {FLAGS} {real} %a{b}.{j}.{j}, %c{j}.{j}")
+                corner.append(f"  %p{b}.{k}.{j} = fmul {ir.FLAGS} {real} %v{b}.{k}, %c{k}.{j}")
+                corner.append(f"  %a{b}.{j}.{k + 1} = fsub {ir.FLAGS} {real} %a{b}.{j}.{k}, %p{b}.{k}.{j}")
+            corner.append(f"  %v{b}.{j} = fmul {ir.FLAGS} {real} %a{b}.{j}.{j}, %c{j}.{j}")
             corner.append(f"  %o{b}.{j}.a = getelementptr double, ptr %to{b}, i64 %j.off")
             corner.append(f"  %o{b}.{j}.p = getelementptr double, ptr %o{b}.{j}.a, i64 {j * width}")
             corner.append(f"  store {real} %v{b}.{j}, ptr %o{b}.{j}.p, align {8 * width}")
@@ -268,37 +243,31 @@ few:
   %b.off = mul i64 %b, %stride
   %from0 = getelementptr double, ptr %block, i64 %b.off
   %to0 = getelementptr double, ptr %out, i64 %b.off
-{joined(blocks)}
+{ir.joined(blocks)}
   br label %group
 group:
   %j = phi i64 [ 0, %few ], [ %j.next, %corner ]
   %u.first = phi ptr [ %factor, %few ], [ %u.next, %corner ]
-  %j.next = add i64 %j, {GROUP}
   %j.off = mul i64 %j, {width}
-{joined(here)}
+{ir.joined(here)}
   %alone = icmp eq i64 %j, 0
   br i1 %alone, label %corner, label %column
 column:
   %k = phi i64 [ 0, %group ], [ %k.next, %column ]
   %u = phi ptr [ %u.first, %group ], [ %u.after, %column ]
-{joined(f"  %s{b}.{j} = phi {real} [ %w{b}.{j}, %group ], [ %n{b}.{j}, %column ]" for b, j in pairs)}
+{ir.joined(f"  %s{b}.{j} = phi {real} [ %w{b}.{j}, %group ], [ %n{b}.{j}, %column ]" for b, j in pairs)}
   %k.off = mul i64 %k, {width}
-{joined(column)}
+{ir.joined(column)}
   %u.after = getelementptr double, ptr %u, i64 {GROUP}
-  %k.next = add i64 %k, 1
-  %columns.left = icmp slt i64 %k.next, %j
-  br i1 %columns.left, label %column, label %corner
+{ir.loop_end("k", 1, "%j", "column", "corner")}
 corner:  ; the triangle on the diagonal, with reciprocals of the diagonal
   %c = phi ptr [ %u.first, %group ], [ %u.after, %column ]
-{joined(f"  %a{b}.{j}.0 = phi {real} [ %w{b}.{j}, %group ], [ %n{b}.{j}, %column ]" for b, j in pairs)}
-{joined(corner)}
+{ir.joined(f"  %a{b}.{j}.0 = phi {real} [ %w{b}.{j}, %group ], [ %n{b}.{j}, %column ]" for b, j in pairs)}
+{ir.joined(corner)}
   %u.next = getelementptr double, ptr %c, i64 {GROUP * GROUP}
-  %groups.left = icmp slt i64 %j.next, %columns
-  br i1 %groups.left, label %group, label %few.end
+{ir.loop_end("j", GROUP, "%columns", "group", "few.end")}
 few.end:
-  %b.next = add i64 %b, {step}
-  %some.left = icmp slt i64 %b.next, %blocks
-  br i1 %some.left, label %few, label %done
+{ir.loop_end("b", step, "%blocks", "few", "done")}
 done:
   ret void
 }}
@@ -313,13 +282,13 @@ def _reduce_text(plan: Plan, width: int) -> str:
     """
     sizes_in, sizes_out = plan.block_sizes
     ins, _ = plan.names
-    words = loads("d", descriptor_names(ins))
+    words = ir.loads("d", descriptor_names(ins))
     for name, table in (("o", "tiles"), ("f", "factors"), ("g", "sums")):
-        words += loads(table, [f"ptr {name}{index}" for index in range(len(sizes_out))])
+        words += ir.loads(table, [f"ptr {name}{index}" for index in range(len(sizes_out))])
     first, here, products, places, squares, single = ([] for _ in range(6))  # lines
     for index, size in enumerate(sizes_out):
-        first += block_at(f"n{index}", f"o{index}", "n", size * width)
-        here += block_at(f"b{index}", f"o{index}", "b", size * width)
+        first += ir.block_at(f"n{index}", f"o{index}", "n", size * width)
+        here += ir.block_at(f"b{index}", f"o{index}", "b", size * width)
         products += [
             f"  %g{index}.none = icmp eq ptr %g{index}, null",
             f"  br i1 %g{index}.none, label %done{index}, label %ask{index}",
@@ -349,16 +318,14 @@ def _reduce_text(plan: Plan, width: int) -> str:
     return f"""
 define void @reduce(ptr %d, i64 %count, ptr %tiles, ptr %divided, ptr %factors, ptr %sums, ptr %u) #0 {{
 entry:
-{joined(f"  %{name} = alloca double, i64 {max(1, size) * width}, align 64" for name, size in zip(ins, sizes_in))}
-{joined(words)}
+{ir.joined(f"  %{name} = alloca double, i64 {max(1, size) * width}, align 64" for name, size in zip(ins, sizes_in))}
+{ir.joined(words)}
   br label %fill
 fill:  ; what is the same in every row is written once; only the lanes after the last sample lose it
   %n = phi i64 [ 0, %entry ], [ %n.next, %fill ]
-{joined(first)}
+{ir.joined(first)}
   call void @fill.{width}({fill})
-  %n.next = add i64 %n, 1
-  %n.more = icmp slt i64 %n.next, {TILE // width}
-  br i1 %n.more, label %fill, label %tile
+{ir.loop_end("n", 1, TILE // width, "fill", "tile")}
 tile:
   %first = phi i64 [ 0, %fill ], [ %first.next, %tile.end ]
   %first.next = add i64 %first, {TILE}
@@ -374,26 +341,26 @@ block:
 bring:
   %whole = icmp sge i64 %left, {width}
   %last = sub i64 %left, 1
-{joined([*places, *here])}
+{ir.joined([*places, *here])}
   br i1 %whole, label %squares, label %single
 squares:
-{joined(squares)}
+{ir.joined(squares)}
   br label %compute
 single:
-{joined(single)}
+{ir.joined(single)}
   br label %compute
 compute:
   call void @core.{width}({compute})
   br i1 %whole, label %computed, label %clear
 clear:  ; the lanes after the last sample repeat it: they must not count
-{joined(f"  call void @clear(ptr %b{k}, i64 {size}, i64 %left)" for k, size in enumerate(sizes_out))}
+{ir.joined(f"  call void @clear(ptr %b{k}, i64 {size}, i64 %left)" for k, size in enumerate(sizes_out))}
   br label %computed
 computed:
   %i.next = add i64 %i, {width}
   %b.next = add i64 %b, 1
   br label %block
 products:
-{joined(products)}
+{ir.joined(products)}
   br label %tile.end
 tile.end:
   %more = icmp slt i64 %first.next, %count
@@ -407,18 +374,14 @@ entry:
   %last.i = insertelement <{width} x i64> undef, i64 %left, i32 0
   %last = shufflevector <{width} x i64> %last.i, <{width} x i64> undef, <{width} x i32> zeroinitializer
   %keep = icmp slt <{width} x i64> <{", ".join(f"i64 {lane}" for lane in range(width))}>, %last
-  br label %head
-head:
-  %e = phi i64 [ 0, %entry ], [ %e.next, %next ]
-  %more = icmp slt i64 %e, %size
-  br i1 %more, label %next, label %done
+  br label %next
 next:
-{joined(block_at("p", "block", "e", width))}
-  %v = load {vector(width)}, ptr %p, align 8
-  %kept = select <{width} x i1> %keep, {vector(width)} %v, {vector(width)} zeroinitializer
-  store {vector(width)} %kept, ptr %p, align 8
-  %e.next = add i64 %e, 1
-  br label %head
+  %e = phi i64 [ 0, %entry ], [ %e.next, %next ]
+{ir.joined(ir.block_at("p", "block", "e", width))}
+  %v = load {ir.vector(width)}, ptr %p, align 8
+  %kept = select <{width} x i1> %keep, {ir.vector(width)} %v, {ir.vector(width)} zeroinitializer
+  store {ir.vector(width)} %kept, ptr %p, align 8
+{ir.loop_end("e", 1, "%size", "next", "done")}
 done:
   ret void
 }}

@@ -18,16 +18,16 @@ A block is moved in one of three ways, chosen by the strides at run time:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from minidyn.graph.targets.native.core import Plan
-from minidyn.graph.targets.native.host import all_of, double, joined, library_address, loads, shuffle, vector
+from minidyn.graph.targets.native.host import all_of, double, joined, library_address, loads, loop_end, shuffle, vector
 
 
-def squares_text(sizes_in: Sequence[int], sizes_out: Sequence[int], width: int) -> str:
-    """Return the functions for arguments and results of these sizes."""
+def _squares_text(plan: Plan, width: int) -> str:
+    """Return the functions for arguments and results of the plan's sizes."""
     text = ""
-    for name, sizes in (("get", sizes_in), ("put", sizes_out)):
+    for name, sizes in zip(("get", "put"), plan.block_sizes):
         columns = {size % width for size in sizes if size % width} | {width for size in sizes if size >= width}
         for count in sorted(columns):
             text += _square_text(name, count, width)
@@ -38,11 +38,8 @@ def squares_text(sizes_in: Sequence[int], sizes_out: Sequence[int], width: int) 
 
 def _rows(width: int) -> list[str]:
     """Return the addresses of the rows."""
-    lines = []
-    for lane in range(width):
-        lines.append(f"  %offset{lane} = mul i64 %lane, {lane}")
-        lines.append(f"  %row{lane} = getelementptr i8, ptr %rows, i64 %offset{lane}")
-    return lines
+    offsets = [f"  %offset{lane} = mul i64 %lane, {lane}" for lane in range(width)]
+    return offsets + [f"  %row{lane} = getelementptr i8, ptr %rows, i64 %offset{lane}" for lane in range(width)]
 
 
 def _same_text(columns: int, width: int) -> str:
@@ -100,24 +97,22 @@ def _transpose(values: list[str], width: int) -> list[str]:
     """Finish the transpose of the square of vectors `values` in place: exchange at distances 1, 2, ..."""
     real = vector(width)
     lines: list[str] = []
-    distance = 1
-    while distance < width // 2:
+    for distance in (1, 2):
+        if distance >= width // 2:
+            break
         low = shuffle([lane if not lane & distance else width + lane - distance for lane in range(width)])
         high = shuffle([lane + distance if not lane & distance else width + lane for lane in range(width)])
-        for i in range(width):
-            if i & distance:
-                continue
+        for i in (lane for lane in range(width) if not lane & distance):
             pair = f"{real} {values[i]}, {real} {values[i + distance]}"
             for part, mask in ((i, low), (i + distance, high)):
                 lines.append(f"  %x{distance}.{part} = shufflevector {pair}, {mask}")
                 values[part] = f"%x{distance}.{part}"
-        distance *= 2
     return lines
 
 
-_COPY = """
+_COPY = f"""
 define internal void @copy(ptr %src, i64 %s.lane, i64 %s.scalar, ptr %dst, i64 %d.lane, i64 %d.scalar, \
-i64 %size, i64 %last, i64 %lanes) noinline #0 {
+i64 %size, i64 %last, i64 %lanes) noinline #0 {{
 entry:
   %empty = icmp eq i64 %size, 0
   br i1 %empty, label %done, label %outer
@@ -138,16 +133,12 @@ inner:
   %d = getelementptr i8, ptr %d.e, i64 %d.off
   %v = load double, ptr %s, align 1
   store double %v, ptr %d, align 1
-  %l.next = add i64 %l, 1
-  %more = icmp ult i64 %l.next, %lanes
-  br i1 %more, label %inner, label %next
+{loop_end("l", 1, "%lanes", "inner", "next")}
 next:
-  %e.next = add i64 %e, 1
-  %again = icmp ult i64 %e.next, %size
-  br i1 %again, label %outer, label %done
+{loop_end("e", 1, "%size", "outer", "done")}
 done:
   ret void
-}
+}}
 """
 # Lanes after the last sample repeat it: they hold ordinary numbers and their results are not written.
 
@@ -155,16 +146,12 @@ done:
 def copy_text(plan: Plan, width: int) -> str:
     """Return the functions that move one block: `@get<k>` per argument, `@put<k>` per result."""
     text = _COPY + _stream_text(width)
-    sizes_in, sizes_out = plan.block_sizes
     if width > 1:
-        text += _vectors_text(width) + squares_text(sizes_in, sizes_out, width)
-    for index, size in enumerate(sizes_in):
-        if size:
-            text += _move_text(f"get{index}", size, width, [None] * size, load=True)
-    for index, size in enumerate(sizes_out):
-        if size:
-            known = [plan.constants.get(step) for step in plan.function.outputs[index]]
-            text += _move_text(f"put{index}", size, width, known, load=False)
+        text += _vectors_text(width) + _squares_text(plan, width)
+    for index, size in enumerate(plan.block_sizes[0]):
+        text += _move_text(f"get{index}", width, [None] * size, load=True)
+    for index, steps in enumerate(plan.function.outputs):
+        text += _move_text(f"put{index}", width, [plan.constants.get(step) for step in steps], load=False)
     return text
 
 
@@ -216,17 +203,18 @@ loop:
   store {real} %v, ptr %d, align 1
   %s.next = getelementptr i8, ptr %s, i64 %s.scalar
   %d.next = getelementptr i8, ptr %d, i64 %d.scalar
-  %e.next = add i64 %e, 1
-  %again = icmp ult i64 %e.next, %size
-  br i1 %again, label %loop, label %done
+{loop_end("e", 1, "%size", "loop", "done")}
 done:
   ret void
 }}
 """
 
 
-def _move_text(name: str, size: int, width: int, known: list[float | None], *, load: bool) -> str:
+def _move_text(name: str, width: int, known: list[float | None], *, load: bool) -> str:
     """Emit one mover: `block` is the scratch side, `rows` the user's side with strides lane and scalar."""
+    size = len(known)
+    if not size:
+        return ""
     outside, block = ("ptr %rows, i64 %scalar", f"ptr %block, i64 {8 * width}")
     vectors = ", ".join([outside, block] if load else [block, outside])
     outside, block = ("ptr %rows, i64 %lane, i64 %scalar", f"ptr %block, i64 8, i64 {8 * width}")
@@ -247,18 +235,16 @@ def _move_text(name: str, size: int, width: int, known: list[float | None], *, l
         for first in range(0, size, width):
             values = known[first : first + width]
             constants = [value for value in values if value is not None]
-            kind = f"{len(values)}"
+            kind = len(values)
             lines += [
                 f"  %rows{first} = getelementptr double, ptr %rows, i64 {first}",
                 f"  %block{first} = getelementptr double, ptr %block, i64 {first * width}",
             ]
-            if len(constants) == len(values):
+            way, what = name.rstrip("0123456789"), f"ptr %block{first}"
+            if len(constants) == kind:
                 literal = ", ".join(f"double {double(value)}" for value in constants)
-                square = f"@square.same.{kind}(ptr %rows{first}, i64 %lane, <{kind} x double> <{literal}>)"
-            else:
-                direction = "get" if load else "put"
-                square = f"@square.{direction}.{kind}(ptr %rows{first}, i64 %lane, ptr %block{first})"
-            lines.append(f"  call void {square}")
+                way, what = "same", f"<{kind} x double> <{literal}>"
+            lines.append(f"  call void @square.{way}.{kind}(ptr %rows{first}, i64 %lane, {what})")
         lines += ["  ret void", "single:"]
     lines += [f"  call void @copy({single}, i64 {size}, i64 {width - 1}, i64 {width})", "  ret void", "}"]
     return "\n".join(lines) + "\n"
@@ -296,12 +282,8 @@ def rows_text(plan: Plan, width: int) -> str:
     places = zip([*ins, *outs, "staged", "u"], [*at_in, *at_out, at_staged, at_u])
     raw = [f"{name}.base" if argument.uniform else name for name, argument in zip(ins, plan.function.arguments)]
     bases = ", ".join(f"ptr %{name}" for name in [*raw, *outs, "u"])
-    streaming = [
-        line
-        for name, size in zip(outs, plan.block_sizes[1])
-        if size >= _STREAM_SIZE
-        for line in _streaming_lines(name, size)
-    ]
+    large = [(name, size) for name, size in zip(outs, plan.block_sizes[1]) if size >= _STREAM_SIZE]
+    streaming = [line for name, size in large for line in _streaming_lines(name, size)]
     free = f"  call void inttoptr (i64 {library_address('free')} to ptr)(ptr %raw)" if total > _ON_STACK else ""
     return f"""
 define i32 @rows(ptr %d, i64 %begin, i64 %end, i64 %total) #0 {{
@@ -356,10 +338,7 @@ def _streaming_lines(name: str, size: int) -> list[str]:
 
 
 def _scratch_lines(total: int) -> list[str]:
-    """Get room for the blocks.
-
-    On the stack it costs nothing, is warm and belongs to this thread alone.
-    """
+    """Get room for the blocks: on the stack it costs nothing, is warm and belongs to this thread alone."""
     if total <= _ON_STACK:
         return [f"  %scratch = alloca double, i64 {total}, align 64", "  br label %entry", "entry:"]
     return [
