@@ -19,6 +19,8 @@ from minidyn.model.robot import Robot
 from minidyn.simulation.plants import Plant
 from minidyn.simulation.trajectory import Trajectory, along, hold
 
+REFERENCE = ("q_d", "dq_d", "ddq_d")
+
 Flow: TypeAlias = Callable[[float, Array, Array, Array], tuple[Array, Array, Array]]
 """(t, q, dq, estimate) -> (ddq, tau, time derivative of the estimate)."""
 
@@ -87,7 +89,7 @@ def run(
     forward: tuple[Plant, Plant],
     pick_up: float,
 ) -> dict[str, Array]:
-    """Run the loop; initial positions (n,) give signals (N, n), a batch (B, n) gives (N, B, n)."""
+    """Run the loop; initial positions (n,) give signals (N, n), a batch (B, n) gives (N, B, n); REFERENCE is (N, n)."""
     controller, dt = setup.controller, setup.dt
     q, dq = setup.q0, setup.dq0
     shape, batch = q.shape, q.shape[:-1]
@@ -99,10 +101,9 @@ def run(
     log["estimate"] = np.empty((count if setup.log_estimates else 1, *estimate.shape))
     times = np.asarray(dt * np.arange(count), dtype=float)
     log["t"] = times
+    log |= dict(zip(REFERENCE, along(setup.trajectory, times, shape[-1])))
     between = (count, *(1,) * len(batch), shape[-1])  # every run of a batch follows the same reference
-    q_d, dq_d, ddq_d = (
-        np.broadcast_to(part.reshape(between), (count, *shape)) for part in along(setup.trajectory, times, shape[-1])
-    )
+    q_d, dq_d, ddq_d = (np.broadcast_to(log[name].reshape(between), (count, *shape)) for name in REFERENCE)
     limited = bool(np.any(np.isfinite(limit)))
     tau, ddq = np.zeros(shape), np.zeros(shape)
     for k in range(count):

@@ -11,10 +11,10 @@ from minidyn.errors import MinidynError
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.notices import Notice, kind
 from minidyn.recording.recording import Recording
-from minidyn.simulation.loop import Setup, quantised, run
+from minidyn.simulation.loop import REFERENCE, Setup, quantised, run
 from minidyn.simulation.payload import Payload
 from minidyn.simulation.plants import plants_of
-from minidyn.simulation.trajectory import Trajectory, along
+from minidyn.simulation.trajectory import Trajectory
 
 LYAPUNOV_RISES = kind(
     "simulate.lyapunov_rises",
@@ -87,30 +87,17 @@ def simulate(
     limit = _limit(torque_limit, robot.n)
     _not_negative(resolution=resolution, noise=noise, velocity_noise=velocity_noise, torque_noise=torque_noise)
     forward = plants_of(robot, plant, payload)
-    log = run(
-        setup, rng, resolution, noise, velocity_noise, limit, forward, np.inf if payload is None else payload.time
-    )
-    q, dq, tau = (log[name] for name in ("q_true", "dq_true", "tau"))
-    measured_q = quantised(q + noise * rng.normal(size=q.shape), resolution)
-    measured_dq = dq + velocity_noise * rng.normal(size=dq.shape)
-    measured_tau = tau + torque_noise * rng.normal(size=tau.shape)
-    q_d, dq_d, _ = along(setup.trajectory, log["t"], robot.n)
-    telemetry = {"q_true": q, "dq_true": dq, "q_d": q_d, "dq_d": dq_d, "error": q - q_d}
-    notices: list[Notice] = []
-    if controller is not None and controller.estimated:
-        telemetry["estimate"] = log["estimate"]
+    pick_up = np.inf if payload is None else payload.time
+    log = run(setup, rng, resolution, noise, velocity_noise, limit, forward, pick_up)
+    shape = log["tau"].shape
+    q = quantised(log["q_true"] + noise * rng.normal(size=shape), resolution)
+    dq = log["dq_true"] + velocity_noise * rng.normal(size=shape)
+    tau = log["tau"] + torque_noise * rng.normal(size=shape)
+    telemetry, notices = _telemetry(setup, log), list[Notice]()
     if check and controller is not None:
         notices += _check(controller, setup, log, telemetry, payload)
-    return Recording(
-        log["t"],
-        measured_q,
-        measured_tau,
-        dq=measured_dq,
-        ddq=log["ddq"],
-        joint_names=robot.joint_names,
-        telemetry=telemetry,
-        notices=notices,
-    )
+    names = robot.joint_names
+    return Recording(log["t"], q, tau, dq, log["ddq"], names, telemetry=telemetry, notices=notices)
 
 
 def simulate_batch(
@@ -143,25 +130,24 @@ def simulate_batch(
     _not_negative(noise=noise, velocity_noise=velocity_noise, torque_noise=torque_noise)
     forward = plants_of(robot, "minidyn", None, threads)
     log = run(setup, rng, 0.0, noise, velocity_noise, limit, forward, np.inf)
-    q_d, dq_d, _ = along(setup.trajectory, log["t"], robot.n)
     recordings = []
     for row in range(len(setup.q0)):
-        q, dq, tau = (log[name][:, row] for name in ("q_true", "dq_true", "tau"))
-        telemetry = {"q_true": q, "dq_true": dq, "q_d": q_d, "dq_d": dq_d, "error": q - q_d}
-        if controller is not None and controller.estimated and estimates:
-            telemetry["estimate"] = log["estimate"][:, row]
-        recordings.append(
-            Recording(
-                log["t"],
-                q + noise * rng.normal(size=q.shape),
-                tau + torque_noise * rng.normal(size=q.shape),
-                dq=dq + velocity_noise * rng.normal(size=q.shape),
-                ddq=log["ddq"][:, row],
-                joint_names=robot.joint_names,
-                telemetry=telemetry,
-            )
-        )
+        own = {name: values if name in ("t", *REFERENCE) else values[:, row] for name, values in log.items()}
+        shape = own["tau"].shape
+        q = own["q_true"] + noise * rng.normal(size=shape)
+        tau = own["tau"] + torque_noise * rng.normal(size=shape)
+        dq = own["dq_true"] + velocity_noise * rng.normal(size=shape)
+        telemetry = _telemetry(setup, own)
+        recordings.append(Recording(log["t"], q, tau, dq, own["ddq"], robot.joint_names, telemetry=telemetry))
     return tuple(recordings)
+
+
+def _telemetry(setup: Setup, log: dict[str, Array]) -> dict[str, Array]:
+    found = {name: log[name] for name in ("q_true", "dq_true", "q_d", "dq_d")}
+    found["error"] = log["q_true"] - log["q_d"]
+    if setup.controller is not None and setup.controller.estimated and setup.log_estimates:
+        found["estimate"] = log["estimate"]
+    return found
 
 
 def _limit(given: ArrayLike | None, n: int) -> Array:
@@ -186,11 +172,10 @@ def _check(
     if payload is not None:
         parts.append((payload.on(robot), times >= payload.time))
     if controller.lyapunov is not None:
-        reference = along(setup.trajectory, times, robot.n)
         value, rises = np.empty(len(times)), np.zeros(0, dtype=int)
         for true, part in parts:
-            there = tuple(np.broadcast_to(signal, q.shape)[part] for signal in reference)
-            value[part] = controller.lyapunov(true, estimate[part], q[part], dq[part], there)  # type: ignore[arg-type]
+            there = log["q_d"][part], log["dq_d"][part], log["ddq_d"][part]
+            value[part] = controller.lyapunov(true, estimate[part], q[part], dq[part], there)
         scale = float(np.abs(value).max())
         for _, part in parts:  # a load that is picked up makes a step, which is no rise
             own = np.flatnonzero(part)

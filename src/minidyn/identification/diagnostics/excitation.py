@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
@@ -185,37 +185,30 @@ def _candidates(robot: Robot) -> Iterator[tuple[tuple[int, ...], bool, Array, tu
     lower, upper = _limits(robot)
     speeds = units_of(robot).speeds
     rng = np.random.default_rng(1)
-    places = [
-        lower + (upper - lower) * share
-        for share in [np.full(robot.n, 0.5), *rng.uniform(0.1, 0.9, (_PLACES - 1, robot.n))]
-    ]
+    shares = [np.full(robot.n, 0.5), *rng.uniform(0.1, 0.9, (_PLACES - 1, robot.n))]
     phase = 2 * np.pi * (np.arange(_SAMPLES) + 0.5) / _SAMPLES
     groups = [(joint,) for joint in range(robot.n)] + [(joint, joint + 1) for joint in range(robot.n - 1)]
-    for place in places:
-        for joints in groups:
-            for fast in (True, False):
-                q, dq, ddq = np.tile(place, (_SAMPLES, 1)), np.zeros((_SAMPLES, robot.n)), np.zeros((_SAMPLES, robot.n))
-                middle = place.copy()
-                for order, joint in enumerate(joints):  # neighbours move at a quarter of a period from each other
-                    middle[joint] = (lower[joint] + upper[joint]) / 2
-                    turn = phase * (1 + order) + order * np.pi / 2
-                    reach = (upper[joint] - lower[joint]) / 2 * (0.15 if fast else 0.9)
-                    rate = (_FAST if fast else _SLOW) * speeds[joint] / max(reach, 1e-9)
-                    q[:, joint] = middle[joint] + reach * np.sin(turn)
-                    dq[:, joint] = reach * rate * np.cos(turn)
-                    ddq[:, joint] = -reach * rate**2 * np.sin(turn)
-                yield joints, fast, middle, (q, dq, ddq)
+    for share, joints, fast in product(shares, groups, (True, False)):
+        middle = lower + (upper - lower) * share
+        q, dq, ddq = np.tile(middle, (_SAMPLES, 1)), *np.zeros((2, _SAMPLES, robot.n))
+        for order, joint in enumerate(joints):  # neighbours move at a quarter of a period from each other
+            middle[joint] = (lower[joint] + upper[joint]) / 2
+            turn = phase * (1 + order) + order * np.pi / 2
+            reach = (upper[joint] - lower[joint]) / 2 * (0.15 if fast else 0.9)
+            rate = (_FAST if fast else _SLOW) * speeds[joint] / max(reach, 1e-9)
+            q[:, joint] = middle[joint] + reach * np.sin(turn)
+            dq[:, joint] = reach * rate * np.cos(turn)
+            ddq[:, joint] = -reach * rate**2 * np.sin(turn)
+        yield joints, fast, middle, (q, dq, ddq)
 
 
 def _words(robot: Robot, joints: tuple[int, ...], fast: bool, q: Array) -> str:
     moving = " and ".join(repr(robot.joint_names[joint]) for joint in joints)
     kind = "fast reversals" if fast else "slow sweeps over the whole range"
-    resting = []
-    for place, index in enumerate(robot.independent):
-        if place not in joints:
-            turns = robot.joints[index].turns
-            value = f"{np.degrees(q[place]):.0f}°" if turns else f"{q[place]:.2f} m"
-            resting.append(f"{robot.joint_names[place]!r} at {value}")
+    turns = [robot.joints[index].turns for index in robot.independent]
+    shown = [f"{np.degrees(value):.0f}°" if turning else f"{value:.2f} m" for value, turning in zip(q, turns)]
+    named = enumerate(zip(robot.joint_names, shown))
+    resting = [f"{name!r} at {value}" for place, (name, value) in named if place not in joints]
     rest = f", with {', '.join(resting)}" if resting else ""
     return f"{kind} of {'joints' if len(joints) > 1 else 'joint'} {moving}{rest}"
 

@@ -13,17 +13,9 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import Unsupported
+from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.linear_system import fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
-from minidyn.identification.estimators.solve import (
-    block_covariance,
-    block_length,
-    block_sums,
-    condition_of,
-    folds_of,
-    pseudo_inverse,
-    solve,
-)
 from minidyn.identification.estimators.states import as_recorded, torque_rows
 from minidyn.identification.rows.base_rows import Progress, Samples, base_functions, samples_of
 from minidyn.identification.rows.triangles import Triangles, assemble
@@ -81,7 +73,7 @@ def fit(
 
     def weighted(triangles: Triangles, scale: Array) -> Fit:
         R, z, _ = triangles.weighted(scale)
-        return Fit(robot, base, triangles, solve(R, z, base, allow_open), scale, scale, R)
+        return Fit(robot, base, triangles, solve.solve(R, z, base, allow_open), scale, scale, R)
 
     found = weighted(assemble(robot, base, recording, threads=threads, progress=progress), np.ones(robot.n))
     if method == "ols":
@@ -107,15 +99,15 @@ def covariance_of(found: Fit, recording: Any, progress: Progress | None = None) 
     their run.
     """
     first = max(islice(samples_of(recording), 3), key=len)
-    length, seconds = block_length(found.residual(first), first.t, found.triangles.samples)
+    length, seconds = solve.block_length(found.residual(first), first.t, found.triangles.samples)
     weights = np.zeros(2)
-    G = block_sums(_scores(found, recording, length, progress, weights), length, join=False)
+    G = solve.block_sums(_scores(found, recording, length, progress, weights), length, join=False)
     inflation = 1.0 if found.weight is None else (weights[0] / max(weights[1], 1.0)) ** 2
-    inverse, open_ = pseudo_inverse(found.R)
+    inverse, open_ = solve.pseudo_inverse(found.R)
     rows = found.triangles.samples * len(found.sigma)
     misfit = float(np.sum(found.triangles.squares(found.beta) / found.scale**2))
     white = inverse @ inverse.T * misfit / max(1, rows - len(found.beta))
-    covariance, _ = block_covariance(inverse @ inverse.T, G, white, rows, inflation=inflation, longer=False)
+    covariance, _ = solve.block_covariance(inverse @ inverse.T, G, white, rows, inflation=inflation, longer=False)
     covariance[open_, open_] = np.inf  # nothing is known of these
     return covariance, length, seconds
 
@@ -153,9 +145,9 @@ def least_squares(method: str, robot: Robot, base: BaseMap, recording: Any, opti
         found.beta,
         covariance,
         found.sigma,
-        condition_of(found.R),
+        solve.condition_of(found.R),
         *found.triangles.weighted(scale),
-        partial(folds_of, found.triangles, scale),
+        partial(solve.folds_of, found.triangles, scale),
         settings={"block_seconds": seconds},
     )
 

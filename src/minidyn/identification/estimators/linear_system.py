@@ -17,17 +17,8 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
+from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Options, Solution
-from minidyn.identification.estimators.solve import (
-    block_covariance,
-    block_length,
-    block_sums,
-    condition_of,
-    folds_of,
-    form_of,
-    pseudo_inverse,
-    solve,
-)
 from minidyn.identification.rows.pieces import Pieces, reduced, scores
 from minidyn.identification.rows.triangles import Triangles
 from minidyn.notices import Notice
@@ -74,13 +65,13 @@ def fit_system(base: BaseMap, pieces: Pieces, allow_open: bool = False) -> Syste
             if np.abs(form.R @ (form.beta - before.beta)).max(initial=0.0) < 1e-3:  # of a standard deviation
                 break
         longest = max(pieces(), key=lambda piece: len(piece.t))
-        length, seconds = block_length(longest.y - longest.W @ form.beta, longest.t, triangles.samples)
+        length, seconds = solve.block_length(longest.y - longest.W @ form.beta, longest.t, triangles.samples)
         rest = float(np.sum(triangles.squares(form.beta) / sigma**2))
         rows = triangles.samples * kinds
         white = form.inverse @ form.inverse.T * rest / max(1, rows - len(form.beta))
-        G = block_sums(scores(pieces, form.beta, sigma), length)
+        G = solve.block_sums(scores(pieces, form.beta, sigma), length)
         # errors of differentiated positions undo each other: along instruments they may count for less than one sample
-        covariance, memory = block_covariance(form.bread, G, white, rows, least_white=form.plain)
+        covariance, memory = solve.block_covariance(form.bread, G, white, rows, least_white=form.plain)
         covariance[form.is_open, form.is_open] = np.inf  # nothing is known of these
         memory = max(memory, _LEAST_MEMORY)
         root = np.sqrt(memory)
@@ -88,11 +79,11 @@ def fit_system(base: BaseMap, pieces: Pieces, allow_open: bool = False) -> Syste
             form.beta,
             covariance,
             sigma,
-            condition_of(form.R),
+            solve.condition_of(form.R),
             form.R / root,
             form.z / root,
             rest / memory,
-            partial(folds_of, triangles, sigma * root),
+            partial(solve.folds_of, triangles, sigma * root),
             memory=memory,
             block=length,
             seconds=seconds,
@@ -117,15 +108,15 @@ class _Form:
         """Solve from triangular factors of [Z | W | y] or [W | y], one for each kind of rows."""
         size = base.rank
         F = triangles.together(sigma)
-        R, z, _ = form_of(F, size)
-        inverse, is_open = pseudo_inverse(R)
+        R, z, _ = solve.form_of(F, size)
+        inverse, is_open = solve.pseudo_inverse(R)
         plain = F.shape[1] == size + 1
         # with instruments Zᵀ W = (F_zᵀ Q) R
         bread = inverse @ inverse.T
         if not plain:
             Q = np.linalg.qr(F[:size, size : 2 * size])[0]
-            bread = inverse @ (pseudo_inverse(F[:size, :size])[0] @ Q).T
-        return cls(solve(R, z, base, allow_open), R, z, inverse, bread, is_open, plain)
+            bread = inverse @ (solve.pseudo_inverse(F[:size, :size])[0] @ Q).T
+        return cls(solve.solve(R, z, base, allow_open), R, z, inverse, bread, is_open, plain)
 
     def spent(self, triangles: Triangles, sigma: Array) -> Array:
         """Return how many parameters each kind of rows determines (kinds,)."""
