@@ -71,24 +71,16 @@ MISSING = kind(
 
 @dataclass(frozen=True)
 class FrictionChoice:
-    """What was chosen.
+    """What was chosen."""
 
-    Attributes:
-        robot: The robot with terms, smoothing widths and Stribeck speeds; its values are those it had.
-        base: Its base parameters.
-        parameters: Standard parameters (p,) whose gravity is that of the data: what loads are computed from; None where
-            no friction grows with the load.
-        motion: Samples of the recording; None where none were needed.
-        settings: What was tried, for records.
-        notices: What a reader should know.
-    """
-
-    robot: Robot
-    base: BaseMap
+    robot: Robot  # the robot with terms, smoothing widths and Stribeck speeds; its values are those it had
+    base: BaseMap  # its base parameters
+    # standard parameters (p,) whose gravity is that of the data: what loads are computed from; None where no friction
+    # grows with the load
     parameters: Array | None = None
-    motion: Samples | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    notices: tuple[Notice, ...] = ()
+    motion: Samples | None = None  # samples of the recording; None where none were needed
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what was tried, for records
+    notices: tuple[Notice, ...] = ()  # what a reader should know
 
     def fit(self, estimator: Callable[[Robot], Solution]) -> Solution:
         """Return the solution of an estimator; where friction grows with loads, repeated until they settle.

@@ -23,21 +23,13 @@ _TERMS = {symbol: term for term, symbol in FRICTION.items()}
 
 @dataclass(frozen=True)
 class RigidColumns:
-    """What all tables of one motion share: the columns of links and rotors, and their products.
+    """What all tables of one motion share: the columns of links and rotors, and their products."""
 
-    Attributes:
-        bare: The robot without friction.
-        motion: The samples.
-        coordinates: Its joints along them.
-        names: For each joint, the columns that its torque sees.
-        columns: For each joint, those columns (N, c).
-    """
-
-    bare: Robot
-    motion: Samples
-    coordinates: Coordinates
-    names: tuple[tuple[str, ...], ...]
-    columns: tuple[Array, ...]
+    bare: Robot  # the robot without friction
+    motion: Samples  # the samples
+    coordinates: Coordinates  # its joints along them
+    names: tuple[tuple[str, ...], ...]  # for each joint, the columns that its torque sees
+    columns: tuple[Array, ...]  # for each joint, those columns (N, c)
 
     @classmethod
     def of(cls, robot: Robot, rigid: Sequence[str], motion: Samples) -> RigidColumns:

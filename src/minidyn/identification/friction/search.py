@@ -32,25 +32,16 @@ UNLOADED = kind(
 
 @dataclass(frozen=True)
 class Found:
-    """What a search has found.
+    """What a search has found."""
 
-    Attributes:
-        terms: Names of drive terms.
-        unloaded: Joints without load friction, whatever the terms.
-        sign_width: Of each joint (joints,).
-        stribeck_speed: Of each joint (joints,).
-        parameters: Standard parameters of the robot without friction (p,) that loads are computed from; None: no loads.
-        settings: What was tried, for records.
-        notices: What a reader should know.
-    """
-
-    terms: tuple[str, ...]
-    unloaded: tuple[int, ...]
-    sign_width: Array
-    stribeck_speed: Array
+    terms: tuple[str, ...]  # names of drive terms
+    unloaded: tuple[int, ...]  # joints without load friction, whatever the terms
+    sign_width: Array  # of each joint (joints,)
+    stribeck_speed: Array  # of each joint (joints,)
+    # standard parameters of the robot without friction (p,) that loads are computed from; None: no loads
     parameters: Array | None
-    settings: dict[str, Any]
-    notices: tuple[Notice, ...]
+    settings: dict[str, Any]  # what was tried, for records
+    notices: tuple[Notice, ...]  # what a reader should know
 
 
 @dataclass(frozen=True)

@@ -29,51 +29,31 @@ _ROUNDING = 1e-11
 
 
 class Key(NamedTuple):
-    """A column of a table.
+    """A column of a table."""
 
-    Attributes:
-        name: Of its parameter ("Fc2").
-        term: The drive term; "" for links and rotors.
-        joint: Whose drive it is; -1 for links and rotors.
-        width: Number of the smoothing width; 0 where it does not matter.
-        fall: Number of the Stribeck speed; 0 where it does not matter.
-    """
-
-    name: str
-    term: str = ""
-    joint: int = -1
-    width: int = 0
-    fall: int = 0
+    name: str  # of its parameter ("Fc2")
+    term: str = ""  # the drive term; "" for links and rotors
+    joint: int = -1  # whose drive it is; -1 for links and rotors
+    width: int = 0  # number of the smoothing width; 0 where it does not matter
+    fall: int = 0  # number of the Stribeck speed; 0 where it does not matter
 
 
 @dataclass(frozen=True)
 class FrictionModel:
-    """A choice among the columns of a table.
+    """A choice among the columns of a table."""
 
-    Attributes:
-        terms: Names of drive terms.
-        widths: For each joint, the number of its smoothing width in the table.
-        fall: Number of its Stribeck speeds.
-    """
-
-    terms: tuple[str, ...]
-    widths: tuple[int, ...]
-    fall: int = 0
+    terms: tuple[str, ...]  # names of drive terms
+    widths: tuple[int, ...]  # for each joint, the number of its smoothing width in the table
+    fall: int = 0  # number of its Stribeck speeds
 
 
 @dataclass(frozen=True)
 class Judged:
-    """How a model predicts what was held out.
+    """How a model predicts what was held out."""
 
-    Attributes:
-        squares: Sums of squared errors (blocks, n).
-        samples: Of each block (blocks,).
-        torque_squares: Sum of squared torques of each joint (n,).
-    """
-
-    squares: Array
-    samples: Array
-    torque_squares: Array
+    squares: Array  # sums of squared errors (blocks, n)
+    samples: Array  # of each block (blocks,)
+    torque_squares: Array  # sum of squared torques of each joint (n,)
 
     def deviance(self, sigma: Array) -> Array:
         """Mean squared error in variances of the noise, block by block (blocks,)."""
@@ -87,17 +67,12 @@ class Judged:
 
 @dataclass(frozen=True)
 class FrictionTable:
-    """Products of columns.
+    """Products of columns."""
 
-    Attributes:
-        columns: For each joint, the columns that its torque sees: those of links and rotors first.
-        products: For each joint (blocks, c + 1, c + 1): products of its columns and its torque.
-        samples: Of each block (blocks,).
-    """
-
+    # for each joint, the columns that its torque sees: those of links and rotors first
     columns: tuple[tuple[Key, ...], ...]
-    products: tuple[Array, ...]
-    samples: Array
+    products: tuple[Array, ...]  # for each joint (blocks, c + 1, c + 1): products of its columns and its torque
+    samples: Array  # of each block (blocks,)
 
     def fit(self, model: FrictionModel, sigma: Array) -> tuple[list[Key], Array]:
         """Return (columns, values) of the best fit; dissipative terms that would be negative are left out.
@@ -265,21 +240,13 @@ class FrictionTable:
 
 @dataclass(frozen=True)
 class _Friction:
-    """Least squares without each block: columns of links and rotors, which have no bounds, are eliminated.
+    """Least squares without each block: columns of links and rotors, which have no bounds, are eliminated."""
 
-    Attributes:
-        A: Normal matrix of the columns of friction (f, k, k), which are scaled to one length.
-        b: Its right side (f, k).
-        Q: (f, k + 1, k + 1): what values of them and -1 leave of the block's squares.
-        solved: (f, r, k + 1) with the values of the eliminated columns, scaled alike: -solved @ (values, -1).
-        scale: Lengths of all columns (f, r + k).
-    """
-
-    A: Array
-    b: Array
-    Q: Array
-    solved: Array
-    scale: Array
+    A: Array  # normal matrix of the columns of friction (f, k, k), which are scaled to one length
+    b: Array  # its right side (f, k)
+    Q: Array  # (f, k + 1, k + 1): what values of them and -1 leave of the block's squares
+    solved: Array  # (f, r, k + 1) with the values of the eliminated columns, scaled alike: -solved @ (values, -1)
+    scale: Array  # lengths of all columns (f, r + k)
 
     @classmethod
     def of(cls, W: Array, r: int) -> _Friction:

@@ -37,23 +37,14 @@ _MOST = 16  # robots; smoothing widths that are tried are robots of their own
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples in the order of time.
+    """Samples in the order of time."""
 
-    Attributes:
-        t: Times (N,).
-        q: Positions (N, n).
-        dq: Speeds (N, n).
-        ddq: Accelerations (N, n).
-        tau: Torques (N, n).
-        first: Whether a run begins here.
-    """
-
-    t: Array
-    q: Array
-    dq: Array
-    ddq: Array
-    tau: Array
-    first: bool = field(default=True, kw_only=True)
+    t: Array  # times (N,)
+    q: Array  # positions (N, n)
+    dq: Array  # speeds (N, n)
+    ddq: Array  # accelerations (N, n)
+    tau: Array  # torques (N, n)
+    first: bool = field(default=True, kw_only=True)  # whether a run begins here
 
     def __len__(self) -> int:
         return len(self.t)
@@ -141,15 +132,10 @@ def counted(progress: Progress | None) -> Progress | None:
 
 @dataclass(frozen=True)
 class BaseFunctions:
-    """Functions of one robot and its base parameters, compiled when first used.
+    """Functions of one robot and its base parameters, compiled when first used."""
 
-    Attributes:
-        robot: With the drive terms that are identified.
-        base: Its base parameters.
-    """
-
-    robot: Robot
-    base: BaseMap
+    robot: Robot  # with the drive terms that are identified
+    base: BaseMap  # its base parameters
 
     @cached_property
     def columns(self) -> tuple[tuple[int, ...], ...]:

@@ -26,23 +26,14 @@ Columns: TypeAlias = Callable[[Recording], tuple[Array, Array]]
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of one stretch of time.
+    """Rows of one stretch of time."""
 
-    Attributes:
-        W: Columns (K, kinds, b).
-        y: Right side (K, kinds).
-        t: Times (K,), s.
-        place: Where in the recording it begins, from 0 to 1.
-        Z: Instruments (K, kinds, b); None: W itself.
-        first: Whether it does not follow the piece before.
-    """
-
-    W: Array
-    y: Array
-    t: Array
-    place: float
-    Z: Array | None = None
-    first: bool = True
+    W: Array  # columns (K, kinds, b)
+    y: Array  # right side (K, kinds)
+    t: Array  # times (K,), s
+    place: float  # where in the recording it begins, from 0 to 1
+    Z: Array | None = None  # instruments (K, kinds, b); None: W itself
+    first: bool = True  # whether it does not follow the piece before
 
     @property
     def instruments(self) -> Array:

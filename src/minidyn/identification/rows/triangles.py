@@ -127,21 +127,14 @@ _AHEAD = 2  # pieces that may be under way; results depend on it, so it does not
 
 @dataclass(frozen=True)
 class Triangles:
-    """Rows of several kinds, each reduced to a triangle.
+    """Rows of several kinds, each reduced to a triangle."""
 
-    Attributes:
-        columns: For each kind of rows, the unknowns that it can show.
-        unknowns: How many there are in all, b.
-        factors: For each kind the triangular factor of [X | y] on its columns, or of [Z | X | y] with instruments Z.
-        samples: Rows of each kind.
-        stretches: The same for stretches of equal length, in the order of time.
-    """
-
-    columns: tuple[tuple[int, ...], ...]
-    unknowns: int
+    columns: tuple[tuple[int, ...], ...]  # for each kind of rows, the unknowns that it can show
+    unknowns: int  # how many there are in all, b
+    # for each kind the triangular factor of [X | y] on its columns, or of [Z | X | y] with instruments Z
     factors: tuple[Array, ...]
-    samples: int
-    stretches: tuple[Triangles, ...] = ()
+    samples: int  # rows of each kind
+    stretches: tuple[Triangles, ...] = ()  # the same for stretches of equal length, in the order of time
 
     @property
     def sizes(self) -> Array:
