@@ -303,22 +303,16 @@ def map_of_places(
 
 @dataclass(frozen=True)
 class Question:
-    """A checked request.
-
-    Attributes:
-        robot: The robot.
-        model: A name of `rows.MODELS`.
-        joints: Independent joints that move, None for all. The others are held in one general position, as if
-            bolted, and what it takes to hold them is not observed.
-        columns: Parameters asked about, None for all; the others are taken as known.
-        order: Names of parameters to keep where there is a choice, the most wanted first, or a sort key of columns;
-            None: storage order, so that parameters of far links join those of links nearer the base.
-    """
+    """A checked request."""
 
     robot: Robot
-    model: str = "torque"
+    model: str = "torque"  # a name of `rows.MODELS`
+    # independent joints that move, None for all. The others are held in one general position, as if bolted, and what
+    # it takes to hold them is not observed
     joints: tuple[str, ...] | None = None
-    columns: tuple[str, ...] | None = None
+    columns: tuple[str, ...] | None = None  # parameters asked about, None for all; the others are taken as known
+    # names of parameters to keep where there is a choice, the most wanted first, or a sort key of columns; None:
+    # storage order, so that parameters of far links join those of links nearer the base
     order: Order | None = None
 
     @classmethod

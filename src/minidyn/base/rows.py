@@ -34,19 +34,13 @@ def _unchanged(values: Any) -> Any:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """How scalars of a number system stand in arrays.
+    """How scalars of a number system stand in arrays."""
 
-    Attributes:
-        shape: Leading axes: one number for each state (and prime, or set of lengths).
-        dtype: Of the arrays.
-        reduced: What makes sums of up to six products small again (remainders); nothing for real numbers.
-        raw: The array behind a scalar; plain 0 and ±1 may stay.
-    """
-
-    shape: tuple[int, ...]
-    dtype: type = float
+    shape: tuple[int, ...]  # leading axes: one number for each state (and prime, or set of lengths)
+    dtype: type = float  # of the arrays
+    # what makes sums of up to six products small again (remainders); nothing for real numbers
     reduced: Callable[[Stack], Stack] = _unchanged
-    raw: Callable[[Scalar], Any] = _unchanged
+    raw: Callable[[Scalar], Any] = _unchanged  # the array behind a scalar; plain 0 and ±1 may stay
 
     def zeros(self, *shape: int) -> Stack:
         """An array with these axes behind the leading ones."""
@@ -278,28 +272,20 @@ def _energy_regressor(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
 
 @dataclass(frozen=True)
 class Model:
-    """What is observed of a robot: all that the methods need to find the base parameters of it.
+    """What is observed of a robot: all that the methods need to find the base parameters of it."""
 
-    Attributes:
-        description: A few words for help texts.
-        rows: From a robot, its geometry and coordinates, the kind of their numbers and the shapes of friction to rows
-            (..., samples, joints or 1, p).
-        of_arrays: The same from a robot and arrays q, dq, ddq (samples, n), for joints that no scalars describe.
-        speeds: Whether joints have speeds.
-        friction: Whether friction takes part.
-        each_joint: Whether there is a row for each joint; else one for the robot.
-        differences: Whether rows count as differences between two samples alone.
-        unit: Powers of length and time that make a row's unit, that of mass being 1; beside the torque where each
-            joint has a row.
-    """
-
-    description: str
+    description: str  # a few words for help texts
+    # from a robot, its geometry and coordinates, the kind of their numbers and the shapes of friction to rows (...,
+    # samples, joints or 1, p)
     rows: Callable[[Robot, Tree, Coordinates, Arithmetic, Shapes | None], Stack]
+    # the same from a robot and arrays q, dq, ddq (samples, n), for joints that no scalars describe
     of_arrays: Callable[[Robot, Array, Array, Array], Array] = _regressor
-    speeds: bool = True
-    friction: bool = True
-    each_joint: bool = True
-    differences: bool = False
+    speeds: bool = True  # whether joints have speeds
+    friction: bool = True  # whether friction takes part
+    each_joint: bool = True  # whether there is a row for each joint; else one for the robot
+    differences: bool = False  # whether rows count as differences between two samples alone
+    # powers of length and time that make a row's unit, that of mass being 1; beside the torque where each joint has a
+    # row
     unit: tuple[int, int] = (0, 0)
 
     def rows_of(self, joints: int) -> int:

@@ -39,17 +39,11 @@ _FIRST = {
 
 @dataclass(frozen=True)
 class Carrier:
-    """Virtual links and how base parameters of a map make their values.
-
-    Attributes:
-        virtual: The links.
-        base: The closed-form set of the rigid chain that they carry.
-        matrix: (m, b) with values = matrix @ beta of that set.
-    """
+    """Virtual links and how base parameters of a map make their values."""
 
     virtual: VirtualLinks
-    base: BaseMap
-    matrix: Array
+    base: BaseMap  # the closed-form set of the rigid chain that they carry
+    matrix: Array  # (m, b) with values = matrix @ beta of that set
 
 
 _CHAINS: Recent[str, tuple[Robot, Array] | None] = Recent(64)  # by the robot's structure, as the carriers

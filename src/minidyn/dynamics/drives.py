@@ -29,19 +29,12 @@ from minidyn.model.robot import Robot
 
 @dataclass(frozen=True)
 class DriveColumn:
-    """One drive term.
+    """One drive term."""
 
-    Attributes:
-        index: Its place among the standard parameters.
-        symbol: "Ia", "Fv", "Fc", ..., see `minidyn.model.drives`.
-        value: Its torque for a parameter of 1, on the axis it acts on.
-        ratios: {joint index: share of that torque the joint feels}.
-    """
-
-    index: int
-    symbol: str
-    value: Scalar
-    ratios: dict[int, float]
+    index: int  # its place among the standard parameters
+    symbol: str  # "Ia", "Fv", "Fc", ..., see `minidyn.model.drives`
+    value: Scalar  # its torque for a parameter of 1, on the axis it acts on
+    ratios: dict[int, float]  # {joint index: share of that torque the joint feels}
 
 
 _OPERATIONS: dict[str, Callable[..., Scalar]] = {"sqrt": scalar.sqrt, "atan2": scalar.atan2}

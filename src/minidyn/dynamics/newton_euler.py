@@ -40,21 +40,13 @@ from minidyn.model.robot import Robot
 
 @dataclass(frozen=True, slots=True)
 class LinkMotion:
-    """Motion of one link in its own frame.
+    """Motion of one link in its own frame."""
 
-    Attributes:
-        w: Angular velocity ω.
-        dw: Angular acceleration ω̇.
-        A: [ω̇×] + [ω×][ω×], rows.
-        a: Acceleration of the origin, minus gravity.
-        ww: Products (wy wz, wz wx, wx wy).
-    """
-
-    w: Vector
-    dw: Vector
-    A: list[Vector]
-    a: Vector
-    ww: Vector
+    w: Vector  # angular velocity ω
+    dw: Vector  # angular acceleration ω̇
+    A: list[Vector]  # [ω̇×] + [ω×][ω×], rows
+    a: Vector  # acceleration of the origin, minus gravity
+    ww: Vector  # products (wy wz, wz wx, wx wy)
 
 
 def link_motions(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar], gravity: bool = True) -> list[LinkMotion]:

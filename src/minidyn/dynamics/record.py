@@ -204,27 +204,16 @@ def _jacobian(r: _Recording) -> list[list[Scalar]]:
 
 @dataclass(frozen=True)
 class What:
-    """One function a robot offers.
+    """One function a robot offers."""
 
-    Attributes:
-        arguments: What it takes, each (..., n).
-        result: Name of what it returns.
-        build: How it is recorded.
-        parameters: Whether it reads parameter values.
-        columns: Whether it needs a base map, whose kept columns it returns.
-        subset: Whether it takes a base map and returns all columns without one.
-        sixteen: Whether its columns are those of sixteen parameters a link.
-        link: Whether it needs a link.
-    """
-
-    arguments: tuple[str, ...]
-    result: str
-    build: Callable[[_Recording], object]
-    parameters: bool = True
-    columns: bool = False
-    subset: bool = False
-    sixteen: bool = False
-    link: bool = False
+    arguments: tuple[str, ...]  # what it takes, each (..., n)
+    result: str  # name of what it returns
+    build: Callable[[_Recording], object]  # how it is recorded
+    parameters: bool = True  # whether it reads parameter values
+    columns: bool = False  # whether it needs a base map, whose kept columns it returns
+    subset: bool = False  # whether it takes a base map and returns all columns without one
+    sixteen: bool = False  # whether its columns are those of sixteen parameters a link
+    link: bool = False  # whether it needs a link
 
     def reads(self, robot: Robot) -> bool:
         """Whether it reads parameter values of this robot: regressors do for loads that friction grows with."""

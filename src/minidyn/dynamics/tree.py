@@ -74,25 +74,15 @@ REAL = Numbers()
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """From a link's parent to the link.
+    """From a link's parent to the link."""
 
-    Attributes:
-        parent: Index of the parent link, -1 for the base.
-        turns: R = product of these turns takes the link's coordinates to the parent's.
-        shift: From the parent's origin to the joint's, in the parent's frame; a sliding joint's travel included.
-        lever: From the joint's origin to the link's, in the link's frame; None where they coincide.
-        axis: Of the joint, in the link's frame.
-        turning: True for a rotational joint.
-        fixed: True for a load that is bolted on.
-    """
-
-    parent: int
-    turns: tuple[Turn, ...]
-    shift: Vector
-    lever: Vector | None
-    axis: Vector
-    turning: bool
-    fixed: bool
+    parent: int  # index of the parent link, -1 for the base
+    turns: tuple[Turn, ...]  # R = product of these turns takes the link's coordinates to the parent's
+    shift: Vector  # from the parent's origin to the joint's, in the parent's frame; a sliding joint's travel included
+    lever: Vector | None  # from the joint's origin to the link's, in the link's frame; None where they coincide
+    axis: Vector  # of the joint, in the link's frame
+    turning: bool  # true for a rotational joint
+    fixed: bool  # true for a load that is bolted on
 
     def vector_to_parent(self, v: Vector) -> Vector:
         """Coordinates in the parent's frame."""
@@ -128,23 +118,14 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """All moves of a robot at one configuration, with gravity in the base frame.
+    """All moves of a robot at one configuration, with gravity in the base frame."""
 
-    Attributes:
-        moves: One for each joint, parents first.
-        gravity: Acceleration of gravity in the base frame.
-        base_turns: Base to world.
-        base_shift: Base origin in the world.
-        zero: The number 0 of the number system.
-        one: The number 1.
-    """
-
-    moves: tuple[Move, ...]
-    gravity: Vector
-    base_turns: tuple[Turn, ...]
-    base_shift: Vector
-    zero: Scalar
-    one: Scalar
+    moves: tuple[Move, ...]  # one for each joint, parents first
+    gravity: Vector  # acceleration of gravity in the base frame
+    base_turns: tuple[Turn, ...]  # base to world
+    base_shift: Vector  # base origin in the world
+    zero: Scalar  # the number 0 of the number system
+    one: Scalar  # the number 1
 
     def path(self, link: int) -> list[int]:
         """Indices of the joints from `link` down to the base."""
@@ -222,21 +203,13 @@ Row = dict[int, Scalar]
 
 @dataclass(frozen=True)
 class Coordinates:
-    """State of all joints.
+    """State of all joints."""
 
-    Attributes:
-        q: Position of each joint of `robot.joints`.
-        dq: Speeds.
-        ddq: Accelerations.
-        G: For each joint, {independent coordinate: d q_joint / d q}.
-        n: Number of independent coordinates.
-    """
-
-    q: list[Scalar]
+    q: list[Scalar]  # position of each joint of `robot.joints`
     dq: list[Scalar]
     ddq: list[Scalar]
-    G: list[Row]
-    n: int
+    G: list[Row]  # for each joint, {independent coordinate: d q_joint / d q}
+    n: int  # number of independent coordinates
 
     def project(self, tau_all: Sequence[Scalar]) -> list[Scalar]:
         """Gᵀ tau_all."""

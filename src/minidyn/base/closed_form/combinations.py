@@ -20,21 +20,14 @@ from minidyn.model.robot import Robot
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One minimal linear combination.
+    """One minimal linear combination."""
 
-    Attributes:
-        name: U33_1, U11_22_4, U12_4, U13_4, U23_4, k2x, k2y, k3z, m3, kappa1_3, kappa2_3, or a drive term (Fv2). U13h_3
-            and U23h_3 are taken about the point where all axes meet.
-        joint: Index of its joint.
-        unit: Power of length in its unit (a mass has 0, a first moment 1, an inertia 2; a drive term -1: none).
-        leaders: Symbols of the standard parameters of its own link that it may stand for, best first.
-        value: The combination.
-    """
-
+    # U33_1, U11_22_4, U12_4, U13_4, U23_4, k2x, k2y, k3z, m3, kappa1_3, kappa2_3, or a drive term (Fv2). U13h_3 and
+    # U23h_3 are taken about the point where all axes meet
     name: str
-    joint: int
-    unit: int
-    leaders: tuple[str, ...]
+    joint: int  # index of its joint
+    unit: int  # power of length in its unit (a mass has 0, a first moment 1, an inertia 2; a drive term -1: none)
+    leaders: tuple[str, ...]  # symbols of the standard parameters of its own link that it may stand for, best first
     value: Scalar
 
 

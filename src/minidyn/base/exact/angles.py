@@ -38,15 +38,10 @@ _KINDS = ((1, 3, 1), (2, 2, 1), (3, 1, 1), (1, 3, 2), (1, 3, 3), (2, 2, 2), (2, 
 
 @dataclass(frozen=True, slots=True)
 class AngleSum:
-    """An angle as units · half a degree + Σ sixths · (basis angle)/6.
+    """An angle as units · half a degree + Σ sixths · (basis angle)/6."""
 
-    Attributes:
-        units: Whole half degrees, 0 ... 719.
-        terms: (index of the basis angle, how many sixths of it).
-    """
-
-    units: int
-    terms: tuple[tuple[int, int], ...] = ()
+    units: int  # whole half degrees, 0 ... 719
+    terms: tuple[tuple[int, int], ...] = ()  # (index of the basis angle, how many sixths of it)
 
 
 class AngleBasis:

@@ -234,18 +234,11 @@ def _root_of_unity(p: int) -> int:
 
 @dataclass(frozen=True)
 class Echelon:
-    """Reduced row echelon form of a matrix modulo several primes.
+    """Reduced row echelon form of a matrix modulo several primes."""
 
-    Attributes:
-        pivots: Columns that do not depend on those before them, ascending.
-        others: The remaining columns, ascending.
-        K: (primes, pivots, others) with column[others] = column[pivots] K modulo each prime.
-        field: The primes.
-    """
-
-    pivots: list[int]
-    others: list[int]
-    K: Array
+    pivots: list[int]  # columns that do not depend on those before them, ascending
+    others: list[int]  # the remaining columns, ascending
+    K: Array  # (primes, pivots, others) with column[others] = column[pivots] K modulo each prime
     field: Field
 
     def explains(self, rows: Array) -> bool:

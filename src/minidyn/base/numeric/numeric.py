@@ -213,29 +213,17 @@ def numeric_base(question: Question, method: str = "qr", seed: int = 0, scaling:
 
 @dataclass(frozen=True)
 class Rank:
-    """How many columns are independent, and the values that say so.
+    """How many columns are independent, and the values that say so."""
 
-    Attributes:
-        rank: b.
-        gap: Smallest kept over largest dropped value, columns taken as zero included.
-        largest_fall: Largest ratio of one kept value to the next that is suspiciously small.
-        values: Diagonal of the pivoted triangle, or singular values (c,), largest first.
-        columns: Places of the c columns that are not zero, in storage order.
-        scales: (c,) what each column was divided by.
-        triangle: R (c, c) with the inner products of the scaled columns.
-        null: V2 (c, c - b), by singular values only.
-        threshold: Values up to this one count as zero.
-    """
-
-    rank: int
-    gap: float
-    largest_fall: float
-    values: Array
-    columns: tuple[int, ...]
-    scales: Array
-    triangle: Array
-    null: Array | None
-    threshold: float
+    rank: int  # b
+    gap: float  # smallest kept over largest dropped value, columns taken as zero included
+    largest_fall: float  # largest ratio of one kept value to the next that is suspiciously small
+    values: Array  # diagonal of the pivoted triangle, or singular values (c,), largest first
+    columns: tuple[int, ...]  # places of the c columns that are not zero, in storage order
+    scales: Array  # (c,) what each column was divided by
+    triangle: Array  # R (c, c) with the inner products of the scaled columns
+    null: Array | None  # V2 (c, c - b), by singular values only
+    threshold: float  # values up to this one count as zero
 
 
 def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equal_columns: bool = True) -> Rank:

@@ -26,21 +26,13 @@ _NEAR = 0.5  # rad or m: how far from home joints go that move a loop which must
 
 @dataclass(frozen=True)
 class Units:
-    """The robot's own scales: what one unit of each parameter and each row is in SI.
+    """The robot's own scales: what one unit of each parameter and each row is in SI."""
 
-    Attributes:
-        length: L, m.
-        time: T, s.
-        parameters: (p,) SI value of one unit of each standard parameter, for a unit of mass of 1 kg.
-        rows: (n,) SI value of one unit of each joint's torque or force.
-        speeds: (n,) SI value of one unit of each joint's position times 1/T.
-    """
-
-    length: float
-    time: float
-    parameters: Array
-    rows: Array
-    speeds: Array
+    length: float  # L, m
+    time: float  # T, s
+    parameters: Array  # (p,) SI value of one unit of each standard parameter, for a unit of mass of 1 kg
+    rows: Array  # (n,) SI value of one unit of each joint's torque or force
+    speeds: Array  # (n,) SI value of one unit of each joint's position times 1/T
 
 
 def units_of(robot: Robot) -> Units:
@@ -192,14 +184,9 @@ def row_units(model: str, units: Units) -> Array:
 
 @dataclass(frozen=True)
 class Observation:
-    """An observation matrix without units.
+    """An observation matrix without units."""
 
-    Attributes:
-        W: (r, p), rows and columns in the robot's own units.
-        units: Those units.
-    """
-
-    W: Array
+    W: Array  # (r, p), rows and columns in the robot's own units
     units: Units
 
 

@@ -51,15 +51,10 @@ def escape_latex(text: str) -> str:
 
 @dataclass(frozen=True)
 class Alphabet:
-    """How names, powers and products are written.
+    """How names, powers and products are written."""
 
-    Attributes:
-        name: "unicode", "ascii" or "latex".
-        space: Between the factors of a product.
-    """
-
-    name: str
-    space: str
+    name: str  # "unicode", "ascii" or "latex"
+    space: str  # between the factors of a product
 
     def parameter(self, name: str) -> str:
         """A standard or base parameter: ZZR1."""

@@ -111,13 +111,9 @@ _MEMORY = 48e6  # bytes of rows at a time
 
 @dataclass(frozen=True)
 class LengthPolynomial:
-    """A sum of number · product of symbols.
+    """A sum of number · product of symbols."""
 
-    Attributes:
-        terms: (number, product), in order of the products' degree and names.
-    """
-
-    terms: tuple[tuple[float, Monomial], ...]
+    terms: tuple[tuple[float, Monomial], ...]  # (number, product), in order of the products' degree and names
 
     def value(self, symbols: Mapping[str, float]) -> float:
         """Return the polynomial's value for values of the symbols."""

@@ -28,19 +28,14 @@ Tensor = list[Scalar]  # XX XY XZ YY YZ ZZ
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """How a joint stands on its parent link: constants only. Its axis is z of the link's frame, through its origin.
+    """How a joint stands on its parent link: constants only. Its axis is z of the link's frame, through its origin."""
 
-    Attributes:
-        parent: Index of the parent link, -1 for the base.
-        turning: True where the joint turns about z, False where it slides along z.
-        turns: Constant turns from the parent's frame: all of them where it slides, those before theta where it turns.
-        shift: From the parent's origin, in the parent's frame, constant: all of it where it turns; where it slides,
-            all but d along z, which belongs to the varying part even where it is constant.
-    """
-
-    parent: int
-    turning: bool
+    parent: int  # index of the parent link, -1 for the base
+    turning: bool  # true where the joint turns about z, False where it slides along z
+    # constant turns from the parent's frame: all of them where it slides, those before theta where it turns
     turns: tuple[Turn, ...]
+    # from the parent's origin, in the parent's frame, constant: all of it where it turns; where it slides, all but d
+    # along z, which belongs to the varying part even where it is constant
     shift: Vector
 
 

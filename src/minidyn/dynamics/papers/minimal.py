@@ -35,20 +35,14 @@ _SHORT = 7  # chains up to this length try three starts, longer ones a single on
 
 @dataclass(frozen=True)
 class VirtualLinks:
-    """A serial chain whose links have only those parameters that carry a minimal set.
-
-    Attributes:
-        rows: Geometry.
-        places: For each value, (link, place): place in XX XY XZ YY YZ ZZ MX MY MZ M, or with `moments` in
-            Exx Exy Exz Eyy Eyz Ezz MX MY MZ M.
-        base_acceleration: Of the base minus gravity, in the frame before the first joint.
-        moments: Whether places are those of second moments E = ∫ r rᵀ dm instead of the inertia tensor.
-    """
+    """A serial chain whose links have only those parameters that carry a minimal set."""
 
     rows: tuple[MdhRow, ...]
+    # for each value, (link, place): place in XX XY XZ YY YZ ZZ MX MY MZ M, or with `moments` in Exx Exy Exz Eyy Eyz
+    # Ezz MX MY MZ M
     places: tuple[tuple[int, int], ...]
-    base_acceleration: tuple[float, float, float]
-    moments: bool
+    base_acceleration: tuple[float, float, float]  # of the base minus gravity, in the frame before the first joint
+    moments: bool  # whether places are those of second moments E = ∫ r rᵀ dm instead of the inertia tensor
 
     def bodies(self, values: Sequence[Scalar]) -> list[list[Scalar]]:
         """Ten parameters of each virtual link, exact zeros but for the values."""
