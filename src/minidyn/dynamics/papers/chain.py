@@ -1,4 +1,4 @@
-"""A serial chain in modified Denavit-Hartenberg frames at one configuration, and how vectors pass along it.
+"""A serial chain in modified Denavit-Hartenberg frames at one configuration, how vectors pass along it, and its bodies.
 
 Between frame i-1 and frame i lies the *middle frame* i: frame i-1 turned by alpha about x and shifted by a along x.
 Frame i is the middle frame turned by theta about z and shifted by d along z. Passing in two halves is what the papers'
@@ -6,10 +6,9 @@ counts rest on, and some quantities are best compared half-way.
 
 A wrench is (force, moment about the frame's origin), a twist is (angular, linear velocity of the frame's origin).
 
-Composite bodies of a serial chain from the bodies of its links: real ones, or virtual ones of a minimal set.
-
-Two forms: `composite_bodies` carries the inertia tensor as the papers do, `composite_moments` carries second moments
-E = ∫ r rᵀ dm, whose shifts need fewer additions: J = trace(E) 1 - E.
+Composite bodies come from the bodies of links, real ones or virtual ones of a minimal set: `composite_bodies` carries
+the inertia tensor as the papers do, `composite_moments` carries second moments E = ∫ r rᵀ dm, whose shifts need fewer
+additions: J = trace(E) 1 - E.
 """
 
 from __future__ import annotations

@@ -5,13 +5,10 @@ of one joint meets the axis of another: in the frame of the lower joint (1 and 5
 last link (4), or in a frame between them that is chosen for each column (6, in `formulation_meeting`). They give the
 same matrix; which is cheapest depends on the robot.
 
-Formulations 2 and 3: axes and positions of the lower joints carried outwards into the frame of the upper one.
-
-Formulation 6: the wrench of the upper joint and the twist of the lower one meet in a frame between them.
-
-Handing a wrench down one joint costs 20 multiplications, comparing a wrench with a twist costs 6. So each column's
-wrench goes down only so far, and the lower joints' unit twists, which all columns share, come up to meet it. Half
-frames count: frame i is level 2i, the middle frame before it level 2i - 1 (joints from 0).
+In formulation 6 the wrench of the upper joint and the twist of the lower one meet in a frame between them. Handing a
+wrench down one joint costs 20 multiplications, comparing a wrench with a twist costs 6. So each column's wrench goes
+down only so far, and the lower joints' unit twists, which all columns share, come up to meet it. Half frames count:
+frame i is level 2i, the middle frame before it level 2i - 1 (joints from 0).
 """
 
 from __future__ import annotations
@@ -30,27 +27,7 @@ def formulation_2(chain: Sequence[ChainJoint], bodies: Sequence[Composite]) -> l
 
     Implements: LinFang1999 eq. (20), Table II.
     """
-    M = _square(len(chain), bodies)
-    for j, lower in enumerate(chain):
-        u, s = _start(bodies)
-        M[j][j] = bodies[j].J[5] if lower.turning else bodies[j].mass
-        for i in range(j + 1, len(chain)):
-            upper, body = chain[i], bodies[i]
-            u = upper.turned_out(u)
-            s = upper.turned_out([s[0] + upper.a, s[1], s[2]])
-            s = [s[0], s[1], s[2] + upper.d]
-            cx, cy = body.c[0], body.c[1]
-            if lower.turning and upper.turning:
-                J13, J23, J33 = body.J[2], body.J[4], body.J[5]
-                value = u[0] * (J13 - cx * s[2]) + u[1] * (J23 - cy * s[2]) + u[2] * (J33 + (cx * s[0] + cy * s[1]))
-            elif upper.turning:
-                value = u[1] * cx - u[0] * cy
-            elif lower.turning:
-                value = u[0] * (body.mass * s[1] + cy) - u[1] * (body.mass * s[0] + cx)
-            else:
-                value = body.mass * u[2]
-            M[i][j] = M[j][i] = value
-    return M
+    return _carried_outwards(chain, bodies, crossed=False)
 
 
 def formulation_3(chain: Sequence[ChainJoint], bodies: Sequence[Composite]) -> list[list[Scalar]]:
@@ -59,34 +36,34 @@ def formulation_3(chain: Sequence[ChainJoint], bodies: Sequence[Composite]) -> l
     Implements: LinFang1999 eq. (21), Table III.
     Differs: Signs and terms of the table as corrected in ERRATA C.
     """
+    return _carried_outwards(chain, bodies, crossed=True)
+
+
+def _carried_outwards(chain: Sequence[ChainJoint], bodies: Sequence[Composite], crossed: bool) -> list[list[Scalar]]:
+    """Formulations 2 and 3: s is _j^i s, or `crossed` _j^i ŝ."""
     M = _square(len(chain), bodies)
     zero = 0 * bodies[0].mass
     for j, lower in enumerate(chain):
-        u, _ = _start(bodies)
-        S: Vector = [zero] * 3
+        u, s = [zero, zero, zero + 1], [zero] * 3
         M[j][j] = bodies[j].J[5] if lower.turning else bodies[j].mass
         for i in range(j + 1, len(chain)):
             upper, body = chain[i], bodies[i]
-            S = upper.turned_out(add(S, cross(u, [upper.a, zero, zero])))
+            J13, J23, J33, cx, cy = body.J[2], body.J[4], body.J[5], body.c[0], body.c[1]
+            reached = upper.turned_out(add(s, cross(u, [upper.a, zero, zero]) if crossed else [upper.a, zero, zero]))
             u = upper.turned_out(u)
-            S = add(S, cross(u, [zero, zero, upper.d]))
-            cx, cy = body.c[0], body.c[1]
-            if lower.turning and upper.turning:
-                J13, J23, J33 = body.J[2], body.J[4], body.J[5]
-                value = u[0] * J13 + u[1] * J23 + u[2] * J33 + (cx * S[1] - cy * S[0])
+            s = add(reached, cross(u, [zero, zero, upper.d]) if crossed else [zero, zero, upper.d])
+            if not lower.turning:
+                value = u[1] * cx - u[0] * cy if upper.turning else body.mass * u[2]
+            elif upper.turning and crossed:
+                value = u[0] * J13 + u[1] * J23 + u[2] * J33 + (cx * s[1] - cy * s[0])
             elif upper.turning:
-                value = u[1] * cx - u[0] * cy
-            elif lower.turning:
-                value = body.mass * S[2] + (u[0] * cy - u[1] * cx)
+                value = u[0] * (J13 - cx * s[2]) + u[1] * (J23 - cy * s[2]) + u[2] * (J33 + (cx * s[0] + cy * s[1]))
+            elif crossed:
+                value = body.mass * s[2] + (u[0] * cy - u[1] * cx)
             else:
-                value = body.mass * u[2]
+                value = u[0] * (body.mass * s[1] + cy) - u[1] * (body.mass * s[0] + cx)
             M[i][j] = M[j][i] = value
     return M
-
-
-def _start(bodies: Sequence[Composite]) -> tuple[Vector, Vector]:
-    zero = 0 * bodies[0].mass
-    return [zero, zero, zero + 1], [zero, zero, zero]
 
 
 def formulation_meeting(chain: Sequence[ChainJoint], bodies: Sequence[Composite], levels: Sequence[int]) -> Matrix:
@@ -123,10 +100,9 @@ def _falling(chain: Sequence[ChainJoint], i: int, stop: int, wrench: Pair) -> di
     return found
 
 
-def _rising(chain: Sequence[ChainJoint], j: int, top: int, zero: object) -> dict[int, Pair]:
+def _rising(chain: Sequence[ChainJoint], j: int, top: int, zero: Scalar) -> dict[int, Pair]:
     """Return the unit twist of joint j at every level from its own up to `top`."""
-    one = zero + 1  # type: ignore[operator]
-    z, nothing = [zero, zero, one], [zero, zero, zero]
+    z, nothing = [zero, zero, zero + 1], [zero, zero, zero]
     twist: Pair = (z, nothing) if chain[j].turning else (nothing, z)
     found = {2 * j: twist}
     for level in range(2 * j + 1, top + 1):
@@ -234,13 +210,9 @@ def _square(n: int, bodies: Sequence[Composite]) -> Matrix:
     return [[0 * bodies[0].mass] * n for _ in range(n)]
 
 
-FORMULATIONS: dict[int, Formulation] = {
-    1: formulation_1,
-    2: formulation_2,
-    3: formulation_3,
-    4: formulation_4,
-    5: formulation_5,
-}
+FORMULATIONS: dict[int, Formulation] = dict(
+    enumerate((formulation_1, formulation_2, formulation_3, formulation_4, formulation_5), 1)
+)
 """The formulations of LinFang1999, by their number in the paper."""
 
 
