@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from minidyn.base.base_map import BaseMap, Question
 from minidyn.base.exact.angles import AngleBasis, constant_angles, with_right_angles
 from minidyn.base.exact.prime import PRIMES, Echelon, Field, chinese_remainder, echelon, rational
 from minidyn.base.exact.residue_state import ExactRobot, ExactShapes
-from minidyn.base.numeric.samples import model_rows, random_states, row_units, units_of
+from minidyn.base.numeric.samples import random_states, unitless_rows, units_of
 from minidyn.base.rows import MODELS, Arithmetic
 from minidyn.errors import MinidynError
 from minidyn.model.robot import Robot
@@ -50,24 +50,16 @@ def exact_base(question: Question, seed: int = 0) -> BaseMap:
 
     Implements: Gautier1991 eq. (8)-(17), (20) over finite fields.
     """
-    found = _structure(question, seed)
-    kept, regrouped = ([found.columns[k] for k in part] for part in (found.form.pivots, found.form.others))
-    residues = found.form.K[:, np.argsort(kept)][:, :, np.argsort(regrouped)]
+    columns, form = _structure(question, seed)
+    kept, regrouped = ([columns[k] for k in part] for part in (form.pivots, form.others))
+    residues = form.K[:, np.argsort(kept)][:, :, np.argsort(regrouped)]
     kept, regrouped = sorted(kept), sorted(regrouped)
-    K, notices = regrouping_matrix(question, kept, regrouped, residues, found.primes, seed)
+    K, notices = regrouping_matrix(question, kept, regrouped, residues, form.field.primes, seed)
     return question.answer("exact", kept, regrouped, K, notices=notices)
 
 
-@dataclass(frozen=True)
-class _Structure:
-    """Columns that are not zero in order of preference, and their echelon form modulo primes."""
-
-    columns: list[int]
-    form: Echelon
-    primes: tuple[int, ...]
-
-
-def _structure(question: Question, seed: int) -> _Structure:
+def _structure(question: Question, seed: int) -> tuple[list[int], Echelon]:
+    """Return the columns that are not zero in order of preference, and their echelon form modulo primes."""
     robot = with_right_angles(question.robot)
     angles = AngleBasis(constant_angles(robot))
     rng = np.random.default_rng(seed)
@@ -88,7 +80,7 @@ def _structure(question: Question, seed: int) -> _Structure:
         rows, spare = (part.reshape(len(primes), part.shape[1] * part.shape[2], len(used)) for part in parts)
         form = echelon(rows, field)
         if form is not None and form.explains(spare):
-            return _Structure([question.asked[k] for k in used], form, primes)
+            return [question.asked[k] for k in used], form
         samples *= 2
     raise MinidynError(f"robot {robot.name!r}: the exact method found no stable rank; please report this robot")
 
@@ -203,20 +195,15 @@ def _rationals(residues: Array, nonzero: NDArray[np.bool_], primes: tuple[int, .
 
 def _observe(question: Question, seed: int) -> tuple[Array, Array]:
     """Return the robot's own units of each parameter (p,) and rows of the model in them, (rows, p)."""
-    robot = question.robot
-    units = units_of(robot)
-    rows = len(robot.layout) + 16
-    per_sample = question.rows_of_sample
-    states = random_states(robot, units, math.ceil(rows / per_sample), (seed, 1), question.moving)
+    robot, units = question.robot, units_of(question.robot)
+    count = math.ceil((len(robot.layout) + 16) / question.rows_of_sample)
+    count *= 2 if MODELS[question.model].differences else 1
+    states = random_states(robot, units, count, (seed, 1), question.moving)
     if not robot.implicit_loops and any(joint.follows for joint in robot.joints):
         # followers that turn slowly need several turns of their leaders to show what they are
         states = replace(states, q=states.q * _TURNS)
-    W, model = model_rows(robot, question.model, states) / row_units(question.model, units), MODELS[question.model]
-    if model.differences:
-        W = W[1:] - W[:1]
-    if model.each_joint:
-        W = W[:, list(question.moving)]
-    return units.parameters, (W * units.parameters).reshape(-1, W.shape[-1])
+    W = unitless_rows(robot, question.model, states, units, question.moving)
+    return units.parameters, W.reshape(-1, W.shape[-1])
 
 
 def _sizes(one: Array, two: Array, K: Array) -> Array:

@@ -15,7 +15,7 @@ that are kept where they help: S has no useful derivative and an acceptable valu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,10 +27,9 @@ from minidyn.base.numeric.samples import (
     JointStates,
     Observation,
     Units,
-    model_rows,
     observe,
     random_states,
-    row_units,
+    unitless_rows,
     units_of,
 )
 from minidyn.base.rows import MODELS
@@ -59,29 +58,27 @@ def scaled_rows(
 ) -> tuple[Observation, Notice]:
     """Search states whose rows are well scaled: one (two for a difference of energy) for each block of rows.
 
-    Returns the observation matrix found, and a notice of what the search did to S and to the gap.
-
-    Args:
-        robot: The robot.
-        model: A name of `rows.MODELS`.
-        rng: Where chance comes from.
-        moving: Places in q of the joints that move; None: all.
-        asked: (p,) the columns that count.
+    Returns the observation matrix found, and a notice of what the search did to S and to the gap. Asked are the columns
+    (p,) that count.
 
     Implements: Gautier1991, section "Scaling of W".
     Differs: random descent on S alone for all rows at once, instead of Powell's method on λ1 ||W|| + λ2 S.
     """
     units = units_of(robot)
     rows = list(range(robot.n)) if moving is None else list(moving)
-    blocks_of, width = _model_blocks(robot, model, units, rows)
+    width = 2 if MODELS[model].differences else 1  # states in a block
+    grounded = replace(robot, base=tuple(step for step in robot.base if step.is_turn))
+
+    def blocks_of(x: Array) -> Array:
+        return unitless_rows(grounded, model, _to_states(x, units, robot.n), units, rows)
+
     count = 2 * int(np.count_nonzero(asked)) // MODELS[model].rows_of(len(rows)) + 8
     start = random_states(robot, units, count * width, rng, moving)
     x = _to_vector(start, units, count)
-    blocks = blocks_of(_to_states(x, units, robot.n))
+    blocks = blocks_of(x)
     first = Observation(blocks.reshape(-1, blocks.shape[-1]).copy(), units)
     counted = (np.abs(blocks).max(axis=0) > _CUTOFF * np.abs(blocks).max(initial=0.0)) & asked
-    may_move = np.tile(np.isin(np.arange(robot.n), rows), 3)
-    free = np.tile(may_move, width)
+    free = np.tile(np.isin(np.arange(robot.n), rows), 3 * width)
     turning = np.array([robot.joints[k].turns for k in robot.independent])
     limit = np.tile(np.concatenate([np.where(turning, np.inf, 2.0), np.full(2 * robot.n, _FARTHEST)]), width)
     best = _log_scaling(blocks, counted)
@@ -89,7 +86,7 @@ def scaled_rows(
         size = 10.0 ** (0.3 - 2.3 * step / _ROUNDS)
         some = rng.random(x.shape) < rng.choice((0.1, 0.3, 1.0))
         trial = np.clip(x + size * rng.normal(size=x.shape) * (some & free), -limit, limit)
-        trial_blocks = blocks_of(_to_states(trial, units, robot.n))
+        trial_blocks = blocks_of(trial)
         value = _log_scaling(trial_blocks, counted)
         better = value < best
         x[better], best[better], blocks[better] = trial[better], value[better], trial_blocks[better]
@@ -106,23 +103,6 @@ def scaled_rows(
         gap_after=gaps[1],
     )
     return last, notice
-
-
-def _model_blocks(
-    robot: Robot, model: str, units: Units, rows: Sequence[int]
-) -> tuple[Callable[[JointStates], Array], int]:
-    """Return (states -> blocks of rows (count, rows, p) without units, states in a block)."""
-    grounded = replace(robot, base=tuple(step for step in robot.base if step.is_turn))
-
-    kind, unit = MODELS[model], row_units(model, units)
-
-    def blocks_of(states: JointStates) -> Array:
-        blocks = model_rows(grounded, model, states) * units.parameters / unit
-        if kind.differences:
-            blocks = blocks[0::2] - blocks[1::2]
-        return np.asarray(blocks[:, list(rows)] if kind.each_joint else blocks)
-
-    return blocks_of, 2 if kind.differences else 1
 
 
 def _log_scaling(blocks: Array, counted: NDArray[np.bool_]) -> Array:
@@ -160,15 +140,9 @@ _SHORTEST = 1e-3
 def numeric_base(question: Question, method: str = "qr", seed: int = 0, scaling: str | None = None) -> BaseMap:
     """Return base parameters found from random states in floating point.
 
-    Args:
-        question: Robot (loops are allowed), model, joints that move, columns and their order.
-        method: "qr" or "svd". Both give the same answer; the singular values are the surer sign of a rank in doubt.
-        seed: Of the random states.
-        scaling: None or "columns": columns scaled to one length. "paper": the row-wise search of the paper for states
-            whose rows have entries of like size, instead; its effect on the gap is a notice.
-
-    Raises:
-        UnknownName: A scaling that does not exist.
+    "qr" and "svd" give the same answer; the singular values are the surer sign of a rank in doubt. Scaling None or
+    "columns": columns scaled to one length. "paper": the row-wise search of the paper for states whose rows have
+    entries of like size, instead; its effect on the gap is a notice.
 
     Implements: Gautier1991 eq. (5)-(28).
     Differs: scaled columns and a threshold from their rounding, instead of r |T11| eps; energies as differences.
@@ -273,12 +247,9 @@ def _triangle(A: Array) -> Array:
 def _choose(found: Rank, wanted: Sequence[int]) -> tuple[list[int], bool]:
     """Return the places of the columns to keep, in storage order, and whether the choice was clear.
 
-    Args:
-        found: The columns and their rank.
-        wanted: Places of all columns asked about, the most wanted first.
-
-    By QR: a column is kept if it is independent of the preferred ones before it. By singular values: rows of V2 are
-    taken from the last one up as long as they are independent; the columns left over are kept.
+    Wanted are the places of all columns asked about, the most wanted first. By QR: a column is kept if it is
+    independent of the preferred ones before it. By singular values: rows of V2 are taken from the last one up as long
+    as they are independent; the columns left over are kept.
 
     Implements: Gautier1991 eq. (15), (16), (26).
     """

@@ -77,14 +77,9 @@ def random_states(
     rng: np.random.Generator | int | tuple[int, ...],
     moving: Sequence[int] | None = None,
 ) -> JointStates:
-    """Return states over the full turn of revolute joints and over ±2 L of prismatic ones.
+    """Return states over the full turn of revolute joints and over ±2 L of prismatic ones, by a generator or a seed.
 
-    Args:
-        robot: The robot.
-        units: Its scales.
-        count: Number of states e.
-        rng: Where chance comes from, or the seed of a fresh one.
-        moving: Places in q of the joints that move; the others stand at one generic position. None: all.
+    Joints that do not move (places in q; None: all do) stand at one generic position.
     """
     n = robot.n
     turns = np.array([robot.joints[k].turns for k in robot.independent])
@@ -146,18 +141,10 @@ def _in_reach(robot: Robot, q: Array) -> Array:
 def model_rows(
     robot: Robot, model: str, states: JointStates, numbers: Numbers = REAL, lead: tuple[int, ...] = ()
 ) -> Array:
-    """Return rows of a model at given states, SI units.
+    """Return rows of a model at given states, SI units: (..., e, n, p), or (..., e, 1, p) where the robot has one row.
 
-    Args:
-        robot: The robot.
-        model: A name of `rows.MODELS`.
-        states: Where.
-        numbers: What lengths are; where they are arrays (..., 1), the rows of all of them are computed at once.
-        lead: Shape of the leading axes that such arrays add.
-
-    Returns:
-        (..., e, n, p), or (..., e, 1, p) where the model has one row for the robot; not yet differences. Columns of
-        friction are zero where it takes no part.
+    They are not yet differences, and columns of friction are zero where it takes no part. Where `numbers` gives lengths
+    as arrays (..., 1), the rows of all of them are computed at once; `lead` are the leading axes that they add.
 
     Implements: Gautier1991 eq. (5), (8), (10).
     """
@@ -173,13 +160,26 @@ def model_rows(
     return wanted.rows(robot, tree, c, Arithmetic((*lead, len(dq))), None)
 
 
-def row_units(model: str, units: Units) -> Array:
-    """Return the unit of each row of a sample (n, 1) or (1, 1)."""
-    wanted = MODELS[model]
-    length, time = wanted.unit
-    return np.asarray((units.rows if wanted.each_joint else np.ones(1)) * units.length**length * units.time**time)[
-        :, None
-    ]
+def unitless_rows(
+    robot: Robot,
+    model: str,
+    states: JointStates,
+    units: Units,
+    moving: Sequence[int] | None = None,
+    numbers: Numbers = REAL,
+    lead: tuple[int, ...] = (),
+) -> Array:
+    """Return rows of a model (..., e, moving joints or 1, p) in the robot's own units.
+
+    Where only differences count, they are those between two states that follow each other.
+    """
+    kind = MODELS[model]
+    length, time = kind.unit
+    unit = (units.rows[:, None] if kind.each_joint else np.ones((1, 1))) * units.length**length * units.time**time
+    rows = model_rows(robot, model, states, numbers, lead) * (units.parameters / unit)
+    if kind.differences:
+        rows = rows[..., 0::2, :, :] - rows[..., 1::2, :, :]
+    return rows[..., list(moving), :] if kind.each_joint and moving is not None else rows
 
 
 @dataclass(frozen=True)
@@ -196,14 +196,8 @@ def observe(
     """Return the observation matrix of a model at enough random states.
 
     Torque rows are stacked sample by sample; energy rows are differences between two states, because the height from
-    which potential energy is counted is arbitrary and would add one parameter that no motion shows.
-
-    Args:
-        robot: The robot.
-        model: A name of `rows.MODELS`.
-        seed: Of the random states.
-        moving: Places in q of the joints that move; None: all.
-        rows: At least this many rows; None: half as many again as columns and some more.
+    which potential energy is counted is arbitrary and would add one parameter that no motion shows. Rows are at least
+    as many as asked for; None: half as many again as columns and some more.
 
     Implements: Gautier1991 eq. (6), (9), (11), (12).
     """
@@ -214,9 +208,4 @@ def observe(
     states = random_states(robot, units, 2 * count if kind.differences else count, seed, moving)
     if kind.differences:  # where the base stands is of no effect, but its height would blur energy differences
         robot = replace(robot, base=tuple(step for step in robot.base if step.is_turn))
-    Y = model_rows(robot, model, states) / row_units(model, units)
-    if kind.differences:
-        Y = Y[0::2] - Y[1::2]
-    if kind.each_joint and moving is not None:
-        Y = Y[:, list(moving)]
-    return Observation(Y.reshape(-1, Y.shape[-1]) * units.parameters, units)
+    return Observation(unitless_rows(robot, model, states, units, moving).reshape(-1, len(robot.layout)), units)

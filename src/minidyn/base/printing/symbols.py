@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.base.closed_form.combinations import combinations
 from minidyn.base.closed_form.structure import Structure
-from minidyn.base.numeric.samples import JointStates, Units, model_rows, random_states, row_units, units_of
+from minidyn.base.numeric.samples import Units, random_states, unitless_rows, units_of
 from minidyn.base.rows import MODELS
 from minidyn.dynamics.tree import NamedLengths
 from minidyn.model.robot import Robot
@@ -215,23 +215,12 @@ def _entries(
     count = max(16, rows // model.rows_of(robot.n) + 1) * (2 if model.differences else 1)
     states = random_states(robot, units, count, rng)
     chunk = max(1, int(_MEMORY / (8 * count * model.rows_of(robot.n) * len(robot.layout))))
-    found = [
-        _solve(_observe(robot, base.model, states, units, symbols, part), kept, regrouped)
-        for part in np.array_split(points, -(-len(points) // chunk))
-    ]
+    found = []
+    for part in np.array_split(points, -(-len(points) // chunk)):
+        lengths = NamedLengths({name: part[:, k : k + 1] * units.length for k, name in enumerate(symbols)})
+        W = unitless_rows(robot, base.model, states, units, numbers=lengths, lead=(len(part),))
+        found.append(_solve(W.reshape(len(part), -1, W.shape[-1]), kept, regrouped))
     return np.concatenate([K for K, _ in found]), np.logical_and.reduce([sound for _, sound in found])
-
-
-def _observe(
-    robot: Robot, model: str, states: JointStates, units: Units, symbols: Sequence[str], points: Array
-) -> Array:
-    """Return the observation matrix (points, r, p) without units, for other values of the symbols."""
-    values = {name: points[:, k : k + 1] * units.length for k, name in enumerate(symbols)}
-    rows = model_rows(robot, model, states, NamedLengths(values), (len(points),)) / row_units(model, units)
-    if MODELS[model].differences:
-        rows = rows[:, 0::2] - rows[:, 1::2]
-    W: Array = rows.reshape(len(points), -1, rows.shape[-1]) * units.parameters
-    return W
 
 
 def _solve(W: Array, kept: Sequence[int], regrouped: Sequence[int]) -> tuple[Array, NDArray[np.bool_]]:
