@@ -56,7 +56,7 @@ rotor_inertia_option = options.option_of(
 @rotor_inertia_option
 @click.option(
     "--prior",
-    type=options.Robot(),
+    type=options.ROBOT,
     metavar="ROBOT",
     help="Name or file of the same robot with prior values, or none. Default: ROBOT's own, weighted by the data.",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,33 +17,26 @@ else:  # generic only since click 8.4
     _Word = click.ParamType
 
 
-class Robot(_Word):
-    """A built-in name or a file; the shell completes both."""
-
-    name = "robot"
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the built-in names that begin so, and ask the shell for files."""
-        from minidyn.formats.load import robots
-
-        names = [CompletionItem(name) for name in robots() if name.startswith(incomplete)]
-        return [*names, CompletionItem(incomplete, type="file")]
-
-
 class OneOf(_Word):
     """A word whose meaning the library checks; the shell completes it from a list that is fetched when asked."""
 
-    name = "word"
-
-    def __init__(self, words: Callable[[], list[str]]) -> None:
-        self._words = words
+    def __init__(self, words: Callable[[], Iterable[str]], name: str = "word", files: bool = False) -> None:
+        self._words, self.name, self._files = words, name, files
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the words that begin so."""
-        return [CompletionItem(word) for word in self._words() if word.startswith(incomplete)]
+        """Return the words that begin so, and ask the shell for files where they are taken, too."""
+        files = [CompletionItem(incomplete, type="file")] if self._files else []
+        return [*(CompletionItem(word) for word in self._words() if word.startswith(incomplete)), *files]
 
 
-robot_argument = click.argument("robot", type=Robot())
+def _robots() -> tuple[str, ...]:
+    from minidyn.formats.load import robots
+
+    return robots()
+
+
+ROBOT = OneOf(_robots, "robot", files=True)  # a built-in name or a file
+robot_argument = click.argument("robot", type=ROBOT)
 logs_argument = click.argument("logs", nargs=-1, required=True, type=click.Path())
 estimate_argument = click.argument("estimate", type=click.Path())
 json_option = click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
@@ -59,10 +52,8 @@ def option_of(function: Callable[..., Any], *names: str, **settings: Any) -> Cal
     """
     option = click.Option(list(names), **settings)
     default = signature(function).parameters[str(option.name)].default
-    shown = {True: "yes", False: "no"}.get(default, str(default)) if isinstance(default, bool) else str(default)
-    if default is None or default == ():
-        return click.option(*names, default=None, **settings)
-    return click.option(*names, default=None, show_default=shown, **settings)
+    shown = ("no", "yes")[default] if isinstance(default, bool) else str(default)
+    return click.option(*names, default=None, show_default=default not in (None, ()) and shown, **settings)
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from minidyn.app.cli.identify import read_logs
-from minidyn.app.cli.options import Files, Robot, estimate_argument, json_option, log_options, output_option
+from minidyn.app.cli.options import ROBOT, Files, estimate_argument, json_option, log_options, output_option
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
 from minidyn.app.job import Job
 from minidyn.app.report.report import report as write_report
@@ -52,7 +52,7 @@ def report(
 @click.option("--force", is_flag=True, help="Run steps although nothing has changed.")
 @click.option("--dry-run", "dry", is_flag=True, help="Run nothing; show what would be.")
 @click.option("--init", is_flag=True, help="Write STUDY to begin with, for --robot and --log, instead of running it.")
-@click.option("--robot", type=Robot(), help="With --init: built-in name or file.")
+@click.option("--robot", type=ROBOT, help="With --init: built-in name or file.")
 @click.option("--log", "logs", multiple=True, type=click.Path(), help="With --init: a log; repeat. None: simulated.")
 @json_option
 def run(study: str, init: bool, robot: str | None, logs: Files, as_json: bool, **options: Any) -> None:

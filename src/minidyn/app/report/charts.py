@@ -23,12 +23,9 @@ class Axis:
 
     def place(self, values: Array | float) -> Array:
         """Return where values are, 0 at the low end and 1 at the high end."""
-        x = np.asarray(values, dtype=float)
+        x, low, high = np.asarray(values, dtype=float), self.low, self.high
         if self.log:
-            low, high = math.log10(self.low), math.log10(self.high)
-            x = np.log10(np.maximum(x, 1e-300))
-        else:
-            low, high = self.low, self.high
+            x, low, high = np.log10(np.maximum(x, 1e-300)), math.log10(low), math.log10(high)
         return np.asarray((x - low) / ((high - low) or 1.0))
 
     def ticks(self, wanted: int = 5) -> list[float]:
@@ -107,18 +104,13 @@ class Plot:
         """Return a horizontal line at a value, with words at its right or left end."""
         y = float(self.py(value))
         line = tag("line", class_=class_, x1=self.left, x2=self.left + self.width, y1=y, y2=y)
-        side = (
-            {"class_": "tick", "x": self.left + 4} if left else {"class_": "tick end", "x": self.left + self.width - 4}
-        )
-        return join([line, tag("text", text, y=y - 4, **side)])
+        x = self.left + (4 if left else self.width - 4)
+        return join([line, tag("text", text, y=y - 4, class_="tick" if left else "tick end", x=x)])
 
 
 def _tick(value: float, axis: Axis) -> str:
     if axis.log:
-        power = round(math.log10(value))
-        if -3 <= power <= 3:
-            return f"{value:g}"
-        return number(value, 1).removeprefix("1 · ")
+        return f"{value:g}" if -3 <= round(math.log10(value)) <= 3 else number(value, 1).removeprefix("1 · ")
     step = _step(axis.high - axis.low, 5)
     places = max(0, -math.floor(math.log10(step) + 1e-9)) if step < 1 else 0
     return f"{value:.{min(places, 6)}f}".replace("-", "−") if abs(value) < 1e5 else number(value, 2)
@@ -126,34 +118,19 @@ def _tick(value: float, axis: Axis) -> str:
 
 def runs_path(x: Array, y: Array) -> str:
     """Return the `d` of a path through points, in tenths of pixels, lifted where a value is not finite."""
-    parts: list[str] = []
-    drawing = False
-    for a, b in zip(x.tolist(), y.tolist()):
-        if math.isfinite(a) and math.isfinite(b):
-            parts.append(f"{'L' if drawing else 'M'}{a:.1f},{b:.1f}")
-            drawing = True
-        else:
-            drawing = False
-    return "".join(parts)
+    finite = np.isfinite(x) & np.isfinite(y)
+    letters = np.where(np.r_[False, finite[:-1]], "L", "M")[finite].tolist()
+    points = zip(letters, x[finite].tolist(), y[finite].tolist())
+    return "".join(f"{letter}{a:.1f},{b:.1f}" for letter, a, b in points)
 
 
 def picture(width: float, height: float, marks: Iterable[Html], label: str, class_: str = "chart") -> Html:
     """Return an SVG with a description for those who do not see it."""
-    return tag(
-        "svg",
-        *marks,
-        class_=class_,
-        viewbox=f"0 0 {width:g} {height:g}",
-        role="img",
-        aria_label=label,
-        preserveaspectratio="xMidYMid meet",
-    )
+    box = {"viewbox": f"0 0 {width:g} {height:g}", "role": "img"}
+    return tag("svg", *marks, class_=class_, **box, aria_label=label, preserveaspectratio="xMidYMid meet")
 
 
 def legend(entries: Sequence[tuple[str, str]]) -> Html:
     """Return a legend: (class of the line, words)."""
-    return tag(
-        "p",
-        *(tag("span", tag("i", class_=f"key {class_}", aria_hidden="true"), text) for class_, text in entries),
-        class_="legend",
-    )
+    keys = (tag("i", class_=f"key {class_}", aria_hidden="true") for class_, _ in entries)
+    return tag("p", *(tag("span", key, text) for key, (_, text) in zip(keys, entries)), class_="legend")

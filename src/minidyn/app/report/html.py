@@ -37,14 +37,9 @@ class Section:
 
     def html(self) -> Html:
         """Return the section."""
-        return tag(
-            "section",
-            tag("h2", self.title, id=f"{self.key}-title"),
-            tag("p", self.lead, class_="lead") if self.lead else None,
-            *self.content,
-            id=self.key,
-            aria_labelledby=f"{self.key}-title",
-        )
+        heading = tag("h2", self.title, id=f"{self.key}-title")
+        lead = tag("p", self.lead, class_="lead") if self.lead else None
+        return tag("section", heading, lead, *self.content, id=self.key, aria_labelledby=f"{self.key}-title")
 
 
 def table(

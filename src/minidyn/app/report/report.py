@@ -127,18 +127,10 @@ def report(
     if fit is not None and not isinstance(fit, Validation):
         preparation = model.settings.get("preparation")
         motion = fit = ready(model.robot, as_recording(fit, model.robot), purpose="the report", preparation=preparation)
-    facts = Facts(
-        model,
-        {name: _errors(model, run) for name, run in _named(validation).items()},
-        None if fit is None else _errors(model, fit),
-        motion if isinstance(motion, Recording) else None,
-        cross_validation,
-        plan,
-        one_joint,
-        case_study,
-        details or {},
-        code,
-    )
+    tests = {name: _errors(model, run) for name, run in _named(validation).items()}
+    fitted = None if fit is None else _errors(model, fit)
+    seen = motion if isinstance(motion, Recording) else None
+    facts = Facts(model, tests, fitted, seen, cross_validation, plan, one_joint, case_study, details or {}, code)
     sections = [section for make in SECTIONS if (section := make(facts)) is not None]
     heading = title or f"Dynamic model of {visible(model.robot.name) or 'a robot'}"
     write_atomically(target, _page(facts, heading, sections).encode("utf-8"))

@@ -105,17 +105,11 @@ def _ranges(facts: Facts, motion: Recording) -> Html:
     rows = []
     for j, index in enumerate(robot.independent):
         joint = robot.joints[index]
-        unit = "m" if joint.slides else "rad"
-        q = motion.q[:, j]
-        rows.append(
-            (
-                short(joint.name, 60),
-                tag("span", _span(joint, q)),
-                f"{number(float(q.min()))} … {number(float(q.max()))} {unit}",
-                f"{number(float(np.abs(dq[:, j]).max()))} {unit}/s",
-                f"{number(float(np.abs(ddq[:, j]).max()))} {unit}/s²",
-            )
-        )
+        unit, q = "m" if joint.slides else "rad", motion.q[:, j]
+        ends = (q.min(), q.max(), np.abs(dq[:, j]).max(), np.abs(ddq[:, j]).max())
+        low, high, speed, most = (number(float(end)) for end in ends)
+        values = (f"{low} … {high} {unit}", f"{speed} {unit}/s", f"{most} {unit}/s²")
+        rows.append((short(joint.name, 60), tag("span", _span(joint, q)), *values))
     headings = ("joint", "histogram", "positions", "largest speed", "largest acceleration")
     return table("Motion of each joint", headings, rows, (2, 3, 4))
 

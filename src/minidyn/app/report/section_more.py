@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+import timeit
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,7 +17,6 @@ from minidyn.display import Html, envelope, tag
 from minidyn.dynamics.kernel import compile as compile_kernel
 from minidyn.errors import MinidynError
 from minidyn.identification.estimate import Estimate
-from minidyn.recording.recording import Recording
 from minidyn.text import count, fixed, number, short, visible
 
 _FUNCTIONS = {
@@ -38,10 +38,8 @@ def plan_section(facts: Facts) -> Section | None:
         unit = "m" if plan.robot.joints[plan.robot.independent[step.index]].slides else "rad"
         low, high = (fixed(end, 2) for end in step.span)
         held = ", ".join(f"{name} = {fixed(value, 2)}" for name, value in step.locked.items())
-        period = f"{step.trajectory.period:.1f} s"
-        rows.append(
-            (str(step.number), short(step.joint, 60), f"{low} … {high} {unit}", period, held, visible(words[-1]))
-        )
+        motion = (short(step.joint, 60), f"{low} … {high} {unit}", f"{step.trajectory.period:.1f} s")
+        rows.append((str(step.number), *motion, held, visible(words[-1])))
     headings = ("step", "moves", "from, to", "period", "others held at, rad or m", "shows")
     steps = table("Experiments", headings, rows, class_="steps numbered")
     content = [folded(f"The {len(rows)} runs", steps, open_=len(rows) <= 5)]
@@ -102,11 +100,7 @@ def _cost(facts: Facts, what: str) -> Sequence[object] | None:
     rng = np.random.default_rng(0)
     arrays = [rng.uniform(-1.0, 1.0, (_BATCH, argument.size)) for argument in kernel.function.arguments]
     out = kernel(*arrays)
-    best = np.inf
-    for _ in range(_REPEATS):
-        start = time.perf_counter()
-        kernel(*arrays, out=out)
-        best = min(best, time.perf_counter() - start)
+    best = min(timeit.repeat(lambda: kernel(*arrays, out=out), number=1, repeat=_REPEATS))
     counts = [count(kernel.counts[kind]) for kind in ("mul", "add", "div", "sincos")]
     return tag("code", what), _FUNCTIONS[what], *counts, f"{number(1e9 * best / _BATCH)} ns"
 
@@ -117,15 +111,16 @@ def control_section(facts: Facts) -> Section | None:
     if study is None:
         return None
     laws = {"modified Slotine-Li": (study.slotine_li, "model"), "Craig": (study.craig, "residual")}
-    runs = list(laws.values())
     true = float(study.robot.links[-1].mass)
     error, mass = "Tracking error", "Estimated mass of the load and its link"
+    errors = [(run.t, np.abs(run.telemetry["error"]).max(axis=1), class_) for run, class_ in laws.values()]
+    masses = [(run.t, run.telemetry["estimate"][:, 0], class_) for run, class_ in laws.values()]
     figures = (
-        figure(error, "", _curves(error, "largest of all joints, rad", runs, _error, None)),
-        figure(mass, "", _curves(mass, "kg", runs, _mass, true)),
+        figure(error, "", _curves(error, "largest of all joints, rad", errors, None)),
+        figure(mass, "", _curves(mass, "kg", masses, true)),
     )
-    ends = "; ".join(f"{name}: {number(float(_mass(run)[-1]), 4)} kg" for name, (run, _) in laws.items())
-    first = number(float(_mass(study.craig)[0]))
+    ends = "; ".join(f"{name}: {number(float(found[-1]), 4)} kg" for name, (_, found, _) in zip(laws, masses))
+    first = number(float(masses[1][1][0]))
     lead = (
         "A four-joint arm follows a path with a load it does not know, starting 20 % away from it. Two adaptive laws "
         "correct the model while they run. A simulation of the published case LuMeng1993."
@@ -138,30 +133,17 @@ def control_section(facts: Facts) -> Section | None:
     return Section("control", "Adaptive control", lead, content)
 
 
-def _error(run: Recording) -> Array:
-    return np.asarray(np.abs(run.telemetry["error"]).max(axis=1))
-
-
-def _mass(run: Recording) -> Array:
-    return np.asarray(run.telemetry["estimate"][:, 0])
-
-
-def _curves(
-    title: str,
-    unit: str,
-    runs: Sequence[tuple[Recording, str]],
-    pick: Callable[[Recording], Array],
-    level: float | None,
-) -> Html:
-    every = np.concatenate([pick(run) for run, _ in runs] + ([] if level is None else [np.array([level])]))
+def _curves(title: str, unit: str, lines: Sequence[tuple[Array, Array, str]], level: float | None) -> Html:
+    """Return a chart of (times, values, class of the line), and a level."""
+    every = np.concatenate([values for _, values, _ in lines] + ([] if level is None else [np.array([level])]))
     width, height = 460.0, 220.0
     y = nice_range(every) if level is not None else Axis(0.0, 1.05 * float(every.max()))
-    plot = Plot(48, 24, width - 58, height - 64, Axis(0.0, float(runs[0][0].t[-1])), y)
+    plot = Plot(48, 24, width - 58, height - 64, Axis(0.0, float(lines[0][0][-1])), y)
     marks = [plot.axes("time, s", unit, ticks=(5, 4))]
     if level is not None:
         marks.append(plot.level(level, "limit", "true"))
-    for run, class_ in runs:
-        found = envelope(run.t, pick(run)[:, None], 400, [])
+    for times, values, class_ in lines:
+        found = envelope(times, values[:, None], 400, [])
         marks.append(plot.path(found.t, (found.low[:, 0] + found.high[:, 0]) / 2, class_))
     return picture(width, height, marks, f"{title} over time for both laws")
 

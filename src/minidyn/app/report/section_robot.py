@@ -28,9 +28,8 @@ def robot_section(facts: Facts) -> Section:
     rows = []
     for index, joint in enumerate(robot.joints):
         kind = "fixed load" if joint.kind == "fixed" else "slides" if joint.slides else "turns"
-        rows.append(
-            (str(index + 1), short(joint.name, 60), kind, marked.get(index, ""), short(robot.link_names[index], 60))
-        )
+        name, link = short(joint.name, 60), short(robot.link_names[index], 60)
+        rows.append((str(index + 1), name, kind, marked.get(index, ""), link))
     joints = table("Joints of the robot", ("No.", "joint", "moves", "rule", "link"), rows, class_="numbered")
     content = [tag("div", _robot_figure(scene, marked), tag("div", *_rule(structure), joints), class_="two")]
     if structure is not None:

@@ -60,18 +60,15 @@ def _objections(facts: Facts) -> tuple[list[str], list[str]]:
         doubts.append(f"its torque error on test data is {percent(error)}; good is up to {good}{_noise(facts)}")
     if error is not None and fitted is not None and error > max(_OVERFIT * fitted, ERROR_GOOD):
         doubts.append(f"its error is {number(error / fitted, 2)} times larger on test data than on the fitted data")
-    for run in facts.tests.values():
-        if run.prior_relative_error < 0.9 * run.relative_error:
-            bad.append(f"the prior is better (error {percent(run.prior_relative_error)})")
-            break
+    better = [run for run in facts.tests.values() if run.prior_relative_error < 0.9 * run.relative_error]
+    bad += [f"the prior is better (error {percent(run.prior_relative_error)})" for run in better[:1]]
     if error is None:
         doubts.append("it was not tested on data it was not fitted to")
         if fitted is not None and fitted > ERROR_POOR:
             bad.append(f"its torque error is {percent(fitted)} even on the data it was fitted to")
     if facts.estimate.condition > CONDITION_GOOD:
-        doubts.append(
-            f"the motion separates some parameters badly (condition number {number(facts.estimate.condition)})"
-        )
+        condition = number(facts.estimate.condition)
+        doubts.append(f"the motion separates some parameters badly (condition number {condition})")
     return bad, doubts
 
 
@@ -104,12 +101,8 @@ def _steps(facts: Facts, level: str) -> list[tuple[str, str]]:
     """What to do next: (words, command or empty)."""
     steps = []
     if facts.test_error is None:
-        steps.append(
-            (
-                "Record one more, different motion and test the model on it.",
-                "minidyn report estimate.json other-log.csv --output report.html",
-            )
-        )
+        command = "minidyn report estimate.json other-log.csv --output report.html"
+        steps.append(("Record one more, different motion and test the model on it.", command))
     if facts.estimate.condition > CONDITION_GOOD:
         steps.append(("Record a richer motion: more joints at once, faster, over a larger range.", ""))
     if facts.certificate is not None and not facts.certificate.consistent:
@@ -119,12 +112,9 @@ def _steps(facts: Facts, level: str) -> list[tuple[str, str]]:
     if any(notice.level == "act" for notice in most_serious_first(facts.estimate.notices)):
         steps.append(("Read the notices below that ask for action.", ""))
     if level != "bad":
-        steps.append(
-            (
-                "Use the model, from its FOLDER: robot.urdf for simulators, C code for your controller.",
-                "minidyn generate FOLDER/robot.toml inverse_dynamics --target c --output code",
-            )
-        )
+        command = "minidyn generate FOLDER/robot.toml inverse_dynamics --target c --output code"
+        words = "Use the model, from its FOLDER: robot.urdf for simulators, C code for your controller."
+        steps.append((words, command))
     weak = int(np.sum(~(facts.estimate.relative_std <= WEAK)))
     if level == "good" and weak:
         words = f"{weak} parameters are weakly determined. For motions unlike the recorded ones, record those too."
@@ -167,12 +157,10 @@ def _cards(facts: Facts) -> list[Html]:
     note = f"the motion {'shows all of them' if good else 'hides some'}; good is below {CONDITION_GOOD:g}"
     cards.append(_card("Condition number", number(estimate.condition), note, "good" if good else "caution"))
     if facts.certificate is not None:
+        value, level, note = ("No", "bad", "some mass, inertia or friction cannot belong to a real robot")
         if facts.certificate.consistent:
-            note = "masses, inertias and friction can belong to a real robot"
-            cards.append(_card("Physically consistent", "Yes", note, "good"))
-        else:
-            note = "some mass, inertia or friction cannot belong to a real robot"
-            cards.append(_card("Physically consistent", "No", note, "bad"))
+            value, level, note = ("Yes", "good", "masses, inertias and friction can belong to a real robot")
+        cards.append(_card("Physically consistent", value, note, level))
     cards.append(_card("Samples used", count(estimate.samples), f"of {estimate.robot.n} joints, after filtering"))
     return cards[:4]
 

@@ -218,14 +218,10 @@ def _spectrum(run: Validation, j: int, unit: str, name: str) -> Html | None:
     if end - begin < 64:
         return None
     rate = 1.0 / float(np.median(np.diff(t[begin:end])))
-    curves = []
-    for series in (run.measured[begin:end, j], run.residual[begin:end, j]):
-        f, power = welch(series, fs=rate, nperseg=min(end - begin, 512))
-        curves.append(power[1:])
-    f = f[1:]
-    tops = max(float(curves[0].max()), float(curves[1].max()), 1e-12)
-    positive = np.concatenate(curves)
-    positive = positive[positive > 0]
+    series = np.stack([run.measured[begin:end, j], run.residual[begin:end, j]])
+    f, curves = (found[..., 1:] for found in welch(series, fs=rate, nperseg=min(end - begin, 512)))
+    tops = max(float(curves.max()), 1e-12)
+    positive = curves[curves > 0]
     floor = max(float(np.percentile(positive, 2)) if len(positive) else 1e-12, 1e-6 * tops)
     axis = Axis(10.0 ** np.floor(np.log10(floor)), 10.0 ** np.ceil(np.log10(tops)), log=True)
     width, height = 360.0, 190.0
