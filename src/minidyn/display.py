@@ -72,10 +72,10 @@ def tag(name: str, /, *children: object, **attributes: object) -> Html:
     return Html(opened if name in _VOID else f"{opened}{join(children)}</{name}>")
 
 
-def join(children: Iterable[object], between: str = "") -> Html:
+def join(children: Iterable[object]) -> Html:
     """Return children one after the other, escaped as by `tag`."""
     shown = [child if isinstance(child, Html) else html.escape(_text(child)) for child in children if child is not None]
-    return Html(between.join(shown))
+    return Html("".join(shown))
 
 
 def _text(value: object) -> str:

@@ -309,7 +309,7 @@ def test_wrong_requests(tmp_path: Path) -> None:
         md.report(estimate, path=tmp_path / "r.pdf")
     with pytest.raises(md.MinidynError, match="cannot be written"):
         md.report(estimate, path=tmp_path / "none" / "r.html", code=False)
-    with pytest.raises(md.MinidynError, match="expected an Estimate or the path of one first, got Recording"):
+    with pytest.raises(md.MinidynError, match="expected an estimate or its path first, got Recording"):
         md.report(small_runs()[0], path=tmp_path / "r.html")
     with pytest.raises(md.MinidynError, match="expected test data second"):
         md.report(estimate, 3, tmp_path / "r.html")

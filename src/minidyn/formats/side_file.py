@@ -300,12 +300,8 @@ def _take_edits(
             if value != held and not close(value, held):
                 edited.append(term)
                 part.terms[symbol] = value
-    drive = replace(
-        part.joint.drive,
-        rotor_inertia=ROTOR in part.terms,
-        friction=tuple(term for term, symbol in FRICTION.items() if symbol in part.terms),
-        gear_ratio=there.drive.gear_ratio,
-    )
+    friction, gear = tuple(term for term, symbol in FRICTION.items() if symbol in part.terms), there.drive.gear_ratio
+    drive = replace(part.joint.drive, rotor_inertia=ROTOR in part.terms, friction=friction, gear_ratio=gear)
     part.joint = replace(part.joint, drive=drive)
     if same_tree:
         limits = read_limits(holds, part.joint.kind) if holds and "limits" in holds else part.joint.limits

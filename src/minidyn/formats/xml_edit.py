@@ -9,8 +9,8 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -58,8 +58,7 @@ def refusing_names(robot: str) -> Iterator[None]:
         raise DescriptionError(f"robot {robot!r}: a name cannot be written as XML ({error}); rename it") from None
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(NamedTuple):
     """Replace what stands from `start` up to `stop` by `text`."""
 
     start: int

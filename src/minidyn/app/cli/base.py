@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from minidyn.app.cli.options import OneOf, given, option_of, robot_argument
+from minidyn.app.cli.options import Files, OneOf, given, option_of, robot_argument
 from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
@@ -42,12 +42,7 @@ from minidyn.text import plain_number
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 def base(
-    robot: str,
-    joints: tuple[str, ...],
-    gravity: tuple[float, float, float] | None,
-    form: str,
-    as_json: bool,
-    **options: Any,
+    robot: str, joints: Files, gravity: tuple[float, float, float] | None, form: str, as_json: bool, **options: Any
 ) -> None:
     """Find the base parameters of a ROBOT and print each as a formula of standard ones.
 

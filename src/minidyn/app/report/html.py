@@ -46,24 +46,24 @@ def table(
     caption: str,
     headings: Sequence[str],
     rows: Iterable[Sequence[object]],
-    numeric: Sequence[int] = (),
-    class_: str = "",
+    right: Sequence[int] = (),
+    style: str = "",
 ) -> Html:
     """Return a table; the first cell of a row is its heading, cells are text or Html.
 
-    The caption is for those who hear it and also names the scroll area; `numeric` columns are aligned right.
+    The caption is for those who hear it and also names the scroll area; columns `right` are aligned right.
     """
 
     def cell(column: int, content: object) -> Html:
-        side = "num" if column in numeric else None
+        side = "num" if column in right else None
         if column > 0:
             return tag("td", content, class_=side)
         return tag("th", content, scope="row", class_="long" if len(str(content)) > _LONG else side)
 
-    marks = ("num" if k in numeric else None for k in range(len(headings)))
+    marks = ("num" if k in right else None for k in range(len(headings)))
     head = tag("tr", *(tag("th", text, scope="col", class_=mark) for text, mark in zip(headings, marks)))
     body = [tag("tr", *(cell(k, content) for k, content in enumerate(row))) for row in rows]
-    made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body), class_=class_ or None)
+    made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body), class_=style or None)
     return tag("div", made, class_="scroll", role="region", aria_label=caption, tabindex="0")
 
 

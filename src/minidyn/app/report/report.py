@@ -177,12 +177,8 @@ def _page(facts: Facts, title: str, sections: Sequence[Section]) -> str:
     names = tag("ul", *(tag("li", tag("a", section.title, href=f"#{section.key}")) for section in sections))
     made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     facts_line = f"{facts.estimate.robot.n} joints · {count(facts.estimate.samples)} samples · {made}"
-    banner = tag(
-        "div",
-        tag("p", "minidyn · identification report", class_="kicker"),
-        tag("h1", title),
-        tag("p", facts_line, class_="quiet"),
-    )
+    kicker = tag("p", "minidyn · identification report", class_="kicker")
+    banner = tag("div", kicker, tag("h1", title), tag("p", facts_line, class_="quiet"))
     body = tag(
         "body",
         tag("a", "Skip to the summary", href="#summary", class_="skip"),

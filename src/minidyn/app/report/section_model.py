@@ -29,7 +29,7 @@ def base_section(facts: Facts) -> Section:
         alone = len(relation.terms) == 1 and relation.name == kept
         formula = tag("span", "itself", class_="quiet") if alone else relation.formula().replace(" - ", " − ")
         rows.append((relation.name, formula, unit))
-    formulas = table("Base parameters", ("base parameter", "made of", "unit"), rows, class_="formulas")
+    formulas = table("Base parameters", ("base parameter", "made of", "unit"), rows, style="formulas")
     content = [folded(f"All {base.rank} base parameters as formulas", formulas, open_=base.rank <= 24)]
     reasons = without_effect(base)
     if reasons:
@@ -61,7 +61,7 @@ def excitation_section(facts: Facts) -> Section:
         content.append(_ranges(facts, facts.motion))
     pairs = _correlated(facts)
     if pairs:
-        made = table("Most correlated pairs", ("parameter", "parameter", "correlation"), pairs, numeric=(2,))
+        made = table("Most correlated pairs", ("parameter", "parameter", "correlation"), pairs, right=(2,))
         content.append(folded("Parameters that are hard to separate", made))
     good = estimate.condition <= CONDITION_GOOD
     lead = (

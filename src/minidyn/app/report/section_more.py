@@ -41,7 +41,7 @@ def plan_section(facts: Facts) -> Section | None:
         motion = (short(step.joint, 60), f"{low} … {high} {unit}", f"{step.trajectory.period:.1f} s")
         rows.append((str(step.number), *motion, held, visible(words[-1])))
     headings = ("step", "moves", "from, to", "period", "others held at, rad or m", "shows")
-    steps = table("Experiments", headings, rows, class_="steps numbered")
+    steps = table("Experiments", headings, rows, style="steps numbered")
     content = [folded(f"The {len(rows)} runs", steps, open_=len(rows) <= 5)]
     if facts.one_joint is not None:
         content.append(_agreement(facts, facts.one_joint))
@@ -170,7 +170,7 @@ def record_section(facts: Facts) -> Section:
     rows |= {f"version of {name}": found for name, found in versions().items()}
     rows["report made"] = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     shown = [(visible(name).replace("_", " "), visible(_shown(value))) for name, value in rows.items()]
-    made = table("Settings and versions", ("what", "value"), shown, class_="record")
+    made = table("Settings and versions", ("what", "value"), shown, style="record")
     lead = "All that is needed to repeat this: settings, versions, fingerprints."
     return Section("record", "How this was made", lead, (folded("Settings and versions", made),))
 

@@ -30,7 +30,7 @@ def robot_section(facts: Facts) -> Section:
         kind = "fixed load" if joint.kind == "fixed" else "slides" if joint.slides else "turns"
         name, link = short(joint.name, 60), short(robot.link_names[index], 60)
         rows.append((str(index + 1), name, kind, marked.get(index, ""), link))
-    joints = table("Joints of the robot", ("No.", "joint", "moves", "rule", "link"), rows, class_="numbered")
+    joints = table("Joints of the robot", ("No.", "joint", "moves", "rule", "link"), rows, style="numbered")
     content = [tag("div", _robot_figure(scene, marked), tag("div", *_rule(structure), joints), class_="two")]
     if structure is not None:
         content.append(_bodies(facts, scene))
@@ -92,15 +92,12 @@ def _bodies(facts: Facts, scene: Scene) -> Html:
         if joint.kind == "fixed":
             continue
         carried = _carried(robot, index)
-        items.append(
-            tag(
-                "li",
-                _body_figure(scene, index, carried),
-                tag("p", tag("strong", f"Body {index + 1}"), f"{len(carried)} link{'s' * (len(carried) > 1)}"),
-                tag("p", f"m̂ = {number(float(masses[sorted(carried)].sum()))} kg", class_="num-line"),
-                tag("p", "shows " + (", ".join(owned.get(index, [])) or "nothing new"), class_="quiet"),
-            )
+        lines = (
+            tag("p", tag("strong", f"Body {index + 1}"), f"{len(carried)} link{'s' * (len(carried) > 1)}"),
+            tag("p", f"m̂ = {number(float(masses[sorted(carried)].sum()))} kg", class_="num-line"),
+            tag("p", "shows " + (", ".join(owned.get(index, [])) or "nothing new"), class_="quiet"),
         )
+        items.append(tag("li", _body_figure(scene, index, carried), *lines))
     text = (
         "A joint moves all that it carries as if it were one body, of mass m̂. Each body adds the base parameters named "
         "below it."
@@ -128,29 +125,19 @@ def _robot_figure(scene: Scene, marked: dict[int, str]) -> Html:
         role = marked.get(index, "")
         words = f"{role} = {index + 1}" if role else str(index + 1)
         half = 6.0 + 3.4 * len(words)
-        marks.append(
-            tag(
-                "g",
-                tag("title", f"joint {index + 1}: {visible(joint.name)}"),
-                tag("rect", x=-half, y=-10, width=2 * half, height=20, rx=10, class_=f"badge {role}".strip()),
-                tag("text", words, y=4, class_="badge-text"),
-                transform=f"translate({x[anchor]:.1f},{y[anchor]:.1f})",
-                data_at=anchor,
-                class_="joint-label",
-            )
+        badge = (
+            tag("title", f"joint {index + 1}: {visible(joint.name)}"),
+            tag("rect", x=-half, y=-10, width=2 * half, height=20, rx=10, class_=f"badge {role}".strip()),
+            tag("text", words, y=4, class_="badge-text"),
         )
+        at = f"translate({x[anchor]:.1f},{y[anchor]:.1f})"
+        marks.append(tag("g", *badge, transform=at, data_at=anchor, class_="joint-label"))
     names = ", ".join(f"{k + 1} {short(j.name, 16)}" for k, j in enumerate(scene.robot.joints))
     roles = "; ".join(f"joint {index + 1} is {role}" for index, role in marked.items())
-    return tag(
-        "figure",
-        picture(_SIZE, _SIZE * _HEIGHT, marks, f"Stick figure of the robot with its joints {names}. {roles}", "robot"),
-        tag(
-            "figcaption",
-            "Rings turn, boxes slide; each thin line is the axis of a joint. ",
-            tag("span", "Drag the figure, or use the arrow keys, to turn it.", class_="screen-only"),
-        ),
-        class_="turnable",
-    )
+    words = f"Stick figure of the robot with its joints {names}. {roles}"
+    turn = tag("span", "Drag the figure, or use the arrow keys, to turn it.", class_="screen-only")
+    caption = tag("figcaption", "Rings turn, boxes slide; each thin line is the axis of a joint. ", turn)
+    return tag("figure", picture(_SIZE, _SIZE * _HEIGHT, marks, words, "robot"), caption, class_="turnable")
 
 
 def _body_figure(scene: Scene, index: int, carried: frozenset[int], size: float = 150.0) -> Html:
@@ -179,9 +166,6 @@ def _on_paper(points: Array, size: float) -> tuple[Array, Array]:
 
 def _drawn(shape: Shape, x: Array, y: Array, extra: str, turning: bool = True) -> Html:
     points = " ".join(f"{x[k]:.1f},{y[k]:.1f}" for k in shape.points)
-    return tag(
-        "polygon" if shape.closed else "polyline",
-        points=points,
-        class_=f"{shape.kind}{extra}",
-        data_points=" ".join(str(k) for k in shape.points) if turning else None,
-    )
+    places = " ".join(map(str, shape.points)) if turning else None
+    name = "polygon" if shape.closed else "polyline"
+    return tag(name, points=points, class_=f"{shape.kind}{extra}", data_points=places)

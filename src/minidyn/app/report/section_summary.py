@@ -24,15 +24,12 @@ def summary_section(facts: Facts) -> Section:
     bad, doubts = _objections(facts)
     level = "bad" if bad else "caution" if doubts else "good"
     reasons = tag("ul", *(tag("li", reason) for reason in (*bad, *doubts))) if bad or doubts else None
-    verdict = tag(
-        "div",
-        tag("span", _SIGNS[level], class_="sign", aria_hidden="true"),
-        tag("div", tag("p", _HEADLINES[level], class_="headline"), tag("p", _sentence(facts)), reasons),
-        class_=f"verdict {level}",
-    )
+    sign = tag("span", _SIGNS[level], class_="sign", aria_hidden="true")
+    words = tag("div", tag("p", _HEADLINES[level], class_="headline"), tag("p", _sentence(facts)), reasons)
+    verdict = tag("div", sign, words, class_=f"verdict {level}")
     steps = [
-        tag("li", words, tag("code", command, class_="command") if command else None)
-        for words, command in _steps(facts, level)
+        tag("li", step, tag("code", command, class_="command") if command else None)
+        for step, command in _steps(facts, level)
     ]
     following = tag("div", tag("h3", "What to do next"), tag("ol", *steps), class_="next")
     return Section("summary", "Summary", "", (verdict, tag("dl", *_cards(facts), class_="cards"), following))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from minidyn.dynamics.functions import inertia_matrix, inverse_dynamics
 from minidyn.errors import DescriptionError
@@ -108,23 +107,13 @@ def _simulated(robot: Robot) -> str:
     # geared motors: what their rotors add is of the size of what they move, and never nothing
     rotor = np.maximum(0.3 * inertia, 0.02 * inertia.max())
     coulomb = np.maximum(0.05 * torque, 0.1 * rotor)
-    runs = [
-        _SIMULATE.format(
-            name=name,
-            duration=duration,
-            viscous=_listed(0.5 * coulomb / speed),
-            coulomb=_listed(coulomb),
-            rotor=_listed(rotor),
-            noise=0.02 * float(np.median(torque)),
-        )
-        for name, duration in (("fit", 10), ("test", 5))
-    ]
+    drives = {"viscous": 0.5 * coulomb / speed, "coulomb": coulomb, "rotor": rotor}
+    values = {name: "[" + ", ".join(f"{value:.2g}" for value in each) + "]" for name, each in drives.items()}
+    noise = 0.02 * float(np.median(torque))
+    lengths = {"fit": 10, "test": 5}
+    runs = [_SIMULATE.format(name=name, duration=lengths[name], noise=noise, **values) for name in lengths]
     why = "# No log was given: two runs are simulated, with drives and parameters that the robot's file does not know."
     return f"\n{why}\n{''.join(runs)}"
-
-
-def _listed(values: NDArray[np.float64]) -> str:
-    return "[" + ", ".join(f"{value:.2g}" for value in values) + "]"
 
 
 def _logs(path: Path, logs: Sequence[str], together: bool) -> str:

@@ -131,23 +131,13 @@ def _joint(
     # the file's positions are those at q = ref
     ref = float(model.qpos0[model.jnt_qposadr[joint]])
     ref = ref if slides else snap_angle(ref, f"{place}, ref", notices)
-    drive, gear, effort = _drive(model, joint)
+    terms, gear, effort = _drive(model, joint)
     lower, upper = model.jnt_range[joint] if limited else (-math.inf, math.inf)
-    return LooseJoint(
-        names.joints[joint],
-        compiled.where[body],
-        kind,
-        parent,
-        child,
-        before=tidy_steps((*steps, *to_anchor, *turn, Step(motion, -sign * ref))),
-        motion=motion,
-        direction=sign,
-        after=tidy_steps((*back, *inverse_steps(to_anchor))),
-        limits=Limits(float(lower), float(upper), math.inf, effort),
-        drive_values=drive,
-        drive=Drive(gear_ratio=gear),
-        **follower,
-    )
+    about = (names.joints[joint], compiled.where[body], kind, parent, child)
+    before = tidy_steps((*steps, *to_anchor, *turn, Step(motion, -sign * ref)))
+    after = tidy_steps((*back, *inverse_steps(to_anchor)))
+    limits, drive = Limits(float(lower), float(upper), math.inf, effort), Drive(gear_ratio=gear)
+    return LooseJoint(*about, before, motion, sign, after, limits=limits, drive_values=terms, drive=drive, **follower)
 
 
 def _drive(model: Any, joint: int) -> tuple[dict[str, float], float, float]:
