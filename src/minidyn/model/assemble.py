@@ -35,51 +35,33 @@ LOOSE_LINK = kind(
 
 @dataclass(frozen=True)
 class LooseLink:
-    """A link as a file gives it.
-
-    Attributes:
-        name: Its name.
-        where: File and line, for messages.
-        parameters: Ten values in the link's frame, None where the file gives none.
-    """
+    """A link as a file gives it."""
 
     name: str
-    where: str
-    parameters: Array | None = None
+    where: str  # file and line, for messages
+    parameters: Array | None = None  # ten values in the link's frame, None where the file gives none
 
 
 @dataclass(frozen=True)
 class LooseJoint:
-    """A joint as a file gives it; what is not named here is as in :class:`minidyn.model.joint.Joint`.
-
-    Attributes:
-        where: File and line, for messages.
-        parent: Name of the parent link.
-        child: Name of the child link.
-        leaders: For a follower, {leader joint name: ratio}; None for an independent joint.
-        offset: For a follower, the constant part.
-        formula: For a follower, a formula instead of leaders.
-        passive: Whether a loop moves it (else it is a mimic).
-        drive_values: {"Ia": 0.3, "Fv": 1.2, ...}: which drive terms exist, and their values (NaN: unknown).
-        drive: Its gear ratio, coupling and widths; which terms there are is said by `drive_values`.
-    """
+    """A joint as a file gives it; what is not explained here is as in :class:`minidyn.model.joint.Joint`."""
 
     name: str
-    where: str
+    where: str  # file and line, for messages
     kind: str
-    parent: str
+    parent: str  # names of the links
     child: str
     before: Steps = ()
     motion: str = "rz"
     direction: int = 1
     after: Steps = ()
     limits: Limits = field(default_factory=Limits)
-    leaders: Mapping[str, float] | None = None
-    offset: float = 0.0
-    formula: str = ""
-    passive: bool = False
-    drive_values: Mapping[str, float] = field(default_factory=dict)
-    drive: Drive = field(default_factory=Drive)
+    leaders: Mapping[str, float] | None = None  # of a follower, {leader joint name: ratio}
+    offset: float = 0.0  # of a follower, the constant part
+    formula: str = ""  # of a follower, instead of leaders
+    passive: bool = False  # whether a loop moves it (else it is a mimic)
+    drive_values: Mapping[str, float] = field(default_factory=dict)  # {"Ia": 0.3, ...}: all its terms (NaN: unknown)
+    drive: Drive = field(default_factory=Drive)  # gear ratio, coupling and widths
 
 
 @dataclass(frozen=True)
@@ -129,11 +111,7 @@ def assemble(
     notices: Iterable[Notice] = (),
     source: str = "",
 ) -> Robot:
-    """Return the robot of these links and joints.
-
-    Raises:
-        DescriptionError: Unknown or repeated names, a cycle, several roots, nothing that moves.
-    """
+    """Return the robot of these links and joints; names, cycles, roots and that something moves are checked."""
     by_name = _unique(links, "link", source)
     joint_by_name = _unique(joints, "joint", source)
     root = _root(links, joints, by_name, source)
@@ -147,9 +125,7 @@ def assemble(
     frames: list[Frame] = []
     # joints keep the order of the file as far as each can follow its parent: numbers stay the author's own
     rank = {joint.name: index for index, joint in enumerate(joints)}
-    ready: list[tuple[int, LooseJoint, int, Steps]] = []
-    for joint in children[root]:
-        heapq.heappush(ready, (rank[joint.name], joint, -1, ()))
+    ready: list[tuple[int, LooseJoint, int, Steps]] = [(rank[joint.name], joint, -1, ()) for joint in children[root]]
     reached = {root}
     while ready:
         _, joint, link, steps = heapq.heappop(ready)
@@ -169,12 +145,11 @@ def assemble(
             heapq.heappush(ready, (rank[child.name], child, link, steps))
     carrier = {joint.child: joint for joint in joints}
     left_out = []
-    for link_name, loose in by_name.items():
-        if link_name not in reached:
-            if link_name in carrier:
-                raise DescriptionError(f"{loose.where}: the joints form a cycle: {_cycle(carrier, link_name)}")
-            text = f"{loose.where}: no joint holds link {link_name!r}; it is left out"
-            left_out.append(LOOSE_LINK(text, link=link_name))
+    for loose in (link for link in links if link.name not in reached):
+        if loose.name in carrier:
+            raise DescriptionError(f"{loose.where}: the joints form a cycle: {_cycle(carrier, loose.name)}")
+        text = f"{loose.where}: no joint holds link {loose.name!r}; it is left out"
+        left_out.append(LOOSE_LINK(text, link=loose.name))
     if not made:
         raise DescriptionError(f"{_prefix(source)}no moving joint; expected at least one that turns or slides")
 
@@ -261,13 +236,10 @@ def _root(
 
 
 def _cycle(carrier: Mapping[str, LooseJoint], start: str) -> str:
-    seen: list[str] = []
-    link = start
-    while link not in seen:
+    seen = [start]
+    while (link := carrier[seen[-1]].parent) not in seen:
         seen.append(link)
-        link = carrier[link].parent
-    ring = seen[seen.index(link) :]
-    return " <- ".join([*ring, link])
+    return " <- ".join([*seen[seen.index(link) :], link])
 
 
 def _drive(joint: LooseJoint, order: Mapping[str, int]) -> Drive:

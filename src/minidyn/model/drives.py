@@ -35,22 +35,14 @@ class Motion:
     """What the column of a drive term is made of, in any numbers: doubles, graph nodes, residues, sixty digits.
 
     What is not asked for is not computed.
-
-    Attributes:
-        symbol: Of the column.
-        joint: Index of the joint.
-        v: Speed of the drive.
-        own_v: Speed of the joint itself.
-        stribeck_speed: Of the drive, a plain number.
-        shapes: What is no polynomial: `minidyn.dynamics.drives.Shapes`.
     """
 
-    symbol: str
-    joint: int
-    v: Any
-    own_v: Any
-    stribeck_speed: float
-    shapes: Any
+    symbol: str  # of the column
+    joint: int  # its index
+    v: Any  # speed of the drive
+    own_v: Any  # speed of the joint itself
+    stribeck_speed: float  # of the drive, a plain number
+    shapes: Any  # what is no polynomial: `minidyn.dynamics.drives.Shapes`
 
     @property
     def s(self) -> Any:
@@ -81,9 +73,8 @@ class Motion:
     def odd(self, function: Odd, *speeds: float) -> Any:
         """Return a function of v that changes sign with v and is no polynomial in v and s.
 
-        Args:
-            function: Of v, s, the size |v| (smoothed as s is) and {"sqrt": ..., "atan2": ...}.
-            *speeds: What it compares v with; none where it is a power of the speed.
+        It takes v, s, the size |v| (smoothed as s is) and {"sqrt": ..., "atan2": ...}, and compares v with the speeds;
+        none where it is a power of the speed.
         """
         return self.shapes.odd(self.symbol, self.joint, self.v, function, speeds)
 
@@ -92,28 +83,19 @@ class Motion:
 class Term:
     """A drive term that may be switched on.
 
-    Attributes:
-        symbol: Of its column and parameter, "Fv".
-        column: The torque of a parameter of 1, as text.
-        unit: Of the parameter, for a joint that turns.
-        non_negative: Whether a negative parameter is not physical: the term would feed power into the motion.
-        speed_power: The column grows with this power of the speed.
-        kind: "torque" where the column has no unit but that of a power of speed; "load" where it is a torque itself,
-            "position" where it is a joint's position, "inertia" where it is an acceleration.
-        value: The column, written once for numbers of every kind; None for an inertia.
-        own: Whether it acts on the joint itself, whatever turns its drive.
-        of_position: Whether the column depends on the position.
+    Its kind is "torque" where the column has no unit but that of a power of speed; "load" where it is a torque itself,
+    "position" where it is a joint's position, "inertia" where it is an acceleration.
     """
 
-    symbol: str
-    column: str
-    unit: str
-    non_negative: bool
-    speed_power: float = 0.0
+    symbol: str  # of its column and parameter, "Fv"
+    column: str  # the torque of a parameter of 1, as text
+    unit: str  # of the parameter, for a joint that turns
+    non_negative: bool  # whether a negative parameter is not physical: the term would feed power into the motion
+    speed_power: float = 0.0  # the column grows with this power of the speed
     kind: str = "torque"
-    value: Callable[[Motion], Any] | None = None
-    own: bool = False
-    of_position: bool = False
+    value: Callable[[Motion], Any] | None = None  # the column, for numbers of every kind; None for an inertia
+    own: bool = False  # whether it acts on the joint itself, whatever turns its drive
+    of_position: bool = False  # whether the column depends on the position
 
 
 def _stribeck(m: Motion) -> Any:
@@ -199,14 +181,7 @@ class Drive:
 
 
 def friction_symbols(terms: object) -> tuple[str, ...]:
-    """Return the names of drive terms in storage order, each once.
-
-    Args:
-        terms: A name or several of TERMS or ALIASES.
-
-    Raises:
-        UnknownName: For a term that does not exist.
-    """
+    """Return the names of drive terms in storage order, each once, from a name or several of TERMS or ALIASES."""
     if isinstance(terms, str):
         terms = (terms,)
     try:
@@ -224,12 +199,8 @@ def friction_symbols(terms: object) -> tuple[str, ...]:
 def terms_that_fit(terms: Iterable[str], *, turns: bool, coupled: bool) -> tuple[str, ...]:
     """Return the terms that say something new on a joint: what is asked for all joints may not fit each.
 
-    A counterbalance needs an angle; a joint's own friction is that of its drive unless other joints turn the drive too.
-
-    Args:
-        terms: Names of terms.
-        turns: Whether the joint turns.
-        coupled: Whether other joints turn its drive.
+    A counterbalance needs an angle; a joint's own friction is that of its drive unless other joints turn the drive too
+    (it is `coupled`).
     """
     unfit: tuple[str, ...] = () if turns else ALIASES["counterbalance"]
     unfit += () if coupled else ALIASES["own"]

@@ -13,28 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from minidyn.errors import DescriptionError, near_names
+from minidyn.errors import DescriptionError, Unsupported, near_names
 
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 FUNCTIONS = ("sin", "cos", "sqrt", "atan2", "acos", "asin")
 
 
 class Formula:
-    """A parsed formula; `evaluate` runs it on floats, arrays or graph nodes.
-
-    Args:
-        text: The formula.
-        where: What it belongs to, for messages.
-        known: Names it may use.
-    """
+    """A parsed formula, which may use the `known` names; `where` says what it belongs to, for messages."""
 
     def __init__(self, text: str, where: str, known: Mapping[str, str]) -> None:
-        self.text = text
+        self.text, self._where = text, where
         try:
             tree = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise DescriptionError(f"{where}: cannot read the formula {text!r}; write for example 'q3 - q4'") from None
-        self._where = where
         self._tree = tree
         self.variables: tuple[str, ...] = tuple(sorted(self._collect(tree, known), key=list(known).index))
         self._require_values(tree)
@@ -87,8 +80,16 @@ class Formula:
 
     def linear(self) -> tuple[dict[str, float], float] | None:
         """Return ({variable: coefficient}, constant) where the formula is linear, else None."""
-        terms = _linear(self._tree)
-        return None if terms is None else ({name: terms[name] for name in terms if name}, terms.get("", 0.0))
+        from minidyn.graph.polynomial import Atom, Monomial, Polynomial
+
+        joints: dict[Monomial, str] = {((Atom(k, "", name), 1),): name for k, name in enumerate(self.variables)}
+        try:
+            value = self.evaluate({name: Polynomial({product: 1.0}) for product, name in joints.items()})
+        except (TypeError, ArithmeticError, Unsupported):  # a function of a joint, or divided by zero
+            return None
+        terms = dict(Polynomial.of(value).terms)
+        constant = terms.pop((), 0.0)
+        return ({joints[p]: x for p, x in terms.items()}, constant) if set(terms) <= set(joints) else None
 
 
 def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
@@ -115,39 +116,6 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
             function: Callable[..., Any] = getattr(scalar, name)
             return function(*inner)
     raise AssertionError(f"formula node {node!r} passed the check at the door")
-
-
-def _linear(node: ast.expr) -> dict[str, float] | None:
-    """Return {variable: coefficient}, the constant under the empty name; None where it is not linear."""
-    match node:
-        case ast.Constant(value=value):
-            return {"": float(value)}  # type: ignore[arg-type]
-        case ast.Name(id=name):
-            return {"": math.pi} if name == "pi" else {name: 1.0}
-        case ast.UnaryOp(op=op, operand=operand):
-            inner = _linear(operand)
-            return inner if inner is None or isinstance(op, ast.UAdd) else _scaled(inner, -1.0)
-        case ast.BinOp(op=op, left=left, right=right):
-            a, b = _linear(left), _linear(right)
-            if a is None or b is None:
-                return None
-            if isinstance(op, ast.Add | ast.Sub):
-                b = _scaled(b, 1.0 if isinstance(op, ast.Add) else -1.0)
-                return {name: a.get(name, 0.0) + b.get(name, 0.0) for name in a | b}
-            if isinstance(op, ast.Mult) and not set(a) - {""}:
-                a, b = b, a
-            factor = b.get("", 0.0)
-            if set(b) - {""} or (isinstance(op, ast.Div) and factor == 0):
-                return None
-            return _scaled(a, factor if isinstance(op, ast.Mult) else 1.0 / factor)
-        case ast.Call(args=args):
-            constant = all(set(_linear(arg) or {"?": 0.0}) <= {""} for arg in args)
-            return {"": float(np.asarray(_evaluate(node, {})))} if constant else None
-    return None
-
-
-def _scaled(linear: Mapping[str, float], factor: float) -> dict[str, float]:
-    return {name: factor * coefficient for name, coefficient in linear.items()}
 
 
 def formula_names(joints: Iterable[str], allowed: Container[str]) -> dict[str, str]:

@@ -35,19 +35,12 @@ SNAPPED_AXIS = kind("robot.snapped_axis", "info", "An axis within 1e-4 rad of x,
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One turn ("rx", "ry", "rz", rad) or shift ("tx", "ty", "tz", m).
+    """One turn or shift along one coordinate axis."""
 
-    Attributes:
-        kind: Which turn or shift.
-        value: Angle or length.
-        symbol: Name the robot file gives the quantity, "" if it has none.
-        factor: value = factor * (value of the symbol); meaningless without a symbol.
-    """
-
-    kind: str
+    kind: str  # "rx", "ry" or "rz" (rad), "tx", "ty" or "tz" (m)
     value: float
-    symbol: str = ""
-    factor: float = 1.0
+    symbol: str = ""  # name the robot file gives the quantity, "" if it has none
+    factor: float = 1.0  # value = factor * (value of the symbol); meaningless without a symbol
 
     @property
     def is_turn(self) -> bool:
@@ -73,13 +66,7 @@ def cos_sin(angle: float) -> tuple[float, float]:
 
 
 def snap_angle(angle: float, where: str, notices: list[Notice] | None = None) -> float:
-    """Return the multiple of a right angle within 1e-4 rad of `angle`, or `angle` itself.
-
-    Args:
-        angle: Angle in rad.
-        where: What is being read, for messages.
-        notices: Where a snap of more than 1e-9 rad is reported.
-    """
+    """Return the multiple of a right angle within 1e-4 rad of `angle`, or itself; more than 1e-9 rad is reported."""
     _require_finite(angle, where)
     nearest = round(angle / _RIGHT) * _RIGHT
     error = abs(angle - nearest)
@@ -102,9 +89,8 @@ def snapped_step(
     kind: str, value: float, where: str, notices: list[Notice] | None = None, symbol: str = "", factor: float = 1.0
 ) -> Step:
     """Return a step whose angle or length is snapped; see :func:`snap_angle` and :func:`snap_length`."""
-    return Step(
-        kind, snap_angle(value, where, notices) if kind[0] == "r" else snap_length(value, where), symbol, factor
-    )
+    snapped = snap_angle(value, where, notices) if kind[0] == "r" else snap_length(value, where)
+    return Step(kind, snapped, symbol, factor)
 
 
 def snap_axis(axis: ArrayLike, where: str, notices: list[Notice] | None = None) -> NDArray[np.float64]:
@@ -160,11 +146,7 @@ def steps_from_rpy(xyz: ArrayLike, rpy: ArrayLike, where: str, notices: list[Not
 
 
 def steps_from_matrix(T: ArrayLike, where: str, notices: list[Notice] | None = None) -> Steps:
-    """Return steps (shift, then yaw, pitch, roll) of a homogeneous 4x4 matrix.
-
-    Raises:
-        DescriptionError: The matrix is not a rigid placement.
-    """
+    """Return steps (shift, then yaw, pitch, roll) of a homogeneous 4x4 matrix, which must be a rigid placement."""
     matrix = shaped_array(T, (4, 4), where)
     R = matrix[:3, :3]
     if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0:

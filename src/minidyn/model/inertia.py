@@ -33,12 +33,9 @@ def tensor(phi: ArrayLike) -> Array:
 
 
 def from_body(mass: float, com: ArrayLike, inertia: ArrayLike) -> Array:
-    """Return the ten parameters (10,) of a body.
+    """Return the ten parameters (10,) of a body of mass, kg, and centre of mass in the link frame (3,), m.
 
-    Args:
-        mass: Mass, kg.
-        com: Centre of mass in the link frame (3,), m.
-        inertia: Inertia about the centre of mass, axes parallel to the link frame (3, 3), kg m².
+    The inertia (3, 3), kg m², is about the centre of mass, axes parallel to the link frame.
     """
     c = np.asarray(com, dtype=float)
     about_origin = np.asarray(inertia, dtype=float) + mass * (c @ c * np.eye(3) - np.outer(c, c))
@@ -132,12 +129,9 @@ def transform(phi: ArrayLike, T: ArrayLike) -> Array:
 
 
 def body_parameters(body: Mapping[str, Any], where: str, extra: Sequence[str] = ()) -> Array:
-    """Return the ten parameters of a dict with mass, com and inertia (each optional but mass; unknown: NaN).
+    """Return the ten parameters of a dict with mass, com and inertia, and perhaps `extra` keys; without mass NaN.
 
-    Args:
-        body: mass (kg), com (3,) (m; default origin), inertia (3, 3) about the centre of mass (kg m²; default 0).
-        where: For messages.
-        extra: Further keys that may stand in it.
+    mass (kg), com (3,) (m; default origin), inertia (3, 3) about the centre of mass (kg m²; default 0).
     """
     for key in body:
         if key not in ("mass", "com", "inertia", *extra):

@@ -51,11 +51,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Layout:
-    """Named columns; the only way from a parameter's name to its index.
-
-    Attributes:
-        columns: All columns in storage order.
-    """
+    """Named columns in storage order; the only way from a parameter's name to its index."""
 
     columns: tuple[Column, ...]
 
@@ -82,11 +78,7 @@ class Layout:
         return {name: index for index, name in enumerate(self.names)}
 
     def index(self, name: str) -> int:
-        """Return the place of a parameter.
-
-        Raises:
-            UnknownName: With near names, where there is none.
-        """
+        """Return the place of a parameter; where there is none an error with near names."""
         try:
             return self._index[name]
         except (KeyError, TypeError):
@@ -104,12 +96,7 @@ class Layout:
         return tuple(self.index(name) for name in names)
 
     def vector(self, tens: Iterable[ArrayLike | None], terms: Iterable[Mapping[str, float]]) -> Array:
-        """Return the parameters (p,); NaN where they are not given.
-
-        Args:
-            tens: Ten inertial parameters of each link; None: unknown.
-            terms: Values of each joint's drive terms by symbol.
-        """
+        """Return the parameters (p,) from the ten of each link and each joint's drive terms by symbol; else NaN."""
         values = np.full(len(self), np.nan)
         for part, columns, ten, given in zip(self.links, self.drives, tens, terms):
             if ten is not None:

@@ -38,21 +38,13 @@ _SAMPLES = 24
 
 @dataclass(frozen=True)
 class _Coordinates:
-    """All joints as functions of x = (independent joints, joints to solve for).
+    """All joints as functions of x = (independent joints, joints to solve for)."""
 
-    Attributes:
-        unknown: Indices in `joints` of those to solve for.
-        start: Where Newton's method begins (unknown,).
-        position: The recorded function x -> q_all.
-        slope: Its Jacobian.
-        bend: Second derivative along one direction twice.
-    """
-
-    unknown: tuple[int, ...]
-    start: Array
-    position: Function
-    slope: Function
-    bend: Function
+    unknown: tuple[int, ...]  # indices in `joints` of those to solve for
+    start: Array  # where Newton's method begins (unknown,)
+    position: Function  # the recorded function x -> q_all
+    slope: Function  # its Jacobian
+    bend: Function  # second derivative along one direction twice
 
 
 @lru_cache(maxsize=32)
@@ -92,16 +84,9 @@ def solve_loops(robot: Robot, q: ArrayLike, start: ArrayLike | None = None) -> A
     """Return the positions of all joints (..., joints) for positions of the independent ones (..., n).
 
     Passive joints that are not given as functions are solved for by damped Newton iterations, followed in small
-    strides from the position the loop's start holds at, so that a motion stays on one branch of the solution.
-
-    Args:
-        robot: The robot; without loops the followers alone are filled in.
-        q: Independent positions (..., n), rad or m.
-        start: Positions of the joints to solve for (..., unknown) near the solution, such as those of the sample
-            before; no strides are made then.
-
-    Raises:
-        LoopError: The loop cannot be closed at some q; with the residual.
+    strides from the position the loop's start holds at, so that a motion stays on one branch of the solution; from
+    positions of the joints to solve for (..., unknown) near the solution, such as those of the sample before, without
+    strides. Without loops the followers alone are filled in.
     """
     positions = np.asarray(q, dtype=float)
     if positions.ndim == 0 or positions.shape[-1] != robot.n:
@@ -226,12 +211,7 @@ def _reduced(robot: Robot, x: Array) -> Array:
 
 
 def loop_jacobian(robot: Robot, q_all: ArrayLike, dq: ArrayLike | None = None) -> tuple[Array, Array]:
-    """Return G (..., joints, n) with dq_all = G dq, and Ġ dq (..., joints): ddq_all = G ddq + Ġ dq.
-
-    Args:
-        robot: The robot.
-        q_all: Positions of all joints, loops closed (..., joints), from :func:`solve_loops`.
-        dq: Speeds of the independent joints (..., n), rad/s or m/s; None: Ġ dq is 0.
+    """Return G (..., joints, n) with dq_all = G dq, and Ġ dq (..., joints): ddq_all = G ddq + Ġ dq; without dq it is 0.
 
     Implements: Gautier1991, closed loops: q̈_p = G q̈_a + Ġ q̇_a.
     """
@@ -258,17 +238,10 @@ def loop_jacobian(robot: Robot, q_all: ArrayLike, dq: ArrayLike | None = None) -
 
 
 def check_loops(robot: Robot, places: Mapping[str, str] | None = None) -> None:
-    """Raise where a loop does not close.
+    """Raise where a loop does not close, with the residual in metres and radians; `places`: each loop's file and line.
 
     Functions are tested at random positions within the limits; loops to solve for must be solvable from their start
     and determine their passive joints there.
-
-    Args:
-        robot: The robot.
-        places: For each loop's name, file and line, for messages.
-
-    Raises:
-        LoopError: With the residual in metres and radians.
     """
     where = {loop.name: f"{(places or {}).get(loop.name, '')}: ".removeprefix(": ") for loop in robot.loops}
     if robot.implicit_loops:

@@ -34,12 +34,7 @@ def mdh_steps(
 ) -> Steps:
     """Return the placement steps of one mDH row, ready for the joint's own motion about or along z to follow.
 
-    Args:
-        kind: "revolute", "continuous", "prismatic" or "fixed".
-        row: gamma, b, alpha, a, theta, d (rad, m); missing ones are 0.
-        where: For messages.
-        notices: Where snapped angles are reported.
-        symbols: For some of the six, (symbol, factor).
+    The row has gamma, b, alpha, a, theta, d (rad, m), missing ones are 0; `symbols` of some of them (symbol, factor).
     """
     named = symbols or {}
 
@@ -118,8 +113,7 @@ def _parent(value: int, index: int, count: int) -> int:
 
 
 def _bodies(parameters: object, count: int) -> list[Mapping[str, Any]]:
-    listed = isinstance(parameters, Sequence) and not isinstance(parameters, str)
-    if not isinstance(parameters, Sequence) or not (listed and any(isinstance(body, Mapping) for body in parameters)):
+    if not isinstance(parameters, Sequence) or not any(isinstance(body, Mapping) for body in parameters):
         return []
     for index, body in enumerate(parameters):
         if not isinstance(body, Mapping):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -75,36 +76,22 @@ def plot_robot(robot: Robot, q: ArrayLike | None = None) -> Figure:
 
 @dataclass(frozen=True)
 class Shape:
-    """A line or area through points of the scene.
+    """A line or area through points of the scene."""
 
-    Attributes:
-        kind: "link", "ring", "box", "axis" or "ground".
-        points: Indices of its points.
-        body: Index of the link it belongs to, or of the joint whose axis it shows; -1: the base.
-        closed: Whether it is an area.
-    """
-
-    kind: str
-    points: tuple[int, ...]
-    body: int
-    closed: bool = False
+    kind: str  # "link", "ring", "box", "axis" or "ground"
+    points: tuple[int, ...]  # indices
+    body: int  # index of the link it belongs to, or of the joint whose axis it shows; -1: the base
+    closed: bool = False  # whether it is an area
 
 
 @dataclass
 class Scene:
-    """Points in a ball of radius 1 about the origin, z up, and what connects them.
-
-    Attributes:
-        robot: The robot.
-        points: Rows x, y, z.
-        shapes: What is drawn.
-        anchors: For each joint, the index of the point its label stands at.
-    """
+    """Points in a ball of radius 1 about the origin, z up, and what connects them."""
 
     robot: Robot
-    points: list[Array] = field(default_factory=list)
-    shapes: list[Shape] = field(default_factory=list)
-    anchors: list[int] = field(default_factory=list)
+    points: list[Array] = field(default_factory=list)  # x, y, z each
+    shapes: list[Shape] = field(default_factory=list)  # what is drawn
+    anchors: list[int] = field(default_factory=list)  # for each joint, the index of the point its label stands at
 
     @property
     def front_last(self) -> list[Shape]:
@@ -128,12 +115,7 @@ def view(points: Array) -> Array:
 
 
 def scene_of(robot: Robot, q: ArrayLike | None = None) -> Scene:
-    """Return the robot at positions q (n,), in a frame in which gravity points down.
-
-    Args:
-        robot: The robot.
-        q: Positions, rad or m; None: a posture that shows its joints.
-    """
+    """Return the robot at positions q (n,), rad or m, gravity pointing down; None: a posture that shows its joints."""
     q_all = _posture(robot) if q is None else solve_loops(robot, q)
     pose = tree_pose(robot, q_all)
     scene = Scene(robot)
@@ -169,7 +151,9 @@ def scene_of(robot: Robot, q: ArrayLike | None = None) -> Scene:
         scene.add("axis", [point - 0.11 * size * axis, point + 0.19 * size * axis], index)
         scene.anchors.append(len(scene.points))
         scene.points.append(point + 0.235 * size * axis)
-    _normalise(scene, robot)
+    points = np.array(scene.points) @ _level(_up(robot))
+    points -= (points.max(axis=0) + points.min(axis=0)) / 2
+    scene.points = list(points / max(float(np.linalg.norm(points, axis=1).max()), 1e-9))
     return scene
 
 
@@ -181,21 +165,18 @@ def _posture(robot: Robot) -> Array:
         joint = robot.joints[index]
         low, high = joint.limits.lower, joint.limits.upper
         size = max((abs(step.value) for step in (*joint.before, *joint.after) if not step.is_turn), default=0.0) or 0.3
-        if np.isfinite(low) and np.isfinite(high):
-            middle[k], reach[k] = (low + high) / 2, 0.35 * (high - low)
-        else:
-            reach[k] = 0.3 * size if joint.slides else 1.2
+        bounded = np.isfinite(low) and np.isfinite(high)
+        middle[k] = (low + high) / 2 if bounded else 0.0
+        reach[k] = 0.35 * (high - low) if bounded else 0.3 * size if joint.slides else 1.2
         if joint.turns:
             reach[k] = min(reach[k], 1.2)
-    tries = middle + reach * rng.uniform(-1.0, 1.0, (_TRIES, robot.n))
-    q_all = tries
+    q_all = tries = middle + reach * rng.uniform(-1.0, 1.0, (_TRIES, robot.n))
     if robot.n < len(robot.joints):
         q_all = _closed(robot, tries) if robot.implicit_loops else solve_loops(robot, tries)
     pose = tree_pose(robot, q_all)
     up = _up(robot)
-    x, y = _horizontal(up)
     size = np.maximum(np.ptp(pose.links[..., :3, 3], axis=1).max(axis=-1), 1e-9)[:, None, None]
-    tips = (pose.points + 0.235 * size * pose.axes) @ np.stack([x, y, up], axis=1) / size
+    tips = (pose.points + 0.235 * size * pose.axes) @ _level(up) / size
     seen = view(tips)[..., :2]
     apart = np.linalg.norm(seen[:, :, None] - seen[:, None], axis=-1) + np.eye(seen.shape[1])
     lowest = ((pose.links[..., :3, 3] - robot.base_placement[:3, 3]) @ up / size[..., 0]).min(axis=1)
@@ -207,17 +188,12 @@ def _posture(robot: Robot) -> Array:
 
 def _closed(robot: Robot, tries: Array) -> Array:
     """Postures near the one at which the loops' descriptions start; solving takes time, and not every one closes."""
-    home = np.zeros(robot.n)
-    for loop in robot.loops:
-        for name, value in loop.home:
-            if name in robot.joint_names:
-                home[robot.joint_names.index(name)] = value
+    said = {name: value for loop in robot.loops for name, value in loop.home}
+    home = np.array([said.get(name, 0.0) for name in robot.joint_names])
     found = [solve_loops(robot, home)]
     for q in tries[:_LOOP_TRIES]:
-        try:
+        with suppress(LoopError):
             found.append(solve_loops(robot, home + 0.6 * (q - home)))
-        except LoopError:
-            continue
     return np.array(found)
 
 
@@ -250,10 +226,10 @@ def _across(axis: Array) -> tuple[Array, Array]:
     return first, np.cross(axis, first)
 
 
-def _horizontal(up: Array) -> tuple[Array, Array]:
-    if abs(up[2]) > 0.999:  # the usual case: keep the file's x and y
-        return np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0 if up[2] > 0 else -1.0, 0.0])
-    return _across(up)
+def _level(up: Array) -> Array:
+    """Return the axes of a frame whose z is up (3, 3), one a column; usually its x and y are the file's."""
+    usual = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0 if up[2] > 0 else -1.0, 0.0])
+    return np.stack([*(usual if abs(up[2]) > 0.999 else _across(up)), up], axis=1)
 
 
 def _ring(centre: Array, axis: Array, radius: float) -> list[Array]:
@@ -276,13 +252,3 @@ def _gripper(scene: Scene, link: Array, axis: Array, body: int, size: float) -> 
     for side in (-1.0, 1.0):
         finger = palm + 0.6 * side * size * a
         scene.add("link", [palm, finger, finger + 0.9 * size * axis], body)
-
-
-def _normalise(scene: Scene, robot: Robot) -> None:
-    points = np.array(scene.points)
-    up = _up(robot)
-    x, y = _horizontal(up)
-    points = points @ np.stack([x, y, up], axis=1)
-    points -= (points.max(axis=0) + points.min(axis=0)) / 2
-    points /= max(float(np.linalg.norm(points, axis=1).max()), 1e-9)
-    scene.points = list(points)

@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 
 def loop_residual(robot: Robot, loop: Loop, q_all: ArrayLike) -> tuple[Array, Array]:
-    """Return how far a loop is open at positions of all joints (..., joints).
-
-    Returns:
-        Distance of the two origins (...), m, and angle between the two frames (...), rad (0 for a point).
-    """
+    """Return the distance of a loop's origins (...), m, and the angle between its frames (...), rad (0 for a point)."""
     difference = _difference(tree_pose(robot, q_all), loop)
     turned = np.linalg.norm(difference[..., 3:], axis=-1) if loop.kind == "frame" else np.zeros(difference.shape[:-1])
     return np.linalg.norm(difference[..., :3], axis=-1), turned
@@ -88,19 +84,12 @@ def _relative(pose: TreePose, motion: Callable[[int, Array], tuple[Array, Array]
 
 @dataclass(frozen=True)
 class TreePose:
-    """A tree at certain joint positions; everything in the world frame.
-
-    Attributes:
-        robot: The robot.
-        links: Placements of the link frames (..., joints, 4, 4).
-        axes: Directions of the joint axes (..., joints, 3), positive sense.
-        points: A point on each axis, fixed to the parent (..., joints, 3), m.
-    """
+    """A tree at certain joint positions; everything in the world frame."""
 
     robot: Robot
-    links: Array
-    axes: Array
-    points: Array
+    links: Array  # placements of the link frames (..., joints, 4, 4)
+    axes: Array  # directions of the joint axes (..., joints, 3), positive sense
+    points: Array  # a point on each axis, fixed to the parent (..., joints, 3), m
 
     def frame(self, link: int, steps: Steps) -> Array:
         """Return the placement of a frame on a link (..., 4, 4); -1 is the base."""
@@ -123,13 +112,7 @@ class TreePose:
         return linear, angular
 
     def acceleration(self, link: int, point: Array, rates: Array) -> tuple[Array, Array]:
-        """Return (linear, angular) acceleration of a point of a link at constant joint rates: (..., 3) each.
-
-        Args:
-            link: Index of the link, -1 for the base.
-            point: The point, world frame (..., 3), m.
-            rates: Speeds of all joints (..., joints).
-        """
+        """Return (linear, angular) acceleration of a point of a link at constant joint rates: (..., 3) each."""
         omega = alpha = linear = np.zeros(point.shape)  # linear: of the body's point that is at `here` now
         here = np.broadcast_to(self.robot.base_placement[:3, 3], point.shape)
 
@@ -170,8 +153,7 @@ def tree_pose(robot: Robot, q_all: ArrayLike) -> TreePose:
 
 def _motion(motion: str, value: Array) -> Array:
     """Return the elementary motions (..., 4, 4)."""
-    T = np.zeros((*value.shape, 4, 4))
-    T[...] = np.eye(4)
+    T = np.tile(np.eye(4), (*value.shape, 1, 1))
     axis = "xyz".index(motion[1])
     if motion[0] == "t":
         T[..., axis, 3] = value
@@ -185,8 +167,4 @@ def _motion(motion: str, value: Array) -> Array:
 
 def _path(robot: Robot, link: int) -> Sequence[int]:
     """Return the joints from the base to a link."""
-    path: list[int] = []
-    while link >= 0:
-        path.insert(0, link)
-        link = robot.joints[link].parent
-    return path
+    return [] if link < 0 else [*_path(robot, robot.joints[link].parent), link]

@@ -224,14 +224,16 @@ def ready(
 ) -> AnyRecording:
     """Return the recording in the robot's joint order with q, dq, ddq and tau, every value a number.
 
+    It may be raw (then it is prepared) or prepared, in memory or on disk, and stays where it is: values on disk are
+    checked as they are read. Its notices say what was done.
+
     Args:
         robot: Whose recording it is.
-        recording: Raw (it is prepared) or prepared, in memory or on disk.
+        recording: The recording.
         purpose: What it is for, for messages: "identification", "validation".
         ddq: Whether accelerations are needed; speeds always are.
         tau: Whether torques are needed.
         in_memory: Read a recording on disk into memory first: the result is that of the same recording in memory.
-            Otherwise it stays on disk and its values are checked as they are read.
         preparation: `info` of an earlier preparation: a raw recording of the same sample rate gets the same cut-off,
             and the same delay is removed from its torques. None: as `prepare` does by default.
         every_sample: Keep every sample of a raw recording: nothing is trimmed or thinned.
@@ -239,14 +241,6 @@ def ready(
             file (q, dq, ddq and tau, no telemetry), so that several passes prepare it once.
         name: What messages call it: "recording 2".
         progress: Called with the number of samples written to the temporary file so far.
-
-    Returns:
-        A recording of the same kind, in memory where asked; its notices say what was done.
-
-    Raises:
-        MinidynError: It has another number of joints, or no torques.
-        UnknownName: Some joints have the robot's names, one has not.
-        UnknownParameters: A value is not a number; the message says which and when.
     """
     ordered = in_robot_order(robot, recording.load() if in_memory else recording, name=name)
     if tau and "tau" not in ordered.signals:
@@ -308,11 +302,6 @@ def with_mapped_coupling(robot: Robot, notices: Sequence[Notice], joint_names: S
 
     The rotor and the friction of a motor turn with the motor: where the log says that joint 5 turns motor 6, the drive
     of joint 6 must know it.
-
-    Args:
-        robot: The robot.
-        notices: Of the recording, those of `mapped_coupling` among them.
-        joint_names: Of the recording.
     """
     if any(joint.drive.coupling for joint in robot.joints):
         return robot
@@ -345,14 +334,8 @@ def _with_numbers(recording: Recording, signals: Sequence[str], where: str) -> R
 def as_recording(value: object, robot: Robot | None = None, *, argument: str = "recording") -> AnyRecording:
     """Return a recording, in memory or on disk, as it is, or read from its path: what every door function does.
 
-    Args:
-        value: A recording, or the path of a log (or a list of paths), which `read_recording` reads.
-        robot: Whose joints the log should have.
-        argument: What the caller calls it, for messages.
-
-    Raises:
-        WrongArgument: Anything else; swapped arguments are named.
-        DescriptionError: The log cannot be read.
+    The path of a log, or a list of paths, is read for the robot's joints. Anything else is an error that says what was
+    expected and names swapped arguments; `argument` is what the caller calls it.
     """
     if isinstance(value, Recording | LazyRecording):
         return value

@@ -51,23 +51,17 @@ _BAGS = (".bag", ".db3", ".mcap")
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
+class _Reading(SignalOptions, total=False):
+    mapping: str | os.PathLike[str] | None
+
+
 @overload
 def read_recording(
-    paths: Paths,
-    robot: RobotLike | None = ...,
-    lazy: Literal[False] = ...,
-    *,
-    mapping: str | os.PathLike[str] | None = ...,
-    **options: Unpack[SignalOptions],
+    paths: Paths, robot: RobotLike | None = ..., lazy: Literal[False] = ..., **options: Unpack[_Reading]
 ) -> Recording: ...
 @overload
 def read_recording(
-    paths: Paths,
-    robot: RobotLike | None = ...,
-    *,
-    lazy: Literal[True],
-    mapping: str | os.PathLike[str] | None = ...,
-    **options: Unpack[SignalOptions],
+    paths: Paths, robot: RobotLike | None = ..., *, lazy: Literal[True], **options: Unpack[_Reading]
 ) -> LazyRecording: ...
 def read_recording(
     paths: Paths,
