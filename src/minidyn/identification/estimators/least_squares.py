@@ -17,7 +17,7 @@ from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.linear_system import fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.states import as_recorded, torque_rows
-from minidyn.identification.rows.base_rows import Progress, Samples, base_functions, samples_of
+from minidyn.identification.rows.base_rows import FEW, Progress, Samples, base_functions, samples_of
 from minidyn.identification.rows.triangles import Triangles, assemble
 from minidyn.model.robot import Robot
 
@@ -40,7 +40,13 @@ class Fit:
 
     def residual(self, piece: Samples) -> Array:
         """Measured minus predicted torque (N, n)."""
-        return np.asarray(piece.tau - base_functions(self.robot, self.base).torque(*piece.motion, self.beta))
+        torque = base_functions(self.robot, self.base).torque(*piece.motion, self.beta, self.few)
+        return np.asarray(piece.tau - torque)
+
+    @property
+    def few(self) -> bool:
+        """Whether the machine code that reduced the samples serves to go through them again."""
+        return self.triangles.samples <= FEW
 
     @property
     def noise(self) -> Array:
@@ -130,7 +136,7 @@ def _scores(
         step = max(_SCORES // length, 1) * length
         for begin in range(0, len(piece), step):
             some, follows = piece[begin : begin + step], begin > 0 or not piece.first
-            yield functions.scores(*some.motion, scaled[begin : begin + step]), follows
+            yield functions.scores(*some.motion, scaled[begin : begin + step], found.few), follows
 
 
 def least_squares(method: str, robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:

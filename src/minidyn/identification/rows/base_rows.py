@@ -29,6 +29,9 @@ Progress = Callable[[int], None]
 PIECE = 1 << 16
 """Samples handled at once: their arrays fit the caches' last level, and what is done once per piece does not count."""
 
+FEW = 20_000
+"""Samples for which the machine code that reduces them serves all else, too: compiling more would take longer."""
+
 _MOTION = ("q", "dq", "ddq")
 _REMEMBERED: OrderedDict[tuple[str, str, bytes], BaseFunctions] = OrderedDict()
 _LOCK = Lock()
@@ -154,13 +157,47 @@ class BaseFunctions:
         """The same with one more argument (N, n): what each row is multiplied by."""
         return Reduction(self._rows_function(weighted=True))
 
-    def torque(self, q: Array, dq: Array, ddq: Array, beta: Array) -> Array:
-        """Return Y beta (N, n)."""
+    def regressor(self, q: Array, dq: Array, ddq: Array) -> Array:
+        """Return Y (N, n, b), by the machine code of `rows`."""
+        Y = np.zeros((len(q), self.robot.n, self.base.rank))
+        for joint, (runs, rows) in enumerate(zip(self._runs, self._joints(q, dq, ddq))):
+            for among, part in runs:
+                Y[:, joint, among] = rows[:, part]
+        return Y
+
+    def torque(self, q: Array, dq: Array, ddq: Array, beta: Array, few: bool = False) -> Array:
+        """Return Y beta (N, n); where there are few samples in all, by the machine code of `rows`."""
+        if few:
+            return np.stack(
+                [rows @ beta[list(own)] for own, rows in zip(self.columns, self._joints(q, dq, ddq))], axis=1
+            )
         return np.asarray(self._torque(q, dq, ddq, beta), dtype=float)
 
-    def scores(self, q: Array, dq: Array, ddq: Array, residual: Array) -> Array:
-        """Return Yᵀ residual, sample by sample (N, b)."""
-        return np.asarray(self._scores(q, dq, ddq, residual), dtype=float)
+    def scores(self, q: Array, dq: Array, ddq: Array, residual: Array, few: bool = False) -> Array:
+        """Return Yᵀ residual, sample by sample (N, b); `few` as for `torque`."""
+        if not few:
+            return np.asarray(self._scores(q, dq, ddq, residual), dtype=float)
+        found = np.zeros((len(q), self.base.rank))
+        for joint, (runs, rows) in enumerate(zip(self._runs, self._joints(q, dq, ddq))):
+            rows *= residual[:, joint, None]
+            for among, part in runs:
+                found[:, among] += rows[:, part]
+        return found
+
+    def _joints(self, q: Array, dq: Array, ddq: Array) -> list[Array]:
+        """Return, for each joint, the values (N, columns) of the columns that it sees."""
+        found = self.rows.rows([q, dq, ddq, np.zeros_like(q)])
+        return [rows[:, : len(own)] for own, rows in zip(self.columns, found)]
+
+    @cached_property
+    def _runs(self) -> list[list[tuple[slice, slice]]]:
+        """For each joint, neighbouring columns that it sees, among all and among its own: slices are quick."""
+        made = []
+        for own in self.columns:
+            starts = [k for k in range(len(own)) if k == 0 or own[k] != own[k - 1] + 1]
+            ends = [*starts[1:], len(own)]
+            made.append([(slice(own[a], own[a] + b - a), slice(a, b)) for a, b in zip(starts, ends)])
+        return made
 
     @cached_property
     def _torque(self) -> Any:
