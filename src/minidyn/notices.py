@@ -2,7 +2,7 @@
 
 A kind of notice is declared once, in the module that knows the fact; calling it makes a notice::
 
-    GAPS = kind("recording.gaps", "look", "The log has gaps; it was cut there.", "Record again without gaps.")
+    GAPS = look("recording.gaps", "The log has gaps; it was cut there.", "Record again without gaps.")
     notices.append(GAPS(f"{count} gaps, the longest {longest:.1f} s", count=count, longest=longest))
 
 `docs/notices.md` is made from all kinds by `docs/make_notices.py`.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -82,12 +83,15 @@ class Kind:
         return Notice(self.code, self.level, text, advice, data)
 
 
-def kind(code: str, level: Level, meaning: str, advice: str = "") -> Kind:
-    """Declare a kind of notice; each code is declared once."""
+def _kind(level: Level, code: str, meaning: str, advice: str = "") -> Kind:
     if code in KINDS:
         raise ValueError(f"the kind of notice {code!r} is declared twice")
     made = KINDS[code] = Kind(code, level, meaning, advice)
     return made
+
+
+act, look, info = partial(_kind, "act"), partial(_kind, "look"), partial(_kind, "info")
+"""Declare a kind of notice of a level by its code, meaning and advice; each code is declared once."""
 
 
 def notices_json(notices: Iterable[Notice]) -> list[dict[str, Any]]:

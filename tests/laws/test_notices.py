@@ -15,7 +15,7 @@ import pytest
 
 import minidyn
 from minidyn.errors import DescriptionError
-from minidyn.notices import KINDS, LEVELS, Kind, Notice, kind, most_serious_first
+from minidyn.notices import KINDS, LEVELS, Kind, Notice, look, most_serious_first
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(minidyn.__file__).parent
@@ -52,10 +52,10 @@ def test_the_most_serious_come_first_each_once() -> None:
 
 
 def test_a_code_is_declared_once() -> None:
-    kind("test.once", "look", "Only here.")
+    look("test.once", "Only here.")
     try:
         with pytest.raises(ValueError, match="declared twice"):
-            kind("test.once", "look", "Again.")
+            look("test.once", "Again.")
     finally:
         del KINDS["test.once"]
 

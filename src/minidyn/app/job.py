@@ -20,7 +20,7 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.identify import identify
 from minidyn.identification.validate import Validation, validate
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, act, look
 from minidyn.recording.lazy import LazyRecording, concatenate
 from minidyn.recording.read.mapping import SignalMap
 from minidyn.recording.read.read import are_one_run, read_recording
@@ -31,15 +31,13 @@ from minidyn.simulation.payload import Payload
 LARGE = 100_000_000
 """Bytes of a log beyond which it stays on disk and is read piece by piece."""
 
-FITTED_TOO = kind(
+FITTED_TOO = act(
     "job.tested_on_fitted",
-    "act",
     "A log is both fitted and tested on.",
     "Test on another log, or keep a part of this one for the test.",
 )
-NOT_TESTED = kind(
+NOT_TESTED = look(
     "job.not_tested",
-    "look",
     "The model was tested on the fitted data only.",
     "Test it on motion it has not seen: --validate OTHER, or --hold-out 0.3 for a single log; [validate] in a study.",
 )

@@ -26,7 +26,7 @@ from minidyn.base.rows import MODELS
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters, first_of
 from minidyn.model.layout import Column
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, act, info
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,21 +35,18 @@ if TYPE_CHECKING:
     from minidyn.base.closed_form.structure import Structure
 
 
-FRICTION_LEFT_OUT = kind(
+FRICTION_LEFT_OUT = info(
     "base.friction_left_out",
-    "info",
     "The model that was asked for has no friction; friction parameters are listed as without effect.",
 )
-RANK_UNCLEAR = kind(
+RANK_UNCLEAR = act(
     "base.rank_unclear",
-    "act",
     "In floating point the number of base parameters is not clear: no gap separates small values from rounding.",
     'With method "qr", "svd" or "rules+qr" use method="exact", which needs no tolerance. Check geometry that is nearly '
     "but not exactly special.",
 )
-CHOICE_UNCLEAR = kind(
+CHOICE_UNCLEAR = act(
     "base.choice_unclear",
-    "act",
     "How many base parameters there are is clear, but not which standard parameters lead them.",
     'Use method="exact", which needs no tolerance.',
 )

@@ -9,10 +9,10 @@ from minidyn.codegen.files import function_for
 from minidyn.dynamics.sources import c_files, source_name
 from minidyn.errors import DescriptionError, MinidynError, Unsupported
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, look
 from minidyn.text import safe_comment, safe_identifier
 
-LEFT_OUT = kind("code.left_out", "look", "One function of the model cannot be written as C code for this robot.")
+LEFT_OUT = look("code.left_out", "One function of the model cannot be written as C code for this robot.")
 
 FUNCTIONS = ("inverse_dynamics", "gravity_torque", "inertia_matrix", "coriolis_matrix", "forward_dynamics")
 """What a model consists of."""

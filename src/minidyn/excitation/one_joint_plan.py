@@ -14,18 +14,16 @@ from minidyn.excitation.one_joint_design import Design
 from minidyn.excitation.one_joint_equations import Equations
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, look
 from minidyn.simulation.trajectory import Fourier
 
-POOR = kind(
+POOR = look(
     "plan.hard_to_distinguish",
-    "look",
     "Some constants of a joint have nearly the same effect within the joints' ranges of motion.",
     "Widen the ranges of motion if the robot allows it.",
 )
-WEAK = kind(
+WEAK = look(
     "plan.weak",
-    "look",
     "Some constants of a joint have little effect within the joints' ranges and speeds.",
     "Allow higher speeds if the robot does.",
 )

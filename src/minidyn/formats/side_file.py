@@ -31,21 +31,19 @@ from minidyn.model.inertia import STANDARD, transform
 from minidyn.model.joint import Follow, Joint
 from minidyn.model.layout import Layout
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, act, info, look
 
 SIDE = ".minidyn.toml"
 """How the name of a side file ends."""
 
-USED = kind("side_file.used", "info", "A side file adds what the robot file cannot say: drives, loops, all digits.")
-EDITED = kind(
+USED = info("side_file.used", "A side file adds what the robot file cannot say: drives, loops, all digits.")
+EDITED = look(
     "side_file.edited",
-    "look",
     "Values in the robot file were edited after its side file was written; the robot file counts.",
     "Save the robot again if both files are to agree.",
 )
-GEOMETRY_EDITED = kind(
+GEOMETRY_EDITED = act(
     "side_file.geometry_edited",
-    "act",
     "The joints of the robot file were edited after its side file was written: they are read as they stand, without "
     "geometry symbols and with loads merged into their links.",
     "Check the robot with `minidyn show`, then save it again or remove the side file.",

@@ -27,23 +27,20 @@ from minidyn.formats.xml_file import root_element
 from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, look
 
-LEFT_OUT = kind(
+LEFT_OUT = look(
     "export.left_out",
-    "look",
     "A format cannot describe the robot; its file is not written.",
     "Use robot.toml, which can say everything, or change what the sentence names.",
 )
-WRITTEN_ANEW = kind(
+WRITTEN_ANEW = look(
     "export.written_anew",
-    "look",
     "The file the robot came from cannot take the parameters; a new file without meshes is written.",
     "Give the robot's own URDF or MJCF as source= if the meshes are needed.",
 )
-NEAREST = kind(
+NEAREST = look(
     "export.nearest",
-    "look",
     "The estimate is not physically consistent: the MJCF holds the nearest consistent model, its side file the other.",
     "Identify with consistent=True if MuJoCo is to simulate the estimate itself.",
 )

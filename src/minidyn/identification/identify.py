@@ -26,7 +26,7 @@ from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import AUTO, OWN, choose_friction, starting_model
 from minidyn.identification.rows.base_rows import Progress, counted
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import as_recording, ready, with_mapped_coupling
 from minidyn.recording.recording import Recording
@@ -37,10 +37,9 @@ if TYPE_CHECKING:
 PathLike: TypeAlias = str | os.PathLike[str]
 _FEWEST = 20  # samples that a prior can do with
 
-IN_MEMORY = kind("identify.in_memory", "info", "The method needs the whole recording: it was read into memory.")
-PIECEWISE = kind(
+IN_MEMORY = info("identify.in_memory", "The method needs the whole recording: it was read into memory.")
+PIECEWISE = look(
     "identify.piecewise",
-    "look",
     "A very long recording was read piece by piece; the method's filters start anew with each piece.",
     'Methods "ols", "wls" and "irls" read long recordings without loss.',
 )

@@ -16,7 +16,7 @@ from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, info
 from minidyn.recording.ready import RecordingLike, as_recording, ready
 from minidyn.recording.recording import Recording
 from minidyn.text import markdown_cell, plain_percent, plot_label
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-THINNED = kind("validate.thinned_pictures", "info", "Of a long recording on disk some samples are kept for pictures.")
+THINNED = info("validate.thinned_pictures", "Of a long recording on disk some samples are kept for pictures.")
 
 _SHOWN = 100_000  # samples that are kept for pictures of a recording that stays on disk
 _PIECE = 1 << 15  # samples that are predicted at once

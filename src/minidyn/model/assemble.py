@@ -23,11 +23,10 @@ from minidyn.model.inertia import transform
 from minidyn.model.joint import Follow, Frame, Joint, Limits, Loop
 from minidyn.model.layout import Layout
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, look
 
-LOOSE_LINK = kind(
+LOOSE_LINK = look(
     "robot.loose_link",
-    "look",
     "The robot file has a link that no joint holds; it is left out.",
     "Remove link {link!r} from the file, or give it a joint.",
 )

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from minidyn.errors import DescriptionError
 from minidyn.model.inertia import shaped_array
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, info
 
 AXES = "xyz"
 ANGLE_TOLERANCE = 1e-4  # rad: closer than this to a right angle is a right angle
@@ -24,13 +24,12 @@ SILENT_TOLERANCE = 1e-9  # rad: closer than this is rounding and needs no notice
 LENGTH_TOLERANCE = 1e-12  # m: shorter than this is zero
 _RIGHT = math.pi / 2
 
-SNAPPED_ANGLE = kind(
+SNAPPED_ANGLE = info(
     "robot.snapped_angle",
-    "info",
     "An angle within 1e-4 rad of a multiple of 90 degrees is taken as exactly that.",
     "Write the angle with more digits, or in degrees, if the robot file is yours.",
 )
-SNAPPED_AXIS = kind("robot.snapped_axis", "info", "An axis within 1e-4 rad of x, y or z is taken as exactly along it.")
+SNAPPED_AXIS = info("robot.snapped_axis", "An axis within 1e-4 rad of x, y or z is taken as exactly along it.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import AnyRecording, ChangedRun, LazyRecording, RunOnDisk, concatenate
 from minidyn.recording.prepare import segments
 from minidyn.recording.prepare.on_disk import PreparedRun, prepare_on_disk, spooled
@@ -30,22 +30,19 @@ from minidyn.recording.recording import SIGNALS, Recording
 RecordingLike = AnyRecording | str | os.PathLike[str]
 """A recording, in memory or on disk, or the path of a log: what every door function takes."""
 
-DELAY = kind("prepare.delay", "info", "Torques were moved in time by the given delay.")
-TOO_SHORT = kind(
+DELAY = info("prepare.delay", "Torques were moved in time by the given delay.")
+TOO_SHORT = look(
     "prepare.too_short",
-    "look",
     "Pieces of the recording are too short to be filtered and were left out.",
     "Record longer runs, or check why the log is in pieces.",
 )
-SPIKES = kind(
+SPIKES = look(
     "prepare.spikes",
-    "look",
     "Single wild values, and short holes, were replaced by the line between their neighbours.",
     "Many of them point to a loose cable or a broken sensor.",
 )
-DEFAULTS = kind(
+DEFAULTS = info(
     "prepare.defaults",
-    "info",
     "A raw recording was filtered and differentiated with the settings that `prepare` chooses by itself.",
 )
 

@@ -9,22 +9,20 @@ from minidyn.arrays import Array
 from minidyn.control.controller import Controller
 from minidyn.errors import MinidynError
 from minidyn.formats.load import RobotLike, as_robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, act, look
 from minidyn.recording.recording import Recording
 from minidyn.simulation.loop import REFERENCE, Setup, quantised, run
 from minidyn.simulation.payload import Payload
 from minidyn.simulation.plants import plants_of
 from minidyn.simulation.trajectory import Trajectory
 
-LYAPUNOV_RISES = kind(
+LYAPUNOV_RISES = look(
     "simulate.lyapunov_rises",
-    "look",
     "The Lyapunov function of the control law, which must fall in continuous time, rises at some samples.",
     "Use a shorter period or a smaller step. Where it rises in continuous time, too, the model or the gains are wrong.",
 )
-UNSTABLE = kind(
+UNSTABLE = act(
     "simulate.stability_violated",
-    "act",
     "The condition that guarantees stability of the control law does not hold along the motion.",
     "Raise the bandwidth or the gain.",
 )

@@ -13,15 +13,14 @@ from minidyn.app.cli.text import print_json, print_notices, print_table, progres
 from minidyn.display import save_figure
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.formats.load import load
-from minidyn.notices import Notice, kind, notices_json
+from minidyn.notices import Notice, act, notices_json
 from minidyn.simulation.named_laws import LAWS, named_law, simulated
 from minidyn.simulation.plants import PLANTS
 from minidyn.simulation.simulate import simulate as library_simulate
 from minidyn.text import plain
 
-LEFT_BEHIND = kind(
+LEFT_BEHIND = act(
     "simulate.joints_left_behind",
-    "act",
     "A joint does not follow its reference.",
     "Where a joint has much friction and next to no inertia, no loop of this step holds it: give its drive a rotor "
     "inertia (an identified one near zero is often only unseen), or try a smaller --dt.",

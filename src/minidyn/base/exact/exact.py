@@ -23,7 +23,7 @@ from minidyn.base.numeric.samples import random_states, unitless_rows, units_of
 from minidyn.base.rows import MODELS, Arithmetic
 from minidyn.errors import MinidynError
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, look
 
 FAILURE = 1e-9
 """Accepted probability of a wrong answer."""
@@ -106,9 +106,8 @@ def _rows(question: Question, exact: ExactRobot) -> Array:
     return W[:, :, list(question.moving)] if model.each_joint else W
 
 
-INEXACT_RELATIONS = kind(
+INEXACT_RELATIONS = look(
     "base.inexact_relations",
-    "look",
     "The regrouping relations do not hold to full precision in floating point.",
     "Check lengths of very different size and geometry that is nearly but not exactly special.",
 )

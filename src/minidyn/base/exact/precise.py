@@ -18,11 +18,10 @@ from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.base.rows import MODELS, Arithmetic
 from minidyn.errors import MinidynError
 from minidyn.model.robot import Robot
-from minidyn.notices import kind
+from minidyn.notices import info
 
-SIXTY_DIGITS = kind(
+SIXTY_DIGITS = info(
     "base.sixty_digits",
-    "info",
     "Loops or formulas are not linear, so base parameters were computed with sixty digits instead of exact arithmetic.",
 )
 

@@ -35,11 +35,9 @@ from minidyn.base.numeric.samples import (
 from minidyn.base.rows import MODELS
 from minidyn.errors import UnknownName
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, info
 
-ROW_SCALING = kind(
-    "base.row_scaling", "info", "What the paper's row-wise scaling search did to the scaling S and to the gap."
-)
+ROW_SCALING = info("base.row_scaling", "What the paper's row-wise scaling search did to the scaling S and to the gap.")
 
 _CUTOFF = 1e-13  # entries this small against the largest are zeros of the structure
 _ROUNDS = 400

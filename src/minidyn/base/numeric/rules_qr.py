@@ -20,14 +20,13 @@ from minidyn.base.numeric.samples import units_of
 from minidyn.base.rows import MODELS
 from minidyn.model.drives import POSITION_TERMS
 from minidyn.model.robot import Robot
-from minidyn.notices import kind
+from minidyn.notices import info
 
-RULE_COVERS = kind(
-    "base.rule_covers", "info", "The closed-form rule decided everything; QR only confirmed the number of parameters."
+RULE_COVERS = info(
+    "base.rule_covers", "The closed-form rule decided everything; QR only confirmed the number of parameters."
 )
-RULE_AND_QR = kind(
+RULE_AND_QR = info(
     "base.rule_and_qr",
-    "info",
     "Loops, followers, coupled drives or held joints leave parameters to QR that the closed-form rule cannot settle.",
 )
 

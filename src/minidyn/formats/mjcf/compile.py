@@ -29,26 +29,22 @@ from minidyn.formats.xml_edit import numbers_text
 from minidyn.formats.xml_file import root_element
 from minidyn.model.geometry import Steps, matrix_of
 from minidyn.model.inertia import from_body, from_mujoco
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, act, look
 
-WARNING = kind("mjcf.warning", "look", "MuJoCo warned while it read the file; its words are in the notice.")
-CONSTRAINT = kind(
+WARNING = look("mjcf.warning", "MuJoCo warned while it read the file; its words are in the notice.")
+CONSTRAINT = act(
     "mjcf.constraint",
-    "act",
     "A connect, weld or other constraint is left out: MJCF does not say which joints it moves.",
     "If it closes a kinematic loop, describe the loop in a TOML file (docs/robot-files.md).",
 )
-TENDONS = kind("mjcf.tendons", "look", "Tendons are left out.")
-LOST_MESH = kind(
+TENDONS = look("mjcf.tendons", "Tendons are left out.")
+LOST_MESH = look(
     "mjcf.lost_mesh",
-    "look",
     "A body's inertia comes from a mesh whose file is not there; its parameters are unknown (NaN).",
     "Put the mesh {mesh!r} where the file expects it, or give body {body!r} an <inertial>.",
 )
-TOTAL_MASS = kind(
-    "mjcf.total_mass",
-    "look",
-    "The compiler setting settotalmass is not applied, because some bodies have no known mass.",
+TOTAL_MASS = look(
+    "mjcf.total_mass", "The compiler setting settotalmass is not applied, because some bodies have no known mass."
 )
 
 _INCLUDE = re.compile(rb"""<include\s[^>]*?file\s*=\s*["']([^"']+)["']""")

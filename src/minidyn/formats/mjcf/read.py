@@ -22,23 +22,19 @@ from minidyn.model.formula import FUNCTIONS
 from minidyn.model.geometry import Step, Steps, inverse_steps, snap_angle, steps_from_matrix, steps_from_rpy, tidy_steps
 from minidyn.model.joint import Limits
 from minidyn.model.robot import Robot
-from minidyn.notices import kind
+from minidyn.notices import look
 from minidyn.text import new_name
 
-SPRINGS = kind(
+SPRINGS = look(
     "mjcf.springs",
-    "look",
     "Joint springs (stiffness) are left out.",
     'To keep them, switch the drive term on: robot.with_drives(friction=[..., "spring"]).',
 )
-DAMPING = kind(
-    "mjcf.damping", "look", "Damping that is not proportional to speed is left out; its proportional part is kept."
-)
-GRAVITY_COMPENSATION = kind("mjcf.gravity_compensation", "look", "Gravity compensation (gravcomp) is left out.")
-FLUID = kind("mjcf.fluid", "look", "Forces of a surrounding fluid (option density, viscosity) are left out.")
-NO_INERTIA = kind(
+DAMPING = look("mjcf.damping", "Damping that is not proportional to speed is left out; its proportional part is kept.")
+GRAVITY_COMPENSATION = look("mjcf.gravity_compensation", "Gravity compensation (gravcomp) is left out.")
+FLUID = look("mjcf.fluid", "Forces of a surrounding fluid (option density, viscosity) are left out.")
+NO_INERTIA = look(
     "mjcf.no_inertia",
-    "look",
     "A body has neither an <inertial> nor geoms with mass; its parameters are unknown (NaN).",
     "Give body {body!r} an <inertial> if its parameters are needed; identification does not need them.",
 )

@@ -18,11 +18,10 @@ from lxml import etree
 from minidyn.errors import DescriptionError
 from minidyn.files import read_bytes
 from minidyn.formats.xml_file import root_element
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, info
 
-UNKNOWN_WORD = kind(
+UNKNOWN_WORD = info(
     "mjcf.unknown_word",
-    "info",
     "An element or attribute that MuJoCo does not know is left out; it does not matter for the dynamics.",
 )
 

@@ -24,17 +24,15 @@ from minidyn.formats.xml_edit import document, numbers_text, refusing_names
 from minidyn.model.geometry import inverse_steps, matrix_of
 from minidyn.model.inertia import from_body, to_body, to_mujoco
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, info
 from minidyn.text import new_name
 
-NO_PICTURES = kind(
+NO_PICTURES = info(
     "mjcf.no_pictures",
-    "info",
     "The MJCF is written without the shapes of the URDF: they cannot be read, or MuJoCo refuses them.",
 )
-LOST_MESHES = kind(
+LOST_MESHES = info(
     "mjcf.lost_meshes",
-    "info",
     "Meshes of the URDF are left out of the MJCF: not found, or of a kind that MuJoCo does not read.",
     "Put the meshes beside the URDF, or convert them to .stl or .obj.",
 )

@@ -20,9 +20,9 @@ from minidyn.model.geometry import Steps
 from minidyn.model.inertia import STANDARD, from_body, symmetric, tensor
 from minidyn.model.joint import Limits
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, look
 
-NOTE = kind("robot.note", "look", "A remark that the robot's TOML file gives under `notices`.")
+NOTE = look("robot.note", "A remark that the robot's TOML file gives under `notices`.")
 
 _ABOUT = ("name", "description", "source", "notices", "gravity")
 _TOP = (*_ABOUT, "base", "symbols", "joint", "link", "frame", "load", "loop")

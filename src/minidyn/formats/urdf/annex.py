@@ -21,11 +21,10 @@ from minidyn.model.inertia import ten_parameters
 from minidyn.model.joint import Limits
 from minidyn.model.loops import check_loops
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, act
 
-EDITED = kind(
+EDITED = act(
     "urdf.geometry_edited",
-    "act",
     "The joints of a URDF with a <minidyn> element were edited after minidyn wrote it: they are read as they stand, "
     "without geometry symbols and with loads merged into their links.",
     "Check the robot with `minidyn show`, then save it again.",

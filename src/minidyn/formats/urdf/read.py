@@ -20,23 +20,20 @@ from minidyn.model.geometry import matrix_of
 from minidyn.model.inertia import from_body, tensor
 from minidyn.model.joint import Limits
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, info, look
 
-XACRO = kind(
+XACRO = look(
     "urdf.xacro",
-    "look",
     "The URDF still holds elements of xacro; they are ignored.",
     "If links are missing, run xacro on the file first and load what it writes.",
 )
-NO_LIMIT = kind(
+NO_LIMIT = info(
     "urdf.no_limit",
-    "info",
     "A speed or effort limit of 0 or below is a common placeholder; it is taken as not given.",
     "Write the true {limit} limit of joint {joint!r} into the URDF: plans and checks of logs use it.",
 )
-UNKNOWN_TRANSMISSION = kind(
+UNKNOWN_TRANSMISSION = look(
     "urdf.unknown_transmission",
-    "look",
     "A transmission names a joint that the URDF does not have; it is ignored.",
     "Correct the name {joint!r} in the transmission if its gear ratio is to count.",
 )

@@ -27,7 +27,7 @@ from minidyn.identification.estimators.method import Fold, Solution
 from minidyn.identification.estimators.solve import describe_open
 from minidyn.identification.rows.base_rows import typical_sizes
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, act, look
 
 WEIGHTS = tuple(10.0**k for k in range(6, -3, -1))
 
@@ -38,28 +38,24 @@ _ENOUGH = 1e6  # misfit, in noise variances, beyond which the noise is not what 
 _WORSE = 0.02  # of the least misfit: two weights in a row that are worse by more end the search
 _STILL = 1e-3  # of L / T, about 5 mrad/s for an arm: slower than this is standstill
 
-COSTS = kind(
+COSTS = act(
     "consistency.costs",
-    "act",
     "A physically consistent model fits the data clearly worse than least squares.",
     "Data and physics disagree. Check signs and units of torques and positions, gear ratios, and whether the model "
     "lacks a term (friction, springs, cables).",
 )
-NOT_CONVERGED = kind(
+NOT_CONVERGED = look(
     "consistency.not_converged",
-    "look",
     "The solver ended before the nearest consistent model was proved to be the nearest.",
     "The result is usable; a richer recording makes it sharper.",
 )
-NOT_CERTIFIED = kind(
+NOT_CERTIFIED = act(
     "consistency.not_certified",
-    "act",
     "The certificate of the result has a number that is not positive.",
     "Do not put this model into a simulator before this is resolved.",
 )
-OPEN = kind(
+OPEN = act(
     "consistency.open",
-    "act",
     "The recording leaves combinations of base parameters open; they follow the prior.",
     "Nothing is known of these combinations but the prior. Record a motion in which more joints move at once if the "
     "robot is to move differently.",

@@ -24,7 +24,7 @@ from minidyn.formats.load import as_robot
 from minidyn.model.drives import INERTIAS, NON_NEGATIVE, ROTOR, TERMS
 from minidyn.model.inertia import from_pseudo_inertia, realizability, to_pseudo_inertia
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, look
 
 Prior: TypeAlias = Robot | ArrayLike | str | os.PathLike[str] | bool | None
 """A robot with prior values, its name or path; standard parameters (p,); None: the robot's own; False: none."""
@@ -32,9 +32,8 @@ Prior: TypeAlias = Robot | ArrayLike | str | os.PathLike[str] | bool | None
 Seen: TypeAlias = tuple[Array, Array]
 """Root mean squares of each joint's torque (n,), N m or N, and speed (n,), rad/s or m/s, that the data come from."""
 
-INCONSISTENT = kind(
+INCONSISTENT = look(
     "prior.inconsistent",
-    "look",
     "The prior of a link cannot belong to any rigid body; the nearest body that can exist was used.",
     "The values the robot came with cannot belong to any rigid body, a frequent fault of data sheets and drawings. Ask "
     "the source of {link} for better ones if they matter.",

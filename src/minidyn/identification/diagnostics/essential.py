@@ -21,15 +21,14 @@ from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.identification.estimators.solve import memory_of
 from minidyn.identification.rows.pieces import pieces_of, reduced, residuals, stacked
 from minidyn.identification.rows.triangles import Triangles
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, look
 from minidyn.recording.ready import RecordingLike, as_recording, ready
 from minidyn.recording.recording import Recording
 
 _FOLDS = 5
 
-REMOVED = kind(
+REMOVED = look(
     "essential.removed",
-    "look",
     "Base parameters that the recording does not ask for were set to zero; the model was not made consistent.",
     "Export the full estimate where a simulator needs a physically consistent model.",
 )

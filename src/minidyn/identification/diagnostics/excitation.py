@@ -23,7 +23,7 @@ from minidyn.identification.estimators.method import Solution
 from minidyn.identification.estimators.solve import block_length, block_sums
 from minidyn.identification.rows.base_rows import signals_of
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, act, look
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
 
@@ -40,29 +40,25 @@ _SURE = 5.0  # standard deviations beyond which a delay is reported
 _OPEN = 1e-14  # squares of singular values below this part of the largest are rounding
 _MATTERS = 0.05  # of the residual's power that goes away: less is not worth a word
 
-POOR = kind(
+POOR = act(
     "identify.poor_excitation",
-    "act",
     "The recorded motion hardly separates some parameters.",
     "Record a motion in which these joints move against each other, faster and further. Several short runs with "
     "different motions may be given together.",
 )
-WEAK = kind(
+WEAK = look(
     "identify.weakly_determined",
-    "look",
     "Parameters whose standard deviation is a large part of their value.",
     "The motion hardly shows these parameters, so do not read their values as properties of the robot. Torques of "
     "similar motions are still predicted well; for other motions record a richer one.",
 )
-MOTION = kind(
+MOTION = look(
     "identify.helpful_motion",
-    "look",
     "The motion that would lower the uncertainty of predicted torques most.",
     "Record {motion}.",
 )
-DELAY = kind(
+DELAY = look(
     "identify.torque_delay",
-    "look",
     "Torques and positions are not from the same instant.",
     "md.prepare(robot, recording, delay={delay:.2g}) shifts the torques.",
 )

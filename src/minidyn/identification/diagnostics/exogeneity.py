@@ -18,17 +18,16 @@ from minidyn.arrays import Array, single_thread
 from minidyn.identification.estimators.solve import block_sums, pseudo_inverse
 from minidyn.identification.rows.pieces import Pieces
 from minidyn.identification.rows.triangles import triangle_of
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, info, look
 
 LEVEL = 0.05
 
-BIASED = kind(
+BIASED = look(
     "identify.biased",
-    "look",
     "A test finds that plain least squares is biased on this recording.",
     'Prefer the estimates of "iv", or filter positions more strongly; compare both.',
 )
-UNBIASED = kind("identify.unbiased", "info", "A test finds no bias of plain least squares on this recording.")
+UNBIASED = info("identify.unbiased", "A test finds no bias of plain least squares on this recording.")
 
 _DRAWS = 4999
 _NOTHING = 1e-9  # of a joint's torque: a difference of regressors below is rounding

@@ -35,22 +35,20 @@ from minidyn.identification.rows.base_rows import signals_of
 from minidyn.identification.rows.pieces import Piece, Pieces
 from minidyn.identification.rows.triangles import STRETCHES
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, act, look
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.signals import lowpass
 from minidyn.recording.recording import Recording
 from minidyn.simulation.simulate import simulate_batch
 from minidyn.simulation.trajectory import sampled
 
-UNSETTLED = kind(
+UNSETTLED = act(
     "identify.unsettled",
-    "act",
     "Simulating the model and fitting it anew did not come to rest.",
     'Check the controller and its gains, or use "wls" or "iv" without a controller.',
 )
-NO_CONTROLLER = kind(
+NO_CONTROLLER = look(
     "identify.no_controller",
-    "look",
     'Method "didim" had no controller to simulate; it is weighted least squares along smoothed states then.',
     "Give the controller that drove the robot, and its reference as telemetry q_d.",
 )

@@ -20,13 +20,12 @@ from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.states import States, as_recorded, best_states, cutoff_of, smoothed, torque_rows
 from minidyn.identification.rows.pieces import Pieces
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, look
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
 
-SMOOTHED_INSTRUMENTS = kind(
+SMOOTHED_INSTRUMENTS = look(
     "identify.smoothed_instruments",
-    "look",
     "The loop could not be simulated: instruments are smoothed states.",
     "Check the controller, its gains and the reference (telemetry q_d).",
 )

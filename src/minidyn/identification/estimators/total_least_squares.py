@@ -27,13 +27,12 @@ from minidyn.identification.estimators.states import as_recorded, best_states, t
 from minidyn.identification.rows.pieces import Pieces
 from minidyn.identification.rows.triangles import triangle_of
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import AnyRecording
 
-NOT_TOTAL = kind("identify.not_total", "info", "Weighted instead of total least squares was used.")
-TOO_NOISY = kind(
+NOT_TOTAL = info("identify.not_total", "Weighted instead of total least squares was used.")
+TOO_NOISY = look(
     "identify.columns_too_noisy",
-    "look",
     "The states are too noisy for total least squares; weighted least squares was kept.",
     'Prefer "iv" or "didim", or give positions alone.',
 )

@@ -30,7 +30,7 @@ from minidyn.identification.rows.base_rows import Samples
 from minidyn.model.drives import friction_symbols
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, act, look
 from minidyn.recording.lazy import AnyRecording
 
 AUTO = "auto"
@@ -55,15 +55,13 @@ _STANDSTILL = 1e-12
 _FITTED = 6000  # samples, enough to see how far a fit moves with a width
 
 
-TOO_FEW = kind(
+TOO_FEW = look(
     "friction.too_few_samples",
-    "look",
     "The recording is too short, or of a robot with joints given by formulas, to choose friction terms.",
     "Record more, or name the terms.",
 )
-MISSING = kind(
+MISSING = act(
     "friction.missing",
-    "act",
     "The robot shows friction that its file has no terms for, and none were asked for.",
     'Identify with friction="auto".',
 )

@@ -15,7 +15,7 @@ from minidyn.identification.friction.table import BLOCKS, FrictionModel, Frictio
 from minidyn.identification.rows.base_rows import Samples
 from minidyn.model.drives import ALIASES, friction_symbols
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, info
 
 _CANDIDATES = (("load",), ("sqrt",), ("stribeck",), ("asymmetric",), ("cubic",), ALIASES["own"])
 _LEAST_GAIN = 0.02  # of the held-out squares, one percent of the error: less is not worth a term, however certain
@@ -24,10 +24,8 @@ _LARGE = 120  # rigid parameters; beyond them (some fifteen joints) one proporti
 _FINER = (1.36, 1.17)  # factors between the widths that are tried around the best
 
 
-CHOSEN = kind("friction.chosen", "info", "Which friction terms were chosen, and what they bring on held-out data.")
-UNLOADED = kind(
-    "friction.load_constant", "info", "Joints whose load hardly changes in this recording: no load friction there."
-)
+CHOSEN = info("friction.chosen", "Which friction terms were chosen, and what they bring on held-out data.")
+UNLOADED = info("friction.load_constant", "Joints whose load hardly changes in this recording: no load friction there.")
 
 
 @dataclass(frozen=True)

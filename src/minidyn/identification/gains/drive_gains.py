@@ -31,7 +31,7 @@ from minidyn.identification.rows.triangles import Triangles, joined
 from minidyn.model.geometry import matrix_of
 from minidyn.model.inertia import from_body, transform
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, act, info
 from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, ready, with_mapped_coupling
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
@@ -150,10 +150,9 @@ class GainProblem:
 
 _LOOSE = 0.1  # relative standard deviation beyond which a gain is called open
 
-APPLIED = kind("gains.applied", "info", "Torques are currents times identified drive gains.")
-OPEN = kind(
+APPLIED = info("gains.applied", "Torques are currents times identified drive gains.")
+OPEN = act(
     "gains.open",
-    "act",
     "The runs leave the gains of some joints open.",
     "A gain is seen where the joint feels the load or shares moving bodies with joints that do: use a heavier load, "
     "off the axis, or move faster.",

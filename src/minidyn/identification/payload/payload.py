@@ -18,7 +18,7 @@ from minidyn.identification.payload import fit
 from minidyn.identification.payload.columns import raw_columns, unknowns_of
 from minidyn.identification.rows.pieces import pieces_of, reduced
 from minidyn.model.inertia import from_body, to_pseudo_inertia
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, act, look
 from minidyn.recording.ready import RecordingLike, as_recording, ready
 from minidyn.simulation.payload import Payload
 
@@ -34,59 +34,50 @@ _FAINT = 0.05  # weight of the entropy that pulls to a compact body, in noise va
 
 _WORDS = {"Fv": "viscous", "Fc": "Coulomb", "Fo": "offset"}
 
-FRICTION = kind(
+FRICTION = look(
     "payload.friction_changed",
-    "look",
     "Friction of a joint is not the baseline's; it was estimated together with the load.",
     "Warm the robot up alike for both runs if it matters.",
 )
-SCALE = kind(
+SCALE = act(
     "payload.torque_scale_changed",
-    "act",
     "A joint needs another share of the model's torque, which no load explains.",
     "Check gear, current constant and torque sensor of {joint}, or take a new baseline.",
 )
-GRAVITY = kind(
+GRAVITY = act(
     "payload.gravity_turned",
-    "act",
     "Gravity is turned against the model.",
     "Check whether the base is level, or take a new baseline.",
 )
-LINK = kind(
+LINK = act(
     "payload.link_changed",
-    "act",
     "A link is not what it was, which no load on another link explains.",
     "Check whether something is mounted on {link} or was taken off, or take a new baseline.",
 )
-NOISY = kind(
+NOISY = look(
     "payload.noisy",
-    "look",
     "Residuals are larger than the baseline's: the run has something that neither load nor baseline knows.",
     "Look at the torques of these joints: contacts, cables, or a faster motion than the baseline's.",
 )
-NEGATIVE = kind(
+NEGATIVE = act(
     "payload.negative",
-    "act",
     "The run carries less than the baseline; the values are as found, and no body has them.",
     "The baseline was taken with a load, or gravity or signs of torque are wrong.",
 )
-NO_LOAD = kind("payload.none", "look", "The mass is compatible with zero: no load is seen in this run.")
-BELOW_RESIDUAL = kind(
+NO_LOAD = look("payload.none", "The mass is compatible with zero: no load is seen in this run.")
+BELOW_RESIDUAL = look(
     "payload.below_residual",
-    "look",
     "At no joint does the load's torque reach the residual's: errors of the model may look like this load.",
     "Use a better baseline or a heavier load before you trust these values.",
 )
-LOOSE_MASS = kind("payload.loose_mass", "look", "The mass is only known roughly.", "Record a longer or wider motion.")
-LOOSE_CENTRE = kind(
+LOOSE_MASS = look("payload.loose_mass", "The mass is only known roughly.", "Record a longer or wider motion.")
+LOOSE_CENTRE = look(
     "payload.loose_centre",
-    "look",
     "The centre of mass is only known roughly along some axes.",
     "Move so that gravity acts across these axes.",
 )
-LOOSE_INERTIA = kind(
+LOOSE_INERTIA = look(
     "payload.loose_inertia",
-    "look",
     "The motion does not show the inertia of the load; a compact body of the same mass and centre replaces it.",
     "Accelerate the joints that carry the load more.",
 )

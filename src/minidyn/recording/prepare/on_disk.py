@@ -21,14 +21,13 @@ from threading import Lock
 import numpy as np
 
 from minidyn.errors import DescriptionError, Unsupported
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, info
 from minidyn.recording.lazy import LazyRecording, RunOnDisk, glued
 from minidyn.recording.prepare import segments
 from minidyn.recording.recording import SIGNALS, Recording
 
-FROM_STRETCHES = kind(
+FROM_STRETCHES = info(
     "prepare.cutoff_from_stretches",
-    "info",
     "The cut-off of a long recording on disk was chosen from a few stretches of each run.",
     "Give cutoff=... where the motion changes much along the recording.",
 )

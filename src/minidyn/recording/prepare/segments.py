@@ -16,23 +16,21 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, info, look
 from minidyn.recording.prepare.signals import Band, choose_cutoff, derivatives, lowpass, spikes
 from minidyn.recording.recording import SIGNALS, Recording
 
 _LOST = "Samples were lost while recording; check the logger if there are many."
-GAPS = kind("prepare.gaps", "look", "The recording was cut where its times have gaps.", _LOST)
-HOLES = kind("prepare.holes", "look", "The recording was cut where many values in a row are not numbers.", _LOST)
-HOLES_BRIDGED = kind("prepare.holes_bridged", "look", "Short holes were bridged by straight lines.", _LOST)
-NOT_ONE_WHOLE = kind("prepare.no_whole_sample", "look", "A run has not one sample without NaN; it was left out.", _LOST)
-COPIES = kind("prepare.copies", "info", "Samples that repeat time and values of the one before were left out.")
-TAKEN_AS_EVEN = kind("prepare.taken_as_even", "info", "Times jitter a little; samples were taken as evenly spaced.")
-RESAMPLED = kind("prepare.resampled", "info", "The recording was interpolated to the rate that was asked for.")
-AVERAGED = kind("prepare.averaged", "info", "The periods of a periodic motion were averaged into one.")
-CUTOFF = kind(
-    "prepare.cutoff", "info", "The cut-off of the low-pass that positions and torques passed, and what decided it."
-)
-KEPT = kind("prepare.kept", "info", "How many samples are left after trimming and thinning.")
+GAPS = look("prepare.gaps", "The recording was cut where its times have gaps.", _LOST)
+HOLES = look("prepare.holes", "The recording was cut where many values in a row are not numbers.", _LOST)
+HOLES_BRIDGED = look("prepare.holes_bridged", "Short holes were bridged by straight lines.", _LOST)
+NOT_ONE_WHOLE = look("prepare.no_whole_sample", "A run has not one sample without NaN; it was left out.", _LOST)
+COPIES = info("prepare.copies", "Samples that repeat time and values of the one before were left out.")
+TAKEN_AS_EVEN = info("prepare.taken_as_even", "Times jitter a little; samples were taken as evenly spaced.")
+RESAMPLED = info("prepare.resampled", "The recording was interpolated to the rate that was asked for.")
+AVERAGED = info("prepare.averaged", "The periods of a periodic motion were averaged into one.")
+CUTOFF = info("prepare.cutoff", "The cut-off of the low-pass that positions and torques passed, and what decided it.")
+KEPT = info("prepare.kept", "How many samples are left after trimming and thinning.")
 
 _JITTER = 0.1  # of a step: stamps that wander no more are the logger's, not the samples'
 _HOLE = 5  # longest hole in samples that is bridged

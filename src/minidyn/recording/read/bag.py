@@ -16,26 +16,23 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, UnknownName
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, look
 from minidyn.recording.read.guess import same_word
 from minidyn.recording.read.tables import TIME_ORIGIN, TIME_SORTED, Columns, LogTable
 
-OTHER_MESSAGES = kind(
+OTHER_MESSAGES = look(
     "recording.other_messages",
-    "look",
     "Messages of the bag name other joints than most do; they were left out.",
     "Check whether joints dropped out, or whether several devices share the topic.",
 )
-ARRIVAL_TIMES = kind(
+ARRIVAL_TIMES = look(
     "recording.arrival_times",
-    "look",
     "The headers of the messages have no stamps, so times are those at which messages arrived.",
     "Stamp messages where they are measured: times of arrival jitter.",
 )
-PARTLY_MISSING = kind("recording.partly_missing", "look", "Some messages lack a signal; its values are NaN there.")
-TOPIC_CHOSEN = kind(
+PARTLY_MISSING = look("recording.partly_missing", "Some messages lack a signal; its values are NaN there.")
+TOPIC_CHOSEN = look(
     "recording.topic_chosen",
-    "look",
     "The bag has several topics of joint states; the one that suits the robot best was read.",
     "Give topic=... to read another.",
 )

@@ -10,39 +10,35 @@ from typing import Any
 
 from minidyn.errors import DescriptionError, near_names
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, info, look
 from minidyn.recording.read.guess import ColumnName, natural, read_name, same_word, time_columns
 from minidyn.recording.read.mapping import UNITS, SignalMap
 from minidyn.recording.read.tables import LogTable
 from minidyn.recording.recording import SIGNALS
 
-COLUMNS = kind(
+COLUMNS = info(
     "recording.columns",
-    "info",
     "Which columns of the file were read as which signal.",
     "Where this is wrong, name the columns: q=..., tau=..., or in a mapping file.",
 )
-CURRENTS = kind(
+CURRENTS = look(
     "recording.currents",
-    "look",
     "Torques were read from columns named as currents.",
     "Where these are motor currents, torques are these times a drive gain that must be known or found: see the page on "
     "motor currents.",
 )
-NO_TORQUES = kind(
+NO_TORQUES = look(
     "recording.no_torques",
-    "look",
     "No columns of torques were found; a model cannot be identified without them.",
     "Name the columns: tau=...",
 )
-CONVERTED = kind(
+CONVERTED = look(
     "recording.units_converted",
-    "look",
     "Columns state a unit in their names that is not SI; they were converted.",
     "Where the names are wrong, units=... says the true unit.",
 )
-OTHER_JOINTS = kind("recording.other_joints", "look", "The file has joints that the robot has not; they were left out.")
-TIME_UNUSED = kind("recording.time_unused", "info", "A rate was given, so the time column was not used.")
+OTHER_JOINTS = look("recording.other_joints", "The file has joints that the robot has not; they were left out.")
+TIME_UNUSED = info("recording.time_unused", "A rate was given, so the time column was not used.")
 
 Key = str | int
 _SI = ("", "rad", "m", "nm", "n", "a")  # as columns state them; amperes are what drive gains are per

@@ -11,60 +11,47 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.model.robot import Robot
-from minidyn.notices import Kind, Notice, kind
+from minidyn.notices import Kind, Notice, act, look
 from minidyn.recording.read.tables import TIME_SORTED
 from minidyn.recording.recording import Recording
 
-TIME_RESTARTS = kind("recording.time_restarts", "look", "Time begins anew within a file; a new run begins there.")
-TIME_STANDS = kind(
-    "recording.time_stands_still",
-    "act",
-    "All samples have the same time.",
-    "Name the right column of time, or give the rate.",
+TIME_RESTARTS = look("recording.time_restarts", "Time begins anew within a file; a new run begins there.")
+TIME_STANDS = act(
+    "recording.time_stands_still", "All samples have the same time.", "Name the right column of time, or give the rate."
 )
-REPEATED = kind(
+REPEATED = look(
     "recording.repeated_times",
-    "look",
     "Samples have the time of the sample before them.",
     "Where the logger wrote samples twice they are left out by preparation; else give the rate.",
 )
-GAPS = kind(
-    "recording.gaps",
-    "look",
-    "Times have gaps: samples were lost while recording.",
-    "Check the logger if there are many.",
+GAPS = look(
+    "recording.gaps", "Times have gaps: samples were lost while recording.", "Check the logger if there are many."
 )
-JITTER = kind(
+JITTER = look(
     "recording.uneven_times",
-    "look",
     "Time steps are uneven.",
     "Give rate=... where the samples are even and only their stamps are not.",
 )
-NOT_NUMBERS = kind(
+NOT_NUMBERS = look(
     "recording.not_numbers",
-    "look",
     "Some values are not numbers (empty cells, NaN).",
     "Preparation bridges short holes and cuts runs at long ones. Check the logger if there are many.",
 )
-STILL = kind(
+STILL = act(
     "recording.still",
-    "act",
     "Joints never move in this file.",
     "A joint at rest shows neither its inertia nor its friction: move it.",
 )
-HELD = kind(
+HELD = look(
     "recording.held",
-    "look",
     "Positions repeat while the robot moves: it is logged faster than it is measured.",
     "Log at the rate of the measurement.",
 )
 _UNITS = "Check the units and signs of the log: a mapping file says which column is what, in which unit."
-RANGE = kind(
-    "recording.range", "act", "Positions are far beyond the joint's range: a wrong unit, or motor side.", _UNITS
-)
-LIMITS = kind("recording.limits", "act", "Positions leave the joint's limits: a wrong offset or sign.", _UNITS)
-TORQUE_RANGE = kind("recording.torque_range", "act", "Torques are far beyond the joint's limit.", _UNITS)
-SPEEDS = kind("recording.speeds", "act", "Measured speeds are not those at which the positions change.", _UNITS)
+RANGE = act("recording.range", "Positions are far beyond the joint's range: a wrong unit, or motor side.", _UNITS)
+LIMITS = act("recording.limits", "Positions leave the joint's limits: a wrong offset or sign.", _UNITS)
+TORQUE_RANGE = act("recording.torque_range", "Torques are far beyond the joint's limit.", _UNITS)
+SPEEDS = act("recording.speeds", "Measured speeds are not those at which the positions change.", _UNITS)
 
 _Found = tuple[Kind, str, dict[str, Any]]
 """A kind of notice on one joint, its sentence and its data."""

@@ -24,12 +24,11 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MissingFile, ShapeError, UnknownName
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, look
 from minidyn.recording.recording import SIGNALS
 
-COUPLED = kind(
+COUPLED = look(
     "recording.coupled_drives",
-    "look",
     "The mapping of a motor-side log says that a motor turns with several joints. Identification couples the drive so "
     "unless the robot's file has couplings of its own.",
     "If the robot's file should say otherwise, give the drive of {joint} its coupling there.",

@@ -15,7 +15,7 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MissingFile
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import LazyRecording, concatenate
 from minidyn.recording.read.bag import BagTable
 from minidyn.recording.read.bind import Binding, bind, guessed_signals
@@ -25,26 +25,23 @@ from minidyn.recording.read.mapping import SECONDS, Conversion, SignalMap, Signa
 from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, ParquetTable, stacked
 from minidyn.recording.recording import SIGNALS, Recording
 
-ONE_RUN = kind(
+ONE_RUN = info(
     "recording.one_run",
-    "info",
     "Files that hold different signals of the same samples were read as one run.",
     "Give together=False where they are runs of their own.",
 )
-SIGNAL_MISSING = kind(
+SIGNAL_MISSING = look(
     "recording.signal_missing",
-    "look",
     "One of several files lacks a signal, so it was left out of all of them.",
     "Read the files apart, or name the columns of {signal}.",
 )
-TIME_COLUMN = kind("recording.time_column", "info", "Which column was read as time, and in which unit.")
-TIME_UNIT_GUESSED = kind(
+TIME_COLUMN = info("recording.time_column", "Which column was read as time, and in which unit.")
+TIME_UNIT_GUESSED = look(
     "recording.time_unit_guessed",
-    "look",
     "The name of the time column states no unit; it was guessed from the spacing of the times.",
     "Where {unit} is wrong, give time_unit.",
 )
-RATE_GIVEN = kind("recording.rate_given", "info", "Times were made from the given rate.")
+RATE_GIVEN = info("recording.rate_given", "Times were made from the given rate.")
 
 _BAGS = (".bag", ".db3", ".mcap")
 

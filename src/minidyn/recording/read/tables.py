@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
-from minidyn.notices import Notice, kind
+from minidyn.notices import Notice, info, look
 
 _BUFFER = 1 << 18  # bytes of a column held while it is read: otherwise all of it, and row groups have a million rows
 
-TIME_ORIGIN = kind("recording.time_origin", "info", "Times count from the first sample, not from the epoch of the log.")
-TIME_SORTED = kind(
+TIME_ORIGIN = info("recording.time_origin", "Times count from the first sample, not from the epoch of the log.")
+TIME_SORTED = look(
     "recording.time_sorted",
-    "look",
     "Samples were not in the order of their times and were sorted.",
     "Check the logger, or the column of time.",
 )
