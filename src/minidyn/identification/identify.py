@@ -177,12 +177,7 @@ def ready_for(
     on_disk, count = not isinstance(recording, Recording), len(recording)
     whole = on_disk and count <= method.streams_from and method.streams_from > 0
     found = ready(
-        robot,
-        recording,
-        purpose="identification",
-        ddq=method.needs_acceleration,
-        in_memory=whole,
-        progress=progress,
+        robot, recording, purpose="identification", ddq=method.needs_acceleration, in_memory=whole, progress=progress
     )
     notices = list(found.notices)
     if whole:
@@ -195,14 +190,7 @@ def ready_for(
 
 
 def _has_enough(robot: Robot, base: BaseMap, data: AnyRecording, known: bool) -> bool:
-    """Say whether a prior may fill in what the data leave open; refuse data that show nothing.
-
-    Args:
-        robot: The robot.
-        base: Its base parameters.
-        data: Ready for the fit.
-        known: Whether there is a prior.
-    """
+    """Say whether a prior, where one is known, may fill in what the data leave open; refuse data that show nothing."""
     moves = something_moves(robot, data)
     if moves and isinstance(data, Recording) and not np.any(data.tau):
         raise MinidynError("the measured torques are zero throughout; is that the right column of the log?")

@@ -83,8 +83,7 @@ class FrictionChoice:
     def fit(self, estimator: Callable[[Robot], Solution]) -> Solution:
         """Return the solution of an estimator; where friction grows with loads, repeated until they settle.
 
-        Args:
-            estimator: From the robot, with the parameters that its loads are computed from, to a solution.
+        The estimator takes the robot with the parameters that its loads are computed from.
         """
         if self.parameters is None or self.motion is None:
             return estimator(self.robot)
@@ -103,10 +102,8 @@ class FrictionChoice:
     def with_width_uncertainty(self, found: Solution, cutoff: object, filtered: bool) -> Solution:
         """Return a solution whose covariance holds what the smoothing widths leave open.
 
-        Args:
-            found: What an estimator found.
-            cutoff: Of the low-pass that the torque went through, Hz, where it is known.
-            filtered: Whether the columns pass that low-pass, too: a width that was given is right then.
+        The cut-off, Hz, is that of the torque's low-pass; where columns are filtered alike, a width that was given is
+        right.
         """
         if self.motion is None:
             return found
@@ -169,15 +166,11 @@ def choose_friction(
     widths: bool = True,
     fixed: bool = False,
 ) -> FrictionChoice:
-    """Choose what the robot file leaves open.
+    """Choose what the file of a robot, which has the terms to begin with (`starting_model`), leaves open.
 
-    Args:
-        robot: With the terms to begin with, see `starting_model`.
-        base: Its base parameters.
-        recording: Prepared, with q, dq and tau.
-        friction: "auto": terms may be added. "own": where the robot has no terms and shows friction, a notice says so.
-        widths: Whether a smoothing width may be chosen, where the robot has none.
-        fixed: Whether the base parameters are given: then no term may be left out.
+    Friction "auto": terms may be added; "own": where the robot has no terms and shows friction, a notice says so. With
+    `widths` a smoothing width may be chosen where the robot has none; where the base parameters are given (`fixed`) no
+    term may be left out.
     """
     drives = [joint.drive for joint in robot.joints]
     auto, bare = friction == AUTO, not any(drive.friction for drive in drives)
@@ -300,15 +293,8 @@ def reversal_covariance(
     spreads the step over speeds of about a / (2πf). A width that was chosen from the data replaces this as well as the
     friction's own softness, and one that was given does not: either way Coulomb and viscous friction are off, by some
     standard deviations where the noise is small, and no residual shows it. So the fit is repeated with the width that
-    the other explanation asks for, joint by joint, and a share of the change counts as uncertainty.
-
-    Args:
-        robot: With friction terms and smoothing widths.
-        base: Its base parameters.
-        motion: Samples of the recording.
-        sigma: Noise of each joint's torque (n,).
-        cutoff: Of the low-pass that the torque went through, Hz; None: none that is known of.
-        chosen: Whether the widths were chosen from these data; else they were given.
+    the other explanation asks for, joint by joint, and a share of the change counts as uncertainty. The cut-off is in
+    Hz, None where no low-pass is known of; the noise of each joint's torque is (n,).
     """
     drives = [joint.drive for joint in robot.joints]
     terms = tuple(term for term in friction_symbols(t for drive in drives for t in drive.friction) if term != "load")

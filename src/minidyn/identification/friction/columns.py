@@ -33,13 +33,7 @@ class RigidColumns:
 
     @classmethod
     def of(cls, robot: Robot, rigid: Sequence[str], motion: Samples) -> RigidColumns:
-        """Compute them.
-
-        Args:
-            robot: The robot; its drive couplings count, its friction does not.
-            rigid: Names of independent columns of links and rotors.
-            motion: The samples.
-        """
+        """Compute the independent columns of links and rotors; drive couplings count, friction does not."""
         bare = robot.with_drives(friction=())
         Y = regressor(bare, *motion.motion, columns=rigid)
         seen = np.any(Y, axis=0)
@@ -74,14 +68,10 @@ class RigidColumns:
     def table(
         self, terms: Sequence[str], widths: Sequence[Array], falls: Sequence[Array], loads: Array | None = None
     ) -> FrictionTable:
-        """Return the table of all models with some of these terms, smoothing widths and Stribeck speeds.
+        """Return the table of all models with some of these terms, smoothing widths and Stribeck speeds (joints,) each.
 
-        Args:
-            terms: Names of drive terms; what does not fit a joint is left out there.
-            widths: Smoothing widths of all joints, each (joints,).
-            falls: Stribeck speeds of all joints, each (joints,).
-            loads: What each joint's drive carries at rest (N, joints), NaN for drives without load friction; None: for
-                none.
+        What does not fit a joint is left out there. Loads are what each joint's drive carries at rest (N, joints), NaN
+        for drives without load friction.
         """
         added: list[dict[Key, Array]] = [{} for _ in self.names]
         usable = [term for term in terms if term != "load" or loads is not None]

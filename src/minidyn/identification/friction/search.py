@@ -65,16 +65,10 @@ class _Tried:
 
 
 class Search:
-    """One search.
+    """One search, from a robot with the terms to begin with and its independent columns of links and rotors.
 
-    Args:
-        robot: With the terms to begin with.
-        rigid: Names of independent columns of links and rotors.
-        motion: The samples.
-        widths: Smoothing widths of all joints to choose from, {name for records: (joints,)}.
-        falls: Stribeck speeds of all joints to choose from, each (joints,).
-        add: Whether terms may be added.
-        leave_out: Whether load friction may be left out where a joint's load hardly changes.
+    Smoothing widths of all joints to choose from are {name for records: (joints,)}, Stribeck speeds (joints,) each.
+    Terms may be added, and load friction may be left out where a joint's load hardly changes.
     """
 
     def __init__(

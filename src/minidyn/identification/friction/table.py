@@ -75,12 +75,7 @@ class FrictionTable:
     samples: Array  # of each block (blocks,)
 
     def fit(self, model: FrictionModel, sigma: Array) -> tuple[list[Key], Array]:
-        """Return (columns, values) of the best fit; dissipative terms that would be negative are left out.
-
-        Args:
-            model: Which columns.
-            sigma: Noise of each joint (n,).
-        """
+        """Return (columns, values) of the best fit; dissipative terms that would be negative are left out."""
         own = self._chosen(model)
         keys = [*self._every[: self._rigid], *(self._every[self._rigid + k] for k in own)]
         return keys, self._fitted(own, self._parts(own), sigma)
@@ -250,12 +245,7 @@ class _Friction:
 
     @classmethod
     def of(cls, W: Array, r: int) -> _Friction:
-        """Eliminate the first r columns.
-
-        Args:
-            W: Products of all columns and, last, the torque over each block (f, r + k + 1, r + k + 1).
-            r: How many.
-        """
+        """Eliminate the first r columns of products W (f, r + k + 1, r + k + 1): of columns and, last, the torque."""
         A, b, scale = _scaled(W.sum(axis=0) - W)
         solved = np.linalg.solve(A[:, :r, :r], np.concatenate([A[:, :r, r:], b[:, :r, None]], axis=2))
         across = A[:, r:, :r] @ solved
@@ -280,8 +270,7 @@ def _part(products: Array, places: Sequence[int] | NDArray[np.intp]) -> Array:
 def _scaled(products: Array) -> tuple[Array, Array, Array]:
     """Return (A (f, k, k), b (f, k), scale (f, k)) of least squares with unit columns, a little regular.
 
-    Args:
-        products: Of columns and, last, the right side (f, k + 1, k + 1). Columns that vanish are left out.
+    Products (f, k + 1, k + 1) are those of columns and, last, the right side. Columns that vanish are left out.
     """
     length = np.sqrt(np.maximum(np.einsum("fkk->fk", products)[:, :-1], 0.0))
     used = length > _ROUNDING * length.max(axis=1, initial=0.0)[:, None]

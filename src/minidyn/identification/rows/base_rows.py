@@ -84,13 +84,7 @@ def signals_of(recording: Recording, *names: str) -> tuple[Array, ...]:
 
 
 def samples_of(recording: AnyRecording, progress: Progress | None = None, most: int = PIECE) -> Iterator[Samples]:
-    """Iterate over a recording in pieces of at most so many samples, each inside one run.
-
-    Args:
-        recording: With q, dq, ddq and tau; one on disk may be larger than memory.
-        progress: Called with the number of samples read so far.
-        most: Samples of a piece.
-    """
+    """Iterate over a recording, which may be larger than memory, in pieces of at most so many samples of one run."""
     done = 0
     for run in recording.runs:
         for number, tile in enumerate(run.tiles(most)):

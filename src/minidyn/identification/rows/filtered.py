@@ -36,14 +36,9 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
 def low_pass(t: Array, u: Array, rate: float, start: Array | float = 0.0, points: int = POINTS) -> Array:
-    """Return x (N, ...) with dx/dt = rate (u - x), x = start at the first sample.
+    """Return x (N, ...) with dx/dt = rate (u - x), x = start at the first sample, for a signal u (N, ...) at times t.
 
-    Args:
-        t: Times (N,), increasing.
-        u: Signal (N, ...).
-        rate: Pole a of the filter, 1/s.
-        start: Initial value.
-        points: Samples that each polynomial goes through, an even number.
+    Each polynomial goes through so many points, an even number of samples.
     """
     x = np.empty_like(u)
     if not len(u):

@@ -44,11 +44,7 @@ _FLOOR = 1e-15  # of a column's length: less on the diagonal is rounding
 
 
 class Triangle:
-    """The triangular factor of rows (N, c) that come in pieces.
-
-    Attributes:
-        factor: (at most c, c), upper triangular.
-    """
+    """The upper triangular factor (at most c, c) of rows (N, c) that come in pieces."""
 
     def __init__(self, size: int) -> None:
         self.factor: Array = np.zeros((0, size))
@@ -202,15 +198,9 @@ def assemble(
 ) -> Triangles:
     """Reduce a recording to triangles, one a joint; the observation matrix never exists.
 
-    Args:
-        robot: With the drive terms that are identified.
-        base: Its base parameters.
-        recording: With q, dq, ddq and tau; one on disk may be larger than memory.
-        weight: What rows are multiplied by (square roots of what squares are multiplied by); None: nothing.
-        threads: Pieces are reduced by so many threads; the result is the same to the last bit.
-        progress: Called with the number of samples done.
-        piece: Samples that are reduced at once.
-        by_rows: Samples up to which a piece is taken in row by row.
+    A recording on disk may be larger than memory. Rows are multiplied by `weight`: square roots of what squares are
+    multiplied by. So many samples are a `piece`, which is reduced at once, row by row up to `by_rows` samples. The
+    result is the same to the last bit for any number of threads.
     """
     functions = base_functions(robot, base)
     reduction = functions.rows if weight is None else functions.weighted_rows
@@ -265,18 +255,13 @@ def _joined(parts: Sequence[Sequence[Array]]) -> list[Array]:
 
 
 class _Rows:
-    """How rows are computed, and for each joint what they are divided by before products are taken.
-
-    Attributes:
-        sizes: For each joint, the length of its rows [Y_j | tau_j].
-        metrics: For each joint; empty before the first piece.
-    """
+    """How rows are computed, and for each joint what they are divided by before products are taken."""
 
     def __init__(self, reduction: Reduction, weight: Weight | None, sizes: Sequence[int]) -> None:
         self.reduction = reduction
         self.weight = weight
-        self.sizes = sizes
-        self.metrics: list[Array | None] = []
+        self.sizes = sizes  # for each joint, the length of its rows [Y_j | tau_j]
+        self.metrics: list[Array | None] = []  # for each joint; empty before the first piece
 
     def of(self, arrays: Sequence[Array]) -> list[Array]:
         """Return the rows of q, dq, ddq and tau, for each joint (N, size)."""
