@@ -224,7 +224,8 @@ def _controller(
         value += 0.5 * np.sum(((estimate - goal) ** 2 / law.adaptation)[..., plain], axis=-1)
         return value
 
-    gain = "none" if law.gain is None else law.gain.tolist()
+    gain, base = "none" if law.gain is None else law.gain.tolist(), law.base is not None
+    settings = {"bandwidth": law.bandwidth, "gain": gain, "adaptation": law.adaptation.tolist(), "base": base}
     return Controller(
         name,
         law.robot,
@@ -236,12 +237,7 @@ def _controller(
         upper=high,
         period=length,
         needs_acceleration=reads_acceleration,
-        settings={
-            "bandwidth": law.bandwidth,
-            "gain": gain,
-            "adaptation": law.adaptation.tolist(),
-            "base": law.base is not None,
-        },
+        settings=settings,
         stability=stability,
         lyapunov=None if reads_acceleration else lyapunov,
         step=step,

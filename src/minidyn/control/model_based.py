@@ -29,7 +29,7 @@ def computed_torque(robot: RobotLike, *, bandwidth: float, period: float = 1e-3)
         period: Sampling period, s.
     """
     robot = as_robot(robot)
-    pole = positive("bandwidth", bandwidth)
+    pole, length = positive("bandwidth", bandwidth), positive("period", period)
     solved = bool(robot.implicit_loops)  # at every state: no kernel and no program, but a function
     inverse = partial(inverse_dynamics, robot) if solved else compile_kernel(robot, "inverse_dynamics")
 
@@ -47,14 +47,8 @@ def computed_torque(robot: RobotLike, *, bandwidth: float, period: float = 1e-3)
         tau = build(robot, "inverse_dynamics", {"q": q, "dq": dq, "ddq": demanded}, values)
         return graph.function("control_step", {"tau": tau})
 
-    return Controller(
-        "computed torque",
-        robot,
-        torque,
-        period=positive("period", period),
-        settings={"bandwidth": pole},
-        program=None if solved else program,
-    )
+    made, settings = None if solved else program, {"bandwidth": pole}
+    return Controller("computed torque", robot, torque, period=length, settings=settings, program=made)
 
 
 @renamed(rate="bandwidth")
@@ -69,7 +63,7 @@ def pd_gravity(robot: RobotLike, *, gain: ArrayLike, bandwidth: float, period: f
     """
     robot = as_robot(robot)
     stiffness = gain_vector("gain", gain, robot.n)
-    damping = stiffness / positive("bandwidth", bandwidth)
+    damping, length = stiffness / positive("bandwidth", bandwidth), positive("period", period)
     solved = bool(robot.implicit_loops)
     gravity = partial(gravity_torque, robot) if solved else compile_kernel(robot, "gravity_torque")
 
@@ -86,15 +80,8 @@ def pd_gravity(robot: RobotLike, *, gain: ArrayLike, bandwidth: float, period: f
         tau = [g - k * (x - y) - b * (v - w) for g, x, v, y, w, k, b in errors]
         return graph.function("control_step", {"tau": tau})
 
-    settings = {"gain": stiffness.tolist(), "bandwidth": float(bandwidth)}
-    return Controller(
-        "PD with gravity",
-        robot,
-        torque,
-        period=positive("period", period),
-        settings=settings,
-        program=None if solved else program,
-    )
+    made, settings = None if solved else program, {"gain": stiffness.tolist(), "bandwidth": float(bandwidth)}
+    return Controller("PD with gravity", robot, torque, period=length, settings=settings, program=made)
 
 
 def _inputs(graph: Graph, robot: Robot) -> list[list[Scalar]]:

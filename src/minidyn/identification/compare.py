@@ -220,16 +220,9 @@ def compare(
         raise MinidynError("compare: the torques of the validation recording are zero throughout; are they measured?")
     fitted = ready(robot, recording, purpose="compare")
     tested = ready(robot, validation, purpose="compare", name="the validation recording")
-    options: dict[str, Any] = {
-        "base": base,
-        "friction": friction,
-        "rotor_inertia": rotor_inertia,
-        "sign_width": sign_width,
-        "prior": prior,
-        "prior_kind": prior_kind,
-        "controller": controller,
-        "threads": threads,
-    }
+    options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
+    options |= {"sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
+    options |= {"controller": controller, "threads": threads}
     more: tuple[Notice, ...] = ()
     if friction == AUTO and base is None:
         robot, more = _with_chosen_friction(robot, fitted, options)

@@ -156,6 +156,9 @@ def cross_validate(
     if base is None and friction == OWN and rotor_inertia is None:
         robot = with_mapped_coupling(robot, data.notices, data.joint_names)
         base = base_parameters(robot)  # the same for every stretch
+    options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
+    options |= {"sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
+    options |= {"controller": controller, "threads": threads}
     reach = _reach(data)
     tested, fitted, spans = [], [], []
     edges = np.linspace(0, len(data), folds + 1).astype(int)
@@ -168,20 +171,7 @@ def cross_validate(
         rest, times = concatenate(kept), [tile.t for tile in held.tiles()]
         span = float(times[0][0]), float(times[-1][-1])
         try:
-            estimate = identify(
-                robot,
-                rest,
-                method,
-                base=base,
-                friction=friction,
-                rotor_inertia=rotor_inertia,
-                sign_width=sign_width,
-                prior=prior,
-                prior_kind=prior_kind,
-                consistent=consistent,
-                controller=controller,
-                threads=threads,
-            )
+            estimate = identify(robot, rest, method, consistent=consistent, **options)
         except MinidynError as error:
             where = f"without stretch {number} of {folds} (t = {span[0]:.4g} to {span[1]:.4g} s)"
             raise MinidynError(f"{where}: {error}") from None

@@ -193,19 +193,12 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
         text = f"one sample in {every} is kept for pictures; the errors are those of all {raw.samples}"
         notices += (THINNED(text, every=every, samples=raw.samples),)
     t, measured, predicted = (np.concatenate(parts) for parts in zip(*kept))
-    return Validation(
-        raw.overall,
-        float(np.sqrt(raw.squares.sum() / (raw.samples * robot.n))),
+    rmse = float(np.sqrt(raw.squares.sum() / (raw.samples * robot.n)))
+    joints, others = (
         _per_joint(data.joint_names, raw, filtered, prior),
-        t,
-        measured,
-        predicted,
-        raw.samples,
-        filtered.overall,
-        prior.overall,
-        noise.overall,
-        notices,
+        (filtered.overall, prior.overall, noise.overall),
     )
+    return Validation(raw.overall, rmse, joints, t, measured, predicted, raw.samples, *others, notices)
 
 
 def _per_joint(

@@ -7,6 +7,7 @@ convergence times come out; they are not the paper's own.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,12 +66,6 @@ def lu_meng_case(
             robot, controller, case_trajectory, duration, dt=dt, q0=0.8 * q0, dq0=dq0, control="continuous", check=True
         )
 
-    return CaseStudy(
-        robot,
-        run(modified_slotine_li(robot, bandwidth=bandwidth, adaptation=adaptation, unknown=unknown, initial=0.5)),
-        run(
-            craig(
-                robot, bandwidth=bandwidth, adaptation=adaptation, unknown=unknown, initial=0.5, lower=0.05, upper=5.0
-            )
-        ),
-    )
+    both: dict[str, Any] = {"bandwidth": bandwidth, "adaptation": adaptation, "unknown": unknown, "initial": 0.5}
+    modified, other = modified_slotine_li(robot, **both), craig(robot, **both, lower=0.05, upper=5.0)
+    return CaseStudy(robot, run(modified), run(other))

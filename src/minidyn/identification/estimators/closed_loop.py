@@ -112,15 +112,9 @@ def _run(model: Robot, controller: Controller, run: Recording, motion: float) ->
     q_d, dq_d, _ = trajectory(0.0)
     error, rate = _start(t, run.q - wanted, motion)
     period = controller.period
-    logs = simulate_batch(
-        model,
-        controller,
-        trajectory,
-        math.ceil(t[-1] / period - 1e-6) * period,
-        dt=period,
-        q0=np.stack([q_d + error, q_d]),
-        dq0=np.stack([dq_d + rate, dq_d]),
-    )
+    duration = math.ceil(t[-1] / period - 1e-6) * period
+    q0, dq0 = np.stack([q_d + error, q_d]), np.stack([dq_d + rate, dq_d])
+    logs = simulate_batch(model, controller, trajectory, duration, dt=period, q0=q0, dq0=dq0)
     q, dq, ddq = logs[0].telemetry["q_true"], logs[0].telemetry["dq_true"], np.asarray(logs[0].ddq)
     apart = np.abs(dq - logs[1].telemetry["dq_true"])
     far = np.flatnonzero(np.any(apart > _FORGOTTEN * np.maximum(apart.max(axis=0), 1e-300), axis=1))

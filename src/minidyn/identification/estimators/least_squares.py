@@ -147,15 +147,9 @@ def least_squares(method: str, robot: Robot, base: BaseMap, recording: Any, opti
     covariance, length, seconds = covariance_of(found, recording, options.progress)
     # what follows takes rows for independent: squares are divided by the memory of the residuals, a tenth of a block
     scale = found.sigma * np.sqrt(max(1.0, length / 10))
-    return Solution(
-        found.beta,
-        covariance,
-        found.sigma,
-        solve.condition_of(found.R),
-        *found.triangles.weighted(scale),
-        partial(solve.folds_of, found.triangles, scale),
-        settings={"block_seconds": seconds},
-    )
+    quadratic = *found.triangles.weighted(scale), partial(solve.folds_of, found.triangles, scale)
+    condition, settings = solve.condition_of(found.R), {"block_seconds": seconds}
+    return Solution(found.beta, covariance, found.sigma, condition, *quadratic, settings=settings)
 
 
 def _by_rows(method: str, robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:

@@ -75,20 +75,9 @@ def fit_system(base: BaseMap, pieces: Pieces, allow_open: bool = False) -> Syste
         covariance[form.is_open, form.is_open] = np.inf  # nothing is known of these
         memory = max(memory, _LEAST_MEMORY)
         root = np.sqrt(memory)
-        return SystemFit(
-            form.beta,
-            covariance,
-            sigma,
-            solve.condition_of(form.R),
-            form.R / root,
-            form.z / root,
-            rest / memory,
-            partial(solve.folds_of, triangles, sigma * root),
-            memory=memory,
-            block=length,
-            seconds=seconds,
-            rows=triangles.samples,
-        )
+        quadratic = form.R / root, form.z / root, rest / memory, partial(solve.folds_of, triangles, sigma * root)
+        found = form.beta, covariance, sigma, solve.condition_of(form.R), *quadratic
+        return SystemFit(*found, memory=memory, block=length, seconds=seconds, rows=triangles.samples)
 
 
 @dataclass(frozen=True)
