@@ -194,10 +194,8 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
         notices += (THINNED(text, every=every, samples=raw.samples),)
     t, measured, predicted = (np.concatenate(parts) for parts in zip(*kept))
     rmse = float(np.sqrt(raw.squares.sum() / (raw.samples * robot.n)))
-    joints, others = (
-        _per_joint(data.joint_names, raw, filtered, prior),
-        (filtered.overall, prior.overall, noise.overall),
-    )
+    joints = _per_joint(data.joint_names, raw, filtered, prior)
+    others = filtered.overall, prior.overall, noise.overall
     return Validation(raw.overall, rmse, joints, t, measured, predicted, raw.samples, *others, notices)
 
 
