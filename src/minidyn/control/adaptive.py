@@ -224,8 +224,8 @@ def _controller(
         value += 0.5 * np.sum(((estimate - goal) ** 2 / law.adaptation)[..., plain], axis=-1)
         return value
 
-    gain, base = "none" if law.gain is None else law.gain.tolist(), law.base is not None
-    settings = {"bandwidth": law.bandwidth, "gain": gain, "adaptation": law.adaptation.tolist(), "base": base}
+    settings = {"bandwidth": law.bandwidth, "gain": "none" if law.gain is None else law.gain.tolist()}
+    settings |= {"adaptation": law.adaptation.tolist(), "base": law.base is not None}
     return Controller(
         name,
         law.robot,

@@ -47,8 +47,8 @@ def computed_torque(robot: RobotLike, *, bandwidth: float, period: float = 1e-3)
         tau = build(robot, "inverse_dynamics", {"q": q, "dq": dq, "ddq": demanded}, values)
         return graph.function("control_step", {"tau": tau})
 
-    made, settings = None if solved else program, {"bandwidth": pole}
-    return Controller("computed torque", robot, torque, period=length, settings=settings, program=made)
+    made = None if solved else program
+    return Controller("computed torque", robot, torque, period=length, settings={"bandwidth": pole}, program=made)
 
 
 @renamed(rate="bandwidth")
@@ -63,7 +63,8 @@ def pd_gravity(robot: RobotLike, *, gain: ArrayLike, bandwidth: float, period: f
     """
     robot = as_robot(robot)
     stiffness = gain_vector("gain", gain, robot.n)
-    damping, length = stiffness / positive("bandwidth", bandwidth), positive("period", period)
+    damping = stiffness / positive("bandwidth", bandwidth)
+    length = positive("period", period)
     solved = bool(robot.implicit_loops)
     gravity = partial(gravity_torque, robot) if solved else compile_kernel(robot, "gravity_torque")
 
@@ -80,7 +81,8 @@ def pd_gravity(robot: RobotLike, *, gain: ArrayLike, bandwidth: float, period: f
         tau = [g - k * (x - y) - b * (v - w) for g, x, v, y, w, k, b in errors]
         return graph.function("control_step", {"tau": tau})
 
-    made, settings = None if solved else program, {"gain": stiffness.tolist(), "bandwidth": float(bandwidth)}
+    settings = {"gain": stiffness.tolist(), "bandwidth": float(bandwidth)}
+    made = None if solved else program
     return Controller("PD with gravity", robot, torque, period=length, settings=settings, program=made)
 
 

@@ -160,7 +160,8 @@ def certify(robot: Robot, phi: ArrayLike | None = None, *, prior: ArrayLike | No
     for array in (eigenvalues, drive_values, pseudo):
         array.setflags(write=False)
     everywhere = bool(np.all(pseudo > 0) and np.all(eigenvalues > 0) and np.all(drive_values >= 0))
-    names, smallest = tuple(column.name for column in drives), _inertia_matrix(robot, values)
+    names = tuple(column.name for column in drives)
+    smallest = _inertia_matrix(robot, values)
     bound = _rotor_bound(robot, values) if everywhere else math.nan
     mass, before = _mass_of(layout, values), _mass_of(layout, prior)
     return Certificate(

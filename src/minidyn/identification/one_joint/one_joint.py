@@ -84,7 +84,8 @@ def identify_one_joint(robot: RobotLike, runs: RecordingLike | Sequence[Recordin
         bodies.append(asdict(BodyConstants(label, values, std, condition, len(tau), float(sigma[joint]))))
     regrouped = np.nan_to_num(robot.parameters[list(robot.layout.indices(base.regrouped))])
     fitted = replace(robot.with_parameters(base.lift(beta, regrouped)), notices=())
-    condition, samples = max((body["condition"] for body in bodies), default=1.0), sum(len(run.q) for run in given)
+    condition = max((body["condition"] for body in bodies), default=1.0)
+    samples = sum(len(run.q) for run in given)
     settings = {"method": "one-joint", "runs": len(given), "bodies": bodies[::-1]}
     return Estimate(fitted, base, beta, P, sigma, "one-joint", False, condition, samples, notices, settings)
 
