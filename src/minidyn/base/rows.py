@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.arrays import Array
 from minidyn.dynamics.drives import Shapes, drive_columns, drive_loads, has_load, some_parameters
 from minidyn.dynamics.energy import kinetic_columns, potential_columns
 from minidyn.dynamics.tree import Coordinates, Tree
@@ -256,20 +255,6 @@ def _filled(rows: Sequence[Sequence[Scalar]], kind: Arithmetic) -> Stack:
     return found
 
 
-def _regressor(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
-    from minidyn.dynamics.functions import (
-        regressor,
-    )  # compiled functions: robots with loops and formulas alone need them
-
-    return regressor(robot, q, dq, ddq)
-
-
-def _energy_regressor(robot: Robot, q: Array, dq: Array, ddq: Array) -> Array:
-    from minidyn.dynamics.functions import energy_regressor
-
-    return energy_regressor(robot, q, dq)[..., None, :]
-
-
 @dataclass(frozen=True)
 class Model:
     """What is observed of a robot: all that the methods need to find the base parameters of it."""
@@ -278,8 +263,6 @@ class Model:
     # from a robot, its geometry and coordinates, the kind of their numbers and the shapes of friction to rows (...,
     # samples, joints or 1, p)
     rows: Callable[[Robot, Tree, Coordinates, Arithmetic, Shapes | None], Stack]
-    # the same from a robot and arrays q, dq, ddq (samples, n), for joints that no scalars describe
-    of_arrays: Callable[[Robot, Array, Array, Array], Array] = _regressor
     speeds: bool = True  # whether joints have speeds
     friction: bool = True  # whether friction takes part
     each_joint: bool = True  # whether there is a row for each joint; else one for the robot
@@ -308,7 +291,6 @@ MODELS: Mapping[str, Model] = MappingProxyType(
         "energy": Model(
             "differences of energy",
             lambda robot, tree, c, kind, _: energy_rows(robot, tree, c, kind)[..., None, :],
-            _energy_regressor,
             friction=False,
             each_joint=False,
             differences=True,

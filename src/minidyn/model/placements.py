@@ -102,7 +102,7 @@ class TreePose:
         """Return (linear, angular) velocity of a point of a link per joint rate: (..., 3, joints) each."""
         linear = np.zeros((*point.shape[:-1], 3, len(self.robot.joints)))
         angular = np.zeros_like(linear)
-        for index in _path(self.robot, link):
+        for index in joints_to(self.robot, link):
             joint, axis = self.robot.joints[index], self.axes[..., index, :]
             if joint.slides:
                 linear[..., index] = axis
@@ -120,7 +120,7 @@ class TreePose:
             arm = target - here
             return linear + np.cross(alpha, arm) + np.cross(omega, np.cross(omega, arm))
 
-        for index in _path(self.robot, link):
+        for index in joints_to(self.robot, link):
             joint, pivot = self.robot.joints[index], self.points[..., index, :]
             linear, here = moved(pivot), pivot
             rate = self.axes[..., index, :] * rates[..., index, None]
@@ -165,6 +165,6 @@ def _motion(motion: str, value: Array) -> Array:
     return T
 
 
-def _path(robot: Robot, link: int) -> Sequence[int]:
+def joints_to(robot: Robot, link: int) -> Sequence[int]:
     """Return the joints from the base to a link."""
     return [] if link < 0 else [*_path(robot, robot.joints[link].parent), link]

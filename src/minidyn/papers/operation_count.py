@@ -12,7 +12,6 @@ from minidyn.dynamics.mdh_chain import check_open
 from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.dynamics.papers.minimal import MEETING, MINIMAL_WHAT
 from minidyn.errors import MinidynError, UnknownName, Unsupported
-from minidyn.graph.function import Function
 from minidyn.graph.passes import optimise
 from minidyn.model.robot import Robot
 
@@ -52,8 +51,14 @@ def operation_count(
         check_open(robot, "operation counts of LinFang1999")
         joints = "".join("R" if joint.turns else "P" for joint in to_mdh(robot)[0].joints)
         return paper_count(joints, formulation)
-    counts = _counted(generic_chain(robot) if not customised else robot, what, formulation).counts
-    return counts["mul"], counts["add"]
+    counted = robot if customised else generic_chain(robot)
+    chain = rigid_chain(counted)
+    if chain is None and formulation is not None:
+        raise Unsupported(f"formulation={formulation}: robot {robot.name!r} is not an open serial chain")
+    function = (
+        optimise(lifted_function(counted, what)) if chain is None else minimal_function(chain[0], what, formulation)
+    )
+    return function.counts["mul"], function.counts["add"]
 
 
 def _check(what: str, formulation: int | None, counting: str) -> None:
@@ -62,21 +67,10 @@ def _check(what: str, formulation: int | None, counting: str) -> None:
     if what not in MINIMAL_WHAT:
         raise UnknownName("function", what, MINIMAL_WHAT)
     check_formulation(formulation)
-    if formulation is None:
-        return
-    if what != "inertia_matrix":
+    if formulation is not None and what != "inertia_matrix":
         raise MinidynError(f"formulation={formulation}: formulations are of the inertia matrix, not of {what}")
     if counting == "paper" and formulation == MEETING:
         raise Unsupported(f'counting "paper": formulation {MEETING} is not in LinFang1999; give 1 to 5')
-
-
-def _counted(robot: Robot, what: str, formulation: int | None) -> Function:
-    chain = None if robot.loops else rigid_chain(robot)
-    if chain is None:
-        if formulation is not None:
-            raise Unsupported(f"formulation={formulation}: robot {robot.name!r} is not an open serial chain")
-        return optimise(lifted_function(robot, what))
-    return minimal_function(chain[0], what, formulation)
 
 
 Line = tuple[str, int, int, int]

@@ -41,9 +41,7 @@ def combinations(
     """
     layout = robot.layout
     standing = stands(robot, numbers)
-    constants = inertia_constants_of(
-        standing, [[phi[k] for k in _range(part)] for part in layout.links], structure.version
-    )
+    constants = inertia_constants_of(standing, [list(phi[part]) for part in layout.links], structure.version)
     found: list[Combination] = []
     for index, (role, c) in enumerate(zip(structure.roles, constants)):
         drives = {column.symbol: phi[column.index] for column in layout.drives[index]}
@@ -172,7 +170,3 @@ def _height(robot: Robot, standing: Sequence[Stand], structure: Structure, index
         seen = to_child(standing[i].turns, subtract([zero, zero, zero - h], standing[i].shift))
         h = zero - seen[2]
     return h
-
-
-def _range(part: slice) -> range:
-    return range(part.start, part.stop)

@@ -59,9 +59,7 @@ def inertia_constants(robot: Robot, version: str = "1999") -> tuple[InertiaConst
     Implements: Lin1992 eq. (18)-(28), Lin1994 eq. (21), (23), (25), LinFang1999 eq. (C1)-(C3).
     """
     changed, T = to_mdh(robot, "inertia_constants")
-    layout = changed.layout
-    phi = np.eye(len(layout))
-    ten = [[phi[k] for k in range(part.start, part.stop)] for part in layout.links]
+    ten = [list(np.eye(len(changed.layout))[part]) for part in changed.layout.links]
     found = []
     for c in inertia_constants_of(stands(changed), ten, version):
         XX, XY, XZ, YY, YZ, ZZ, kx, ky, kz, mass = known_product(np.array([*c.U, *c.k, c.mass]) @ T, robot.parameters)

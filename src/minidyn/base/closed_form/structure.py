@@ -15,7 +15,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.dynamics.mdh_chain import largest_length
-from minidyn.model.placements import tree_pose
+from minidyn.model.placements import joints_to, tree_pose
 from minidyn.model.robot import Robot
 
 _Number = Callable[[int], int]  # of a joint, for people
@@ -165,10 +165,9 @@ class _Scene:
     def __init__(self, robot: Robot, what: str) -> None:
         self.robot = robot
         self.what = what
-        joints = robot.joints
         self.size = largest_length(robot)
-        general = np.random.default_rng(20240229).uniform(0.4, 1.2, len(joints))
-        slides = np.array([joint.slides for joint in joints])
+        general = np.random.default_rng(20240229).uniform(0.4, 1.2, len(robot.joints))
+        slides = np.array([joint.slides for joint in robot.joints])
         pose = tree_pose(robot, np.where(slides, general * self.size, general))
         self.u = pose.axes
         self.origin = pose.links[:, :3, 3]
@@ -176,9 +175,6 @@ class _Scene:
         self.weightless = what == "inertia" or norm == 0.0
         self.gravity = robot.gravity
         self.down = np.zeros(3) if self.weightless else robot.gravity / norm
-        self.paths: list[list[int]] = []
-        for index, joint in enumerate(joints):
-            self.paths.append([*(self.paths[joint.parent] if joint.parent >= 0 else ()), index])
 
     def parallel(self, a: int, b: int) -> bool:
         return bool(np.linalg.norm(np.cross(self.u[a], self.u[b])) < _TOLERANCE)
@@ -201,7 +197,7 @@ class _Scene:
 
 
 def _role(scene: _Scene, index: int, number: _Number) -> Role:
-    path = scene.paths[index]
+    path = joints_to(scene.robot, index)
     turning = [i for i in path if scene.turning(i)]
     r = turning[0] if turning else None
     s = next((i for i in turning if not scene.parallel(i, turning[0])), None)
@@ -249,7 +245,7 @@ def _role(scene: _Scene, index: int, number: _Number) -> Role:
     )
 
 
-def _delta(scene: _Scene, path: list[int], r: int, number: _Number) -> tuple[int, str]:
+def _delta(scene: _Scene, path: Sequence[int], r: int, number: _Number) -> tuple[int, str]:
     """δ of a rotational joint before s: 0 iff nothing ever accelerates its axis sideways."""
     j = path[-1]
     if not scene.weightless and not scene.along_gravity(r):
@@ -264,7 +260,9 @@ def _delta(scene: _Scene, path: list[int], r: int, number: _Number) -> tuple[int
     return 0, f"{weight}, and no joint before joint {number(j)} moves its axis sideways"
 
 
-def _sigma_gravity(scene: _Scene, path: list[int], r: int | None, s: int | None, number: _Number) -> tuple[int, str]:
+def _sigma_gravity(
+    scene: _Scene, path: Sequence[int], r: int | None, s: int | None, number: _Number
+) -> tuple[int, str]:
     """σ of a translational joint for the gravity load: 0 iff it is across gravity in every position."""
     i = path[-1]
     if scene.weightless:
@@ -290,7 +288,7 @@ def _sigma_gravity(scene: _Scene, path: list[int], r: int | None, s: int | None,
     return 1, f"joint {number(i)} slides along gravity in some position"
 
 
-def _centre(scene: _Scene, path: list[int], r: int, s: int) -> float | None:
+def _centre(scene: _Scene, path: Sequence[int], r: int, s: int) -> float | None:
     """Distance from the common point of all axes to the frame's origin, along the axis; None: no such point."""
     if not all(scene.turning(i) for i in path):
         return None
@@ -304,7 +302,7 @@ def _centre(scene: _Scene, path: list[int], r: int, s: int) -> float | None:
     return float((scene.origin[j] - point) @ scene.u[j])
 
 
-def _alone(scene: _Scene, path: list[int], number: _Number) -> tuple[bool, str]:
+def _alone(scene: _Scene, path: Sequence[int], number: _Number) -> tuple[bool, str]:
     """Whether U33 or m̂ of the last joint acts on its own drive alone: then a rotor cannot be separated from it."""
     j = path[-1]
     what = f"U33 of joint {number(j)}" if scene.turning(j) else f"the mass that joint {number(j)} moves"

@@ -17,7 +17,6 @@ from minidyn.base.exact.precise_state import PreciseRobot, PreciseShapes
 from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.base.rows import MODELS, Arithmetic
 from minidyn.errors import MinidynError
-from minidyn.model.robot import Robot
 from minidyn.notices import info
 
 SIXTY_DIGITS = info(
@@ -30,7 +29,6 @@ DEPENDENT = Decimal("1e-20")
 """What is left of a column after those before it are taken out, against its own size: less than this is rounding."""
 UNCLEAR = (1e-30, 1e-13)  # what is left lies on either side of this range where nothing is in doubt
 _NEGLIGIBLE = Decimal("1e-12")  # of an entry of K, columns scaled to one size
-_REACH = 0.5  # rad or m from where a loop closes; sixty digits need no more
 _SPARE = 2
 _TRIES = 5
 
@@ -92,8 +90,6 @@ def precise_rows(question: Question, samples: int, rng: np.random.Generator) -> 
     robot = with_right_angles(question.robot)
     units = units_of(robot)
     states = random_states(robot, units, samples, rng, question.moving)
-    if robot.implicit_loops:
-        states = replace(states, q=_near_home(robot, states.q))
     model = MODELS[question.model]
     if not model.speeds:
         states = replace(states, dq=np.zeros_like(states.dq))
@@ -106,16 +102,6 @@ def precise_rows(question: Question, samples: int, rng: np.random.Generator) -> 
     if model.each_joint:
         W = W[:, list(question.moving)]
     return _without_noise(W.reshape(-1, W.shape[-1])[:, list(question.asked)] + Decimal(0))
-
-
-def _near_home(robot: Robot, q: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Draw positions (e, n) near where the loops are known to close: far from it another branch may begin."""
-    home = {name: value for loop in robot.loops for name, value in loop.home}
-    limits = [(robot.joints[k].name, robot.joints[k].limits) for k in robot.independent]
-    centre = np.array([home.get(name, min(max(0.0, limit.lower), limit.upper)) for name, limit in limits])
-    far = max(float(np.abs(q - centre).max(initial=0.0)), 1e-9)
-    near: NDArray[np.float64] = centre + (q - centre) * min(1.0, _REACH / far)
-    return near
 
 
 def _without_noise(W: Objects) -> Objects:

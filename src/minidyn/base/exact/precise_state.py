@@ -198,10 +198,7 @@ class PreciseRobot(Numbers):
 
     def _difference(self, tree: Tree, loop: Loop) -> list[Scalar]:
         """Frame b from frame a: three lengths and, for a frame, three sines of angles."""
-        A, B = (
-            link_placement(tree, link, *constant_placement(steps, self))
-            for link, steps in ((loop.link_a, loop.steps_a), (loop.link_b, loop.steps_b))
-        )
+        A, B = (link_placement(tree, link, *constant_placement(steps, self)) for link, steps in _ends(loop))
         shift = [B[i][3] - A[i][3] for i in range(3)]
         if loop.kind == "point":
             return shift
@@ -214,10 +211,7 @@ class PreciseRobot(Numbers):
         """Rates of the differences of all loops for unit speed of each joint (m, joints)."""
         rows: list[list[Scalar]] = []
         for loop in self.robot.implicit_loops:
-            J_a, J_b = (
-                link_jacobian(tree, link, constant_placement(steps, self)[1])
-                for link, steps in ((loop.link_a, loop.steps_a), (loop.link_b, loop.steps_b))
-            )
+            J_a, J_b = (link_jacobian(tree, link, constant_placement(steps, self)[1]) for link, steps in _ends(loop))
             for k in (3, 4, 5, 0, 1, 2)[: 3 if loop.kind == "point" else 6]:
                 rows.append([b - a for a, b in zip(J_a[k], J_b[k])])
         return rows
@@ -260,7 +254,7 @@ class PreciseRobot(Numbers):
 
             error: list[Scalar] = []
             for loop in self.robot.implicit_loops:
-                (a, da), (b, db) = of(loop.link_a, loop.steps_a), of(loop.link_b, loop.steps_b)
+                (a, da), (b, db) = (of(link, steps) for link, steps in _ends(loop))
                 error += subtract(b, a) + (subtract(db, da) if loop.kind == "frame" else [])
             if self._size(error) < ACCELERATIONS * max(1.0, self._size(ddq)):
                 return
@@ -273,6 +267,11 @@ class PreciseRobot(Numbers):
 
     def _size(self, values: Sequence[Scalar]) -> float:
         return max((float(np.abs(self._floats(value)).max()) for value in values), default=0.0)
+
+
+def _ends(loop: Loop) -> tuple[tuple[int, tuple[Step, ...]], ...]:
+    """Return the links and frames on them that a loop joins."""
+    return (loop.link_a, loop.steps_a), (loop.link_b, loop.steps_b)
 
 
 def _to_world(tree: Tree, link: int, v: Vector) -> Vector:

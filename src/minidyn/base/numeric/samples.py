@@ -151,7 +151,12 @@ def model_rows(
     wanted = MODELS[model]
     dq = states.dq if wanted.speeds else np.zeros_like(states.dq)
     if robot.implicit_loops or robot.formulas:
-        Y = np.asarray(wanted.of_arrays(robot, states.q, dq, states.ddq))
+        from minidyn.dynamics.functions import energy_regressor, regressor  # compiled: these robots alone need it
+
+        if wanted.each_joint:
+            Y = regressor(robot, states.q, dq, states.ddq)
+        else:
+            Y = energy_regressor(robot, states.q, dq)[..., None, :]
         if not wanted.friction:
             Y[..., [column.index for column in robot.layout.columns if column.is_friction]] = 0.0
         return Y
@@ -190,21 +195,20 @@ class Observation:
     units: Units
 
 
-def observe(
-    robot: Robot, model: str, seed: int, moving: Sequence[int] | None = None, rows: int | None = None
-) -> Observation:
+def observe(robot: Robot, model: str, seed: int, moving: Sequence[int] | None = None) -> Observation:
     """Return the observation matrix of a model at enough random states.
 
     Torque rows are stacked sample by sample; energy rows are differences between two states, because the height from
-    which potential energy is counted is arbitrary and would add one parameter that no motion shows. Rows are at least
-    as many as asked for; None: half as many again as columns and some more.
+    which potential energy is counted is arbitrary and would add one parameter that no motion shows. There
+    are half as many rows again as columns and some more.
 
     Implements: Gautier1991 eq. (6), (9), (11), (12).
     """
     units = units_of(robot)
-    wanted = 3 * len(robot.layout) // 2 + 16 if rows is None else rows
     kind = MODELS[model]
-    count = max(16, math.ceil(wanted / kind.rows_of(robot.n if moving is None else len(moving))))
+    count = max(
+        16, math.ceil((3 * len(robot.layout) // 2 + 16) / kind.rows_of(robot.n if moving is None else len(moving)))
+    )
     states = random_states(robot, units, 2 * count if kind.differences else count, seed, moving)
     if kind.differences:  # where the base stands is of no effect, but its height would blur energy differences
         robot = replace(robot, base=tuple(step for step in robot.base if step.is_turn))

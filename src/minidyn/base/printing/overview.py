@@ -10,6 +10,7 @@ from minidyn.base.rows import MODELS
 from minidyn.display import DisplayTable, new_figure
 from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.joint import unit_of
+from minidyn.model.placements import joints_to
 from minidyn.model.robot import Robot
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def reason(base: BaseMap, name: str) -> str:
         what = "rotor" if column.symbol == ROTOR else "drive"
         return f"the {what} of joint {robot.joints[column.joint].name!r} does not move"
     moving = _moving_joints(robot, base.joints)
-    path = [joint for joint in _path(robot, column.joint) if joint in moving]
+    path = [joint for joint in joints_to(robot, column.joint) if joint in moving]
     if not path:
         return f"link {link!r} does not move"
     if base.model == "gravity":
@@ -93,21 +94,10 @@ def _moving_joints(robot: Robot, joints: tuple[str, ...] | None) -> set[int]:
     for index, joint in enumerate(robot.joints):
         if joint.kind == "fixed":
             continue
-        follows = joint.follows
-        if follows is None:
+        if joint.follows is None:
             driven = joint.name in names or joint.name not in robot.joint_names
-        elif follows.formula:
-            driven = True
         else:
-            driven = any(leader in names for leader, _ in follows.terms)
+            driven = bool(joint.follows.formula) or any(leader in names for leader, _ in joint.follows.terms)
         if driven:
             moving.add(index)
     return moving
-
-
-def _path(robot: Robot, link: int) -> list[int]:
-    found = []
-    while link >= 0:
-        found.append(link)
-        link = robot.joints[link].parent
-    return found

@@ -19,7 +19,6 @@ from typing import TypeAlias
 from minidyn.dynamics.papers.chain import ChainJoint, Pair
 from minidyn.dynamics.papers.composite import Composite
 from minidyn.dynamics.vectors import Scalar, Vector, add, combined, cross, dot, scale, subtract
-from minidyn.errors import UnknownName
 
 
 def formulation_2(chain: Sequence[ChainJoint], bodies: Sequence[Composite]) -> list[list[Scalar]]:
@@ -214,10 +213,3 @@ FORMULATIONS: dict[int, Formulation] = dict(
     enumerate((formulation_1, formulation_2, formulation_3, formulation_4, formulation_5), 1)
 )
 """The formulations of LinFang1999, by their number in the paper."""
-
-
-def formulation(number: int) -> Formulation:
-    """Return a formulation by its number."""
-    if isinstance(number, bool) or number not in FORMULATIONS:
-        raise UnknownName("formulation", str(number), [str(key) for key in FORMULATIONS])
-    return FORMULATIONS[number]

@@ -14,10 +14,9 @@ from typing import TypeAlias
 from minidyn.dynamics.inertia_matrix import christoffel_matrix
 from minidyn.dynamics.mdh_chain import MdhRow
 from minidyn.dynamics.papers.chain import chain_at, composite_bodies, composite_moments
-from minidyn.dynamics.papers.formulations import formulation, formulation_meeting
+from minidyn.dynamics.papers.formulations import FORMULATIONS, formulation_meeting
 from minidyn.dynamics.papers.moments import torques_of_moments
 from minidyn.dynamics.vectors import Scalar, Vector
-from minidyn.errors import UnknownName
 from minidyn.graph.function import Function
 from minidyn.graph.passes import cost, optimise
 from minidyn.graph.scalar import Graph
@@ -68,8 +67,6 @@ def record_minimal(
     6 where columns meet the axes; None: at the base, as formulation 1. With `composed`, for inverse dynamics, parallel
     joints in a row turn by the sum of their angles.
     """
-    if what not in MINIMAL_WHAT:
-        raise UnknownName("function", what, MINIMAL_WHAT)
     graph = Graph()
     n = len(virtual.rows)
     q, dq, ddq = motion_inputs(graph, what, n)
@@ -77,10 +74,12 @@ def record_minimal(
     chain = chain_at(virtual.rows, q)
     if what in ("inertia_matrix", "coriolis_matrix"):
         composite = (composite_moments if virtual.moments else composite_bodies)(chain, bodies)
-        if number == MEETING:
-            M = formulation_meeting(chain, composite, levels or [0] * n)
-        else:
-            M = formulation(number)(chain, composite)
+        meets = number == MEETING
+        M = (
+            formulation_meeting(chain, composite, levels or [0] * n)
+            if meets
+            else FORMULATIONS[number](chain, composite)
+        )
         if what == "inertia_matrix":
             return graph.function(what, {"M": M})
         return graph.function(what, {"C": christoffel_matrix(M, q, dq)})
