@@ -167,4 +167,4 @@ def _motion(motion: str, value: Array) -> Array:
 
 def joints_to(robot: Robot, link: int) -> Sequence[int]:
     """Return the joints from the base to a link."""
-    return [] if link < 0 else [*_path(robot, robot.joints[link].parent), link]
+    return [] if link < 0 else [*joints_to(robot, robot.joints[link].parent), link]

@@ -74,12 +74,10 @@ def record_minimal(
     chain = chain_at(virtual.rows, q)
     if what in ("inertia_matrix", "coriolis_matrix"):
         composite = (composite_moments if virtual.moments else composite_bodies)(chain, bodies)
-        meets = number == MEETING
-        M = (
-            formulation_meeting(chain, composite, levels or [0] * n)
-            if meets
-            else FORMULATIONS[number](chain, composite)
-        )
+        if number == MEETING:
+            M = formulation_meeting(chain, composite, levels or [0] * n)
+        else:
+            M = FORMULATIONS[number](chain, composite)
         if what == "inertia_matrix":
             return graph.function(what, {"M": M})
         return graph.function(what, {"C": christoffel_matrix(M, q, dq)})
