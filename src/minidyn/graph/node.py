@@ -15,6 +15,7 @@ same program in every process.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,77 +26,8 @@ if TYPE_CHECKING:
     from minidyn.graph.scalar import Graph
 
 
+_Method = Callable[["Node", Any], "Node"]
 _REAL = (float, int, np.floating, np.integer)
-
-
-class Node:
-    """One scalar of a recorded function: a core of the graph, or its negative.
-
-    Besides the tape's operations there are ``scale`` (positive constant times core) and ``shift`` (core plus constant),
-    which keep constants out of the way of sharing.
-    """
-
-    __slots__ = ("a", "b", "base", "factor", "graph", "id", "minus", "negative", "op", "operands", "value")
-
-    graph: Graph
-    id: int  # number of the core
-    op: str  # operation of the core
-    a: int  # first operand (core number)
-    b: float  # second operand (core number), or the number of a scale or shift
-    value: float | None  # of a constant
-    negative: bool  # whether it is the negative of the core
-    factor: float  # this node is `factor` times the core `base`; ±1 times itself, but for a scale
-    base: int
-    operands: tuple[Node, ...]  # of sqrt and atan2, where they have signs
-    minus: Node | None  # the negative of this node once someone asked for it
-
-    def __add__(self, other: Any) -> Node:
-        if other.__class__ is Node:
-            return _add(self, other)
-        number = as_float(other)
-        return NotImplemented if number is None else _shift(self, number)
-
-    __radd__ = __add__
-
-    def __sub__(self, other: Any) -> Node:
-        if other.__class__ is Node:
-            return _add(self, other.minus or _negate(other))
-        number = as_float(other)
-        return NotImplemented if number is None else _shift(self, -number)
-
-    def __rsub__(self, other: Any) -> Node:
-        minus = self.minus or _negate(self)
-        number = as_float(other)
-        return NotImplemented if number is None else _shift(minus, number)
-
-    def __mul__(self, other: Any) -> Node:
-        if other.__class__ is Node:
-            return _multiply(self, other)
-        number = as_float(other)
-        return NotImplemented if number is None else _scale(self, number)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other: Any) -> Node:
-        if other.__class__ is Node:
-            return _divide(self, other)
-        number = as_float(other)
-        return NotImplemented if number is None else _divide(self, self.graph.constant(number))
-
-    def __rtruediv__(self, other: Any) -> Node:
-        number = as_float(other)
-        return NotImplemented if number is None else _divide(self.graph.constant(number), self)
-
-    def __neg__(self) -> Node:
-        return self.minus or _negate(self)
-
-    def __pos__(self) -> Node:
-        return self
-
-    def __repr__(self) -> str:
-        if self.value is not None:
-            return f"Node({self.value!r})"
-        return f"Node({'-' if self.negative else ''}{self.op}#{self.id})"
 
 
 def as_float(value: Any) -> float | None:
@@ -233,3 +165,53 @@ def _divide(x: Node, y: Node) -> Node:
         x, negative = graph.constant(-x.value), not negative
     core = graph.find("div", x.id, y.id)
     return core.minus or _negate(core) if negative else core
+
+
+def _operator(with_node: Callable[[Node, Node], Node], with_number: Callable[[Node, float], Node]) -> _Method:
+    def method(self: Node, other: Any) -> Node:
+        if other.__class__ is Node:
+            return with_node(self, other)
+        number = as_float(other)
+        return NotImplemented if number is None else with_number(self, number)
+
+    return method
+
+
+class Node:
+    """One scalar of a recorded function: a core of the graph, or its negative.
+
+    Besides the tape's operations there are ``scale`` (positive constant times core) and ``shift`` (core plus constant),
+    which keep constants out of the way of sharing.
+    """
+
+    __slots__ = ("a", "b", "base", "factor", "graph", "id", "minus", "negative", "op", "operands", "value")
+
+    graph: Graph
+    id: int  # number of the core
+    op: str  # operation of the core
+    a: int  # first operand (core number)
+    b: float  # second operand (core number), or the number of a scale or shift
+    value: float | None  # of a constant
+    negative: bool  # whether it is the negative of the core
+    factor: float  # this node is `factor` times the core `base`; ±1 times itself, but for a scale
+    base: int
+    operands: tuple[Node, ...]  # of sqrt and atan2, where they have signs
+    minus: Node | None  # the negative of this node once someone asked for it
+
+    __add__ = __radd__ = _operator(_add, _shift)
+    __sub__ = _operator(lambda x, y: _add(x, y.minus or _negate(y)), lambda x, number: _shift(x, -number))
+    __rsub__ = _operator(lambda x, y: y - x, lambda x, number: _shift(x.minus or _negate(x), number))
+    __mul__ = __rmul__ = _operator(_multiply, _scale)
+    __truediv__ = _operator(_divide, lambda x, number: _divide(x, x.graph.constant(number)))
+    __rtruediv__ = _operator(lambda x, y: y / x, lambda x, number: _divide(x.graph.constant(number), x))
+
+    def __neg__(self) -> Node:
+        return self.minus or _negate(self)
+
+    def __pos__(self) -> Node:
+        return self
+
+    def __repr__(self) -> str:
+        if self.value is not None:
+            return f"Node({self.value!r})"
+        return f"Node({'-' if self.negative else ''}{self.op}#{self.id})"

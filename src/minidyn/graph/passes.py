@@ -108,14 +108,11 @@ def _on_values(compute: Callable[..., Scalar]) -> Callable[..., _Scaled]:
 
 
 def _add(a: _Scaled, b: _Scaled, sign: float) -> _Scaled:
-    if a.uniform and b.uniform:
-        return _Scaled(1.0, a.value + b.value * sign, True)
+    plain = not a.uniform and not b.uniform and 1.0 in (abs(a.factor), abs(b.factor))
+    if plain or (a.uniform and b.uniform):
+        return _Scaled(1.0, a.value + b.value * sign, a.uniform)
     if a.uniform:  # dividing what is known once per call costs nothing
         return _Scaled(b.factor, a.core * (a.factor / b.factor) + b.core * sign, False)
-    if b.uniform:
-        return _Scaled(a.factor, a.core + b.core * (sign * b.factor / a.factor), False)
-    if abs(a.factor) == 1.0 or abs(b.factor) == 1.0:
-        return _Scaled(1.0, a.value + b.value * sign, False)
     return _Scaled(a.factor, a.core + b.core * (sign * b.factor / a.factor), False)
 
 

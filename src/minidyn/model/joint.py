@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, real_array
 from minidyn.errors import DescriptionError, ShapeError, UnknownName
-from minidyn.model.drives import ROTOR, TERMS, Drive, friction_symbols, terms_that_fit
+from minidyn.model.drives import BY_SYMBOL, ROTOR, Drive, friction_symbols, terms_that_fit
 from minidyn.model.geometry import Step, Steps, inverse_steps, matrix_of
-from minidyn.model.inertia import Realizability, realizability, to_body, to_pseudo_inertia
+from minidyn.model.inertia import STANDARD, Realizability, realizability, to_body, to_pseudo_inertia
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,13 +233,9 @@ def torque_unit(joint: Joint) -> str:
 
 def unit_of(symbol: str, joint: Joint) -> str:
     """Return the unit of a standard parameter by its symbol; empty where there is no common one."""
-    if symbol in ("MX", "MY", "MZ"):
-        return "kg·m"
-    if symbol == "M":
-        return "kg"
-    if len(symbol) == 2 and set(symbol) <= set("XYZ"):
-        return "kg·m²"
-    unit = "kg m²" if symbol == ROTOR else next((term.unit for term in TERMS.values() if term.symbol == symbol), "")
+    if symbol in STANDARD:
+        return "kg" if symbol == "M" else "kg·m" if symbol.startswith("M") else "kg·m²"
+    unit = "kg m²" if symbol == ROTOR else BY_SYMBOL[symbol].unit if symbol in BY_SYMBOL else ""
     if joint.slides:
         unit = unit.replace("kg m²", "kg").replace("N m", "N").replace("rad", "m")
     return unit.replace(" ", "·")
@@ -264,16 +260,14 @@ def drive_changes(
             raise UnknownName("joint", name, every)
 
     def change(joint: Joint) -> Joint:
-        old = joint.drive
         if joint.kind == "fixed":
             return joint
-        coupled = old.coupling
-        if joint.name in turned:
-            coupled = tuple((name, float(value)) for name, value in turned[joint.name].items())
-        drive = Drive(
+        old, pairs = joint.drive, turned.get(joint.name)
+        coupled = old.coupling if pairs is None else tuple((name, float(value)) for name, value in pairs.items())
+        drive = replace(
+            old,
             rotor_inertia=old.rotor_inertia if rotors is None else joint.name in rotors,
             friction=terms_that_fit(old.friction if terms is None else terms, turns=joint.turns, coupled=bool(coupled)),
-            gear_ratio=old.gear_ratio,
             coupling=coupled,
             sign_width=widths.get(joint.name, old.sign_width),
             stribeck_speed=falls.get(joint.name, old.stribeck_speed),

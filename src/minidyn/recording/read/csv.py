@@ -164,7 +164,7 @@ class CsvTable(LogTable):
         raise DescriptionError(f"{self.path}: cannot be read ({error})") from None
 
 
-def _first_lines(path: Path, limit: int = 40) -> list[str]:
+def _first_lines(path: Path) -> list[str]:
     try:
         with path.open("rb") as file:
             data = file.read(1 << 16)
@@ -175,7 +175,7 @@ def _first_lines(path: Path, limit: int = 40) -> list[str]:
     lines = data.decode("utf-8-sig", errors="replace").splitlines()
     if len(data) == 1 << 16 and len(lines) > 1:
         lines.pop()
-    return lines[:limit]
+    return lines[:40]
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:

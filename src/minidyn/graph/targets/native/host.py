@@ -93,7 +93,7 @@ def _target() -> Any:
     return llvm.Target.from_triple(host().triple + suffix)
 
 
-def compile_text(text: str, names: tuple[str, ...], optimise: int = 1) -> Code:
+def compile_text(text: str, names: tuple[str, ...]) -> Code:
     """Compile LLVM IR text and return the addresses of the functions `names`.
 
     No IR pass is run: the recorder has already folded and shared everything, and the rest of the text is
@@ -107,7 +107,7 @@ def compile_text(text: str, names: tuple[str, ...], optimise: int = 1) -> Code:
         here = host()
         module = llvm.parse_assembly(text)
         machine = _target().create_target_machine(
-            cpu=here.cpu, features=here.features, opt=optimise, reloc="pic", codemodel="small", jit=True
+            cpu=here.cpu, features=here.features, opt=1, reloc="pic", codemodel="small", jit=True
         )
         engine = llvm.create_mcjit_compiler(module, machine, use_lmm=True)
         engine.finalize_object()
