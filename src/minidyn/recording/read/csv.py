@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 
@@ -57,6 +57,8 @@ class CsvTable(LogTable):
                 names = said
         self.names = _unique(names)
         self.own = has_header and "t" in self.names and any(name.startswith("q.") for name in self.names)
+        row = self._split("".join(lines[1:2] if has_header else lines[:1]))
+        self._dated = [name for name, cell in zip(self.names, row) if re.match(r"\d{4}-\d\d-\d\d[ T]", cell)]
         self._rows = -1
 
     def _split(self, line: str) -> list[str]:
@@ -90,43 +92,26 @@ class CsvTable(LogTable):
         import pyarrow as pa
         from pyarrow import csv
 
+        cells = {name: pa.timestamp("ns") if name in self._dated else pa.float64() for name in names}
+        empty = [*_EMPTY, "NaN", "nan", "NAN", "NA", "N/A", "NULL", "None", "-NaN", "-nan(ind)", "#N/A"]
         block = 1 << 20 if samples < 1 << 20 else 1 << 24
         reading = csv.ReadOptions(column_names=list(self.names), skip_rows=self._skip, block_size=block)
         parsing = csv.ParseOptions(delimiter=self._delimiter)
-        cells = dict.fromkeys(names, pa.float64())
-        empty = [*_EMPTY, "NaN", "nan", "NAN", "NA", "N/A", "NULL", "None", "-NaN", "-nan(ind)", "#N/A"]
-        for attempt in range(2):
-            converting = csv.ConvertOptions(
-                column_types=cells,
-                include_columns=list(names),
-                null_values=empty,
-                strings_can_be_null=True,
-                decimal_point=self._decimal,
-            )
-            produced = False
-            try:
-                with csv.open_csv(
-                    self.path, read_options=reading, parse_options=parsing, convert_options=converting
-                ) as reader:
-                    for batch in reader:
-                        produced = True
-                        yield {name: numbers(batch.column(name)) for name in names}
-                return
-            except pa.ArrowInvalid as error:
-                if "Empty CSV" in str(error):
-                    raise DescriptionError(f"{self.path}: no samples; the file has a header only") from None
-                dated = {} if produced or attempt else self._dates(names)
-                if not dated:
-                    self._blame(names, error)
-                cells |= dated
-
-    def _dates(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return the columns whose first cell is a date, which are read as such."""
-        import pyarrow as pa
-
-        line = next((text for text in _first_lines(self.path)[self._skip :] if text.strip()), "")
-        row = dict(zip(self.names, self._split(line)))
-        return {name: pa.timestamp("ns") for name in names if re.match(r"\d{4}-\d\d-\d\d[ T]", row.get(name, ""))}
+        converting = csv.ConvertOptions(
+            column_types=cells,
+            include_columns=list(names),
+            null_values=empty,
+            strings_can_be_null=True,
+            decimal_point=self._decimal,
+        )
+        try:
+            with csv.open_csv(self.path, reading, parsing, converting) as reader:
+                for batch in reader:
+                    yield {name: numbers(batch.column(name)) for name in names}
+        except pa.ArrowInvalid as error:
+            if "Empty CSV" in str(error):
+                raise DescriptionError(f"{self.path}: no samples; the file has a header only") from None
+            self._blame(names, error)
 
     def _plain(self, names: Sequence[str]) -> Iterator[Columns]:
         try:
@@ -135,14 +120,13 @@ class CsvTable(LogTable):
                 values = np.loadtxt(lines, skiprows=self._skip, ndmin=2, comments=None)
         except (ValueError, UnicodeDecodeError) as error:
             self._blame(names, error)
-            return
         if not len(values):
             raise DescriptionError(f"{self.path}: no samples; the file has a header only")
         if values.shape[1] != len(self.names):
             raise DescriptionError(f"{self.path}: {len(self.names)} column names, but {values.shape[1]} columns")
         yield {name: np.ascontiguousarray(values[:, self.names.index(name)]) for name in names}
 
-    def _blame(self, names: Sequence[str], error: Exception) -> None:
+    def _blame(self, names: Sequence[str], error: Exception) -> NoReturn:
         """Raise for the first line that is not a row of numbers."""
         wanted = [self.names.index(name) for name in names]
         with self.path.open(encoding="utf-8-sig", errors="replace", newline="") as file:

@@ -284,7 +284,6 @@ class _SourceRun:
     first: int
 
     def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
-        """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
         row, stop = self.first + begin, self.first + end
         for columns in self.source.table.batches(self.source.binding.columns, samples, row, stop):
             tile = self.source.recording(columns, row)

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.graph.function import Function
-from minidyn.graph.targets.native.host import FOOTER, Code, all_of, compile_text, joined, library_address
+from minidyn.graph.targets.native.host import FOOTER, Code, all_of, compile_text, joined, library_address, word
 
 Base = TypeVar("Base")
 
@@ -179,12 +179,6 @@ def _field(name: str, base: str, offset: int, kind: str = "i64") -> str:
     return f"  %{name}.p = getelementptr i8, ptr %{base}, i64 {offset}\n  %{name} = load {kind}, ptr %{name}.p, align 4"
 
 
-def _word(name: str, table: str, index: int | str, kind: str = "i64") -> str:
-    """Load one of a row of 64-bit words."""
-    place = f"%{name}.p"
-    return f"  {place} = getelementptr i64, ptr %{table}, i64 {index}\n  %{name} = load {kind}, ptr {place}, align 8"
-
-
 def _put(value: str, table: str, index: int | str) -> str:
     """Store one of a row of 64-bit words."""
     place = f"%{table}.{str(index).strip('%')}.to"
@@ -232,9 +226,9 @@ entry:
 {_field("general", "self", items, "ptr")}
 {_field("record", "self", items + 8, "ptr")}
 {_field("words", "record", _DATA, "ptr")}
-{_word("count", "words", 2)}
-{_word("results", "words", 3)}
-{_word("first", "words", 5)}
+{word("count", "words", 2)}
+{word("results", "words", 3)}
+{word("first", "words", 5)}
   %sizes = getelementptr i64, ptr %words, i64 6
   %twice = shl i64 %count, 1
   %shapes = getelementptr i64, ptr %sizes, i64 %twice
@@ -246,7 +240,7 @@ named:
 {_field("name", "names", items)}
 {_when("take", "pass", "eq i64 %named.count, 1", f"eq i64 %name, {known['out']}")}
 take:
-{_word("given", "args", "%nargs", "ptr")}
+{word("given", "args", "%nargs", "ptr")}
   %is.none = icmp eq ptr %given, {call["None"]}
   %given.out = select i1 %is.none, ptr null, ptr %given
 {_when("pass", "mode", "ne i64 %results, 1", "ne ptr %given.out, null")}
@@ -254,7 +248,7 @@ mode:  ; the first argument that varies with the sample says whether this is a b
   %out = phi ptr [ null, %keywords ], [ %given.out, %take ]
 {_when("look", "ready", "sge i64 %first, 0")}
 look:
-{_word("lead", "args", "%first", "ptr")}
+{word("lead", "args", "%first", "ptr")}
   %matrix = call ptr @data(ptr %lead, i64 2, i32 {_PLAIN})
 {_when("ready", "many", "eq ptr %matrix, null")}
 many:
@@ -264,17 +258,17 @@ many:
 ready:
   %n = phi i64 [ %length, %many ], [ 1, %mode ], [ 1, %look ]
   %batch = phi i64 [ 1, %many ], [ 0, %mode ], [ 0, %look ]
-{_word("code", "words", "%batch", "ptr")}
+{word("code", "words", "%batch", "ptr")}
 {_when("pass", "check", "eq ptr %code, null")}
 check:  ; every argument: a plain array of the right shape
   %k = phi i64 [ 0, %ready ], [ %k.next, %good ]
 {_when("make", "argument", "eq i64 %k, %count")}
 argument:
-{_word("arg", "args", "%k", "ptr")}
+{word("arg", "args", "%k", "ptr")}
   %k2 = shl i64 %k, 1
   %size.p = getelementptr i64, ptr %sizes, i64 %k2
   %size = load i64, ptr %size.p, align 8
-{_word("uniform", "size.p", 1)}
+{word("uniform", "size.p", 1)}
   %is.uniform = icmp ne i64 %uniform, 0
   %extra = select i1 %is.uniform, i64 0, i64 %batch
   %rank = add i64 %extra, 1
@@ -282,7 +276,7 @@ argument:
 {_when("pass", "fits", "eq ptr %data, null")}
 fits:
 {_field("dims", "arg", _DIMS, "ptr")}
-{_word("last", "dims", "%extra")}
+{word("last", "dims", "%extra")}
   %lead.k = load i64, ptr %dims, align 8
   %has.lead = icmp ne i64 %extra, 0
   %rows.k = select i1 %has.lead, i64 %lead.k, i64 1
@@ -309,9 +303,9 @@ result:
   %rank.own = load i64, ptr %rank.p, align 8
   %rank.out = add i64 %rank.own, %batch
   %rank.32 = trunc i64 %rank.out to i32
-{_word("width", "rank.p", 1)}
+{word("width", "rank.p", 1)}
   %row = shl i64 %width, 3
-{_word("shape.own", "rank.p", 2, "ptr")}
+{word("shape.own", "rank.p", 2, "ptr")}
   %back = sub i64 0, %batch
   %shape = getelementptr i64, ptr %shape.own, i64 %back
 {_put("i64 %n", "shape.own", -1)}
@@ -332,8 +326,8 @@ apart.head:
   %i = phi i64 [ 0, %apart ], [ %i.next, %apart.body ]
 {_when("accept", "apart.body", "eq i64 %i, %count")}
 apart.body:
-{_word("i.begin", "ins", "%i", "ptr")}
-{_word("i.bytes", "bytes", "%i")}
+{word("i.begin", "ins", "%i", "ptr")}
+{word("i.bytes", "bytes", "%i")}
   %i.end = getelementptr i8, ptr %i.begin, i64 %i.bytes
   %i.next = add i64 %i, 1
 {_when("pass", "apart.head", "ult ptr %i.begin, %given.end", "ult ptr %given.data, %i.end")}
@@ -363,7 +357,7 @@ single:
   call void %code(ptr %ins, ptr %outs)
   br label %answer
 rows:
-{_word("limit", "words", 4)}
+{word("limit", "words", 4)}
 {_when("unlocked", "locked", "sge i64 %n, %limit")}
 locked:
   %status1 = call i32 %code(ptr %table, i64 0, i64 %n, i64 %n)
@@ -389,7 +383,7 @@ pack:
 {_when("undo", "fill", "eq ptr %tuple, null")}
 fill:
   %m = phi i64 [ 0, %pack ], [ %m.next, %fill ]
-{_word("item", "arrays", "%m", "ptr")}
+{word("item", "arrays", "%m", "ptr")}
   %set = call i32 {call["PyTuple_SetItem"]}(ptr %tuple, i64 %m, ptr %item)
   %m.next = add i64 %m, 1
 {_when("finish", "fill", "eq i64 %m.next, %results")}
@@ -400,7 +394,7 @@ undo:  ; an error: give back the arrays made so far
 {_when("fail", "release", "eq i64 %left, 0")}
 release:
   %left.next = sub i64 %left, 1
-{_word("dead", "arrays", "%left.next", "ptr")}
+{word("dead", "arrays", "%left.next", "ptr")}
   call void {call["Py_DecRef"]}(ptr %dead)
   br label %undo
 fail:

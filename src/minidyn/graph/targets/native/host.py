@@ -162,11 +162,13 @@ def all_of(name: str, *conditions: str) -> list[str]:
 
 def loads(table: str, names: Iterable[str]) -> list[str]:
     """Return the loads of one 64-bit word after the other from a table: names with their type, as "ptr a0.base"."""
-    lines = []
-    for place, (kind, name) in enumerate(each.split() for each in names):
-        lines.append(f"  %{name}.p = getelementptr i64, ptr %{table}, i64 {place}")
-        lines.append(f"  %{name} = load {kind}, ptr %{name}.p, align 8")
-    return lines
+    return [word(name, table, place, kind) for place, (kind, name) in enumerate(each.split() for each in names)]
+
+
+def word(name: str, table: str, index: int | str, kind: str = "i64") -> str:
+    """Return the load of one of a row of 64-bit words."""
+    place = f"%{name}.p"
+    return f"  {place} = getelementptr i64, ptr %{table}, i64 {index}\n  %{name} = load {kind}, ptr {place}, align 8"
 
 
 def block_at(name: str, base: str, index: str, size: int) -> list[str]:
