@@ -94,13 +94,12 @@ def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = (), *, re
         scratch.mkdir(parents=True)
     done = False
     try:
-        with _ended_orderly():
-            yield scratch
-        with _uninterrupted():
-            _put_in_place(scratch, target, obsolete, replace)
-            done = True
-    except OSError as error:
-        raise NotWritten(f"{path}: cannot be written ({error.strerror or error})") from None
+        with _told(path):
+            with _ended_orderly():
+                yield scratch
+            with _uninterrupted():
+                _put_in_place(scratch, target, obsolete, replace)
+                done = True
     finally:
         import shutil  # with tempfile it brings compressors that reading never needs
 

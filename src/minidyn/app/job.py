@@ -103,8 +103,6 @@ class Job:
             log = replace(log, part=(0.0, 1.0 - hold_out))
         return cls(robot, (log,) if fit else (), tests, settings or {}, lazy=lazy, large=large)
 
-    # ---------------------------------------------------------------- recordings
-
     def recording(self, *logs: Log, lazy: bool | None = None) -> Recording | LazyRecording:
         """Return logs as one recording, prepared where the user said how."""
         return concatenate([self._read(log, lazy) for log in logs])
@@ -136,8 +134,6 @@ class Job:
         """Read all logs: mistakes in the last one are reported before long work on the first."""
         for log in (*self.fit, *self.test):
             self.recording(log)
-
-    # ---------------------------------------------------------------- results
 
     def identify(self, progress: Callable[[int], None] | None = None) -> Estimate:
         """Identify the robot from the fitted logs; an error names them, and what in them may be the reason."""

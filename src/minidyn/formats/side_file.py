@@ -94,9 +94,6 @@ def write_with_side_file(
             raise DescriptionError(f"{side_path(path)}: cannot be removed ({error.strerror or error})") from None
 
 
-# -------------------------------------------------------------------- writing
-
-
 def _side_text(robot: Robot, plain: Robot, data: bytes, name: str, whole: bool) -> str:
     """Return the text of a side file, "" where the robot file of these bytes, which gives `plain`, says it all."""
     places = {joint.name: index for index, joint in enumerate(plain.joints)}
@@ -186,9 +183,6 @@ def _tree(robot: Robot) -> str:
 def digest(data: bytes) -> str:
     """Return a short hash."""
     return hashlib.sha256(data).hexdigest()[:12]
-
-
-# -------------------------------------------------------------------- reading
 
 
 @dataclass

@@ -106,6 +106,13 @@ class XmlText:
                 yield child
                 yield from self.every(child)
 
+    def moved(self, source: Path, path: Path, attribute: str, tags: Sequence[str]) -> Iterator[Edit]:
+        """Yield the changes that let files beside the source, named by such tags, be found from another folder."""
+        for tag in () if source.parent.resolve() == path.parent.resolve() else self.every():
+            name = tag.attributes.get(attribute, "") if tag.tag in tags else ""
+            if name and "://" not in name and not os.path.isabs(name) and (source.parent / name).is_file():
+                yield self.changed(tag, {attribute: path_from(path, source.parent / name)})
+
     def changed(self, tag: Element, values: Mapping[str, str]) -> Edit:
         """Return the edit that gives an opening tag other values of some attributes."""
         return Edit(tag.start, self.stop(tag), with_attributes(self.tag_text(tag), values))

@@ -139,10 +139,6 @@ class Element:
         """The first direct child of that name."""
         return next(self.children(tag), None)
 
-    def has(self, attribute: str) -> bool:
-        """Whether the attribute is given."""
-        return attribute in self.attributes
-
     def text(self, attribute: str, default: str | None = None) -> str:
         """Return an attribute; refuse its absence without a default, and what xacro should have replaced."""
         value = self.attributes.get(attribute, default)
@@ -160,7 +156,7 @@ class Element:
 
     def number(self, attribute: str, default: float | None = None) -> float:
         """Return an attribute that is one finite number."""
-        if default is not None and not self.has(attribute):
+        if default is not None and attribute not in self.attributes:
             return default
         text = self.text(attribute)
         return self.parse_number(text, f"{attribute}={text!r}")

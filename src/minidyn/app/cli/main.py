@@ -74,17 +74,15 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            raise  # click knows what to do, also where the reader of a pipe has gone
         except MinidynError as error:
             _fail(str(error), Exit.WRONG_INPUT)
         except KeyboardInterrupt:
             _fail("interrupted; what was finished is kept, nothing is half written", Exit.INTERRUPTED)
-        except BrokenPipeError:  # the reader of a pipe has gone: click knows what to do
-            raise
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
             _fail(f"{place}{error.strerror or error}", Exit.WRONG_INPUT)
-        except (click.ClickException, click.Abort, click.exceptions.Exit):
-            raise
         except Exception as error:
             if os.environ.get("MINIDYN_DEBUG"):
                 raise

@@ -140,9 +140,6 @@ def _warnings_as_notices(notices: list[Notice]) -> Iterator[None]:
         notices += [WARNING(f"MuJoCo: {' '.join(text.split())}") for text in dict.fromkeys(said)]
 
 
-# -------------------------------------------------------------------- the text
-
-
 def _check_texts(path: Path) -> None:
     """Refuse a DOCTYPE in the file or in what it includes, and files that are no MJCF at all."""
     waiting = [path]
@@ -176,9 +173,6 @@ def _complaint(path: Path, error: Exception) -> str:
 def _place(path: Path, item: Any) -> str:
     line = re.search(r"line (\d+)", str(item.info))
     return f"{path}:{line[1]}" if line else str(path)
-
-
-# -------------------------------------------------------------------- what dynamics does not need
 
 
 def _refuse_free_joints(spec: Any, path: Path, has_includes: bool) -> None:
@@ -219,9 +213,6 @@ def _leave_out(spec: Any, notices: list[Notice]) -> None:
     # bodies that hold still keep their names: merging is ours to do
     spec.compiler.fusestatic = False
     spec.compiler.discardvisual = False
-
-
-# -------------------------------------------------------------------- inertia
 
 
 @dataclass

@@ -166,11 +166,7 @@ def _settings(text: XmlText, source: Path, path: Path) -> Iterator[Edit]:
     if moved and not compilers:
         start = text.stop(text.root)
         yield Edit(start, start, f"{text.newline}  {element_text('compiler', moved)}")
-    if source.parent.resolve() != path.parent.resolve():
-        for tag in text.every():
-            file = tag.attributes.get("file", "")
-            if tag.tag == "include" and file and not os.path.isabs(file):
-                yield text.changed(tag, {"file": path_from(path, source.parent / file)})
+    yield from text.moved(source, path, "file", ("include",))
 
 
 def _moved(text: XmlText, compilers: list[Element], source: Path, path: Path) -> dict[str, str]:

@@ -86,7 +86,7 @@ def _geom(shown: Element, looks: Looks, urdf: Path, folder: Path, lost: list[str
             lost.append(name)
             return None
         seen = Path(os.path.relpath(file.resolve(), folder.resolve())).as_posix()
-        scale = numbers_text(shape.vector("scale")) if shape.has("scale") else ""
+        scale = numbers_text(shape.vector("scale")) if "scale" in shape.attributes else ""
         geom.set("mesh", looks.meshes.setdefault((seen, scale), f"mesh{len(looks.meshes) + 1}"))
     return geom
 

@@ -44,9 +44,8 @@ def toml_text(robot: Robot, *, head: Sequence[str] = (), holds: Mapping[str, str
         lines += ["", "[symbols]", *(f"{name} = {_number(value)}" for name, value in robot.symbols)]
     moving = [(index, joint) for index, joint in enumerate(robot.joints) if joint.kind != "fixed"]
     for index, joint in moving:
-        lines += ["", "[[joint]]", *_joint(index, joint, robot)]
-        if holds and joint.name in holds:
-            lines.append(f"holds = {holds[joint.name]}")
+        held = [f"holds = {holds[joint.name]}"] if holds and joint.name in holds else []
+        lines += ["", "[[joint]]", *_joint(index, joint, robot), *held]
     for index, _ in moving:
         ten = robot.links[index].parameters
         if not np.isnan(ten).all():
@@ -101,10 +100,8 @@ def limits_text(limits: Limits) -> str:
 def drive_text(robot: Robot, index: int) -> str:
     """Return a joint's drive as an inline table: its terms with their values, gear, coupling, widths."""
     pairs = [(TERM_KEYS[symbol], _number(value)) for symbol, value in robot.drive_terms(index).items()]
-    drive, plain = robot.joints[index].drive, Drive()
-    for key in ("gear_ratio", "sign_width", "stribeck_speed"):
-        if getattr(drive, key) != getattr(plain, key):
-            pairs.append((key, _number(getattr(drive, key))))
+    drive, keys = robot.joints[index].drive, ("gear_ratio", "sign_width", "stribeck_speed")
+    pairs += [(key, _number(getattr(drive, key))) for key in keys if getattr(drive, key) != getattr(Drive(), key)]
     if drive.coupling:
         pairs.append(("coupling", _table((name, _number(value)) for name, value in drive.coupling)))
     return _table(pairs)
@@ -113,11 +110,11 @@ def drive_text(robot: Robot, index: int) -> str:
 def _mimic(follows: Follow) -> str:
     if follows.formula:
         return _table([("formula", quoted(follows.formula))])
+    pairs = [("leaders", _table((name, _number(ratio)) for name, ratio in follows.terms))]
     if len(follows.terms) == 1:
         [(leader, ratio)] = follows.terms
-        return _table([("leader", quoted(leader)), ("ratio", _number(ratio)), ("offset", _number(follows.offset))])
-    leaders = _table((name, _number(ratio)) for name, ratio in follows.terms)
-    return _table([("leaders", leaders), ("offset", _number(follows.offset))])
+        pairs = [("leader", quoted(leader)), ("ratio", _number(ratio))]
+    return _table([*pairs, ("offset", _number(follows.offset))])
 
 
 def _loop(loop: Loop, robot: Robot) -> list[str]:

@@ -152,7 +152,7 @@ def _limits(joint: Element, name: str, kind: str, notices: list[Notice]) -> Limi
             notices.append(NO_LIMIT(text, joint=name, limit=key, value=most[key]))
             most[key] = math.inf
     lower, upper = -math.inf, math.inf
-    if kind != "continuous" and (limit.has("lower") or limit.has("upper")):
+    if kind != "continuous" and {"lower", "upper"} & limit.attributes.keys():
         lower, upper = limit.number("lower", 0.0), limit.number("upper", 0.0)
         if lower > upper:
             raise DescriptionError(

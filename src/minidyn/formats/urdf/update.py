@@ -20,7 +20,7 @@ from minidyn.files import write_atomically
 from minidyn.formats.load import as_robot
 from minidyn.formats.side_file import close, read_with_side_file, side_path, write_with_side_file
 from minidyn.formats.urdf.read import DYNAMICS, read_parts, read_urdf
-from minidyn.formats.xml_edit import Edit, XmlText, element_text, numbers_text, path_from
+from minidyn.formats.xml_edit import Edit, XmlText, element_text, numbers_text
 from minidyn.formats.xml_file import Element, origin_steps
 from minidyn.model.geometry import matrix_of
 from minidyn.model.inertia import realizability, to_body, transform
@@ -62,7 +62,7 @@ def update_urdf(
     edits: list[Edit] = []
     for link, ten in changed_links(robot, old, own, source):
         edits += _link_edits(text, links[link], ten)
-    edits += _moved_meshes(text, source, path)
+    edits += text.moved(source, path, "filename", ("mesh", "texture"))
     if drives:
         edits += _dynamics_edits(text, robot)
     elif not side_path(source).is_file():
@@ -193,15 +193,3 @@ def _dynamics_edits(text: XmlText, robot: Robot) -> Iterator[Edit]:
         elif any(value != "0" for value in numbers.values()) and tag.inner:
             at = text.end(tag.inner[-1])
             yield Edit(at, at, text.new_line(tag.inner[-1]) + element_text("dynamics", numbers))
-
-
-def _moved_meshes(text: XmlText, source: Path, path: Path) -> Iterator[Edit]:
-    """Yield the changes that let meshes beside the source be found from another folder."""
-    if source.parent.resolve() == path.parent.resolve():
-        return
-    for tag in text.every():
-        name = tag.attributes.get("filename", "")
-        if tag.tag not in ("mesh", "texture") or not name or "://" in name or os.path.isabs(name):
-            continue
-        if (source.parent / name).is_file():
-            yield text.changed(tag, {"filename": path_from(path, source.parent / name)})
