@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from minidyn.errors import DescriptionError
 from minidyn.files import read_bytes
-from minidyn.formats.xml_file import Element, decoded, parse_xml
+from minidyn.formats.xml_file import Element, decoded, read_xml
 
 _TAG = re.compile(rb"""<(?:[^"'>]|"[^"]*"|'[^']*')*>""")
 
@@ -71,7 +71,7 @@ class XmlText:
 
     def __init__(self, path: Path, root: str) -> None:
         text, self._codec = decoded(path)
-        self.root = parse_xml(path, root, text)
+        self.root = read_xml(path, root, text)
         self.data = text.encode()
         self.newline = "\r\n" if b"\r\n" in self.data else "\n"
         if text.encode(self._codec) != read_bytes(path):

@@ -61,13 +61,9 @@ def decoded(path: Path, errors: str = "strict") -> tuple[str, str]:
         raise DescriptionError(f"{path}:{line}: not {codec} text ({error})") from None
 
 
-def read_xml(path: Path, root: str) -> Element:
-    """Return the root element of an XML file; it must have the name `root`."""
-    return parse_xml(path, root, decoded(path)[0])
-
-
-def parse_xml(path: Path, root: str, text: str) -> Element:
-    """Return the root element of an XML text; see :func:`read_xml`."""
+def read_xml(path: Path, root: str, text: str | None = None) -> Element:
+    """Return the root element of an XML file, which must have the name `root`; its text where it was read already."""
+    text = decoded(path)[0] if text is None else text
     if not text.strip():
         raise DescriptionError(f"{path}:1: the file is empty; expected XML with a <{root}> element")
     root_element(path, text)

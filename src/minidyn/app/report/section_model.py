@@ -209,12 +209,12 @@ def _remark(facts: Facts, k: int) -> Html | str:
 def _whisker(facts: Facts, k: int) -> Html:
     estimate = facts.estimate
     value, half, prior = float(estimate.beta[k]), float(_SIGMAS * estimate.std[k]), float(estimate.prior_values[k])
-    if not np.isfinite(half):
-        words = f"{facts.estimate.names[k]}: the recording does not determine it"
-        return picture(150.0, 18.0, [tag("text", "not determined", class_="tick", x=8, y=13)], words, "spark")
-    ends = [0.0, value, *([prior] if np.isfinite(prior) else [])]
-    low, high = min(*ends, value - half), max(*ends, value + half)
     width, height = 150.0, 18.0
+    if not np.isfinite(half):
+        words = f"{estimate.names[k]}: the recording does not determine it"
+        return picture(width, height, [tag("text", "not determined", class_="tick", x=8, y=13)], words, "spark")
+    ends = [0.0, value - half, value + half, *([prior] if np.isfinite(prior) else [])]
+    low, high = min(ends), max(ends)
 
     def x(at: float) -> float:
         return 8 + (width - 16) * (at - low) / ((high - low) or 1.0)

@@ -66,12 +66,10 @@ def _errors(facts: Facts, run: Validation) -> Html:
     shown = [(name, title) for name, title in _ERRORS if np.isfinite(getattr(run, name))]
     rows: list[list[object]] = []
     for entry, index in zip(run.per_joint.values(), robot.independent):
-        joint = robot.joints[index]
+        joint, bias = robot.joints[index], entry.get("bias", np.nan)
         shares = [percent(entry.get(name, np.nan)) for name, _ in shown]
-        bias = entry.get("bias", np.nan)
-        signed = f"+{number(bias, 2)}" if bias > 0 else number(bias, 2)
-        rms = f"{number(entry['rmse'])} {torque_unit(joint)}"
-        rows.append([short(joint.name, 60), *shares, rms, signed, _residual_words(entry)])
+        sizes = (f"{number(entry['rmse'])} {torque_unit(joint)}", "+" * (bias > 0) + number(bias, 2))
+        rows.append([short(joint.name, 60), *shares, *sizes, _residual_words(entry)])
     rows.append(["all joints", *(percent(getattr(run, name)) for name, _ in shown), "", "", ""])
     headings = ["joint", *(title for _, title in shown), "error, rms", "bias", "residual"]
     note = (
@@ -106,12 +104,11 @@ def _series(run: Validation, groups: int) -> dict[str, Any]:
     t, breaks = shown_time(run.t)
     signals = {"measured": run.measured, "model": run.predicted, "residual": run.residual}
     found = {name: envelope(t, values, groups, breaks) for name, values in signals.items()}
-    times = found["measured"]
     joints = [
         {name: _packed(one.low[:, j], None if one.exact else one.high[:, j]) for name, one in found.items()}
         for j in range(run.measured.shape[1])
     ]
-    return {"t": _packed(times.t), "joints": joints}
+    return {"t": _packed(found["measured"].t), "joints": joints}
 
 
 def _packed(low: Array, high: Array | None = None) -> dict[str, Any]:
@@ -188,12 +185,11 @@ def residual_section(facts: Facts) -> Section | None:
         return None
     robot = facts.estimate.robot
     figures = []
-    for j, index in enumerate(robot.independent):
+    for j, (index, entry) in enumerate(zip(robot.independent, run.per_joint.values())):
         joint = robot.joints[index]
         made = _spectrum(run, j, torque_unit(joint), short(joint.name))
         if made is not None:
-            words = _residual_words(list(run.per_joint.values())[j])
-            figures.append(figure(short(joint.name, 60), words, made))
+            figures.append(figure(short(joint.name, 60), _residual_words(entry), made))
     if not figures:
         return None
     lead = (

@@ -186,10 +186,9 @@ def _payload(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
 
 def _compare(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Identify by several methods and test each on the logs of the step validate."""
-    settings = dict(step.settings)
-    methods = settings.pop("methods", None)
+    settings = {key: value for key, value in step.settings.items() if key != "methods"}
     job = context.job(context.robot, context.logs("identify"), context.logs("validate"), **settings)
-    found = job.compare(methods)
+    found = job.compare(step.settings.get("methods"))
     _write(folder / "comparison.md", found.table() + "\n")
     _write_json(folder / "comparison.json", comparison_data(found))
     return {"best": found.best.label, "notices": notices_json((*found.notices, *job.tested_on_fitted()))}
