@@ -86,7 +86,7 @@ class BagTable(LogTable):
         if use:
             notices.append(ARRIVAL_TIMES(f"{path.name}: headers have no stamps; times are those of arrival"))
         chosen = times[:, use]
-        order = None
+        order: Any = slice(None)
         if np.any(np.diff(chosen) < 0):
             if not keep:
                 raise DescriptionError(
@@ -110,7 +110,7 @@ class BagTable(LogTable):
         here = [signal for signal, _ in _FIELDS if signal in found]
         self.names = ("t", *(f"{signal}.{name}" for signal in here for name in self.joint_names))
         self.notices = tuple(notices)
-        self._values = None if not keep else np.array(kept[self.joint_names])[slice(None) if order is None else order]
+        self._values = np.array(kept[self.joint_names])[order] if keep else None
 
     @contextmanager
     def _open(self) -> Iterator[Any]:

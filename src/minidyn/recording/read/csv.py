@@ -44,8 +44,8 @@ class CsvTable(LogTable):
         plain = delimiter == "," or any("." in line for line in lines[1:])
         self._decimal = "." if plain or not any(re.search(r"\d,\d", line) for line in lines[1:]) else ","
         first = self._split(lines[0])
-        numbers = all(_NUMBER.match(cell) or cell.lower() in _EMPTY for cell in first)
-        has_header = not numbers if header is None else header
+        named = not all(_NUMBER.match(cell) or cell.lower() in _EMPTY for cell in first)
+        has_header = named if header is None else header
         self._skip = comments
         if has_header:
             names = first

@@ -119,12 +119,7 @@ class SignalMap(SimpleNamespace):
 
     @classmethod
     def of(cls, options: Mapping[str, Any], file: str | Path | None = None) -> SignalMap:
-        """Return the map of keyword options, and of a TOML file with the same keys; options win.
-
-        Raises:
-            UnknownName: An option that does not exist.
-            DescriptionError: The file is missing or is not TOML.
-        """
+        """Return the map of keyword options, and of a TOML file with the same keys; options win."""
         merged: dict[str, Any] = {}
         if file is not None:
             path = Path(file)
@@ -162,32 +157,22 @@ class Conversion:
 
 
 def conversion(given: SignalMap, joints: Sequence[str], robot: Robot | None) -> Conversion:
-    """Return the conversion for joints in this order.
-
-    Raises:
-        ShapeError: A vector or matrix of the wrong size, a sign that is neither +1 nor -1, a ratio of zero.
-        UnknownName: A joint or unit that does not exist.
-    """
-    n = len(joints)
+    """Return the conversion for joints in this order; sizes, signs, ratios, joints and units are checked."""
     sign = _vector("sign", given.sign, joints, 1.0)
     if not np.all(np.abs(sign) == 1):
         raise ShapeError(f"sign: expected +1 or -1 for each joint, got {sign.tolist()}")
-    gain = _vector("drive_gain", given.drive_gain, joints, 1.0)
     slides = [None if robot is None else robot.joints[robot.joint_index(name)].slides for name in joints]
     scale = {signal: _scales(given.units, signal, joints, slides) for signal in SIGNALS}
-    scale["tau"] = scale["tau"] * gain
+    scale["tau"] = scale["tau"] * _vector("drive_gain", given.drive_gain, joints, 1.0)
     Rq = _position_matrix(given, joints, robot)
     sides = given.motor_side
     on_motor = SIGNALS if sides is None or sides is True else () if sides is False else tuple(sides)
     _require("signal in motor_side", on_motor, SIGNALS)
-    motion: Array | None = None
-    torque: Array | None = None
-    if Rq is not None:
-        if abs(np.linalg.det(Rq / np.abs(Rq).max())) < 1e-12:
-            raise ShapeError("coupling, gear_ratio: the matrix from joint to motor positions has no inverse")
-        motion, torque = np.asarray(np.linalg.inv(Rq), dtype=float), Rq.T
+    if Rq is not None and abs(np.linalg.det(Rq / np.abs(Rq).max())) < 1e-12:
+        raise ShapeError("coupling, gear_ratio: the matrix from joint to motor positions has no inverse")
+    motion, torque = (None, None) if Rq is None else (np.asarray(np.linalg.inv(Rq), dtype=float), Rq.T)
     if given.torque_coupling is not None:
-        torque = _matrix("torque_coupling", given.torque_coupling, n)
+        torque = _matrix("torque_coupling", given.torque_coupling, len(joints))
     return Conversion(scale, motion, torque, _vector("offset", given.offset, joints, 0.0), on_motor, sign)
 
 

@@ -211,9 +211,7 @@ def _open_table(path: Path, given: SignalMap, joints: Sequence[str], keep: bool)
     """Open a log; the ending chooses the format, a folder is a rosbag2, whose messages stay in memory where `keep`."""
     if not path.exists():
         raise MissingFile(f"{path}: no such file")
-    suffix = path.suffix.lower()
-    if path.is_dir():
-        suffix = _BAGS[0]
+    suffix = _BAGS[0] if path.is_dir() else path.suffix.lower()
     if suffix not in READERS:
         known = ", ".join(READERS)
         raise DescriptionError(f"{path}: the name ends with {suffix!r}; a recording ends with one of {known}")
@@ -248,20 +246,14 @@ class _Source:
 
     def recording(self, columns: Columns, row: int = 0, starts: Sequence[int] = (0,)) -> Recording:
         """Return the samples of columns that begin at a row of the table."""
-        values: dict[str, Any] = {
-            signal: self.convert.apply(signal, np.column_stack([columns[name] for name in names]))
-            for signal, names in self.binding.signals.items()
-        }
-        return Recording(
-            self.times(columns, row, len(values["q"])),
-            **{"tau": None, **values},
-            joint_names=self.binding.joints,
-            starts=starts,
-            telemetry={
-                label: np.column_stack([columns[name] for name in names])
-                for label, names in self.binding.telemetry.items()
-            },
-        )
+
+        def gathered(groups: Mapping[str, Sequence[str]]) -> dict[str, Array]:
+            return {key: np.column_stack([columns[name] for name in names]) for key, names in groups.items()}
+
+        raw = gathered(self.binding.signals)
+        values: dict[str, Any] = {"tau": None} | {name: self.convert.apply(name, raw[name]) for name in raw}
+        t, more = self.times(columns, row, len(values["q"])), gathered(self.binding.telemetry)
+        return Recording(t, **values, joint_names=self.binding.joints, starts=starts, telemetry=more)
 
     def times(self, columns: Columns, row: int, rows: int) -> Array:
         """Return the times (N,) of a batch that begins at a row, s; one that is no number is an error."""
