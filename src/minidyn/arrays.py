@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from minidyn.errors import DescriptionError
 from minidyn.notices import Notice
@@ -84,6 +84,13 @@ def plain_values(value: Any, *, finite: bool = False) -> Any:
     if finite and isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def frozen(values: ArrayLike) -> Array:
+    """Return a copy as an array that cannot be written to."""
+    array = np.array(values, dtype=float)
+    array.setflags(write=False)
+    return array
 
 
 def known_product(matrix: Array, values: Array) -> Array:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from minidyn.arrays import Array, known_product
+from minidyn.arrays import Array, frozen, known_product
 from minidyn.base.printing import overview
 from minidyn.base.printing import relations as printing
 from minidyn.base.rows import MODELS
@@ -94,12 +94,12 @@ class BaseMap:
     structure: Structure | None = None
 
     def __post_init__(self) -> None:
-        K = _frozen(self.K)
+        K = frozen(self.K)
         if K.shape != (len(self.kept), len(self.regrouped)):
             raise ShapeError(f"K: expected shape ({len(self.kept)}, {len(self.regrouped)}), got {K.shape}")
         object.__setattr__(self, "K", K)
         if self.rows is not None:
-            rows = _frozen(self.rows)
+            rows = frozen(self.rows)
             if rows.shape != (len(self.kept), len(self.robot.layout)) or len(self.labels) != len(rows):
                 raise ShapeError(f"rows: expected shape ({len(self.kept)}, {len(self.robot.layout)}), got {rows.shape}")
             object.__setattr__(self, "rows", rows)
@@ -137,12 +137,12 @@ class BaseMap:
         matrix = np.zeros((self.rank, len(self.robot.layout)))
         matrix[np.arange(self.rank), self._places(self.kept)] = 1.0
         matrix[:, self._places(self.regrouped)] = self.K
-        return _frozen(matrix)
+        return frozen(matrix)
 
     @cached_property
     def mixing(self) -> Array | None:
         """Nonsingular matrix (b, b) with beta = mixing (phi[kept] + K phi[regrouped]); None: the identity."""
-        return None if self.rows is None else _frozen(self.rows[:, self._places(self.kept)])
+        return None if self.rows is None else frozen(self.rows[:, self._places(self.kept)])
 
     @cached_property
     def unmixing(self) -> Array | None:
@@ -151,7 +151,7 @@ class BaseMap:
             return None
         inverse = np.linalg.inv(self.mixing)
         size = np.abs(inverse)
-        return _frozen(np.where(size < 1e-14 * (size @ np.abs(self.mixing) @ size), 0.0, inverse))
+        return frozen(np.where(size < 1e-14 * (size @ np.abs(self.mixing) @ size), 0.0, inverse))
 
     @cached_property
     def unchanged(self) -> tuple[str, ...]:
@@ -170,7 +170,7 @@ class BaseMap:
     @cached_property
     def known_values(self) -> Array:
         """Base parameters (b,) of the robot's own standard ones, NaN where one that enters is unknown."""
-        return _frozen(known_product(self.matrix, self.robot.parameters))
+        return frozen(known_product(self.matrix, self.robot.parameters))
 
     def values(self, phi: ArrayLike | None = None) -> Array:
         """Return the base parameters beta (..., b) of standard ones phi (..., p); None: the robot's own.
@@ -388,9 +388,3 @@ class Question:
         """Return the map that a method found; see `map_of_places`."""
         rest = {"joints": self.joints, "columns": self.columns, "notices": (*self.notices, *notices)}
         return map_of_places(self.robot, method, self.model, kept, regrouped, K, gap=gap, **rest)
-
-
-def _frozen(values: ArrayLike) -> Array:
-    array = np.array(values, dtype=float)
-    array.setflags(write=False)
-    return array

@@ -21,7 +21,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.numeric.samples import units_of
-from minidyn.base.virtual_links import carrier_of, rigid_chain
+from minidyn.base.virtual_links import Carrier, carrier_of, rigid_chain
 from minidyn.dynamics.drives import Shapes, drive_columns, has_load, rotor_inertia_matrix
 from minidyn.dynamics.functions import call
 from minidyn.dynamics.inertia_matrix import christoffel_matrix
@@ -207,8 +207,7 @@ def _from_base(
             raise Unsupported(f"formulation={formulation}: robot {robot.name!r} is not an open serial chain")
         return call(robot, what, arrays, phi, out)
     rigid, T = chain
-    for_ = "inertia" if what in ("inertia_matrix", "coriolis_matrix") else "torque"
-    carrier = carrier_of(rigid, for_, moments=formulation in (None, MEETING))
+    carrier = _carrier(rigid, what, formulation)
     carried = carrier.matrix @ (carrier.base.matrix @ (T @ phi))
     result: Array = compile_function(minimal_function(rigid, what, formulation))(*arrays, carried, out=out)
     if what == "inertia_matrix":
@@ -255,25 +254,21 @@ def check_formulation(formulation: int | None) -> None:
 
 
 def minimal_function(rigid: Robot, what: str, formulation: int | None = None) -> Function:
-    """Return the cheapest function known of a rigid serial chain in mDH frames: of q, ... and of the carrier's values.
+    """Return the cheapest function of a rigid serial chain in mDH frames that is known: of q, ... and of values of its carrier."""
+    return _best(_carrier(rigid, what, formulation).virtual, what, formulation)
 
-    The carrier is that for inertia for inertia and Coriolis matrices, that for torque for all else, and it is by second
-    moments but for formulations 1 to 5.
-    """
+
+def _carrier(rigid: Robot, what: str, formulation: int | None) -> Carrier:
+    """Return what carries a function's values: by second moments but for formulations 1 to 5."""
     for_ = "inertia" if what in ("inertia_matrix", "coriolis_matrix") else "torque"
-    tensors = carrier_of(rigid, for_, moments=False).virtual
-    moments = carrier_of(rigid, for_, moments=True).virtual
-    return _best(tensors, moments, what, formulation)
+    return carrier_of(rigid, for_, moments=formulation in (None, MEETING))
 
 
 @lru_cache(maxsize=256)
-def _best(tensors: VirtualLinks, moments: VirtualLinks, what: str, formulation: int | None) -> Function:
-    if what in ("inertia_matrix", "coriolis_matrix"):
-        if formulation is not None and formulation != MEETING:
-            return optimise(record_minimal(tensors, what, formulation))
-        function, levels = cheapest_inertia_matrix(moments)
-        if what == "inertia_matrix":
-            return function
-        return optimise(record_minimal(moments, what, MEETING, levels))
-    made = [optimise(record_minimal(moments, what, composed=composed)) for composed in (False, True)]
-    return cheapest(made)
+def _best(virtual: VirtualLinks, what: str, formulation: int | None) -> Function:
+    if what not in ("inertia_matrix", "coriolis_matrix"):
+        return cheapest([optimise(record_minimal(virtual, what, composed=composed)) for composed in (False, True)])
+    if formulation is not None and formulation != MEETING:
+        return optimise(record_minimal(virtual, what, formulation))
+    function, levels = cheapest_inertia_matrix(virtual)
+    return function if what == "inertia_matrix" else optimise(record_minimal(virtual, what, MEETING, levels))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, frozen
 from minidyn.base.base_map import BaseMap
 from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.dynamics.mdh_chain import MdhRow, check_open, mdh_rows
@@ -70,9 +70,7 @@ def _rigid_chain(robot: Robot) -> tuple[Robot, Array] | None:
     inertial = [k for k, column in enumerate(changed.layout.columns) if column.is_inertial]
     joints = tuple(replace(joint, drive=Drive()) for joint in changed.joints)
     rigid = replace(changed, joints=joints, parameters=changed.parameters[inertial], loops=())
-    rows = T[inertial]
-    rows.setflags(write=False)
-    return rigid, rows
+    return rigid, frozen(T[inertial])
 
 
 def generic_chain(robot: Robot) -> Robot:

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, frozen
 from minidyn.dynamics.functions import call, positional_base
 from minidyn.dynamics.kernel import PARAMETRIZATIONS, BaseColumns, function_of, require_own, require_robot
 from minidyn.dynamics.papers.sixteen import sixteen_layout, sixteen_map, sixteen_parameters
@@ -132,16 +132,12 @@ class Lumeng16:
     @cached_property
     def parameters(self) -> Array:
         """Values (P,), read-only; NaN where unknown."""
-        values = sixteen_parameters(self.robot, self.robot.parameters)
-        values.setflags(write=False)
-        return values
+        return frozen(sixteen_parameters(self.robot, self.robot.parameters))
 
     @cached_property
     def matrix(self) -> Array:
         """The map (p, P) with standard parameters = matrix @ parameters, read-only; its rank is 10 a link."""
-        matrix = sixteen_map(self.robot)
-        matrix.setflags(write=False)
-        return matrix
+        return frozen(sixteen_map(self.robot))
 
     @cached_property
     def needed(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidyn.arrays import Array, plain_values
+from minidyn.arrays import Array, frozen, plain_values
 from minidyn.base.base_map import BaseMap
 from minidyn.base.closed_form.structure import Role, Structure
 from minidyn.base.equivalence import equivalence
@@ -93,9 +93,7 @@ class Estimate(Identified):
 
     def __post_init__(self) -> None:
         for name in ("beta", "covariance", "sigma"):
-            array = np.array(getattr(self, name), dtype=float)
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+            object.__setattr__(self, name, frozen(getattr(self, name)))
         object.__setattr__(self, "settings", plain_values(self.settings))
 
     @property

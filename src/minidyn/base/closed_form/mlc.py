@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minidyn.arrays import Array, known_product
+from minidyn.arrays import Array, frozen, known_product
 from minidyn.base.base_map import BaseMap, map_of_places
 from minidyn.base.closed_form.combinations import Combination, combinations
 from minidyn.base.closed_form.structure import FOR, structure_of
@@ -63,11 +63,8 @@ def inertia_constants(robot: Robot, version: str = "1999") -> tuple[InertiaConst
     found = []
     for c in inertia_constants_of(stands(changed), ten, version):
         XX, XY, XZ, YY, YZ, ZZ, kx, ky, kz, mass = known_product(np.array([*c.U, *c.k, c.mass]) @ T, robot.parameters)
-        U = np.array([[XX, XY, XZ], [XY, YY, YZ], [XZ, YZ, ZZ]])
-        k = np.array([kx, ky, kz])
-        for array in (U, k):
-            array.setflags(write=False)
-        found.append(InertiaConstants(float(mass), k, U))
+        U = frozen([[XX, XY, XZ], [XY, YY, YZ], [XZ, YZ, ZZ]])
+        found.append(InertiaConstants(float(mass), frozen([kx, ky, kz]), U))
     return tuple(found)
 
 
