@@ -254,7 +254,7 @@ def check_formulation(formulation: int | None) -> None:
 
 
 def minimal_function(rigid: Robot, what: str, formulation: int | None = None) -> Function:
-    """Return the cheapest function of a rigid serial chain in mDH frames that is known: of q, ... and of values of its carrier."""
+    """Return the cheapest function known of a rigid chain in mDH frames: of q, ... and of its carrier's values."""
     return _best(_carrier(rigid, what, formulation).virtual, what, formulation)
 
 
