@@ -16,13 +16,7 @@ from minidyn.formats.load import as_robot
 from minidyn.model.loops import check_loops
 from minidyn.model.robot import Robot
 
-_OPTIONS = {
-    "exact": (),
-    "qr": ("scaling",),
-    "svd": ("scaling",),
-    "mlc": ("version", "for_"),
-    "rules+qr": ("scaling",),
-}
+_OPTIONS = {"exact": (), "qr": ("scaling",), "svd": ("scaling",), "mlc": ("version", "for_"), "rules+qr": ("scaling",)}
 METHODS = tuple(_OPTIONS)
 
 

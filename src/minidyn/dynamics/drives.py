@@ -83,10 +83,7 @@ class Shapes:
 
 
 def drive_columns(
-    robot: Robot,
-    dq: Sequence[Scalar],
-    ddq: Sequence[Scalar],
-    shapes: Shapes | None,
+    robot: Robot, dq: Sequence[Scalar], ddq: Sequence[Scalar], shapes: Shapes | None
 ) -> list[DriveColumn]:
     """Return all drive columns for speeds and accelerations of all joints; without shapes the inertias alone."""
     found = []

@@ -20,11 +20,7 @@ from minidyn.model.robot import Robot
 
 
 def regressor_formulas(
-    robot: Robot,
-    *,
-    parametrization: str = "standard",
-    form: str = "newton_euler",
-    columns: Sequence[str] | None = None,
+    robot: Robot, *, parametrization: str = "standard", form: str = "newton_euler", columns: Sequence[str] | None = None
 ) -> list[list[Polynomial]]:
     """Return the regressor as formulas: a row for each joint, a column for each parameter.
 
