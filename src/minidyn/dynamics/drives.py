@@ -23,7 +23,7 @@ from minidyn.dynamics.tree import REAL, Coordinates, Tree, coordinates, place
 from minidyn.dynamics.vectors import Scalar, weighted_sum
 from minidyn.errors import Unsupported
 from minidyn.graph import scalar
-from minidyn.model.drives import BY_SYMBOL, INERTIAS, ROTOR, STRIBECK_SPEED, Motion, Odd
+from minidyn.model.drives import BY_SYMBOL, STRIBECK_SPEED, Motion, Odd
 from minidyn.model.robot import Robot
 
 
@@ -119,17 +119,12 @@ def drive_ratios(robot: Robot, joint: int) -> dict[int, float]:
 
 def rotor_inertia_matrix(robot: Robot, phi: Sequence[Scalar]) -> list[list[Scalar]]:
     """Return what drives add to the inertia matrix of all joints: Σ_j Ia_j c_j c_jᵀ, and Ja_j on the diagonal."""
-    size = len(robot.joints)
-    M: list[list[Scalar]] = [[0.0] * size for _ in range(size)]
-    for joint, columns in enumerate(robot.layout.drives):
-        for column in columns:
-            if column.symbol not in INERTIAS:
-                continue
-            own = column.symbol != ROTOR and BY_SYMBOL[column.symbol].own
-            ratios = {joint: 1.0} if own else drive_ratios(robot, joint)
-            for i, ci in ratios.items():
-                for k, ck in ratios.items():
-                    M[i][k] = M[i][k] + (ci * ck) * phi[column.index]
+    still = [0.0] * len(robot.joints)
+    M: list[list[Scalar]] = [[0.0] * len(still) for _ in still]
+    for column in drive_columns(robot, still, still, None):
+        for i, ci in column.ratios.items():
+            for k, ck in column.ratios.items():
+                M[i][k] = M[i][k] + (ci * ck) * phi[column.index]
     return M
 
 

@@ -149,14 +149,13 @@ def regrouping_matrix(
     apart = np.linalg.norm(two - one @ (K / scale), axis=0) / _sizes(one, two, K / scale)
     doubtful = {}
     for k in np.flatnonzero(~((apart < RESIDUAL) & known.all(axis=0))):
-        free = np.flatnonzero(nonzero[:, k] & ~known[:, k])
-        solved, condition = _solve(one, two[:, k], K[:, k] / scale[:, k], free)
-        left = np.linalg.norm(two[:, k] - one @ solved) / _sizes(one, two[:, k], solved)
-        if left > RESIDUAL:  # a fraction that was an accident: solve for all entries
-            solved, condition = _solve(one, two[:, k], solved, np.flatnonzero(nonzero[:, k]))
-            left = np.linalg.norm(two[:, k] - one @ solved) / _sizes(one, two[:, k], solved)
+        solved = K[:, k] / scale[:, k]
+        for free in (nonzero[:, k] & ~known[:, k], nonzero[:, k]):
+            solved, condition = _solve(one, two[:, k], solved, np.flatnonzero(free))
+            apart[k] = np.linalg.norm(two[:, k] - one @ solved) / _sizes(one, two[:, k], solved)
+            if apart[k] <= RESIDUAL:  # else a fraction was an accident: solve for all entries
+                break
         K[:, k] = solved * scale[:, k]
-        apart[k] = left
         if condition > CONDITION:
             doubtful[int(k)] = np.flatnonzero(nonzero[:, k])
     if doubtful and apart.max() < RESIDUAL:

@@ -131,7 +131,9 @@ def symbolic_entries(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
         return {}
     rng = np.random.default_rng(0)
     units = units_of(base.robot)
-    scale = _scale(base, units)
+    indices = base.robot.layout.indices
+    kept, regrouped = (units.parameters[list(indices(names))] for names in (base.kept, base.regrouped))
+    scale = kept[:, None] / regrouped  # (b, d): the SI value of an entry of K whose value without units is 1
 
     def entries(points: Array) -> tuple[Array, NDArray[np.bool_]]:
         return _entries(base, units, symbols, points, rng)
@@ -156,9 +158,9 @@ def symbolic_entries(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
     for which, places in groups.items():
         names = [symbols[k] for k in which]
         for place, coefficients in zip(places, _fit(points[:, which], K[:, *np.array(places).T])):
-            polynomial = _polynomial(coefficients, names, float(scale[place]), units.length)
-            if polynomial is None:
+            if coefficients is None:
                 continue
+            polynomial = _polynomial(coefficients, names, float(scale[place]), units.length)
             error = abs(polynomial.value(values) - base.K[place])
             if error <= _AGREE * scale[place] * max(1.0, abs(base.K[place]) / scale[place]):
                 found[place] = polynomial
@@ -233,13 +235,6 @@ def _solve(W: Array, kept: Sequence[int], regrouped: Sequence[int]) -> tuple[Arr
     return K / lengths.swapaxes(-1, -2), sound
 
 
-def _scale(base: BaseMap, units: Units) -> Array:
-    """Return (b, d): the SI value of an entry of K whose value without units is 1."""
-    layout = base.robot.layout
-    kept, regrouped = (units.parameters[list(layout.indices(names))] for names in (base.kept, base.regrouped))
-    return np.asarray(kept[:, None] / regrouped)
-
-
 def _products(count: int) -> list[tuple[int, ...]]:
     """Return all products of up to two of `count` symbols, as tuples of their places."""
     return [product for degree in range(3) for product in combinations_with_replacement(range(count), degree)]
@@ -255,11 +250,7 @@ def _fit(points: Array, values: Array) -> Iterable[Array | None]:
     return [coefficients[:, k] if misfit[k] <= _AGREE * size[k] else None for k in range(values.shape[1])]
 
 
-def _polynomial(
-    coefficients: Array | None, names: Sequence[str], scale: float, length: float
-) -> LengthPolynomial | None:
-    if coefficients is None:
-        return None
+def _polynomial(coefficients: Array, names: Sequence[str], scale: float, length: float) -> LengthPolynomial:
     largest = float(np.abs(coefficients).max())
     terms = []
     for number, product in zip(coefficients, _products(len(names))):
