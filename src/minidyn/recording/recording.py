@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -159,13 +159,7 @@ class Recording:
             inside = max(0, -((begin - first) // stride))  # the first chosen sample that is not before this run
             if begin + inside * stride < min(last, end):
                 starts.append(inside)
-        return replace(
-            self,
-            t=self.t[part],
-            **{name: getattr(self, name)[part] for name in self.signals},
-            starts=tuple(starts) or (0,),
-            telemetry={name: array[part] for name, array in self.telemetry.items()},
-        )
+        return each_array(self, lambda array: array[part], t=self.t[part], starts=tuple(starts) or (0,))
 
     def tiles(self, samples: int = 1 << 16) -> Iterator[Recording]:
         """Yield recordings of `samples` samples, in order; none spans two runs, only the last of a run is shorter."""
@@ -186,12 +180,8 @@ class Recording:
     def reordered(self, joint_names: Sequence[str]) -> Recording:
         """Return the recording with the same joints in another order; telemetry of one column a joint follows."""
         order = [self.joint_names.index(name) for name in joint_names]
-        return replace(
-            self,
-            **{name: getattr(self, name)[:, order] for name in self.signals},
-            joint_names=tuple(joint_names),
-            telemetry={k: v[:, order] if v.shape[1:] == (self.n,) else v for k, v in self.telemetry.items()},
-        )
+        names = tuple(joint_names)
+        return each_array(self, lambda x: x[:, order] if x.shape[1:] == (self.n,) else x, joint_names=names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the recording whole or not at all; the ending chooses the format: .npz, .parquet or .csv."""
@@ -285,6 +275,13 @@ class Recording:
         span = f"{self.t[-1] - self.t[0]:.4g} s" if len(self) else "empty"
         present = " ".join(self.signals)
         return f"Recording({len(self)} samples of {self.n} joints, {len(self.starts)} runs, {span}, {present})"
+
+
+def each_array(recording: Recording, change: Callable[[Array], Array], **more: Any) -> Recording:
+    """Return the recording with its signals and telemetry changed alike, and `more` replaced."""
+    signals: dict[str, Any] = {name: change(getattr(recording, name)) for name in recording.signals}
+    telemetry = {name: change(array) for name, array in recording.telemetry.items()}
+    return replace(recording, **signals, telemetry=telemetry, **more)
 
 
 def _frozen(name: str, values: ArrayLike) -> Array:

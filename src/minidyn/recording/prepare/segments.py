@@ -18,7 +18,7 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.notices import Notice, info, look
 from minidyn.recording.prepare.signals import Band, choose_cutoff, derivatives, lowpass, spikes
-from minidyn.recording.recording import SIGNALS, Recording
+from minidyn.recording.recording import SIGNALS, Recording, each_array
 
 _LOST = "Samples were lost while recording; check the logger if there are many."
 GAPS = look("prepare.gaps", "The recording was cut where its times have gaps.", _LOST)
@@ -138,16 +138,7 @@ def _without_copies(run: Recording, notices: list[Notice]) -> Recording:
         return run
     copies = int(same.sum())
     notices.append(COPIES(f"{copies} samples are copies of the one before and are left out", count=copies))
-    return _rows(run, ~same)
-
-
-def _rows(run: Recording, keep: NDArray[np.bool_]) -> Recording:
-    return replace(
-        run,
-        t=run.t[keep],
-        **{name: getattr(run, name)[keep] for name in run.signals},
-        telemetry={name: values[keep] for name, values in run.telemetry.items()},
-    )
+    return each_array(run, lambda array: array[~same], t=run.t[~same])
 
 
 def _segment(run: Recording, rate: float) -> Segment:
@@ -201,7 +192,7 @@ def _resampled(run: Recording, rate: float) -> Recording:
     from scipy.interpolate import CubicSpline  # rarely needed, and slow to import
 
     keep = np.concatenate([[True], np.diff(run.t) > 0]) & np.all(np.isfinite(run.q), axis=1)
-    run = _rows(run, keep)
+    run = each_array(run, lambda array: array[keep], t=run.t[keep])
     if len(run) < 4:
         return run
     t = np.arange(run.t[0], run.t[-1], 1 / rate)
