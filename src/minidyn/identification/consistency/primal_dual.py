@@ -35,7 +35,7 @@ _LEAST = 1e-10  # entropy over misfit: less is lost in rounding where no body ca
 _FADING = (1e-2, 1e-4, 1e-6, 1e-8, _LEAST)  # the same, one after the other, where a direct way is too long
 _NEWTON, _ROUNDS = 60, 30
 _FLATTEST = 0.1  # curvature of a geodesic distance, over that of the entropy, where it has less or bends the other way
-_EYE = np.eye(4)
+_EYE, _HALF = np.eye(4), 0.5 * np.eye(10)
 _PLACES = np.triu_indices(4)
 
 
@@ -164,21 +164,21 @@ def _factored(
     c, links = turn.shape[:2]
     n = 10 * links
     bend = turn @ (problem.Q if more is None else problem.Q + more) @ np.swapaxes(turn, -1, -2)
-    K = np.linalg.solve(np.linalg.cholesky(0.5 * np.eye(10) + bend), turn)
+    K = np.linalg.solve(np.linalg.cholesky(_HALF + bend), turn)
     root = 1.0 / np.sqrt(diagonal)
     M = np.empty_like(problem.D)
     by_link = np.swapaxes(problem.D[..., :n].reshape(c, -1, links, 10), 1, 2)
     M[..., :n] = np.swapaxes(by_link @ np.swapaxes(K, -1, -2), 1, 2).reshape(c, -1, n)
     M[..., n:] = problem.D[..., n:] * root[:, None]
     H = np.swapaxes(M, -1, -2) @ M
-    H[:, range(H.shape[1]), range(H.shape[1])] += 1.0
-    factors = [dpotrf(own, lower=1)[0] for own in H]
+    H.reshape(c, -1)[:, :: H.shape[1] + 1] += 1.0
+    factors = [dpotrf(own.T, lower=1, clean=0, overwrite_a=1)[0] for own in H]
 
     def step(rho: Array, g: Array) -> Array:
         v = np.swapaxes(M, -1, -2) @ rho[..., None]
         v[:, :n] += (K @ g[:, :n].reshape(c, links, 10, 1)).reshape(c, n, 1)
         v[:, n:, 0] += g[:, n:] * root
-        v = np.stack([dpotrs(factor, own, lower=1)[0] for factor, own in zip(factors, v)])
+        v = np.array([dpotrs(factor, own, lower=1)[0] for factor, own in zip(factors, v)])
         inertial = (np.swapaxes(K, -1, -2) @ v[:, :n].reshape(c, links, 10, 1)).reshape(c, n)
         return -np.concatenate([inertial, v[:, n:, 0] * root], axis=1)
 

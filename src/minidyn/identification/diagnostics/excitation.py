@@ -33,6 +33,7 @@ _STATES = 150  # of the workspace, where the torque's uncertainty is looked at
 _SAMPLES = 24  # of a motion that is tried
 _PLACES = 3  # positions of the joints that rest
 _WORTH = 200.0  # independent samples that a recording of such a motion would give
+_DIRECTIONS = 12  # the weakest, along which all motions are looked at first
 _EFFORT = 1.3  # what a second joint must bring
 _FAST, _SLOW = 0.4, 0.05  # speeds of reversals and sweeps over L / T: about 2 and 0.25 rad/s for an arm
 _ENOUGH = 4000  # samples to see a delay; a longer recording is thinned
@@ -142,23 +143,33 @@ def advise(robot: Robot, base: BaseMap, R: Array, sigma: Array) -> Advice | None
     judged = np.asarray(np.linalg.qr(everywhere / size / np.sqrt(_STATES * robot.n), mode="r"))
     # what no motion shows must not hide the rest: a faint floor, a millionth of what the data know best
     floor = 1e-12 * max(float(np.max(np.diag(information))), 1e-300) * np.eye(base.rank)
-    before, direction = _weakest(judged, information + floor)
-    added = np.sqrt(_WORTH / _SAMPLES) * Y / size
-    known = np.linalg.cholesky(information + floor + np.swapaxes(added, 1, 2) @ added)
-    halves = np.linalg.solve(known, judged.T)
-    spreads = np.sqrt(np.linalg.eigvalsh(halves @ np.swapaxes(halves, 1, 2))[:, -1]).tolist()
+    before, directions = _weakest(judged, information + floor)
+    scale = np.sqrt(_WORTH / _SAMPLES) / size
     # one joint is easier to move than two, if it helps about as much
-    best = int(np.argmin([after * _EFFORT ** (len(tried[number][0]) - 1) for number, after in enumerate(spreads)]))
+    effort = np.array([_EFFORT ** (len(joints) - 1) for joints, *_ in tried])
+    # what is left along the weakest directions alone is a lower bound: most motions need no more than that
+    seen = Y @ (scale[:, None] * directions / before)
+    known = np.linalg.eigvalsh(np.diag(before**-2.0) + np.swapaxes(seen, 1, 2) @ seen)
+    bounds = effort / np.sqrt(known[:, 0] + 1e-12 * known[:, -1])  # rounding does not make them larger
+    best, after = 0, np.inf
+    for number in np.argsort(bounds).tolist():
+        if bounds[number] > effort[best] * after:
+            break
+        added = Y[number] * scale
+        halves = np.linalg.solve(np.linalg.cholesky(information + floor + added.T @ added), judged.T)
+        spread = float(np.sqrt(np.linalg.eigvalsh(halves @ halves.T)[-1]))
+        if (effort[number] * spread, number) < (effort[best] * after, best):
+            best, after = number, spread
     joints, fast, q, _ = tried[best]
-    names = tuple(base.names[k] for k in np.argsort(-np.abs(direction))[:3])
-    return Advice(names, _words(robot, joints, fast, q), joints, fast, q, before, spreads[best])
+    names = tuple(base.names[k] for k in np.argsort(-np.abs(directions[:, 0]))[:3])
+    return Advice(names, _words(robot, joints, fast, q), joints, fast, q, float(before[0]), after)
 
 
-def _weakest(judged: Array, information: Array) -> tuple[float, Array]:
-    """Return the largest spread of the torque along one direction, over its noise, and that direction (b,)."""
+def _weakest(judged: Array, information: Array) -> tuple[Array, Array]:
+    """Return the largest spreads of the torque along one direction each (k,), over its noise, and those (b, k)."""
     L = np.linalg.cholesky(information)
     _, s, Vt = np.linalg.svd(np.linalg.solve(L, judged.T).T, full_matrices=False)
-    return float(s[0]), np.linalg.solve(L.T, Vt[0])
+    return s[:_DIRECTIONS], np.linalg.solve(L.T, Vt[:_DIRECTIONS].T)
 
 
 def _rows(robot: Robot, base: BaseMap, q: Array, dq: Array, ddq: Array, sigma: Array) -> Array:
@@ -224,7 +235,10 @@ def torque_delay(
     for begin, end in pairwise([*recording.starts, len(recording)]):
         if end - begin > 2:
             slopes[begin:end] = np.gradient(predicted[begin:end], recording.t[begin:end], axis=0)
-    W = (np.concatenate([Y, -slopes[:, :, None]], axis=2)[rows] / sigma[:, None]).reshape(-1, base.rank + 1)
+    scaled = np.empty((len(tau[rows]), robot.n, base.rank + 1))
+    np.divide(Y[rows], sigma[:, None], out=scaled[..., :-1])
+    np.divide(slopes[rows], -sigma, out=scaled[..., -1])
+    W = scaled.reshape(-1, base.rank + 1)
     y = ((tau - predicted)[rows] / sigma).ravel()
     products = W.T @ W
     sizes = np.sqrt(np.diag(products))

@@ -76,7 +76,7 @@ class FrictionChoice:
     # standard parameters (p,) whose gravity is that of the data: what loads are computed from; None where no friction
     # grows with the load
     parameters: Array | None = None
-    motion: Samples | None = None  # samples of the recording; None where none were needed
+    columns: RigidColumns | None = None  # along samples of the recording; None where none were needed
     settings: Mapping[str, Any] = field(default_factory=dict)  # what was tried, for records
     notices: tuple[Notice, ...] = ()  # what a reader should know
 
@@ -85,15 +85,15 @@ class FrictionChoice:
 
         The estimator takes the robot with the parameters that its loads are computed from.
         """
-        if self.parameters is None or self.motion is None:
+        if self.parameters is None or self.columns is None:
             return estimator(self.robot)
-        values = self.parameters
+        values, motion = self.parameters, self.columns.motion
         for _ in range(_REPEATS):
             found = estimator(self.robot.with_parameters(values))
             after = np.asarray(self.base.lift(found.beta), dtype=float)
-            moved = self._load_change(self.motion, values, after)
+            moved = self._load_change(motion, values, after)
             # an estimator that hardly sees gravity must not lead the loads astray
-            astray = moved > np.maximum(found.sigma, _ASTRAY * np.sqrt(np.mean(self.motion.tau**2, axis=0)))
+            astray = moved > np.maximum(found.sigma, _ASTRAY * np.sqrt(np.mean(motion.tau**2, axis=0)))
             if np.all(moved < _SETTLED * found.sigma) or np.any(astray):
                 break
             values = after
@@ -105,11 +105,11 @@ class FrictionChoice:
         The cut-off, Hz, is that of the torque's low-pass; where columns are filtered alike, a width that was given is
         right.
         """
-        if self.motion is None:
+        if self.columns is None:
             return found
         chosen = "sign_width" in self.settings
         smear_at = float(cutoff) if isinstance(cutoff, int | float) and (chosen or not filtered) else None
-        smeared = reversal_covariance(self.robot, self.base, self.motion, found.sigma, smear_at, chosen)
+        smeared = reversal_covariance(self.robot, self.base, self.columns, found.sigma, smear_at, chosen)
         return replace(found, covariance=found.covariance + smeared)
 
     def _load_change(self, motion: Samples, before: Array, after: Array) -> Array:
@@ -210,7 +210,7 @@ def choose_friction(
         # how sharply friction reverses does not change what can be identified
         replace(base, robot=chosen) if same else base_parameters(chosen),
         parameters,
-        motion,
+        found.columns,
         found.settings,
         found.notices,
     )
@@ -284,7 +284,7 @@ def _typical_speeds(robot: Robot, motion: Samples) -> Array:
 
 
 def reversal_covariance(
-    robot: Robot, base: BaseMap, motion: Samples, sigma: Array, cutoff: float | None, chosen: bool
+    robot: Robot, base: BaseMap, columns: RigidColumns, sigma: Array, cutoff: float | None, chosen: bool
 ) -> Array:
     """Return what the smoothing widths add to the covariance (b, b) of base parameters.
 
@@ -296,7 +296,7 @@ def reversal_covariance(
     the other explanation asks for, joint by joint, and a share of the change counts as uncertainty. The cut-off is in
     Hz, None where no low-pass is known of; the noise of each joint's torque is (n,).
     """
-    drives = [joint.drive for joint in robot.joints]
+    drives, motion = [joint.drive for joint in robot.joints], columns.motion
     terms = tuple(term for term in friction_symbols(t for drive in drives for t in drive.friction) if term != "load")
     widths = np.array([drive.sign_width for drive in drives])
     smear = np.zeros(len(drives)) if cutoff is None else smeared_speeds(robot, motion, cutoff)
@@ -312,7 +312,9 @@ def reversal_covariance(
     rigid = [name for name in base.kept if robot.layout.column(name).is_rigid]
     falls = [np.array([drive.stribeck_speed for drive in drives])]
     step = -(-len(motion) // _FITTED)
-    table = RigidColumns.of(robot, rigid, motion[::step]).table(terms, [widths, others], falls)
+    if step > 1 or columns.rigid != tuple(rigid):
+        columns = RigidColumns.of(robot, rigid, motion[::step])
+    table = columns.table(terms, [widths, others], falls)
     place = {name: k for k, name in enumerate(base.kept)}
     as_it_is = FrictionModel(terms, (0,) * len(drives))
 

@@ -25,6 +25,7 @@ _TERMS = {symbol: term for term, symbol in FRICTION.items()}
 class RigidColumns:
     """What all tables of one motion share: the columns of links and rotors, and their products."""
 
+    rigid: tuple[str, ...]  # names of the columns
     bare: Robot  # the robot without friction
     motion: Samples  # the samples
     coordinates: Coordinates  # its joints along them
@@ -39,7 +40,9 @@ class RigidColumns:
         seen = np.any(Y, axis=0)
         names = tuple(tuple(name for name, used in zip(rigid, row) if used) for row in seen)
         columns = tuple(np.ascontiguousarray(Y[:, row, seen[row]]) for row in range(robot.n))
-        return cls(bare, motion, coordinates(robot, *(list(part.T) for part in motion.motion)), names, columns)
+        return cls(
+            tuple(rigid), bare, motion, coordinates(robot, *(list(part.T) for part in motion.motion)), names, columns
+        )
 
     @cached_property
     def _rows(self) -> NDArray[np.intp]:

@@ -38,6 +38,7 @@ class Found:
     stribeck_speed: Array  # of each joint (joints,)
     # standard parameters of the robot without friction (p,) that loads are computed from; None: no loads
     parameters: Array | None
+    columns: RigidColumns  # those of links and rotors
     settings: dict[str, Any]  # what was tried, for records
     notices: tuple[Notice, ...]  # what a reader should know
 
@@ -135,6 +136,7 @@ class Search:
             self.widths[0],
             self.falls[model.fall],
             self.parameters if "load" in model.terms else None,
+            self.columns,
             settings,
             tuple(notices),
         )
