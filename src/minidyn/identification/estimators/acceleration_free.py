@@ -16,11 +16,10 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.functions import base_regressor
 from minidyn.identification.estimators.linear_system import fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.states import PIECE, cutoff_of
-from minidyn.identification.rows.base_rows import signals_of
+from minidyn.identification.rows.base_rows import signals_of, steady_regressor
 from minidyn.identification.rows.filtered import filtered_regressor
 from minidyn.identification.rows.pieces import Piece
 from minidyn.identification.rows.triangles import STRETCHES
@@ -74,7 +73,7 @@ def _torque_noise(robot: Robot, base: BaseMap, recording: AnyRecording, beta: Ar
             ddq = part.ddq
         else:
             ddq = np.gradient(dq, part.t, axis=0) if len(part) > 1 else np.zeros_like(q)
-        residual = tau - base_regressor(robot, q, dq, ddq, base=base) @ beta
+        residual = tau - steady_regressor(robot, base, q, dq, ddq) @ beta
         squares += np.sum(residual**2, axis=0)
         samples += len(part)
     return np.asarray(np.sqrt(squares / max(1, samples)), dtype=float)

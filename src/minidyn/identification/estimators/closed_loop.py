@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.control.controller import Controller
-from minidyn.dynamics.functions import base_regressor, inertia_matrix
+from minidyn.dynamics.functions import inertia_matrix
 from minidyn.errors import MinidynError
 from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.estimators.linear_system import SystemFit, fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.states import PIECE, States, best_states, motion_band, states_of, torque_rows
-from minidyn.identification.rows.base_rows import signals_of
+from minidyn.identification.rows.base_rows import signals_of, steady_regressor
 from minidyn.identification.rows.pieces import Piece, Pieces
 from minidyn.identification.rows.triangles import STRETCHES
 from minidyn.model.robot import Robot
@@ -159,10 +159,10 @@ def _rows(robot: Robot, base: BaseMap, recording: Recording, simulation: Simulat
             low, high = max(0, int(near[rows[0]]) - overlap), min(len(made.q), int(near[rows[-1]]) + overlap + 1)
             if filtered:
                 part = slice(low, high)
-                W = base_regressor(robot, made.q[part], made.dq[part], made.ddq[part], base=base)
+                W = steady_regressor(robot, base, made.q[part], made.dq[part], made.ddq[part])
                 W = lowpass(W, rate, cutoff, order)[near[rows] - low]
             else:
-                W = base_regressor(robot, made.q[near[rows]], made.dq[near[rows]], made.ddq[near[rows]], base=base)
+                W = steady_regressor(robot, base, made.q[near[rows]], made.dq[near[rows]], made.ddq[near[rows]])
             yield Piece(W, tau[rows], run.t[rows], (start + int(rows[0])) / len(recording))
 
 

@@ -13,11 +13,10 @@ from functools import partial
 import numpy as np
 
 from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.functions import base_regressor
 from minidyn.identification.estimators.linear_system import fit_system
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.states import cutoff_of
-from minidyn.identification.rows.base_rows import signals_of
+from minidyn.identification.rows.base_rows import signals_of, steady_regressor
 from minidyn.identification.rows.pieces import Piece
 from minidyn.identification.rows.triangles import STRETCHES
 from minidyn.model.robot import Robot
@@ -47,7 +46,7 @@ def _pieces(robot: Robot, base: BaseMap, recording: Recording, cutoff: float) ->
         spoiled = int(np.ceil(rate / cutoff))
         if len(run) < 3 * spoiled + 10:
             continue
-        W = lowpass(base_regressor(robot, q, dq, ddq, base=base), rate, cutoff, _ORDER)
+        W = lowpass(steady_regressor(robot, base, q, dq, ddq), rate, cutoff, _ORDER)
         keep = np.arange(spoiled, len(run) - spoiled, max(1, int(rate / (_PER_PERIOD * cutoff))))
         y = lowpass(tau, rate, cutoff, _ORDER)
         for rows in np.array_split(keep, STRETCHES):

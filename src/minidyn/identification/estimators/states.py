@@ -23,11 +23,10 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.functions import base_regressor
 from minidyn.errors import MinidynError
 from minidyn.identification.diagnostics.exogeneity import exogeneity_test
 from minidyn.identification.estimators.linear_system import fit_system
-from minidyn.identification.rows.base_rows import Samples, signals_of
+from minidyn.identification.rows.base_rows import Samples, signals_of, steady_regressor
 from minidyn.identification.rows.pieces import Piece, Pieces
 from minidyn.identification.rows.triangles import STRETCHES
 from minidyn.model.robot import Robot
@@ -79,7 +78,7 @@ def torque_rows(robot: Robot, base: BaseMap, states: States, instruments: Sample
     """Return the rows of torque along states, with the regressor along other states as instruments if given."""
 
     def regressor(along: Samples, rows: NDArray[np.intp]) -> Array:
-        return base_regressor(robot, *(array[rows] for array in along.motion), base=base)
+        return steady_regressor(robot, base, *(array[rows] for array in along.motion))
 
     def pieces() -> Iterator[Piece]:
         for start, end in pairwise([*states.starts, len(states)]):
@@ -217,7 +216,7 @@ def _errors(robot: Robot, base: BaseMap, candidates: Sequence[States], rows: NDA
         for _ in range(2):  # the second time, joints are weighed by what the first leaves at best
             residuals = []
             for states in candidates:
-                Y = base_regressor(robot, *(array[chosen] for array in states.motion), base=base)
+                Y = steady_regressor(robot, base, *(array[chosen] for array in states.motion))
                 weighted = (Y / scale[:, None]).reshape(-1, base.rank)
                 beta, *_ = np.linalg.lstsq(weighted, (torque / scale).ravel(), rcond=None)
                 left = (torque - Y @ beta).reshape(*rows.shape, robot.n).mean(axis=1)

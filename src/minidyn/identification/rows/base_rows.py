@@ -15,6 +15,7 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.drives import has_load
+from minidyn.dynamics.functions import base_regressor
 from minidyn.dynamics.record import build
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.graph.function import Function
@@ -230,6 +231,14 @@ class BaseFunctions:
         inputs: dict[str, Any] = {name: graph.inputs(name, self.robot.n) for name in _MOTION}
         kept = self.robot.layout.indices(self.base.kept)
         return graph, inputs, build(self.robot, "regressor", inputs, columns=kept, combine=self.base.unmixing)
+
+
+def steady_regressor(robot: Robot, base: BaseMap, q: Array, dq: Array, ddq: Array) -> Array:
+    """Return Y (N, n, b), the same numbers in every call: with `out` machine code is not put off to later ones.
+
+    Very large functions, which take seconds to compile, are an exception.
+    """
+    return base_regressor(robot, q, dq, ddq, base=base, out=np.empty((len(q), robot.n, base.rank)))
 
 
 def base_functions(robot: Robot, base: BaseMap) -> BaseFunctions:
