@@ -39,7 +39,11 @@ def to_mdh(robot: Robot, what: str = "modified Denavit-Hartenberg frames") -> tu
     new = {index: number for number, index in enumerate(moving)}
     new[-1] = -1
     size = largest_length(robot)
-    lines = {index: _line(robot, index, place) for index in moving}
+    lines = {}  # (point, direction) of each joint's axis in the frame of the moving link that carries it
+    for index in moving:
+        joint = robot.joints[index]
+        T = place[joint.parent] @ matrix_of(joint.before)
+        lines[index] = T[:3, 3], T[:3, AXES.index(joint.motion[1])] * joint.direction
 
     frames: dict[int, Array] = {-1: np.eye(4)}  # new frame seen from the old one, by old link index
     for index in moving:
@@ -92,13 +96,6 @@ def _hosts(robot: Robot) -> tuple[dict[int, int], dict[int, Array]]:
     return own, place
 
 
-def _line(robot: Robot, index: int, place: dict[int, Array]) -> tuple[Array, Array]:
-    """(point, direction) of a joint's axis in the frame of the moving link that carries it."""
-    joint = robot.joints[index]
-    T = place[joint.parent] @ matrix_of(joint.before)
-    return T[:3, 3], T[:3, AXES.index(joint.motion[1])] * joint.direction
-
-
 def _frame(joint: Joint, child: tuple[Array, Array] | None, size: float) -> Array:
     """The new frame of a link, seen from its old one: z along its axis, x along the normal to the child's axis."""
     old = matrix_of(inverse_steps(joint.after))
@@ -116,7 +113,9 @@ def _frame(joint: Joint, child: tuple[Array, Array] | None, size: float) -> Arra
             if abs(along) > 1e-12 * size:
                 origin = origin + along * z
             length = float((point - origin) @ x)
-            x = -x if length < -1e-12 * size or (abs(length) <= 1e-12 * size and _prefers_back(x)) else x
+            # where the axes meet, of two opposite normals the one whose largest component is positive
+            back = length < 0.0 if abs(length) > 1e-12 * size else x[np.argmax(np.abs(x))] < 0.0
+            x = -x if back else x
         else:
             across = reach - float(reach @ z) * z
             length = float(np.linalg.norm(across))
@@ -133,11 +132,6 @@ def _frame(joint: Joint, child: tuple[Array, Array] | None, size: float) -> Arra
     frame[:3, 3] = origin
     frame[np.abs(frame) < 1e-15] = 0.0
     return frame
-
-
-def _prefers_back(x: Array) -> bool:
-    """Of two opposite normals take the one whose largest component is positive."""
-    return bool(x[int(np.argmax(np.abs(x)))] < 0.0)
 
 
 def _decompose(T: Array, size: float) -> dict[str, float]:

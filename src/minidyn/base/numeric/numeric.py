@@ -26,7 +26,6 @@ from minidyn.base.base_map import CHOICE_UNCLEAR, RANK_UNCLEAR, BaseMap, Questio
 from minidyn.base.numeric.samples import (
     JointStates,
     Observation,
-    Units,
     observe,
     random_states,
     unitless_rows,
@@ -67,12 +66,16 @@ def scaled_rows(
     width = 2 if MODELS[model].differences else 1  # states in a block
     grounded = replace(robot, base=tuple(step for step in robot.base if step.is_turn))
 
+    scale = np.concatenate([units.speeds * units.time, units.speeds, units.speeds / units.time])
+
     def blocks_of(x: Array) -> Array:
-        return unitless_rows(grounded, model, _to_states(x, units, robot.n), units, rows)
+        states = JointStates(*np.split(x.reshape(-1, 3 * robot.n) * scale, 3, axis=1))
+        return unitless_rows(grounded, model, states, units, rows)
 
     count = 2 * int(np.count_nonzero(asked)) // MODELS[model].rows_of(len(rows)) + 8
     start = random_states(robot, units, count * width, rng, moving)
-    x = _to_vector(start, units, count)
+    # the states of each block as one row, without units
+    x = (np.concatenate([start.q, start.dq, start.ddq], axis=1) / scale).reshape(count, -1)
     blocks = blocks_of(x)
     first = Observation(blocks.reshape(-1, blocks.shape[-1]).copy(), units)
     counted = (np.abs(blocks).max(axis=0) > _CUTOFF * np.abs(blocks).max(initial=0.0)) & asked
@@ -110,19 +113,6 @@ def _log_scaling(blocks: Array, counted: NDArray[np.bool_]) -> Array:
         return np.zeros(len(blocks))
     tiny = np.finfo(float).tiny
     return np.asarray(np.log10(sizes.max(axis=1) + tiny) - np.log10(sizes.min(axis=1) + tiny))
-
-
-def _to_vector(states: JointStates, units: Units, count: int) -> Array:
-    """Return the states of each block as one row (count, width * 3 n), without units."""
-    q = states.q / (units.speeds * units.time)
-    stacked = np.concatenate([q, states.dq / units.speeds, states.ddq / (units.speeds / units.time)], axis=1)
-    return stacked.reshape(count, -1)
-
-
-def _to_states(x: Array, units: Units, n: int) -> JointStates:
-    stacked = x.reshape(-1, 3 * n)
-    q, dq, ddq = stacked[:, :n], stacked[:, n : 2 * n], stacked[:, 2 * n :]
-    return JointStates(q * (units.speeds * units.time), dq * units.speeds, ddq * (units.speeds / units.time))
 
 
 SCALINGS = ("columns", "paper")
