@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import minidyn as md
 from minidyn.dynamics.drives import loads_of_motion
 from minidyn.identification.friction.choose import PLAIN, motion_of
-from minidyn.identification.friction.columns import RigidColumns
+from minidyn.identification.friction.search import RigidColumns
 from minidyn.identification.friction.table import FrictionModel, FrictionTable, Key
 from minidyn.identification.rows.base_rows import Samples
 

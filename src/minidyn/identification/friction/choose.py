@@ -23,8 +23,7 @@ from minidyn.dynamics.drives import drive_ratios, has_load, loads_of_motion
 from minidyn.dynamics.tree import coordinates
 from minidyn.errors import MinidynError
 from minidyn.identification.estimators.method import Solution
-from minidyn.identification.friction.columns import RigidColumns
-from minidyn.identification.friction.search import Search
+from minidyn.identification.friction.search import RigidColumns, Search
 from minidyn.identification.friction.table import BLOCKS, FrictionModel
 from minidyn.identification.rows.base_rows import Samples
 from minidyn.model.drives import friction_symbols
