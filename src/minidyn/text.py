@@ -64,11 +64,14 @@ _SUPER = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def plain(text: object, keep: str = "\n\t") -> str:
     """Return foreign text with characters that would be acted upon shown as codes; those in `keep` stay."""
+    shown = str(text)
+    if shown.isascii() and shown.isprintable():  # nearly always
+        return shown
     return "".join(
         character
         if character in keep or unicodedata.category(character) not in _HIDDEN
         else character.encode("unicode_escape").decode()
-        for character in str(text)
+        for character in shown
     )
 
 

@@ -60,7 +60,8 @@ def code_hash() -> str:
     return digest.hexdigest()
 
 
-def versions() -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
     """Return the versions of everything that may change a result."""
     found = {"minidyn": __version__, "python": sys.version.split()[0], "platform": platform.platform()}
     for name in _LIBRARIES:
@@ -101,7 +102,7 @@ def write_step(
             **facts,
             "date": begin.isoformat(timespec="seconds"),
             "seconds": round((datetime.now(UTC) - begin).total_seconds(), 3),
-            "versions": versions(),
+            "versions": dict(versions()),
             "summary": summary,
             "results": {path.relative_to(fresh).as_posix(): hash_of(path) for path in files},
         }
