@@ -45,7 +45,7 @@ def solve_lmi(problem: Whitened) -> Array | None:
             program.solve(solver=cp.CLARABEL, max_iter=200)
         except cp.error.SolverError:
             return None
-    if program.status != cp.OPTIMAL:
+    if program.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE):
         return None
     return _inside(problem, np.asarray(x.value, dtype=float)[None])
 
