@@ -29,7 +29,11 @@ Results say what you should know about them: `estimate.notices`, `recording.noti
         print(notice.level, notice.code, notice, notice.advice, dict(notice.data))
 
 The report and the command line show the most serious first. A program asks for `notice.code` and `notice.data`; the
-sentence may change, the code does not. This page is made by `python docs/make_notices.py` from the code.
+sentence may change, the code does not.
+
+What advice calls `cutoff=...` is a keyword in Python, a key in study files, and `--cutoff ...` in the shell; keys
+without an option in the shell stand in a file: `--mapping FILE`. This page is made by `python docs/make_notices.py`
+from the code.
 """
 
 

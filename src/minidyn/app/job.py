@@ -24,7 +24,7 @@ from minidyn.notices import Notice, act, look
 from minidyn.recording.lazy import LazyRecording, concatenate
 from minidyn.recording.read.mapping import SignalMap
 from minidyn.recording.read.read import are_one_run, read_recording
-from minidyn.recording.ready import prepare
+from minidyn.recording.ready import fitted_cutoff, prepare
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
 
@@ -88,28 +88,40 @@ class Job:
         lazy: bool | None = None,
         large: int = LARGE,
         settings: Mapping[str, Any] | None = None,
+        cutoff: float | None = None,
+        delay: float | None = None,
         **reading: Any,
     ) -> Job:
         """Return the job of a command line.
 
-        With `hold_out`, that share at the end of the fitted logs is kept for the test. `reading` holds options of
-        :func:`minidyn.read_recording`, such as mapping and rate; the rest is as for the job.
+        With `hold_out`, that share at the end of the fitted logs is kept for the test. `cutoff` and `delay` are those
+        of :func:`minidyn.prepare`; `reading` holds options of :func:`minidyn.read_recording`, such as mapping and rate;
+        the rest is as for the job. None: not given.
         """
+        preparation = {"cutoff": cutoff, "delay": delay}
+        preparation = {name: value for name, value in preparation.items() if value is not None}
         log = Log("fit", tuple(map(Path, fit)), {name: value for name, value in reading.items() if value is not None})
         robot = as_robot(robot)
         tests = _test_logs(test, robot, log.reading)
         if hold_out is not None:
             tests = (replace(log, name="held out", part=(1.0 - hold_out, 1.0)), *tests)
             log = replace(log, part=(0.0, 1.0 - hold_out))
-        return cls(robot, (log,) if fit else (), tests, settings or {}, lazy=lazy, large=large)
+        return cls(robot, (log,) if fit else (), tests, settings or {}, preparation, lazy=lazy, large=large)
 
-    def recording(self, *logs: Log, lazy: bool | None = None) -> Recording | LazyRecording:
-        """Return logs as one recording, prepared where the user said how."""
-        return concatenate([self._read(log, lazy) for log in logs])
+    def recording(
+        self, *logs: Log, lazy: bool | None = None, estimate: Estimate | None = None
+    ) -> Recording | LazyRecording:
+        """Return logs as one recording, prepared where the user said how.
 
-    def _read(self, log: Log, lazy: bool | None) -> Recording | LazyRecording:
+        Where that leaves the cut-off open, it is that of an estimate's fit.
+        """
+        return concatenate([self._read(log, lazy, estimate) for log in logs])
+
+    def _read(self, log: Log, lazy: bool | None, estimate: Estimate | None) -> Recording | LazyRecording:
         where = self.lazy if lazy is None else lazy
         on_disk = sum(map(_size, log.files)) > self.large if where is None else where
+        if self.preparation.get("delay"):
+            on_disk = False  # torques are moved in memory alone
         key = (log.files, repr(log.reading), on_disk)  # a log that is fitted in part and tested in part is read once
         if key not in self._whole:
             options: dict[str, Any] = {**log.reading, "lazy": on_disk}
@@ -117,7 +129,12 @@ class Job:
         raw: Any = self._whole[key]
         if log.part != (0.0, 1.0):
             raw = raw[round(log.part[0] * len(raw)) : round(log.part[1] * len(raw))]
-        found: Recording | LazyRecording = prepare(self.robot, raw, **self.preparation) if self.preparation else raw
+        if not self.preparation:
+            return raw  # type: ignore[no-any-return] # the library prepares
+        fitted = {} if estimate is None else estimate.settings.get("preparation") or {}
+        found: Recording | LazyRecording = prepare(
+            self.robot, raw, **{"cutoff": fitted_cutoff(raw, fitted), **self.preparation}
+        )
         return found
 
     @property
@@ -125,10 +142,9 @@ class Job:
         """What is fitted."""
         return self.recording(*self.fit)
 
-    @property
-    def tested(self) -> dict[str, Recording | LazyRecording]:
-        """What is tested on, by name."""
-        return {log.name: self.recording(log) for log in self.test}
+    def tested(self, estimate: Estimate) -> dict[str, Recording | LazyRecording]:
+        """Return what an estimate is tested on, by name."""
+        return {log.name: self.recording(log, estimate=estimate) for log in self.test}
 
     def read(self) -> None:
         """Read all logs: mistakes in the last one are reported before long work on the first."""
@@ -149,7 +165,7 @@ class Job:
         found = {"fit": validate(estimate, self.fitted)} if fit else {}
         for log in self.test:
             try:
-                found[log.name] = validate(estimate, self.recording(log))
+                found[log.name] = validate(estimate, self.recording(log, estimate=estimate))
             except MinidynError as error:
                 raise MinidynError(f"{log.name}: {error}") from None
         return found
@@ -167,7 +183,7 @@ class Job:
         """Find the load that the fitted logs carry, against a model of the robot without it."""
         from minidyn.identification.payload.payload import identify_payload  # scipy.stats takes a second
 
-        recording = self.recording(*self.fit, lazy=False)
+        recording = self.recording(*self.fit, lazy=False, estimate=estimate)
         assert isinstance(recording, Recording)  # noqa: S101 - it was read into memory
         return identify_payload(estimate, recording, link=link)
 
@@ -215,7 +231,7 @@ def _test_logs(names: Iterable[str], robot: Robot, reading: Mapping[str, Any]) -
     """
     paths = list(dict.fromkeys(names))
     short = [Path(name).name for name in paths]
-    if are_one_run(paths, robot, reading.get("mapping")):
+    if are_one_run(paths, robot, reading):
         return (Log(" + ".join(short), tuple(map(Path, paths)), reading),)
     return tuple(
         Log(path if short.count(name) > 1 or name in ("", "fit") else name, (Path(path),), reading)

@@ -266,16 +266,22 @@ def _prepared(
 ) -> AnyRecording:
     wish: dict[str, Any] = {"decimate": 1, "trim": False} if every_sample else {}
     if preparation:
-        cutoff, rate, delay = (float(preparation.get(key) or 0.0) for key in ("cutoff", "rate", "delay"))
+        delay = float(preparation.get("delay") or 0.0)
         if delay:
             recording = recording.load()  # torques are moved in memory alone, as they were for the fit
-        head = next(recording.tiles(_HEAD), None)
-        step = float(np.median(np.diff(head.t))) if head is not None and len(head) > 1 else 0.0
-        wish |= {"cutoff": cutoff if cutoff and abs(step * rate - 1) < 0.1 else None, "delay": delay}
+        wish |= {"cutoff": fitted_cutoff(recording, preparation), "delay": delay}
     made = prepare(robot, recording, **wish)
     if wish:
         return made
     return replace(made, notices=(DEFAULTS("the recording was prepared with default settings"), *made.notices))
+
+
+def fitted_cutoff(recording: AnyRecording, preparation: Mapping[str, Any]) -> float | None:
+    """Return the cut-off of an earlier preparation, Hz; None where a recording has another sample rate."""
+    cutoff, rate = (float(preparation.get(key) or 0.0) for key in ("cutoff", "rate"))
+    head = next(recording.tiles(_HEAD), None) if cutoff else None
+    step = float(np.median(np.diff(head.t))) if head is not None and len(head) > 1 else 0.0
+    return cutoff if abs(step * rate - 1) < 0.1 else None
 
 
 def in_robot_order(robot: Robot, recording: _Kind, *, name: str = "the recording") -> _Kind:

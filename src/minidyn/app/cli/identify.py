@@ -75,13 +75,13 @@ def identify(
 
     Example: minidyn identify ur10.urdf run.db3 --validate other.db3 --output out
 
-    Example: minidyn identify robot.urdf log.csv --mapping columns.toml --rate 500
+    Example: minidyn identify robot.urdf log.csv --units q=deg,tau=Nmm --cutoff 20 --delay 0.004
     """
     target = check_folder(output)  # before long work
-    reading = {name: more.pop(name) for name in ("hold_out", "lazy", "rate", "mapping")}
-    prior = more["prior"]
-    settings = more | {"friction": friction_terms(more["friction"]), "prior": False if prior == "none" else prior}
-    job = Job.of_files(robot, logs, test, settings=options.given(settings), **reading)
+    settings = {name: more.pop(name) for name in ("method", "friction", "rotor_inertia", "prior", "consistent")}
+    prior = settings["prior"]
+    settings |= {"friction": friction_terms(settings["friction"]), "prior": False if prior == "none" else prior}
+    job = Job.of_files(robot, logs, test, settings=options.given(settings), **more)
     read_logs(job)
     with progress(f"identifying {job.robot.name} from {len(job.fitted)} samples") as done:
         estimate = job.identify(done)
@@ -89,7 +89,7 @@ def identify(
         validations = job.validate(estimate, fit=True)
     crossed = None
     record: dict[str, Any] = {"robot_file": robot, "logs": list(logs), "validated_on": list(test)}
-    record |= {"hold_out": reading["hold_out"], "prior": prior}
+    record |= {"hold_out": more.pop("hold_out"), "prior": prior, "reading": options.given(more)}
     if folds is not None:
         with progress(f"cross-validating over {folds} stretches of time"):
             crossed = job.cross_validate(folds)

@@ -66,11 +66,46 @@ def output_option(default: str, what: str = "Folder to write into.") -> Callable
     return click.option("--output", type=click.Path(), default=default, show_default=True, help=what)
 
 
+def _units(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """Return units as `md.read_recording` takes them: a word, a list of words, or {signal or joint: word}."""
+    words = [word.strip() for word in (value or "").split(",") if word.strip()]
+    if any("=" in word for word in words):
+        pairs = [word.partition("=") for word in words]
+        if not all(unit and name for name, _, unit in pairs):
+            raise click.BadParameter(f"expected one unit, or units as in q=deg,tau=mA; got {value!r}")
+        return {name.strip(): unit.strip() for name, _, unit in pairs}
+    return None if not words else words[0] if len(words) == 1 else words
+
+
 def log_options(command: F) -> F:
-    """Add the options that say how logs are to be read."""
+    """Add the options that say how logs are read and prepared; `Job.of_files` takes them all."""
     for option in (
+        click.option(
+            "--delay",
+            type=float,
+            help="Seconds that torques are late against positions; they are moved back. Negative: early.",
+        ),
+        click.option(
+            "--cutoff",
+            type=click.FloatRange(min=0.0, min_open=True),
+            help="Of the low-pass for positions and torques, Hz. Default: from the data, or that of the fit.",
+        ),
         click.option("--lazy/--no-lazy", default=None, help="Leave logs on disk. Default: those above 100 MB."),
+        click.option(
+            "--together/--no-together",
+            default=None,
+            help="Files are one run side by side, or runs of their own. Default: one where each has other signals.",
+        ),
+        click.option("--topic", help="Topic of a bag. Default: the one with the robot's joints."),
+        click.option(
+            "--time-unit", help="Unit of the time column: s, ms, us or ns. Default: from its name or spacing."
+        ),
         click.option("--rate", type=float, help="Samples per second, for logs without a time column."),
+        click.option(
+            "--units",
+            callback=_units,
+            help="Of positions, speeds and torques: deg, or q=deg,dq=rpm,tau=mNm. Default: SI, or what the names say.",
+        ),
         click.option(
             "--mapping",
             type=click.Path(),

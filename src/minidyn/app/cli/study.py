@@ -39,7 +39,9 @@ def report(
     read_logs(job)
     details = {"estimate file": estimate, "logs": ", ".join(logs) or "none", "fitted logs": ", ".join(fit)}
     with progress("writing the report"):
-        target = write_report(model, job.tested, output, fit=job.fitted if fit else None, title=title, details=details)
+        target = write_report(
+            model, job.tested(model), output, fit=job.fitted if fit else None, title=title, details=details
+        )
     if as_json:
         print_json({"file": str(target), "bytes": target.stat().st_size})
     else:

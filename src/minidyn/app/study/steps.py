@@ -172,7 +172,9 @@ def _report(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         for log in step.logs
     }
     settings = {"title": context.study.name, **step.settings}
-    target = write_report(estimate, job.tested, folder / "report.html", fit=job.fitted, details=details, **settings)
+    target = write_report(
+        estimate, job.tested(estimate), folder / "report.html", fit=job.fitted, details=details, **settings
+    )
     return {"files": [target.name]}
 
 

@@ -61,7 +61,7 @@ MOTION = look(
 DELAY = look(
     "identify.torque_delay",
     "Torques and positions are not from the same instant.",
-    "md.prepare(robot, recording, delay={delay:.2g}) shifts the torques.",
+    "Shift the torques: --delay {delay:.2g} in the shell, md.prepare(robot, recording, delay={delay:.2g}) in Python.",
 )
 
 

@@ -123,11 +123,14 @@ def read_recording(
     return replace(whole, notices=tuple(dict.fromkeys((*notices, *whole.notices))))
 
 
-def are_one_run(paths: Sequence[str | os.PathLike[str]], robot: Robot, mapping: str | None = None) -> bool:
-    """Return whether files hold different signals of the same samples: `read_recording` makes one run of them."""
+def are_one_run(
+    paths: Sequence[str | os.PathLike[str]], robot: Robot, reading: Mapping[str, Any] = MappingProxyType({})
+) -> bool:
+    """Return whether `read_recording` with these options makes one run of files: each holds other signals."""
     if len(paths) < 2:
         return False
-    given = SignalMap.of({}, mapping)
+    options = dict(reading)
+    given = SignalMap.of(options, options.pop("mapping", None))
     return _belong_together(
         [_open_table(Path(path), given, robot.joint_names, keep=False) for path in paths], given, robot
     )

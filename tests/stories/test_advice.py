@@ -1,0 +1,220 @@
+"""What minidyn advises can be done: every command, option and keyword in an advice is taken out and tried."""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+import inspect
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import minidyn as md
+from minidyn.app.cli.main import main
+from minidyn.recording.read.mapping import OPTIONS
+
+ROOT = Path(__file__).parents[2]
+ROBOT = md.load("two_link").with_drives(rotor_inertia=True, friction=("viscous", "coulomb", "offset"))
+TRUTH = ROBOT.with_parameters(np.where(np.isnan(ROBOT.parameters), 0.3, ROBOT.parameters))
+
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+_KEYWORD = re.compile(r"\b([a-z_]+)=")
+_PYTHON_ONLY = {"source"}  # of an export, which the shell writes beside the robot's own file
+_TRIED = {  # a value for each option that advice may name
+    "--cutoff": "20",
+    "--delay": "0.001",
+    "--units": "q=rad,tau=Nm",
+    "--rate": "200",
+    "--time-unit": "s",
+    "--topic": "/joint_states",
+    "--together": "",
+    "--friction": "auto",
+    "--consistent": "",
+    "--hold-out": "0.3",
+    "--validate": "other.csv",
+    "--mapping": "map.toml",
+    "--method": "wls",
+    "--dt": "0.001",
+}
+
+
+def notices_page() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("make_notices", ROOT / "docs" / "make_notices.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+KINDS = notices_page().kinds()
+
+
+def options_of(verb: str) -> Mapping[str, click.Parameter]:
+    command = main.get_command(None, verb)  # type: ignore[arg-type]
+    assert command is not None, verb
+    return {word: one for one in command.params for word in (*one.opts, *one.secondary_opts)}
+
+
+EVERY_OPTION = {word for verb in main.list_commands(None) for word in options_of(verb)} | {"--quiet", "--help"}  # type: ignore[arg-type]
+
+
+def motion(seed: int = 0, late: float = 0.0) -> md.Recording:
+    t = np.arange(2000) * 0.005
+    states = [md.trajectory.fourier(TRUTH, seed=seed, speed=3.0)(t - shift) for shift in (0.0, late)]
+    (q, dq, _), past = states
+    tau = md.inverse_dynamics(TRUTH, *past) + 0.05 * np.random.default_rng(seed).normal(size=q.shape)
+    return md.Recording(t, q, tau, dq, joint_names=TRUTH.joint_names)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    motion().save("run.csv")
+    motion(seed=1).save("other.csv")
+    Path("map.toml").write_text('units = "rad"\n')
+    return tmp_path
+
+
+def run(*words: object) -> str:
+    result = CliRunner().invoke(main, ["-q", *map(str, words)])
+    assert result.exit_code == 0, f"{words}\n{result.output}{result.stderr}"
+    return str(result.stdout)
+
+
+def verb_of(code: str) -> str:
+    stage = code.split(".")[0]
+    return stage if stage in ("simulate", "plan", "base", "payload") else "identify"
+
+
+def test_options_in_advice_are_options_of_the_verb() -> None:
+    found = [(kind, word) for kind in KINDS for word in _OPTION.findall(kind.advice)]
+    assert len(found) > 3
+    for kind, word in found:
+        assert word in options_of(verb_of(kind.code)), f"{kind.code}: {kind.advice}"
+        assert word in _TRIED, f"{word} is not tried below"
+
+
+def test_keywords_in_advice_exist_in_python_and_in_the_shell() -> None:
+    doors = (md.read_recording, md.prepare, md.identify, md.base_parameters, md.Estimate.export, md.Robot.with_drives)
+    known = {name for door in doors for name in inspect.signature(door).parameters} | {*OPTIONS}
+    found = [(kind, word) for kind in KINDS for word in _KEYWORD.findall(kind.advice)]
+    assert len(found) > 8
+    for kind, word in found:
+        assert word in known, f"{kind.code}: {kind.advice}"
+        if word in _PYTHON_ONLY or f"with_drives({word}" in kind.advice:
+            continue
+        option = "--" + word.replace("_", "-")
+        assert option in options_of(verb_of(kind.code)) or word in OPTIONS, f"{kind.code}: {kind.advice}"
+
+
+def test_options_that_docs_and_messages_name_exist() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    named = set()
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        spans = re.findall(r"`((?:minidyn|--)[^`\n]*)`", text) + re.findall(r"^    minidyn .*$", text, re.MULTILINE)
+        named |= {(page.name, word) for span in spans for word in _OPTION.findall(span)}
+    assert len(named) > 20
+    assert sorted(pair for pair in named if pair[1] not in EVERY_OPTION) == []
+    sources = sorted((ROOT / "src" / "minidyn").rglob("*.py"))
+    told = {(path.name, word) for path in sources for word in re.findall(r"[\s(\"]--[a-z][a-z-]+", path.read_text())}
+    assert sorted((name, word) for name, word in told if word.strip(' ("') not in EVERY_OPTION) == []
+
+
+@pytest.mark.usefixtures("folder")
+def test_every_option_of_an_advice_runs() -> None:
+    words = [part for name, value in _TRIED.items() if name != "--dt" for part in (name, value) if part]
+    found = json.loads(run("identify", "two_link", "run.csv", *words, "--output", "out", "--json"))
+    assert found["reading"]["cutoff"] == 20.0
+    assert found["settings"]["preparation"]["cutoff"] == 20.0
+    run("simulate", "two_link", "--duration", "0.2", "--dt", _TRIED["--dt"], "--output", "sim.npz")
+    run("validate", "out/estimate.json", "other.csv", "--cutoff", "15", "--delay", "0.001", "--units", "rad")
+    run("report", "out/estimate.json", "other.csv", "--cutoff", "15", "--delay", "0.001")
+    run("payload", "out/estimate.json", "other.csv", "--cutoff", "15")
+    run("compare", "two_link", "run.csv", "--validate", "other.csv", "--methods", "ols", "--delay", "0.001")
+
+
+@pytest.mark.usefixtures("folder")
+def test_commands_in_advice_run() -> None:
+    md.save(TRUTH, "robot.urdf")
+    found = [command for kind in KINDS for command in re.findall(r"`(minidyn [^`]+)`", kind.advice)]
+    assert found
+    for command in dict.fromkeys(found):
+        words = shlex.split(command)[1:]
+        run(*words, *(["robot.urdf"] if len(words) == 1 else []))
+
+
+@pytest.mark.usefixtures("folder")
+def test_commands_in_a_report_run() -> None:
+    """Of a model without test data, and of one without friction that is not consistent."""
+    log, other = md.read_recording("run.csv", ROBOT), md.read_recording("other.csv", ROBOT)
+    shown: dict[str, None] = {}
+    bare = {"friction": (), "rotor_inertia": False, "consistent": False}
+    for number, (options, tests) in enumerate([({}, {}), (bare, {"other": other})]):
+        estimate = md.identify("two_link", log, **options)
+        folder = Path(f"out{number}")
+        folder.mkdir()
+        estimate.save(folder / "estimate.json")
+        md.save(estimate.robot, folder / "robot.toml")
+        text = md.report(estimate, tests, folder / "report.html", fit=log).read_text(encoding="utf-8")
+        commands = re.findall(r'class="command"[^>]*>(minidyn [^<]+)<', text)
+        assert commands
+        shown |= {html.unescape(command).replace("FOLDER", str(folder)): None for command in commands}
+    assert len(shown) >= 3
+    for command in shown:
+        for word, name in (("ROBOT", "two_link"), ("LOG", "run.csv"), ("other-log.csv", "other.csv")):
+            command = command.replace(word, name)
+        words = [f"out0/{word}" if word == "estimate.json" else word for word in shlex.split(command)]
+        run(*words[1:])
+
+
+# ------------------------------------------------------------------------- the options do what they say
+
+
+@pytest.mark.usefixtures("folder")
+def test_cutoff_and_delay_of_the_shell_are_those_of_prepare() -> None:
+    motion(late=0.015).save("late.csv")
+    shell = json.loads(
+        run("identify", "two_link", "late.csv", "--validate", "other.csv", "--delay", "0.015", "--json")
+    )  # fmt: skip
+    log = md.read_recording("late.csv", "two_link")
+    estimate = md.identify("two_link", md.prepare("two_link", log, delay=0.015))
+    assert shell["parameters"][estimate.names[0]]["value"] == pytest.approx(estimate.beta[0], rel=1e-12)
+    python = md.validate(estimate, md.read_recording("other.csv", "two_link"))
+    assert shell["errors"]["other.csv"]["samples"] == python.samples  # one cut-off, that of the fit
+    plain = json.loads(run("identify", "two_link", "late.csv", "--json"))
+    told = [notice for notice in plain["notices"] if notice["code"] == "identify.torque_delay"]
+    assert told
+    assert "--delay 0.015" in told[0]["advice"]
+    assert not [notice for notice in shell["notices"] if notice["code"] == "identify.torque_delay"]
+
+
+@pytest.mark.usefixtures("folder")
+def test_units_of_the_shell() -> None:
+    log = motion()
+    turned = md.Recording(log.t, np.degrees(log.q), 1e3 * log.tau, joint_names=log.joint_names)
+    turned.save("degrees.csv")
+    clean = md.Recording(log.t, log.q, log.tau, joint_names=log.joint_names)
+    clean.save("clean.csv")
+    found = json.loads(run("identify", "two_link", "degrees.csv", "--units", "q=deg,tau=mNm", "--json"))
+    wanted = json.loads(run("identify", "two_link", "clean.csv", "--json"))
+    for name, entry in wanted["parameters"].items():
+        assert found["parameters"][name]["value"] == pytest.approx(entry["value"], rel=1e-6, abs=1e-9)
+    wrong = CliRunner().invoke(main, ["identify", "two_link", "degrees.csv", "--units", "q=degg"])
+    assert wrong.exit_code == 2
+    assert "deg" in wrong.stderr
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_delay_takes_a_large_log_into_memory() -> None:
+    found = json.loads(run("identify", "two_link", "run.csv", "--lazy", "--delay", "0.001", "--cutoff", "20", "--json"))
+    assert found["settings"]["preparation"]["delay"] == 0.001
