@@ -97,6 +97,9 @@ def test_identify_writes_everything_and_validate_reads_it(logs, tmp_path) -> Non
     assert {"estimate.json", "parameters.md", "robot.toml", "robot.urdf", "robot.xml", "model.c", "model.h"} <= {
         *found["files"]
     }
+    page = (output / "report.html").read_text()
+    assert "other.parquet (test data)" in page
+    assert "fitted data" in page
     assert set(found["errors"]) == {"fit", "other.parquet"}
     held_out = found["errors"]["other.parquet"]
     assert held_out["relative_error"] < 0.02

@@ -337,3 +337,54 @@ def test_the_verb(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     shares = [re.findall(r"<td class=\"num\">([\d.]+ %)", text) for text in (page, (tmp_path / "r.html").read_text())]
     assert shares[0][:6] == shares[1][:6]
+
+
+def test_the_first_screen_holds_a_picture_of_the_errors_before_and_after(tmp_path: Path) -> None:
+    fit, other = small_runs()
+    estimate = small_estimate()
+    tau = np.asarray(other.tau).copy()
+    tau[:, 1] += 2.0 * tau[:, 1].std() * np.sin(np.arange(len(tau)))  # the second joint alone is bad
+    spoiled = md.Recording(other.t, other.q, tau, joint_names=other.joint_names)
+    text = md.report(estimate, spoiled, tmp_path / "r.html", fit=fit, code=False).read_text()
+    summary = text.split('id="summary"')[1].split("</section>")[0]
+    drawn = summary.split("<svg")[1].split("</svg>")[0]
+    assert drawn.count('class="bar before"') == 2
+    assert drawn.count('class="bar after good"') == 1
+    assert drawn.count('class="bar after bad"') == 1
+    run = md.validate(estimate, spoiled)
+    for name, entry in run.per_joint.items():
+        assert f"{name}: {percent(entry['relative_error'])}" in drawn
+        assert f"{name} before: {percent(entry['prior_relative_error'])}" in drawn
+    assert "<svg" not in md.report(estimate, tmp_path / "s.html", code=False).read_text().split('id="notices"')[0]
+
+
+def test_measured_is_thick_and_pale_model_thin_prior_dashed(page: Path) -> None:
+    from minidyn.display import MEASURED, MODEL, PRIOR, RESIDUAL
+
+    text = page.read_text()
+    style = text.split("<style>")[1].split("</style>")[0]
+    width = {name: float(re.search(rf"svg path\.{name} {{[^}}]*stroke-width: ([\d.]+)", style)[1])  # type: ignore[index]
+             for name in ("measured", "model", "prior")}  # fmt: skip
+    assert width["measured"] > 2 * width["model"]
+    assert "stroke-dasharray" in style.split("svg path.prior {")[1].split("}")[0]
+    for name, colour in {"pale": MEASURED, "blue": MODEL, "orange": RESIDUAL, "prior": PRIOR}.items():
+        assert f"--{name}: {colour};" in style  # figures as files have the colours of the page
+    first = text.split('class="series"')[1].split("</svg>")[0]
+    assert [first.count(f'path class="{name}"') for name in ("measured", "prior", "model", "residual")] == [1] * 4
+    data = json.loads(text.split('id="data">')[1].split("</script>")[0])
+    assert set(data["runs"]["run0"]["joints"][0]) == {"measured", "model", "residual", "prior"}
+
+
+def test_figures_as_files_have_the_lines_of_the_page_and_units() -> None:
+    run = md.validate(small_estimate(), small_runs()[1])
+    assert run.prior_predicted is not None
+    assert run.motion is not None
+    assert run.prior_predicted.shape == run.measured.shape == np.asarray(run.motion.dq).shape
+    for axis in run.plot().axes:
+        assert "torque, N·m" in axis.get_ylabel()
+        lines = {line.get_label(): line for line in axis.lines}
+        assert list(lines) == ["measured", "before identification", "model", "measured − model"]
+        assert lines["measured"].get_linewidth() > 2 * lines["model"].get_linewidth()
+        assert lines["before identification"].get_linestyle() == "--"
+    hostile, _, other = hostile_estimate()
+    assert "force, N\n" in md.validate(hostile, other).plot().axes[2].get_ylabel()

@@ -94,6 +94,7 @@ def test_results_are_where_they_belong(finished: Path) -> None:
     results = finished / "study"
     assert sorted(path.name for path in results.iterdir()) == sorted(STEPS)
     estimate = md.load_estimate(results / "identify" / "estimate.json")
+    assert "fitted data" in (results / "identify" / "report.html").read_text()
     truth = md.load(results / "simulate-fit" / "truth.toml")
     assert truth.parameters[truth.parameter_names.index("Fc2")] == 0.1
     names = dict(zip(truth.parameter_names, truth.parameters))

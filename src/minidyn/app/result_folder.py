@@ -9,16 +9,22 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from minidyn.app.report.facts import Facts, Places
+from minidyn.app.report.report import write_page
 from minidyn.arrays import plain_values
 from minidyn.display import save_figure
 from minidyn.files import new_folder, write_atomically
 from minidyn.identification.compare import Comparison
+from minidyn.identification.cross_validate import CrossValidation
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.validate import Validation
 from minidyn.notices import notices_json
 from minidyn.simulation.payload import Payload
 from minidyn.text import markdown_cell
 
+FIT = "fit"
+"""Name of the errors on the fitted data among those of test data."""
+REPORT = "report.html"
 SUMMARY = "result.json"
 """What a folder of results holds, and the names of its files."""
 
@@ -28,12 +34,13 @@ def write_result(
     validations: Mapping[str, Validation],
     path: str | os.PathLike[str],
     record: Mapping[str, Any] | None = None,
+    cross_validation: CrossValidation | None = None,
 ) -> dict[str, Any]:
     """Write a folder of results, whole or not at all; files of an earlier result there are replaced, others stay.
 
-    estimate.json, parameters.md (parameters, errors, certificate), robot.toml, robot.urdf, robot.xml, model.c and
-    model.h, a picture of the torques for each validation, and result.json with the names of all, with what `record`
-    adds (names of logs and robot). Returns what result.json holds.
+    report.html, estimate.json, parameters.md (parameters, errors, certificate), robot.toml, robot.urdf, robot.xml,
+    model.c and model.h, a picture of the torques for each validation ("fit": of the fitted data), and result.json with
+    the names of all, with what `record` adds (names of logs and robot). Returns what result.json holds.
     """
     summary: dict[str, Any] = {}
     with new_folder(path, _earlier(Path(path))) as folder:
@@ -42,6 +49,7 @@ def write_result(
         write_atomically(folder / "parameters.md", result_tables(estimate, validations).encode())
         for name, picture in zip(validations, _pictures(validations)):
             save_figure(validations[name].plot(name), folder / picture)
+        write_page(_facts(estimate, validations, Path(path), record or {}, cross_validation), folder / REPORT)
         files = sorted([*(file.name for file in folder.iterdir()), SUMMARY])
         found = result_summary(estimate, validations)
         summary = plain_values(
@@ -49,6 +57,21 @@ def write_result(
         )
         write_atomically(folder / SUMMARY, json.dumps(summary, indent=1, allow_nan=False).encode())
     return summary
+
+
+def _facts(
+    estimate: Estimate,
+    validations: Mapping[str, Validation],
+    folder: Path,
+    record: Mapping[str, Any],
+    cross_validation: CrossValidation | None,
+) -> Facts:
+    """Return what the report of a folder is about; the speed of generated code, the slow part, is left out."""
+    tests = {name: run for name, run in validations.items() if name != FIT}
+    places = Places(str(record.get("robot_file", "")), tuple(record.get("logs", ())), str(folder))
+    details = {name.replace("_", " "): value for name, value in record.items() if isinstance(value, str | float | list)}
+    fit = validations.get(FIT)
+    return Facts(estimate, tests, fit, cross_validation, details=details, code=False, places=places)
 
 
 def result_summary(estimate: Estimate, validations: Mapping[str, Validation]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.closed_form.structure import Role, Structure
 from minidyn.base.equivalence import equivalence
 from minidyn.base.printing.overview import units
-from minidyn.display import MEASURED, MODEL, RESIDUAL, DisplayTable, new_figure
+from minidyn.display import MEASURED, MODEL, PRIOR, DisplayTable, new_figure
 from minidyn.dynamics.functions import base_regressor, inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError, WrongArgument
 from minidyn.files import strict_json, with_numbers, write_atomically
@@ -203,7 +203,7 @@ class Estimate(Identified):
         spread = np.where(np.isfinite(self.std), 1.96 * self.std, 0.0)
         words = "estimate, 95 % interval"
         axis.errorbar(self.beta, places, xerr=spread, fmt="o", color=MODEL, markersize=4, label=words)
-        axis.plot(self.prior_values, places, "D", color=RESIDUAL, markerfacecolor="none", markersize=5, label="prior")
+        axis.plot(self.prior_values, places, "D", color=PRIOR, markerfacecolor="none", markersize=5, label="prior")
         axis.axvline(0.0, color=MEASURED, linewidth=0.8)
         axis.set_xscale("symlog", linthresh=0.01)
         labels = [f"{name}, {unit}" if unit else name for name, unit in zip(self.names, units(self.base))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from minidyn.arrays import Array, single_thread
-from minidyn.display import MEASURED, MODEL, RESIDUAL, DisplayTable, draw_lines, new_figure
+from minidyn.display import MEASURED_LINE, MODEL_LINE, PRIOR_LINE, RESIDUAL_LINE, DisplayTable, draw_lines, new_figure
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
+from minidyn.model.joint import torque_unit
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
 from minidyn.recording.ready import RecordingLike, as_recording, ready
@@ -57,6 +59,9 @@ class Validation:
         above_cutoff: ‖raw - low-passed torque‖ / ‖raw torque‖: what lies above the cut-off of the preparation and no
             model fitted there can follow; NaN where only one of the two is known.
         notices: What a reader should know.
+        prior_predicted: Torques (N, n) of the robot as its file has it; None where its inertia is unknown.
+        motion: Positions, speeds and accelerations of the samples of t; None where they are not known.
+        units: Of each joint's torque: "N·m" or "N"; empty where not known.
     """
 
     relative_error: float
@@ -70,6 +75,9 @@ class Validation:
     prior_relative_error: float = math.nan
     above_cutoff: float = math.nan
     notices: tuple[Notice, ...] = ()
+    prior_predicted: Array | None = None
+    motion: Recording | None = None
+    units: tuple[str, ...] = ()
 
     @property
     def residual(self) -> Array:
@@ -101,20 +109,25 @@ class Validation:
         return self._display().to_pandas()
 
     def plot(self, title: str = "") -> Figure:
-        """Return a matplotlib figure: measured torque, the model's, and their difference, joint by joint.
+        """Return a matplotlib figure: measured torque, the model's, the prior's, and measured minus model, by joint.
+
+        Colours and lines are those of the report: measured thick and pale, model thin, prior dashed.
 
         Args:
             title: Heading; "": the error.
         """
         figure, axes = new_figure(title or repr(self), len(self.per_joint), 1.7, width=10.0)
+        lines = {"measured": (self.measured, MEASURED_LINE)}
+        if self.prior_predicted is not None:
+            lines["before identification"] = (self.prior_predicted, PRIOR_LINE)
+        lines |= {"model": (self.predicted, MODEL_LINE), "measured − model": (self.residual, RESIDUAL_LINE)}
         for k, (axis, (name, entry)) in enumerate(zip(axes, self.per_joint.items())):
-            lines = {"measured": (self.measured, MEASURED), "model": (self.predicted, MODEL)}
-            lines["measured − model"] = (self.residual, RESIDUAL)
-            for label, (values, colour) in lines.items():
-                order = 1.5 if colour == RESIDUAL else 2.0  # behind the others
-                draw_lines(axis, self.t, values[:, [k]], [label], color=colour, linewidth=0.9, zorder=order)
-            axis.set_ylabel(f"{plot_label(name, 16)}\n{plain_percent(entry['relative_error'])}", fontsize=8)
-        axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=3, fontsize=8)
+            for label, (values, look) in lines.items():
+                draw_lines(axis, self.t, values[:, [k]], [label], **look)
+            unit = self.units[k] if self.units else "N·m or N"
+            words = f"{plot_label(name, 24)}\n{'force' if unit == 'N' else 'torque'}, {unit}"
+            axis.set_ylabel(f"{words}\nerror {plain_percent(entry['relative_error'])}", fontsize=8)
+        axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False, ncols=4, fontsize=8)
         axes[-1].set_xlabel("time, s")
         return figure
 
@@ -170,33 +183,40 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
     described = _described(estimate)
     raw, filtered, prior, noise = (Residuals(robot.n) for _ in range(4))
     every = 1 if isinstance(data, Recording) else -(-len(data) // _SHOWN)
-    kept: list[tuple[Array, Array, Array]] = []
+    kept: list[tuple[Array, ...]] = []  # for pictures
+    starts: list[int] = []
     for piece, first in ((tile, not k) for run in data.runs for k, tile in enumerate(run.tiles(_PIECE))):
         measured = np.asarray(piece.telemetry.get("tau_raw", piece.tau), dtype=float)
         _require_numbers(measured, piece)
         predicted = estimate.predict(piece)
         if first:
             raw.new_run()
+            starts.append(-(-raw.samples // every))
         raw.add(measured - predicted, measured)
         if "tau_raw" in piece.telemetry:
             smooth = np.asarray(piece.tau, dtype=float)
             filtered.add(smooth - predicted, smooth)
             noise.add(measured - smooth, measured)
-        if described is not None and piece.dq is not None and piece.ddq is not None:
-            prior.add(measured - inverse_dynamics(described, piece.q, piece.dq, piece.ddq), measured)
+        motion = piece.q, np.asarray(piece.dq), np.asarray(piece.ddq)
+        before = np.full_like(measured, np.nan) if described is None else inverse_dynamics(described, *motion)
+        if described is not None:
+            prior.add(measured - before, measured)
         some = slice(-(raw.samples - len(measured)) % every, None, every)  # evenly spread over all pieces
-        kept.append((np.asarray(piece.t)[some], measured[some], predicted[some]))
+        kept.append(tuple(signal[some] for signal in (np.asarray(piece.t), measured, predicted, before, *motion)))
     if not raw.samples:
         raise MinidynError("validation needs samples; the recording has none")
     notices = tuple(data.notices)
     if every > 1:
         text = f"one sample in {every} is kept for pictures; the errors are those of all {raw.samples}"
         notices += (THINNED(text, every=every, samples=raw.samples),)
-    t, measured, predicted = (np.concatenate(parts) for parts in zip(*kept))
+    t, measured, predicted, before, q, dq, ddq = (np.concatenate(parts) for parts in zip(*kept))
+    first_kept = [start for start, end in itertools.pairwise([*starts, len(t)]) if start < end]
+    moved = Recording(t, q, None, dq, ddq, data.joint_names, starts=first_kept, info=data.info)
     rmse = float(np.sqrt(raw.squares.sum() / (raw.samples * robot.n)))
     joints = _per_joint(data.joint_names, raw, filtered, prior)
     others = filtered.overall, prior.overall, noise.overall
-    return Validation(raw.overall, rmse, joints, t, measured, predicted, raw.samples, *others, notices)
+    shown = None if described is None else before, moved, tuple(torque_unit(robot.joints[k]) for k in robot.independent)
+    return Validation(raw.overall, rmse, joints, t, measured, predicted, raw.samples, *others, notices, *shown)
 
 
 def _per_joint(

@@ -9,7 +9,7 @@ import click
 from minidyn.app.cli import options
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
 from minidyn.app.job import Job, friction_terms, named
-from minidyn.app.result_folder import result_summary, write_result
+from minidyn.app.result_folder import REPORT, result_summary, write_result
 from minidyn.errors import DescriptionError
 from minidyn.files import check_folder
 from minidyn.identification import identify as library
@@ -95,7 +95,7 @@ def identify(
             crossed = job.cross_validate(folds)
         record["cross_validation"] = crossed.to_json()
     with progress(f"writing {target}"):
-        summary = write_result(estimate, validations, target, record)
+        summary = write_result(estimate, validations, target, record, crossed)
     if as_json:
         print_json(summary)
         return
@@ -107,6 +107,7 @@ def identify(
     notices = [*estimate.notices, *exported, *job.tested_on_fitted()]
     print_notices(notices + (job.not_tested() if crossed is None else []))
     click.echo(f"written into {plain(str(target))}: {', '.join(summary['files'])}")
+    click.echo(f"to read: {plain(str(target / REPORT))}")
 
 
 @click.command()

@@ -80,7 +80,7 @@ class Plot:
         """Return grid lines, tick labels and axis labels; without `labels` the horizontal axis is bare."""
         bottom = self.top + self.height
         marks: list[Html] = []
-        for value in self.y.ticks(ticks[1]):
+        for value in self.y.ticks(ticks[1]) if ticks[1] else ():
             y = float(self.py(value))
             zero = " zero" if value == 0 and not self.y.log else ""
             marks.append(tag("line", class_=f"grid{zero}", x1=self.left, x2=self.left + self.width, y1=y, y2=y))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -30,22 +30,31 @@ WEAK = 0.3
 """Relative standard deviation beyond which a parameter is called weak."""
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where files are, for commands that can be copied; empty where it is not known."""
+
+    robot: str = ""  # name or file of the robot that was identified
+    logs: tuple[str, ...] = ()  # that were fitted
+    folder: str = ""  # of estimate.json and robot.toml
+
+
 @dataclass(frozen=True, eq=False)
 class Facts:
     """Everything the sections read."""
 
     estimate: Estimate
     tests: Mapping[str, Validation]  # its errors on test data (runs it was not fitted to), by name
-    fit: Validation | None  # its errors on the data it was fitted to; None where they were not given
-    # the fitted recording with speeds and accelerations; None where it was not given or stays on disk
-    motion: Recording | None
+    fit: Validation | None = None  # its errors on the data it was fitted to; None where they were not given
     # errors on parts of the log that were held out of the fit, one after the other
-    cross_validation: CrossValidation | None
-    plan: Plan | None  # experiments with one joint at a time
-    one_joint: Estimate | None  # what they gave
-    case_study: CaseStudy | None  # adaptive control with an unknown load
-    details: Mapping[str, Any]  # further lines of the record: files, hashes, commands
-    code: bool  # whether to count operations and measure the speed of the generated functions
+    cross_validation: CrossValidation | None = None
+    plan: Plan | None = None  # experiments with one joint at a time
+    one_joint: Estimate | None = None  # what they gave
+    case_study: CaseStudy | None = None  # adaptive control with an unknown load
+    details: Mapping[str, Any] = field(default_factory=dict)  # further lines of the record: files, hashes, commands
+    code: bool = True  # whether to count operations and measure the speed of the generated functions
+
+    places: Places = Places()
 
     @property
     def runs(self) -> Iterator[tuple[str, str, Validation]]:
@@ -54,6 +63,11 @@ class Facts:
             yield f"run{k}", f"{name} (test data)", run
         if self.fit is not None:
             yield "fit", "fitted data", self.fit
+
+    @property
+    def motion(self) -> Recording | None:
+        """The fitted motion with speeds and accelerations, of a log on disk some samples; None: not known."""
+        return None if self.fit is None else self.fit.motion
 
     @property
     def test_error(self) -> float | None:

@@ -30,7 +30,7 @@ from minidyn.files import write_atomically
 from minidyn.identification.estimate import Estimate, as_estimate
 from minidyn.identification.validate import Validation, validate
 from minidyn.recording.lazy import LazyRecording
-from minidyn.recording.ready import as_recording, ready
+from minidyn.recording.ready import as_recording
 from minidyn.recording.recording import Recording
 from minidyn.text import count, visible
 
@@ -99,8 +99,7 @@ def report(
         validation: Test data, runs that were not fitted: one, or several by name; recordings, their paths, or results
             of :func:`minidyn.validate`.
         path: File to write, ending in .html; whole or not at all.
-        fit: The recording that was fitted (or its path), or the model's errors on it; the recording also shows the
-            motion.
+        fit: The recording that was fitted (or its path), or the model's errors on it.
         cross_validation: From :func:`minidyn.cross_validate`: the test where there is no other run.
         plan: From :func:`minidyn.one_joint_plan`.
         one_joint: From :func:`minidyn.identify_one_joint`, compared with the estimate.
@@ -123,18 +122,18 @@ def report(
     if not _is_page(target):
         raise DescriptionError(f"{target}: a report is one HTML file; give a name that ends in .html")
     model = as_estimate(estimate, "report")
-    motion = None
-    if fit is not None and not isinstance(fit, Validation):
-        preparation = model.settings.get("preparation")
-        motion = fit = ready(model.robot, as_recording(fit, model.robot), purpose="the report", preparation=preparation)
     tests = {name: _errors(model, run) for name, run in _named(validation).items()}
     fitted = None if fit is None else _errors(model, fit)
-    seen = motion if isinstance(motion, Recording) else None
-    facts = Facts(model, tests, fitted, seen, cross_validation, plan, one_joint, case_study, details or {}, code)
-    sections = [section for make in SECTIONS if (section := make(facts)) is not None]
-    heading = title or f"Dynamic model of {visible(model.robot.name) or 'a robot'}"
-    write_atomically(target, _page(facts, heading, sections).encode("utf-8"))
+    facts = Facts(model, tests, fitted, cross_validation, plan, one_joint, case_study, details or {}, code)
+    write_page(facts, target, title)
     return target
+
+
+def write_page(facts: Facts, target: Path, title: str | None = None) -> None:
+    """Write the page of what is known."""
+    sections = [section for make in SECTIONS if (section := make(facts)) is not None]
+    heading = title or f"Dynamic model of {visible(facts.estimate.robot.name) or 'a robot'}"
+    write_atomically(target, _page(facts, heading, sections).encode("utf-8"))
 
 
 def _is_page(path: PathLike) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 
 from minidyn.app.report.facts import CONDITION_GOOD, ERROR_GOOD, ERROR_POOR, WEAK, Facts
 from minidyn.app.report.html import Section, folded
+from minidyn.app.report.joint_errors import joint_errors_figure
 from minidyn.display import Html, tag
 from minidyn.notices import Notice, most_serious_first
 from minidyn.text import count, number, percent, short, visible
@@ -32,7 +33,10 @@ def summary_section(facts: Facts) -> Section:
         for step, command in _steps(facts, level)
     ]
     following = tag("div", tag("h3", "What to do next"), tag("ol", *steps), class_="next")
-    return Section("summary", "Summary", "", (verdict, tag("dl", *_cards(facts), class_="cards"), following))
+    cards = tag("dl", *_cards(facts), class_="cards")
+    shown = joint_errors_figure(facts)
+    glance = cards if shown is None else tag("div", shown, cards, class_="glance")
+    return Section("summary", "Summary", "", (verdict, glance, following))
 
 
 def _objections(facts: Facts) -> tuple[list[str], list[str]]:

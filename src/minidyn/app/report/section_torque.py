@@ -38,7 +38,7 @@ def torque_section(facts: Facts) -> Section | None:
     """Return errors and figures of every run; None where there is no run."""
     runs = list(facts.runs)
     robot = facts.estimate.robot
-    signals = 3 * robot.n * max(len(runs), 1)
+    signals = 4 * robot.n * max(len(runs), 1)
     columns = max(40, min(_COLUMNS, _ALL_COLUMNS // signals))
     content: list[Html] = []
     for key, name, run in runs:
@@ -53,7 +53,8 @@ def torque_section(facts: Facts) -> Section | None:
     if not content:
         return None
     lead = (
-        "Where the two lines lie on each other the model is right; the residual is below each pair. Drag over a figure "
+        "Where the thin line of the model lies on the pale band of the measurement the model is right; the dashed line "
+        "is the robot file's torque before identification, the residual is below. Drag over a figure "
         "to zoom in, double-click for the whole run. The buttons and the keyboard (+, −, arrows, 0) do the same."
     )
     groups = max(60, min(_POINTS, _ALL_POINTS // signals))
@@ -103,6 +104,8 @@ def _series(run: Validation, groups: int) -> dict[str, Any]:
     """What the script draws from: times and envelopes as whole numbers, each with its offset and step."""
     t, breaks = shown_time(run.t)
     signals = {"measured": run.measured, "model": run.predicted, "residual": run.residual}
+    if run.prior_predicted is not None:
+        signals["prior"] = run.prior_predicted
     found = {name: envelope(t, values, groups, breaks) for name, values in signals.items()}
     joints = [
         {name: _packed(one.low[:, j], None if one.exact else one.high[:, j]) for name, one in found.items()}
@@ -137,10 +140,10 @@ def _figures(robot: Robot, run: Validation, key: str, name: str, columns: int) -
         readout = tag("p", class_="readout", aria_hidden="true")
         marks = {"class_": "series", "data_run": key, "data_joint": j, "data_unit": unit}
         figures.append(figure(short(joint.name, 60), error, drawn, readout, **marks))
-    return tag("div", _controls(name), *figures, class_="linked", data_run=key)
+    return tag("div", _controls(name, run.prior_predicted is not None), *figures, class_="linked", data_run=key)
 
 
-def _controls(name: str) -> Html:
+def _controls(name: str, prior: bool) -> Html:
     buttons = (
         ("in", "+", "Zoom in"),
         ("out", "−", "Zoom out"),
@@ -152,30 +155,47 @@ def _controls(name: str) -> Html:
         tag("button", sign, type="button", data_zoom=action, title=words, aria_label=f"{words}: {visible(name)}")
         for action, sign, words in buttons
     ]
-    keys = legend([("measured", "measured"), ("model", "model"), ("residual", "measured − model")])
+    lines = [("measured", "measured"), ("model", "model"), ("residual", "measured − model")]
+    keys = legend([*lines[:2], *([("prior", "before identification")] if prior else []), lines[2]])
     group = tag("div", *made, class_="buttons", role="group", aria_label="Zoom all joints")
     return tag("div", keys, group, class_="controls")
 
 
 def _drawn(t: Array, breaks: list[int], run: Validation, j: int, unit: str, columns: int, label: str) -> Html:
-    signals = np.stack([run.measured[:, j], run.predicted[:, j], run.residual[:, j]], axis=1)
+    every = [run.measured, run.predicted, run.residual]
+    if run.prior_predicted is not None:
+        every.append(run.prior_predicted)
+    signals = np.stack([values[:, j] for values in every], axis=1)
     found = envelope(t, signals, columns, breaks)
     x = Axis(0.0, float(t[-1]) if len(t) and t[-1] > 0 else 1.0)
     width = _WIDTH - _LEFT - 8
-    scale = nice_range(signals[:, :2].ravel())
+    scale = _with_prior(nice_range(signals[:, :2].ravel()), signals[:, 3:])
     upper = Plot(_LEFT, 20, width, _TOP, x, scale)
     lower = Plot(_LEFT, 20 + _TOP + _GAP, width, _BOTTOM, x, nice_range(signals[:, 2], 0.02 * (scale.high - scale.low)))
     marks = [
         upper.axes("", f"torque, {unit}" if unit != "N" else "force, N", ticks=(6, 5), labels=False),
         lower.axes("time, s", f"measured − model, {unit}", ticks=(6, 4)),
     ]
-    for plot, column, class_ in ((upper, 0, "measured"), (upper, 1, "model"), (lower, 2, "residual")):
+    lines = [(upper, 0, "measured"), (upper, 1, "model"), (lower, 2, "residual")]
+    if signals.shape[1] > 3:
+        lines.insert(1, (upper, 3, "prior"))
+    for plot, column, class_ in lines:
         times, values = found.t, found.low[:, column]
         if not found.exact:
             times = np.repeat(found.t, 2)
             values = np.stack([found.low[:, column], found.high[:, column]], axis=1).ravel()
+        values = np.where((values >= plot.y.low) & (values <= plot.y.high), values, np.nan)
         marks.append(tag("path", class_=class_, d=runs_path(plot.px(times), plot.py(values))))
     return picture(_WIDTH, 20 + _TOP + _GAP + _BOTTOM + _FOOT, [join(marks)], label)
+
+
+def _with_prior(scale: Axis, prior: Array) -> Axis:
+    """Return a range that is wide enough for the prior, but for no more than half as much again on either side."""
+    finite, air = prior[np.isfinite(prior)], 0.5 * (scale.high - scale.low)
+    if not len(finite):
+        return scale
+    low, high = max(float(finite.min()), scale.low - air), min(float(finite.max()), scale.high + air)
+    return Axis(min(low, scale.low), max(high, scale.high))
 
 
 def residual_section(facts: Facts) -> Section | None:

@@ -89,9 +89,9 @@
   const runOf = (key) => {
     if (!runs[key]) {
       const t = unpack(data.runs[key].t).low;
-      const joints = data.runs[key].joints.map((j) => ({
-        measured: unpack(j.measured), model: unpack(j.model), residual: unpack(j.residual),
-      }));
+      const joints = data.runs[key].joints.map((j) => (
+        Object.fromEntries(Object.entries(j).map(([name, packed]) => [name, unpack(packed)]))
+      ));
       runs[key] = { t, joints, from: t[0], to: t[t.length - 1], figures: [] };
     }
     return runs[key];
@@ -182,17 +182,24 @@
     svg.setAttribute("viewBox", `0 0 ${full} ${HEAD + TOP + GAP + BOTTOM + FOOT}`);
     const clip = `clip-${figure.key}-${joint}`;
     const inside = make("clipPath", { id: clip });
-    inside.append(make("rect", { x: LEFT, y: 0, width, height: HEAD + TOP + GAP + BOTTOM }));
+    inside.append(make("rect", { x: LEFT, y: HEAD, width, height: TOP }));
+    inside.append(make("rect", { x: LEFT, y: HEAD + TOP + GAP - 4, width, height: BOTTOM + 8 }));
     svg.append(inside);
     const upper = range([s.measured, s.model], begin, end, 0);
+    if (s.prior) { // room for it, half as much again at most
+      const air = (upper[1] - upper[0]) / 2, [low, high] = range([s.prior], begin, end, 0);
+      [upper[0], upper[1]] = [
+        Math.min(upper[0], Math.max(low, upper[0] - air)), Math.max(upper[1], Math.min(high, upper[1] + air)),
+      ];
+    }
     const y = axes(svg, upper, HEAD, TOP, x, width, run.from, run.to,
       { rows: 5, label: unit === "N" ? "force, N" : `torque, ${unit}` });
     const lower = range([s.residual], begin, end, 0.02 * (upper[1] - upper[0]));
     const z = axes(svg, lower, HEAD + TOP + GAP, BOTTOM, x, width, run.from, run.to,
       { rows: 4, label: `measured − model, ${unit}`, times: true });
     const lines = make("g", { "clip-path": `url(#${clip})` });
-    for (const [name, place] of [["measured", y], ["model", y], ["residual", z]]) {
-      lines.append(make("path", { class: name, d: path(run.t, s[name], begin, end, x, place, width) }));
+    for (const [name, place] of [["measured", y], ["prior", y], ["model", y], ["residual", z]]) {
+      if (s[name]) lines.append(make("path", { class: name, d: path(run.t, s[name], begin, end, x, place, width) }));
     }
     svg.append(lines);
     figure.brush = make("rect", { class: "brush", y: HEAD, height: TOP + GAP + BOTTOM, width: 0 });
@@ -257,6 +264,7 @@
       figure.cursor.setAttribute("visibility", "visible");
       const value = (signal) => ((signal.low[k] + signal.high[k]) / 2).toPrecision(4).replace("-", "−");
       readout.textContent = `t = ${run.t[k].toFixed(3)} s   measured ${value(s.measured)}   model ${value(s.model)}   ` +
+        (s.prior ? `before ${value(s.prior)}   ` : "") +
         `difference ${value(s.residual)} ${figure.unit}`;
       if (from === null) return;
       const a = figure.x(figure.timeAt(from)), b = figure.x(time);

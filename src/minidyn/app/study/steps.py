@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from minidyn.app.job import Job, Log
+from minidyn.app.report.facts import Facts, Places
 from minidyn.app.report.report import report as write_report
-from minidyn.app.result_folder import comparison_data, payload_data, result_tables
+from minidyn.app.report.report import write_page
+from minidyn.app.result_folder import FIT, REPORT, comparison_data, payload_data, result_tables
 from minidyn.app.study.file import RECORDING, Step, Study
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.printing.relations import relations_json
@@ -115,9 +117,14 @@ def _plan(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
 
 def _identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Identify the robot from logs."""
-    estimate = context.job(context.robot, step.logs, **step.settings).identify()
+    job = context.job(context.robot, step.logs, **step.settings)
+    estimate = job.identify()
     estimate.save(folder / "estimate.json")
     _write(folder / "parameters.md", result_tables(estimate, {}))
+    logs = tuple(str(file) for log in step.logs for file in log.files)
+    places = Places(context.study.robot_path(context.study.robot), logs, str(context.study.output / "identify"))
+    facts = Facts(estimate, {}, job.validate(estimate, fit=True)[FIT], code=False, places=places)
+    write_page(facts, folder / REPORT, f"{context.study.name}: fitted data")
     return {
         "base_parameters": len(estimate.beta),
         "samples": estimate.samples,
