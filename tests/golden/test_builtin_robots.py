@@ -15,7 +15,7 @@ from minidyn.model.loops import loop_residual, solve_loops
 from minidyn.model.mdh import mdh_steps
 from minidyn.model.placements import tree_pose
 
-NAMES = ("hpr", "panda", "puma4", "puma560", "rx90", "scara", "stanford", "two_arm", "two_link", "ur10e")
+NAMES = ("hpr", "panda", "puma4", "puma560", "rx90", "scara", "stanford", "two_arm", "two_link", "ur10", "ur10e")
 
 
 def mdh(robot: md.Robot, alpha: list[float], a: list[float], d: list[float], theta: list[float] | None = None) -> None:
@@ -188,28 +188,54 @@ def test_panda() -> None:
     assert all(link.realizability.realizable for link in robot.links)
 
 
-def test_ur10e() -> None:
-    """Universal Robots' table in classic DH frames: the same bodies, seen from there."""
-    robot = md.load("ur10e")
-    mdh(robot, [0, 90, 0, 0, 90, -90], [0, 0, -0.6127, -0.57155, 0, 0], [0.1807, 0, 0, 0.17415, 0.11985, 0.11655])
-    mass = [7.369, 13.051, 3.989, 2.1, 1.98, 0.615]
-    alpha, a = [90, 0, 0, 90, -90, 0], [0, -0.6127, -0.57155, 0, 0, 0]
-    com = [[0.021, 0, 0.027], [0.38, 0, 0.158], [0.24, 0, 0.068], [0, 0.007, 0.018], [0, 0.007, 0.018], [0, 0, -0.026]]
-    xx_xy_xz_yy_yz_zz = [
+UR_TENSORS = {  # xx xy xz yy yz zz about the centre of mass, classic DH frame
+    "ur10": [
         [0.03408, 2e-5, -0.00425, 0.03529, 8e-5, 0.02156],
         [0.02814, 5e-5, -0.01561, 0.77068, 2e-5, 0.76943],
         [0.01014, 8e-5, 0.00916, 0.30928, 0, 0.30646],
         [0.00296, -1e-5, 0, 0.00222, -0.00024, 0.00258],
         [0.00296, -1e-5, 0, 0.00222, -0.00024, 0.00258],
         [0.0004, 0, 0, 0.00041, 0, 0.00034],
-    ]
+    ],
+}
+UR_TENSORS["ur10e"] = UR_TENSORS["ur10"]
+UR_CENTRES = {
+    "ur10": [
+        [0.021, 0, 0.027],
+        [0.38, 0, 0.158],
+        [0.24, 0, 0.068],
+        [0, 0.007, 0.018],
+        [0, 0.007, 0.018],
+        [0, 0, -0.026],
+    ],
+}
+UR_CENTRES["ur10e"] = UR_CENTRES["ur10"]
+UR = {  # a2, a3, (d1, d4, d5, d6), masses, torque limits, speed limits in deg/s
+    "ur10": (
+        -0.612, -0.5723, (0.1273, 0.163941, 0.1157, 0.0922), [7.1, 12.7, 4.27, 2.0, 2.0, 0.365],
+        [330, 330, 150, 56, 56, 56], [120, 120, 180, 180, 180, 180],
+    ),
+    "ur10e": (
+        -0.6127, -0.57155, (0.1807, 0.17415, 0.11985, 0.11655), [7.369, 13.051, 3.989, 2.1, 1.98, 0.615],
+        [330, 330, 150, 56, 56, 56], [120, 120, 180, 180, 180, 180],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UR)
+def test_universal_robots(name: str) -> None:
+    """Universal Robots' tables in classic DH frames: the same bodies, seen from there."""
+    robot = md.load(name)
+    a2, a3, (d1, d4, d5, d6), mass, efforts, speeds = UR[name]
+    mdh(robot, [0, 90, 0, 0, 90, -90], [0, 0, a2, a3, 0, 0], [d1, 0, 0, d4, d5, d6])
+    alpha, a = [90, 0, 0, 90, -90, 0], [0, a2, a3, 0, 0, 0]
     for i, link in enumerate(robot.links):
         c, s = round(math.cos(math.radians(alpha[i]))), round(math.sin(math.radians(alpha[i])))
         R = np.array([[1, 0, 0], [0, c, -s], [0, s, c]])
-        xx, xy, xz, yy, yz, zz = xx_xy_xz_yy_yz_zz[i]
+        xx, xy, xz, yy, yz, zz = UR_TENSORS[name][i]
         tensor = R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ R.T
-        wanted = from_body(mass[i], R @ com[i] + [a[i], 0, 0], tensor)
+        wanted = from_body(mass[i], R @ UR_CENTRES[name][i] + [a[i], 0, 0], tensor)
         assert link.parameters == pytest.approx(wanted, rel=1e-12, abs=1e-15)
         assert link.realizability.realizable
-    assert [joint.limits.effort for joint in robot.joints] == [330, 330, 150, 56, 56, 56]
-    assert robot.joints[0].limits.velocity == pytest.approx(math.radians(120))
+    assert [joint.limits.effort for joint in robot.joints] == efforts
+    assert [joint.limits.velocity for joint in robot.joints] == pytest.approx(np.radians(speeds))

@@ -45,6 +45,7 @@ QUICK = {
     "report": "{folder}/estimate.json {folder}/other.npz --output {folder}/report.html",
     "run": "{folder}/study.toml --init --robot two_link",
     "completion": "zsh",
+    "example": "ur10 --output {folder}/ur10",
 }
 SLOW = {"casestudy", "demo"}  # their own stories check their JSON
 
@@ -56,7 +57,7 @@ WRONG = {
     "identify": "no_such_robot log.csv",
     "validate": "no_such_estimate.json log.csv",
 }
-WITHOUT_INPUT = {"robots", "completion", "demo"}
+WITHOUT_INPUT = {"robots", "completion", "demo", "example"}
 
 
 def run(*arguments: str) -> Result:

@@ -5,7 +5,6 @@ statement is followed by a comment that begins with a Python value, such as `# 3
 statement has that value, or that shape. Where the next block is marked `text`, it is what the block prints. Blocks
 marked `pycon` are doctests. Lines that begin with four spaces and `minidyn` are commands; they and the code run in the
 order of the page, in a folder of the page's own; blocks with a title, as in `toml title="study.toml"`, are files there.
-Commands on ../shared/data run where that folder is.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ import minidyn as md
 from minidyn.app.cli.main import main
 
 ROOT = Path(__file__).parents[2]
-DATA = ROOT.parent / "shared" / "data"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = [*PAGES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md"))]
 LINKED += [ROOT / "examples" / "README.md"]
@@ -96,11 +94,7 @@ def run(block: Block, scope: dict[str, Any], where: str) -> int:
 
 
 def invoke(command: str) -> None:
-    """Run a command line of a page; one on real logs only where they are."""
-    if "../shared/data/" in command:
-        if not DATA.is_dir():
-            return
-        command = command.replace("../shared/data/", f"{DATA.as_posix()}/")
+    """Run a command line of a page."""
     arguments = shlex.split(command.replace("\\\n", " "), comments=True)[1:]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, f"{command}\n{result.output}\n{result.exception!r}"
@@ -180,6 +174,11 @@ def test_cost_along_a_reference() -> None:
     robot = md.load("ur10e")
     plain, along = (md.compile(robot, what).counts["mul"] for what in ("regressor", "slotine_li_regressor"))
     assert f"{along} multiplications against {plain}" in page
+
+
+@pages
+def test_pages_need_nothing_from_outside_the_package(page: Path) -> None:
+    assert "../shared" not in page.read_text(encoding="utf-8")
 
 
 @pages

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import minidyn as md
+from minidyn.app.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "recordings.md").read_text(encoding="utf-8")
@@ -32,9 +34,15 @@ def test_snippets_run(tmp_path, monkeypatch, capsys) -> None:
     np.testing.assert_allclose(scope["recording"].tau, scope["tau"], atol=1e-9)
 
 
-@pytest.mark.skipif(not (ROOT.parent / "shared" / "data").is_dir(), reason="../shared/data is absent")
-def test_calls_for_real_logs_run(monkeypatch) -> None:
-    monkeypatch.chdir(ROOT)
+TX40 = ROOT.parent / "shared" / "data" / "tx40_exciting"
+
+
+@pytest.mark.skipif(not TX40.is_dir(), reason="the measurements of the TX40 are not here")
+def test_calls_for_real_logs_run(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file in TX40.iterdir():
+        (tmp_path / file.name).symlink_to(file)
+    assert CliRunner().invoke(main, ["example", "ur10"]).exit_code == 0
     scope: dict[str, object] = {"np": np, "md": md}
     run("py", scope)
     assert len(scope["tx40_log"]) == 45000

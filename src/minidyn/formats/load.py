@@ -27,13 +27,14 @@ _LOGS = (".csv", ".npz", ".parquet", ".bag", ".mcap", ".db3")
 _OTHERS = {"Recording": "recording", "Estimate": "estimate", "BaseMap": "base map", "Validation": "validation"}
 """Values of later stages, which this one does not import, by what their class names contain: for swapped arguments."""
 
-_BUILTIN = Path(__file__).parent.parent / "model" / "robots"
+BUILTIN = Path(__file__).parent.parent / "model" / "robots"
+"""Folder of the built-in robots' files."""
 
 
 @cache
 def robots() -> tuple[str, ...]:
     """Return the names of the built-in robots, in alphabetical order."""
-    return tuple(sorted(path.stem for path in _BUILTIN.glob("*.toml")))
+    return tuple(sorted(path.stem for path in BUILTIN.glob("*.toml")))
 
 
 def describe(name: str) -> str:
@@ -42,7 +43,7 @@ def describe(name: str) -> str:
 
     if name not in robots():
         raise UnknownName("robot", name, robots())
-    return str(tomllib.loads((_BUILTIN / f"{name}.toml").read_text(encoding="utf-8")).get("description", ""))
+    return str(tomllib.loads((BUILTIN / f"{name}.toml").read_text(encoding="utf-8")).get("description", ""))
 
 
 def load(
@@ -107,7 +108,7 @@ def _read(source: object) -> Robot:
             f"load: expected a built-in robot's name or a file's path, got {source!r}; names: {', '.join(robots())}"
         )
     if isinstance(source, str) and source in robots():
-        return read_toml(_BUILTIN / f"{source}.toml")
+        return read_toml(BUILTIN / f"{source}.toml")
     name = os.fspath(source)
     if not isinstance(name, str):
         raise DescriptionError(f"load: expected a path as text, got {name!r}")
