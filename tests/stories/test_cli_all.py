@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,15 @@ import minidyn as md
 from conftest import OWN
 from minidyn.app.cli.main import VERBS as LISTED
 from minidyn.app.cli.main import Exit, main
+from minidyn.app.cli.options import constant, default_of
 from minidyn.app.cli.text import print_notices
-from minidyn.codegen.files import function_for
+from minidyn.base.rows import MODELS
+from minidyn.codegen.files import TARGETS, function_for
+from minidyn.dynamics.record import WHAT
+from minidyn.identification.estimators.methods import METHODS
 from minidyn.notices import LEVELS, Notice
-from minidyn.simulation.named_laws import simulated
+from minidyn.simulation.named_laws import LAWS, simulated
+from minidyn.simulation.plants import PLANTS
 
 VERBS = sorted(main.list_commands(None))
 every_verb = pytest.mark.parametrize("verb", VERBS)
@@ -350,3 +356,40 @@ def test_colours_and_bars_only_on_terminals(tmp_path: Path) -> None:
     assert "\x1b" not in elsewhere.output
     assert "simulating" in elsewhere.stderr
     assert run("-q", *words).stderr == ""
+
+
+def test_help_reads_the_library_without_importing_it() -> None:
+    """Defaults and words that options show are those of the functions and tables they name."""
+    seen = []
+    for module, names in {
+        "identification.identify:identify": ("method", "friction", "rotor_inertia", "consistent", "prior"),
+        "base.base_parameters:base_parameters": ("method", "model", "seed"),
+        "simulation.named_laws:simulated": ("controller", "duration", "dt", "seed"),
+        "simulation.named_laws:named_law": ("bandwidth", "gain", "adaptation", "model_error"),
+        "simulation.simulate:simulate": ("noise", "torque_noise", "delay", "plant"),
+        "codegen.files:function_for": ("parameters",),
+    }.items():
+        place, _, name = module.partition(":")
+        function = getattr(import_module(f"minidyn.{place}"), name)
+        for keyword in names:
+            assert default_of(module, keyword) == signature(function).parameters[keyword].default
+            seen.append(keyword)
+    assert len(seen) == 21
+    assert list(constant("identification.estimators.methods", "DESCRIPTIONS")) == list(METHODS)
+    assert list(constant("dynamics.record", "WHAT")) == list(WHAT)
+    assert constant("base.rows", "MODELS") == {name: model.description for name, model in MODELS.items()}
+    assert ("c", *constant("dynamics.sources", "PRINTERS"), "llvm") == TARGETS
+    assert (constant("simulation.named_laws", "LAWS"), constant("simulation.plants", "PLANTS")) == (LAWS, PLANTS)
+
+
+@every_verb
+def test_help_answers_at_once(verb: str) -> None:
+    """Neither help nor completion waits for NumPy, rich or the library."""
+    code = f"""
+import sys
+from minidyn.app.cli.main import main
+main([{verb!r}, "--help"], standalone_mode=False)
+print([name for name in ("numpy", "rich", "minidyn.model.robot") if name in sys.modules])
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.splitlines()[-1] == "[]"

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import minidyn as md
-from minidyn.app.cli import demo as cli_demo
+from minidyn.app.cli import demo_story
 from minidyn.app.cli.main import main
 
 
@@ -77,14 +77,14 @@ def test_nothing_is_left_where_it_fails(tmp_path: Path, monkeypatch: pytest.Monk
         (folder / "half.txt").write_text("half")
         raise md.MinidynError("on purpose")
 
-    monkeypatch.setattr(cli_demo, "_job", broken)
+    monkeypatch.setattr(demo_story, "_job", broken)
     result = CliRunner().invoke(main, ["demo", "--output", str(tmp_path / "a" / "out")])
     assert result.exit_code == 2
     assert list(tmp_path.iterdir()) == []
 
 
 def test_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli_demo, "_job", lambda story, folder: {"condition": 3.0})
+    monkeypatch.setattr(demo_story, "_job", lambda story, folder: {"condition": 3.0})
     result = CliRunner().invoke(main, ["demo", "--output", str(tmp_path / "out"), "--json"])
     assert json.loads(result.stdout)["condition"] == 3.0
 

@@ -51,7 +51,7 @@ class _Unsaid(str):
 
 DEFAULT_METHOD = "wls"
 DEFAULT_PRIOR_KIND = "entropic"
-DEFAULT_FRICTION = _Unsaid(AUTO)
+DEFAULT_FRICTION = _Unsaid("auto")
 """With base= the default gives way to the terms of that map, where "auto" said aloud is refused."""
 
 

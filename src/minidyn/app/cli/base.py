@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from minidyn.app.cli.options import Files, OneOf, given, option_of, robot_argument
+from minidyn.app.cli.options import Files, OneOf, constant, given, option_of, robot_argument
 from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe
-from minidyn.base.base_map import BaseMap
-from minidyn.base.base_parameters import base_parameters
-from minidyn.base.printing.relations import relations, relations_json, without_effect
-from minidyn.base.rows import MODELS
 from minidyn.errors import UnknownParameters
-from minidyn.formats.load import load
 from minidyn.text import plain_number
+
+if TYPE_CHECKING:
+    from minidyn.base.base_map import BaseMap
+
+_FUNCTION = "base.base_parameters:base_parameters"
+_MODELS = constant("base.rows", "MODELS")
 
 
 @click.command()
 @robot_argument
 @option_of(
-    base_parameters,
+    _FUNCTION,
     "--method",
     type=OneOf(lambda: ["exact", "qr", "svd", "mlc", "rules+qr"]),
     help="exact (no tolerance), qr, svd, mlc (closed-form rule) or rules+qr (the rule first, qr on the rest).",
 )
 @option_of(
-    base_parameters,
+    _FUNCTION,
     "--model",
-    type=OneOf(lambda: list(MODELS)),
-    help="; ".join(f"{name}: {model.description}" for name, model in MODELS.items()) + ".",
+    type=OneOf(lambda: _MODELS),
+    help="; ".join(f"{name}: {words}" for name, words in _MODELS.items()) + ".",
 )
 @click.option("--joint", "joints", multiple=True, help="A joint that moves, the others held; repeat. Default: all.")
 @click.option("--gravity", nargs=3, type=float, help="Another gravity, m/s²: x y z.")
 @click.option("--scaling", help="For qr, svd and rules+qr: columns, or paper for the row-wise search of states.")
 @click.option("--version", help="For mlc: 1999 or 1992, of the inertia constants. Default: 1999.")
 @click.option("--for", "for_", help="For mlc: torque, gravity or inertia, what the set must determine.")
-@option_of(base_parameters, "--seed", type=int, help="Of everything random.")
+@option_of(_FUNCTION, "--seed", type=int, help="Of everything random.")
 @click.option(
     "--format", "form", type=click.Choice(["table", "markdown", "latex", "json"]), default="table", show_default=True
 )
@@ -50,6 +51,10 @@ def base(
 
     Example: minidyn base puma560 --method mlc --version 1992 --for gravity
     """
+    from minidyn.base.base_parameters import base_parameters
+    from minidyn.base.printing.relations import relations_json
+    from minidyn.formats.load import load
+
     found = base_parameters(load(robot, gravity=gravity), joints=joints or None, **given(options))
     if as_json or form == "json":
         print_json(found.to_json() | {"relations": relations_json(found), "values": _values(found)})
@@ -62,6 +67,8 @@ def base(
 
 
 def _print(base: BaseMap) -> None:
+    from minidyn.base.printing.relations import relations, without_effect
+
     out = console()
     title = (
         f"Base parameters of {safe(base.robot.name)}: {len(base.robot.layout)} = {base.rank} base + "

@@ -8,19 +8,16 @@ from typing import Any
 
 import click
 
-from minidyn.app.cli.options import OneOf, given, json_option, option_of, output_option, robot_argument
+from minidyn.app.cli.options import OneOf, constant, given, json_option, option_of, output_option, robot_argument
 from minidyn.app.cli.text import print_json, print_table, safe
-from minidyn.codegen.files import TARGETS, code_files, function_for
-from minidyn.dynamics.record import WHAT
 from minidyn.errors import DescriptionError, MinidynError, UnknownParameters
-from minidyn.files import write_atomically
-from minidyn.formats.load import load
 from minidyn.text import plain
 
 _COUNTED = ("mul", "add", "div", "sincos", "sqrt", "other")
-_what = OneOf(lambda: list(WHAT))
+_TARGETS = ("c", *constant("dynamics.sources", "PRINTERS"), "llvm")
+_what = OneOf(lambda: constant("dynamics.record", "WHAT"))
 _parameters_option = option_of(
-    function_for,
+    "codegen.files:function_for",
     "--parameters",
     type=click.Choice(["own", "argument"]),
     help="own: the robot's values baked in; argument: the vector is the function's last argument.",
@@ -33,7 +30,12 @@ _link_option = click.option(
 @click.command()
 @robot_argument
 @click.argument("what", type=_what)
-@click.option("--target", type=click.Choice(list(TARGETS)), default="c", show_default=True)
+@click.option(
+    "--target",
+    type=click.Choice(["c", *constant("dynamics.sources", "PRINTERS"), "llvm"]),
+    default="c",
+    show_default=True,
+)
 @output_option(".")
 @_parameters_option
 @_link_option
@@ -43,6 +45,10 @@ def generate(robot: str, what: str, target: str, output: str, as_json: bool, **o
 
     Example: minidyn generate panda inverse_dynamics --target c --output out
     """
+    from minidyn.codegen.files import code_files, function_for
+    from minidyn.files import write_atomically
+    from minidyn.formats.load import load
+
     arm = load(robot)
     function = function_for(arm, what, **given(options))
     folder = Path(output)
@@ -96,7 +102,8 @@ def _count_minimal(
     source: str, what: str | None, as_json: bool, formulation: int | None, counting: str | None, generic: bool
 ) -> None:
     """Print multiplications and additions on a minimal set of parameters with general values."""
-    from minidyn.dynamics.papers.minimal import MINIMAL_WHAT  # the other counts start without the papers
+    from minidyn.dynamics.papers.minimal import MINIMAL_WHAT
+    from minidyn.formats.load import load
     from minidyn.papers.operation_count import operation_count
 
     counting = counting or "executed"
@@ -115,6 +122,10 @@ def _count_minimal(
 
 def _count_standard(source: str, what: str | None, settings: Mapping[str, Any], as_json: bool) -> None:
     """Print the operations for one sample of one function, or of all."""
+    from minidyn.codegen.files import function_for
+    from minidyn.dynamics.record import WHAT
+    from minidyn.formats.load import load
+
     robot = load(source)
     counts: dict[str, Mapping[str, int] | None] = {}
     for name in WHAT if what is None else (what,):

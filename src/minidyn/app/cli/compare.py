@@ -7,14 +7,10 @@ from typing import Any
 import click
 
 from minidyn.app.cli import options
-from minidyn.app.cli.identify import friction_option, read_logs, rotor_inertia_option
+from minidyn.app.cli.identify import METHODS, friction_option, read_logs, rotor_inertia_option
 from minidyn.app.cli.options import Files
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
-from minidyn.app.job import Job, friction_terms, listed
-from minidyn.app.result_folder import comparison_data, payload_data
 from minidyn.errors import MinidynError
-from minidyn.identification.estimate import load_estimate
-from minidyn.identification.estimators.methods import METHODS
 from minidyn.notices import notices_json
 from minidyn.text import plain
 
@@ -35,6 +31,9 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
 
     Example: minidyn compare ur10.urdf run.db3 --validate other.db3 --methods wls,iv
     """
+    from minidyn.app.job import Job, friction_terms, listed
+    from minidyn.app.result_folder import comparison_data
+
     if not test:
         raise MinidynError("compare needs a log that is not fitted, to test the models on: --validate other.csv")
     settings = {"friction": friction_terms(more.pop("friction")), "rotor_inertia": more.pop("rotor_inertia")}
@@ -76,6 +75,10 @@ def payload(estimate: str, logs: Files, link: str | None, as_json: bool, **readi
 
     Example: minidyn payload out/estimate.json with_load.csv
     """
+    from minidyn.app.job import Job
+    from minidyn.app.result_folder import payload_data
+    from minidyn.identification.estimate import load_estimate
+
     model = load_estimate(estimate)
     job = Job.of_files(model.robot, logs, **{**reading, "lazy": False})
     read_logs(job)

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from minidyn.app.cli import options
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
-from minidyn.app.job import Job, friction_terms, named
-from minidyn.app.result_folder import REPORT, result_summary, write_result
 from minidyn.errors import DescriptionError
-from minidyn.files import check_folder
-from minidyn.identification import identify as library
-from minidyn.identification.cross_validate import CrossValidation
-from minidyn.identification.estimate import Estimate, load_estimate
-from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.validate import Validation
 from minidyn.notices import Notice
 from minidyn.text import plain
 from minidyn.text import plain_percent as percent
 
+if TYPE_CHECKING:
+    from minidyn.app.job import Job
+    from minidyn.identification.cross_validate import CrossValidation
+    from minidyn.identification.estimate import Estimate
+    from minidyn.identification.validate import Validation
+
 _NOISY = 0.02  # share of the torque above the cut-off that is worth a word
 _KEYS = ("time=", "q names", "joints=")  # of a mapping, as the reader names them
 
+IDENTIFY = "identification.identify:identify"
+METHODS = options.constant("identification.estimators.methods", "DESCRIPTIONS")
+
 friction_option = options.option_of(
-    library.identify,
+    IDENTIFY,
     "--friction",
     help="auto (viscous, coulomb, offset and what the data ask for), terms such as viscous,coulomb,load, none, or own "
     "(the terms of the robot's file).",
 )
 rotor_inertia_option = options.option_of(
-    library.identify, "--rotor-inertia/--no-rotor-inertia", help="Identify rotor inertias."
+    IDENTIFY, "--rotor-inertia/--no-rotor-inertia", help="Identify rotor inertias."
 )
 
 
@@ -47,10 +48,10 @@ rotor_inertia_option = options.option_of(
     help="Keep the end of the log for the test, as in 0.3: for a single log.",
 )
 @options.option_of(
-    library.identify,
+    IDENTIFY,
     "--method",
-    type=options.OneOf(lambda: list(METHODS)),
-    help="; ".join(f"{method.name}: {method.description}" for method in METHODS.values()) + ".",
+    type=options.OneOf(lambda: METHODS),
+    help="; ".join(f"{name}: {words}" for name, words in METHODS.items()) + ".",
 )
 @friction_option
 @rotor_inertia_option
@@ -60,7 +61,7 @@ rotor_inertia_option = options.option_of(
     metavar="ROBOT",
     help="Name or file of the same robot with prior values, or none. Default: ROBOT's own, weighted by the data.",
 )
-@options.option_of(library.identify, "--consistent/--no-consistent", help="Make the model physically consistent.")
+@options.option_of(IDENTIFY, "--consistent/--no-consistent", help="Make the model physically consistent.")
 @click.option(
     "--folds",
     type=click.IntRange(min=2),
@@ -77,6 +78,10 @@ def identify(
 
     Example: minidyn identify robot.urdf log.csv --units q=deg,tau=Nmm --cutoff 20 --delay 0.004
     """
+    from minidyn.app.job import Job, friction_terms  # here, so that help answers at once; as in all verbs
+    from minidyn.app.result_folder import REPORT, write_result
+    from minidyn.files import check_folder
+
     target = check_folder(output)  # before long work
     settings = {name: more.pop(name) for name in ("method", "friction", "rotor_inertia", "prior", "consistent")}
     prior = settings["prior"]
@@ -120,6 +125,10 @@ def validate(estimate: str, logs: options.Files, as_json: bool, **reading: Any) 
 
     Example: minidyn validate out/estimate.json other.db3
     """
+    from minidyn.app.job import Job
+    from minidyn.app.result_folder import result_summary
+    from minidyn.identification.estimate import load_estimate
+
     model = load_estimate(estimate)
     job = Job.of_files(model.robot, (), logs, **reading)
     read_logs(job)
@@ -133,6 +142,8 @@ def validate(estimate: str, logs: options.Files, as_json: bool, **reading: Any) 
 
 def read_logs(job: Job) -> None:
     """Read the logs of a job; what a mapping must say is said in words of the command line."""
+    from minidyn.app.job import named
+
     logs = (*job.fit, *job.test)
     mapped = any("mapping" in log.reading for log in logs)
     with progress(f"reading {named(logs)}"):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Mapping
-from inspect import signature
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
+
+import minidyn
 
 Files = tuple[str, ...]
 F = TypeVar("F", bound=Callable[..., object])
@@ -45,15 +49,52 @@ validate_option = click.option(
 )
 
 
-def option_of(function: Callable[..., Any], *names: str, **settings: Any) -> Callable[[F], F]:
+def option_of(function: str, *names: str, **settings: Any) -> Callable[[F], F]:
     """Return an option, named as for click, that sets a keyword of a library function; help shows its default.
 
-    Where the option is not given, the function's default counts.
+    Where the option is not given, the function's default counts. The function is named as in "simulation.simulate:
+    simulate": help and completion answer at once because the library's text is read, not imported.
     """
     option = click.Option(list(names), **settings)
-    default = signature(function).parameters[str(option.name)].default
+    default = default_of(function, str(option.name))
     shown = ("no", "yes")[default] if isinstance(default, bool) else str(default)
     return click.option(*names, default=None, show_default=default not in (None, ()) and shown, **settings)
+
+
+@cache
+def _source(module: str) -> list[ast.stmt]:
+    path = Path(minidyn.__file__).parent / f"{module.replace('.', '/')}.py"
+    return ast.parse(path.read_text(encoding="utf-8")).body
+
+
+def default_of(function: str, keyword: str) -> Any:
+    """Return the default of a keyword of a function "module:name" as its source has it."""
+    module, _, name = function.partition(":")
+    found = next(node.args for node in _source(module) if isinstance(node, ast.FunctionDef) and node.name == name)
+    names, values = (*found.args, *found.kwonlyargs), (*found.defaults, *found.kw_defaults)
+    value = values[[argument.arg for argument in names].index(keyword) - len(names)]
+    return constant(module, value.id) if isinstance(value, ast.Name) else value and _plain(value)
+
+
+def constant(module: str, name: str) -> Any:
+    """Return a constant of a module as its source has it: a plain value, or a table with its values' descriptions."""
+    for node in _source(module):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return _plain(node.value)  # type: ignore[attr-defined]
+    raise KeyError(f"{module}: {name}")
+
+
+def _plain(node: ast.expr) -> Any:
+    """Return a plain value, None where there is none; of a call what is given first, of a table all keys."""
+    if isinstance(node, ast.Call):
+        return _plain(node.args[0])
+    if isinstance(node, ast.Dict):
+        return {_plain(key): _plain(value) for key, value in zip(node.keys, node.values) if key is not None}
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return None
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:

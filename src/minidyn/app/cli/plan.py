@@ -6,8 +6,6 @@ import click
 
 from minidyn.app.cli.options import json_option, robot_argument
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
-from minidyn.excitation.one_joint_plan import one_joint_plan
-from minidyn.formats.load import load
 
 
 @click.command()
@@ -18,6 +16,9 @@ def plan(robot: str, as_json: bool) -> None:
 
     Example: minidyn plan stanford
     """
+    from minidyn.excitation.one_joint_plan import one_joint_plan
+    from minidyn.formats.load import load
+
     arm = load(robot)
     with progress(f"planning experiments for {arm.name}"):
         made = one_joint_plan(arm)

@@ -6,17 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
-from minidyn.app.cli.options import OneOf, given, json_option, option_of, output_option, robot_argument
+from minidyn.app.cli.options import OneOf, constant, given, json_option, option_of, output_option, robot_argument
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
-from minidyn.display import save_figure
 from minidyn.errors import MinidynError, UnknownName
-from minidyn.formats.load import load
 from minidyn.notices import Notice, act, notices_json
-from minidyn.simulation.named_laws import LAWS, named_law, simulated
-from minidyn.simulation.plants import PLANTS
-from minidyn.simulation.simulate import simulate as library_simulate
 from minidyn.text import plain
 
 LEFT_BEHIND = act(
@@ -27,24 +21,27 @@ LEFT_BEHIND = act(
 )
 
 
+_SIMULATED, _LAW = "simulation.named_laws:simulated", "simulation.named_laws:named_law"
+_SIMULATE = "simulation.simulate:simulate"
+_LAWS = constant("simulation.named_laws", "LAWS")
+
+
 @click.command()
 @robot_argument
-@option_of(simulated, "--controller", type=OneOf(lambda: list(LAWS)), help=f"One of {', '.join(LAWS)}.")
+@option_of(_SIMULATED, "--controller", type=OneOf(lambda: _LAWS), help=f"One of {', '.join(_LAWS)}.")
 @output_option("run.parquet", "Recording to write: .parquet, .npz or .csv.")
-@option_of(simulated, "--duration", type=float, help="Seconds.")
-@option_of(simulated, "--dt", type=float, help="Step of integration and control, s.")
-@option_of(named_law, "--bandwidth", type=float, help="Of the controller, 1/s.")
-@option_of(
-    named_law, "--gain", type=float, help="Gain over each joint's own inertia, 1/s. Default: twice the bandwidth."
-)
-@option_of(named_law, "--adaptation", type=float, help="Speed of adaptation, relative to the values.")
+@option_of(_SIMULATED, "--duration", type=float, help="Seconds.")
+@option_of(_SIMULATED, "--dt", type=float, help="Step of integration and control, s.")
+@option_of(_LAW, "--bandwidth", type=float, help="Of the controller, 1/s.")
+@option_of(_LAW, "--gain", type=float, help="Gain over each joint's own inertia, 1/s. Default: twice the bandwidth.")
+@option_of(_LAW, "--adaptation", type=float, help="Speed of adaptation, relative to the values.")
 @click.option("--unknown", multiple=True, help="A parameter that is estimated, such as M4; repeat. Default: all.")
-@option_of(named_law, "--model-error", type=float, help="How wrong the controller's model is: 0.2 is 20 %.")
-@option_of(library_simulate, "--noise", type=float, help="Standard deviation of measured positions.")
-@option_of(library_simulate, "--torque-noise", type=float, help="Standard deviation of measured torques.")
-@option_of(library_simulate, "--delay", type=float, help="Age of measurements, s.")
-@option_of(library_simulate, "--plant", type=click.Choice(PLANTS))
-@option_of(simulated, "--seed", type=int, help="Of everything random.")
+@option_of(_LAW, "--model-error", type=float, help="How wrong the controller's model is: 0.2 is 20 %.")
+@option_of(_SIMULATE, "--noise", type=float, help="Standard deviation of measured positions.")
+@option_of(_SIMULATE, "--torque-noise", type=float, help="Standard deviation of measured torques.")
+@option_of(_SIMULATE, "--delay", type=float, help="Age of measurements, s.")
+@option_of(_SIMULATE, "--plant", type=click.Choice(constant("simulation.plants", "PLANTS")))
+@option_of(_SIMULATED, "--seed", type=int, help="Of everything random.")
 @click.option("--plot", is_flag=True, help="Also write a picture beside the recording.")
 @json_option
 def simulate(robot: str, output: str, plot: bool, as_json: bool, **options: Any) -> None:
@@ -52,6 +49,12 @@ def simulate(robot: str, output: str, plot: bool, as_json: bool, **options: Any)
 
     Example: minidyn simulate panda --controller slotine_li --model-error 0.2 --output run.parquet --plot
     """
+    import numpy as np
+
+    from minidyn.display import save_figure
+    from minidyn.formats.load import load
+    from minidyn.simulation.named_laws import simulated
+
     arm = load(robot)
     target = Path(output)
     if target.suffix.lower() not in (".npz", ".parquet", ".csv"):
@@ -99,7 +102,10 @@ def casestudy(name: str, output: str, as_json: bool) -> None:
 
     Example: minidyn casestudy lu-meng --output out
     """
-    from minidyn.simulation.case_study import lu_meng_case  # `minidyn simulate` starts without it
+    import numpy as np
+
+    from minidyn.display import save_figure
+    from minidyn.simulation.case_study import lu_meng_case
 
     if name != "lu-meng":
         raise UnknownName("case study", name, ("lu-meng",))
@@ -131,5 +137,7 @@ def casestudy(name: str, output: str, as_json: bool) -> None:
 
 def _settled(t: Any, inside: Any) -> float:
     """Return the time after which a condition holds to the end."""
+    import numpy as np
+
     outside = np.flatnonzero(~inside)
     return float(t[0] if not len(outside) else t[min(outside[-1] + 1, len(t) - 1)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import get_completion_class
@@ -10,13 +10,11 @@ from click.shell_completion import get_completion_class
 from minidyn.app.cli.identify import read_logs
 from minidyn.app.cli.options import ROBOT, Files, estimate_argument, json_option, log_options, output_option
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
-from minidyn.app.job import Job
-from minidyn.app.report.report import report as write_report
-from minidyn.app.study.run import StepResult, run_study
-from minidyn.app.study.start import write_starter
-from minidyn.identification.estimate import load_estimate
 from minidyn.notices import Notice
 from minidyn.text import plain
+
+if TYPE_CHECKING:
+    from minidyn.app.study.run import StepResult
 
 
 @click.command()
@@ -34,6 +32,10 @@ def report(
 
     Example: minidyn report out/estimate.json other.db3 --fit run.db3 --output report.html
     """
+    from minidyn.app.job import Job
+    from minidyn.app.report.report import report as write_report
+    from minidyn.identification.estimate import load_estimate
+
     model = load_estimate(estimate)
     job = Job.of_files(model.robot, fit, logs, **reading)
     read_logs(job)
@@ -69,6 +71,8 @@ def run(study: str, init: bool, robot: str | None, logs: Files, as_json: bool, *
     if init:
         if robot is None:
             raise click.UsageError("--init needs --robot ROBOT")
+        from minidyn.app.study.start import write_starter
+
         write_starter(study, robot, logs)
         if as_json:
             print_json({"files": [study]})
@@ -77,6 +81,8 @@ def run(study: str, init: bool, robot: str | None, logs: Files, as_json: bool, *
         return
     if robot is not None or logs:
         raise click.UsageError("--robot and --log go with --init; a study file names its own")
+    from minidyn.app.study.run import run_study
+
     result = run_study(study, around=lambda name: progress(f"step {name}"), **options)
     if as_json:
         steps = [

@@ -82,10 +82,6 @@ def _torque_noise(robot: Robot, base: BaseMap, recording: AnyRecording, beta: Ar
 _LONG = 1_000_000  # samples beyond which filters that start anew with each piece do less harm than memory
 
 FILTERED, MOMENTUM, ENERGY = (
-    Method(form, words, partial(acceleration_free, form), needs_acceleration=False, streams_from=_LONG)
-    for form, words in (
-        ("filtered", "without accelerations: torque after a low-pass"),
-        ("momentum", "without accelerations: momentum over windows"),
-        ("energy", "without accelerations: energy over windows, one row instead of one a joint"),
-    )
+    Method(form, partial(acceleration_free, form), needs_acceleration=False, streams_from=_LONG)
+    for form in ("filtered", "momentum", "energy")
 )

@@ -270,4 +270,4 @@ def didim(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options
     return found.solution(notices, {"states": origin, "passes": passes}, options, len(whole))
 
 
-DIDIM = Method("didim", "torque of a simulation in closed loop", didim, takes_controller=True, simulates_torque=True)
+DIDIM = Method("didim", didim, takes_controller=True, simulates_torque=True)

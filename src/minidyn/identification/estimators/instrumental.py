@@ -88,7 +88,6 @@ def _smoothed(recording: Recording) -> States:
 
 IV = Method(
     "iv",
-    "instruments from simulated states, and a test whether least squares is biased",
     instrumental,
     takes_controller=True,
 )

@@ -165,11 +165,4 @@ def _by_rows(method: str, robot: Robot, base: BaseMap, recording: Any, options: 
     return found.solution((), {}, options, len(whole))
 
 
-OLS, WLS, IRLS = (
-    Method(name, words, partial(least_squares, name), streams_from=0)
-    for name, words in (
-        ("ols", "ordinary least squares"),
-        ("wls", "least squares, each joint weighted by its own noise"),
-        ("irls", "weighted least squares in which outliers count less"),
-    )
-)
+OLS, WLS, IRLS = (Method(name, partial(least_squares, name), streams_from=0) for name in ("ols", "wls", "irls"))

@@ -55,7 +55,6 @@ class Method:
     """One way from a prepared recording to base parameters."""
 
     name: str  # as `md.identify` takes it
-    description: str  # what it does, a few words for help texts
     # from a robot, its base parameters, a recording and options to a solution
     solve: Callable[[Robot, BaseMap, Any, Options], Solution]
     needs_acceleration: bool = True  # whether it reads ddq; else q, dq and tau suffice

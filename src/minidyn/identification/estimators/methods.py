@@ -13,6 +13,20 @@ from minidyn.identification.estimators.method import Method
 from minidyn.identification.estimators.parallel import PARALLEL
 from minidyn.identification.estimators.total_least_squares import TLS
 
+DESCRIPTIONS = {
+    "ols": "ordinary least squares",
+    "wls": "least squares, each joint weighted by its own noise",
+    "irls": "weighted least squares in which outliers count less",
+    "parallel": "regressor and torque after one low-pass",
+    "tls": "total least squares: noise in the regressor, too",
+    "iv": "instruments from simulated states, and a test whether least squares is biased",
+    "didim": "torque of a simulation in closed loop",
+    "filtered": "without accelerations: torque after a low-pass",
+    "momentum": "without accelerations: momentum over windows",
+    "energy": "without accelerations: energy over windows, one row instead of one a joint",
+}
+"""What each estimator does, for help texts, which read this table from the source."""
+
 METHODS: Mapping[str, Method] = MappingProxyType(
     {method.name: method for method in (OLS, WLS, IRLS, PARALLEL, TLS, IV, DIDIM, FILTERED, MOMENTUM, ENERGY)}
 )

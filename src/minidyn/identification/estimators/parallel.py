@@ -54,4 +54,4 @@ def _pieces(robot: Robot, base: BaseMap, recording: Recording, cutoff: float) ->
                 yield Piece(W[rows], y[rows], run.t[rows], (start + int(rows[0])) / len(recording))
 
 
-PARALLEL = Method("parallel", "regressor and torque after one low-pass", parallel, filters_columns=True)
+PARALLEL = Method("parallel", parallel, filters_columns=True)

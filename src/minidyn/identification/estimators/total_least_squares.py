@@ -149,4 +149,4 @@ def _corrected(fold: Fold, L: Array, ratio: float) -> Fold:
     return clean, moments, R_held, z_held, rest
 
 
-TLS = Method("tls", "total least squares: noise in the regressor, too", total_least_squares)
+TLS = Method("tls", total_least_squares)
