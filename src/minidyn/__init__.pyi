@@ -53,6 +53,9 @@ from minidyn.identification.consistency.certificate import Certificate as Certif
 from minidyn.identification.export import Exported as Exported
 from minidyn.identification.validate import validate as validate
 from minidyn.identification.validate import Validation as Validation
+from minidyn.identification.verdict import Verdict as Verdict
+from minidyn.identification.verdict import Rule as Rule
+from minidyn.identification.verdict import Limits as Limits
 from minidyn.identification.cross_validate import cross_validate as cross_validate
 from minidyn.identification.cross_validate import CrossValidation as CrossValidation
 

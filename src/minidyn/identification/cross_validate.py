@@ -67,12 +67,12 @@ class CrossValidation:
 
     @property
     def per_joint(self) -> dict[str, dict[str, float]]:
-        """For each joint, the mean over the stretches of "relative_error", "rmse" and "bias"."""
+        """For each joint, means over the stretches of its errors, as in :class:`minidyn.Validation`."""
 
         def mean(name: str, key: str) -> float:
             return float(np.mean([fold.per_joint[name][key] for fold in self.folds]))
 
-        keys = ("relative_error", "rmse", "bias")
+        keys = ("relative_error", "rmse", "bias", "systematic_error", "systematic_share")
         return {name: {key: mean(name, key) for key in keys} for name in self.folds[0].per_joint}
 
     def table(self) -> str:

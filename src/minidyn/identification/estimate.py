@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from minidyn.formats.toml.read import read_toml
 from minidyn.formats.toml.write import toml_text
 from minidyn.identification.consistency.certificate import Certificate, certify
 from minidyn.identification.export import Exported, Identified, export
+from minidyn.identification.verdict import Limits, Verdict, judge
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import LazyRecording
@@ -35,6 +36,9 @@ from minidyn.recording.recording import Recording
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
+
+    from minidyn.identification.cross_validate import CrossValidation
+    from minidyn.identification.validate import Validation
 
 VERSION = 3
 """Of the files that `Estimate.save` writes; 2 held notices as texts."""
@@ -173,6 +177,26 @@ class Estimate(Identified):
         if self.consistent:
             return inverse_dynamics(self.robot, *motion)
         return np.asarray(base_regressor(self.robot, *motion, base=self.base) @ self.beta)
+
+    def verdict(
+        self,
+        validation: Validation | Mapping[str, Validation] | CrossValidation | None = None,
+        limits: Limits | Mapping[str, float] | None = None,
+        *,
+        fit: Validation | None = None,
+    ) -> Verdict:
+        """Return whether the model may be used, by rules about it, its errors on test data, and each joint.
+
+        Args:
+            validation: Its errors on test data: one run or several by name; or cross-validation.
+            limits: Of the rules; None: the default ones; a mapping replaces some of them.
+            fit: Its errors on the data it was fitted to, where known.
+        """
+        if validation is None or isinstance(validation, Mapping):
+            return judge(self, validation or {}, fit=fit, limits=limits)
+        if hasattr(validation, "folds"):
+            return judge(self, {}, fit=fit, cross_validation=cast("CrossValidation", validation), limits=limits)
+        return judge(self, {"test run": validation}, fit=fit, limits=limits)
 
     def in_base(self, base: BaseMap) -> tuple[Array, Array]:
         """Return (beta, covariance) in another set of base parameters of the same robot.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,8 @@ class Validation:
             "bias": mean of measured minus predicted;
             ("filtered_relative_error"): on torque low-passed as for the fit;
             ("prior_relative_error"): of the robot as it was described before, on raw torque;
+            "systematic_error": error without noise: what is systematic in the residual over the measured torque;
+            "systematic_share": share of the residual's power that is systematic;
             "whiteness": share of residual power that the previous sample predicts (0: white noise);
             "ljung_box": probability that white noise shows such autocorrelations;
             "autocorrelations_outside": share of the first 20 that white noise would hardly show.
@@ -62,6 +64,7 @@ class Validation:
         prior_predicted: Torques (N, n) of the robot as its file has it; None where its inertia is unknown.
         motion: Positions, speeds and accelerations of the samples of t; None where they are not known.
         units: Of each joint's torque: "N·m" or "N"; empty where not known.
+        overlap: Share of the tested samples that the model was fitted to (0 to 1); None where it is not known.
     """
 
     relative_error: float
@@ -78,6 +81,7 @@ class Validation:
     prior_predicted: Array | None = None
     motion: Recording | None = None
     units: tuple[str, ...] = ()
+    overlap: float | None = None
 
     @property
     def residual(self) -> Array:
@@ -151,6 +155,7 @@ class Validation:
         return {
             **{name: _known(getattr(self, name)) for name in names},
             "samples": self.samples,
+            "overlap": self.overlap,
             "joints": {
                 name: {**{key: _known(value) for key, value in entry.items()}, "residual": words}
                 for (name, entry), words in zip(self.per_joint.items(), self.whiteness.values())
@@ -213,16 +218,31 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
     first_kept = [start for start, end in itertools.pairwise([*starts, len(t)]) if start < end]
     moved = Recording(t, q, None, dq, ddq, data.joint_names, starts=first_kept, info=data.info)
     rmse = float(np.sqrt(raw.squares.sum() / (raw.samples * robot.n)))
-    joints = _per_joint(data.joint_names, raw, filtered, prior)
+    joints = _per_joint(data.joint_names, raw, filtered, prior, 1 if filtered.samples else _forgets(data.info))
     others = filtered.overall, prior.overall, noise.overall
     shown = None if described is None else before, moved, tuple(torque_unit(robot.joints[k]) for k in robot.independent)
     return Validation(raw.overall, rmse, joints, t, measured, predicted, raw.samples, *others, notices, *shown)
 
 
+def _forgets(info: Mapping[str, object]) -> int:
+    """Return after how many samples the noise of a low-passed torque is not autocorrelated any more.
+
+    The autocorrelation of white noise behind the zero-phase low-pass of `prepare` crosses zero at 0.56 periods of its
+    cut-off.
+    """
+    cutoff, rate, every = (info.get(key) for key in ("cutoff", "rate", "decimate"))
+    if not (isinstance(cutoff, float) and isinstance(rate, float) and isinstance(every, int)):
+        return 1
+    return math.ceil(0.56 * rate / every / cutoff)
+
+
 def _per_joint(
-    names: Sequence[str], raw: Residuals, filtered: Residuals, prior: Residuals
+    names: Sequence[str], raw: Residuals, filtered: Residuals, prior: Residuals, lag: int
 ) -> dict[str, dict[str, float]]:
+    error, share = raw.systematic(lag)
     columns = {
+        "systematic_error": error,
+        "systematic_share": share,
         "rmse": raw.rmse,
         "relative_error": raw.relative,
         "bias": raw.bias,

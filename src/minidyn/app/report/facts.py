@@ -1,4 +1,4 @@
-"""What a report is about, gathered from results once, and the limits by which it judges."""
+"""What a report is about, gathered from results once."""
 
 from __future__ import annotations
 
@@ -7,27 +7,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from minidyn.errors import MinidynError
 from minidyn.identification.consistency.certificate import Certificate
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.validate import Validation
+from minidyn.identification.verdict import Limits, Verdict, judge, test_error, unseen
 from minidyn.recording.recording import Recording
 
 if TYPE_CHECKING:
     from minidyn.excitation.one_joint_plan import Plan
     from minidyn.identification.cross_validate import CrossValidation
     from minidyn.simulation.case_study import CaseStudy
-
-ERROR_GOOD = 0.10
-"""Error on test data up to which a model is called good, a share of the torque."""
-ERROR_POOR = 0.30
-"""Error beyond which it should not be used."""
-CONDITION_GOOD = 200.0
-"""Condition number up to which excitation is called good."""
-WEAK = 0.3
-"""Relative standard deviation beyond which a parameter is called weak."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +43,21 @@ class Facts:
     case_study: CaseStudy | None = None  # adaptive control with an unknown load
     details: Mapping[str, Any] = field(default_factory=dict)  # further lines of the record: files, hashes, commands
     code: bool = True  # whether to count operations and measure the speed of the generated functions
-
     places: Places = Places()
+    limits: Limits = field(default_factory=Limits)  # of the verdict
 
     @property
     def runs(self) -> Iterator[tuple[str, str, Validation]]:
         """(key, name, errors) of each run: test data first, then the fitted data."""
         for k, (name, run) in enumerate(self.tests.items()):
-            yield f"run{k}", f"{name} (test data)", run
+            yield f"run{k}", f"{name} ({'test' if name in self.unseen else 'fitted'} data)", run
         if self.fit is not None:
             yield "fit", "fitted data", self.fit
+
+    @cached_property
+    def unseen(self) -> Mapping[str, Validation]:
+        """The tests whose data were not fitted."""
+        return unseen(self.tests, self.limits)
 
     @property
     def motion(self) -> Recording | None:
@@ -72,9 +67,14 @@ class Facts:
     @property
     def test_error(self) -> float | None:
         """The error on test data: of the worst run, or of cross-validation; None: not known."""
-        if self.tests:
-            return float(np.max([run.relative_error for run in self.tests.values()]))  # not a number counts as worst
-        return None if self.cross_validation is None else self.cross_validation.relative_error
+        return test_error(self.tests, self.cross_validation, self.limits)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether the model may be used."""
+        return judge(
+            self.estimate, self.tests, fit=self.fit, cross_validation=self.cross_validation, limits=self.limits
+        )
 
     @cached_property
     def certificate(self) -> Certificate | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from minidyn.app.report.charts import Axis, Plot, legend, picture
-from minidyn.app.report.facts import ERROR_GOOD, ERROR_POOR, Facts
+from minidyn.app.report.facts import Facts
 from minidyn.app.report.html import figure
 from minidyn.display import Html, tag
 from minidyn.identification.validate import Validation
+from minidyn.identification.verdict import LEVELS
 from minidyn.text import percent, short
 
 _WIDTH, _ROW, _LEFT, _RIGHT, _HEAD = 430.0, 34.0, 124.0, 48.0, 8.0
@@ -17,42 +18,46 @@ _MOST = 1.2  # errors beyond this are drawn at the edge; their numbers are right
 
 def joint_errors_figure(facts: Facts) -> Html | None:
     """Return bars of each joint's error, of the worst test run or of the fitted data; None where there is no run."""
-    runs = list(facts.tests.values()) or ([] if facts.fit is None else [facts.fit])
+    known = facts.tests.values() if facts.fit is None else [facts.fit]
+    runs = list(facts.unseen.values()) or list(known)
     if not runs:
         return None
     after = {name: _worst(runs, name, "relative_error") for name in runs[0].per_joint}
     before = {name: _worst(runs, name, "prior_relative_error") for name in runs[0].per_joint}
-    known = bool(np.isfinite(list(before.values())).any())
-    data = "test data" if facts.tests else "the fitted data"
-    if len(facts.tests) > 1:
+    both = bool(np.isfinite(list(before.values())).any())
+    data = "test data" if facts.unseen else "the fitted data"
+    if len(runs) > 1:
         data += ", worst run"
     note = "error, a share of the measured torque (root mean square)"
-    keys = [("after good", f"up to {percent(ERROR_GOOD)}"), ("after caution", f"up to {percent(ERROR_POOR)}")]
-    keys += [("after bad", "more")]
-    if known:
+    keys = [("after good", "good"), ("after caution", "to look at"), ("after bad", "bad")]
+    if both:
         keys.insert(0, ("before", "before identification"))
-    title = f"Each joint on {data}{', before and after' if known else ''}"
-    return figure(title, note, _bars(after, before if known else {}), legend(keys), class_="errors")
+    title = f"Each joint on {data}{', before and after' if both else ''}"
+    return figure(title, note, _bars(facts, after, before if both else {}), legend(keys), class_="errors")
 
 
-def error_level(error: float) -> str:
-    """Return what an error is called: good, caution, bad."""
-    return "good" if error <= ERROR_GOOD else "caution" if error <= ERROR_POOR else "bad"
+def _level(facts: Facts, joint: str, error: float) -> str:
+    """Return what the verdict says of a joint; of fitted data nothing is called good."""
+    if facts.unseen:
+        return max(
+            (rule.level for rule in facts.verdict.rules if rule.joint == joint), key=LEVELS.index, default="good"
+        )
+    return "caution" if error <= facts.limits.joint_error_poor else "bad"
 
 
 def _worst(runs: list[Validation], name: str, key: str) -> float:
     return float(np.max([run.per_joint[name].get(key, np.nan) for run in runs]))
 
 
-def _bars(after: dict[str, float], before: dict[str, float]) -> Html:
+def _bars(facts: Facts, after: dict[str, float], before: dict[str, float]) -> Html:
     finite = [error for error in (*after.values(), *before.values()) if np.isfinite(error)]
-    top = min(max([1.25 * ERROR_GOOD, *finite]) * 1.04, _MOST)
+    top = min(max([1.25 * facts.limits.error, *finite]) * 1.04, _MOST)
     height = _ROW * len(after)
     plot = Plot(_LEFT, _HEAD, _WIDTH - _LEFT - _RIGHT, height, Axis(0.0, 100 * top), Axis(0.0, 1.0))
     marks = [plot.axes("%", "", ticks=(5, 0))]
     for k, (name, error) in enumerate(after.items()):
         y = _HEAD + k * _ROW
-        level = error_level(error)
+        level = _level(facts, name, error)
         marks.append(tag("text", short(name, 20), tag("title", name), x=_LEFT - 8, y=y + 21, class_="name end"))
         old = before.get(name, np.nan)
         if np.isfinite(old):
@@ -63,7 +68,7 @@ def _bars(after: dict[str, float], before: dict[str, float]) -> Html:
         sign = {"good": "", "caution": " !", "bad": " ✕"}[level]
         place = {"x": end + 5, "y": y + (26 if np.isfinite(old) else 20)}
         marks.append(tag("text", percent(error) + sign, class_=f"value {level}", **place))
-    x = float(plot.px(100 * ERROR_GOOD))
+    x = float(plot.px(100 * facts.limits.joint_error))
     marks.append(tag("line", class_="limit", x1=x, x2=x, y1=_HEAD, y2=_HEAD + height))
     words = ", ".join(
         f"{name} {percent(error)}"

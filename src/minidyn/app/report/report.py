@@ -29,6 +29,7 @@ from minidyn.errors import DescriptionError, MinidynError
 from minidyn.files import write_atomically
 from minidyn.identification.estimate import Estimate, as_estimate
 from minidyn.identification.validate import Validation, validate
+from minidyn.identification.verdict import Limits
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.ready import as_recording
 from minidyn.recording.recording import Recording
@@ -91,6 +92,7 @@ def report(
     details: Mapping[str, Any] | None = None,
     title: str | None = None,
     code: bool = True,
+    limits: Limits | Mapping[str, float] | None = None,
 ) -> Path:
     """Write a report on an identified model: one HTML file, complete in itself, for screens, phones and paper.
 
@@ -107,6 +109,7 @@ def report(
         details: Further lines for the record: file names, hashes, commands.
         title: Heading; None: the robot's name.
         code: Whether to count operations and measure the speed of the generated functions (about a second).
+        limits: Of the verdict, see :class:`minidyn.Limits`; None: the default ones; a mapping replaces some of them.
 
     Returns:
         The path that was written.
@@ -118,13 +121,14 @@ def report(
     if isinstance(validation, PathLike) and _is_page(validation):  # report(estimate, "report.html")
         path = validation
         validation = None
-    target = Path(path)
+    target, judged = Path(path), Limits.of(limits)
     if not _is_page(target):
         raise DescriptionError(f"{target}: a report is one HTML file; give a name that ends in .html")
     model = as_estimate(estimate, "report")
     tests = {name: _errors(model, run) for name, run in _named(validation).items()}
     fitted = None if fit is None else _errors(model, fit)
-    facts = Facts(model, tests, fitted, cross_validation, plan, one_joint, case_study, details or {}, code)
+    shown = cross_validation, plan, one_joint, case_study, details or {}, code
+    facts = Facts(model, tests, fitted, *shown, limits=judged)
     write_page(facts, target, title)
     return target
 

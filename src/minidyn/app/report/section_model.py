@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from minidyn.app.report.charts import Axis, Plot, legend, picture
-from minidyn.app.report.facts import CONDITION_GOOD, WEAK, Facts
+from minidyn.app.report.facts import Facts
 from minidyn.app.report.html import Section, folded, table
 from minidyn.arrays import Array
 from minidyn.base.printing.overview import units
@@ -48,10 +48,10 @@ def base_section(facts: Facts) -> Section:
 def excitation_section(facts: Facts) -> Section:
     """Return how well the motion shows each parameter, and what the motion was."""
     estimate = facts.estimate
-    count, weak = len(estimate.beta), int(np.sum(~(estimate.relative_std <= WEAK)))
+    count, weak = len(estimate.beta), int(np.sum(~(estimate.relative_std <= facts.limits.weak)))
     words = (
         f"Each bar is a base parameter: its standard deviation as a share of its value. {count - weak} of {count} are "
-        f"known better than {percent(WEAK)}"
+        f"known better than {percent(facts.limits.weak)}"
         + (f"; {weak} weaker ones, above the line, matter little in the recorded motion." if weak else ".")
     )
     label = "Relative standard deviation of each base parameter"
@@ -63,11 +63,11 @@ def excitation_section(facts: Facts) -> Section:
     if pairs:
         made = table("Most correlated pairs", ("parameter", "parameter", "correlation"), pairs, right=(2,))
         content.append(folded("Parameters that are hard to separate", made))
-    good = estimate.condition <= CONDITION_GOOD
+    good = estimate.condition <= facts.limits.condition
     lead = (
         f"Condition number {number(estimate.condition)}: the motion "
         + ("separates the parameters well" if good else "hardly separates some parameters")
-        + f" (1 is perfect, good is below {CONDITION_GOOD:g}). It says by how much noise may be magnified."
+        + f" (1 is perfect, good is below {facts.limits.condition:g}). It says by how much noise may be magnified."
     )
     return Section("excitation", "Excitation and conditioning", lead, tuple(content))
 
@@ -88,14 +88,14 @@ def _strength(facts: Facts) -> Html:
         name = facts.estimate.names[index]
         x = plot.left + k * step
         title = tag("title", f"{name}: {percent(float(relative[index]))}")
-        class_ = "bar weak" if relative[index] > WEAK else "bar"
+        class_ = "bar weak" if relative[index] > facts.limits.weak else "bar"
         box = {"x": x + 0.12 * step, "y": y, "width": 0.76 * step, "height": max(bottom - y, 1.0)}
         marks.append(tag("rect", title, **box, class_=class_))
         if count <= 84:
             size = 8.5 if step > 10 else 7
             turned = f"translate({x + 0.5 * step + 3:.1f},{bottom + 6:.1f}) rotate(-90)"
             marks.append(tag("text", name, class_="tick end", font_size=size, transform=turned))
-    marks.append(plot.level(WEAK, "limit", f"{percent(WEAK)}: weak beyond", left=True))
+    marks.append(plot.level(facts.limits.weak, "limit", f"{percent(facts.limits.weak)}: weak beyond", left=True))
     return picture(width, height + 8, marks, f"Relative standard deviation of {count} base parameters", "chart wide")
 
 
@@ -198,7 +198,7 @@ def _apart(facts: Facts) -> np.ndarray:
 
 def _remark(facts: Facts, k: int) -> Html | str:
     relative = facts.estimate.relative_std[k]
-    if not relative <= WEAK:
+    if not relative <= facts.limits.weak:
         words = f"standard deviation {percent(float(relative))} of the value"
         return tag("span", "weak", class_="chip weak", title=words)
     if _apart(facts)[k] > _FAR:

@@ -6,28 +6,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from minidyn.app.report.facts import CONDITION_GOOD, ERROR_GOOD, ERROR_POOR, WEAK, Facts
-from minidyn.app.report.html import Section, folded
+from minidyn.app.report.facts import Facts
+from minidyn.app.report.html import Section, folded, table
 from minidyn.app.report.joint_errors import joint_errors_figure
 from minidyn.display import Html, tag
+from minidyn.identification.verdict import Verdict, noise_words
 from minidyn.notices import Notice, most_serious_first
 from minidyn.text import count, number, percent, short, visible
 
 _SIGNS = {"good": "✓", "caution": "!", "bad": "✕"}
 _HEADLINES = {"good": "Ready to use", "caution": "Usable with care", "bad": "Not to be used yet"}
 _LEVELS = {"act": "To do", "look": "To know", "info": "Information"}
-_COLOURED = 0.3  # a residual more autocorrelated than this is not noise
-_OVERFIT = 2.0  # test data this many times worse than the fit
 
 
 def summary_section(facts: Facts) -> Section:
     """Return what a stranger reads in twenty seconds."""
-    bad, doubts = _objections(facts)
-    level = "bad" if bad else "caution" if doubts else "good"
-    reasons = tag("ul", *(tag("li", reason) for reason in (*bad, *doubts))) if bad or doubts else None
+    verdict, level = facts.verdict, facts.verdict.level
+    reasons = tag("ul", *(tag("li", rule.text) for rule in verdict.failed)) if verdict.failed else None
     sign = tag("span", _SIGNS[level], class_="sign", aria_hidden="true")
     words = tag("div", tag("p", _HEADLINES[level], class_="headline"), tag("p", _sentence(facts)), reasons)
-    verdict = tag("div", sign, words, class_=f"verdict {level}")
+    head = tag("div", sign, words, class_=f"verdict {level}")
     steps = [
         tag("li", step, tag("code", command, class_="command") if command else None)
         for step, command in _steps(facts, level)
@@ -36,61 +34,28 @@ def summary_section(facts: Facts) -> Section:
     cards = tag("dl", *_cards(facts), class_="cards")
     shown = joint_errors_figure(facts)
     glance = cards if shown is None else tag("div", shown, cards, class_="glance")
-    return Section("summary", "Summary", "", (verdict, glance, following))
+    return Section("summary", "Summary", "", (head, glance, following, _rules(verdict)))
 
 
-def _objections(facts: Facts) -> tuple[list[str], list[str]]:
-    """What forbids the use of the model, and what asks for care."""
-    error, fitted = facts.test_error, None if facts.fit is None else facts.fit.relative_error
-    bad: list[str] = []
-    doubts: list[str] = []
-    if facts.certificate is None:
-        doubts.append("some parameters are unknown, so physical consistency cannot be checked")
-    elif not facts.certificate.consistent:
-        bad.append("it is not physically consistent (" + "; ".join(facts.certificate.reasons()[:2]) + ")")
-    silent = [short(name) for name, run in facts.tests.items() if not np.isfinite(run.relative_error)]
-    if silent:
-        bad.append(
-            f"no torque error can be computed on {', '.join(silent[:3])} (is the measured torque zero throughout?): "
-            "test it on a run with torques"
-        )
-    if error is not None and error > ERROR_POOR:
-        bad.append(f"its torque error on test data is {percent(error)}")
-    elif error is not None and error > ERROR_GOOD:
-        good = percent(ERROR_GOOD)
-        doubts.append(f"its torque error on test data is {percent(error)}; good is up to {good}{_noise(facts)}")
-    if error is not None and fitted is not None and error > max(_OVERFIT * fitted, ERROR_GOOD):
-        doubts.append(f"its error is {number(error / fitted, 2)} times larger on test data than on the fitted data")
-    better = [run for run in facts.tests.values() if run.prior_relative_error < 0.9 * run.relative_error]
-    bad += [f"the prior is better (error {percent(run.prior_relative_error)})" for run in better[:1]]
-    if error is None:
-        doubts.append("it was not tested on data it was not fitted to")
-        if fitted is not None and fitted > ERROR_POOR:
-            bad.append(f"its torque error is {percent(fitted)} even on the data it was fitted to")
-    if facts.estimate.condition > CONDITION_GOOD:
-        condition = number(facts.estimate.condition)
-        doubts.append(f"the motion separates some parameters badly (condition number {condition})")
-    return bad, doubts
-
-
-def _noise(facts: Facts) -> str:
-    """Say where an error is large because the measured torque is noisy: no model follows that."""
-    worst = max(facts.tests.values(), key=lambda run: run.relative_error, default=None)
-    if worst is None or not worst.filtered_relative_error <= ERROR_GOOD:
-        return ""
-    left = percent(worst.filtered_relative_error)
-    return f"; most of it is noise of the measured torque, without noise the error is {left}"
+def _rules(verdict: Verdict) -> Html:
+    """Every rule of the verdict with its limit, folded."""
+    rows = [
+        (rule.name, short(rule.joint), "pass" if rule.ok else rule.level, number(rule.value), number(rule.limit))
+        for rule in verdict.rules
+    ]
+    met = sum(rule.ok for rule in verdict.rules)
+    made = table("Rules of the verdict", ("rule", "joint", "result", "found", "limit"), rows, right=(3, 4))
+    return folded(f"Rules and limits of the verdict: {met} of {len(rows)} are met", made)
 
 
 def _sentence(facts: Facts) -> str:
-    tests = len(facts.tests)
+    tests, known = len(facts.unseen), facts.fit or next(iter(facts.tests.values()), None)
     if facts.test_error is not None:
         runs = f"{tests} runs" if tests > 1 else "a run" if tests else "parts of the log"
         text = f"On {runs} held out of the fit, the model predicts the joint torques with an error of "
         text += percent(facts.test_error)
-    elif facts.fit is not None:
-        text = "The model explains the joint torques it was fitted to with an error of "
-        text += percent(facts.fit.relative_error)
+    elif known is not None:
+        text = f"The model explains the joint torques it was fitted to with an error of {percent(known.relative_error)}"
     else:
         text = f"The model was identified from {facts.estimate.samples} samples; no recording was given to test it"
     if facts.certificate is None:
@@ -100,15 +65,16 @@ def _sentence(facts: Facts) -> str:
 
 def _steps(facts: Facts, level: str) -> list[tuple[str, str]]:
     """What to do next: (words, command or empty)."""
-    steps = []
+    steps, limits = [], facts.limits
     if facts.test_error is None:
         command = "minidyn report estimate.json other-log.csv --output report.html"
         steps.append(("Record one more, different motion and test the model on it.", command))
-    if facts.estimate.condition > CONDITION_GOOD:
+    if facts.estimate.condition > limits.condition:
         steps.append(("Record a richer motion: more joints at once, faster, over a larger range.", ""))
     if facts.certificate is not None and not facts.certificate.consistent:
         steps.append(("Identify with physical consistency.", "minidyn identify ROBOT LOG --consistent"))
-    if facts.test_error is not None and facts.test_error > ERROR_GOOD and not _noise(facts):
+    large = (facts.test_error or 0.0) > limits.error and not noise_words(facts.unseen, limits)
+    if large or any(rule.name in ("joint_error", "joint_systematic") for rule in facts.verdict.failed):
         steps.append(_missing(facts))
     if any(notice.level == "act" for notice in most_serious_first(facts.estimate.notices)):
         steps.append(("Read the notices below that ask for action.", ""))
@@ -116,7 +82,7 @@ def _steps(facts: Facts, level: str) -> list[tuple[str, str]]:
         command = "minidyn generate FOLDER/robot.toml inverse_dynamics --target c --output code"
         words = "Use the model, from its FOLDER: robot.urdf for simulators, C code for your controller."
         steps.append((words, command))
-    weak = int(np.sum(~(facts.estimate.relative_std <= WEAK)))
+    weak = int(np.sum(~(facts.estimate.relative_std <= limits.weak)))
     if level == "good" and weak:
         words = f"{weak} parameters are weakly determined. For motions unlike the recorded ones, record those too."
         steps.append((words, ""))
@@ -127,8 +93,7 @@ def _missing(facts: Facts) -> tuple[str, str]:
     """What a model with large errors probably lacks."""
     if not any(column.is_friction for column in facts.estimate.robot.layout.columns):
         return "The model has no friction: let it be identified.", "minidyn identify ROBOT LOG --friction auto"
-    _, _, run = next(facts.runs, ("", "", None))
-    names = [] if run is None else [name for name, entry in run.per_joint.items() if entry["whiteness"] > _COLOURED]
+    names = list(dict.fromkeys(rule.joint for rule in facts.verdict.failed if rule.name == "joint_systematic"))
     where = f" of {', '.join(short(name) for name in names[:4])}" if names else ""
     return (
         f"Look at the residuals{where}: they are not only noise. Causes are elasticity, cables, friction that changes "
@@ -139,13 +104,15 @@ def _missing(facts: Facts) -> tuple[str, str]:
 
 def _cards(facts: Facts) -> list[Html]:
     """At most four key figures: what it is, its value, how to read it."""
-    cards = []
-    fitted = None if facts.fit is None else facts.fit.relative_error
+    cards, limits = [], facts.limits
+    known = facts.fit or next(iter(facts.tests.values()), None)
+    fitted = None if known is None else known.relative_error
     shown = fitted if facts.test_error is None else facts.test_error
     if shown is not None:
-        level = "good" if shown <= ERROR_GOOD else "caution" if shown <= ERROR_POOR else "bad"
+        level = "good" if facts.test_error is not None and shown <= limits.error else "caution"
+        level = "bad" if shown > limits.error_poor else level
         note = f"of the measured torque, on {'the fitted' if facts.test_error is None else 'test'} data"
-        before = max((run.prior_relative_error for run in facts.tests.values()), default=np.nan)
+        before = max((run.prior_relative_error for run in facts.unseen.values()), default=np.nan)
         if np.isfinite(before):
             note += f"; {percent(before)} before identification"
         elif facts.test_error is not None and fitted is not None:
@@ -154,8 +121,8 @@ def _cards(facts: Facts) -> list[Html]:
     estimate = facts.estimate
     note = f"of {len(estimate.robot.layout)} parameters act on the torques, alone or combined"
     cards.append(_card("Base parameters", str(len(estimate.beta)), note))
-    good = estimate.condition <= CONDITION_GOOD
-    note = f"the motion {'shows all of them' if good else 'hides some'}; good is below {CONDITION_GOOD:g}"
+    good = estimate.condition <= limits.condition
+    note = f"the motion {'shows all of them' if good else 'hides some'}; good is below {limits.condition:g}"
     cards.append(_card("Condition number", number(estimate.condition), note, "good" if good else "caution"))
     if facts.certificate is not None:
         value, level, note = ("No", "bad", "some mass, inertia or friction cannot belong to a real robot")

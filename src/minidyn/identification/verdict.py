@@ -1,0 +1,328 @@
+"""May a model be used? One rule for each thing that can be wrong with it, all limits in one place.
+
+The report, the shell (`--require pass`), study files (table [verdict]) and `--json` all read the verdict made here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from minidyn.errors import DescriptionError, MinidynError, UnknownName
+from minidyn.notices import most_serious_first
+from minidyn.text import number, percent, short
+
+if TYPE_CHECKING:
+    from minidyn.identification.cross_validate import CrossValidation
+    from minidyn.identification.estimate import Estimate
+    from minidyn.identification.validate import Validation
+
+Level = Literal["good", "caution", "bad"]
+LEVELS: tuple[Level, ...] = ("good", "caution", "bad")
+"""May be used; may be used with care; should not be used."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of all rules; a study file sets them in its table [verdict].
+
+    They are a beginner's rule, not a standard: a controller that needs gravity torques alone may be content with more,
+    a collision detector asks for less.
+
+    Attributes:
+        error: Torque error on test data up to which a model passes, share of the measured torque. A feedforward that
+            leaves a tenth to the controller is good; sensors of joint torque are rarely better than a few percent.
+        error_poor: Beyond this error it should not be used.
+        joint_error: Error of a single joint without measurement noise, share of that joint's own torque. Wider than
+            `error`: a wrist that carries little torque shows friction and cables more than a shoulder does.
+        joint_error_poor: Beyond this error of any joint the model should not be used: half of the torque is missing.
+        systematic_share: Share of a joint's residual power that is systematic (autocorrelated, or a bias) up to which
+            the residual counts as noise.
+        systematic_error: Systematic residuals smaller than this share of the joint's torque do not matter: without
+            noise everything that is left is systematic, however small.
+        overlap: Share of the test data that may have been fitted, too: above it, it is fitted data. Not zero: a robot
+            that waits in the same place twice gives a few equal samples.
+        overfit: How many times larger than on the fitted data the error may be (where it is above `error`).
+        prior: How many times the error of the prior that of the model may be.
+        condition: Condition number up to which excitation is called good.
+        weak: Relative standard deviation beyond which a parameter is called weak (shown, not a rule).
+    """
+
+    error: float = 0.10
+    error_poor: float = 0.30
+    joint_error: float = 0.20
+    joint_error_poor: float = 0.50
+    systematic_share: float = 0.50
+    systematic_error: float = 0.10
+    overlap: float = 0.01
+    overfit: float = 2.0
+    prior: float = 1.1
+    condition: float = 200.0
+    weak: float = 0.3
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+                raise DescriptionError(f"limit {name}: expected a number from 0, got {value!r}")
+
+    @classmethod
+    def of(cls, values: Limits | Mapping[str, float] | None) -> Limits:
+        """Return limits as they are, or the default ones with some values replaced.
+
+        Raises:
+            UnknownName: No limit has such a name.
+        """
+        if isinstance(values, Limits):
+            return values
+        known = [one.name for one in fields(cls)]
+        for name in values or {}:
+            if name not in known:
+                raise UnknownName("limit", name, known)
+        return cls(**dict(values or {}))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule and what became of it.
+
+    Attributes:
+        name: Which rule: "error", "joint_error", "consistent", ...
+        ok: Whether it is met.
+        level: "good" where it is met, else how serious it is: "caution" or "bad".
+        value: What was found; None where it is no number.
+        limit: What is allowed; None where it is no number.
+        joint: Name of the joint; "" where the rule is about the whole model.
+        text: The finding as a clause about the model: "its torque error on test data is 12 %".
+    """
+
+    name: str
+    ok: bool
+    level: Level
+    value: float | None
+    limit: float | None
+    joint: str
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        finite = self.value is not None and math.isfinite(self.value)
+        return asdict(self) | {"value": self.value if finite else None}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a model may be used, and why.
+
+    Attributes:
+        rules: Every rule, met or not, the most serious first.
+        limits: By which they were judged.
+    """
+
+    rules: tuple[Rule, ...]
+    limits: Limits
+
+    @property
+    def level(self) -> Level:
+        """The level of the most serious rule."""
+        return max((rule.level for rule in self.rules), key=LEVELS.index, default="good")
+
+    @property
+    def ok(self) -> bool:
+        """Whether every rule is met."""
+        return self.level == "good"
+
+    @property
+    def failed(self) -> tuple[Rule, ...]:
+        """The rules that are not met, the most serious first."""
+        return tuple(rule for rule in self.rules if not rule.ok)
+
+    def table(self) -> str:
+        """Return a Markdown table of all rules."""
+        lines = ["| rule | joint | result | found | limit |", "|---|---|---|---:|---:|"]
+        for rule in self.rules:
+            cells = ("" if x is None else f"{x:.3g}" for x in (rule.value, rule.limit))
+            lines.append(f"| {rule.name} | {rule.joint} | {'pass' if rule.ok else rule.level} | {' | '.join(cells)} |")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values: ok, level, every rule, the limits."""
+        rules = [rule.to_json() for rule in self.rules]
+        return {"ok": self.ok, "level": self.level, "rules": rules, "limits": asdict(self.limits)}
+
+    def __repr__(self) -> str:
+        return f"Verdict({self.level}: {len(self.failed)} of {len(self.rules)} rules are not met)"
+
+
+def judge(
+    estimate: Estimate,
+    tests: Mapping[str, Validation],
+    *,
+    fit: Validation | None = None,
+    cross_validation: CrossValidation | None = None,
+    limits: Limits | Mapping[str, float] | None = None,
+) -> Verdict:
+    """Return the verdict on a model.
+
+    Args:
+        estimate: The model.
+        tests: Its errors on test data, by name.
+        fit: Its errors on the data it was fitted to, where known.
+        cross_validation: Errors on stretches of the fitted log that were left out one after the other: the test where
+            there is no other run.
+        limits: Of the rules; None: the default ones; a mapping replaces some of them.
+    """
+    found = Limits.of(limits)
+    runs = [run.per_joint for run in unseen(tests, found).values()]
+    if not runs and cross_validation is not None:
+        runs = [cross_validation.per_joint]
+    rules = [*_model_rules(estimate, found), *_run_rules(tests, fit, cross_validation, found)]
+    rules += [*_joint_rules(runs, found), *_notice_rules(estimate, tests)]
+    return Verdict(tuple(sorted(rules, key=lambda rule: -LEVELS.index(rule.level))), found)
+
+
+def unseen(tests: Mapping[str, Validation], limits: Limits) -> dict[str, Validation]:
+    """Return the tests whose data were not fitted; where nothing is known of that, they count as such."""
+    return {name: run for name, run in tests.items() if not (run.overlap or 0.0) > limits.overlap}
+
+
+def test_error(
+    tests: Mapping[str, Validation], cross_validation: CrossValidation | None, limits: Limits
+) -> float | None:
+    """Return the error on test data: of the worst run, or of cross-validation; None: not known."""
+    runs = unseen(tests, limits).values()
+    if runs:
+        return float(np.max([run.relative_error for run in runs]))  # not a number counts as worst
+    return None if cross_validation is None else cross_validation.relative_error
+
+
+def _rule(
+    name: str, level: Level, text: str, value: float | None = None, limit: float | None = None, joint: str = ""
+) -> Rule:
+    return Rule(name, level == "good", level, value, limit, joint, text)
+
+
+def _model_rules(estimate: Estimate, limits: Limits) -> Iterator[Rule]:
+    """Rules about the model alone."""
+    try:
+        certificate = estimate.certificate
+    except MinidynError:
+        yield _rule("consistent", "caution", "some parameters are unknown, so physical consistency cannot be checked")
+    else:
+        reasons = "; ".join(certificate.reasons()[:2])
+        if certificate.consistent:
+            yield _rule("consistent", "good", "it is physically consistent")
+        else:
+            yield _rule("consistent", "bad", f"it is not physically consistent ({reasons})")
+    condition, shown = float(estimate.condition), number(estimate.condition)
+    numbers = condition, limits.condition
+    if condition <= limits.condition:
+        yield _rule("condition", "good", f"the motion separates the parameters (condition number {shown})", *numbers)
+    else:
+        text = f"the motion separates some parameters badly (condition number {shown})"
+        yield _rule("condition", "caution", text, *numbers)
+
+
+def _run_rules(
+    tests: Mapping[str, Validation], fit: Validation | None, crossed: CrossValidation | None, limits: Limits
+) -> Iterator[Rule]:
+    """Rules about the errors over all joints."""
+    for name, run in tests.items():
+        yield _seen_rule(name, run, limits)
+    runs, error = unseen(tests, limits), test_error(tests, crossed, limits)
+    fitted = None if fit is None else fit.relative_error
+    if error is None:
+        yield _rule("tested", "caution", "it was not tested on data it was not fitted to")
+        worst = max([*(run.relative_error for run in tests.values()), fitted or 0.0])
+        if worst > limits.error_poor:
+            text = f"its torque error is {percent(worst)} even on the data it was fitted to"
+            yield _rule("error", "bad", text, worst, limits.error_poor)
+        return
+    yield _rule("tested", "good", "it was tested on data it was not fitted to")
+    yield _error_rule(error, runs, limits)
+    if fitted and math.isfinite(error):
+        text = f"its error is {number(error / fitted, 2)} times larger on test data than on the fitted data"
+        over = error > max(limits.overfit * fitted, limits.error)
+        yield _rule("overfit", "caution" if over else "good", text, error / fitted, limits.overfit)
+    known = [run for run in runs.values() if run.prior_relative_error > 0 and math.isfinite(run.relative_error)]
+    if known:
+        worse = max(known, key=lambda run: run.relative_error / run.prior_relative_error)
+        ratio, before = worse.relative_error / worse.prior_relative_error, percent(worse.prior_relative_error)
+        level: Level = "bad" if ratio > limits.prior else "good"
+        text = f"the prior is {'better' if level == 'bad' else 'not better'} (error {before})"
+        yield _rule("prior", level, text, ratio, limits.prior)
+
+
+def _seen_rule(name: str, run: Validation, limits: Limits) -> Rule:
+    """Say whether test data were fitted."""
+    if run.overlap is None:
+        return _rule("fitted_data", "good", f"whether {short(name)} was fitted is not known", None, limits.overlap)
+    numbers = run.overlap, limits.overlap
+    if run.overlap > limits.overlap:
+        return _rule("fitted_data", "caution", f"{short(name)} is fitted data: {seen_words(run.overlap)}", *numbers)
+    return _rule("fitted_data", "good", f"{short(name)} was not fitted", *numbers)
+
+
+def seen_words(overlap: float) -> str:
+    """Return in words which share of the tested samples was fitted."""
+    share = "all" if overlap > 0.995 else percent(overlap)
+    return f"{share} of its samples were fitted, so that its error says nothing about new motion"
+
+
+def _error_rule(error: float, runs: Mapping[str, Validation], limits: Limits) -> Rule:
+    silent = [short(name) for name, run in runs.items() if not math.isfinite(run.relative_error)]
+    if silent:
+        text = f"no torque error can be computed on {', '.join(silent[:3])} (is the measured torque zero throughout?)"
+        return _rule("error", "bad", f"{text}: test it on a run with torques", None, limits.error)
+    text = f"its torque error on test data is {percent(error)}"
+    if error <= limits.error:
+        return _rule("error", "good", text, error, limits.error)
+    if error > limits.error_poor:
+        return _rule("error", "bad", text, error, limits.error_poor)
+    text += f"; good is up to {percent(limits.error)}"
+    if noise := noise_words(runs, limits):
+        text += f"; {noise}"
+    return _rule("error", "caution", text, error, limits.error)
+
+
+def noise_words(runs: Mapping[str, Validation], limits: Limits) -> str:
+    """Say where an error is large because the measured torque is noisy: no model follows that; "" where it is not."""
+    worst = max(runs.values(), key=lambda run: run.relative_error, default=None)
+    if worst is None or not worst.filtered_relative_error <= limits.error:
+        return ""
+    left = percent(worst.filtered_relative_error)
+    return f"most of it is noise of the measured torque, without noise the error is {left}"
+
+
+def _joint_rules(runs: Sequence[Mapping[str, Mapping[str, float]]], limits: Limits) -> Iterator[Rule]:
+    """Rules about each joint, by the run in which it is worst."""
+    for joint in dict.fromkeys(name for run in runs for name in run):
+        entries = [run[joint] for run in runs if joint in run]
+        error = max(entry.get("systematic_error", entry["relative_error"]) for entry in entries)
+        level: Level = "bad" if error > limits.joint_error_poor else "caution" if error > limits.joint_error else "good"
+        limit = limits.joint_error_poor if level == "bad" else limits.joint_error
+        text = f"the torque error of {short(joint)} on test data is {percent(error)} without noise"
+        yield _rule("joint_error", level, text, error, limit, joint)
+        large = [entry for entry in entries if entry.get("systematic_error", 0.0) > limits.systematic_error]
+        share = max((entry["systematic_share"] for entry in large), default=0.0)
+        level = "caution" if share > limits.systematic_share else "good"
+        text = f"{percent(share)} of the residual of {short(joint)} is systematic, not noise"
+        if not large:
+            text = f"the residual of {short(joint)} is noise, or small"
+        yield _rule("joint_systematic", level, text, share, limits.systematic_share, joint)
+
+
+def _notice_rules(estimate: Estimate, tests: Mapping[str, Validation]) -> Iterator[Rule]:
+    """A notice that asks for action is never good."""
+    known = [*estimate.notices, *(notice for run in tests.values() for notice in run.notices)]
+    asking = [notice for notice in most_serious_first(known) if notice.level == "act"]
+    for notice in asking:
+        joint = notice.data.get("joint")
+        yield _rule(
+            "notice", "caution", f"{notice.text} ({notice.code})", joint=joint if isinstance(joint, str) else ""
+        )
+    if not asking:
+        yield _rule("notice", "good", "no notice asks for action")

@@ -1,0 +1,123 @@
+"""The verdict: a rule for each thing that can be wrong, none for noise."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import minidyn as md
+from minidyn.errors import DescriptionError, UnknownName
+from minidyn.identification.diagnostics.residuals import Residuals
+from minidyn.notices import act
+from report_cases import small_estimate, small_runs
+
+ASKS = act("test.asks", "A notice that asks for action.")
+
+
+@cache
+def _tested() -> md.Validation:
+    return md.validate(small_estimate(), small_runs()[1])
+
+
+def _failed(verdict: md.Verdict) -> set[tuple[str, str]]:
+    return {(rule.name, rule.joint) for rule in verdict.failed}
+
+
+def _changed(**joint: Any) -> md.Validation:
+    """Return the validation with other figures of joint2."""
+    found = _tested()
+    return replace(found, per_joint={**found.per_joint, "joint2": {**found.per_joint["joint2"], **joint}})
+
+
+def test_a_good_model_passes_every_rule() -> None:
+    verdict = small_estimate().verdict(_tested())
+    assert verdict.ok
+    assert verdict.level == "good"
+    assert not verdict.failed
+    names = {rule.name for rule in verdict.rules}
+    assert names >= {"consistent", "condition", "tested", "error", "prior", "joint_error", "joint_systematic", "notice"}
+    assert {rule.joint for rule in verdict.rules if rule.name == "joint_error"} == {"joint1", "joint2"}
+
+
+def test_one_bad_joint_is_enough() -> None:
+    estimate = small_estimate()
+    verdict = estimate.verdict(_changed(systematic_error=0.25, systematic_share=0.2))
+    assert _failed(verdict) == {("joint_error", "joint2")}
+    assert verdict.level == "caution"
+    assert estimate.verdict(_changed(systematic_error=0.6, systematic_share=0.2)).level == "bad"
+    mostly = estimate.verdict(_changed(systematic_error=0.15, systematic_share=0.9))
+    assert _failed(mostly) == {("joint_systematic", "joint2")}
+    assert estimate.verdict(_changed(systematic_error=0.02, systematic_share=1.0)).ok  # small: no noise, nothing else
+    assert estimate.verdict(_changed(systematic_error=0.25, systematic_share=0.2), {"joint_error": 0.3}).ok
+
+
+def test_untested_models_and_notices_that_ask_are_never_good() -> None:
+    estimate = small_estimate()
+    assert ("tested", "") in _failed(estimate.verdict())
+    asked = replace(_tested(), notices=(ASKS("a sensor is loose", joint="joint2"),))
+    assert _failed(estimate.verdict(asked)) == {("notice", "joint2")}
+    told = replace(estimate, notices=(*estimate.notices, ASKS("look at it")))
+    assert _failed(told.verdict(_tested())) == {("notice", "")}
+    assert not estimate.verdict(replace(_tested(), overlap=0.4)).ok
+
+
+def test_fitted_data_are_no_test() -> None:
+    verdict = small_estimate().verdict({"again": replace(_tested(), overlap=1.0)})
+    assert {name for name, _ in _failed(verdict)} == {"fitted_data", "tested"}
+    both = small_estimate().verdict({"again": replace(_tested(), overlap=0.3), "new": replace(_tested(), overlap=0.0)})
+    assert {name for name, _ in _failed(both)} == {"fitted_data"}
+    assert "30 %" in both.failed[0].text
+
+
+def test_cross_validation_gets_a_verdict() -> None:
+    robot, (fit, _) = small_estimate().base.robot, small_runs()
+    crossed = md.cross_validate(robot, fit, folds=2, friction="own", rotor_inertia=None)
+    verdict = small_estimate().verdict(crossed)
+    assert verdict.ok
+    assert any(rule.name == "joint_systematic" for rule in verdict.rules)
+
+
+def test_json_holds_every_rule_and_limit() -> None:
+    found = json.loads(json.dumps(small_estimate().verdict(_tested()).to_json(), allow_nan=False))
+    assert found["ok"] is True
+    assert all({"name", "ok", "level", "value", "limit", "joint", "text"} == set(rule) for rule in found["rules"])
+    assert found["limits"]["joint_error"] == md.Limits().joint_error
+
+
+def test_limits_are_checked() -> None:
+    with pytest.raises(UnknownName):
+        md.Limits.of({"eror": 0.1})
+    with pytest.raises(DescriptionError):
+        md.Limits(error=-0.1)
+
+
+@pytest.mark.parametrize("low_passed", [False, True])
+def test_noise_is_not_called_systematic(low_passed: bool) -> None:
+    """Measurement noise, however large, shows no systematic error; what is planted under it is found."""
+    rng = np.random.default_rng(0)
+    alarms, found = 0, []
+    for _ in range(100):
+        count = 1000
+        t = np.arange(count) / 100
+        noise = rng.normal(size=(count, 1))
+        if low_passed:  # ten samples a period of the cut-off, as prepared torque is
+            from scipy.signal import butter, sosfiltfilt
+
+            noise = sosfiltfilt(butter(4, 0.2, output="sos"), noise, axis=0)
+            noise /= noise.std()
+        torque = 0.1 * np.sin(t)[:, None] + noise  # a wrist whose torque drowns in noise
+        for planted in (0.0, 1.0):
+            sums = Residuals(1)
+            sums.add(noise + planted * np.sin(2 * t)[:, None], torque)
+            error, share = sums.systematic(6 if low_passed else 1)
+            if planted:
+                found.append(float(error[0]))
+            else:
+                alarms += bool(error[0] > md.Limits().joint_error or share[0] > md.Limits().systematic_share)
+    assert alarms < 5
+    assert (0.5 if low_passed else 0.8) < np.sqrt(2) * np.median(found) < 1.0  # what is surely systematic
