@@ -85,7 +85,7 @@ def test_prepared_files_and_other_orders_of_joints(log, tmp_path) -> None:
     turned = [2, 0, 3, 1]
     shuffled = md.Recording(
         prepared.t, prepared.q[:, turned], prepared.tau[:, turned], prepared.dq[:, turned], prepared.ddq[:, turned],
-        [prepared.joint_names[k] for k in turned], starts=prepared.starts,
+        [prepared.joint_names[k] for k in turned], starts=prepared.starts, prepared=True,
     )  # fmt: skip
     expected = md.identify(robot, prepared, consistent=False, **OWN)
     # files do not tell what low-pass their signals went through, and with it how uncertain friction is
@@ -193,7 +193,7 @@ def test_mistakes_in_the_file_are_named(tmp_path) -> None:
     broken[1234, 2] = np.nan
     md.Recording(whole.t, whole.q, whole.tau, broken, whole.ddq, whole.joint_names).save(tmp_path / "nan.parquet")
     with pytest.raises(md.MinidynError, match=f"dq of joint {whole.joint_names[2]!r} is not a number"):
-        md.identify(robot, md.read_recording(tmp_path / "nan.parquet", robot, lazy=True), **OWN)
+        md.identify(robot, md.read_recording(tmp_path / "nan.parquet", robot, lazy=True, use_ddq=True), **OWN)
     md.Recording(whole.t, whole.q, None, joint_names=whole.joint_names).save(tmp_path / "no_tau.parquet")
     with pytest.raises(md.MinidynError, match="torques"):
         md.identify(robot, md.read_recording(tmp_path / "no_tau.parquet", robot, lazy=True), **OWN)

@@ -133,7 +133,7 @@ def test_raw_prepared_reordered_and_lazy_recordings_agree(tmp_path) -> None:
     with pytest.raises(UnknownName, match="elbow"):
         validate(estimate, md.Recording(raw.t, raw.q, raw.tau, joint_names=["elbow", *robot.joint_names[1:]]))
     full.save(tmp_path / "run.parquet")
-    lazy = md.read_recording(tmp_path / "run.parquet", robot=robot, lazy=True)
+    lazy = md.read_recording(tmp_path / "run.parquet", robot=robot, lazy=True, use_ddq=True)
     assert isinstance(lazy, LazyRecording)
     on_disk, in_memory = validate(estimate, lazy), validate(estimate, full)
     assert on_disk.relative_error == pytest.approx(in_memory.relative_error, rel=1e-12)
@@ -174,7 +174,7 @@ def test_long_recordings_on_disk_keep_some_samples(tmp_path, monkeypatch) -> Non
     robot, estimate = robot_and_truth()
     full = motion(robot, 0.1)
     full.save(tmp_path / "run.parquet")
-    found = module.validate(estimate, md.read_recording(tmp_path / "run.parquet", robot=robot, lazy=True))
+    found = module.validate(estimate, md.read_recording(tmp_path / "run.parquet", robot=robot, lazy=True, use_ddq=True))
     assert len(found.t) == 500
     assert found.measured.shape == found.predicted.shape == (500, 4)
     assert found.samples == 4000
@@ -232,7 +232,7 @@ def test_cross_validation_of_raw_and_lazy_recordings(tmp_path) -> None:
     options["rotor_inertia"] = None
     assert cross_validate(robot, raw, **options).relative_error < 0.1
     full.save(tmp_path / "run.parquet")
-    lazy = md.read_recording(tmp_path / "run.parquet", robot=robot, lazy=True)
+    lazy = md.read_recording(tmp_path / "run.parquet", robot=robot, lazy=True, use_ddq=True)
     on_disk, in_memory = (cross_validate(robot, recording, **options) for recording in (lazy, full))
     np.testing.assert_allclose(on_disk.errors, in_memory.errors, rtol=1e-9)
     assert on_disk.spans[0] == in_memory.spans[0]

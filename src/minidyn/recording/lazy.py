@@ -59,6 +59,7 @@ class LazyRecording:
         notices: What was found when it was opened; values are not inspected before they are read.
         parts: For each run, where its samples are and which of them belong here.
         info: How it was prepared, as numbers; empty for a raw recording.
+        prepared: Whether `md.prepare` made it, as for a recording in memory.
     """
 
     joint_names: tuple[str, ...]
@@ -66,6 +67,7 @@ class LazyRecording:
     notices: tuple[Notice, ...]
     parts: tuple[tuple[RunOnDisk, int, int], ...]
     info: Mapping[str, object] = field(default_factory=dict)
+    prepared: bool = False
 
     def __len__(self) -> int:
         return sum(end - begin for _, begin, end in self.parts)
@@ -131,7 +133,8 @@ class LazyRecording:
     def _in_memory(self, runs: Iterable[Sequence[Recording]]) -> Recording:
         """Return runs, each given by its pieces, as one recording."""
         kept = [[piece for piece in pieces if len(piece)] for pieces in runs]
-        return concatenate([replace(glued(run), notices=self.notices, info=self.info) for run in kept if run])
+        about: dict[str, Any] = {"notices": self.notices, "info": self.info, "prepared": self.prepared}
+        return concatenate([replace(glued(run), **about) for run in kept if run])
 
     def __repr__(self) -> str:
         return (
@@ -169,8 +172,9 @@ def concatenate(recordings: Iterable[AnyRecording]) -> AnyRecording:
     notices = tuple(dict.fromkeys(notice for part in given for notice in part.notices))
     info = first.info if all(dict(part.info) == dict(first.info) for part in given) else {}
     parts = [part for part in given if isinstance(part, Recording)]
+    prepared = all(part.prepared for part in given)
     if len(parts) < len(given):
-        return _joined_lazily(given, notices, info)
+        return replace(_joined_lazily(given), notices=notices, info=info, prepared=prepared)
     offsets = accumulate(map(len, parts), initial=0)
     starts = [offset + start for offset, part in zip(offsets, parts) for start in part.starts]
     whole: dict[str, Any] = {
@@ -188,12 +192,11 @@ def concatenate(recordings: Iterable[AnyRecording]) -> AnyRecording:
         telemetry={name: np.concatenate([part.telemetry[name] for part in parts]) for name in sorted(shared)},
         notices=notices,
         info=info,
+        prepared=prepared,
     )
 
 
-def _joined_lazily(
-    recordings: Sequence[AnyRecording], notices: tuple[Notice, ...], info: Mapping[str, object]
-) -> LazyRecording:
+def _joined_lazily(recordings: Sequence[AnyRecording]) -> LazyRecording:
     """Return recordings, some of them on disk, as one whose samples stay where they are.
 
     They must have the same signals: what one lacks cannot be left out of files unread.
@@ -210,7 +213,7 @@ def _joined_lazily(
                 f"concatenate: recording {number + 1} has {' '.join(recording.signals)}, the first "
                 f"{' '.join(first.signals)}; read them alike (dq=False leaves speeds out), or prepare them first"
             )
-    return LazyRecording(first.joint_names, first.signals, notices, tuple(parts), info)
+    return LazyRecording(first.joint_names, first.signals, (), tuple(parts))
 
 
 def glued(pieces: Sequence[Recording]) -> Recording:

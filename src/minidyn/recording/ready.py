@@ -221,8 +221,9 @@ def ready(
 ) -> AnyRecording:
     """Return the recording in the robot's joint order with q, dq, ddq and tau, every value a number.
 
-    It may be raw (then it is prepared) or prepared, in memory or on disk, and stays where it is: values on disk are
-    checked as they are read. Its notices say what was done.
+    It may be raw or prepared, in memory or on disk, and stays where it is: values on disk are checked as they are read.
+    A recording that is not prepared is, unless it has dq and ddq (it was built with them, or read with `use_ddq`): then
+    they are used as they are. Its notices say what was done.
 
     Args:
         robot: Whose recording it is.
@@ -243,7 +244,8 @@ def ready(
     if tau and "tau" not in ordered.signals:
         raise MinidynError(f"{purpose} needs measured torques; {name} has none")
     made = ordered
-    if "dq" not in ordered.signals or (ddq and "ddq" not in ordered.signals):
+    lacking = {"dq", "ddq"} - set(ordered.signals)
+    if lacking if ddq or not ordered.prepared else "dq" in lacking:
         made = _prepared(robot, ordered, preparation, every_sample)
     needed = [signal for signal in made.signals if signal in ("q", "dq") or (ddq if signal == "ddq" else tau)]
     where = "" if name == "the recording" else f"{name}: "

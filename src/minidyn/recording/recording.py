@@ -1,8 +1,9 @@
 """Recordings: what was measured, sample by sample, with the names of the joints and the boundaries between runs.
 
-Saved, an archive (.npz) has the keys t, q, tau, dq, ddq, joint_names, starts, notices and telemetry.NAME. A table
-(.parquet, .csv) has the columns t, run, then q.JOINT, dq.JOINT, ddq.JOINT, tau.JOINT and telemetry.NAME.K; Parquet also
-keeps the notices.
+Saved, an archive (.npz) has the keys t, q, tau, dq, ddq, joint_names, starts, notices, prepared and telemetry.NAME. A
+table (.parquet, .csv) has the columns t, run, then q.JOINT, dq.JOINT, ddq.JOINT, tau.JOINT and telemetry.NAME.K;
+Parquet also keeps the notices. That a recording was prepared stands in the metadata of Parquet and in a comment that
+begins a CSV.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 SIGNALS = ("q", "dq", "ddq", "tau")
 """What is measured of each joint: position, speed, acceleration, torque."""
 
+PREPARED = "# minidyn: prepared"
+"""First line of a CSV that holds a prepared recording."""
+
 _ENDINGS = (".npz", ".parquet", ".csv")
 _LABELS = {
     "q": "position, rad or m",
@@ -56,6 +60,9 @@ class Recording:
         telemetry: Further signals by name, each (N, ...): references, estimates, errors.
         notices: What a reader should know about how it was made or read.
         info: How it was prepared, as numbers: cut-off, rate, ...; empty for a raw recording. Not written to files.
+        prepared: Whether `md.prepare` made it: filtered, with speeds and accelerations of filtered positions. Saved
+            with it. One that is not prepared is, by every function that needs accelerations, unless it was built with
+            dq and ddq: then these are used as they are.
     """
 
     t: Array
@@ -68,6 +75,7 @@ class Recording:
     telemetry: Mapping[str, Array] = field(default_factory=dict)
     notices: tuple[Notice, ...] = ()
     info: Mapping[str, object] = field(default_factory=dict)
+    prepared: bool = False
 
     def __init__(
         self,
@@ -82,6 +90,7 @@ class Recording:
         telemetry: Mapping[str, ArrayLike] | None = None,
         notices: Iterable[object] = (),
         info: Mapping[str, object] | None = None,
+        prepared: bool = False,
     ) -> None:
         times = _frozen("t", t)
         if times.ndim != 1:
@@ -115,6 +124,7 @@ class Recording:
             ("telemetry", MappingProxyType(extra)),
             ("notices", tuple(one if isinstance(one, Notice) else Notice.from_json(one) for one in notices)),
             ("info", MappingProxyType(dict(info or {}))),
+            ("prepared", bool(prepared)),
         ):
             object.__setattr__(self, attribute, value)
         for number, (begin, end) in enumerate(self._bounds):
@@ -192,14 +202,17 @@ class Recording:
             archive: dict[str, Any] = {name: getattr(self, name) for name in ("t", *self.signals)}
             archive |= {f"telemetry.{name}": array for name, array in self.telemetry.items()}
             archive |= {"joint_names": np.array(self.joint_names), "starts": np.array(self.starts, dtype=int)}
+            archive |= {"prepared": np.array(self.prepared)}
             np.savez(buffer, **archive, notices=np.array([json.dumps(one) for one in notices], dtype=str))
         elif suffix in _ENDINGS:
             import pyarrow as pa
 
-            table = pa.table(self._columns(), metadata={"minidyn.notices": json.dumps(notices)})
+            about = {"minidyn.notices": json.dumps(notices), "minidyn.prepared": json.dumps(self.prepared)}
+            table = pa.table(self._columns(), metadata=about)
             if suffix == ".csv":
                 from pyarrow import csv
 
+                buffer.write(f"{PREPARED}\n".encode() if self.prepared else b"")
                 csv.write_csv(table, buffer)
             else:
                 from pyarrow import parquet
@@ -273,7 +286,7 @@ class Recording:
 
     def __repr__(self) -> str:
         span = f"{self.t[-1] - self.t[0]:.4g} s" if len(self) else "empty"
-        present = " ".join(self.signals)
+        present = " ".join(self.signals) + (", prepared" if self.prepared else "")
         return f"Recording({len(self)} samples of {self.n} joints, {len(self.starts)} runs, {span}, {present})"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from inspect import signature
 from typing import Any
 
@@ -73,8 +74,10 @@ def simulated(
 ) -> tuple[Recording, Controller]:
     """Simulate a robot on a random trajectory within its limits, under a controller of LAWS that acts every dt.
 
-    The seed is that of trajectory and noise; options are those of the controller and of :func:`minidyn.simulate`.
+    It is a log to practise with: like one of a real robot it has no accelerations. The seed is that of trajectory and
+    noise; options are those of the controller and of :func:`minidyn.simulate`.
     """
     law = {name: options.pop(name) for name in signature(named_law).parameters if name in options}
     made = named_law(robot, controller, period=dt, **law)
-    return simulate(robot, made, fourier(robot, seed=seed), duration, dt=dt, seed=seed, **options), made
+    log = simulate(robot, made, fourier(robot, seed=seed), duration, dt=dt, seed=seed, **options)
+    return replace(log, ddq=None), made

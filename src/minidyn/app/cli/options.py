@@ -141,6 +141,12 @@ def log_options(command: F) -> F:
         click.option(
             "--time-unit", help="Unit of the time column: s, ms, us or ns. Default: from its name or spacing."
         ),
+        click.option(
+            "--use-ddq",
+            is_flag=True,
+            default=None,
+            help="Use the accelerations in the logs as they are, and filter nothing. Default: computed from positions.",
+        ),
         click.option("--rate", type=float, help="Samples per second, for logs without a time column."),
         click.option(
             "--units",

@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from threading import Lock
 
@@ -68,7 +68,8 @@ def prepare_on_disk(
     notices.append(segments.KEPT(text, samples=kept, of=len(recording)))
     signals = tuple(name for name in SIGNALS if name != "tau" or "tau" in recording.signals)
     known = (*recording.notices, *dict.fromkeys(notices))
-    return LazyRecording(recording.joint_names, signals, known, parts, segments.facts(settings, band, heads, kept))
+    done = segments.facts(settings, band, heads, kept)
+    return LazyRecording(recording.joint_names, signals, known, parts, done, prepared=True)
 
 
 def _looks(run: LazyRecording, look: int) -> Iterator[Recording]:
@@ -209,7 +210,7 @@ def spooled(recording: LazyRecording, progress: Callable[[int], None] | None = N
         if rows > bounds[-1]:
             bounds.append(rows)
     parts = tuple((SpooledRun(store, recording.joint_names, begin), 0, end - begin) for begin, end in pairwise(bounds))
-    return LazyRecording(recording.joint_names, SIGNALS, recording.notices, parts, recording.info)
+    return replace(recording, signals=SIGNALS, parts=parts)
 
 
 class _Store:

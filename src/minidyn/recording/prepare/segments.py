@@ -292,7 +292,7 @@ def recording_of(arrays: Mapping[str, Array], joint_names: Sequence[str], **more
     """Return arrays as `process` makes them as a recording; what is no signal becomes telemetry."""
     rest: dict[str, Any] = dict(arrays)
     signals = {name: rest.pop(name, None) for name in ("t", *SIGNALS)}
-    return Recording(**signals, joint_names=joint_names, telemetry=rest, **more)
+    return Recording(**signals, joint_names=joint_names, telemetry=rest, prepared=True, **more)
 
 
 def facts(settings: Settings, band: Band, parts: Sequence[Segment], used: int) -> dict[str, object]:

@@ -37,6 +37,12 @@ CONVERTED = look(
     "Columns state a unit in their names that is not SI; they were converted.",
     "Where the names are wrong, units=... says the true unit.",
 )
+DDQ_UNUSED = info(
+    "recording.ddq_not_used",
+    "The file has accelerations. They are not used: most are differences of noisy positions. They are computed from "
+    "filtered positions instead.",
+    "Where they are measured or exact, use_ddq=True (--use-ddq) uses them, and nothing is filtered.",
+)
 OTHER_JOINTS = look("recording.other_joints", "The file has joints that the robot has not; they were left out.")
 TIME_UNUSED = info("recording.time_unused", "A rate was given, so the time column was not used.")
 
@@ -76,6 +82,9 @@ def bind(table: LogTable, given: SignalMap, robot: Robot | None) -> Binding:
     notices: list[Notice] = []
     known = _known_joints(table, given, robot)
     guesses = _guess(table, given, known)
+    if not given.use_ddq and not table.prepared and ("ddq" in guesses if given.ddq is None else given.ddq is not False):
+        notices.append(DDQ_UNUSED(f"{table.path.name}: accelerations (ddq) are not used", file=table.path.name))
+        given = SignalMap(**vars(given) | {"ddq": False})
     keys, columns = _keyed(table, given, guesses, known)
     names, chosen = _order(table, keys, given, robot, notices)
     signals = {signal: tuple(found[key] for key in chosen) for signal, found in columns.items()}

@@ -13,6 +13,7 @@ import numpy as np
 
 from minidyn.errors import DescriptionError
 from minidyn.recording.read.tables import Columns, LogTable, numbers
+from minidyn.recording.recording import PREPARED
 
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?$|[+-]?(nan|inf(inity)?)$", re.IGNORECASE)
 _EMPTY = ("", "na", "n/a", "null", "none", "#n/a", "-nan")
@@ -28,6 +29,7 @@ class CsvTable(LogTable):
         comments = 0
         while comments < len(top) and top[comments].lstrip()[:1] in ("#", "%"):
             comments += 1
+        self.prepared = PREPARED in (line.strip() for line in top[:comments])
         lines = [line for line in top[comments:] if line.strip()]
         if not lines:
             raise DescriptionError(f"{path}: no samples; the file is empty")

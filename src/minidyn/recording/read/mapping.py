@@ -62,6 +62,8 @@ class SignalOptions(TypedDict, total=False):
         q: Columns of the positions: names, indices, a range "1:7", a pattern "pos_*" or "{joint}_pos".
         dq: Columns of the speeds; False: not read.
         ddq: Columns of the accelerations; False: not read.
+        use_ddq: Use the file's accelerations, and everything else as it is: nothing is filtered. Otherwise they are
+            left out, unless the file says that minidyn prepared it.
         tau: Columns of the torques or motor currents; False: not read.
         joints: Names of the file's joints in the order of its columns; or {robot's joint: file's joint}.
         units: "deg", "mm", ("deg", "mm"), one per joint, or {"q": ..., "dq": ..., "tau": ...}.
@@ -86,6 +88,7 @@ class SignalOptions(TypedDict, total=False):
     q: Columns | None
     dq: Columns | Literal[False] | None
     ddq: Columns | Literal[False] | None
+    use_ddq: bool
     tau: Columns | Literal[False] | None
     joints: Sequence[str] | Mapping[str, str] | None
     units: str | Sequence[str] | Mapping[str, str | Sequence[str]] | None
@@ -114,6 +117,8 @@ class SignalMap(SimpleNamespace):
         super().__init__(**dict.fromkeys(OPTIONS) | options)
         if self.rate is not None and not (isinstance(self.rate, int | float) and 0 < self.rate < math.inf):
             raise DescriptionError(f"rate: expected samples per second above 0, got {self.rate!r}")
+        if self.use_ddq not in (None, False, True):
+            raise DescriptionError(f"use_ddq: expected true or false, got {self.use_ddq!r}")
         if self.time_unit is not None and self.time_unit not in SECONDS:
             raise UnknownName("time unit", self.time_unit, SECONDS)
 

@@ -81,8 +81,8 @@ def read_recording(
         lazy: Leave the samples on disk; the result hands them out as `tiles`.
         mapping: A TOML file with options.
         **options: How columns are understood, by keyword; each is explained at `SignalOptions`: time, time_unit, rate,
-            q, dq, ddq, tau, joints, units, offset, sign, gear_ratio, coupling, torque_coupling, drive_gain, motor_side,
-            header, delimiter, topic, run, together.
+            q, dq, ddq, use_ddq, tau, joints, units, offset, sign, gear_ratio, coupling, torque_coupling, drive_gain,
+            motor_side, header, delimiter, topic, run, together.
 
     Returns:
         Recording, or LazyRecording where `lazy`.
@@ -174,7 +174,9 @@ def _on_disk(sources: Sequence[_Source], notices: Sequence[Notice]) -> LazyRecor
         for begin, end in zip(starts, (*starts[1:], rows)):
             parts.append((_SourceRun(source, begin), 0, end - begin))
     signals = [name for name in SIGNALS if all(name in source.binding.signals for source in sources)]
-    return LazyRecording(sources[0].binding.joints, tuple(signals), tuple(dict.fromkeys(found)), tuple(parts))
+    prepared = all(source.table.prepared for source in sources)
+    known = tuple(dict.fromkeys(found))
+    return LazyRecording(sources[0].binding.joints, tuple(signals), known, tuple(parts), prepared=prepared)
 
 
 def _scan(source: _Source) -> tuple[list[int], int, list[Notice]]:
@@ -256,7 +258,8 @@ class _Source:
         raw = gathered(self.binding.signals)
         values: dict[str, Any] = {"tau": None} | {name: self.convert.apply(name, raw[name]) for name in raw}
         t, more = self.times(columns, row, len(values["q"])), gathered(self.binding.telemetry)
-        return Recording(t, **values, joint_names=self.binding.joints, starts=starts, telemetry=more)
+        about: dict[str, Any] = {"starts": starts, "telemetry": more, "prepared": self.table.prepared}
+        return Recording(t, **values, joint_names=self.binding.joints, **about)
 
     def times(self, columns: Columns, row: int, rows: int) -> Array:
         """Return the times (N,) of a batch that begins at a row, s; one that is no number is an error."""

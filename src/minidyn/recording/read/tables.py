@@ -21,6 +21,7 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
 from minidyn.notices import Notice, info, look
 
+_ABOUT = ("joint_names", "notices", "starts", "prepared")  # keys of an archive that are no samples
 _BUFFER = 1 << 18  # bytes of a column held while it is read: otherwise all of it, and row groups have a million rows
 
 TIME_ORIGIN = info("recording.time_origin", "Times count from the first sample, not from the epoch of the log.")
@@ -41,6 +42,7 @@ class LogTable(ABC):
     names: tuple[str, ...]  # of the columns that can hold numbers
     joint_names: tuple[str, ...] = ()  # what the file calls its joints; () where it does not say
     notices: tuple[Notice, ...] = ()  # what was found on opening it
+    prepared: bool = False  # whether it says that minidyn prepared what it holds
     own: bool = False  # whether names are exact and times seconds: files minidyn wrote, and bags
     row: str = "row"  # what messages call one
     _rows: int
@@ -83,6 +85,7 @@ class ParquetTable(LogTable):
         self.names = tuple(self._source)
         metadata = schema.metadata or {}
         self.notices = tuple(map(Notice.from_json, json.loads(metadata.get(b"minidyn.notices", b"[]"))))
+        self.prepared = bool(json.loads(metadata.get(b"minidyn.prepared", b"false")))
         self.own = "t" in self.names and any(name.startswith("q.") for name in self.names)
         if not self._rows:
             raise DescriptionError(f"{path}: no samples; the table has no rows")
@@ -135,12 +138,13 @@ class NpzTable(LogTable):
         self.path = path
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                small = {key: archive[key] for key in ("joint_names", "notices", "starts") if key in archive.files}
+                small = {key: archive[key] for key in _ABOUT if key in archive.files}
             self._arrays = {key: array for key, array in _members(path).items() if key not in small}
         except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError, TypeError) as error:
             raise DescriptionError(f"{path}: not a whole NumPy archive ({error})") from None
         self.joint_names = tuple(str(name) for name in small.get("joint_names", ()))
         self.notices = tuple(_notice(str(text)) for text in small.get("notices", ()))
+        self.prepared = bool(np.all(small.get("prepared", False)))
         lengths = [len(array) for array in self._arrays.values() if array.ndim]
         if not lengths or not max(lengths):
             raise DescriptionError(f"{path}: no samples; the archive holds {', '.join(self._arrays) or 'nothing'}")
@@ -193,6 +197,7 @@ class JoinedTable(LogTable):
         self.names = tuple(self._where)
         self.joint_names = next((table.joint_names for table in tables if table.joint_names), ())
         self.notices = tuple(notice for table in tables for notice in table.notices)
+        self.prepared = all(table.prepared for table in tables)
 
     def count(self) -> int:
         """Return the number of rows; files of different lengths are refused."""
