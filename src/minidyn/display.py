@@ -198,7 +198,8 @@ def outside_legend(axis: Axes) -> None:
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a figure whole or not at all; the ending (.png, .svg, .pdf) chooses the format."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=path.suffix[1:] or "png", dpi=130)
+    form = path.suffix[1:] or "png"
+    figure.savefig(buffer, format=form, dpi=130, metadata={"Software": "minidyn"} if form == "png" else None)
     write_atomically(path, buffer.getvalue())
 
 

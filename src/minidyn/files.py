@@ -1,10 +1,14 @@
-"""Files: written whole or not at all, what was there stays until all that is new is ready; JSON with all digits."""
+"""Files: written whole or not at all, what was there stays until all that is new is ready; JSON with all digits.
+
+Inputs are never replaced, and neither is a file that minidyn did not write: `check_outputs`.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import re
 import signal
 import stat
 import threading
@@ -64,6 +68,76 @@ def trial_file(path: Path, data: bytes) -> Iterator[Path]:
             trial.unlink(missing_ok=True)
 
 
+AnyPath = str | os.PathLike[str]
+
+RECORDS = {"result.json": "files", "provenance.json": "results", "minidyn.json": "files"}
+"""Files in which a folder says what minidyn wrote into it, and the key of the list of names."""
+
+# what files that minidyn writes hold near their beginning or end, by the ending of their names
+_MARKS = {
+    ".html": rb'name="generator" content="minidyn ',
+    ".json": rb'"minidyn": "',
+    ".npz": rb"(?s)joint_names\.npy.*starts\.npy",
+    ".parquet": rb"minidyn\.notices",
+    ".csv": rb'^(#[^\n]*\n)*"?t"?,"?run"?,"?q\.',
+    ".png": rb"Software\0minidyn",
+    ".ll": rb"^; Function\(",
+}
+_CODE = rb"(generated|written) by minidyn"
+_NEAR = 1 << 16  # bytes at both ends of a file that are looked at
+
+
+def recorded_files(folder: Path, *records: str) -> list[str]:
+    """Return the files that a folder's records (all, or some) say minidyn wrote there: names below it, nothing else."""
+    found: list[str] = []
+    for record in records or RECORDS:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            names = [*json.loads((folder / record).read_text(encoding="utf-8"))[RECORDS[record]], record]
+            found += [name for name in names if isinstance(name, str) and _is_below(name)]
+    return list(dict.fromkeys(found))
+
+
+def _is_below(name: str) -> bool:
+    path = Path(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether minidyn wrote a file: the record of a folder above says so, or what the file holds."""
+    for folder in (path.parent, path.parent.parent):
+        if path.relative_to(folder).as_posix() in recorded_files(folder):
+            return True
+    mark = _MARKS.get(path.suffix.lower(), _CODE if path.suffix.lower() in (".c", ".h", ".py") else None)
+    if mark is None or not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        head = stream.read(_NEAR)
+        stream.seek(max(0, path.stat().st_size - _NEAR))
+        return re.search(mark, head) is not None or re.search(mark, stream.read()) is not None
+
+
+def check_outputs(paths: Iterable[AnyPath], inputs: Iterable[AnyPath | None] = (), *, ours: bool = True) -> None:
+    """Refuse outputs that would replace an input, or a file that minidyn did not write; asked before long work.
+
+    Args:
+        paths: Files, or folders, that are to be written.
+        inputs: Files that are read; None and names of what does not exist are passed over.
+        ours: Whether files that exist must have been written by minidyn.
+    """
+    sources = [Path(source) for source in inputs if source is not None and os.path.exists(source)]
+    for path in map(Path, paths):
+        if not path.exists():
+            continue
+        for source in sources:
+            if path.samefile(source):
+                raise NotWritten(f"{path}: an input, which would be replaced; choose another output")
+        if ours and path.is_file() and not _is_ours(path.absolute()):
+            raise NotWritten(
+                f"{path}: exists, and minidyn did not write it, so it is not replaced; choose another output or move "
+                "it away"
+            )
+
+
 def check_folder(path: str | os.PathLike[str]) -> Path:
     """Return the path of a folder that can be written, made or not; asked before long work."""
     target = Path(path)
@@ -78,13 +152,21 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
-def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = (), *, replace: bool = False) -> Iterator[Path]:
+def new_folder(
+    path: AnyPath,
+    obsolete: Iterable[str] = (),
+    *,
+    replace: bool = False,
+    inputs: Iterable[AnyPath | None] = (),
+    ours: bool = False,
+) -> Iterator[Path]:
     """Give an empty folder to write into; at the end its files take their place in `path`, all of them or none.
 
     Files of other names stay, but for `obsolete` ones; with `replace` the new folder takes the place of the old. An
     error, an interruption or a full disk leaves what was there before. Where `path` does not exist the whole folder
     appears at once; where it does, files are put in place one by one, undone if one fails, with interruptions held back
-    for these few moments.
+    for these few moments. Files that are `inputs`, or with `ours` those that minidyn did not write, are not replaced:
+    an error.
     """
     target = check_folder(path).absolute()
     missing = [folder for folder in (target.parent, *target.parent.parents) if not folder.exists()]
@@ -97,6 +179,8 @@ def new_folder(path: str | os.PathLike[str], obsolete: Iterable[str] = (), *, re
         with _told(path):
             with _ended_orderly():
                 yield scratch
+            made = [target / file.relative_to(scratch) for file in scratch.rglob("*") if file.is_file()]
+            check_outputs([*made, *(target / name for name in obsolete)], inputs, ours=ours)
             with _uninterrupted():
                 _put_in_place(scratch, target, obsolete, replace)
                 done = True

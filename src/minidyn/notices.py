@@ -99,6 +99,18 @@ def notices_json(notices: Iterable[Notice]) -> list[dict[str, Any]]:
     return [notice.to_json() for notice in most_serious_first(notices)]
 
 
+def worth_telling(notices: Iterable[Notice]) -> list[Notice]:
+    """Return the notices that a reader must know of, most serious first: all but plain information."""
+    return [notice for notice in most_serious_first(notices) if notice.level != "info"]
+
+
+def about_robot_file(notices: Iterable[Notice]) -> list[Notice]:
+    """Return what reading a robot file left out or assumed: no plain information, no remarks of the file's author."""
+    stages = ("robot", "urdf", "mjcf", "side_file")
+    told = (notice for notice in worth_telling(notices) if notice.code != "robot.note")
+    return [notice for notice in told if notice.code.partition(".")[0] in stages]
+
+
 def most_serious_first(notices: Iterable[Notice]) -> list[Notice]:
     """Return notices ordered by level, each once; those of one level keep their order."""
     return sorted(dict.fromkeys(notices), key=lambda notice: LEVELS.index(notice.level))

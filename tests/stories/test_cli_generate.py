@@ -59,7 +59,7 @@ def test_other_targets(target: str, name: str, tmp_path: Path) -> None:
 
 def run_again(target: str, folder: Path, path: Path) -> str:
     """Overwrite the file and return what it holds."""
-    path.write_text("old")
+    path.write_text(path.read_text(encoding="ascii") + "old")
     assert run("generate", "scara", "regressor", "--target", target, "--output", folder).exit_code == 0
     return path.read_text(encoding="ascii")
 

@@ -407,7 +407,8 @@ def test_an_interrupted_run_keeps_the_old_result(module, name, number, logs, tmp
     """Interrupted while it computes, and while it writes: what was there stays, and nothing else appears."""
     output = tmp_path / "out"
     output.mkdir()
-    (output / "estimate.json").write_text("old")
+    old = '{"minidyn": "old"}'
+    (output / "estimate.json").write_text(old)
     command = [sys.executable, "-c", _SLOW.format(module=module, name=name), "-q", "identify", "two_link"]
     command += [str(logs / "run.csv"), "--output", str(output), "--friction", "viscous", "--no-consistent"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -424,7 +425,7 @@ def test_an_interrupted_run_keeps_the_old_result(module, name, number, logs, tmp
     if number == signal.SIGINT:
         assert process.returncode == 130
         assert told.strip().splitlines() == ["error: interrupted; what was finished is kept, nothing is half written"]
-    assert {path.name: path.read_text() for path in output.iterdir()} == {"estimate.json": "old"}
+    assert {path.name: path.read_text() for path in output.iterdir()} == {"estimate.json": old}
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 

@@ -15,9 +15,10 @@ from typing import Any
 from minidyn.errors import MinidynError
 from minidyn.formats.load import as_robot
 from minidyn.identification.compare import Comparison, compare
+from minidyn.identification.consistency.prior import as_prior
 from minidyn.identification.cross_validate import CrossValidation, cross_validate
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.identify import identify
+from minidyn.identification.identify import check_options, identify
 from minidyn.identification.validate import Validation, validate
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, look
@@ -42,6 +43,7 @@ NOT_TESTED = look(
     "Test it on motion it has not seen: --validate OTHER, or --hold-out 0.3 for a single log; [validate] in a study.",
 )
 
+_NAMED = ("method", "friction", "prior_kind")  # options whose values are names
 _REASONS = ("recording.still", "recording.not_numbers")  # why nothing may be identified
 
 
@@ -76,6 +78,11 @@ class Job:
     lazy: bool | None = None  # whether logs stay on disk; None: those of more than `large` bytes
     large: int = LARGE  # bytes
     _whole: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Find options that mean nothing, and a prior that is not there, before logs are read."""
+        check_options(**{name: self.settings[name] for name in _NAMED if name in self.settings})
+        as_prior(self.settings.get("prior"))
 
     @classmethod
     def of_files(

@@ -13,10 +13,12 @@ from minidyn.app.report.facts import Facts, Places
 from minidyn.app.report.report import write_page
 from minidyn.arrays import plain_values
 from minidyn.display import save_figure
-from minidyn.files import new_folder, write_atomically
+from minidyn.files import AnyPath, check_folder, check_outputs, new_folder, recorded_files, write_atomically
+from minidyn.formats.side_file import SIDE
 from minidyn.identification.compare import Comparison
 from minidyn.identification.cross_validate import CrossValidation
 from minidyn.identification.estimate import Estimate
+from minidyn.identification.export import FORMATS
 from minidyn.identification.validate import Validation
 from minidyn.notices import notices_json
 from minidyn.simulation.payload import Payload
@@ -29,21 +31,39 @@ SUMMARY = "result.json"
 """What a folder of results holds, and the names of its files."""
 
 
+def check_result(path: AnyPath, inputs: Iterable[AnyPath | None]) -> Path:
+    """Return a folder that results may be written into: they replace no input and no file that minidyn did not write.
+
+    Asked before long work.
+    """
+    folder = check_folder(path)
+    sides = (name + SIDE for name in FORMATS.values())
+    names = (SUMMARY, REPORT, "estimate.json", "parameters.md", "model.h", *FORMATS.values(), *sides)
+    read = list(inputs)
+    check_outputs((folder / name for name in names), read)
+    check_outputs([folder], (source for source in read if source is not None and Path(source).is_dir()))
+    return folder
+
+
 def write_result(
     estimate: Estimate,
     validations: Mapping[str, Validation],
     path: str | os.PathLike[str],
     record: Mapping[str, Any] | None = None,
     cross_validation: CrossValidation | None = None,
+    inputs: Iterable[AnyPath | None] = (),
 ) -> dict[str, Any]:
     """Write a folder of results, whole or not at all; files of an earlier result there are replaced, others stay.
 
     report.html, estimate.json, parameters.md (parameters, errors, certificate), robot.toml, robot.urdf, robot.xml,
     model.c and model.h, a picture of the torques for each validation ("fit": of the fitted data), and result.json with
     the names of all, with what `record` adds (names of logs and robot). Returns what result.json holds.
+
+    `inputs` are files that were read and are never replaced.
     """
     summary: dict[str, Any] = {}
-    with new_folder(path, _earlier(Path(path))) as folder:
+    earlier = [name for name in recorded_files(Path(path), SUMMARY) if Path(name).name == name]
+    with new_folder(path, earlier, inputs=inputs, ours=True) as folder:
         estimate.save(folder / "estimate.json")
         exported = estimate.export(folder).notices
         write_atomically(folder / "parameters.md", result_tables(estimate, validations).encode())
@@ -113,15 +133,6 @@ def comparison_data(found: Comparison) -> list[dict[str, Any]]:
         for row in found.rows
     ]
     return list(plain_values(rows, finite=True))
-
-
-def _earlier(folder: Path) -> list[str]:
-    """Return the files that an earlier result says it wrote: plain names in the folder itself, nothing else."""
-    try:
-        names = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))["files"]
-        return [name for name in names if isinstance(name, str) and Path(name).name == name and name not in ("", "..")]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
 
 
 def result_tables(estimate: Estimate, validations: Mapping[str, Validation]) -> str:

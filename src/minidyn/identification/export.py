@@ -19,7 +19,7 @@ from minidyn.codegen.c_model import c_model
 from minidyn.codegen.save import save
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError, NotWritten, UnknownName, Unsupported
-from minidyn.files import new_folder, write_atomically
+from minidyn.files import check_outputs, new_folder, write_atomically
 from minidyn.formats.load import load
 from minidyn.formats.side_file import SIDE
 from minidyn.formats.urdf.update import inertial_numbers, update_urdf
@@ -92,9 +92,11 @@ def export(
     target = Path(path)
     ending = target.suffix.lower()
     origin = _source(estimate, source)
+    inputs = [origin, None if origin is None else origin.with_name(origin.name + SIDE)]
     if ending in _ENDINGS and not target.is_dir():
         if formats is not None:
             raise DescriptionError(f"{target}: the ending chooses the format; formats= is for a folder")
+        check_outputs([target], inputs, ours=False)
         files, notices = _one(estimate, _ENDINGS[ending], target, origin)
         return Exported(tuple(files), tuple(notices))
     if ending in _WRONG and not target.is_dir():
@@ -108,7 +110,7 @@ def export(
     written: list[Path] = []
     told: list[Notice] = []
     stale = [FORMATS[name] + SIDE for name in chosen if name in ("urdf", "mjcf")]
-    with new_folder(target, stale) as folder:
+    with new_folder(target, stale, inputs=inputs) as folder:
         for name in (name for name in FORMATS if name in chosen):
             try:
                 files, notices = _one(estimate, name, folder / FORMATS[name], origin)

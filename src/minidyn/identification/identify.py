@@ -18,15 +18,16 @@ from minidyn.display import shows_progress
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.consistency import consistent_model, something_moves
-from minidyn.identification.consistency.prior import Prior, as_prior, knows_a_body, prior_parameters
+from minidyn.identification.consistency.prior import DISTANCES, Prior, as_prior, knows_a_body, prior_parameters
 from minidyn.identification.diagnostics.excitation import delay_notices, excitation_notices
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Method, Options
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import AUTO, OWN, choose_friction, starting_model
 from minidyn.identification.rows.base_rows import Progress, counted
+from minidyn.model.drives import friction_symbols
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, info, look
+from minidyn.notices import Notice, about_robot_file, info, look
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import as_recording, ready, with_mapped_coupling
 from minidyn.recording.recording import Recording
@@ -106,7 +107,9 @@ def identify(
     Returns:
         The estimate; its notices say what is weak and what was chosen.
     """
-    estimator, robot, friction = _method(method), as_robot(robot), _terms(friction, base)
+    friction = _terms(friction, base)
+    check_options(method, friction, prior_kind)  # before anything is read
+    estimator, prior, robot = METHODS[method], as_prior(prior), as_robot(robot)
     log = as_recording(recording, robot)
     robot = with_mapped_coupling(robot, log.notices, log.joint_names) if base is None else robot
     model = starting_model(robot, friction, rotor_inertia, sign_width, base)
@@ -114,7 +117,6 @@ def identify(
     data, notices = ready_for(estimator, model, log, options.progress)
     start = base_parameters(model) if base is None else base
     # a prior decides what a weak recording leaves open; without one, or without any motion, it is refused
-    prior = as_prior(prior)
     known = prior_parameters(model, prior, (robot,))
     filled = _has_enough(model, start, data, consistent and knows_a_body(model, known))
     # a simulated loop passes through the filter of the torque: a width that replaces that filter would be wrong there
@@ -126,7 +128,7 @@ def identify(
     found = choice.with_width_uncertainty(found, data.info.get("cutoff"), simulated or estimator.filters_columns)
     beta, parameters = found.beta, _lifted(choice.base, found.beta, choice.robot)
     fitted = choice.robot.with_parameters(parameters)  # loads that friction grows with are those of the fit
-    notices += [*choice.notices, *found.notices]
+    notices += [*about_robot_file(robot.notices), *choice.notices, *found.notices]
     notices += [*delay_notices(fitted, choice.base, data, found), *excitation_notices(fitted, choice.base, found)]
     settings: dict[str, Any] = {"method": method, "samples": len(data)}
     if data.info:
@@ -152,10 +154,17 @@ def identify(
     )
 
 
-def _method(name: str) -> Method:
-    if name not in METHODS:
-        raise UnknownName("method", name, tuple(METHODS))
-    return METHODS[name]
+def check_options(
+    method: str = DEFAULT_METHOD,
+    friction: Iterable[str] | str | None = DEFAULT_FRICTION,
+    prior_kind: str = DEFAULT_PRIOR_KIND,
+) -> None:
+    """Raise where an option of :func:`identify` names what does not exist: asked before logs are read."""
+    for what, name, known in (("method", method, METHODS), ("prior_kind", prior_kind, DISTANCES)):
+        if name not in known:
+            raise UnknownName(what, name, tuple(known))
+    if friction is not None and not (isinstance(friction, str) and friction in (AUTO, OWN)):
+        friction_symbols(friction)
 
 
 def _terms(friction: Iterable[str] | str | None, base: BaseMap | None) -> Iterable[str] | str:

@@ -30,6 +30,12 @@ LOOSE_LINK = look(
     "The robot file has a link that no joint holds; it is left out.",
     "Remove link {link!r} from the file, or give it a joint.",
 )
+FIXED_BASE = look(
+    "robot.fixed_base",
+    "Several limbs hang on a body with mass that no joint moves: this base is taken as fixed to the world.",
+    "Where the robot walks or drives, its torques are right only while {base!r} stands still; for a moving base put "
+    "prismatic and revolute joints before it.",
+)
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,8 @@ def assemble(
     link_names: list[str] = []
     bodies: list[list[Array]] = []  # parameters of each moving link and what is merged into it
     frames: list[Frame] = []
+    fixed = by_name[root].parameters
+    ground = 0.0 if fixed is None else float(fixed[-1])  # mass that never moves
     # joints keep the order of the file as far as each can follow its parent: numbers stay the author's own
     rank = {joint.name: index for index, joint in enumerate(joints)}
     ready: list[tuple[int, LooseJoint, int, Steps]] = [(rank[joint.name], joint, -1, ()) for joint in children[root]]
@@ -135,6 +143,8 @@ def assemble(
             frames.append(Frame(joint.child, link, steps))
             if link >= 0 and own is not None:
                 bodies[link].append(transform(own, matrix_of(steps)))
+            elif own is not None:
+                ground += float(own[-1])
         else:
             made.append((joint, link, steps))
             link, steps = len(made) - 1, ()
@@ -182,10 +192,22 @@ def assemble(
         base=tidy_steps(base),
         frames=tuple(frames),
         symbols=tuple(symbols),
-        notices=(*notices, *left_out),
+        notices=(*notices, *left_out, *_fixed_base(root, robot_joints, ground, source)),
         source=source,
     )
     return replace(robot, loops=tuple(_loop(loop, robot) for loop in loops)) if loops else robot
+
+
+def _fixed_base(root: str, joints: Sequence[Joint], mass: float, source: str) -> list[Notice]:
+    """Return a notice where limbs of two or more joints each share a base with mass: often a legged robot."""
+    limbs = list(range(len(joints)))
+    for index, joint in enumerate(joints):  # parents come first
+        limbs[index] = index if joint.parent < 0 else limbs[joint.parent]
+    count = sum(limbs.count(limb) > 1 for limb in set(limbs))
+    if count < 2 or not mass > 0:
+        return []
+    text = f"{_prefix(source)}{count} limbs on {root!r}, {mass:.4g} kg: this base is taken as fixed to the world"
+    return [FIXED_BASE(text, base=root, limbs=count, mass=mass)]
 
 
 def _prefix(where: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minidyn.app.cli.options import Files, OneOf, constant, given, option_of, robot_argument
-from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe
+from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe, told
 from minidyn.errors import UnknownParameters
 from minidyn.text import plain_number
 
@@ -55,7 +55,7 @@ def base(
     from minidyn.base.printing.relations import relations_json
     from minidyn.formats.load import load
 
-    found = base_parameters(load(robot, gravity=gravity), joints=joints or None, **given(options))
+    found = base_parameters(told(load(robot, gravity=gravity)), joints=joints or None, **given(options))
     if as_json or form == "json":
         print_json(found.to_json() | {"relations": relations_json(found), "values": _values(found)})
     elif form == "markdown":

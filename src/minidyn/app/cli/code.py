@@ -8,8 +8,17 @@ from typing import Any
 
 import click
 
-from minidyn.app.cli.options import OneOf, constant, given, json_option, option_of, output_option, robot_argument
-from minidyn.app.cli.text import print_json, print_table, safe
+from minidyn.app.cli.options import (
+    OneOf,
+    constant,
+    given,
+    inputs,
+    json_option,
+    option_of,
+    output_option,
+    robot_argument,
+)
+from minidyn.app.cli.text import print_json, print_table, safe, told
 from minidyn.errors import DescriptionError, MinidynError, UnknownParameters
 from minidyn.text import plain
 
@@ -46,10 +55,10 @@ def generate(robot: str, what: str, target: str, output: str, as_json: bool, **o
     Example: minidyn generate panda inverse_dynamics --target c --output out
     """
     from minidyn.codegen.files import code_files, function_for
-    from minidyn.files import write_atomically
+    from minidyn.files import check_outputs, write_atomically
     from minidyn.formats.load import load
 
-    arm = load(robot)
+    arm = told(load(robot))
     function = function_for(arm, what, **given(options))
     folder = Path(output)
     try:
@@ -57,6 +66,7 @@ def generate(robot: str, what: str, target: str, output: str, as_json: bool, **o
     except OSError as error:
         raise DescriptionError(f"{folder}: the folder cannot be made ({error.strerror or error})") from None
     texts = code_files(arm, function, target)  # names are made of letters, digits and underscores alone
+    check_outputs((folder / name for name in texts), inputs(robot))
     for name, text in texts.items():
         write_atomically(folder / name, text.encode())
     paths = [str(folder / name) for name in texts]
@@ -107,7 +117,7 @@ def _count_minimal(
     from minidyn.papers.operation_count import operation_count
 
     counting = counting or "executed"
-    robot = load(source)
+    robot = told(load(source))
     if what is None and (formulation is not None or counting == "paper"):
         what = "inertia_matrix"
     names = MINIMAL_WHAT if what is None else (what,)
@@ -126,7 +136,7 @@ def _count_standard(source: str, what: str | None, settings: Mapping[str, Any], 
     from minidyn.dynamics.record import WHAT
     from minidyn.formats.load import load
 
-    robot = load(source)
+    robot = told(load(source))
     counts: dict[str, Mapping[str, int] | None] = {}
     for name in WHAT if what is None else (what,):
         fitting = {key: value for key, value in settings.items() if key != "link" or what or WHAT[name].link}

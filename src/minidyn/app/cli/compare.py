@@ -9,7 +9,7 @@ import click
 from minidyn.app.cli import options
 from minidyn.app.cli.identify import METHODS, friction_option, read_logs, rotor_inertia_option
 from minidyn.app.cli.options import Files
-from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
+from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
 from minidyn.errors import MinidynError
 from minidyn.notices import notices_json
 from minidyn.text import plain
@@ -33,13 +33,17 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
     """
     from minidyn.app.job import Job, friction_terms, listed
     from minidyn.app.result_folder import comparison_data
+    from minidyn.identification.identify import check_options
 
     if not test:
         raise MinidynError("compare needs a log that is not fitted, to test the models on: --validate other.csv")
+    chosen = None if methods is None else listed(methods)
+    for name in chosen or ():
+        check_options(name)  # before logs are read
     settings = {"friction": friction_terms(more.pop("friction")), "rotor_inertia": more.pop("rotor_inertia")}
     job = Job.of_files(robot, logs, test, settings=options.given(settings), **more)
+    told(job.robot)
     read_logs(job)
-    chosen = None if methods is None else listed(methods)
     models = 2 * len(METHODS if chosen is None else chosen)  # each as it is and made consistent
     with progress(f"comparing {models} models of {job.robot.name}", total=models) as done:
         found = job.compare(chosen, done)
@@ -79,7 +83,8 @@ def payload(estimate: str, logs: Files, link: str | None, as_json: bool, **readi
     from minidyn.app.result_folder import payload_data
     from minidyn.identification.estimate import load_estimate
 
-    model = load_estimate(estimate)
+    model = told(load_estimate(estimate))
+    model.robot.find_frame(link)  # a wrong name is reported before logs are read
     job = Job.of_files(model.robot, logs, **{**reading, "lazy": False})
     read_logs(job)
     with progress(f"identifying the load of {job.robot.name}"):

@@ -24,7 +24,7 @@ from minidyn.codegen.save import save
 from minidyn.control import computed_torque
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.excitation.one_joint_plan import Plan, one_joint_plan
-from minidyn.files import check_folder, new_folder
+from minidyn.files import check_folder, check_outputs, new_folder, strict_json, write_atomically
 from minidyn.formats.load import load
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.one_joint.one_joint import identify_one_joint
@@ -55,9 +55,12 @@ _STEPS = 10
 def run_demo(output: str, quiet: bool) -> tuple[dict[str, Any], Path, float]:
     """Do the whole job; return its figures, the folder and the seconds it took."""
     target = check_folder(output)
+    check_outputs(target / name for name in ("robot-before.toml", "estimate.json", "report.html"))
     begin = time.monotonic()
-    with new_folder(target) as folder:
+    with new_folder(target, ours=True) as folder:
         facts = _job(_Story(quiet), folder)
+        files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        write_atomically(folder / "minidyn.json", strict_json({"minidyn": "demo", "files": files}))
     seconds = round(time.monotonic() - begin, 1)
     if not quiet:
         _farewell(target, seconds)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minidyn.app.cli import options
-from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
+from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
 from minidyn.errors import DescriptionError
 from minidyn.notices import Notice
 from minidyn.text import plain
@@ -79,10 +79,10 @@ def identify(
     Example: minidyn identify robot.urdf log.csv --units q=deg,tau=Nmm --cutoff 20 --delay 0.004
     """
     from minidyn.app.job import Job, friction_terms  # here, so that help answers at once; as in all verbs
-    from minidyn.app.result_folder import REPORT, write_result
-    from minidyn.files import check_folder
+    from minidyn.app.result_folder import REPORT, check_result, write_result
 
-    target = check_folder(output)  # before long work
+    inputs = options.inputs(robot, *logs, *test, more["mapping"], more["prior"])
+    target = check_result(output, inputs)  # before long work
     settings = {name: more.pop(name) for name in ("method", "friction", "rotor_inertia", "prior", "consistent")}
     prior = settings["prior"]
     settings |= {"friction": friction_terms(settings["friction"]), "prior": False if prior == "none" else prior}
@@ -100,7 +100,7 @@ def identify(
             crossed = job.cross_validate(folds)
         record["cross_validation"] = crossed.to_json()
     with progress(f"writing {target}"):
-        summary = write_result(estimate, validations, target, record, crossed)
+        summary = write_result(estimate, validations, target, record, crossed, inputs)
     if as_json:
         print_json(summary)
         return
@@ -129,7 +129,7 @@ def validate(estimate: str, logs: options.Files, as_json: bool, **reading: Any) 
     from minidyn.app.result_folder import result_summary
     from minidyn.identification.estimate import load_estimate
 
-    model = load_estimate(estimate)
+    model = told(load_estimate(estimate))
     job = Job.of_files(model.robot, (), logs, **reading)
     read_logs(job)
     with progress("validating"):

@@ -118,6 +118,13 @@ def _units(context: click.Context, parameter: click.Parameter, value: str | None
     return None if not words else words[0] if len(words) == 1 else words
 
 
+def inputs(*names: str | None) -> list[str]:
+    """Return the files that a verb reads, those beside robot files among them: outputs must not replace them."""
+    from minidyn.formats.side_file import SIDE  # not every verb writes
+
+    return [file for name in names if name for file in (name, name + SIDE)]
+
+
 def log_options(command: F) -> F:
     """Add the options that say how logs are read and prepared; `Job.of_files` takes them all."""
     for option in (

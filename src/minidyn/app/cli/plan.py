@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from minidyn.app.cli.options import json_option, robot_argument
-from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
+from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
 
 
 @click.command()
@@ -19,7 +19,7 @@ def plan(robot: str, as_json: bool) -> None:
     from minidyn.excitation.one_joint_plan import one_joint_plan
     from minidyn.formats.load import load
 
-    arm = load(robot)
+    arm = told(load(robot))
     with progress(f"planning experiments for {arm.name}"):
         made = one_joint_plan(arm)
     if as_json:

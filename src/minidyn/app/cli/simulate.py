@@ -7,8 +7,17 @@ from typing import Any
 
 import click
 
-from minidyn.app.cli.options import OneOf, constant, given, json_option, option_of, output_option, robot_argument
-from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
+from minidyn.app.cli.options import (
+    OneOf,
+    constant,
+    given,
+    inputs,
+    json_option,
+    option_of,
+    output_option,
+    robot_argument,
+)
+from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.notices import Notice, act, notices_json
 from minidyn.text import plain
@@ -52,19 +61,20 @@ def simulate(robot: str, output: str, plot: bool, as_json: bool, **options: Any)
     import numpy as np
 
     from minidyn.display import save_figure
+    from minidyn.files import check_outputs
     from minidyn.formats.load import load
     from minidyn.simulation.named_laws import simulated
 
-    arm = load(robot)
+    arm = told(load(robot))
     target = Path(output)
     if target.suffix.lower() not in (".npz", ".parquet", ".csv"):
         raise MinidynError(f"--output {plain(output)}: expected a name ending with .npz, .parquet or .csv")
+    files = [str(target), *([str(target.with_suffix(".png"))] if plot else [])]
+    check_outputs(files, inputs(robot))
     with progress(f"simulating {arm.name}"):
         recording, controller = simulated(arm, check=True, **given(options))
     recording.save(target)
-    files = [str(target)]
     if plot:
-        files.append(str(target.with_suffix(".png")))
         made = recording.plot(f"{arm.name}, {controller.name}", estimated=controller.estimated)
         save_figure(made, Path(files[1]))
     error = np.abs(recording.telemetry["error"])
@@ -105,11 +115,13 @@ def casestudy(name: str, output: str, as_json: bool) -> None:
     import numpy as np
 
     from minidyn.display import save_figure
+    from minidyn.files import check_folder, check_outputs
     from minidyn.simulation.case_study import lu_meng_case
 
     if name != "lu-meng":
         raise UnknownName("case study", name, ("lu-meng",))
-    folder = Path(output)
+    folder = check_folder(output)
+    check_outputs(folder / f"{key}{ending}" for key in ("slotine_li", "craig") for ending in (".parquet", ".png"))
     folder.mkdir(parents=True, exist_ok=True)
     with progress("running the modified Slotine-Li and Craig laws on puma4"):
         study = lu_meng_case()

@@ -9,7 +9,7 @@ from click.shell_completion import get_completion_class
 
 from minidyn.app.cli.identify import read_logs
 from minidyn.app.cli.options import ROBOT, Files, estimate_argument, json_option, log_options, output_option
-from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
+from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
 from minidyn.notices import Notice
 from minidyn.text import plain
 
@@ -36,7 +36,7 @@ def report(
     from minidyn.app.report.report import report as write_report
     from minidyn.identification.estimate import load_estimate
 
-    model = load_estimate(estimate)
+    model = told(load_estimate(estimate))
     job = Job.of_files(model.robot, fit, logs, **reading)
     read_logs(job)
     details = {"estimate file": estimate, "logs": ", ".join(logs) or "none", "fitted logs": ", ".join(fit)}
@@ -84,6 +84,7 @@ def run(study: str, init: bool, robot: str | None, logs: Files, as_json: bool, *
     from minidyn.app.study.run import run_study
 
     result = run_study(study, around=lambda name: progress(f"step {name}"), **options)
+    told(result.robot)
     if as_json:
         steps = [
             {"step": step.name, "state": step.state, "seconds": step.seconds, "folder": str(step.folder)}

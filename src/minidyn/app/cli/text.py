@@ -6,16 +6,21 @@ import json
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from minidyn.notices import Notice, most_serious_first
+from minidyn.notices import Notice, about_robot_file, most_serious_first, notices_json
 from minidyn.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from minidyn.identification.estimate import Estimate
+    from minidyn.model.robot import Robot
+
+_About = TypeVar("_About", bound="Robot | Estimate")
+_ABOUT = "minidyn.robot_notices"  # of the verb that runs
 _WIDEST = 400  # columns a table may take where its numbers need them
 
 
@@ -58,16 +63,33 @@ def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]
 
 
 def print_json(data: Any) -> None:
-    """Print plain values as one JSON document."""
+    """Print plain values as one JSON document; what is to be known of the robot stands under `robot_notices`."""
+    context = click.get_current_context(silent=True)
+    about = notices_json(context.meta.get(_ABOUT, ())) if context is not None else []
+    if about and isinstance(data, dict) and "robot_notices" not in data:
+        data = {**data, "robot_notices": about}
     click.echo(json.dumps(data, indent=1, allow_nan=False))
 
 
-def print_notices(notices: Iterable[Notice], of: str = "") -> None:
+def told(about: _About) -> _About:
+    """Return the robot of a verb, or its model; what is to be known of the robot's file is printed on stderr.
+
+    It is added to JSON, too.
+    """
+    notices = about_robot_file(about.notices)
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.meta[_ABOUT] = notices
+    print_notices(notices, err=True)
+    return about
+
+
+def print_notices(notices: Iterable[Notice], of: str = "", *, err: bool = False) -> None:
     """Print notices `of` something, each once, most serious first: level, the fact, and below it what to do."""
     for notice in most_serious_first(notices):
         for line in (f"{notice.level}: {f'{of}: ' if of else ''}{notice.text}", f"      {notice.advice}"):
             if line.strip():
-                click.echo(visible(line))
+                click.echo(visible(line), err=err)
 
 
 def progress(what: str, total: int | None = None) -> AbstractContextManager[Callable[[int], None]]:

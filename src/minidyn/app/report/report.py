@@ -26,7 +26,7 @@ from minidyn.app.report.section_summary import notices_section, summary_section
 from minidyn.app.report.section_torque import residual_section, torque_section
 from minidyn.display import Html, tag
 from minidyn.errors import DescriptionError, MinidynError
-from minidyn.files import write_atomically
+from minidyn.files import check_outputs, write_atomically
 from minidyn.identification.estimate import Estimate, as_estimate
 from minidyn.identification.validate import Validation, validate
 from minidyn.identification.verdict import Limits
@@ -124,6 +124,7 @@ def report(
     target, judged = Path(path), Limits.of(limits)
     if not _is_page(target):
         raise DescriptionError(f"{target}: a report is one HTML file; give a name that ends in .html")
+    check_outputs([target])  # before long work
     model = as_estimate(estimate, "report")
     tests = {name: _errors(model, run) for name, run in _named(validation).items()}
     fitted = None if fit is None else _errors(model, fit)

@@ -15,9 +15,10 @@ from minidyn import __version__
 from minidyn.app.job import Log
 from minidyn.app.study.file import Step, Study, read_study
 from minidyn.app.study.steps import MAKERS, Context
-from minidyn.app.study.store import code_hash, hash_of, key_of, recorded, write_step
+from minidyn.app.study.store import code_hash, hash_of, key_of, recorded, refuse_others, write_step
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.formats.load import load
+from minidyn.model.robot import Robot
 from minidyn.notices import notices_json
 from minidyn.recording.read.mapping import mapped_coupling
 from minidyn.recording.ready import with_mapped_coupling
@@ -49,10 +50,12 @@ class StudyResult:
     Attributes:
         study: The study as it was read.
         steps: Results in the order they were made.
+        robot: The robot; its notices say what of its file is left out.
     """
 
     study: Study
     steps: tuple[StepResult, ...]
+    robot: Robot
 
     def __getitem__(self, name: str) -> StepResult:
         steps = {step.name: step for step in self.steps}
@@ -87,6 +90,8 @@ def run_study(
     study = read_study(path)
     steps = _chosen(study, only)
     context = _context(study)
+    for step in () if dry else steps:  # before the first of them runs
+        refuse_others(study.output / step.name)
     keys: dict[str, str] = {}
     results = []
     for step in steps:
@@ -109,7 +114,7 @@ def run_study(
             untested = context.job(context.robot, test=context.logs("validate")).not_tested()
             summary["notices"] = [*summary["notices"], *notices_json(untested)]
         results.append(StepResult(step.name, state, time.perf_counter() - begin, folder, summary))
-    return StudyResult(study, tuple(results))
+    return StudyResult(study, tuple(results), context.robot)
 
 
 def _context(study: Study) -> Context:

@@ -21,7 +21,7 @@ from typing import Any
 
 from minidyn import __version__
 from minidyn.errors import DescriptionError
-from minidyn.files import new_folder
+from minidyn.files import new_folder, recorded_files
 
 PROVENANCE = "provenance.json"
 """Name of the record in every step's folder."""
@@ -80,6 +80,19 @@ def recorded(folder: Path, key: str) -> dict[str, Any] | None:
         return None
 
 
+def refuse_others(folder: Path) -> None:
+    """Refuse to replace a folder that holds files which no step wrote: inputs, notes of a user."""
+    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    others = sorted(there - set(recorded_files(folder, PROVENANCE)))
+    if others:
+        what = (
+            f"holds files but no {PROVENANCE}, so no step made it"
+            if PROVENANCE not in there
+            else (f"holds {others[0]}, which no step made, and is replaced as a whole")
+        )
+        raise DescriptionError(f"{folder}: {what}; move it away or choose another output")
+
+
 def write_step(
     folder: Path, key: str, facts: Mapping[str, Any], make: Callable[[Path], Mapping[str, Any]]
 ) -> dict[str, Any]:
@@ -88,10 +101,7 @@ def write_step(
     `facts` are for the record: settings, inputs, seed. `make` writes files into the folder it is given and returns a
     summary. A folder that holds files which no step wrote is refused.
     """
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / PROVENANCE).is_file():
-        raise DescriptionError(
-            f"{folder}: holds files but no {PROVENANCE}, so no step made it; move it away or choose another output"
-        )
+    refuse_others(folder)
     begin = datetime.now(UTC)
     with new_folder(folder, replace=True) as fresh:
         summary = dict(make(fresh))
