@@ -6,25 +6,20 @@ of the facts that returns a Section, or None where it has nothing to show; `SECT
 
 from __future__ import annotations
 
-import base64
 import functools
-import hashlib
-import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from importlib.resources import files
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from minidyn import __version__
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Section, data_block
+from minidyn.app.report.html import Section
+from minidyn.app.report.page import page
 from minidyn.app.report.section_model import base_section, certificate_section, excitation_section, parameter_section
 from minidyn.app.report.section_more import code_section, control_section, plan_section, record_section
 from minidyn.app.report.section_robot import robot_section
 from minidyn.app.report.section_summary import notices_section, summary_section
 from minidyn.app.report.section_torque import residual_section, torque_section
-from minidyn.display import Html, tag
 from minidyn.errors import DescriptionError, MinidynError
 from minidyn.files import check_outputs, write_atomically
 from minidyn.identification.estimate import Estimate, as_estimate
@@ -138,7 +133,8 @@ def write_page(facts: Facts, target: Path, title: str | None = None) -> None:
     """Write the page of what is known."""
     sections = [section for make in SECTIONS if (section := make(facts)) is not None]
     heading = title or f"Dynamic model of {visible(facts.estimate.robot.name) or 'a robot'}"
-    write_atomically(target, _page(facts, heading, sections).encode("utf-8"))
+    about = f"{facts.estimate.robot.n} joints · {count(facts.estimate.samples)} samples"
+    write_atomically(target, page("identification report", heading, about, sections).encode("utf-8"))
 
 
 def _is_page(path: PathLike) -> bool:
@@ -158,49 +154,3 @@ def _named(runs: Run | Mapping[str, Run] | None) -> Mapping[str, Run]:
 
 def _errors(estimate: Estimate, run: Run) -> Validation:
     return run if isinstance(run, Validation) else validate(estimate, as_recording(run, estimate.robot))
-
-
-def _page(facts: Facts, title: str, sections: Sequence[Section]) -> str:
-    """The whole file as text."""
-    style, script = _asset("style.css"), _asset("view.js")
-    policy = (  # nothing from anywhere; this style and this script alone
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; base-uri 'none'; "
-        "form-action 'none'"
-    )
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("meta", name="generator", content=f"minidyn {__version__}"),
-        tag("title", title),
-        Html(f"<style>{style}</style>"),
-    )
-    names = tag("ul", *(tag("li", tag("a", section.title, href=f"#{section.key}")) for section in sections))
-    made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-    facts_line = f"{facts.estimate.robot.n} joints · {count(facts.estimate.samples)} samples · {made}"
-    kicker = tag("p", "minidyn · identification report", class_="kicker")
-    banner = tag("div", kicker, tag("h1", title), tag("p", facts_line, class_="quiet"))
-    body = tag(
-        "body",
-        tag("a", "Skip to the summary", href="#summary", class_="skip"),
-        tag("header", banner, tag("button", "Dark", type="button", id="theme", class_="screen-only", hidden=True)),
-        tag("nav", tag("details", tag("summary", "Contents"), names, open=True), aria_label="Contents"),
-        tag("p", role="status", id="status", class_="hidden"),
-        tag("main", *(section.html() for section in sections), id="main"),
-        tag("footer", tag("p", f"Made by minidyn {__version__}. This file is complete: it loads nothing.")),
-        data_block("data", {key: value for section in sections for key, value in section.data.items()}),
-        Html(f"<script>{script}</script>"),
-    )
-    return "<!DOCTYPE html>\n" + tag("html", head, body, lang="en") + "\n"
-
-
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-@functools.cache
-def _asset(name: str) -> str:
-    return files("minidyn.app.report").joinpath(name).read_text(encoding="utf-8")
