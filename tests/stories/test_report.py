@@ -74,7 +74,9 @@ def test_all_parts_are_there(page: Path) -> None:
         "summary",
         "notices",
         "torque",
+        "friction",
         "residuals",
+        "links",
         "robot",
         "base",
         "excitation",
@@ -388,3 +390,69 @@ def test_figures_as_files_have_the_lines_of_the_page_and_units() -> None:
         assert lines["before identification"].get_linestyle() == "--"
     hostile, _, other = hostile_estimate()
     assert "force, N\n" in md.validate(hostile, other).plot().axes[2].get_ylabel()
+
+
+def part_of(page: Path, key: str) -> str:
+    return page.read_text().split(f'<section id="{key}"')[1].split("</section>")[0]
+
+
+def test_friction_is_drawn_over_speed_with_the_points_it_was_found_from(page: Path, tmp_path: Path) -> None:
+    part = part_of(page, "friction")
+    assert part.count("<svg") == 2
+    assert part.count('class="points"') == part.count('path class="model"') == 2
+    assert "speed, rad/s" in part
+    assert "torque, N·m" in part
+    estimate = small_estimate()
+    for joint in (1, 2):
+        values = [estimate.robot.parameters[estimate.robot.layout.index(f"{symbol}{joint}")] for symbol in ("Fv", "Fc")]
+        assert f"viscous {number(values[0])} N·m·s/rad, coulomb {number(values[1])} N·m" in part
+    fit, other = small_runs()
+    bare = md.identify(md.load("two_link"), fit, friction=(), rotor_inertia=None)
+    assert 'id="friction"' not in md.report(bare, other, tmp_path / "r.html", fit=fit, code=False).read_text()
+
+
+def test_a_friction_curve_is_the_friction_of_the_model() -> None:
+    from minidyn.app.report.section_friction import friction_curve
+
+    robot = small_estimate().robot
+    speeds = np.array([-2.0, -0.5, 0.5, 2.0])
+    viscous, coulomb = (robot.parameters[robot.layout.index(name)] for name in ("Fv2", "Fc2"))
+    curve = friction_curve(robot, robot.parameters, np.array([0.3, -0.4]), 1, speeds)
+    width = robot.joints[1].drive.sign_width
+    sign = speeds / np.sqrt(speeds**2 + width**2) if width else np.sign(speeds)
+    np.testing.assert_allclose(curve, viscous * speeds + coulomb * sign, atol=1e-9)
+
+
+def test_links_before_and_after_say_what_comes_from_the_data(page: Path) -> None:
+    part = part_of(page, "links")
+    estimate = small_estimate()
+    for link, before in zip(estimate.robot.links, estimate.base.robot.links):
+        assert link.name in part
+        assert f'<span class="was">{before.mass:.2f}</span><span class="now">{link.mass:.2f}</span>' in part
+    assert len(re.findall(r"(data|prior) [\d.]+ %</span>", part)) == 6
+
+
+def test_shares_are_those_of_what_torques_can_show() -> None:
+    from minidyn.identification.diagnostics.origin import link_origins
+
+    estimate = small_estimate()
+    found = link_origins(estimate)
+    assert all(0.0 <= share <= 1.0 for link in found for share in link.shares)
+    # a joint without gravity about it shows its moment of inertia only; its mass stays the prior's
+    lonely = md.Robot.from_mdh("R", alpha=[0], a=[0], d=[0], parameters=[0.1, 0, 0, 0.1, 0, 0.2, 0, 0, 0, 3.0])
+    base = md.base_parameters(lonely)
+    assert base.names == ("ZZ1",)
+    told = md.Estimate(lonely, base, base.values(), 1e-9 * np.eye(1), np.ones(1), "wls", True, 1.0, 10, (), {})
+    mass, _, inertia = link_origins(told)[0].shares
+    assert mass < 0.9
+    assert inertia > mass - 1e-9
+    silent = replace(told, covariance=np.array([[np.inf]]))
+    assert link_origins(silent)[0].shares == pytest.approx((0.0, 0.0, 0.0), abs=1e-9)
+
+
+def test_residuals_have_histogram_autocorrelation_and_explained_spectrum(page: Path) -> None:
+    part = part_of(page, "residuals")
+    for words in ("Histogram of the residual", "Autocorrelation of the residual", "Spectrum of measured torque"):
+        assert part.count(words) == 2
+    for words in ("% of the samples", "time between samples, s", "frequency, Hz", "How to read these figures"):
+        assert words in part

@@ -126,6 +126,8 @@ def test_keys_buttons_and_mouse_zoom_all_joints_together(browser: Browser, page:
     place = "(() => { const s = document.querySelector('.series svg'); s.scrollIntoView({block: 'center'});" \
         "const r = s.getBoundingClientRect(); return [r.x, r.y, r.width, r.height]; })()"  # fmt: skip
     browser.evaluate("document.documentElement.style.scrollBehavior = 'auto'")
+    browser.evaluate(place)
+    browser.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")  # scrolled by now
     x, y, width, height = browser.evaluate(place)
     browser.mouse("mouseMoved", x + 0.4 * width, y + height / 3)
     assert "measured" in browser.evaluate("document.querySelector('.readout').textContent")

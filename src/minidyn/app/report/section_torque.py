@@ -1,8 +1,7 @@
-"""Measured against predicted torque, joint by joint; residuals and their spectra."""
+"""Measured against predicted torque, joint by joint."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +69,7 @@ def _errors(facts: Facts, run: Validation) -> Html:
         joint, bias = robot.joints[index], entry.get("bias", np.nan)
         shares = [percent(entry.get(name, np.nan)) for name, _ in shown]
         sizes = (f"{number(entry['rmse'])} {torque_unit(joint)}", "+" * (bias > 0) + number(bias, 2))
-        rows.append([short(joint.name, 60), *shares, *sizes, _residual_words(entry)])
+        rows.append([short(joint.name, 60), *shares, *sizes, residual_words(entry)])
     rows.append(["all joints", *(percent(getattr(run, name)) for name, _ in shown), "", "", ""])
     headings = ["joint", *(title for _, title in shown), "error, rms", "bias", "residual"]
     note = (
@@ -81,7 +80,8 @@ def _errors(facts: Facts, run: Validation) -> Html:
     return tag("div", made, tag("p", note, class_="quiet"))
 
 
-def _residual_words(entry: Mapping[str, float]) -> str:
+def residual_words(entry: Mapping[str, float]) -> str:
+    """Return whether a joint's residual is noise, in words."""
     return whiteness_words(entry["ljung_box"], entry["whiteness"]) if "ljung_box" in entry else ""
 
 
@@ -196,53 +196,3 @@ def _with_prior(scale: Axis, prior: Array) -> Axis:
         return scale
     low, high = max(float(finite.min()), scale.low - air), min(float(finite.max()), scale.high + air)
     return Axis(min(low, scale.low), max(high, scale.high))
-
-
-def residual_section(facts: Facts) -> Section | None:
-    """Return spectra of the residuals of the first run; None where there is no run."""
-    _, name, run = next(facts.runs, ("", "", None))
-    if run is None:
-        return None
-    robot = facts.estimate.robot
-    figures = []
-    for j, (index, entry) in enumerate(zip(robot.independent, run.per_joint.values())):
-        joint = robot.joints[index]
-        made = _spectrum(run, j, torque_unit(joint), short(joint.name))
-        if made is not None:
-            figures.append(figure(short(joint.name, 60), _residual_words(entry), made))
-    if not figures:
-        return None
-    lead = (
-        "The residual is measured minus predicted torque. A flat spectrum is sensor noise: nothing more to learn. A "
-        "spectrum that is high at low frequencies shows that the model lacks something: friction that changes with "
-        "temperature, springs, cables."
-    )
-    content = (
-        tag("p", f"Power spectral density, {visible(name)}.", class_="quiet"),
-        legend([("measured", "measured torque"), ("residual", "measured − model")]),
-        tag("div", *figures, class_="grid"),
-    )
-    return Section("residuals", "Residuals", lead, content)
-
-
-def _spectrum(run: Validation, j: int, unit: str, name: str) -> Html | None:
-    from scipy.signal import welch
-
-    t, breaks = shown_time(run.t)
-    edges = [0, *breaks, len(t)]
-    begin, end = max(itertools.pairwise(edges), key=lambda pair: pair[1] - pair[0])  # the longest run
-    if end - begin < 64:
-        return None
-    rate = 1.0 / float(np.median(np.diff(t[begin:end])))
-    series = np.stack([run.measured[begin:end, j], run.residual[begin:end, j]])
-    f, curves = (found[..., 1:] for found in welch(series, fs=rate, nperseg=min(end - begin, 512)))
-    tops = max(float(curves.max()), 1e-12)
-    positive = curves[curves > 0]
-    floor = max(float(np.percentile(positive, 2)) if len(positive) else 1e-12, 1e-6 * tops)
-    axis = Axis(10.0 ** np.floor(np.log10(floor)), 10.0 ** np.ceil(np.log10(tops)), log=True)
-    width, height = 360.0, 190.0
-    plot = Plot(48, 22, width - 58, height - 62, Axis(float(f[0]), float(f[-1]), log=True), axis)
-    marks = [plot.axes("frequency, Hz", f"({unit})²/Hz" if "·" in unit else f"{unit}²/Hz", ticks=(6, 4))]
-    for curve, class_ in zip(curves, ("measured", "residual")):
-        marks.append(plot.path(f, np.clip(curve, axis.low, axis.high), class_))
-    return picture(width, height, marks, f"Spectrum of measured torque and residual of {name}")
