@@ -456,3 +456,56 @@ def test_residuals_have_histogram_autocorrelation_and_explained_spectrum(page: P
         assert part.count(words) == 2
     for words in ("% of the samples", "time between samples, s", "frequency, Hz", "How to read these figures"):
         assert words in part
+
+
+def test_commands_name_the_files_of_the_reader(tmp_path: Path) -> None:
+    fit, other = small_runs()
+    folder = tmp_path / "my results"
+    folder.mkdir()
+    robot = md.load("two_link").with_drives(True, ("viscous", "coulomb"))
+    md.save(robot.with_parameters(0.8 * robot.parameters), tmp_path / "arm.toml")
+    fit.save(tmp_path / "fit.csv")
+    other.save(tmp_path / "other.npz")
+    arguments = ["identify", str(tmp_path / "arm.toml"), str(tmp_path / "fit.csv"), "--output", str(folder)]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    assert str(folder / "report.html") in result.output
+    page = read(folder / "report.html")
+    assert f"minidyn report '{folder}/estimate.json' other-log.csv --output report.html" in page.text
+    assert f"minidyn generate '{folder}/robot.toml' inverse_dynamics --target c --output code" in page.text
+    arguments = ["report", str(folder / "estimate.json"), "--fit", str(tmp_path / "fit.csv"), "--output"]
+    result = CliRunner().invoke(main, [*arguments, str(tmp_path / "again.html")])
+    assert result.exit_code == 0, result.output
+    again = (tmp_path / "again.html").read_text()
+    assert "minidyn generate &#x27;" in again
+    bare = md.identify(md.load("two_link"), fit, friction=(), rotor_inertia=None, consistent=False)
+    told = read(md.report(bare, other, tmp_path / "bare.html", fit=tmp_path / "fit.csv", code=False)).text
+    assert f"minidyn identify two_link {tmp_path / 'fit.csv'} --friction auto" in told
+    for text in (page.text, told, again):
+        assert not re.search("FOLDER|ROBOT|[^-]LOG", text.split("How this was made")[0])
+    copies = [attributes for name, attributes in page.elements if "copy" in str(attributes.get("class"))]
+    assert len(copies) == page.text.count("minidyn report ") + page.text.count("minidyn generate ")
+    assert all("hidden" in attributes for attributes in copies)  # shown by the script, which alone can copy
+
+
+def test_parameters_have_one_set_of_names(tmp_path: Path) -> None:
+    estimate = small_estimate()
+    plan = md.one_joint_plan(estimate.base.robot)
+    assert not set(plan.base.names) <= set(estimate.names)  # the plan has names of its own
+    page = md.report(estimate, tmp_path / "r.html", plan=plan, code=False)
+    text = read(page).text
+    for name in set(plan.base.names) - set(estimate.names):
+        assert name not in text
+    shown = re.findall(r"<td>([^<]*)</td></tr>", part_of(page, "plan"))
+    assert sorted(name for cell in shown for name in cell.split(", ") if name in estimate.names) == sorted(
+        estimate.names
+    )
+
+
+def test_settings_are_said_in_words(tmp_path: Path) -> None:
+    settings = {"sign_width": [0.1, 0.2], "friction_tried": [[1, 2], [3, 4]], "prior_curve": [[1.0, 2.0]], "weird": 3}
+    estimate = replace(small_estimate(), settings=settings)
+    part = part_of(md.report(estimate, tmp_path / "r.html", code=False), "record")
+    assert "smoothing width of friction, rad/s or m/s" in part
+    assert "weird" in part
+    assert not re.search("sign_width|friction tried|prior curve| values<", re.sub("<[^>]*>", " ", part))

@@ -225,3 +225,17 @@ def test_paper_and_pictures(browser: Browser, page: Path) -> None:
         coloured = np.abs(blue - red) > 0.25  # text and grid lines are grey
         assert coloured.sum() > 300, selector
         assert np.ptp(np.flatnonzero(coloured.any(axis=0))) > 0.3 * coloured.shape[1], selector
+
+
+def test_commands_are_copied_by_a_button(browser: Browser, page: Path) -> None:
+    browser.open(page)
+    browser.call("Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"])
+    first = "document.querySelector('.command .copy')"
+    assert browser.evaluate(f"{first}.checkVisibility()")
+    browser.evaluate(f"{first}.focus(), {first}.click()")
+    for _ in range(50):
+        if browser.evaluate(f"{first}.textContent") == "Copied":
+            break
+    command = browser.evaluate(f"{first}.parentElement.querySelector('code').textContent")
+    assert browser.evaluate("navigator.clipboard.readText()") == command
+    assert browser.complaints() == []

@@ -149,10 +149,6 @@ class Job:
         """What is fitted."""
         return self.recording(*self.fit)
 
-    def tested(self, estimate: Estimate) -> dict[str, Recording | LazyRecording]:
-        """Return what an estimate is tested on, by name."""
-        return {log.name: self.recording(log, estimate=estimate) for log in self.test}
-
     def read(self) -> None:
         """Read all logs: mistakes in the last one are reported before long work on the first."""
         for log in (*self.fit, *self.test):

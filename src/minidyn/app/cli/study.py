@@ -33,21 +33,25 @@ def report(
     Example: minidyn report out/estimate.json other.db3 --fit run.db3 --output report.html
     """
     from minidyn.app.job import Job
-    from minidyn.app.report.report import report as write_report
+    from minidyn.app.report.commands import places_of
+    from minidyn.app.report.facts import Facts
+    from minidyn.app.report.report import check_page, write_page
+    from minidyn.app.result_folder import FIT
     from minidyn.identification.estimate import load_estimate
 
+    page = check_page(output)
     model = told(load_estimate(estimate))
     job = Job.of_files(model.robot, fit, logs, **reading)
     read_logs(job)
     details = {"estimate file": estimate, "logs": ", ".join(logs) or "none", "fitted logs": ", ".join(fit)}
     with progress("writing the report"):
-        target = write_report(
-            model, job.tested(model), output, fit=job.fitted if fit else None, title=title, details=details
-        )
+        found = job.validate(model, fit=bool(fit))
+        fitted = found.pop(FIT, None)
+        write_page(Facts(model, found, fitted, details=details, places=places_of(model, estimate, fit)), page, title)
     if as_json:
-        print_json({"file": str(target), "bytes": target.stat().st_size})
+        print_json({"file": str(page), "bytes": page.stat().st_size})
     else:
-        click.echo(f"written: {plain(str(target))}")
+        click.echo(f"written: {plain(str(page))}")
 
 
 @click.command()

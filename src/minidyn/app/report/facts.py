@@ -27,6 +27,7 @@ class Places:
     robot: str = ""  # name or file of the robot that was identified
     logs: tuple[str, ...] = ()  # that were fitted
     folder: str = ""  # of estimate.json and robot.toml
+    estimate: str = ""  # the file of the estimate, where it is not in the folder
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from minidyn.app.report.commands import places_of
 from minidyn.app.report.facts import Facts
 from minidyn.app.report.html import Section
 from minidyn.app.report.page import page
@@ -121,25 +122,33 @@ def report(
     if isinstance(validation, PathLike) and _is_page(validation):  # report(estimate, "report.html")
         path = validation
         validation = None
-    target, judged = Path(path), Limits.of(limits)
-    if not _is_page(target):
-        raise DescriptionError(f"{target}: a report is one HTML file; give a name that ends in .html")
-    check_outputs([target])  # before long work
+    target, judged = check_page(path), Limits.of(limits)
     model = as_estimate(estimate, "report")
     tests = {name: _errors(model, run) for name, run in _named(validation).items()}
     fitted = None if fit is None else _errors(model, fit)
-    shown = cross_validation, plan, one_joint, case_study, details or {}, code
+    known = tuple(str(one) for one in (fit,) if isinstance(one, PathLike))
+    places = places_of(model, estimate if isinstance(estimate, PathLike) else None, known)
+    shown = cross_validation, plan, one_joint, case_study, details or {}, code, places
     facts = Facts(model, tests, fitted, *shown, limits=judged)
     write_page(facts, target, title)
     return target
 
 
 def write_page(facts: Facts, target: Path, title: str | None = None) -> None:
-    """Write the page of what is known."""
+    """Write the page of what is known, whole or not at all."""
     sections = [section for make in SECTIONS if (section := make(facts)) is not None]
     heading = title or f"Dynamic model of {visible(facts.estimate.robot.name) or 'a robot'}"
     about = f"{facts.estimate.robot.n} joints · {count(facts.estimate.samples)} samples"
     write_atomically(target, page("identification report", heading, about, sections).encode("utf-8"))
+
+
+def check_page(path: PathLike) -> Path:
+    """Return the path of a page that can be written; raise DescriptionError where it is no HTML file."""
+    target = Path(path)
+    if not _is_page(target):
+        raise DescriptionError(f"{target}: a report is one HTML file; give a name that ends in .html")
+    check_outputs([target])  # before long work
+    return target
 
 
 def _is_page(path: PathLike) -> bool:

@@ -9,13 +9,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from minidyn.app.report.charts import Axis, Plot, legend, nice_range, picture
+from minidyn.app.report.commands import command_line, generate_command
 from minidyn.app.report.facts import Facts
 from minidyn.app.report.html import Section, figure, folded, table
 from minidyn.app.study.store import versions
 from minidyn.arrays import Array
+from minidyn.base.equivalence import equivalence
 from minidyn.display import Html, envelope, tag
 from minidyn.dynamics.kernel import compile as compile_kernel
 from minidyn.errors import MinidynError
+from minidyn.excitation.one_joint_plan import Plan
 from minidyn.identification.estimate import Estimate
 from minidyn.text import count, fixed, number, short, visible
 
@@ -26,6 +29,26 @@ _FUNCTIONS = {
     "base_regressor": "base regressor",
 }
 _BATCH, _REPEATS = 2048, 12
+_NOTHING = 1e-9  # a coefficient that is rounding
+_SHARPER = "the same base parameters more sharply"
+_WORDS = {
+    "friction": "friction terms",
+    "friction_error": "error with these friction terms, held-out blocks",
+    "sign_width": "smoothing width of friction, rad/s or m/s",
+    "block_seconds": "length of a block of time, s",
+    "prior_kind": "distance from the prior",
+    "prior_weight": "weight of the prior",
+    "misfit_increase": "misfit added by physical consistency, noise variances",
+    "cutoff": "cut-off of the low-pass, Hz",
+    "order": "order of the low-pass",
+    "rate": "samples per second",
+    "decimate": "one sample kept of",
+    "motion_band": "motion up to, Hz",
+    "noise_frequency": "noise above, Hz",
+    "position_noise": "noise of positions, rad or m",
+    "differentiated": "speeds and accelerations from positions",
+}
+"""Settings in words; others are shown by their names."""
 
 
 def plan_section(facts: Facts) -> Section | None:
@@ -34,12 +57,12 @@ def plan_section(facts: Facts) -> Section | None:
     if plan is None:
         return None
     rows = []
-    for step, words in zip(plan.steps, plan.step_rows()):
+    for step, shown in zip(plan.steps, _shown_by(facts, plan)):
         unit = "m" if plan.robot.joints[plan.robot.independent[step.index]].slides else "rad"
         low, high = (fixed(end, 2) for end in step.span)
         held = ", ".join(f"{name} = {fixed(value, 2)}" for name, value in step.locked.items())
         motion = (short(step.joint, 60), f"{low} … {high} {unit}", f"{step.trajectory.period:.1f} s")
-        rows.append((str(step.number), *motion, held, visible(words[-1])))
+        rows.append((str(step.number), *motion, held, shown))
     headings = ("step", "moves", "from, to", "period", "others held at, rad or m", "shows")
     steps = table("Experiments", headings, rows, style="steps numbered")
     content = [folded(f"The {len(rows)} runs", steps, open_=len(rows) <= 5)]
@@ -47,9 +70,29 @@ def plan_section(facts: Facts) -> Section | None:
         content.append(_agreement(facts, facts.one_joint))
     lead = (
         f"Safe experiments: one joint moves at a time, the others are held. {len(plan.steps)} runs show all "
-        f"{plan.base.rank} constants, from small problems with condition numbers up to {number(plan.condition)}."
+        f"{plan.base.rank} base parameters, from small problems with condition numbers up to {number(plan.condition)}."
     )
     return Section("plan", "One joint at a time", lead, tuple(content))
+
+
+def _shown_by(facts: Facts, plan: Plan) -> list[str]:
+    """For each step the base parameters, by the names of this page, that are known from it on."""
+    names = facts.estimate.names
+    try:
+        needed = np.abs(equivalence(plan.base, facts.estimate.base)) > _NOTHING
+    except MinidynError:  # of another robot's drives
+        return [f"{len(step.yields)} combinations" if step.yields else _SHARPER for step in plan.steps]
+    constants: set[str] = set()
+    found: set[int] = set()
+    shown = []
+    for step in plan.steps:
+        constants |= set(step.yields)
+        missing = np.array([name not in constants for name in plan.base.names])
+        new = [k for k in range(len(names)) if k not in found and not (needed[k] & missing).any()]
+        found |= set(new)
+        part = "parts of combinations" if step.yields else _SHARPER
+        shown.append(", ".join(names[k] for k in new) or part)
+    return shown
 
 
 def _agreement(facts: Facts, found: Estimate) -> Html:
@@ -81,11 +124,10 @@ def code_section(facts: Facts) -> Section | None:
         "Counts are exact, for one sample with these parameter values."
     )
     note = "Times: vectorised machine code on one core of the computer that made this report, large batches."
-    command = "minidyn generate FOLDER/robot.toml inverse_dynamics --target c --output code"
     content = (
         table("Cost of the generated functions", headings, shown, (2, 3, 4, 5, 6)),
         tag("p", note, class_="quiet"),
-        tag("p", tag("code", command, class_="command")),
+        tag("p", command_line(generate_command(facts))),
     )
     return Section("code", "Exported code", lead, content)
 
@@ -162,17 +204,23 @@ def record_section(facts: Facts) -> Section:
         "samples": count(estimate.samples),
     }
     own = ("method", "samples", "preparation")
-    rows |= {f"setting {name}": value for name, value in estimate.settings.items() if name not in own}
+    rows |= {_WORDS.get(name, name): value for name, value in estimate.settings.items() if name not in own}
     prepared = estimate.settings.get("preparation") or ({} if facts.motion is None else facts.motion.info)
     if isinstance(prepared, Mapping):
-        rows |= {f"preparation {name}": value for name, value in prepared.items()}
+        rows |= {_WORDS.get(name, f"prepared, {name}"): value for name, value in prepared.items()}
     rows |= {str(name): value for name, value in facts.details.items()}
-    rows |= {f"version of {name}": found for name, found in versions().items()}
+    rows |= {name if name == "platform" else f"version of {name}": found for name, found in versions().items()}
     rows["report made"] = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-    shown = [(visible(name).replace("_", " "), visible(_shown(value))) for name, value in rows.items()]
+    shown = [(visible(name).replace("_", " "), visible(_shown(one))) for name, one in rows.items() if not _is_raw(one)]
     made = table("Settings and versions", ("what", "value"), shown, style="record")
     lead = "All that is needed to repeat this: settings, versions, fingerprints."
     return Section("record", "How this was made", lead, (folded("Settings and versions", made),))
+
+
+def _is_raw(value: object) -> bool:
+    """Whether a setting is a table of its own, for programs: curves of what was tried."""
+    rows = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return any(isinstance(one, list | tuple | Mapping) for one in rows)
 
 
 def _shown(value: object) -> str:
@@ -183,7 +231,5 @@ def _shown(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name}: {_shown(one)}" for name, one in list(value.items())[:12])
     if isinstance(value, list | tuple):
-        if any(isinstance(one, list | tuple | dict) for one in value):
-            return f"{len(value)} values"
         return ", ".join(_shown(one) for one in value[:12]) + (" …" if len(value) > 12 else "")
     return str(value)

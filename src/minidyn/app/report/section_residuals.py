@@ -131,5 +131,11 @@ def _spectrum(series: Array, rate: float, unit: str, name: str) -> Html:
     plot = Plot(44, 22, _WIDTH - 52, _HEIGHT - 62, Axis(float(f[0]), float(f[-1]), log=True), axis)
     marks = [plot.axes("frequency, Hz", f"({unit})²/Hz" if "·" in unit else f"{unit}²/Hz", ticks=(6, 4))]
     for curve, class_ in zip(curves, ("measured", "residual")):
-        marks.append(plot.path(f, np.where(curve >= axis.low, curve, np.nan), class_))
+        marks.append(plot.path(f, _above(curve, axis.low), class_))
     return picture(_WIDTH, _HEIGHT, marks, f"Spectrum of measured torque and residual of {name}")
+
+
+def _above(curve: Array, low: float) -> Array:
+    """What is seen of a curve; where it lies below the axis throughout, a line along the axis."""
+    seen = curve >= low
+    return np.where(seen, curve, np.nan) if seen.any() else np.full_like(curve, low)

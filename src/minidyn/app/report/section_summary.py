@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from minidyn.app.report.commands import command_line, generate_command, identify_command, report_command
 from minidyn.app.report.facts import Facts
 from minidyn.app.report.html import Section, folded, table
 from minidyn.app.report.joint_errors import joint_errors_figure
@@ -26,10 +27,7 @@ def summary_section(facts: Facts) -> Section:
     sign = tag("span", _SIGNS[level], class_="sign", aria_hidden="true")
     words = tag("div", tag("p", _HEADLINES[level], class_="headline"), tag("p", _sentence(facts)), reasons)
     head = tag("div", sign, words, class_=f"verdict {level}")
-    steps = [
-        tag("li", step, tag("code", command, class_="command") if command else None)
-        for step, command in _steps(facts, level)
-    ]
+    steps = [tag("li", step, command_line(command) if command else None) for step, command in _steps(facts, level)]
     following = tag("div", tag("h3", "What to do next"), tag("ol", *steps), class_="next")
     cards = tag("dl", *_cards(facts), class_="cards")
     shown = joint_errors_figure(facts)
@@ -40,7 +38,13 @@ def summary_section(facts: Facts) -> Section:
 def _rules(verdict: Verdict) -> Html:
     """Every rule of the verdict with its limit, folded."""
     rows = [
-        (rule.name, short(rule.joint), "pass" if rule.ok else rule.level, number(rule.value), number(rule.limit))
+        (
+            rule.name.replace("_", " "),
+            short(rule.joint),
+            "pass" if rule.ok else rule.level,
+            number(rule.value),
+            number(rule.limit),
+        )
         for rule in verdict.rules
     ]
     met = sum(rule.ok for rule in verdict.rules)
@@ -67,21 +71,20 @@ def _steps(facts: Facts, level: str) -> list[tuple[str, str]]:
     """What to do next: (words, command or empty)."""
     steps, limits = [], facts.limits
     if facts.test_error is None:
-        command = "minidyn report estimate.json other-log.csv --output report.html"
-        steps.append(("Record one more, different motion and test the model on it.", command))
+        steps.append(("Record one more, different motion and test the model on it.", report_command(facts)))
     if facts.estimate.condition > limits.condition:
         steps.append(("Record a richer motion: more joints at once, faster, over a larger range.", ""))
     if facts.certificate is not None and not facts.certificate.consistent:
-        steps.append(("Identify with physical consistency.", "minidyn identify ROBOT LOG --consistent"))
+        steps.append(("Identify with physical consistency.", identify_command(facts, "--consistent")))
     large = (facts.test_error or 0.0) > limits.error and not noise_words(facts.unseen, limits)
     if large or any(rule.name in ("joint_error", "joint_systematic") for rule in facts.verdict.failed):
         steps.append(_missing(facts))
     if any(notice.level == "act" for notice in most_serious_first(facts.estimate.notices)):
         steps.append(("Read the notices below that ask for action.", ""))
     if level != "bad":
-        command = "minidyn generate FOLDER/robot.toml inverse_dynamics --target c --output code"
-        words = "Use the model, from its FOLDER: robot.urdf for simulators, C code for your controller."
-        steps.append((words, command))
+        where = f" in {facts.places.folder}" if facts.places.folder else ""
+        words = f"Use the model: robot.urdf{where} for simulators, C code for your controller."
+        steps.append((words, generate_command(facts)))
     weak = int(np.sum(~(facts.estimate.relative_std <= limits.weak)))
     if level == "good" and weak:
         words = f"{weak} parameters are weakly determined. For motions unlike the recorded ones, record those too."
@@ -92,7 +95,7 @@ def _steps(facts: Facts, level: str) -> list[tuple[str, str]]:
 def _missing(facts: Facts) -> tuple[str, str]:
     """What a model with large errors probably lacks."""
     if not any(column.is_friction for column in facts.estimate.robot.layout.columns):
-        return "The model has no friction: let it be identified.", "minidyn identify ROBOT LOG --friction auto"
+        return "The model has no friction: let it be identified.", identify_command(facts, "--friction", "auto")
     names = list(dict.fromkeys(rule.joint for rule in facts.verdict.failed if rule.name == "joint_systematic"))
     where = f" of {', '.join(short(name) for name in names[:4])}" if names else ""
     return (

@@ -32,6 +32,26 @@
   });
   addEventListener("afterprint", () => opened.forEach((part) => { part.open = false; }));
 
+  // ---------------------------------------------------------------- commands can be copied
+  const say = (text) => { document.getElementById("status").textContent = text; };
+  const copy = async (element) => {
+    try {
+      await navigator.clipboard.writeText(element.textContent);
+    } catch {
+      getSelection().selectAllChildren(element); // older browsers, and pages that may not use the clipboard
+      document.execCommand("copy");
+    }
+  };
+  document.querySelectorAll(".command .copy").forEach((button) => {
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      await copy(button.parentElement.querySelector("code"));
+      button.textContent = "Copied";
+      say("Copied");
+      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    });
+  });
+
   // ---------------------------------------------------------------- the robot can be turned
   const robot = document.querySelector(".turnable svg");
   if (robot) {

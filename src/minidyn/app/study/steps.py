@@ -12,7 +12,6 @@ import numpy as np
 
 from minidyn.app.job import Job, Log
 from minidyn.app.report.facts import Facts, Places
-from minidyn.app.report.report import report as write_report
 from minidyn.app.report.report import write_page
 from minidyn.app.result_folder import FIT, REPORT, comparison_data, payload_data, result_tables
 from minidyn.app.study.file import RECORDING, Step, Study
@@ -52,6 +51,14 @@ class Context:
         if isinstance(settings.get("prior"), str):
             settings["prior"] = self.study.robot_path(settings["prior"])
         return Job(robot, fit, test, settings, self.study.preparation, lazy)
+
+    def places(self, kind: str) -> Places:
+        """Return where the files of the identification are, for commands in reports."""
+        logs = tuple(str(file) for log in self.logs(kind) for file in log.files)
+        estimate = str(self.study.output / kind / "estimate.json")
+        exported = self.study.output / "export"
+        folder = str(exported) if any(step.kind == "export" for step in self.study.steps) else ""
+        return Places(self.study.robot_path(self.study.robot), logs, folder, estimate)
 
     @property
     def estimate(self) -> Estimate:
@@ -121,9 +128,7 @@ def _identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     estimate = job.identify()
     estimate.save(folder / "estimate.json")
     _write(folder / "parameters.md", result_tables(estimate, {}))
-    logs = tuple(str(file) for log in step.logs for file in log.files)
-    places = Places(context.study.robot_path(context.study.robot), logs, str(context.study.output / "identify"))
-    facts = Facts(estimate, {}, job.validate(estimate, fit=True)[FIT], code=False, places=places)
+    facts = Facts(estimate, {}, job.validate(estimate, fit=True)[FIT], code=False, places=context.places("identify"))
     write_page(facts, folder / REPORT, f"{context.study.name}: fitted data")
     return {
         "base_parameters": len(estimate.beta),
@@ -178,11 +183,13 @@ def _report(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         f"log {log.name}": f"simulated by {log.step}" if log.step else ", ".join(file.name for file in log.files)
         for log in step.logs
     }
-    settings = {"title": context.study.name, **step.settings}
-    target = write_report(
-        estimate, job.tested(estimate), folder / "report.html", fit=job.fitted, details=details, **settings
-    )
-    return {"files": [target.name]}
+    found = job.validate(estimate, fit=True)
+    fitted = found.pop(FIT)
+    code = step.settings.get("code", True)
+    places = context.places("identify")
+    facts = Facts(estimate, found, fitted, details=details, code=code, places=places)
+    write_page(facts, folder / REPORT, step.settings.get("title", context.study.name))
+    return {"files": [REPORT]}
 
 
 def _payload(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
