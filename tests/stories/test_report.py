@@ -509,3 +509,26 @@ def test_settings_are_said_in_words(tmp_path: Path) -> None:
     assert "smoothing width of friction, rad/s or m/s" in part
     assert "weird" in part
     assert not re.search("sign_width|friction tried|prior curve| values<", re.sub("<[^>]*>", " ", part))
+
+
+def test_parameters_are_grouped_by_link_and_can_be_filtered_and_saved(page: Path) -> None:
+    estimate = small_estimate()
+    part = part_of(page, "parameters")
+    groups = re.findall(r'<tr class="group"><th scope="row" colspan="7">(.*?)</th>', part)
+    assert groups == ["link1 (joint 1: joint1)", "link2 (joint 2: joint2)"]
+    layout = estimate.base.robot.layout
+    cut = part.split("</table>")[0].split('<tr class="group">')
+    for joint in (0, 1):
+        wanted = [n for n, kept in zip(estimate.names, estimate.base.kept) if layout.column(kept).joint == joint]
+        assert re.findall(r'<tr><th scope="row">(\w+)</th>', cut[joint + 1]) == wanted
+    weak = int(np.sum(~(estimate.relative_std <= 0.3)))
+    words = {"all": f"All {len(estimate.beta)}", "weak": f"Weak {weak}"}
+    for kind, text in words.items():
+        assert re.search(f'data-filter="{kind}"[^>]*>{text}<', part)
+    sheet = json.loads(page.read_text().split('id="data">')[1].split("</script>")[0])["parameters"]
+    assert [row[0] for row in sheet["rows"]] == list(estimate.names)
+    np.testing.assert_allclose([row[3] for row in sheet["rows"]], estimate.beta, rtol=1e-8)
+    assert "Correlation of the estimates" in part
+    squares = sum(len(found.split("M")) - 1 for found in re.findall(r'class="cell [^"]*" d="([^"]*)"', part))
+    std = estimate.std
+    assert squares == np.sum(np.tril(np.abs(estimate.covariance / np.outer(std, std)) > 0.1, -1))

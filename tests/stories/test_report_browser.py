@@ -239,3 +239,34 @@ def test_commands_are_copied_by_a_button(browser: Browser, page: Path) -> None:
     command = browser.evaluate(f"{first}.parentElement.querySelector('code').textContent")
     assert browser.evaluate("navigator.clipboard.readText()") == command
     assert browser.complaints() == []
+
+
+def test_parameters_are_filtered_and_saved(browser: Browser, tmp_path: Path) -> None:
+    import csv
+
+    estimate, fit, other = hostile_estimate()
+    browser.open(md.report(estimate, other, tmp_path / "r.html", fit=fit, code=False))
+    rows = "[...document.querySelectorAll('.estimates tbody tr')].filter(r => r.checkVisibility())"
+    every = browser.evaluate(f"{rows}.length")
+    for kind in ("weak", "moved"):
+        browser.evaluate(f"document.querySelector('[data-filter={kind}]').click()")
+        shown, marked = browser.evaluate(
+            f"[{rows}.filter(r => !r.classList.contains('group')).length,"
+            f" document.querySelectorAll('.estimates .chip.{kind}').length]"
+        )
+        assert shown == marked
+    browser.evaluate("document.querySelector('[data-filter=all]').click()")
+    assert browser.evaluate(f"{rows}.length") == every
+    browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    browser.evaluate("document.querySelector('[data-save]').click()")
+    saved = tmp_path / "parameters.csv"
+    for _ in range(200):
+        if saved.is_file() and saved.stat().st_size:
+            break
+        browser.evaluate("new Promise(done => setTimeout(done, 50))")
+    with saved.open(newline="", encoding="utf-8") as file:
+        table = list(csv.DictReader(file))
+    assert [row["parameter"] for row in table] == list(estimate.names)
+    np.testing.assert_allclose([float(row["value"]) for row in table], estimate.beta, rtol=1e-8)
+    assert {row["link"] for row in table} <= {HOSTILE_NAME, "'--><!--", "]]>"}  # nothing a spreadsheet runs
+    assert browser.complaints() == []

@@ -45,11 +45,11 @@ class Section:
 def table(
     caption: str,
     headings: Sequence[str],
-    rows: Iterable[Sequence[object]],
+    rows: Iterable[Sequence[object] | str],
     right: Sequence[int] = (),
     style: str = "",
 ) -> Html:
-    """Return a table; the first cell of a row is its heading, cells are text or Html.
+    """Return a table; the first cell of a row is its heading, cells are text or Html; a text alone heads a group.
 
     The caption is for those who hear it and also names the scroll area; columns `right` are aligned right.
     """
@@ -62,7 +62,12 @@ def table(
 
     marks = ("num" if k in right else None for k in range(len(headings)))
     head = tag("tr", *(tag("th", text, scope="col", class_=mark) for text, mark in zip(headings, marks)))
-    body = [tag("tr", *(cell(k, content) for k, content in enumerate(row))) for row in rows]
+    body = [
+        tag("tr", tag("th", row, scope="row", colspan=len(headings)), class_="group")
+        if isinstance(row, str)
+        else tag("tr", *(cell(k, content) for k, content in enumerate(row)))
+        for row in rows
+    ]
     made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body), class_=style or None)
     return tag("div", made, class_="scroll", role="region", aria_label=caption, tabindex="0")
 

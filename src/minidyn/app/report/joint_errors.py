@@ -30,6 +30,7 @@ def joint_errors_figure(facts: Facts) -> Html | None:
         data += ", worst run"
     note = "error, a share of the measured torque (root mean square)"
     keys = [("after good", "good"), ("after caution", "to look at"), ("after bad", "bad")]
+    keys.append(("limit-line", f"limit, {percent(facts.limits.joint_error)}"))
     if both:
         keys.insert(0, ("before", "before identification"))
     title = f"Each joint on {data}{', before and after' if both else ''}"
@@ -51,10 +52,12 @@ def _worst(runs: list[Validation], name: str, key: str) -> float:
 
 def _bars(facts: Facts, after: dict[str, float], before: dict[str, float]) -> Html:
     finite = [error for error in (*after.values(), *before.values()) if np.isfinite(error)]
-    top = min(max([1.25 * facts.limits.error, *finite]) * 1.04, _MOST)
+    top = min(max([1.15 * facts.limits.joint_error, *finite]) * 1.04, _MOST)
     height = _ROW * len(after)
     plot = Plot(_LEFT, _HEAD, _WIDTH - _LEFT - _RIGHT, height, Axis(0.0, 100 * top), Axis(0.0, 1.0))
     marks = [plot.axes("%", "", ticks=(5, 0))]
+    x = float(plot.px(100 * facts.limits.joint_error))
+    marks.append(tag("line", class_="limit", x1=x, x2=x, y1=_HEAD, y2=_HEAD + height))
     for k, (name, error) in enumerate(after.items()):
         y = _HEAD + k * _ROW
         level = _level(facts, name, error)
@@ -68,8 +71,6 @@ def _bars(facts: Facts, after: dict[str, float], before: dict[str, float]) -> Ht
         sign = {"good": "", "caution": " !", "bad": " ✕"}[level]
         place = {"x": end + 5, "y": y + (26 if np.isfinite(old) else 20)}
         marks.append(tag("text", percent(error) + sign, class_=f"value {level}", **place))
-    x = float(plot.px(100 * facts.limits.joint_error))
-    marks.append(tag("line", class_="limit", x1=x, x2=x, y1=_HEAD, y2=_HEAD + height))
     words = ", ".join(
         f"{name} {percent(error)}"
         + (f" (before {percent(before[name])})" if np.isfinite(before.get(name, np.nan)) else "")

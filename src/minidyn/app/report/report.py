@@ -18,8 +18,9 @@ from minidyn.app.report.html import Section
 from minidyn.app.report.page import page
 from minidyn.app.report.section_friction import friction_section
 from minidyn.app.report.section_links import links_section
-from minidyn.app.report.section_model import base_section, certificate_section, excitation_section, parameter_section
+from minidyn.app.report.section_model import base_section, certificate_section, excitation_section
 from minidyn.app.report.section_more import code_section, control_section, plan_section, record_section
+from minidyn.app.report.section_parameters import parameter_section
 from minidyn.app.report.section_residuals import residual_section
 from minidyn.app.report.section_robot import robot_section
 from minidyn.app.report.section_summary import notices_section, summary_section

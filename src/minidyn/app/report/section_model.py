@@ -1,23 +1,19 @@
-"""The identified model: base parameters as formulas, excitation, estimates with intervals, physical consistency."""
+"""The identified model: base parameters as formulas, excitation, physical consistency."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from minidyn.app.report.charts import Axis, Plot, legend, picture
+from minidyn.app.report.charts import Axis, Plot, picture
 from minidyn.app.report.facts import Facts
 from minidyn.app.report.html import Section, folded, table
 from minidyn.arrays import Array
 from minidyn.base.printing.overview import units
 from minidyn.base.printing.relations import without_effect
 from minidyn.display import Html, tag
-from minidyn.model.drives import ROTOR, TERMS
 from minidyn.model.joint import Joint
 from minidyn.recording.recording import Recording
-from minidyn.text import fixed, number, percent, short, visible, with_error
-
-_SIGMAS = 1.96  # of a 95 % interval
-_FAR = 3.0  # standard deviations from the prior that are worth a mark
+from minidyn.text import number, percent, short, visible
 
 
 def base_section(facts: Facts) -> Section:
@@ -59,10 +55,6 @@ def excitation_section(facts: Facts) -> Section:
     content = [tag("figure", bars, tag("figcaption", words))]
     if facts.motion is not None:
         content.append(_ranges(facts, facts.motion))
-    pairs = _correlated(facts)
-    if pairs:
-        made = table("Most correlated pairs", ("parameter", "parameter", "correlation"), pairs, right=(2,))
-        content.append(folded("Parameters that are hard to separate", made))
     good = estimate.condition <= facts.limits.condition
     lead = (
         f"Condition number {number(estimate.condition)}: the motion "
@@ -130,106 +122,6 @@ def _span(joint: Joint, q: Array) -> Html:
     ground = tag("line", x1=0, x2=128, y1=24.5, y2=24.5, class_="grid zero")
     words = "over its limits" if bounded else "over its own range"
     return picture(128, 25, [*bars, ground], f"How often {short(joint.name)} was where, {words}", "spark")
-
-
-def _correlated(facts: Facts) -> list[tuple[str, str, str]]:
-    std = facts.estimate.std
-    if not np.all((std > 0) & np.isfinite(std)):
-        return []
-    correlation = facts.estimate.covariance / np.outer(std, std)
-    rows, columns = np.triu_indices(len(std), 1)
-    sizes = np.abs(correlation[rows, columns])
-    best = [k for k in np.argsort(-sizes)[:8] if sizes[k] > 0.9]
-    names = facts.estimate.names
-    return [(names[rows[k]], names[columns[k]], number(float(correlation[rows[k], columns[k]]), 3)) for k in best]
-
-
-def parameter_section(facts: Facts) -> Section:
-    """Return all base parameters: value, interval, prior, and how far apart."""
-    estimate = facts.estimate
-    known = bool(np.any(np.isfinite(facts.estimate.prior_values)))
-    rows = []
-    for k, unit in enumerate(units(estimate.base)):
-        value, error = with_error(float(estimate.beta[k]), float(_SIGMAS * estimate.std[k]))
-        cells: list[object] = [estimate.names[k], value, f"± {error}", unit]
-        if known:
-            places = len(value.partition(".")[2]) if "." in value else 0
-            prior = facts.estimate.prior_values[k]
-            cells.append(fixed(float(prior), places) if np.isfinite(prior) and abs(prior) < 1e6 else number(prior))
-        cells += [_whisker(facts, k), _remark(facts, k)]
-        rows.append(cells)
-    far = int(np.sum(_apart(facts) > _FAR))
-    headings = ["parameter", "estimate", "95 % interval", "unit", *(["prior"] if known else []), "picture", ""]
-    keys = {"dot": "estimate with 95 % interval", **({"diamond": "prior"} if known else {}), "zero-line": "zero"}
-    lead = "The identified values and their uncertainty."
-    if known:
-        lead += (
-            f" {far} of {len(rows)} parameters are more than {_FAR:g} standard deviations from the prior: there the "
-            "data corrected it."
-        )
-    content = (
-        legend(list(keys.items())),
-        table("Base parameters with intervals", headings, rows, (1, 2, *((4,) if known else ())), "estimates"),
-        tag(
-            "p",
-            "Names: XX … ZZ inertia and MX, MY, MZ first moment about the joint's frame, M mass"
-            f"{_drive_words(facts)}; the number is the joint's, R means a combination. Intervals hold for the fit "
-            "without physical consistency, which may have moved values inside them.",
-            class_="quiet",
-        ),
-    )
-    return Section("parameters", "Parameter estimates", lead, content)
-
-
-def _drive_words(facts: Facts) -> str:
-    """What the drive symbols of this robot mean."""
-    used = {column.symbol for column in facts.estimate.base.robot.layout.columns if not column.is_inertial}
-    words = [f"{ROTOR} rotor inertia"] if ROTOR in used else []
-    words += [f"{term.symbol} {name.replace('_', ' ')}" for name, term in TERMS.items() if term.symbol in used]
-    return "".join(f", {word}" for word in words)
-
-
-def _apart(facts: Facts) -> np.ndarray:
-    estimate = facts.estimate
-    with np.errstate(invalid="ignore", divide="ignore"):
-        spread = np.where(estimate.std > 0, estimate.std, np.nan)
-        return np.asarray(np.nan_to_num(np.abs(estimate.beta - estimate.prior_values) / spread))
-
-
-def _remark(facts: Facts, k: int) -> Html | str:
-    relative = facts.estimate.relative_std[k]
-    if not relative <= facts.limits.weak:
-        words = f"standard deviation {percent(float(relative))} of the value"
-        return tag("span", "weak", class_="chip weak", title=words)
-    if _apart(facts)[k] > _FAR:
-        return tag("span", "moved", class_="chip moved", title="more than three standard deviations from the prior")
-    return ""
-
-
-def _whisker(facts: Facts, k: int) -> Html:
-    estimate = facts.estimate
-    value, half, prior = float(estimate.beta[k]), float(_SIGMAS * estimate.std[k]), float(estimate.prior_values[k])
-    width, height = 150.0, 18.0
-    if not np.isfinite(half):
-        words = f"{estimate.names[k]}: the recording does not determine it"
-        return picture(width, height, [tag("text", "not determined", class_="tick", x=8, y=13)], words, "spark")
-    ends = [0.0, value - half, value + half, *([prior] if np.isfinite(prior) else [])]
-    low, high = min(ends), max(ends)
-
-    def x(at: float) -> float:
-        return 8 + (width - 16) * (at - low) / ((high - low) or 1.0)
-
-    middle = height / 2
-    marks = [
-        tag("line", class_="grid zero", x1=x(0.0), x2=x(0.0), y1=2, y2=height - 2),
-        tag("line", class_="whisker", x1=x(value - half), x2=x(value + half), y1=middle, y2=middle),
-    ]
-    if np.isfinite(prior):
-        at = x(prior)
-        path = f"M{at - 4.5:.1f},{middle}L{at:.1f},{middle - 4.5}L{at + 4.5:.1f},{middle}L{at:.1f},{middle + 4.5}Z"
-        marks.append(tag("path", class_="diamond", d=path))
-    marks.append(tag("circle", class_="dot", cx=x(value), cy=middle, r=3.2))
-    return picture(width, height, marks, f"{facts.estimate.names[k]} and its interval against the prior", "spark")
 
 
 def certificate_section(facts: Facts) -> Section | None:

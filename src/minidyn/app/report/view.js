@@ -52,6 +52,47 @@
     });
   });
 
+  // ---------------------------------------------------------------- parameters can be filtered and saved
+  const filters = document.querySelector(".filters");
+  if (filters) {
+    filters.hidden = false;
+    const rows = [...filters.parentElement.querySelectorAll(".estimates tbody tr")];
+    const choose = (kind) => {
+      let group = null;
+      rows.forEach((row) => {
+        if (row.classList.contains("group")) { group = row; row.hidden = kind !== "all"; return; }
+        row.hidden = kind !== "all" && !row.querySelector(`.chip.${kind}`);
+        if (!row.hidden && group) group.hidden = false;
+      });
+      filters.querySelectorAll("[data-filter]").forEach((button) => {
+        button.setAttribute("aria-pressed", String(button.dataset.filter === kind));
+      });
+      say(`${rows.filter((row) => !row.hidden && !row.classList.contains("group")).length} parameters shown`);
+    };
+    filters.querySelectorAll("[data-filter]").forEach((button) => {
+      button.addEventListener("click", () => choose(button.dataset.filter));
+    });
+    addEventListener("beforeprint", () => choose("all"));
+  }
+  const cell = (value) => {
+    if (value === null) return "";
+    if (typeof value === "number") return String(value);
+    const text = /^[=+\-@\t]/.test(value) ? `'${value}` : value; // a spreadsheet would run it
+    return /[",\n\r;]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  document.querySelectorAll("[data-save]").forEach((button) => {
+    button.addEventListener("click", () => {
+      const { file, columns, rows } = data[button.dataset.save];
+      const text = [columns, ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+      link.download = file;
+      link.click();
+      URL.revokeObjectURL(link.href);
+      say(`Saved as ${file}`);
+    });
+  });
+
   // ---------------------------------------------------------------- the robot can be turned
   const robot = document.querySelector(".turnable svg");
   if (robot) {
