@@ -54,7 +54,7 @@ def test_logs_on_disk_are_compared_too(runs, tmp_path) -> None:
     on_disk = []
     for name, log in (("fit", fitted), ("test", tested)):
         log.save(tmp_path / f"{name}.parquet")
-        on_disk.append(md.read_recording(tmp_path / f"{name}.parquet", robot, lazy=True))
+        on_disk.append(md.read_recording(tmp_path / f"{name}.parquet", robot, lazy=True, use_ddq=True))
     errors = [
         [row.validation_error for row in md.compare(robot, *logs, ["ols"], consistent=[False], **OWN).rows]
         for logs in (on_disk, (fitted, tested))

@@ -393,7 +393,7 @@ def test_a_recording_on_disk_gives_the_same_choice(tmp_path) -> None:
     bare = md.load("ur10e").with_drives(True)
     recording = log(truth, 3, noise=0.02)
     recording.save(tmp_path / "log.parquet")
-    lazy = md.read_recording(tmp_path / "log.parquet", bare, lazy=True)
+    lazy = md.read_recording(tmp_path / "log.parquet", bare, lazy=True, use_ddq=True)
     one, two = (md.identify(bare, some, friction="auto", consistent=False) for some in (recording, lazy))
     assert one.settings["friction"] == two.settings["friction"] == [*PLAIN, "load"]
     np.testing.assert_allclose(one.beta, two.beta, rtol=1e-6, atol=1e-8)

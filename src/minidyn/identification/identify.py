@@ -20,6 +20,7 @@ from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.consistency import consistent_model, something_moves
 from minidyn.identification.consistency.prior import DISTANCES, Prior, as_prior, knows_a_body, prior_parameters
 from minidyn.identification.diagnostics.excitation import delay_notices, excitation_notices
+from minidyn.identification.diagnostics.scale import mass_notices, scale_notices
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Method, Options
 from minidyn.identification.estimators.methods import METHODS
@@ -134,11 +135,13 @@ def identify(
     if data.info:
         settings["preparation"] = dict(data.info)  # validation prepares raw recordings alike
     settings |= {**choice.settings, **found.settings}
+    known = prior_parameters(choice.robot, prior, (robot, model))
+    notices += scale_notices(choice.robot, data, known)
     if consistent:
-        known = prior_parameters(choice.robot, prior, (robot, model))
         beta, parameters, more, weight = consistent_model(choice.robot, choice.base, found, data, known, prior_kind)
         notices += more
         settings |= weight
+        notices += mass_notices(choice.robot, data, known, parameters)
     return Estimate(
         replace(choice.robot.with_parameters(parameters), notices=()),
         choice.base,

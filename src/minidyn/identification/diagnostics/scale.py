@@ -1,0 +1,252 @@
+"""Are the torques in the unit they are taken for? A comparison with the robot's file, joint by joint.
+
+With amperes for newton metres, mN m, or a wrong gear ratio a fit is as good as ever, and its masses are wrong by that
+factor. Only something known before can show it: the bodies of the robot's file. For each joint, least squares over the
+samples finds
+
+    tau = s · (torque of the file's bodies) + rotor inertia · ddq + viscous · dq + Coulomb · sign(dq) + offset
+
+with a scale s that is 1 where file and log agree. The file is not exact, so s is uncertain beyond its noise. Errors of
+the file are taken as independent: masses to 10 %, centres of mass to a tenth of the robot's length scale in each
+direction, and a tool that the file does not know, of 2 % of the robot's mass, on every last link. What they do to s is
+computed through the same least squares. A scale is reported where it lies beyond a factor of 1.3 by more than two
+standard deviations of all this together: docs/false-alarms.md says how these figures were chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.base.numeric.samples import units_of
+from minidyn.dynamics.functions import gravity_torque, regressor
+from minidyn.identification.consistency.prior import knows_a_body
+from minidyn.identification.estimators.solve import block_length, block_sums
+from minidyn.identification.rows.base_rows import signals_of
+from minidyn.model.robot import Robot
+from minidyn.notices import Notice, act, info
+from minidyn.recording.lazy import AnyRecording, concatenate
+from minidyn.recording.recording import Recording
+
+FACTOR = 1.3
+"""Scales between 1 / FACTOR and FACTOR are those of a file that is not exact."""
+
+MASS_FACTOR = 1.5
+"""Total mass and gravity moments of a model may differ from the file's by this factor."""
+
+_SURE = 2.0  # standard deviations beyond FACTOR
+_MASSES = 0.1  # relative standard deviation of the masses of a file
+_CENTRES = 0.1  # of its centres of mass in each direction, over the robot's length scale
+_TOOL = 0.02  # mass of a tool that the file does not know, over the robot's
+_ENOUGH = 1500  # samples; a longer recording is thinned
+_PIECE = 256  # consecutive samples taken of a recording on disk
+_LEAST = 1e-6  # of a joint's torque: a file that predicts less says nothing
+_M, _MOMENTS = 9, range(6, 9)  # places of mass and first moments among the ten of a link
+
+SCALE = act(
+    "signals.torque_scale",
+    "A joint's torques are not those of the robot's file: another unit, motor currents, or a wrong gear ratio.",
+    "Check the unit of the torques: units, drive_gain and gear_ratio of a mapping file change it. Where the log is "
+    "right, the masses of the robot's file are wrong: prior=False (--prior none) leaves them out.",
+)
+MASS = act(
+    "signals.mass",
+    "The model's total mass or gravity moments are far from those of the robot's file.",
+    "Check the unit of the torques and the gear ratios, and weigh what you can. Where the robot's file is wrong, "
+    "prior=False (--prior none) leaves it out.",
+)
+NOTHING = info(
+    "signals.nothing_to_compare",
+    "The robot's file knows no masses for some joints, so nothing shows whether their torques are in the right unit.",
+    "Compare the masses of the model with what you know of the robot: amperes or a wrong gear ratio scale all of them.",
+)
+
+
+@dataclass(frozen=True)
+class TorqueScale:
+    """A joint's measured torque over that of the robot's file.
+
+    Attributes:
+        joint: Name of the joint.
+        factor: The scale s; NaN where nothing is known to compare with.
+        noise: Standard deviation of s by the noise of the log.
+        prior: Relative standard deviation of s by errors of the file.
+    """
+
+    joint: str
+    factor: float
+    noise: float
+    prior: float
+
+    @property
+    def known(self) -> bool:
+        """Whether the file says anything about this joint's torque."""
+        return math.isfinite(self.factor) and self.prior < 1.0
+
+    @property
+    def std(self) -> float:
+        """Standard deviation of the factor, errors of the file included."""
+        return math.hypot(self.noise, self.factor * self.prior)
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it is beyond FACTOR, sure by two standard deviations."""
+        if not self.known:
+            return False
+        bound = FACTOR if self.factor > 1 else 1 / FACTOR
+        sure = abs(self.factor - bound) > _SURE * math.hypot(self.noise, bound * self.prior)
+        return sure and _beyond(self.factor, FACTOR)
+
+
+def torque_scales(robot: Robot, recording: AnyRecording, known: Array | None) -> list[TorqueScale]:
+    """Return the scale of each joint's torque against prior parameters (p,) of the robot, NaN where unknown.
+
+    Args:
+        robot: The robot, whose parameters `known` are.
+        recording: With q, dq, ddq and tau, columns in the robot's order.
+        known: Prior parameters; None: none are known.
+    """
+    nothing = [TorqueScale(name, math.nan, math.nan, math.inf) for name in robot.joint_names]
+    if known is None or not knows_a_body(robot, known) or robot.implicit_loops or robot.formulas:
+        return nothing
+    if not {"dq", "ddq", "tau"} <= set(recording.signals):
+        return nothing
+    bodies = [known[part] for part in robot.layout.links]
+    model = robot.with_drives(True, ("viscous", "coulomb", "offset"))
+    log = _sampled(recording)
+    if len(log) < 20 + len(model.layout):
+        return nothing
+    q, dq, ddq, tau = signals_of(log, "q", "dq", "ddq", "tau")
+    Y = regressor(model, q, dq, ddq)
+    errors = _errors(model, bodies)
+    drives = [column.index for columns in model.layout.drives for column in columns]
+    found = []
+    for joint, name in enumerate(robot.joint_names):
+        rows = Y[:, joint]
+        moved = [k for k, part in enumerate(model.layout.links) if np.any(rows[:, part])]
+        if not all(np.isfinite(bodies[k]).all() for k in moved):
+            found.append(nothing[joint])
+            continue
+        file = sum((rows[:, model.layout.links[k]] @ bodies[k] for k in moved), np.zeros(len(rows)))
+        found.append(_scale(name, file, rows, rows[:, drives], tau[:, joint], errors, log.t))
+    return found
+
+
+def _scale(name: str, file: Array, rows: Array, drive: Array, tau: Array, errors: Array, t: Array) -> TorqueScale:
+    """Return the scale of one joint: the torques of the file (N,), its regressor (N, p), its drive's columns (N, d)."""
+    sizes = np.linalg.norm(drive, axis=0)
+    U, s, _ = np.linalg.svd(drive[:, sizes > 0] / sizes[sizes > 0], full_matrices=False)
+    U = U[:, s > 1e-9 * s.max(initial=1.0)]
+
+    def alone(x: Array) -> Array:
+        return np.asarray(x - U @ (U.T @ x))  # without what rotor and friction can explain
+
+    own, measured = alone(file), alone(tau)
+    power = float(own @ own)
+    if power <= _LEAST**2 * float(tau @ tau):
+        return TorqueScale(name, math.nan, math.nan, math.inf)
+    pull = own / power
+    factor = float(pull @ measured)
+    residual = (measured - factor * own)[:, None]
+    length, _ = block_length(residual, t, len(residual))
+    noise = float(np.sqrt(np.sum(block_sums([(pull[:, None] * residual, False)], length) ** 2)))
+    return TorqueScale(name, factor, noise, float(np.linalg.norm((pull @ rows) @ errors)))
+
+
+def _errors(robot: Robot, bodies: list[Array]) -> Array:
+    """Return what a file may be wrong by: parameters (p, kinds), one column for each independent error."""
+    length = units_of(robot).length
+    masses = np.array([body[_M] if np.isfinite(body[_M]) else 0.0 for body in bodies])
+    carriers = {joint.parent for joint in robot.joints}
+    columns = []
+    for k, part in enumerate(robot.layout.links):
+        tool = 0.0 if k in carriers else _TOOL * float(masses.sum())
+        wrong = np.zeros((len(robot.layout), 5))
+        wrong[part, 0] = _MASSES * np.nan_to_num(bodies[k])
+        wrong[part.start + _M, 1] = tool
+        for direction, place in enumerate(_MOMENTS):
+            wrong[part.start + place, 2 + direction] = _CENTRES * length * (masses[k] + tool)
+        columns.append(wrong)
+    return np.concatenate(columns, axis=1)
+
+
+def _sampled(recording: AnyRecording) -> Recording:
+    """Return enough samples of a recording: every so many, or pieces spread over one on disk."""
+    if isinstance(recording, Recording):
+        return recording.thinned(max(1, len(recording) // _ENOUGH))
+    count = max(1, min(_ENOUGH // _PIECE, len(recording) // _PIECE))
+    begins = np.linspace(0, max(0, len(recording) - _PIECE), count).astype(int).tolist()
+    return concatenate([recording[begin : begin + _PIECE].load() for begin in begins])
+
+
+def scale_notices(robot: Robot, recording: AnyRecording, known: Array | None) -> list[Notice]:
+    """Return a notice for each joint whose torques are not those of prior parameters, as for `torque_scales`."""
+    scales = torque_scales(robot, recording, known)
+    wrong = [scale for scale in scales if scale.wrong]
+    notices = []
+    for scale in wrong:
+        unit = _likely_unit(scale, [other.factor for other in wrong], robot)
+        text = (
+            f"{scale.joint}: measured torques are {scale.factor:.3g} ± {scale.std:.2g} times those of the robot's "
+            f"file: {unit}?"
+        )
+        notices.append(SCALE(text, joint=scale.joint, factor=scale.factor, std=scale.std, unit=unit))
+    unknown = [scale.joint for scale in scales if not scale.known]
+    if unknown:
+        what = "any joint" if len(unknown) == len(scales) else ", ".join(unknown)
+        text = f"too little is known of the robot's masses to check the unit of the torques of {what}"
+        notices.append(NOTHING(text, joints=unknown))
+    return notices
+
+
+def _likely_unit(scale: TorqueScale, others: list[float], robot: Robot) -> str:
+    """Return in words what may be wrong with the torques."""
+    common = float(np.exp(np.mean(np.log(np.abs(others))))) if all(others) else abs(scale.factor)
+    if scale.factor < 0:
+        return "the opposite sign, or gravity of another direction"
+    for unit, size in (("mNm (or Nmm)", 1e3), ("Ncm", 1e2), ("kNm", 1e-3)):
+        if 0.5 < common / size < 2.0:
+            return unit
+    ratio = abs(robot.joints[robot.joint_index(scale.joint)].drive.gear_ratio)
+    if ratio != 1 and 0.5 < scale.factor * ratio < 2.0:
+        return f"torques on the motor side (gear ratio {ratio:g})"
+    if scale.factor < 1:
+        return f"amperes (drive gain about {1 / scale.factor:.2g} N m/A), or a gear ratio that is too small"
+    return "a drive gain or gear ratio that is too large, or a load that the file does not know"
+
+
+def _beyond(value: float, factor: float) -> bool:
+    return not 1 / factor <= value <= factor
+
+
+def mass_notices(robot: Robot, recording: AnyRecording, known: Array | None, parameters: Array) -> list[Notice]:
+    """Return a notice where total mass or gravity moments of a model (p,) are far from the prior's (p,)."""
+    if known is None or robot.implicit_loops or robot.formulas:
+        return []
+    if not all(np.isfinite(known[part]).all() for part in robot.layout.links):
+        return []
+    masses = [float(sum(values[part.start + _M] for part in robot.layout.links)) for values in (known, parameters)]
+    if not masses[0] > 0:
+        return []
+    q = signals_of(_sampled(recording), "q")[0]
+    bodies = robot.with_drives(False, ())
+    prior, model = (
+        gravity_torque(bodies, q, np.concatenate([values[part] for part in robot.layout.links]))
+        for values in (known, parameters)
+    )
+    sizes = np.sqrt(np.mean(prior**2, axis=0))
+    heavy = sizes > 0.1 * sizes.max(initial=0.0)  # joints that carry weight; files know little of wrists
+    moment = float(np.sum(prior[:, heavy] * model[:, heavy]) / np.sum(prior[:, heavy] ** 2)) if sizes.any() else 1.0
+    ratio = masses[1] / masses[0]
+    # no torque shows a robot's whole mass: where gravity moments agree, another mass is the prior's doing
+    off = _beyond(moment, MASS_FACTOR) or (_beyond(ratio, MASS_FACTOR) and _beyond(moment, FACTOR))
+    if not off:
+        return []
+    text = (
+        f"the model weighs {masses[1]:.3g} kg, the robot's file {masses[0]:.3g} kg ({ratio:.2g} times); its gravity "
+        f"moments are {moment:.2g} times the file's"
+    )
+    return [MASS(text, mass=masses[1], prior_mass=masses[0], factor=ratio, gravity=moment)]
