@@ -13,7 +13,7 @@ $(BIN)/python:
 
 # Stamps name the sets of packages; they are remade when pyproject.toml changes.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(PIP) -e .
+	$(PIP) -e '.[mujoco]'
 	@touch $@
 $(VENV)/.installed-test: pyproject.toml $(VENV)/.installed
 	$(PIP) -e '.[test]'

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.errors import MinidynError
+from minidyn.errors import optional
 from minidyn.files import write_atomically
 from minidyn.notices import Notice, most_serious_first
 from minidyn.text import count, number, percent, plain, plot_label, short, visible
@@ -147,11 +147,7 @@ def _is_number(value: object) -> bool:
 
 def to_frame(columns: Mapping[str, Any]) -> DataFrame:
     """Return columns as a pandas frame, where pandas is installed."""
-    try:
-        import pandas
-    except ImportError:
-        raise MinidynError("to_pandas needs pandas, which is not installed: pip install pandas") from None
-    return pandas.DataFrame({name: np.asarray(values) for name, values in columns.items()})
+    return optional("pandas").DataFrame({name: np.asarray(values) for name, values in columns.items()})
 
 
 # -------------------------------------------------------------------- figures
@@ -162,9 +158,7 @@ def new_figure(title: str, rows: int, height: float, width: float = 9.0) -> tupl
 
     The height is that of a panel, inches.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height * rows + 0.7), layout="constrained")
+    figure = optional("matplotlib.figure").Figure(figsize=(width, height * rows + 0.7), layout="constrained")
     axes = list(figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0])
     figure.suptitle(plot_label(title, int(10 * width)), x=0.01, ha="left", fontsize=12)
     for axis in axes:

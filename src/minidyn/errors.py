@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import importlib
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar, cast
@@ -54,6 +55,36 @@ class UnknownParameters(MinidynError, ValueError):
 
 class Unsupported(MinidynError, NotImplementedError):
     """The robot or option is outside what this method covers; the message names the one to use instead."""
+
+
+class MissingExtra(MinidynError, ImportError):
+    """A library that a plain installation leaves out; the message says what needs it and the command that adds it."""
+
+
+_EXTRAS = {
+    "pyarrow": ("parquet", "Parquet files"),
+    "rosbags": ("ros", "ROS bags"),
+    "mujoco": ("mujoco", "MJCF files, meshes in them and MuJoCo as plant"),
+    "matplotlib": ("plot", "figures and PNG pictures"),
+    "pandas": ("pandas", "data frames"),
+}
+
+
+def optional(module: str) -> Any:
+    """Return a module of a library that only some installations have, by its name: "pyarrow", "rosbags.serde".
+
+    Raises:
+        MissingExtra: It is not installed; with the command that adds it.
+    """
+    library = module.partition(".")[0]
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != library:
+            raise
+        extra, what = _EXTRAS[library]
+        text = f'{what} need {library}, which is not installed; add it: pip install "minidyn[{extra}]"'
+        raise MissingExtra(text) from None
 
 
 class UnknownName(MinidynError, KeyError):

@@ -14,7 +14,7 @@ def run(*arguments: str):
 
 
 def test_simulate_writes_a_recording_and_a_picture(tmp_path) -> None:
-    path = tmp_path / "run.parquet"
+    path = tmp_path / "run.npz"
     result = run("simulate", "two_link", "--controller", "slotine_li", "--model-error", "0.3", "--duration", "0.5",
                  "--output", str(path), "--plot", "--json")  # fmt: skip
     assert result.exit_code == 0, result.output
@@ -54,7 +54,7 @@ def test_case_study(tmp_path) -> None:
     assert outcome["slotine_li"]["t5"] == pytest.approx(0.27825, abs=3e-4)  # golden/lu_meng.json, metrics
     assert outcome["craig"]["tm5"] == pytest.approx(0.27675, abs=3e-4)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "craig.parquet", "craig.png", "slotine_li.parquet", "slotine_li.png"]  # fmt: skip
+        "craig.npz", "craig.png", "slotine_li.npz", "slotine_li.png"]  # fmt: skip
 
 
 def test_wrong_requests_say_what_to_do(tmp_path) -> None:

@@ -38,7 +38,7 @@ def test_what_it_writes_is_what_it_says(done: tuple[Path, str]) -> None:
     estimate = md.load_estimate(folder / "estimate.json")
     assert len(estimate.beta) == 55
     assert estimate.certificate.consistent
-    other = md.read_recording(folder / "logs" / "other.parquet", estimate.robot)
+    other = md.read_recording(folder / "logs" / "other.csv", estimate.robot)
     test = md.validate(estimate, other)
     assert test.relative_error < 0.05
     assert f"{100 * test.relative_error:.1f}".replace(".0", "") in (folder / "report.html").read_text()

@@ -13,6 +13,7 @@ from minidyn.app.report.facts import Facts, Places
 from minidyn.app.report.report import write_page
 from minidyn.arrays import plain_values
 from minidyn.display import save_figure
+from minidyn.errors import MissingExtra
 from minidyn.files import AnyPath, check_folder, check_outputs, new_folder, recorded_files, write_atomically
 from minidyn.formats.side_file import SIDE
 from minidyn.identification.compare import Comparison
@@ -20,7 +21,7 @@ from minidyn.identification.cross_validate import CrossValidation
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.export import FORMATS
 from minidyn.identification.validate import Validation
-from minidyn.notices import notices_json
+from minidyn.notices import info, notices_json
 from minidyn.simulation.payload import Payload
 from minidyn.text import markdown_cell
 
@@ -29,6 +30,13 @@ FIT = "fit"
 REPORT = "report.html"
 SUMMARY = "result.json"
 """What a folder of results holds, and the names of its files."""
+
+
+NO_PICTURES = info(
+    "result.no_pictures",
+    "PNG pictures of the torques are left out, because matplotlib is not installed; the report has its own.",
+    'They come with pip install "minidyn[plot]".',
+)
 
 
 def check_result(path: AnyPath, inputs: Iterable[AnyPath | None]) -> Path:
@@ -43,6 +51,8 @@ def check_result(path: AnyPath, inputs: Iterable[AnyPath | None]) -> Path:
     check_outputs((folder / name for name in names), read)
     check_outputs([folder], (source for source in read if source is not None and Path(source).is_dir()))
     return folder
+
+
 
 
 def write_result(
@@ -65,10 +75,13 @@ def write_result(
     earlier = [name for name in recorded_files(Path(path), SUMMARY) if Path(name).name == name]
     with new_folder(path, earlier, inputs=inputs, ours=True) as folder:
         estimate.save(folder / "estimate.json")
-        exported = estimate.export(folder).notices
+        exported = [*estimate.export(folder).notices]
         write_atomically(folder / "parameters.md", result_tables(estimate, validations).encode())
-        for name, picture in zip(validations, _pictures(validations)):
-            save_figure(validations[name].plot(name), folder / picture)
+        try:
+            for name, picture in zip(validations, _pictures(validations)):
+                save_figure(validations[name].plot(name), folder / picture)
+        except MissingExtra as error:
+            exported.append(NO_PICTURES(f"no PNG pictures: {error}"))
         write_page(_facts(estimate, validations, Path(path), record or {}, cross_validation), folder / REPORT)
         files = sorted([*(file.name for file in folder.iterdir()), SUMMARY])
         found = result_summary(estimate, validations)

@@ -14,7 +14,7 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.dynamics.functions import forward_dynamics
 from minidyn.dynamics.kernel import compile as compile_kernel
-from minidyn.errors import UnknownName, Unsupported
+from minidyn.errors import UnknownName, Unsupported, optional
 from minidyn.model.geometry import matrix_of
 from minidyn.model.inertia import to_body
 from minidyn.model.robot import Robot
@@ -26,7 +26,7 @@ Plant = Callable[[Array, Array, Array], Array]
 
 def mujoco_plant(robot: Robot) -> Plant:
     """Return (q, dq, tau) -> ddq computed by MuJoCo's forward dynamics, damping and dry friction by its own solver."""
-    import mujoco
+    mujoco = optional("mujoco")
 
     for joint in robot.joints:
         drive = joint.drive
@@ -81,7 +81,7 @@ def mujoco_plant(robot: Robot) -> Plant:
 
 
 def _quaternion(placement: Array) -> Array:
-    import mujoco
+    mujoco = optional("mujoco")
 
     quaternion = np.empty(4)
     mujoco.mju_mat2Quat(quaternion, np.ascontiguousarray(placement[:3, :3]).ravel())

@@ -73,7 +73,7 @@ def _job(story: _Story, folder: Path) -> dict[str, Any]:
     plan, found = _one_joint_at_a_time(story, true)
     _logs(story, true, folder / "logs")
     save(before, folder / "robot-before.toml")
-    fit, other = ([str(folder / "logs" / name)] for name in ("fit.parquet", "other.parquet"))
+    fit, other = ([str(folder / "logs" / name)] for name in ("fit.csv", "other.csv"))
     settings = {"friction": "own"}  # the file names the terms, so that they can be compared with the truth
     job = Job.of_files(str(folder / "robot-before.toml"), fit, other, settings=settings)
     estimate, test = _identification(story, job, true)
@@ -194,7 +194,7 @@ def _logs(story: _Story, true: Robot, folder: Path) -> None:
             motion = fourier(true, seed=seed, period=10.0, harmonics=5)
             run = simulate(true, law, motion, duration, dt=_STEP, noise=5e-6, seed=seed, control="continuous")
             tau = _noisy(np.asarray(run.tau), np.random.default_rng(seed))
-            Recording(run.t, run.q, tau, joint_names=run.joint_names).save(folder / f"{name}.parquet")
+            Recording(run.t, run.q, tau, joint_names=run.joint_names).save(folder / f"{name}.csv")
             samples.append(len(run))
         say(
             f"{samples[0]} and {samples[1]} samples of positions and torques, {1 / _STEP:.0f} a second, noise "
@@ -253,7 +253,7 @@ def _farewell(target: Path, seconds: float) -> None:
   {program} report out/estimate.json other.csv --fit log.csv --output report.html
 
 [bold]With these logs[/bold], without friction in the model, and see the report complain:
-  {program} identify {where}/robot-before.toml {where}/logs/fit.parquet --friction none --output {where}/again
-  {program} report {where}/again/estimate.json {where}/logs/other.parquet --output {where}/again.html"""
+  {program} identify {where}/robot-before.toml {where}/logs/fit.csv --friction none --output {where}/again
+  {program} report {where}/again/estimate.json {where}/logs/other.csv --output {where}/again.html"""
     for line in text.splitlines():
         console().print(line, markup=line.startswith("[bold]"), soft_wrap=True)

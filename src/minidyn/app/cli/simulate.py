@@ -38,7 +38,7 @@ _LAWS = constant("simulation.named_laws", "LAWS")
 @click.command()
 @robot_argument
 @option_of(_SIMULATED, "--controller", type=OneOf(lambda: _LAWS), help=f"One of {', '.join(_LAWS)}.")
-@output_option("run.parquet", "Recording to write: .parquet, .npz or .csv.")
+@output_option("run.npz", "Recording to write: .npz, .csv or .parquet.")
 @option_of(_SIMULATED, "--duration", type=float, help="Seconds.")
 @option_of(_SIMULATED, "--dt", type=float, help="Step of integration and control, s.")
 @option_of(_LAW, "--bandwidth", type=float, help="Of the controller, 1/s.")
@@ -56,7 +56,7 @@ _LAWS = constant("simulation.named_laws", "LAWS")
 def simulate(robot: str, output: str, plot: bool, as_json: bool, **options: Any) -> None:
     """Simulate a ROBOT on a random trajectory within its limits, under a controller.
 
-    Example: minidyn simulate panda --controller slotine_li --model-error 0.2 --output run.parquet --plot
+    Example: minidyn simulate panda --controller slotine_li --model-error 0.2 --output run.npz --plot
     """
     import numpy as np
 
@@ -129,7 +129,7 @@ def casestudy(name: str, output: str, as_json: bool) -> None:
     titles = {"slotine_li": "modified Slotine-Li (LuMeng1993 Fig. 4)", "craig": "Craig (LuMeng1993 Fig. 5)"}
     for key, title in titles.items():
         recording = getattr(study, key)
-        recording.save(folder / f"{key}.parquet")
+        recording.save(folder / f"{key}.npz")
         save_figure(recording.plot(title, estimated=["m4"], truth=[1.0]), folder / f"{key}.png")
         error = np.abs(recording.telemetry["error"]).max(axis=1)
         mass = recording.telemetry["estimate"][:, 0]

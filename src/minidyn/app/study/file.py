@@ -19,7 +19,7 @@ from minidyn.formats.load import robots
 from minidyn.formats.toml.table import Table, read_tables
 from minidyn.recording.read.mapping import SignalMap
 
-RECORDING = "recording.parquet"
+RECORDING = "recording.npz"
 """What a step that simulates writes."""
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from minidyn.base.rows import MODELS
 from minidyn.display import DisplayTable, new_figure
+from minidyn.errors import optional
 from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.joint import unit_of
 from minidyn.model.placements import joints_to
@@ -39,7 +40,7 @@ def units(base: BaseMap) -> list[str]:
 
 def plot(base: BaseMap) -> Figure:
     """Return a figure of the map (b, p): its coefficients as colours, columns without effect left out."""
-    from matplotlib.colors import SymLogNorm
+    norm = optional("matplotlib.colors").SymLogNorm
 
     used = np.flatnonzero(np.any(base.matrix, axis=0))
     values = base.matrix[:, used]
@@ -47,7 +48,7 @@ def plot(base: BaseMap) -> Figure:
     figure, axes = new_figure(repr(base), 1, 0.17 * base.rank + 1.2, width=max(7.0, 0.17 * len(used) + 2.5))
     axis = axes[0]
     axis.grid(visible=False)
-    drawn = axis.imshow(values, aspect="auto", cmap="RdBu", norm=SymLogNorm(0.01, vmin=-size, vmax=size))
+    drawn = axis.imshow(values, aspect="auto", cmap="RdBu", norm=norm(0.01, vmin=-size, vmax=size))
     axis.set_yticks(range(base.rank), base.names, fontsize=7)
     axis.set_xticks(range(len(used)), [base.robot.layout.names[k] for k in used], rotation=90, fontsize=7)
     axis.set_xlabel("standard parameter")

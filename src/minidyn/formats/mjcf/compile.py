@@ -17,12 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import mujoco
 import numpy as np
 from lxml import etree
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError
+from minidyn.errors import DescriptionError, optional
 from minidyn.files import read_bytes, trial_file
 from minidyn.formats.mjcf.tolerant import read_tolerantly
 from minidyn.formats.xml_edit import numbers_text
@@ -30,6 +29,8 @@ from minidyn.formats.xml_file import root_element
 from minidyn.model.geometry import Steps, matrix_of
 from minidyn.model.inertia import from_body, from_mujoco
 from minidyn.notices import Notice, act, look
+
+mujoco = optional("mujoco")
 
 WARNING = look("mjcf.warning", "MuJoCo warned while it read the file; its words are in the notice.")
 CONSTRAINT = act(

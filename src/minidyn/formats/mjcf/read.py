@@ -11,10 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import mujoco
 import numpy as np
 
-from minidyn.errors import DescriptionError
+from minidyn.errors import DescriptionError, optional
 from minidyn.formats.mjcf.compile import LOST_MESH, Compiled, compile_mjcf, rotation
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
 from minidyn.model.drives import ROTOR, Drive
@@ -24,6 +23,8 @@ from minidyn.model.joint import Limits
 from minidyn.model.robot import Robot
 from minidyn.notices import look
 from minidyn.text import new_name
+
+mujoco = optional("mujoco")
 
 SPRINGS = look(
     "mjcf.springs",

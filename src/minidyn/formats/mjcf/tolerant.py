@@ -12,13 +12,14 @@ import re
 from pathlib import Path
 from typing import Any
 
-import mujoco
 from lxml import etree
 
-from minidyn.errors import DescriptionError
+from minidyn.errors import DescriptionError, optional
 from minidyn.files import read_bytes
 from minidyn.formats.xml_file import root_element
 from minidyn.notices import Notice, info
+
+mujoco = optional("mujoco")
 
 UNKNOWN_WORD = info(
     "mjcf.unknown_word",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, UnknownName
+from minidyn.errors import DescriptionError, UnknownName, optional
 from minidyn.notices import Notice, look
 from minidyn.recording.read.guess import same_word
 from minidyn.recording.read.tables import TIME_ORIGIN, TIME_SORTED, Columns, LogTable
@@ -114,6 +114,7 @@ class BagTable(LogTable):
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
+        optional("rosbags.highlevel")
         from rosbags.highlevel import AnyReader, AnyReaderError
         from rosbags.rosbag1 import ReaderError as ReaderError1
         from rosbags.rosbag2 import ReaderError as ReaderError2

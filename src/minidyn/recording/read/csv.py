@@ -1,29 +1,41 @@
-"""CSV logs: delimiter, header, comments and decimal commas are found; text among numbers is reported by line."""
+"""CSV logs: delimiter, header, comments and decimal commas are found; text among numbers is reported by line.
+
+NumPy reads small files, and all of them where pyarrow is not installed; pyarrow reads large ones. Both round every
+number correctly, so that they agree to the last digit.
+"""
 
 from __future__ import annotations
 
 import csv as text_csv
+import importlib.util
+import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
 
-from minidyn.errors import DescriptionError
+from minidyn.arrays import Array
+from minidyn.errors import DescriptionError, optional
 from minidyn.recording.read.tables import Columns, LogTable, numbers
 from minidyn.recording.recording import PREPARED
 
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?$|[+-]?(nan|inf(inity)?)$", re.IGNORECASE)
 _EMPTY = ("", "na", "n/a", "null", "none", "#n/a", "-nan")
+_NOTHING = (*_EMPTY, "nan", "-nan(ind)")
 _DELIMITERS = (",", ";", "\t", "|")
+_LARGE = 1 << 23  # bytes from which loading pyarrow pays
+_LINES = 1 << 15  # read at a time
 
 
 class CsvTable(LogTable):
     """A CSV file as a table; rows are parsed as they are asked for."""
 
-    def __init__(self, path: Path, header: bool | None, delimiter: str | None) -> None:
+    def __init__(self, path: Path, header: bool | None, delimiter: str | None, arrow: bool | None = None) -> None:
         self.path = path
         top = _first_lines(path)
         comments = 0
@@ -38,7 +50,7 @@ class CsvTable(LogTable):
             delimiter = max(_DELIMITERS, key=lambda mark: counts[mark])
             if not counts[delimiter]:
                 delimiter = next((mark for mark in _DELIMITERS if mark in lines[0]), " ")
-            spaced = delimiter == "," and len(lines) > 1
+            spaced = delimiter == "," and len(lines) > 1 and ":" not in lines[1]  # that would be a date and a time
             if spaced and all(re.search(r"\d,\d", line) and line.strip().count(" ") for line in lines[1:]):
                 delimiter = " "  # decimal commas between spaces
         self._delimiter = delimiter
@@ -62,6 +74,9 @@ class CsvTable(LogTable):
         row = self._split("".join(lines[1:2] if has_header else lines[:1]))
         self._dated = [name for name, cell in zip(self.names, row) if re.match(r"\d{4}-\d\d-\d\d[ T]", cell)]
         self._rows = -1
+        if arrow is None:
+            arrow = path.stat().st_size > _LARGE and importlib.util.find_spec("pyarrow") is not None
+        self._parts = self._arrow if arrow and not self._spaces else self._numpy
 
     def _split(self, line: str) -> list[str]:
         if self._spaces:
@@ -81,7 +96,7 @@ class CsvTable(LogTable):
     def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
         """Yield the columns as floats, NaN where a cell is empty; an error names the line that is no row of numbers."""
         row = 0
-        for part in self._plain(names) if self._spaces else self._arrow(names, samples):
+        for part in self._parts(names, samples):
             rows = len(part[names[0]])
             low, high = max(begin - row, 0), min(end - row, rows)
             for start in range(low, high, samples):
@@ -91,9 +106,7 @@ class CsvTable(LogTable):
                 return
 
     def _arrow(self, names: Sequence[str], samples: int) -> Iterator[Columns]:
-        import pyarrow as pa
-        from pyarrow import csv
-
+        pa, csv = optional("pyarrow"), optional("pyarrow.csv")
         cells = {name: pa.timestamp("ns") if name in self._dated else pa.float64() for name in names}
         empty = [*_EMPTY, "NaN", "nan", "NAN", "NA", "N/A", "NULL", "None", "-NaN", "-nan(ind)", "#N/A"]
         block = 1 << 20 if samples < 1 << 20 else 1 << 24
@@ -115,18 +128,54 @@ class CsvTable(LogTable):
                 raise DescriptionError(f"{self.path}: no samples; the file has a header only") from None
             self._blame(names, error)
 
-    def _plain(self, names: Sequence[str]) -> Iterator[Columns]:
+    def _numpy(self, names: Sequence[str], samples: int) -> Iterator[Columns]:
+        wanted = [self.names.index(name) for name in names]
+        row, empty = 0, True
         try:
             with self.path.open(encoding="utf-8-sig") as file:
-                lines = (line.replace(",", ".") if self._decimal == "," else line for line in file)
-                values = np.loadtxt(lines, skiprows=self._skip, ndmin=2, comments=None)
-        except (ValueError, UnicodeDecodeError) as error:
+                for lines in iter(lambda: list(islice(file, _LINES)), []):
+                    block = [line for line in lines[max(self._skip - row, 0) :] if line.strip()]
+                    row += len(lines)
+                    if block:
+                        empty = False
+                        yield dict(zip(names, self._block(block, wanted)))
+        except ValueError as error:  # also where bytes are no text
             self._blame(names, error)
-        if not len(values):
+        if empty:
             raise DescriptionError(f"{self.path}: no samples; the file has a header only")
-        if values.shape[1] != len(self.names):
-            raise DescriptionError(f"{self.path}: {len(self.names)} column names, but {values.shape[1]} columns")
-        yield {name: np.ascontiguousarray(values[:, self.names.index(name)]) for name in names}
+
+    def _block(self, lines: list[str], wanted: Sequence[int]) -> list[Array]:
+        """Return columns of some lines; a ValueError where a line is no row of numbers."""
+        if self._decimal == ",":
+            lines = [line.replace(",", ".") for line in lines]
+        mark, width = None if self._spaces else self._delimiter, len(self.names)
+        quick = self._spaces or '"' not in "".join(lines)  # a cell in quotes may hold the delimiter
+        marks = map(len, map(str.split, lines)) if mark is None else (line.count(mark) + 1 for line in lines)
+        if quick and any(cells != width for cells in marks):
+            raise ValueError("lines of different lengths")
+        made: dict[int, Array] = {}
+        numeric = [k for k in wanted if self.names[k] not in self._dated]
+        if numeric and quick:
+            with suppress(ValueError):  # cells that are empty, or no numbers
+                values = np.loadtxt(lines, delimiter=mark, usecols=numeric, ndmin=2, comments=None)
+                made = dict(zip(numeric, np.ascontiguousarray(values.T)))
+        if len(made) < len(wanted):
+            table = [self._split(line.strip("\r\n")) for line in lines]
+            if any(len(row) != width for row in table):
+                raise ValueError("lines of different lengths")
+            for k in wanted:
+                if k not in made:
+                    made[k] = np.array([self._value(row[k], self.names[k]) for row in table])
+        return [made[k] for k in wanted]
+
+    def _value(self, cell: str, name: str) -> float:
+        if cell.lower() in _NOTHING:
+            return math.nan
+        if name in self._dated:  # nanoseconds since 1970, as pyarrow gives them
+            return float(np.datetime64(cell.replace(" ", "T").removesuffix("Z"), "ns").astype(np.int64))
+        if not _NUMBER.match(cell):
+            raise ValueError(f"no number: {cell!r}")
+        return float(cell)
 
     def _blame(self, names: Sequence[str], error: Exception) -> NoReturn:
         """Raise for the first line that is not a row of numbers."""

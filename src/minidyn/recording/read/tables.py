@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError
+from minidyn.errors import DescriptionError, optional
 from minidyn.notices import Notice, info, look
 
 _ABOUT = ("joint_names", "notices", "starts", "prepared")  # keys of an archive that are no samples
@@ -64,8 +64,7 @@ class ParquetTable(LogTable):
     """A Parquet file as a table; list columns (one list per sample) are several columns NAME[0], NAME[1], ..."""
 
     def __init__(self, path: Path) -> None:
-        import pyarrow as pa
-        from pyarrow import parquet
+        pa, parquet = optional("pyarrow"), optional("pyarrow.parquet")
 
         self.path = path
         try:
@@ -92,8 +91,7 @@ class ParquetTable(LogTable):
 
     def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
         """Yield the columns; only the row groups that are asked for are read."""
-        import pyarrow as pa
-        from pyarrow import parquet
+        pa, parquet = optional("pyarrow"), optional("pyarrow.parquet")
 
         stop = min(end, self._rows)
         wanted = list(dict.fromkeys(self._source[name][0] for name in names))
@@ -122,9 +120,7 @@ class ParquetTable(LogTable):
             column, index = self._source[name]
             values = batch.column(column)
             if index >= 0:
-                import pyarrow.compute as pc
-
-                values = pc.list_element(values, index)
+                values = optional("pyarrow.compute").list_element(values, index)
             part[name] = numbers(values)
         return part
 
@@ -286,23 +282,20 @@ def _members(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _is_list(kind: Any) -> bool:
-    import pyarrow as pa
-
+    pa = optional("pyarrow")
     is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     return bool(is_list and _is_number(kind.value_type))
 
 
 def _is_number(kind: Any) -> bool:
-    import pyarrow as pa
-
+    pa = optional("pyarrow")
     number = pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
     return bool(number or pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_decimal(kind))
 
 
 def numbers(values: Any) -> Array:
     """Return an Arrow column as floats; dates and durations in nanoseconds, NaN where there is nothing."""
-    import pyarrow as pa
-
+    pa = optional("pyarrow")
     if pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp("ns")).cast(pa.int64())
     elif pa.types.is_duration(values.type):
