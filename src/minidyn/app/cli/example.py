@@ -9,8 +9,6 @@ import click
 from minidyn.app.cli.options import json_option
 from minidyn.app.cli.text import print_json
 from minidyn.errors import DescriptionError
-from minidyn.files import check_folder, new_folder
-from minidyn.formats.load import BUILTIN
 from minidyn.text import plain
 
 FOLDER = Path(__file__).parent.parent / "examples"
@@ -26,6 +24,9 @@ def example(name: str, output: str | None, as_json: bool) -> None:
 
     Example: minidyn example ur10
     """
+    from minidyn.files import check_folder, new_folder
+    from minidyn.formats.load import BUILTIN
+
     target = check_folder(output or name)
     files = {path.name: path.read_bytes() for path in sorted((FOLDER / name).iterdir())}
     files["robot.toml"] = (BUILTIN / f"{name}.toml").read_bytes()
