@@ -15,7 +15,10 @@ from minidyn.model.loops import loop_residual, solve_loops
 from minidyn.model.mdh import mdh_steps
 from minidyn.model.placements import tree_pose
 
-NAMES = ("hpr", "panda", "puma4", "puma560", "rx90", "scara", "stanford", "two_arm", "two_link", "ur10", "ur10e")
+NAMES = (
+    *("gen3", "hpr", "iiwa14", "panda", "panda_hand", "puma4", "puma560", "rx90", "scara", "so101", "stanford"),
+    *("two_arm", "two_link", "ur10", "ur10e", "ur5e", "xarm7", "z1"),
+)
 
 
 def mdh(robot: md.Robot, alpha: list[float], a: list[float], d: list[float], theta: list[float] | None = None) -> None:
@@ -199,6 +202,14 @@ UR_TENSORS = {  # xx xy xz yy yz zz about the centre of mass, classic DH frame
     ],
 }
 UR_TENSORS["ur10e"] = UR_TENSORS["ur10"]
+UR_TENSORS["ur5e"] = [
+    [0.00700210, 0.00000073, -0.00001053, 0.00648091, 0.00049994, 0.00657286],
+    [0.01505885, -0.00005400, 0.00000563, 0.33388086, -0.00000181, 0.33247207],
+    [0.00399632, -0.00001365, 0.00137272, 0.07879254, -0.00000660, 0.07848510],
+    [0.00165491, -0.00000282, -0.00000438, 0.00135962, 0.00010157, 0.00126279],
+    [0.00135617, -0.00000274, 0.00000444, 0.00127827, -0.00005048, 0.00096614],
+    [0.00018694, 0.00000006, -0.00000017, 0.00018908, -0.00000092, 0.00025756],
+]
 UR_CENTRES = {
     "ur10": [
         [0.021, 0, 0.027],
@@ -210,10 +221,18 @@ UR_CENTRES = {
     ],
 }
 UR_CENTRES["ur10e"] = UR_CENTRES["ur10"]
+UR_CENTRES["ur5e"] = [
+    *([0, -0.02561, 0.00193], [0.2125, 0, 0.11336], [0.15, 0, 0.0265]),
+    *([0, -0.0018, 0.01634], [0, 0.0018, 0.01634], [0, 0, -0.001159]),
+]
 UR = {  # a2, a3, (d1, d4, d5, d6), masses, torque limits, speed limits in deg/s
     "ur10": (
         -0.612, -0.5723, (0.1273, 0.163941, 0.1157, 0.0922), [7.1, 12.7, 4.27, 2.0, 2.0, 0.365],
         [330, 330, 150, 56, 56, 56], [120, 120, 180, 180, 180, 180],
+    ),
+    "ur5e": (
+        -0.425, -0.3922, (0.1625, 0.1333, 0.0997, 0.0996), [3.761, 8.058, 2.846, 1.37, 1.3, 0.365],
+        [150, 150, 150, 28, 28, 28], [180] * 6,
     ),
     "ur10e": (
         -0.6127, -0.57155, (0.1807, 0.17415, 0.11985, 0.11655), [7.369, 13.051, 3.989, 2.1, 1.98, 0.615],
@@ -239,3 +258,49 @@ def test_universal_robots(name: str) -> None:
         assert link.realizability.realizable
     assert [joint.limits.effort for joint in robot.joints] == efforts
     assert [joint.limits.velocity for joint in robot.joints] == pytest.approx(np.radians(speeds))
+
+
+def test_iiwa14() -> None:
+    """Menagerie's figures: masses, and lengths of KUKA's data sheet (360, 420, 400 mm between the crossing axes)."""
+    robot = md.load("iiwa14")
+    assert [link.mass for link in robot.links] == [5.76, 6.35, 3.5, 3.5, 3.5, 1.8, 1.2]
+    heights = tree_pose(robot, np.zeros(7)).links[:, 2, 3]
+    assert heights[[1, 3, 5]] == pytest.approx([0.36, 0.36 + 0.42, 0.36 + 0.42 + 0.4])
+    assert [joint.limits.upper for joint in robot.joints] == pytest.approx(np.radians([170, 120] * 3 + [175]))
+    assert [joint.limits.velocity for joint in robot.joints] == pytest.approx(
+        np.radians([85, 85, 100, 75, 130, 135, 135])
+    )
+    assert robot.links[1].parameters == pytest.approx(
+        from_body(6.35, [0.0003, 0.059, 0.042], np.diag([0.0305, 0.0304, 0.011]))
+    )
+    axes = tree_pose(robot, np.zeros(7)).links[:, :3, 2]  # upright: A1, A3, A5, A7 up; A2 and A6 against A4
+    assert axes[:, 2] == pytest.approx([1, 0, 1, 0, 1, 0, 1], abs=1e-12)
+    assert axes[[1, 3, 5], 1] == pytest.approx([1, -1, 1], abs=1e-12)
+
+
+def test_gen3() -> None:
+    """Kinova's URDF of the arm without vision module."""
+    robot = md.load("gen3")
+    assert [link.mass for link in robot.links] == [1.3773, 1.1636, 1.1636, 0.9302, 0.6781, 0.6781, 0.364]
+    moves = [[0, 0, 0.15643], [0, 0.005375, -0.12838], [0, -0.21038, -0.006375], [0, 0.006375, -0.21038]]
+    moves += [[0, -0.20843, -0.006375], [0, 0.00017505, -0.10593], [0, -0.10593, -0.00017505]]
+    for joint, move in zip(robot.joints, moves):
+        assert joint.placement[:3, 3] == pytest.approx(move, abs=1e-15)
+    turns = [180, 90, -90, 90, -90, 90, -90]
+    for joint, turn in zip(robot.joints, turns):
+        c, s = math.cos(math.radians(turn)), math.sin(math.radians(turn))
+        assert joint.placement[:3, :3] == pytest.approx(np.array([[1, 0, 0], [0, c, -s], [0, s, c]]), abs=1e-15)
+    last = np.array([[0.000214, 0, 1e-6], [0, 0.000223, -2e-6], [1e-6, -2e-6, 0.00024]])
+    assert robot.links[6].parameters == pytest.approx(from_body(0.364, [-9.3e-05, 0.000132, -0.022905], last))
+    assert [joint.limits.effort for joint in robot.joints] == [39] * 4 + [9] * 3
+    assert [joint.limits.upper for joint in robot.joints[1::2]] == [1.4, 2.66, 2.23]
+
+
+def test_panda_hand_is_the_panda_with_more() -> None:
+    arm, robot = md.load("panda"), md.load("panda_hand")
+    assert robot.joint_names == (*arm.joint_names, "panda_finger_joint1")
+    assert len(robot.joints) == 9
+    q = np.random.default_rng(0).uniform(-1, 1, 9)
+    np.testing.assert_allclose(tree_pose(robot, q).links[:7], tree_pose(arm, q[:7]).links[:7], atol=1e-12)
+    for mine, theirs in zip(robot.links[:6], arm.links[:6]):
+        np.testing.assert_allclose(mine.parameters, theirs.parameters, rtol=1e-12)
