@@ -53,8 +53,6 @@ def check_result(path: AnyPath, inputs: Iterable[AnyPath | None]) -> Path:
     return folder
 
 
-
-
 def write_result(
     estimate: Estimate,
     validations: Mapping[str, Validation],
