@@ -43,6 +43,7 @@ _TRIED = {  # a value for each option that advice may name
     "--mapping": "map.toml",
     "--method": "wls",
     "--dt": "0.001",
+    "--use-ddq": "",
 }
 
 
