@@ -477,3 +477,20 @@ def test_a_starter_file_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "q.csv + tau.csv" in told.stdout, told.output
     assert run("x.toml", "--init").exit_code == 2
     assert run("x.toml", "--robot", "arm.toml").exit_code == 2
+
+
+def test_a_hand_with_a_finger_that_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Panda with its hand, from the starter file to the report: drives are those of the joints that have one."""
+    monkeypatch.chdir(tmp_path)
+    assert run("hand.toml", "--init", "--robot", "panda_hand").exit_code == 0
+    text = Path("hand.toml").read_text().replace("duration = 10", "duration = 6")
+    Path("hand.toml").write_text(text)
+    done = run("hand.toml", "--json")
+    assert done.exit_code == 0, done.output
+    steps = {step["step"]: step for step in json.loads(done.stdout)["steps"]}
+    assert steps["validate"]["summary"]["relative_error"]["test"] < 0.05
+    assert Path("hand-results/report/report.html").stat().st_size > 100_000
+    truth = md.load("hand-results/simulate-fit/truth.toml")
+    known = dict(zip(truth.parameter_names, truth.parameters))
+    assert known["Fv8"] > 0
+    assert known["Fv9"] == 0

@@ -97,8 +97,11 @@ def _truth(robot: Robot, given: dict[str, Any], seed: int) -> Robot:
     driven = [joint for joint in range(len(robot.joints)) if robot.layout.drives[joint]]
     for term, value in {**friction, **rotor}.items():
         each = np.asarray(value, dtype=float)
-        if each.ndim and len(each) != len(driven):
-            raise ShapeError(f"{term}: expected one number, or one for each of {len(driven)} joints, got {len(each)}")
+        if each.ndim and len(each) not in (robot.n, len(driven)):
+            raise ShapeError(f"{term}: expected one number, or one for each of {robot.n} joints, got {len(each)}")
+        if each.ndim and len(each) < len(driven):  # joints that follow another have no drive of their own
+            known = dict(zip(robot.independent, each))
+            each = np.array([known.get(joint, 0.0) for joint in driven])
         for joint, number in zip(driven, np.broadcast_to(each, len(driven))):
             for column in robot.layout.drives[joint]:
                 if column.symbol == _SYMBOLS[term]:
