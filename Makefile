@@ -2,27 +2,34 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install -q
+PIP := $(BIN)/python -m pip --disable-pip-version-check install
+# What pip does takes minutes the first time: say so, and let it show its progress.
+SAY = @echo "minidyn: installing $(1) into $(VENV); this is done once"
 
 .PHONY: demo test test-long check format bench docs clean
 .DELETE_ON_ERROR:
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "minidyn needs Python 3.11 or newer; try: make PYTHON=python3.12 ...")'
+	@echo "minidyn: making the environment $(VENV)"
 	$(PYTHON) -m venv $(VENV)
 
 # Stamps name the sets of packages; they are remade when pyproject.toml changes.
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(PIP) -e '.[mujoco]'
+	$(call SAY,minidyn and what it needs (140 MB to fetch))
+	@$(PIP) -e '.[mujoco]'
 	@touch $@
 $(VENV)/.installed-test: pyproject.toml $(VENV)/.installed
-	$(PIP) -e '.[test]'
+	$(call SAY,what the tests compare with)
+	@$(PIP) -e '.[test]'
 	@touch $@
 $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed-test
-	$(PIP) -e '.[dev]'
+	$(call SAY,linter and type checker)
+	@$(PIP) -e '.[dev]'
 	@touch $@
 $(VENV)/.installed-bench: pyproject.toml $(VENV)/.installed-test
-	$(PIP) -e '.[bench]'
+	$(call SAY,libraries to measure against)
+	@$(PIP) -e '.[bench]'
 	@touch $@
 
 demo: $(VENV)/.installed

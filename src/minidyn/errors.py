@@ -64,7 +64,7 @@ class MissingExtra(MinidynError, ImportError):
 _EXTRAS = {
     "pyarrow": ("parquet", "Parquet files"),
     "rosbags": ("ros", "ROS bags"),
-    "mujoco": ("mujoco", "MJCF files, meshes in them and MuJoCo as plant"),
+    "mujoco": ("mujoco", "MJCF files and MuJoCo"),
     "matplotlib": ("plot", "figures and PNG pictures"),
     "pandas": ("pandas", "data frames"),
 }

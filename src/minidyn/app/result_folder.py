@@ -35,7 +35,6 @@ SUMMARY = "result.json"
 NO_PICTURES = info(
     "result.no_pictures",
     "PNG pictures of the torques are left out, because matplotlib is not installed; the report has its own.",
-    'They come with pip install "minidyn[plot]".',
 )
 
 
