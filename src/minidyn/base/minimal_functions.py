@@ -53,10 +53,17 @@ _NEEDS = {"inertia_matrix": "inertia", "coriolis_matrix": "inertia", "gravity_to
 def _determined(structure: str, what: str, base: BaseMap) -> str:
     """Return "" where a map determines a function, else the combination that it misses."""
     robot = base.robot
+    need = _NEEDS.get(what, "torque")
     try:
-        wanted = mlc_base(robot, "1999", _NEEDS.get(what, "torque"))
+        missing = _missing(mlc_base(robot, "1999", need), base)
+        # geometry that is nearly special: as written, or as it is meant
+        return missing and _missing(base_parameters(robot, "mlc", for_=need), base)
     except Unsupported:
-        wanted = base_parameters(robot)
+        return _missing(base_parameters(robot), base)
+
+
+def _missing(wanted: BaseMap, base: BaseMap) -> str:
+    robot = base.robot
     lift = base.lift(np.eye(base.rank)).T if base.rank else np.zeros((len(robot.layout), 0))
     left = wanted.matrix - (wanted.matrix @ lift) @ base.matrix
     units = units_of(robot).parameters

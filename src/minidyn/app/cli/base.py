@@ -37,6 +37,12 @@ _MODELS = constant("base.rows", "MODELS")
 @click.option("--scaling", help="For qr, svd and rules+qr: columns, or paper for the row-wise search of states.")
 @click.option("--version", help="For mlc: 1999 or 1992, of the inertia constants. Default: 1999.")
 @click.option("--for", "for_", help="For mlc: torque, gravity or inertia, what the set must determine.")
+@option_of(
+    _FUNCTION,
+    "--tolerance",
+    type=float,
+    help="Axes that are special within this, rad and share of the robot's size, are exactly so; 0: as written.",
+)
 @option_of(_FUNCTION, "--seed", type=int, help="Of everything random.")
 @click.option(
     "--format", "form", type=click.Choice(["table", "markdown", "latex", "json"]), default="table", show_default=True

@@ -121,7 +121,7 @@ _MODEL: dict[str, Check] = {
 }
 STEPS: dict[str, dict[str, Check]] = {
     "simulate": _SIMULATE,
-    "base": {"method": _text, "model": _text, "seed": _integer, "joints": _texts},
+    "base": {"method": _text, "model": _text, "seed": _integer, "joints": _texts, "tolerance": _number},
     "plan": {},
     "identify": {"logs": _texts, "lazy": _flag, "method": _one_of(METHODS), "consistent": _flag} | _MODEL,
     "validate": {"logs": _texts},

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,11 @@ from minidyn.base.base_map import BaseMap, Question
 from minidyn.base.exact.angles import AngleBasis, constant_angles, with_right_angles
 from minidyn.base.exact.prime import PRIMES, Echelon, Field, chinese_remainder, echelon, rational
 from minidyn.base.exact.residue_state import ExactRobot, ExactShapes
-from minidyn.base.numeric.samples import random_states, unitless_rows, units_of
+from minidyn.base.numeric.samples import Units, random_states, unitless_rows, units_of
 from minidyn.base.rows import MODELS, Arithmetic
 from minidyn.errors import MinidynError
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, look
+from minidyn.notices import look
 
 FAILURE = 1e-9
 """Accepted probability of a wrong answer."""
@@ -32,8 +32,17 @@ _SPARE = 2  # samples that take no part in the elimination and test its result
 _TRIES = 8
 
 
-def exact_base(question: Question, seed: int = 0) -> BaseMap:
-    """Return base parameters whose number and choice depend on no tolerance.
+@dataclass(frozen=True)
+class Solved:
+    """Base parameters by exact arithmetic, and what floating point says to them at random states."""
+
+    base: BaseMap
+    apart: float  # largest error of a relation, against the size of its columns
+    spread: float  # smallest over largest singular value of the kept columns, of one length; seen down to about 1e-8
+
+
+def exact_base(question: Question, seed: int = 0, units: Units | None = None) -> Solved:
+    """Return base parameters whose number and choice depend on no tolerance, on geometry as its steps show it.
 
     The answer is that of a robot in general position: lengths, gravity, ratios and right angles are what they are,
     multiples of half a degree too; other constant angles are arbitrary but for the relations between them
@@ -48,14 +57,43 @@ def exact_base(question: Question, seed: int = 0) -> BaseMap:
     Samples are enough when further ones obey all relations found: what a sample adds to the rank never grows with the
     number of samples before it.
 
+    Floating point confirms both halves of the answer: relations hold at random states, and kept columns can be told
+    apart there. Frames that hide special geometry fail the second test (see `by_twin`).
+
     Implements: Gautier1991 eq. (8)-(17), (20) over finite fields.
     """
     columns, form = _structure(question, seed)
     kept, regrouped = ([columns[k] for k in part] for part in (form.pivots, form.others))
     residues = form.K[:, np.argsort(kept)][:, :, np.argsort(regrouped)]
     kept, regrouped = sorted(kept), sorted(regrouped)
-    K, notices = regrouping_matrix(question, kept, regrouped, residues, form.field.primes, seed)
-    return question.answer("exact", kept, regrouped, K, notices=notices)
+    units, W = observed_rows(question, seed, units)
+    K, apart = regrouping_matrix(question, kept, regrouped, residues, form.field.primes, units, W, seed)
+    worst = float(apart.max(initial=0.0))
+    notices = []
+    if not worst <= RESIDUAL:
+        name = question.robot.layout.names[regrouped[int(np.argmax(apart))]]
+        text = (
+            f"the relations hold in floating point only to {worst:.1e} (worst for {name}): lengths of very "
+            "different size, or geometry that is nearly but not exactly special"
+        )
+        notices.append(INEXACT_RELATIONS(text, error=worst, worst=name))
+    return Solved(question.answer("exact", kept, regrouped, K, notices=notices), worst, spread_of(W[:, kept]))
+
+
+def spread_of(A: Array) -> float:
+    """Return the smallest over the largest singular value of columns made of one length; 1.0 for none.
+
+    Columns much shorter than others stay short: they may be zero but for geometry that is nearly special. From the
+    eigenvalues of their inner products, which is quick and enough to see values down to about 1e-8.
+    """
+    if not A.size:
+        return 1.0
+    lengths = np.linalg.norm(A, axis=0)
+    if not np.isfinite(lengths).all():
+        return 0.0
+    A = A / np.maximum(lengths, 0.1 * lengths.max() + np.finfo(float).tiny)
+    values = np.linalg.eigvalsh(A.T @ A)
+    return math.sqrt(max(float(values[0]), 0.0) / float(values[-1]))
 
 
 def _structure(question: Question, seed: int) -> tuple[list[int], Echelon]:
@@ -118,6 +156,9 @@ RESIDUAL = 1e-9
 CONDITION = 1e5
 """Columns that are harder to tell apart than this are solved for in sixty digits."""
 
+CLEAR = 1e-2
+"""Kept columns that are told apart this well hide nothing: geometry that is special within 1e-3 leaves less."""
+
 _TURNS = 10.0
 
 
@@ -127,32 +168,34 @@ def regrouping_matrix(
     regrouped: Sequence[int],
     residues: Array,
     primes: tuple[int, ...],
+    units: Units,
+    W: Array,
     seed: int = 0,
-) -> tuple[Array, tuple[Notice, ...]]:
-    """Return K (b, d) with column[regrouped] = column[kept] K, and notices.
+) -> tuple[Array, Array]:
+    """Return K (b, d) with column[regrouped] = column[kept] K, and the error of each column (d,) against its size.
 
     An entry that is zero modulo every prime is zero. One that is the same simple fraction modulo all of them, such as
     29/100, is that fraction. The others depend on constant angles and are solved for in floating point, column by
     column on the few kept columns that the structure leaves (in sixty digits where those are hard to tell apart), and
-    everything is tested at random states. Residues are K modulo each prime (primes, b, d).
+    everything is tested at random states, whose rows (r, p) in the given units are W. Residues are K modulo each prime
+    (primes, b, d).
 
     Implements: Gautier1991 eq. (17).
     """
     shape = (len(kept), len(regrouped))
     if 0 in shape:
-        return np.zeros(shape), ()
+        return np.zeros(shape), np.zeros(0)
     nonzero: NDArray[np.bool_] = np.asarray(residues.any(axis=0))
     K, known = _rationals(residues, nonzero, primes)
-    units, W = _observe(question, seed)
     one, two = W[:, kept], W[:, regrouped]
-    scale = units[list(kept)][:, None] / units[list(regrouped)]  # K in SI over K of the matrix W
-    apart = np.linalg.norm(two - one @ (K / scale), axis=0) / _sizes(one, two, K / scale)
+    scale = units.parameters[list(kept)][:, None] / units.parameters[list(regrouped)]  # K in SI over K of the matrix W
+    apart = np.linalg.norm(two - one @ (K / scale), axis=0) / sizes_of(one, two, K / scale)
     doubtful = {}
     for k in np.flatnonzero(~((apart < RESIDUAL) & known.all(axis=0))):
         solved = K[:, k] / scale[:, k]
         for free in (nonzero[:, k] & ~known[:, k], nonzero[:, k]):
             solved, condition = _solve(one, two[:, k], solved, np.flatnonzero(free))
-            apart[k] = np.linalg.norm(two[:, k] - one @ solved) / _sizes(one, two[:, k], solved)
+            apart[k] = np.linalg.norm(two[:, k] - one @ solved) / sizes_of(one, two[:, k], solved)
             if apart[k] <= RESIDUAL:  # else a fraction was an accident: solve for all entries
                 break
         K[:, k] = solved * scale[:, k]
@@ -163,16 +206,8 @@ def regrouping_matrix(
 
         better = solve_precisely(question, kept, {regrouped[k]: rows for k, rows in doubtful.items()}, seed)
         for column, support in doubtful.items():
-            K[support, column] = better[regrouped[column]]
-    notices: list[Notice] = []
-    if apart.max() > RESIDUAL:
-        worst = question.robot.layout.names[regrouped[int(np.argmax(apart))]]
-        text = (
-            f"the relations hold in floating point only to {apart.max():.1e} (worst for {worst}): lengths of very "
-            "different size, or geometry that is nearly but not exactly special"
-        )
-        notices.append(INEXACT_RELATIONS(text, error=float(apart.max()), worst=worst))
-    return K, tuple(notices)
+            K[support, column] = better.get(regrouped[column], K[support, column])
+    return K, apart
 
 
 def _rationals(residues: Array, nonzero: NDArray[np.bool_], primes: tuple[int, ...]) -> tuple[Array, NDArray[np.bool_]]:
@@ -191,20 +226,24 @@ def _rationals(residues: Array, nonzero: NDArray[np.bool_], primes: tuple[int, .
     return K, known
 
 
-def _observe(question: Question, seed: int) -> tuple[Array, Array]:
-    """Return the robot's own units of each parameter (p,) and rows of the model in them, (rows, p)."""
-    robot, units = question.robot, units_of(question.robot)
-    count = math.ceil((len(robot.layout) + 16) / question.rows_of_sample)
+def observed_rows(question: Question, seed: int, units: Units | None = None, many: bool = False) -> tuple[Units, Array]:
+    """Return units (None: the robot's own) and rows of the model in them, (rows, p).
+
+    There are more rows than columns; with `many` so many of each joint, for leaders that move most of a robot.
+    """
+    robot = question.robot
+    units = units_of(robot) if units is None else units
+    count = math.ceil((len(robot.layout) + 16) / (1 if many else question.rows_of_sample))
     count *= 2 if MODELS[question.model].differences else 1
     states = random_states(robot, units, count, (seed, 1), question.moving)
     if not robot.implicit_loops and any(joint.follows for joint in robot.joints):
         # followers that turn slowly need several turns of their leaders to show what they are
         states = replace(states, q=states.q * _TURNS)
     W = unitless_rows(robot, question.model, states, units, question.moving)
-    return units.parameters, W.reshape(-1, W.shape[-1])
+    return units, W.reshape(-1, W.shape[-1])
 
 
-def _sizes(one: Array, two: Array, K: Array) -> Array:
+def sizes_of(one: Array, two: Array, K: Array) -> Array:
     """Length of each column and of the terms it is the sum of: what a difference must be compared with."""
     sizes: Array = np.linalg.norm(np.abs(two) + np.abs(one) @ np.abs(K), axis=0) + np.finfo(float).tiny
     return sizes
@@ -215,7 +254,7 @@ def _solve(one: Array, target: Array, start: Array, free: NDArray[np.intp]) -> t
     x = start.copy()
     x[free] = 0.0
     A = one[:, free]
-    length = np.linalg.norm(A, axis=0)
+    length = np.linalg.norm(A, axis=0) + np.finfo(float).tiny  # a column that only frames hide the zeros of
     rest = target - one @ x
     condition = 1.0
     for _ in range(2):  # the second pass solves for what rounding left of the first

@@ -118,7 +118,7 @@ def _without_noise(W: Objects) -> Objects:
 def solve_precisely(
     question: Question, kept: Sequence[int], targets: Mapping[int, NDArray[np.intp]], seed: int = 0
 ) -> dict[int, NDArray[np.float64]]:
-    """Return for each target column what it is made of, correct to the last digit of a double.
+    """Return for each target column what it is made of, correct to the last digit of a double, where that can be told.
 
     Targets are {place of a column: which of `kept` (places) it depends on, and on all of those}.
     """
@@ -136,6 +136,8 @@ def solve_precisely(
         for target, support in targets.items():
             system = W[:, [*(place[kept[k]] for k in support), place[target]]]
             scale = np.array([max(map(abs, column)) for column in system.T], dtype=object)
+            if not scale.all():  # too small to be told from rounding
+                continue
             system = system / scale
             # the rows that tell these columns apart best; the others follow from them
             _, _, order = qr(system[:, :-1].astype(float).T, mode="economic", pivoting=True)

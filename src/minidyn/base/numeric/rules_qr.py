@@ -15,7 +15,8 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.base.base_map import CHOICE_UNCLEAR, RANK_UNCLEAR, BaseMap, Question
 from minidyn.base.closed_form.mlc import mlc_base
-from minidyn.base.numeric.numeric import independent_columns, numeric_base
+from minidyn.base.numeric.numeric import numeric_base
+from minidyn.base.numeric.row_space import in_leaders, leaders
 from minidyn.base.numeric.samples import units_of
 from minidyn.base.rows import MODELS
 from minidyn.model.drives import POSITION_TERMS
@@ -30,9 +31,6 @@ RULE_AND_QR = info(
     "Loops, followers, coupled drives or held joints leave parameters to QR that the closed-form rule cannot settle.",
 )
 
-_ZERO = 1e-12  # shares of a column of the rule's map that are rounding
-_ROUNDING = 64 * float(np.finfo(float).eps)
-_COUNT = 1e-10  # smallest share that counts where only some parameters are asked about
 _COMPOSED = 1e-9  # entries of the composed map that are smaller than this share of their terms are zero
 
 
@@ -48,10 +46,10 @@ def rules_qr_base(question: Question, seed: int = 0, scaling: str | None = None)
     open_to_numerics = ties if question.joints is None else [*ties, "held joints"]
     rows = _rule_rows(question, free=not ties)
     asked = list(question.asked)
-    left, clear = _leaders(rows[:, asked], units_of(robot).parameters[asked], whole=question.columns is None)
+    left, clear = leaders(rows[:, asked], units_of(robot).parameters[asked], whole=question.columns is None)
     places = [asked[k] for k in left]
     matrix = np.zeros((len(places), len(robot.layout)))
-    matrix[:, asked] = _in_leaders(rows[:, asked], left, units_of(robot).parameters[asked])
+    matrix[:, asked] = in_leaders(rows[:, asked], left, units_of(robot).parameters[asked])
     names = robot.layout.names
     left_over = replace(question, columns=tuple(names[k] for k in places))
     found = numeric_base(left_over, "qr", seed, scaling)
@@ -118,38 +116,3 @@ def _freed(robot: Robot) -> Robot:
     """Return the tree of links alone, with every joint free."""
     bare = robot.open_loops().with_drives(rotor_inertia=False, friction=())
     return replace(bare, joints=tuple(replace(joint, follows=None) for joint in bare.joints))
-
-
-def _leaders(rows: Array, units: Array, whole: bool) -> tuple[list[int], bool]:
-    """Return columns of the rule's map that make it up, each independent of those before, and whether that is clear.
-
-    Rows are the columns (b0, c) that were asked about, the most wanted first; where that is the `whole` map, as many
-    are independent as it has rows. Units make lengths in millimetres give the same answer.
-    """
-    if not rows.size:
-        return [], True
-    scaled = _scaled(rows, units)
-    count = len(rows) if whole else int(np.linalg.matrix_rank(scaled, tol=_COUNT))
-    lengths = np.linalg.norm(scaled, axis=0)
-    return independent_columns(scaled / np.where(lengths > 0.0, lengths, 1.0), count, _ZERO)
-
-
-def _in_leaders(rows: Array, left: list[int], units: Array) -> Array:
-    """Return the map (b0', c) with the leaders' columns as unit vectors, zeros exact."""
-    scaled = _scaled(rows, units)
-    first = scaled[:, left]
-    inverse = np.linalg.pinv(first)
-    back = units[left][:, None] / units
-    square = len(left) == len(rows)  # then unscaled, so that simple entries stay exact
-    found = np.linalg.inv(rows[:, left]) @ rows if square else inverse @ scaled * back
-    # rounding of the solution, and of entries of the map itself, which are of size one
-    rounding = np.abs(inverse) @ (np.abs(first) @ np.abs(inverse) @ np.abs(scaled) + np.abs(scaled).max(axis=0))
-    found = np.where(np.abs(found / back) <= _ROUNDING * rounding, 0.0, found)
-    found[:, left] = np.eye(len(left))
-    return np.asarray(found)
-
-
-def _scaled(rows: Array, units: Array) -> Array:
-    scaled = rows * units
-    size = np.abs(scaled).max(axis=1, keepdims=True)
-    return np.asarray(scaled / np.where(size > 0.0, size, 1.0))

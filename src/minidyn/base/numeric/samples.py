@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from minidyn.arrays import Array
+from minidyn.base.canonical import size_of
 from minidyn.base.rows import MODELS, Arithmetic
 from minidyn.dynamics.tree import REAL, Numbers, coordinates, place
 from minidyn.errors import LoopError
@@ -37,9 +38,7 @@ class Units:
 
 def units_of(robot: Robot) -> Units:
     """Return the robot's scales: L is the root mean square of its lengths that are not zero, T = sqrt(L / |g|)."""
-    steps = [step for joint in robot.joints for step in (*joint.before, *joint.after)]
-    lengths = [step.value for step in steps if not step.is_turn and step.value != 0.0]
-    L = math.hypot(*lengths) / math.sqrt(len(lengths)) if lengths else 1.0
+    L = size_of(robot)
     g = math.hypot(*robot.gravity.tolist())
     T = math.sqrt(L / g) if g > 0.0 else 1.0
     torque = np.array([L**2 / T**2 if joint.turns else L / T**2 for joint in robot.joints])
