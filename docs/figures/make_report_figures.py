@@ -1,4 +1,7 @@
-"""Draw docs/figures/report*.png: parts of the demo's report as a browser shows them; needs Chromium."""
+"""Draw docs/figures/report*.png and compare-estimates.png: parts of pages as a browser shows them; needs Chromium.
+
+The report is the demo's, the comparison that of both halves of the UR10's log.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+import minidyn as md
 from minidyn.app.cli.main import main as minidyn
 
 HERE = Path(__file__).parent
@@ -29,7 +33,8 @@ def main() -> None:
         with Browser(folder / "profile") as browser:
             browser.open(folder / "demo" / "report.html", WIDTH)
             browser.evaluate("document.querySelector('nav').remove()")
-            (HERE / "report-robot.png").write_bytes(browser.screenshot("#robot"))
+            for part in ("robot", "friction", "links"):
+                (HERE / f"report-{part}.png").write_bytes(browser.screenshot(f"#{part}"))
             # one picture for the README: verdict and a joint's torque
             browser.evaluate(
                 "(() => { const figure = document.querySelector('.linked');"
@@ -40,6 +45,18 @@ def main() -> None:
             )
             (HERE / "report.png").write_bytes(browser.screenshot("body"))
             (HERE / "report-torque.png").write_bytes(browser.screenshot("#torque"))
+            browser.open(_comparison(folder), WIDTH)
+            (HERE / "compare-estimates.png").write_bytes(browser.screenshot("#summary"))
+
+
+def _comparison(folder: Path) -> Path:
+    """Identify the UR10 from each half of its log and write the page on both."""
+    CliRunner().invoke(minidyn, ["-q", "example", "ur10", "--output", str(folder / "ur10")])
+    robot = md.load("ur10")
+    log = md.read_recording(next((folder / "ur10").glob("*.csv")), robot)
+    for name, half in (("first", log[: len(log) // 2]), ("second", log[len(log) // 2 :])):
+        md.identify(robot, half).save(folder / f"{name} half.json")
+    return md.compare_estimates(folder / "first half.json", folder / "second half.json").report(folder / "both.html")
 
 
 if __name__ == "__main__":

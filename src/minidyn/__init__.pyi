@@ -65,6 +65,8 @@ from minidyn.app.study.run import StudyResult as StudyResult
 
 # show
 from minidyn.app.report.report import report as report
+from minidyn.app.compare_estimates import compare_estimates as compare_estimates
+from minidyn.app.compare_estimates import EstimateComparison as EstimateComparison
 
 # compute
 from minidyn.base.minimal_functions import inverse_dynamics as inverse_dynamics

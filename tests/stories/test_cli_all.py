@@ -47,6 +47,7 @@ QUICK = {
     "identify": "{folder}/robot.toml {folder}/log.npz --output {folder}/identified",
     "validate": "{folder}/estimate.json {folder}/log.npz",
     "compare": "{folder}/robot.toml {folder}/log.npz --validate {folder}/other.npz --methods ols",
+    "compare-estimates": "{folder}/estimate.json {folder}/estimate.json --output {folder}/comparison.html",
     "payload": "{folder}/estimate.json {folder}/other.npz",
     "report": "{folder}/estimate.json {folder}/other.npz --output {folder}/report.html",
     "run": "{folder}/study.toml --init --robot two_link",
@@ -59,6 +60,7 @@ SLOW = {"casestudy", "demo"}  # their own stories check their JSON
 WRONG = {
     "casestudy": "no-such-study",
     "compare": "no_such_robot log.csv --validate other.csv",
+    "compare-estimates": "no_such_estimate.json other.json",
     "generate": "no_such_robot inertia_matrix",
     "identify": "no_such_robot log.csv",
     "validate": "no_such_estimate.json log.csv",

@@ -1,7 +1,8 @@
-"""`minidyn compare` and `minidyn payload`: all methods on the same logs, and the load that logs carry."""
+"""`minidyn compare`, `compare-estimates` and `payload`: methods on the same logs, two estimates, the load of logs."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import click
@@ -13,6 +14,7 @@ from minidyn.app.cli.text import print_json, print_notices, print_table, progres
 from minidyn.errors import MinidynError
 from minidyn.notices import notices_json
 from minidyn.text import plain
+from minidyn.text import plain_percent as percent
 
 
 @click.command()
@@ -66,6 +68,47 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
         f"least validation error: {found.best.label} (physically consistent models are preferred where they cost less "
         "than 1 %)"
     )
+
+
+@click.command()
+@click.argument("first", metavar="A", type=click.Path())
+@click.argument("second", metavar="B", type=click.Path())
+@click.option("--output", type=click.Path(), help="HTML file to write: both side by side.")
+@options.json_option
+def compare_estimates(first: str, second: str, output: str | None, as_json: bool) -> None:
+    """Compare two saved estimates A and B of one robot: parameters, links, friction, torques.
+
+    Example: minidyn compare-estimates monday/estimate.json friday/estimate.json --output comparison.html
+    """
+    from minidyn.app import compare_estimates as library
+    from minidyn.app.report.report import check_page
+
+    if output is not None:
+        check_page(output)  # before long work
+    with progress("comparing"):
+        found = library.compare_estimates(first, second)
+        files = [] if output is None else [str(found.report(output))]
+    if as_json:
+        print_json({**found.to_json(), "files": files})
+        return
+    one, two = (safe(name) for name in found.names)
+    rows = [
+        (pair.name, *(f"{value:.4g}" for value in (*pair.first, *pair.second)), f"{pair.apart:.1f}", pair.unit)
+        for pair in found.different
+    ]
+    known = sum(math.isfinite(pair.apart) for pair in found.pairs)
+    title = (
+        f"{safe(found.a.robot.name)}: {len(rows)} of {known} base parameters differ by more than {library.FAR:g} std"
+    )
+    print_table(title, ("parameter", one, "std", two, "std", "apart, std", "unit"), rows, right=(1, 2, 3, 4, 5))
+    joints = [(safe(name), percent(share)) for name, share in found.difference.items()]
+    joints.append(("all joints", percent(found.relative_difference)))
+    print_table("torques on a motion within the joint limits", ("joint", "difference"), joints, right=(1,))
+    for name, others in zip((one, two), found.only):
+        if others:
+            click.echo(f"only in {name}: {', '.join(others)}")
+    for file in files:
+        click.echo(f"written: {plain(file)}")
 
 
 @click.command()

@@ -36,6 +36,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "identify": ("identify", "Identify a robot from logs and write the model."),
         "validate": ("identify", "Test a saved estimate on logs."),
         "compare": ("compare", "Compare all methods on the same logs."),
+        "compare-estimates": ("compare", "Compare two saved estimates, side by side on one page."),
         "payload": ("compare", "Find the load that logs carry."),
         "report": ("study", "Write an HTML report on a saved estimate."),
     },
@@ -92,7 +93,7 @@ class _Group(click.Group):
 
     def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:
         found = next((verbs[cmd_name][0] for verbs in VERBS.values() if cmd_name in verbs), None)
-        return None if found is None else getattr(import_module(f"minidyn.app.cli.{found}"), cmd_name)
+        return None if found is None else getattr(import_module(f"minidyn.app.cli.{found}"), cmd_name.replace("-", "_"))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

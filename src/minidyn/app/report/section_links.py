@@ -14,6 +14,8 @@ from minidyn.display import Html, tag
 from minidyn.identification.diagnostics.origin import link_origins
 from minidyn.text import fixed, number, percent, short
 
+_NOTHING = 1e-9  # kg, m, kg m²: rounding
+
 
 def links_section(facts: Facts) -> Section | None:
     """Return mass, centre of mass and principal inertias of each link; None where no parameter is known."""
@@ -46,17 +48,22 @@ def links_section(facts: Facts) -> Section | None:
     return Section("links", "Links before and after", lead, (made, tag("p", note, class_="quiet")))
 
 
-def before_after(before: float | Sequence[float], after: float | Sequence[float], *more: object) -> Html:
+def before_after(
+    before: float | Sequence[float],
+    after: float | Sequence[float],
+    *more: object,
+    classes: tuple[str, str] = ("was", "now"),
+) -> Html:
     """Return a cell of a table: the values before, below them those after."""
     lines = [", ".join(_shown(np.atleast_1d(side))) for side in (before, after)]
-    was = tag("span", lines[0], class_="was") if np.isfinite(np.atleast_1d(before)).any() else None
-    return tag("div", was, tag("span", lines[1], class_="now"), *more, class_="pair")
+    was = tag("span", lines[0], class_=classes[0]) if np.isfinite(np.atleast_1d(before)).any() else None
+    return tag("div", was, tag("span", lines[1], class_=classes[1]), *more, class_="pair")
 
 
 def _shown(values: Array) -> list[str]:
     """Three digits of the largest one: what is rounding beside it is zero."""
     size = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
-    places = min(8, max(0, 2 - math.floor(math.log10(size)))) if size > 0 else 0
+    places = min(8, max(0, 2 - math.floor(math.log10(size)))) if size > _NOTHING else 0
     return [fixed(float(one), places) if np.isfinite(one) else number(float(one)) for one in values]
 
 

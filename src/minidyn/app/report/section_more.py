@@ -49,6 +49,7 @@ _WORDS = {
     "differentiated": "speeds and accelerations from positions",
 }
 """Settings in words; others are shown by their names."""
+_OWN = ("method", "samples", "preparation", "sketch")  # shown elsewhere, or for programs alone
 
 
 def plan_section(facts: Facts) -> Section | None:
@@ -192,7 +193,20 @@ def _curves(title: str, unit: str, lines: Sequence[tuple[Array, Array, str]], le
 
 def record_section(facts: Facts) -> Section:
     """Return settings, versions and fingerprints: what is needed to do it again."""
-    estimate = facts.estimate
+    rows = settings_rows(facts.estimate, {} if facts.motion is None else facts.motion.info)
+    more: dict[str, object] = {str(name): value for name, value in facts.details.items()}
+    more |= {name if name == "platform" else f"version of {name}": found for name, found in versions().items()}
+    more["report made"] = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+    made = table("Settings and versions", ("what", "value"), [*rows, *_in_words(more)], style="record")
+    lead = "All that is needed to repeat this: settings, versions, fingerprints."
+    return Section("record", "How this was made", lead, (folded("Settings and versions", made),))
+
+
+def settings_rows(estimate: Estimate, motion: Mapping[str, object] | None = None) -> list[tuple[str, str]]:
+    """Return (what, value) of an estimate's robot, settings and preparation, in words.
+
+    Where it does not say how its log was prepared, that of the motion counts.
+    """
     robot = estimate.robot
     rows: dict[str, object] = {
         "robot": f"{robot.name}, {robot.n} joints",
@@ -203,18 +217,15 @@ def record_section(facts: Facts) -> Section:
         "made physically consistent": estimate.consistent,
         "samples": count(estimate.samples),
     }
-    own = ("method", "samples", "preparation")
-    rows |= {_WORDS.get(name, name): value for name, value in estimate.settings.items() if name not in own}
-    prepared = estimate.settings.get("preparation") or ({} if facts.motion is None else facts.motion.info)
+    rows |= {_WORDS.get(name, name): value for name, value in estimate.settings.items() if name not in _OWN}
+    prepared = estimate.settings.get("preparation") or motion
     if isinstance(prepared, Mapping):
-        rows |= {_WORDS.get(name, f"prepared, {name}"): value for name, value in prepared.items()}
-    rows |= {str(name): value for name, value in facts.details.items()}
-    rows |= {name if name == "platform" else f"version of {name}": found for name, found in versions().items()}
-    rows["report made"] = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-    shown = [(visible(name).replace("_", " "), visible(_shown(one))) for name, one in rows.items() if not _is_raw(one)]
-    made = table("Settings and versions", ("what", "value"), shown, style="record")
-    lead = "All that is needed to repeat this: settings, versions, fingerprints."
-    return Section("record", "How this was made", lead, (folded("Settings and versions", made),))
+        rows |= {_WORDS.get(name, f"prepared, {name}"): value for name, value in prepared.items() if name not in _OWN}
+    return _in_words(rows)
+
+
+def _in_words(rows: Mapping[str, object]) -> list[tuple[str, str]]:
+    return [(visible(name).replace("_", " "), visible(_shown(one))) for name, one in rows.items() if not _is_raw(one)]
 
 
 def _is_raw(value: object) -> bool:

@@ -11,6 +11,7 @@ from minidyn.arrays import Array
 from minidyn.base.printing.overview import units
 from minidyn.display import Html, join, tag
 from minidyn.model.drives import ROTOR, TERMS
+from minidyn.model.robot import Robot
 from minidyn.text import fixed, number, percent, short, with_error
 
 _SIGMAS = 1.96  # of a 95 % interval
@@ -27,8 +28,7 @@ def parameter_section(facts: Facts) -> Section:
     of_unit = units(estimate.base)
     rows: list[list[object] | str] = []
     for joint, members in _by_link(facts).items():
-        robot = estimate.robot
-        rows.append(f"{short(robot.link_names[joint], 60)} (joint {joint + 1}: {short(robot.joints[joint].name, 60)})")
+        rows.append(link_heading(estimate.robot, joint))
         for k in members:
             value, error = with_error(float(estimate.beta[k]), float(_SIGMAS * estimate.std[k]))
             cells: list[object] = [estimate.names[k], value, f"± {error}", of_unit[k]]
@@ -60,6 +60,11 @@ def parameter_section(facts: Facts) -> Section:
         *_correlations(facts),
     )
     return Section("parameters", "Parameter estimates", lead, content, {"parameters": _sheet(facts, of_unit)})
+
+
+def link_heading(robot: Robot, joint: int) -> str:
+    """Return the heading of a link's parameters."""
+    return f"{short(robot.link_names[joint], 60)} (joint {joint + 1}: {short(robot.joints[joint].name, 60)})"
 
 
 def _by_link(facts: Facts) -> dict[int, list[int]]:
