@@ -38,6 +38,8 @@ from minidyn.simulation.simulate import simulate_batch as simulate_batch
 from minidyn.simulation.payload import Payload as Payload
 
 # identify
+from minidyn.app.check import check as check
+from minidyn.app.check import Check as Check
 from minidyn.identification.identify import identify as identify
 from minidyn.identification.one_joint.one_joint import identify_one_joint as identify_one_joint
 from minidyn.identification.payload.payload import identify_payload as identify_payload

@@ -44,6 +44,7 @@ QUICK = {
     "generate": "two_link inertia_matrix --output {folder}/code",
     "plan": "two_link",
     "simulate": "two_link --duration 0.2 --output {folder}/new.npz",
+    "check": "{folder}/robot.toml {folder}/log.npz --output {folder}/check.html",
     "identify": "{folder}/robot.toml {folder}/log.npz --output {folder}/identified",
     "validate": "{folder}/estimate.json {folder}/log.npz",
     "compare": "{folder}/robot.toml {folder}/log.npz --validate {folder}/other.npz --methods ols",
@@ -59,6 +60,7 @@ SLOW = {"casestudy", "demo"}  # their own stories check their JSON
 # a wrong robot, file or word in place of each verb's first argument
 WRONG = {
     "casestudy": "no-such-study",
+    "check": "no_such_robot log.csv",
     "compare": "no_such_robot log.csv --validate other.csv",
     "compare-estimates": "no_such_estimate.json other.json",
     "generate": "no_such_robot inertia_matrix",

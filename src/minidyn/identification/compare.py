@@ -25,6 +25,7 @@ from minidyn.identification.validate import validate
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.quick_check import require_meaning
 from minidyn.recording.ready import as_recording, ready
 from minidyn.recording.recording import Recording
 from minidyn.text import markdown_cell
@@ -183,6 +184,7 @@ def compare(
     prior_kind: str = DEFAULT_PRIOR_KIND,
     controller: Controller | None = None,
     threads: int = 1,
+    anyway: bool = False,
     progress: Callable[[int], None] | bool | None = None,
 ) -> Comparison:
     """Identify a robot by several methods and test each model on a recording that none of them saw.
@@ -201,6 +203,7 @@ def compare(
         prior_kind: As for `md.identify`.
         controller: As for `md.identify`.
         threads: As for `md.identify`.
+        anyway: As for `md.identify`.
         progress: Called with the number of models done so far; True: a bar on stderr.
 
     Returns:
@@ -218,11 +221,12 @@ def compare(
     recording, validation = (as_recording(log, robot).load() for log in (recording, validation))
     if validation.tau is not None and not np.any(validation.tau):
         raise MinidynError("compare: the torques of the validation recording are zero throughout; are they measured?")
+    require_meaning(robot, recording, anyway)
     fitted = ready(robot, recording, purpose="compare")
     tested = ready(robot, validation, purpose="compare", name="the validation recording")
     options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
     options |= {"sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
-    options |= {"controller": controller, "threads": threads}
+    options |= {"controller": controller, "threads": threads, "anyway": True}
     more: tuple[Notice, ...] = ()
     if friction == AUTO and base is None:
         robot, more = _with_chosen_friction(robot, fitted, options)

@@ -23,6 +23,7 @@ from minidyn.identification.identify import DEFAULT_FRICTION, DEFAULT_METHOD, DE
 from minidyn.identification.validate import Validation, validate
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording, concatenate
+from minidyn.recording.quick_check import require_meaning
 from minidyn.recording.ready import as_recording, ready, with_mapped_coupling
 from minidyn.text import plain_percent
 
@@ -121,6 +122,7 @@ def cross_validate(
     consistent: bool = True,
     controller: Controller | None = None,
     threads: int = 1,
+    anyway: bool = False,
     progress: Callable[[int], None] | bool | None = None,
 ) -> CrossValidation:
     """Fit a model to all stretches of a recording but one and test it on that one, for each stretch.
@@ -142,6 +144,7 @@ def cross_validate(
         consistent: As for `md.identify`.
         controller: As for `md.identify`.
         threads: As for `md.identify`.
+        anyway: As for `md.identify`.
         progress: Called with the number of parts done so far; True: a bar on stderr.
 
     Raises:
@@ -152,13 +155,14 @@ def cross_validate(
     log = as_recording(recording, robot)
     if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= max(2, len(log) // 2):
         raise ShapeError(f"folds: expected a whole number from 2 to half the samples, got {folds!r}")
+    require_meaning(robot, log, anyway)
     data = ready(robot, log, purpose="cross-validation")
     if base is None and friction == OWN and rotor_inertia is None:
         robot = with_mapped_coupling(robot, data.notices, data.joint_names)
         base = base_parameters(robot)  # the same for every stretch
     options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
     options |= {"sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
-    options |= {"controller": controller, "threads": threads}
+    options |= {"controller": controller, "threads": threads, "anyway": True}
     reach = _reach(data)
     tested, fitted, spans = [], [], []
     edges = np.linspace(0, len(data), folds + 1).astype(int)

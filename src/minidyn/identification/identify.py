@@ -30,6 +30,7 @@ from minidyn.model.drives import friction_symbols
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, info, look
 from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.quick_check import require_meaning
 from minidyn.recording.ready import as_recording, ready, with_mapped_coupling
 from minidyn.recording.recording import Recording
 
@@ -73,6 +74,7 @@ def identify(
     consistent: bool = True,
     controller: Controller | None = None,
     threads: int = 1,
+    anyway: bool = False,
     progress: Callable[[int], None] | bool | None = None,
 ) -> Estimate:
     """Identify a robot's base parameters from a recording, and a physically consistent model that has them.
@@ -102,20 +104,27 @@ def identify(
         controller: What drove the robot along the reference in the recording's telemetry (q_d), for the methods that
             simulate it ("iv", "didim"); None: unknown, and the simulation is led along the recorded motion.
         threads: For the reduction of large recordings.
+        anyway: Go on where a quick check finds that a fit is meaningless: every joint far beyond its limits, torques
+            zero throughout, nothing moves. :func:`minidyn.check` says more about a recording.
         progress: Called with the number of samples read so far, all passes over the recording together; True: a bar on
             stderr.
 
     Returns:
         The estimate; its notices say what is weak and what was chosen.
+
+    Raises:
+        Meaningless: The quick check found something; its notices say what.
     """
     friction = _terms(friction, base)
     check_options(method, friction, prior_kind)  # before anything is read
     estimator, prior, robot = METHODS[method], as_prior(prior), as_robot(robot)
     log = as_recording(recording, robot)
+    notices = require_meaning(robot, log, anyway)
     robot = with_mapped_coupling(robot, log.notices, log.joint_names) if base is None else robot
     model = starting_model(robot, friction, rotor_inertia, sign_width, base)
     options = Options(threads, counted(progress if callable(progress) else None), controller)
-    data, notices = ready_for(estimator, model, log, options.progress)
+    data, more = ready_for(estimator, model, log, options.progress)
+    notices += more
     start = base_parameters(model) if base is None else base
     # a prior decides what a weak recording leaves open; without one, or without any motion, it is refused
     known = prior_parameters(model, prior, (robot,))
@@ -127,7 +136,7 @@ def identify(
     options = replace(options, allow_open=filled)
     found = choice.fit(lambda loaded: estimator.solve(loaded, choice.base, data, options))
     found = choice.with_width_uncertainty(found, data.info.get("cutoff"), simulated or estimator.filters_columns)
-    beta, parameters = found.beta, _lifted(choice.base, found.beta, choice.robot)
+    beta, parameters = found.beta, lifted(choice.base, found.beta, choice.robot)
     fitted = choice.robot.with_parameters(parameters)  # loads that friction grows with are those of the fit
     notices += [*about_robot_file(robot.notices), *choice.notices, *found.notices]
     notices += [*delay_notices(fitted, choice.base, data, found), *excitation_notices(fitted, choice.base, found)]
@@ -203,10 +212,7 @@ def ready_for(
 
 def _has_enough(robot: Robot, base: BaseMap, data: AnyRecording, known: bool) -> bool:
     """Say whether a prior, where one is known, may fill in what the data leave open; refuse data that show nothing."""
-    moves = something_moves(robot, data)
-    if moves and isinstance(data, Recording) and not np.any(data.tau):
-        raise MinidynError("the measured torques are zero throughout; is that the right column of the log?")
-    filled = known and moves
+    filled = known and something_moves(robot, data)
     if len(data) * robot.n < 2 * base.rank and not (filled and len(data) >= _FEWEST):
         raise MinidynError(
             f"{len(data)} samples of {robot.n} joints are too few for {base.rank} base parameters; record at least "
@@ -215,7 +221,7 @@ def _has_enough(robot: Robot, base: BaseMap, data: AnyRecording, known: bool) ->
     return filled
 
 
-def _lifted(base: BaseMap, beta: Array, robot: Robot) -> Array:
+def lifted(base: BaseMap, beta: Array, robot: Robot) -> Array:
     """Return standard parameters with these base values, the regrouped ones as the robot knows them."""
     regrouped = robot.parameters[list(robot.layout.indices(base.regrouped))]
     return np.asarray(base.lift(beta, np.nan_to_num(regrouped)), dtype=float)

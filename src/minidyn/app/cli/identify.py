@@ -62,6 +62,12 @@ rotor_inertia_option = options.option_of(
     help="Name or file of the same robot with prior values, or none. Default: ROBOT's own, weighted by the data.",
 )
 @options.option_of(IDENTIFY, "--consistent/--no-consistent", help="Make the model physically consistent.")
+@options.option_of(
+    IDENTIFY,
+    "--anyway",
+    is_flag=True,
+    help="Go on where a quick check of the logs finds a fit meaningless (minidyn check says more).",
+)
 @click.option(
     "--folds",
     type=click.IntRange(min=2),
@@ -83,7 +89,8 @@ def identify(
 
     inputs = options.inputs(robot, *logs, *test, more["mapping"], more["prior"])
     target = check_result(output, inputs)  # before long work
-    settings = {name: more.pop(name) for name in ("method", "friction", "rotor_inertia", "prior", "consistent")}
+    own = ("method", "friction", "rotor_inertia", "prior", "consistent", "anyway")
+    settings = {name: more.pop(name) for name in own}
     prior = settings["prior"]
     settings |= {"friction": friction_terms(settings["friction"]), "prior": False if prior == "none" else prior}
     job = Job.of_files(robot, logs, test, settings=options.given(settings), **more)

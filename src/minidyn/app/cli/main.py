@@ -33,6 +33,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "casestudy": ("simulate", "Run a published case study."),
     },
     "Identification": {
+        "check": ("check", "Check logs before a fit: what is odd, what they show."),
         "identify": ("identify", "Identify a robot from logs and write the model."),
         "validate": ("identify", "Test a saved estimate on logs."),
         "compare": ("compare", "Compare all methods on the same logs."),

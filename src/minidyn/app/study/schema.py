@@ -118,6 +118,7 @@ _MODEL: dict[str, Check] = {
     "prior_kind": _one_of(DISTANCES),
     "sign_width": _numbers,
     "threads": _integer,
+    "anyway": _flag,
 }
 STEPS: dict[str, dict[str, Check]] = {
     "simulate": _SIMULATE,

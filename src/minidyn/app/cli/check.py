@@ -1,0 +1,74 @@
+"""`minidyn check`: a log before any fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from minidyn.app.cli import options
+from minidyn.app.cli.identify import read_logs
+from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
+from minidyn.text import plain
+
+if TYPE_CHECKING:
+    from minidyn.app.check import Check
+
+
+@click.command()
+@options.robot_argument
+@options.logs_argument
+@click.option("--output", type=click.Path(), help="HTML file to write, such as check.html. Default: none.")
+@options.log_options
+@options.json_option
+def check(robot: str, logs: options.Files, output: str | None, as_json: bool, **reading: Any) -> None:
+    """Check LOGS of a ROBOT before a model is fitted: columns, ranges, rates, noise, and what the motion can show.
+
+    Example: minidyn check robot.urdf log.csv --output check.html
+    """
+    from minidyn.app.check import check as look_at
+    from minidyn.app.job import Job
+    from minidyn.files import check_outputs
+
+    if output is not None:
+        check_outputs([output], options.inputs(robot, *logs, reading["mapping"]))
+    job = Job.of_files(robot, logs, **reading)
+    read_logs(job)
+    with progress(f"checking {len(job.fitted)} samples of {job.robot.name}"):
+        found = look_at(job.robot, job.fitted)
+        files = [] if output is None else [str(found.report(output))]
+    if as_json:
+        print_json(found.to_json() | {"files": files})
+        return
+    _print(found)
+    for name in files:
+        click.echo(f"written: {plain(name)}")
+
+
+def _print(found: Check) -> None:
+    """Print what was read as what, the joints, what the motion shows, and the verdict."""
+    from minidyn.identification.diagnostics.log_facts import LEVELS
+
+    for file, signals in found.columns.items():
+        rows = [(safe(signal), safe(", ".join(columns))) for signal, columns in signals.items()]
+        print_table(f"{safe(file)}: columns", ("read as", "columns"), rows)
+    rates = ", ".join(
+        f"{run.samples} samples, {run.seconds:.4g} s, {run.rate:.4g} per second" for run in found.runs[:4]
+    )
+    more = f" and {len(found.runs) - 4} more" if len(found.runs) > 4 else ""
+    click.echo(f"{len(found.runs)} run{'s' if len(found.runs) > 1 else ''}: {rates}{more}")
+    columns = ("joint", "position", "limits", "speed", "torque", "noise", "reversals", "standstill", "saturated")
+    title = f"{safe(found.robot.name)}: the log joint by joint (rad or m, N m or N)"
+    print_table(title, columns, (map(safe, row) for row in found.rows()), right=(3, 4, 5, 6, 7, 8))
+    if found.excitation:
+        how = {"well": "well (standard deviation up to 10 %)", "fairly": "fairly (up to 30 %)"}
+        how |= {"weakly": "weakly (more)", "not": "not at all"}
+        lines = [
+            (text, str(len(names)), safe(", ".join(names)))
+            for word, text in how.items()
+            if (names := found.shown(word))
+        ]
+        title = f"what this log shows of {len(found.excitation)} base parameters (condition {found.condition:.3g})"
+        print_table(title, ("", "", "parameters"), lines, right=(1,))
+    print_notices(found.notices)
+    click.echo(f"verdict: {LEVELS[found.level]}")

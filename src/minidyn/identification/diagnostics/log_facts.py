@@ -1,0 +1,224 @@
+"""What a log holds, joint by joint, before any fit: ranges against limits, reversals, standstill, saturation, rates.
+
+Sums are collected piece by piece, so that logs on disk are read once and memory does not grow.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.model.robot import Robot
+from minidyn.notices import Notice, look
+from minidyn.recording.lazy import AnyRecording
+
+SATURATED = look(
+    "check.saturated",
+    "A joint's torque stays at its largest value: the drive, or the sensor, was at its bound.",
+    "Record a slower motion of joint {joint!r}, or a smaller load; a torque that was cut off is wrong data.",
+)
+FEW_REVERSALS = look(
+    "check.few_reversals",
+    "A joint hardly reverses: dry friction cannot be told from gravity and offsets.",
+    "Let joint {joint!r} move back and forth several times.",
+)
+RESTS = look(
+    "check.rests",
+    "A joint stands still for most of the log.",
+    "Cut the standstill out, or let joint {joint!r} move for most of the time.",
+)
+SPEED_LIMIT = look(
+    "check.speed_limit",
+    "Speeds are beyond the joint's limit: units or times may be wrong.",
+    "Check the units of positions and speeds, and the unit of time, of joint {joint!r}.",
+)
+UNEVEN_RUNS = look(
+    "check.rates_differ",
+    "Runs of the log have different sample rates.",
+    "Check the unit of time of each file. They can be fitted together where the rates are right.",
+)
+
+WELL, FAIR = 0.1, 0.3
+"""Relative standard deviations up to which a parameter is shown well, and up to which it is shown fairly."""
+LEVELS = {"good": "Ready to be fitted", "caution": "Can be fitted; read the remarks", "bad": "Not to be fitted yet"}
+"""Verdicts on a log, and their words."""
+
+_TILE = 1 << 16
+_EQUAL = 1e-6  # of the largest torque: values so near to it are cut off there
+_DISTINCT = 200  # values of a coarse sensor: equal ones are no sign of saturation
+_BOUND = 0.98  # of the effort limit
+_SATURATED = 0.005  # share of samples at the bound that is worth a word
+_SLOW = 0.02  # of the largest speed: slower is standstill
+_RESTING = 0.8  # share of standstill that is worth a word
+_REVERSALS = 2  # that are too few
+_TOO_FAST = 1.5  # times the speed limit
+
+
+@dataclass(frozen=True)
+class JointFacts:
+    """What a log holds of one joint; SI units, N m or N, joint side. NaN: not known."""
+
+    name: str
+    unit: str  # rad or m
+    least: float  # position
+    most: float
+    lower: float  # limits of the robot's file
+    upper: float
+    speed: float  # largest
+    speed_limit: float
+    torque: float  # largest
+    torque_rms: float
+    effort: float  # limit
+    reversals: int
+    standstill: float  # share of samples
+    saturated: float  # share of samples
+    noise: float = math.nan  # standard deviation of the torque that a first fit does not explain
+
+    @property
+    def used(self) -> float:
+        """Share of the joint's range that the log covers; NaN where it has no limits."""
+        width = self.upper - self.lower
+        return (self.most - self.least) / width if 0 < width < math.inf else math.nan
+
+    @property
+    def beyond(self) -> bool:
+        """Whether positions leave the limits by more than a fiftieth of the reach."""
+        margin = 0.02 * max(abs(self.lower), abs(self.upper))
+        return math.isfinite(margin) and (self.most > self.upper + margin or self.least < self.lower - margin)
+
+    @property
+    def noise_share(self) -> float:
+        """Noise over the torque's root mean square."""
+        return self.noise / self.torque_rms if self.torque_rms > 0 else math.nan
+
+
+def shown_word(relative: float) -> str:
+    """Return how a log shows a parameter of that relative standard deviation: well, fairly, weakly, not."""
+    if not math.isfinite(relative):
+        return "not"
+    return "well" if relative <= WELL else "fairly" if relative <= FAIR else "weakly"
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """One run of a log."""
+
+    samples: int
+    seconds: float
+    rate: float  # samples per second, from the median step; NaN where there is but one sample
+
+
+def run_facts(recording: AnyRecording) -> list[RunFacts]:
+    """Return length and rate of each run; the rate is that of its first samples."""
+    found = []
+    for run in recording.runs:
+        first, last, step, samples = math.nan, math.nan, math.nan, 0
+        for tile in run.tiles(_TILE):
+            if not samples:
+                first = float(tile.t[0])
+                steps = np.diff(tile.t)
+                step = float(np.median(steps[steps > 0])) if np.any(steps > 0) else math.nan
+            samples, last = samples + len(tile), float(tile.t[-1])
+        found.append(RunFacts(samples, last - first, 1.0 / step))
+    return found
+
+
+def joint_facts(
+    robot: Robot, raw: AnyRecording, prepared: AnyRecording | None, noise: Array | None
+) -> list[JointFacts]:
+    """Return the facts of each joint: of the log as read, and speeds of the prepared one, where there is one."""
+    n = robot.n
+    least, most, torque = np.full(n, np.inf), np.full(n, -np.inf), np.zeros(n)
+    squares, at_bound, samples = np.zeros(n), np.zeros(n), 0
+    effort = np.array([robot.joints[index].limits.effort for index in robot.independent])
+    coarse = np.zeros(n, dtype=bool)
+    at_limit = np.zeros(n)
+    for tile in raw.tiles(_TILE):
+        q = np.where(np.isfinite(tile.q), tile.q, np.nan)
+        least, most = np.fmin(least, np.fmin.reduce(q)), np.fmax(most, np.fmax.reduce(q))
+        if tile.tau is not None:
+            tau = np.abs(np.nan_to_num(tile.tau))
+            if not samples:
+                coarse = np.array([len(np.unique(column)) < min(_DISTINCT, len(tile) / 4) for column in tau.T])
+            highest = tau.max(axis=0, initial=0.0)
+            at_bound = np.where(highest > torque * (1 + _EQUAL), 0.0, at_bound)  # a larger one was found
+            torque = np.maximum(torque, highest)
+            at_bound += np.sum((tau >= torque * (1 - _EQUAL)) & (torque > 0), axis=0)
+            at_limit += np.sum(tau >= _BOUND * effort, axis=0)
+            squares += np.sum(tau**2, axis=0)
+        samples += len(tile)
+    share = np.maximum(np.where(coarse, 0.0, at_bound), at_limit) / max(samples, 1)
+    speed, still, reversals = _motion(prepared, n)
+    found = []
+    for k, index in enumerate(robot.independent):
+        joint = robot.joints[index]
+        found.append(
+            JointFacts(
+                name=joint.name,
+                unit="rad" if joint.turns else "m",
+                least=float(least[k]),
+                most=float(most[k]),
+                lower=joint.limits.lower,
+                upper=joint.limits.upper,
+                speed=float(speed[k]),
+                speed_limit=joint.limits.velocity,
+                torque=float(torque[k]) if "tau" in raw.signals else math.nan,
+                torque_rms=float(np.sqrt(squares[k] / max(samples, 1))) if "tau" in raw.signals else math.nan,
+                effort=joint.limits.effort,
+                reversals=int(reversals[k]),
+                standstill=float(still[k]),
+                saturated=float(share[k]),
+                noise=math.nan if noise is None else float(noise[k]),
+            )
+        )
+    return found
+
+
+def _motion(recording: AnyRecording | None, n: int) -> tuple[Array, Array, Array]:
+    """Return largest speed, share of standstill and number of reversals of each joint, each (n,)."""
+    if recording is None or "dq" not in recording.signals:
+        return np.full(n, np.nan), np.full(n, np.nan), np.zeros(n)
+    speed = np.zeros(n)
+    for tile in recording.tiles(_TILE):
+        speed = np.maximum(speed, np.abs(np.asarray(tile.dq)).max(axis=0, initial=0.0))
+    slow, reversals, samples = np.zeros(n), np.zeros(n), 0
+    for run in recording.runs:
+        last = np.zeros(n)  # the way each joint went last
+        for tile in run.tiles(_TILE):
+            moving = np.abs(np.asarray(tile.dq)) > _SLOW * speed
+            slow += np.sum(~moving, axis=0)
+            samples += len(tile)
+            for k in range(n):
+                ways = np.sign(np.asarray(tile.dq)[moving[:, k], k])
+                ways = np.concatenate([[last[k]], ways]) if last[k] else ways
+                reversals[k] += np.sum(np.diff(ways) != 0)
+                last[k] = ways[-1] if len(ways) else 0.0
+    return speed, slow / max(samples, 1), reversals
+
+
+def fact_notices(joints: list[JointFacts], runs: list[RunFacts]) -> list[Notice]:
+    """Return what is odd about the motion and the torques of a log."""
+    found: list[Notice] = []
+    for one in joints:
+        name = one.name
+        if one.saturated > _SATURATED:
+            text = f"joint {name!r}: its torque is at {one.torque:.4g} in {100 * one.saturated:.2g} % of the samples"
+            found.append(SATURATED(text, joint=name, torque=one.torque, share=one.saturated))
+        if one.speed > 0 and one.reversals < _REVERSALS:
+            found.append(
+                FEW_REVERSALS(f"joint {name!r} reverses {one.reversals} times", joint=name, count=one.reversals)
+            )
+        if one.speed > 0 and one.standstill > _RESTING:
+            text = f"joint {name!r} stands still for {100 * one.standstill:.0f} % of the log"
+            found.append(RESTS(text, joint=name, share=one.standstill))
+        if one.speed > _TOO_FAST * one.speed_limit:
+            text = f"joint {name!r}: speeds reach {one.speed:.4g}, the limit is {one.speed_limit:.4g} {one.unit}/s"
+            found.append(SPEED_LIMIT(text, joint=name, speed=one.speed, limit=one.speed_limit))
+    rates = [run.rate for run in runs if math.isfinite(run.rate)]
+    if rates and max(rates) > 1.5 * min(rates):
+        text = f"runs have between {min(rates):.4g} and {max(rates):.4g} samples per second"
+        found.append(UNEVEN_RUNS(text, slowest=min(rates), fastest=max(rates)))
+    return found
