@@ -105,6 +105,14 @@ def test_planted_faults_are_found() -> None:
     assert "check.rates_differ" in codes(md.check(arm(), two))
 
 
+def test_a_log_without_torques_or_too_short_is_not_to_be_fitted() -> None:
+    found = md.check(arm(), replace(log(), tau=None))
+    assert not found.ok
+    assert "check.not_fitted" in codes(found, "act")
+    assert found.joints[0].used > 0.1
+    assert not md.check(arm(), log()[:5]).ok
+
+
 def test_a_coarse_sensor_is_not_called_saturated() -> None:
     healthy = log()
     step = np.abs(healthy.tau).max(axis=0) / 20

@@ -220,7 +220,9 @@ def check(robot: RobotLike, recording: RecordingLike | Sequence[str | os.PathLik
     stopped = meaningless(robot, raw)
     notices += stopped
     fit: _FirstFit | None = None
-    if "tau" in raw.signals and not stopped:
+    if "tau" not in raw.signals:
+        notices.append(NOT_FITTED("no model can be fitted: the log has no torques", reason="no torques"))
+    elif not stopped:
         try:
             fit = _first_fit(robot, raw)
             notices += fit.notices
@@ -228,8 +230,7 @@ def check(robot: RobotLike, recording: RecordingLike | Sequence[str | os.PathLik
             notices.append(NOT_FITTED(f"no model can be fitted: {error}", reason=str(error)))
     joints = joint_facts(robot, raw, None if fit is None else fit.data, None if fit is None else fit.found.sigma)
     runs = run_facts(raw)
-    if fit is not None:
-        notices += fact_notices(joints, runs)
+    notices += fact_notices(joints, runs)
     return Check(
         robot,
         raw,
@@ -270,7 +271,7 @@ class _FirstFit:
         q, dq, ddq, tau = signals_of(tile, "q", "dq", "ddq", "tau")
         Y = base_regressor(self.robot, q, dq, ddq, base=self.base)
         torque = np.sqrt(np.mean(tau**2, axis=0))
-        return np.asarray(np.nanmax(np.sqrt(np.mean(Y**2, axis=0)) / torque[:, None], axis=0))
+        return np.asarray(np.fmax.reduce(np.sqrt(np.mean(Y**2, axis=0)) / torque[:, None]))
 
 
 def _first_fit(robot: Robot, raw: AnyRecording) -> _FirstFit:
