@@ -84,8 +84,10 @@ def test_weak_motion_is_named() -> None:
     robot = truth("puma4")
     t = np.linspace(0, 10, 2000)
     still = np.zeros((2000, 4))
-    with pytest.raises(md.MinidynError, match="does not excite"):
+    with pytest.raises(md.MinidynError, match="no joint moves"):
         identify(robot, md.Recording(t, still, still, still, still), **OWN)
+    with pytest.raises(md.MinidynError, match="does not excite"):
+        identify(robot, md.Recording(t, still, still, still, still), anyway=True, **OWN)
     q, dq, ddq = md.trajectory.fourier(robot, seed=0)(t)
     small = [part * [1, 1, 1, 1e-3] for part in (q, dq, ddq)]
     noise = np.random.default_rng(0).normal(size=(2000, 4))

@@ -190,7 +190,7 @@ def test_the_end_of_a_single_log_can_be_kept_for_the_test(logs, tmp_path) -> Non
 def test_what_asks_for_action_comes_first(logs, tmp_path) -> None:
     good = motion()
     changed(good, q=np.rad2deg(good.q)).save(tmp_path / "degrees.csv")
-    words = ("identify", logs / "arm.urdf", tmp_path / "degrees.csv", "--friction", "none")
+    words = ("identify", logs / "arm.urdf", tmp_path / "degrees.csv", "--friction", "none", "--anyway")
     told = run(*words, "--output", tmp_path / "out")
     notes = [line for line in told.stdout.splitlines() if line.startswith(("act: ", "look: ", "info: "))]
     assert notes[0].startswith("act: ")
