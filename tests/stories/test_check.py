@@ -105,6 +105,15 @@ def test_planted_faults_are_found() -> None:
     assert "check.rates_differ" in codes(md.check(arm(), two))
 
 
+def test_torques_in_another_unit_are_found() -> None:
+    healthy = md.check(arm(), log())
+    assert all(0.8 < joint.scale < 1.25 for joint in healthy.joints)
+    found = md.check(arm(), replace(log(), tau=0.1 * log().tau))
+    assert not found.ok
+    assert "signals.torque_scale" in codes(found, "act")
+    assert all(joint.scale == pytest.approx(0.1, rel=0.3) for joint in found.joints)
+
+
 def test_a_log_without_torques_or_too_short_is_not_to_be_fitted() -> None:
     found = md.check(arm(), replace(log(), tau=None))
     assert not found.ok

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ from minidyn.display import DisplayTable
 from minidyn.dynamics.functions import base_regressor
 from minidyn.errors import MinidynError
 from minidyn.formats.load import RobotLike, as_robot
+from minidyn.identification.consistency.prior import prior_parameters
 from minidyn.identification.diagnostics.excitation import WEAK, delay_notices, excitation_notices
 from minidyn.identification.diagnostics.log_facts import (
+    HEADINGS,
     LEVELS,
     JointFacts,
     RunFacts,
@@ -29,6 +31,7 @@ from minidyn.identification.diagnostics.log_facts import (
     run_facts,
     shown_word,
 )
+from minidyn.identification.diagnostics.scale import scale_notices, torque_scales
 from minidyn.identification.estimators.method import Options, Solution
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import AUTO, choose_friction, starting_model
@@ -119,8 +122,7 @@ class Check:
 
     def table(self) -> str:
         """Return the joints as a Markdown table."""
-        rows = ["| joint | position | limits | speed | torque | noise | reversals | standstill | saturated |"]
-        rows.append("|---|---|---|---:|---:|---:|---:|---:|---:|")
+        rows = [f"| {' | '.join(HEADINGS)} |", "|---|---|---|---:|---:|---:|---:|---:|---:|---:|"]
         rows += ["| " + " | ".join(markdown_cell(cell) for cell in row) + " |" for row in self.rows()]
         return "\n".join(rows)
 
@@ -140,6 +142,7 @@ class Check:
                 f"{size(one.lower)} ... {size(one.upper)}" if math.isfinite(one.used) else "none",
                 size(one.speed),
                 size(one.torque),
+                size(one.scale),
                 share(one.noise_share),
                 str(one.reversals),
                 share(one.standstill),
@@ -179,7 +182,8 @@ class Check:
         columns: dict[str, Sequence[Any]] = {"joint": [one.name for one in self.joints]}
         for heading, attribute in (
             ("lowest q", "least"), ("highest q", "most"), ("of its range", "used"), ("speed", "speed"),
-            ("torque", "torque"), ("noise", "noise_share"), ("reversals", "reversals"), ("standstill", "standstill"),
+            ("torque", "torque"), ("over the file's", "scale"),
+            ("noise", "noise_share"), ("reversals", "reversals"), ("standstill", "standstill"),
             ("saturated", "saturated"),
         ):  # fmt: skip
             columns[heading] = [getattr(one, attribute) for one in self.joints]
@@ -228,7 +232,10 @@ def check(robot: RobotLike, recording: RecordingLike | Sequence[str | os.PathLik
             notices += fit.notices
         except MinidynError as error:
             notices.append(NOT_FITTED(f"no model can be fitted: {error}", reason=str(error)))
-    joints = joint_facts(robot, raw, None if fit is None else fit.data, None if fit is None else fit.found.sigma)
+    joints = joint_facts(robot, raw, None if fit is None else fit.data)
+    if fit is not None:
+        measured = zip(joints, fit.found.sigma.tolist(), fit.scales.tolist())
+        joints = [replace(one, noise=noise, scale=scale) for one, noise, scale in measured]
     runs = run_facts(raw)
     notices += fact_notices(joints, runs)
     return Check(
@@ -251,6 +258,7 @@ class _FirstFit:
     base: BaseMap
     found: Solution
     notices: tuple[Notice, ...]
+    scales: Array  # measured torque over that of the robot's file (n,); NaN where nothing is known
 
     @property
     def relative(self) -> Array:
@@ -286,8 +294,11 @@ def _first_fit(robot: Robot, raw: AnyRecording) -> _FirstFit:
     notices += [*choice.notices, *found.notices, *delay_notices(fitted, choice.base, data, found)]
     # which parameters are weak is said by `excitation`, which judges small ones by their torque
     notices += [one for one in excitation_notices(fitted, choice.base, found) if one.code != WEAK.code]
+    known = prior_parameters(choice.robot, None, (robot, model))
+    notices += scale_notices(choice.robot, data, known)
+    scales = [scale.factor if scale.known else math.nan for scale in torque_scales(choice.robot, data, known)]
     hidden = [name for name, size in zip(choice.base.names, np.linalg.norm(found.R, axis=0)) if not size > 0]
     if hidden:
         text = f"no sample shows {', '.join(hidden[:6])}{f' and {len(hidden) - 6} more' if len(hidden) > 6 else ''}"
         notices.append(NOT_SHOWN(text, parameters=hidden))
-    return _FirstFit(data, fitted, choice.base, found, tuple(notices))
+    return _FirstFit(data, fitted, choice.base, found, tuple(notices), np.array(scales))

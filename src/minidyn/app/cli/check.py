@@ -47,7 +47,7 @@ def check(robot: str, logs: options.Files, output: str | None, as_json: bool, **
 
 def _print(found: Check) -> None:
     """Print what was read as what, the joints, what the motion shows, and the verdict."""
-    from minidyn.identification.diagnostics.log_facts import LEVELS
+    from minidyn.identification.diagnostics.log_facts import HEADINGS, LEVELS
 
     for file, signals in found.columns.items():
         rows = [(safe(signal), safe(", ".join(columns))) for signal, columns in signals.items()]
@@ -57,9 +57,8 @@ def _print(found: Check) -> None:
     )
     more = f" and {len(found.runs) - 4} more" if len(found.runs) > 4 else ""
     click.echo(f"{len(found.runs)} run{'s' if len(found.runs) > 1 else ''}: {rates}{more}")
-    columns = ("joint", "position", "limits", "speed", "torque", "noise", "reversals", "standstill", "saturated")
     title = f"{safe(found.robot.name)}: the log joint by joint (rad or m, N m or N)"
-    print_table(title, columns, (map(safe, row) for row in found.rows()), right=(3, 4, 5, 6, 7, 8))
+    print_table(title, HEADINGS, (map(safe, row) for row in found.rows()), right=range(3, 10))
     if found.excitation:
         how = {"well": "well (standard deviation up to 10 %)", "fairly": "fairly (up to 30 %)"}
         how |= {"weakly": "weakly (more)", "not": "not at all"}

@@ -15,7 +15,7 @@ from minidyn.arrays import Array
 from minidyn.display import Html, envelope, shown_time, tag
 from minidyn.errors import DescriptionError
 from minidyn.files import check_outputs, write_atomically
-from minidyn.identification.diagnostics.log_facts import FAIR, LEVELS, WELL, JointFacts, shown_word
+from minidyn.identification.diagnostics.log_facts import FAIR, HEADINGS, LEVELS, WELL, JointFacts, shown_word
 from minidyn.notices import Notice
 from minidyn.recording.recording import Recording
 from minidyn.text import count, number, percent, short, visible
@@ -198,15 +198,14 @@ def _excitation(check: Check) -> Section | None:
 
 
 def _joints(check: Check) -> Section:
-    headings = ("joint", "position", "limits", "speed", "torque", "noise", "reversals", "standstill", "saturated")
     lead = (
-        "Speed and torque are the largest ones; noise is what a first fit does not explain, over the torque's rms; "
-        "saturated is the share of samples at the largest torque."
+        "Speed and torque are the largest ones. Scale is the torque over that of the robot's file. Noise is what "
+        "a first fit does not explain, over the torque's rms. Saturated is the share of samples at the largest torque."
     )
     rows = [[short(row[0], 60), *row[1:]] for row in check.rows()]
     numbered = enumerate(check.runs, 1)
     runs = [(str(k), count(run.samples), f"{number(run.seconds)} s", number(run.rate)) for k, run in numbered]
-    content = [table("The log joint by joint", headings, rows, (3, 4, 5, 6, 7, 8))]
+    content = [table("The log joint by joint", HEADINGS, rows, range(3, 10))]
     listed = table("Runs", ("run", "samples", "length", "samples per second"), runs, (1, 2, 3))
     content.append(folded(f"Runs ({len(runs)})", listed, open_=len(runs) < 5))
     return Section("joints", "Joint by joint", lead, tuple(content))

@@ -43,6 +43,10 @@ UNEVEN_RUNS = look(
 
 WELL, FAIR = 0.1, 0.3
 """Relative standard deviations up to which a parameter is shown well, and up to which it is shown fairly."""
+HEADINGS = (
+    "joint", "position", "limits", "speed", "torque", "scale", "noise", "reversals", "standstill", "saturated",
+)  # fmt: skip
+"""Of the table of joints."""
 LEVELS = {"good": "Ready to be fitted", "caution": "Can be fitted; read the remarks", "bad": "Not to be fitted yet"}
 """Verdicts on a log, and their words."""
 
@@ -76,6 +80,7 @@ class JointFacts:
     standstill: float  # share of samples
     saturated: float  # share of samples
     noise: float = math.nan  # standard deviation of the torque that a first fit does not explain
+    scale: float = math.nan  # measured torque over that of the robot's file
 
     @property
     def used(self) -> float:
@@ -126,9 +131,7 @@ def run_facts(recording: AnyRecording) -> list[RunFacts]:
     return found
 
 
-def joint_facts(
-    robot: Robot, raw: AnyRecording, prepared: AnyRecording | None, noise: Array | None
-) -> list[JointFacts]:
+def joint_facts(robot: Robot, raw: AnyRecording, prepared: AnyRecording | None) -> list[JointFacts]:
     """Return the facts of each joint: of the log as read, and speeds of the prepared one, where there is one."""
     n = robot.n
     least, most, torque = np.full(n, np.inf), np.full(n, -np.inf), np.zeros(n)
@@ -171,7 +174,6 @@ def joint_facts(
                 reversals=int(reversals[k]),
                 standstill=float(still[k]),
                 saturated=float(share[k]),
-                noise=math.nan if noise is None else float(noise[k]),
             )
         )
     return found
