@@ -115,7 +115,8 @@ def test_verbs(runs, tmp_path, monkeypatch) -> None:
         [row["validation_error"] for row in rows], rel=0.2
     )
     words[4] = "fitted.npz"
-    assert "was fitted, too" in CliRunner().invoke(main, words).stdout
+    seen = json.loads(CliRunner().invoke(main, [*words, "--json"]).stdout)["notices"]
+    assert [notice["data"]["overlap"] for notice in seen if notice["code"] == "validate.fitted_data"] == [1.0]
 
     arm = truth("ur10e")
     estimate = md.identify(

@@ -136,7 +136,7 @@ def test_words_for_people(logs, tmp_path) -> None:
     assert "stretches that were left out" in result.stdout
     for words in ("joint1", "all joints", "physically consistent", "every position", "total mass", "white", "low-pass"):
         assert words in result.stdout, result.stdout
-    assert "was fitted, too" in result.stdout
+    assert "act: run.csv: fitted data: all of its samples were fitted" in result.stdout
     table = (tmp_path / "out" / "parameters.md").read_text()
     assert "## Certificate" in table
     assert "## Errors: run.csv" in table

@@ -19,9 +19,9 @@ from minidyn.identification.consistency.prior import as_prior
 from minidyn.identification.cross_validate import CrossValidation, cross_validate
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.identify import check_options, identify
-from minidyn.identification.validate import Validation, validate
+from minidyn.identification.validate import FITTED, Validation, validate
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, act, look
+from minidyn.notices import Notice, look
 from minidyn.recording.lazy import LazyRecording, concatenate
 from minidyn.recording.read.mapping import SignalMap
 from minidyn.recording.read.read import are_one_run, read_recording
@@ -29,14 +29,11 @@ from minidyn.recording.ready import fitted_cutoff, prepare
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
 
+FIT = "fit"
+"""Name of the errors on the fitted data among those of test data."""
 LARGE = 100_000_000
 """Bytes of a log beyond which it stays on disk and is read piece by piece."""
 
-FITTED_TOO = act(
-    "job.tested_on_fitted",
-    "A log is both fitted and tested on.",
-    "Test on another log, or keep a part of this one for the test.",
-)
 NOT_TESTED = look(
     "job.not_tested",
     "The model was tested on the fitted data only.",
@@ -165,7 +162,10 @@ class Job:
 
     def validate(self, estimate: Estimate, fit: bool = False) -> dict[str, Validation]:
         """Return the errors of a model on the test logs; with `fit` also, and first, on the fitted ones."""
-        found = {"fit": validate(estimate, self.fitted)} if fit else {}
+        found = {}
+        if fit:  # that these are fitted data is no surprise
+            one = validate(estimate, self.fitted)
+            found[FIT] = replace(one, notices=tuple(known for known in one.notices if known.code != FITTED.code))
         for log in self.test:
             try:
                 found[log.name] = validate(estimate, self.recording(log, estimate=estimate))
@@ -194,16 +194,11 @@ class Job:
         """Return a notice where there is no test log."""
         return [] if self.test else [NOT_TESTED("the model was tested on the fitted data only")]
 
-    def tested_on_fitted(self) -> list[Notice]:
-        """Return a notice for each log that is tested on although it was fitted."""
-        fitted = [(path.resolve(), log.part) for log in self.fit for path in log.files]
-        text = "{} was fitted, too: its error says nothing about new motion"
-        return [
-            FITTED_TOO(text.format(path), log=str(path))
-            for log in self.test
-            for path in log.files
-            if any(path.resolve() == file and max(a, log.part[0]) < min(b, log.part[1]) for file, (a, b) in fitted)
-        ]
+
+def fitted_data(validations: Mapping[str, Validation]) -> list[Notice]:
+    """Return a notice for each test log that was fitted."""
+    known = [(name, notice) for name, run in validations.items() if name != FIT for notice in run.notices]
+    return [replace(one, text=f"{name}: {one.text}") for name, one in known if one.code == FITTED.code]
 
 
 def friction_terms(words: str | None) -> tuple[str, ...] | str | None:

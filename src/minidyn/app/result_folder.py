@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from minidyn.app.job import FIT
 from minidyn.app.report.facts import Facts, Places
 from minidyn.app.report.report import write_page
 from minidyn.arrays import plain_values
@@ -22,11 +23,10 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.export import FORMATS
 from minidyn.identification.validate import Validation
 from minidyn.notices import info, notices_json
+from minidyn.recording.recording import without_sketch
 from minidyn.simulation.payload import Payload
 from minidyn.text import markdown_cell
 
-FIT = "fit"
-"""Name of the errors on the fitted data among those of test data."""
 REPORT = "report.html"
 SUMMARY = "result.json"
 """What a folder of results holds, and the names of its files."""
@@ -121,7 +121,7 @@ def result_summary(estimate: Estimate, validations: Mapping[str, Validation]) ->
         "noise": dict(zip(estimate.robot.joint_names, estimate.sigma)),
         "errors": {name: validation.to_json() for name, validation in validations.items()},
         "certificate": estimate.certificate.to_json(),
-        "settings": estimate.settings,
+        "settings": without_sketch(estimate.settings),
         "notices": notices_json(estimate.notices),
     }
     return dict(plain_values(found, finite=True))

@@ -21,13 +21,14 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import AUTO, OWN
 from minidyn.identification.identify import DEFAULT_FRICTION, DEFAULT_PRIOR_KIND, PathLike, identify
-from minidyn.identification.validate import validate
+from minidyn.identification.validate import fitted_notices, overlap_of, validate
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.quick_check import require_meaning
 from minidyn.recording.ready import as_recording, ready
 from minidyn.recording.recording import Recording
+from minidyn.recording.sketch import sketch_of, sketched
 from minidyn.text import markdown_cell
 
 if TYPE_CHECKING:
@@ -222,8 +223,10 @@ def compare(
     if validation.tau is not None and not np.any(validation.tau):
         raise MinidynError("compare: the torques of the validation recording are zero throughout; are they measured?")
     require_meaning(robot, recording, anyway)
+    recording, validation = (sketched(log, robot.joint_names) for log in (recording, validation))
     fitted = ready(robot, recording, purpose="compare")
     tested = ready(robot, validation, purpose="compare", name="the validation recording")
+    seen = fitted_notices(overlap_of(sketch_of(fitted), tested))
     options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
     options |= {"sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
     options |= {"controller": controller, "threads": threads, "anyway": True}
@@ -253,7 +256,7 @@ def compare(
             rows.append(row(name, bool(asked), recording if measured_speeds else fitted))
             if callable(progress):
                 progress(len(rows))
-    return Comparison(tuple(rows), tuple(dict.fromkeys((*fitted.notices, *tested.notices, *more))))
+    return Comparison(tuple(rows), tuple(dict.fromkeys((*fitted.notices, *tested.notices, *more, *seen))))
 
 
 def _with_chosen_friction(robot: Robot, fitted: Recording, options: dict[str, Any]) -> tuple[Robot, tuple[Notice, ...]]:

@@ -32,7 +32,8 @@ from minidyn.notices import Notice, about_robot_file, info, look
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.quick_check import require_meaning
 from minidyn.recording.ready import as_recording, ready, with_mapped_coupling
-from minidyn.recording.recording import Recording
+from minidyn.recording.recording import SKETCH, Recording, without_sketch
+from minidyn.recording.sketch import sketch_of, sketched
 
 if TYPE_CHECKING:
     from minidyn.control.controller import Controller
@@ -120,6 +121,7 @@ def identify(
     estimator, prior, robot = METHODS[method], as_prior(prior), as_robot(robot)
     log = as_recording(recording, robot)
     notices = require_meaning(robot, log, anyway)
+    log = sketched(log, robot.joint_names)
     robot = with_mapped_coupling(robot, log.notices, log.joint_names) if base is None else robot
     model = starting_model(robot, friction, rotor_inertia, sign_width, base)
     options = Options(threads, counted(progress if callable(progress) else None), controller)
@@ -141,8 +143,10 @@ def identify(
     notices += [*about_robot_file(robot.notices), *choice.notices, *found.notices]
     notices += [*delay_notices(fitted, choice.base, data, found), *excitation_notices(fitted, choice.base, found)]
     settings: dict[str, Any] = {"method": method, "samples": len(data)}
-    if data.info:
-        settings["preparation"] = dict(data.info)  # validation prepares raw recordings alike
+    if preparation := without_sketch(data.info):
+        settings["preparation"] = preparation  # validation prepares raw recordings alike
+    if (sketch := sketch_of(data)) is not None:
+        settings[SKETCH] = sketch.to_json()
     settings |= {**choice.settings, **found.settings}
     known = prior_parameters(choice.robot, prior, (robot, model))
     notices += scale_notices(choice.robot, data, known)

@@ -16,17 +16,25 @@ from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
+from minidyn.identification.verdict import MOSTLY, Limits, seen_words
 from minidyn.model.joint import torque_unit
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, info
+from minidyn.notices import Notice, act, info
+from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import RecordingLike, as_recording, ready
-from minidyn.recording.recording import Recording
+from minidyn.recording.recording import SKETCH, Recording, without_sketch
+from minidyn.recording.sketch import Sketch, sketch_of, sketched
 from minidyn.text import markdown_cell, plain_percent, plot_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
+FITTED = act(
+    "validate.fitted_data",
+    "The model was fitted to data it is tested on: the error is that of the fit.",
+    "Test it on another log, or keep a part of this one for the test (--hold-out 0.3).",
+)
 THINNED = info("validate.thinned_pictures", "Of a long recording on disk some samples are kept for pictures.")
 
 _SHOWN = 100_000  # samples that are kept for pictures of a recording that stays on disk
@@ -87,6 +95,15 @@ class Validation:
     def residual(self) -> Array:
         """Measured minus predicted (N, n)."""
         return np.asarray(self.measured - self.predicted, dtype=float)
+
+    @property
+    def data(self) -> str:
+        """What it was tested on, in words: "test data", "fitted data", or which share of it was fitted."""
+        if self.overlap is None:
+            return "not known whether fitted"
+        if self.overlap <= Limits().overlap:
+            return "test data"
+        return "fitted data" if self.overlap >= MOSTLY else f"{plain_percent(self.overlap)} fitted data"
 
     @property
     def whiteness(self) -> dict[str, str]:
@@ -156,6 +173,7 @@ class Validation:
             **{name: _known(getattr(self, name)) for name in names},
             "samples": self.samples,
             "overlap": self.overlap,
+            "data": self.data,
             "joints": {
                 name: {**{key: _known(value) for key, value in entry.items()}, "residual": words}
                 for (name, entry), words in zip(self.per_joint.items(), self.whiteness.values())
@@ -164,7 +182,8 @@ class Validation:
         }
 
     def __repr__(self) -> str:
-        return f"Validation(relative error {100 * self.relative_error:.3g} %, rmse {self.rmse:.4g})"
+        data = f"{self.data}, " if "fitted data" in self.data else ""
+        return f"Validation({data}relative error {100 * self.relative_error:.3g} %, rmse {self.rmse:.4g})"
 
 
 def _known(value: float) -> float | None:
@@ -184,7 +203,8 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
     """
     estimate = as_estimate(estimate, "validate")
     robot, preparation = estimate.robot, estimate.settings.get("preparation")
-    data = ready(robot, as_recording(recording, robot), purpose="validation", preparation=preparation, once=True)
+    log = sketched(as_recording(recording, robot), robot.joint_names)
+    data = ready(robot, log, purpose="validation", preparation=preparation, once=True)
     described = _described(estimate)
     raw, filtered, prior, noise = (Residuals(robot.n) for _ in range(4))
     every = 1 if isinstance(data, Recording) else -(-len(data) // _SHOWN)
@@ -216,12 +236,27 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
         notices += (THINNED(text, every=every, samples=raw.samples),)
     t, measured, predicted, before, q, dq, ddq = (np.concatenate(parts) for parts in zip(*kept))
     first_kept = [start for start, end in itertools.pairwise([*starts, len(t)]) if start < end]
-    moved = Recording(t, q, None, dq, ddq, data.joint_names, starts=first_kept, info=data.info)
+    moved = Recording(t, q, None, dq, ddq, data.joint_names, starts=first_kept, info=without_sketch(data.info))
     rmse = float(np.sqrt(raw.squares.sum() / (raw.samples * robot.n)))
     joints = _per_joint(data.joint_names, raw, filtered, prior, 1 if filtered.samples else _forgets(data.info))
     others = filtered.overall, prior.overall, noise.overall
+    overlap = overlap_of(Sketch.from_json(estimate.settings.get(SKETCH)), data)
+    notices += fitted_notices(overlap)
     shown = None if described is None else before, moved, tuple(torque_unit(robot.joints[k]) for k in robot.independent)
-    return Validation(raw.overall, rmse, joints, t, measured, predicted, raw.samples, *others, notices, *shown)
+    return Validation(raw.overall, rmse, joints, t, measured, predicted, raw.samples, *others, notices, *shown, overlap)
+
+
+def overlap_of(fitted: Sketch | None, data: AnyRecording) -> float | None:
+    """Return the share of the samples that the model was fitted to; None where it is not known."""
+    tested = sketch_of(data)
+    return None if fitted is None or tested is None else fitted.share_of(tested)
+
+
+def fitted_notices(overlap: float | None) -> tuple[Notice, ...]:
+    """Return a notice where test data were fitted."""
+    if overlap is None or overlap <= Limits().overlap:
+        return ()
+    return (FITTED(f"fitted data: {seen_words(overlap)}", overlap=overlap),)
 
 
 def _forgets(info: Mapping[str, object]) -> int:

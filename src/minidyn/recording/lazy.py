@@ -15,7 +15,8 @@ import numpy as np
 
 from minidyn.errors import MinidynError
 from minidyn.notices import Notice
-from minidyn.recording.recording import SIGNALS, Recording
+from minidyn.recording.recording import SIGNALS, Recording, without_sketch
+from minidyn.recording.sketch import joined_info
 
 
 class RunOnDisk(Protocol):
@@ -97,7 +98,8 @@ class LazyRecording:
             if first < last:
                 kept.append((run, begin + first, begin + last))
             row += end - begin
-        return replace(self, parts=tuple(kept))
+        info = self.info if high - low == len(self) else without_sketch(self.info)  # it is of the whole
+        return replace(self, parts=tuple(kept), info=info)
 
     def tiles(self, samples: int = 1 << 16) -> Iterator[Recording]:
         """Yield recordings of `samples` samples, in order; none spans two runs, only the last of a run is shorter."""
@@ -170,7 +172,7 @@ def concatenate(recordings: Iterable[AnyRecording]) -> AnyRecording:
                 f"{list(first.joint_names)}"
             )
     notices = tuple(dict.fromkeys(notice for part in given for notice in part.notices))
-    info = first.info if all(dict(part.info) == dict(first.info) for part in given) else {}
+    info = joined_info(given)
     parts = [part for part in given if isinstance(part, Recording)]
     prepared = all(part.prepared for part in given)
     if len(parts) < len(given):

@@ -26,6 +26,7 @@ from minidyn.recording.prepare.signals import moving_part
 from minidyn.recording.read.mapping import COUPLED
 from minidyn.recording.read.read import read_recording
 from minidyn.recording.recording import SIGNALS, Recording
+from minidyn.recording.sketch import info_of, sketch_of, sketched
 
 RecordingLike = AnyRecording | str | os.PathLike[str]
 """A recording, in memory or on disk, or the path of a log: what every door function takes."""
@@ -110,11 +111,15 @@ def prepare(
         raise ShapeError(f"delay: expected a number of seconds, got {delay!r}")
     strength = segments.Settings.outliers if outliers is None or outliers is True else float(outliers)
     wish = segments.Settings(cutoff or 0.0, order, decimate, differentiate, trim, strength, period, rate, resample)
+    raw = sketched(raw, robot.joint_names)
+    made: AnyRecording
     if isinstance(raw, LazyRecording):
         if delay:
             raise errors.Unsupported("delay= needs the whole recording: prepare(robot, recording.load(), delay=...)")
-        return cast(_Kind, prepare_on_disk(raw, wish))
-    return cast(_Kind, _in_memory(_without_delay(raw, delay), wish, float(delay)))
+        made = prepare_on_disk(raw, wish)
+    else:
+        made = _in_memory(_without_delay(raw, delay), wish, float(delay))
+    return cast(_Kind, replace(made, info={**made.info, **info_of([sketch_of(raw)])}))
 
 
 def _in_memory(recording: Recording, wish: segments.Settings, delay: float) -> Recording:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 SIGNALS = ("q", "dq", "ddq", "tau")
 """What is measured of each joint: position, speed, acceleration, torque."""
 
+SKETCH = "sketch"
+"""Where `info` of a recording, and the settings of an estimate, have the sketch of the samples as they were logged."""
+
 PREPARED = "# minidyn: prepared"
 """First line of a CSV that holds a prepared recording."""
 
@@ -59,7 +62,8 @@ class Recording:
         starts: Index of the first sample of each run; the first is 0.
         telemetry: Further signals by name, each (N, ...): references, estimates, errors.
         notices: What a reader should know about how it was made or read.
-        info: How it was prepared, as numbers: cut-off, rate, ...; empty for a raw recording. Not written to files.
+        info: How it was prepared, as numbers: cut-off, rate, ...; empty for a raw recording. Not written to files, but
+            for "sketch", by which the samples as they were logged are recognised: NPZ and Parquet keep it.
         prepared: Whether `md.prepare` made it: filtered, with speeds and accelerations of filtered positions. Saved
             with it. One that is not prepared is, by every function that needs accelerations, unless it was built with
             dq and ddq: then these are used as they are.
@@ -169,7 +173,9 @@ class Recording:
             inside = max(0, -((begin - first) // stride))  # the first chosen sample that is not before this run
             if begin + inside * stride < min(last, end):
                 starts.append(inside)
-        return each_array(self, lambda array: array[part], t=self.t[part], starts=tuple(starts) or (0,))
+        t = self.t[part]
+        info = self.info if len(t) == len(self) else without_sketch(self.info)  # it is of the whole
+        return each_array(self, lambda array: array[part], t=t, starts=tuple(starts) or (0,), info=info)
 
     def tiles(self, samples: int = 1 << 16) -> Iterator[Recording]:
         """Yield recordings of `samples` samples, in order; none spans two runs, only the last of a run is shorter."""
@@ -203,18 +209,24 @@ class Recording:
             archive |= {f"telemetry.{name}": array for name, array in self.telemetry.items()}
             archive |= {"joint_names": np.array(self.joint_names), "starts": np.array(self.starts, dtype=int)}
             archive |= {"prepared": np.array(self.prepared)}
+            archive |= {name: np.array(text) for name, text in self._saved_sketch().items()}
             np.savez(buffer, **archive, notices=np.array([json.dumps(one) for one in notices], dtype=str))
         elif suffix == ".csv":
             buffer.write(f"{PREPARED}\n".encode() if self.prepared else b"")
             _write_csv(self._columns(), buffer)
         elif suffix in _ENDINGS:
             about = {"minidyn.notices": json.dumps(notices), "minidyn.prepared": json.dumps(self.prepared)}
+            about |= {f"minidyn.{name}": text for name, text in self._saved_sketch().items()}
             optional("pyarrow.parquet").write_table(optional("pyarrow").table(self._columns(), metadata=about), buffer)
         else:
             raise DescriptionError(
                 f"{target}: the name ends with {suffix!r}; a recording is saved as {', '.join(_ENDINGS)}"
             )
         write_atomically(target, buffer.getvalue())
+
+    def _saved_sketch(self) -> dict[str, str]:
+        found: Any = self.info.get(SKETCH)
+        return {} if found is None else {SKETCH: json.dumps(found.to_json())}
 
     def _columns(self) -> dict[str, Array]:
         run = np.zeros(len(self), dtype=int)
@@ -300,6 +312,11 @@ def _write_csv(columns: Mapping[str, Array], file: io.BytesIO) -> None:
             file.write((",".join(map(repr, row)) + "\n").encode())
     else:
         csv.write_csv(pa.table(dict(columns)), file)
+
+
+def without_sketch(info: Mapping[str, object]) -> dict[str, object]:
+    """Return how a recording was prepared, as numbers alone."""
+    return {key: value for key, value in info.items() if key != SKETCH}
 
 
 def _frozen(name: str, values: ArrayLike) -> Array:

@@ -49,9 +49,8 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
     models = 2 * len(METHODS if chosen is None else chosen)  # each as it is and made consistent
     with progress(f"comparing {models} models of {job.robot.name}", total=models) as done:
         found = job.compare(chosen, done)
-    notices = (*found.notices, *job.tested_on_fitted())
     if as_json:
-        print_json({"rows": comparison_data(found), "notices": notices_json(notices)})
+        print_json({"rows": comparison_data(found), "notices": notices_json(found.notices)})
         return
     columns = ("method", "made consistent", "validation error", "fit error", "consistent", "seconds")
     rows = []
@@ -63,7 +62,7 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
     for row in found.rows:
         if row.failure:
             click.echo(f"{row.label} failed: {plain(row.failure)}")
-    print_notices(notices)
+    print_notices(found.notices)
     click.echo(
         f"least validation error: {found.best.label} (physically consistent models are preferred where they cost less "
         "than 1 %)"

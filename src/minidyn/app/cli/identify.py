@@ -84,7 +84,7 @@ def identify(
 
     Example: minidyn identify robot.urdf log.csv --units q=deg,tau=Nmm --cutoff 20 --delay 0.004
     """
-    from minidyn.app.job import Job, friction_terms  # here, so that help answers at once; as in all verbs
+    from minidyn.app.job import Job, fitted_data, friction_terms  # here, so that help answers at once; as in all verbs
     from minidyn.app.result_folder import REPORT, check_result, write_result
 
     inputs = options.inputs(robot, *logs, *test, more["mapping"], more["prior"])
@@ -116,7 +116,7 @@ def identify(
         _print_crossed(crossed)
     _print_certificate(estimate)
     exported = map(Notice.from_json, summary["export_notices"])
-    notices = [*estimate.notices, *exported, *job.tested_on_fitted()]
+    notices = [*estimate.notices, *exported, *fitted_data(validations)]
     print_notices(notices + (job.not_tested() if crossed is None else []))
     click.echo(f"written into {plain(str(target))}: {', '.join(summary['files'])}")
     click.echo(f"to read: {plain(str(target / REPORT))}")
@@ -132,7 +132,7 @@ def validate(estimate: str, logs: options.Files, as_json: bool, **reading: Any) 
 
     Example: minidyn validate out/estimate.json other.db3
     """
-    from minidyn.app.job import Job
+    from minidyn.app.job import Job, fitted_data
     from minidyn.app.result_folder import result_summary
     from minidyn.identification.estimate import load_estimate
 
@@ -145,6 +145,7 @@ def validate(estimate: str, logs: options.Files, as_json: bool, **reading: Any) 
         print_json(result_summary(model, found))
     else:
         _print_errors(model, found)
+        print_notices(fitted_data(found))
 
 
 def read_logs(job: Job) -> None:
@@ -174,7 +175,8 @@ def _print_errors(estimate: Estimate, validations: dict[str, Validation]) -> Non
         every = [percent(getattr(validation, key)) for key in keys]
         rows.append(("all joints", *every, f"{validation.rmse:.3g}", "", ""))
         columns = ("joint", "error", "low-passed", "before", "rms", "bias", "residual")
-        title = f"{safe(estimate.robot.name)}, {safe(label)}: {every[0]} of the measured torque"
+        data = "" if validation.overlap is None else f" ({validation.data})"
+        title = f"{safe(estimate.robot.name)}, {safe(label)}{data}: {every[0]} of the measured torque"
         print_table(title, columns, rows, right=(1, 2, 3, 4, 5))
         if validation.above_cutoff > _NOISY:
             share = percent(validation.above_cutoff)

@@ -32,11 +32,10 @@ def report(
 
     Example: minidyn report out/estimate.json other.db3 --fit run.db3 --output report.html
     """
-    from minidyn.app.job import Job
+    from minidyn.app.job import FIT, Job
     from minidyn.app.report.commands import places_of
     from minidyn.app.report.facts import Facts
     from minidyn.app.report.report import check_page, write_page
-    from minidyn.app.result_folder import FIT
     from minidyn.identification.estimate import load_estimate
 
     page = check_page(output)
@@ -144,7 +143,8 @@ def _words(step: StepResult) -> str:
                 smooth = (step.summary.get("filtered_relative_error") or {}).get(log)
                 more = "" if smooth is None else f" ({100 * smooth:.3g} % without sensor noise)"
                 known = "not known, the measured torque is zero" if error is None else f"{100 * error:.3g} %{more}"
-                parts.append(f"error on {log}: {known}")
+                data = (step.summary.get("data") or {}).get(log, "")
+                parts.append(f"error on {log}{f' ({data})' if 'fitted data' in data else ''}: {known}")
         elif key == "files" and isinstance(value, list):
             parts.append(", ".join(value))
         elif isinstance(value, float):

@@ -20,6 +20,7 @@ from minidyn.dynamics.kernel import compile as compile_kernel
 from minidyn.errors import MinidynError
 from minidyn.excitation.one_joint_plan import Plan
 from minidyn.identification.estimate import Estimate
+from minidyn.recording.recording import SKETCH
 from minidyn.text import count, fixed, number, short, visible
 
 _FUNCTIONS = {
@@ -49,7 +50,7 @@ _WORDS = {
     "differentiated": "speeds and accelerations from positions",
 }
 """Settings in words; others are shown by their names."""
-_OWN = ("method", "samples", "preparation", "sketch")  # shown elsewhere, or for programs alone
+_OWN = ("method", "samples", "preparation", SKETCH)  # shown elsewhere, or for programs alone
 
 
 def plan_section(facts: Facts) -> Section | None:

@@ -16,7 +16,6 @@ from minidyn.notices import Notice, most_serious_first
 from minidyn.text import count, number, percent, short, visible
 
 _SIGNS = {"good": "✓", "caution": "!", "bad": "✕"}
-_HEADLINES = {"good": "Ready to use", "caution": "Usable with care", "bad": "Not to be used yet"}
 _LEVELS = {"act": "To do", "look": "To know", "info": "Information"}
 
 
@@ -25,7 +24,7 @@ def summary_section(facts: Facts) -> Section:
     verdict, level = facts.verdict, facts.verdict.level
     reasons = tag("ul", *(tag("li", rule.text) for rule in verdict.failed)) if verdict.failed else None
     sign = tag("span", _SIGNS[level], class_="sign", aria_hidden="true")
-    words = tag("div", tag("p", _HEADLINES[level], class_="headline"), tag("p", _sentence(facts)), reasons)
+    words = tag("div", tag("p", verdict.headline, class_="headline"), tag("p", _sentence(facts)), reasons)
     head = tag("div", sign, words, class_=f"verdict {level}")
     steps = [tag("li", step, command_line(command) if command else None) for step, command in _steps(facts, level)]
     following = tag("div", tag("h3", "What to do next"), tag("ol", *steps), class_="next")

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from minidyn.app.job import Job, Log
+from minidyn.app.job import FIT, Job, Log, fitted_data
 from minidyn.app.report.facts import Facts, Places
 from minidyn.app.report.report import write_page
-from minidyn.app.result_folder import FIT, REPORT, comparison_data, payload_data, result_tables
+from minidyn.app.result_folder import REPORT, comparison_data, payload_data, result_tables
 from minidyn.app.study.file import RECORDING, Step, Study
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.printing.relations import relations_json
@@ -145,13 +145,14 @@ def _validate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Test the identified model on logs."""
     estimate = context.estimate
     job = context.job(estimate.robot, context.logs("identify"), step.logs)
-    errors = {name: found.to_json() for name, found in job.validate(estimate).items()}
+    runs = job.validate(estimate)
+    errors = {name: found.to_json() for name, found in runs.items()}
     _write_json(folder / "validation.json", errors)
     summary: dict[str, Any] = {
         key: {name: entry[key] for name, entry in errors.items()}
-        for key in ("relative_error", "filtered_relative_error")
+        for key in ("relative_error", "filtered_relative_error", "data")
     }
-    return summary | {"notices": notices_json(job.tested_on_fitted())}
+    return summary | {"notices": notices_json(fitted_data(runs))}
 
 
 def _export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
@@ -210,7 +211,7 @@ def _compare(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     found = job.compare(step.settings.get("methods"))
     _write(folder / "comparison.md", found.table() + "\n")
     _write_json(folder / "comparison.json", comparison_data(found))
-    return {"best": found.best.label, "notices": notices_json((*found.notices, *job.tested_on_fitted()))}
+    return {"best": found.best.label, "notices": notices_json(found.notices)}
 
 
 def _write(path: Path, text: str) -> None:

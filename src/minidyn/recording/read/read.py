@@ -24,6 +24,7 @@ from minidyn.recording.read.inspect_signals import StepCheck, inspect_values, ru
 from minidyn.recording.read.mapping import SECONDS, Conversion, SignalMap, SignalOptions, conversion, mapped_coupling
 from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, ParquetTable, stacked
 from minidyn.recording.recording import SIGNALS, Recording
+from minidyn.recording.sketch import info_of
 
 ONE_RUN = info(
     "recording.one_run",
@@ -161,7 +162,8 @@ def _in_memory(source: _Source, robot: Robot | None) -> Recording:
             check.new_run()
         found += check.notices(path.name)
     found += inspect_values(recording, robot, source.table.place, path.name)
-    return replace(recording, notices=tuple(dict.fromkeys((*source.notices, *found))))
+    notices = tuple(dict.fromkeys((*source.notices, *found)))
+    return replace(recording, notices=notices, info=info_of([source.table.sketch]))
 
 
 def _on_disk(sources: Sequence[_Source], notices: Sequence[Notice]) -> LazyRecording:
@@ -175,8 +177,8 @@ def _on_disk(sources: Sequence[_Source], notices: Sequence[Notice]) -> LazyRecor
             parts.append((_SourceRun(source, begin), 0, end - begin))
     signals = [name for name in SIGNALS if all(name in source.binding.signals for source in sources)]
     prepared = all(source.table.prepared for source in sources)
-    known = tuple(dict.fromkeys(found))
-    return LazyRecording(sources[0].binding.joints, tuple(signals), known, tuple(parts), prepared=prepared)
+    known, info = tuple(dict.fromkeys(found)), info_of(source.table.sketch for source in sources)
+    return LazyRecording(sources[0].binding.joints, tuple(signals), known, tuple(parts), info, prepared)
 
 
 def _scan(source: _Source) -> tuple[list[int], int, list[Notice]]:

@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, optional
 from minidyn.notices import Notice, info, look
+from minidyn.recording.recording import SKETCH
+from minidyn.recording.sketch import Sketch
 
-_ABOUT = ("joint_names", "notices", "starts", "prepared")  # keys of an archive that are no samples
+_ABOUT = ("joint_names", "notices", "starts", "prepared", SKETCH)  # keys of an archive that are no samples
 _BUFFER = 1 << 18  # bytes of a column held while it is read: otherwise all of it, and row groups have a million rows
 
 TIME_ORIGIN = info("recording.time_origin", "Times count from the first sample, not from the epoch of the log.")
@@ -43,6 +45,7 @@ class LogTable(ABC):
     joint_names: tuple[str, ...] = ()  # what the file calls its joints; () where it does not say
     notices: tuple[Notice, ...] = ()  # what was found on opening it
     prepared: bool = False  # whether it says that minidyn prepared what it holds
+    sketch: Sketch | None = None  # of what was logged, where it holds what minidyn prepared of that
     own: bool = False  # whether names are exact and times seconds: files minidyn wrote, and bags
     row: str = "row"  # what messages call one
     _rows: int
@@ -85,6 +88,7 @@ class ParquetTable(LogTable):
         metadata = schema.metadata or {}
         self.notices = tuple(map(Notice.from_json, json.loads(metadata.get(b"minidyn.notices", b"[]"))))
         self.prepared = bool(json.loads(metadata.get(b"minidyn.prepared", b"false")))
+        self.sketch = Sketch.from_json(json.loads(metadata.get(f"minidyn.{SKETCH}".encode(), b"null")))
         self.own = "t" in self.names and any(name.startswith("q.") for name in self.names)
         if not self._rows:
             raise DescriptionError(f"{path}: no samples; the table has no rows")
@@ -141,6 +145,7 @@ class NpzTable(LogTable):
         self.joint_names = tuple(str(name) for name in small.get("joint_names", ()))
         self.notices = tuple(_notice(str(text)) for text in small.get("notices", ()))
         self.prepared = bool(np.all(small.get("prepared", False)))
+        self.sketch = Sketch.from_json(json.loads(str(small.get(SKETCH, "null"))))
         lengths = [len(array) for array in self._arrays.values() if array.ndim]
         if not lengths or not max(lengths):
             raise DescriptionError(f"{path}: no samples; the archive holds {', '.join(self._arrays) or 'nothing'}")
