@@ -270,3 +270,26 @@ def test_parameters_are_filtered_and_saved(browser: Browser, tmp_path: Path) -> 
     np.testing.assert_allclose([float(row["value"]) for row in table], estimate.beta, rtol=1e-8)
     assert {row["link"] for row in table} <= {HOSTILE_NAME, "'--><!--", "]]>"}  # nothing a spreadsheet runs
     assert browser.complaints() == []
+
+
+def test_on_a_phone_nothing_is_cut_and_wide_tables_say_so(browser: Browser, page: Path) -> None:
+    browser.open(page, 390)
+    browser.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    browser.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    cut = browser.evaluate(
+        "[...document.querySelectorAll('main *')].filter(e => e.checkVisibility() && !e.closest('.scroll > *, svg *'))"
+        ".filter(e => { const r = e.getBoundingClientRect();"
+        " return r.width && (r.right > innerWidth + 1 || r.left < -1); })"
+        ".map(e => e.outerHTML.slice(0, 80))"
+    )
+    assert cut == []
+    wide, said, stays = browser.evaluate(
+        "(() => { const wide = [...document.querySelectorAll('.scroll')].filter(e => e.checkVisibility() &&"
+        " e.scrollWidth > e.clientWidth + 2); const first = document.querySelector('.scroll.wide tbody th');"
+        " return [wide.length, wide.filter(e => getComputedStyle(e, '::before').content.includes('scroll')).length,"
+        " getComputedStyle(first).position]; })()"
+    )
+    assert wide == said > 3
+    assert stays == "sticky"
+    browser.open(page, 1280)
+    assert browser.evaluate("document.querySelectorAll('#torque .scroll.wide, #links .scroll.wide').length") == 0

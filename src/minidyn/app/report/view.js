@@ -32,6 +32,19 @@
   });
   addEventListener("afterprint", () => opened.forEach((part) => { part.open = false; }));
 
+  // ---------------------------------------------------------------- what is wider than the page says so
+  const parts = [...document.querySelectorAll(".scroll")];
+  const mark = (part) => {
+    part.classList.toggle("wide", part.scrollWidth > part.clientWidth + 2);
+    part.classList.toggle("end", part.scrollLeft + part.clientWidth > part.scrollWidth - 4);
+  };
+  const widths = new ResizeObserver((entries) => entries.forEach((entry) => mark(entry.target)));
+  parts.forEach((part) => {
+    mark(part);
+    widths.observe(part);
+    part.addEventListener("scroll", () => mark(part), { passive: true });
+  });
+
   // ---------------------------------------------------------------- commands can be copied
   const say = (text) => { document.getElementById("status").textContent = text; };
   const copy = async (element) => {
