@@ -8,12 +8,14 @@ import posixpath
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 
 import minidyn as md
+from chromium import Browser, find_chromium
 from minidyn.app.cli.main import main
 
 ROOT = Path(__file__).parents[2]
@@ -77,12 +79,60 @@ def test_links_lead_somewhere(site: Path) -> None:
 
 
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
-    text = (site / "api.html").read_text(encoding="utf-8")
+    pages = {page.name: page.read_text(encoding="utf-8") for page in site.glob("api-*.html")}
+    assert len(pages) > 6, "one page a stage"
+    assert max(map(len, pages.values())) < 600_000
+    text = "".join(pages.values())
     shown = set(re.findall(r'<h3 id="[^"]*" class="doc doc-heading">\s*md\.(\w+)', text))
     where = {name: place.replace(":", ".") for name, place in md._WHERE.items()}
+    listed = (site / "api.html").read_text(encoding="utf-8")
     for name, place in where.items():
         assert f'id="{place}"' in text, f"md.{name} is not documented"
+        assert f"<code>md.{name}</code>" in listed, f"md.{name} is not in the list of all names"
     assert set(where) <= shown, "names under which they are used"
+
+
+def test_nothing_in_a_docstring_or_page_is_taken_for_a_tag() -> None:
+    """Words such as <dynamics> stand in backticks: browsers would swallow them."""
+    texts = {f"md.{name}": getattr(md, name).__doc__ or "" for name in md._WHERE}
+    for name in md._WHERE:
+        value = getattr(md, name)
+        members = vars(value).items() if isinstance(value, type) else ()
+        texts |= {f"md.{name}.{key}": one.__doc__ or "" for key, one in members if not key.startswith("_")}
+    for page in sorted(DOCS.rglob("*.md")):
+        body = re.sub(
+            r"^```.*?^```$|^(?: {4}|\t).*$|<!--.*?-->", "", page.read_text(encoding="utf-8"), flags=re.M | re.S
+        )
+        texts[page.name] = body
+    for name, text in texts.items():
+        plain = re.sub(r"`+[^`]*`+", "", text)
+        assert not re.search(r"<[a-zA-Z/]", plain), f"{name}: {re.findall(r'<[a-zA-Z/][^>]{0,20}', plain)}"
+
+
+def test_every_page_says_which_version_it_is_of(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        assert f"minidyn {md.__version__}" in page.read_text(encoding="utf-8"), page.name
+
+
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium found; .ci/run installs one")
+@pytest.mark.parametrize("start", ["index.html", "how-to/ros2-logs.html"])
+def test_search_works_from_the_file_system(site: Path, tmp_path: Path, start: str) -> None:
+    with Browser(tmp_path / "profile") as browser:
+        browser.open(site / start)
+        browser.evaluate("document.querySelector('[for=__search]').click()")
+        browser.evaluate(
+            "(() => { const field = document.querySelector('.md-search__input'); field.focus();"
+            " field.value = 'gear ratio'; field.dispatchEvent(new Event('keyup')); })()"
+        )
+        found: list[str] = []
+        for _ in range(100):
+            found = browser.evaluate("[...document.querySelectorAll('.md-search-result__link')].map(a => a.href)")
+            if found:
+                break
+            time.sleep(0.1)
+        assert found, browser.complaints()
+        assert all(link.startswith("file://") for link in found)
+        assert [text for text in browser.complaints() if not text.startswith("request: file://")] == []
 
 
 def test_every_verb_is_in_the_page_on_the_command_line(site: Path) -> None:
