@@ -48,8 +48,8 @@ def update_urdf(
             name or path of one.
         source: The existing URDF.
         path: Where the result goes; may be `source` itself.
-        drives: Also write viscous and Coulomb friction into `<dynamics>`, and what URDF cannot say (rotor inertia, offset
-            and further friction, coupling) into a file NAME.minidyn.toml beside it, which `md.load` finds.
+        drives: Also write viscous and Coulomb friction into `<dynamics>`, and what URDF cannot say (rotor inertia,
+            offset and further friction, coupling) into a file NAME.minidyn.toml beside it, which `md.load` finds.
 
     Raises:
         DescriptionError: The file is another robot's, or parameters that URDF cannot hold.
