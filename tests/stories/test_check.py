@@ -114,6 +114,27 @@ def test_torques_in_another_unit_are_found() -> None:
     assert all(joint.scale == pytest.approx(0.1, rel=0.3) for joint in found.joints)
 
 
+def test_data_that_are_fitted_are_recognised(tmp_path: Path) -> None:
+    fitted, other = log(1), log(2)
+    assert md.check(arm(), fitted).overlap is None
+    assert md.check(arm(), other, fit=fitted).overlap == 0.0
+    cut = md.check(arm(), fitted[300:1500], fit=fitted)
+    assert cut.overlap == pytest.approx(1.0, abs=0.02)
+    assert not cut.ok
+    assert "validate.fitted_data" in codes(cut, "act")
+    estimate = md.identify(arm(), fitted)
+    estimate.save(tmp_path / "estimate.json")
+    half = md.concatenate([fitted[:1000], other[:1000]])
+    for fit in (estimate, tmp_path / "estimate.json"):
+        assert md.check(arm(), half, fit=fit).overlap == pytest.approx(0.5, abs=0.1)
+    md.save(arm(), tmp_path / "robot.toml")
+    fitted.save(tmp_path / "log.parquet")
+    for fit in ("log.parquet", "estimate.json"):
+        arguments = ("check", tmp_path / "robot.toml", tmp_path / "log.parquet", "--lazy", "--fit", tmp_path / fit)
+        assert json.loads(run(*arguments, "--json").stdout)["overlap"] == pytest.approx(1.0)
+    assert "100 % of this log is in the fitted data" in run(*arguments).stdout
+
+
 def test_a_log_without_torques_or_too_short_is_not_to_be_fitted() -> None:
     found = md.check(arm(), replace(log(), tau=None))
     assert not found.ok

@@ -32,16 +32,20 @@ from minidyn.identification.diagnostics.log_facts import (
     shown_word,
 )
 from minidyn.identification.diagnostics.scale import scale_notices, torque_scales
+from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.estimators.method import Options, Solution
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import AUTO, choose_friction, starting_model
 from minidyn.identification.identify import DEFAULT_METHOD, lifted, ready_for
 from minidyn.identification.rows.base_rows import signals_of
+from minidyn.identification.validate import fitted_notices
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, act, most_serious_first, notices_json, worth_telling
-from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.lazy import AnyRecording, LazyRecording
 from minidyn.recording.quick_check import meaningless
 from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, with_mapped_coupling
+from minidyn.recording.recording import SKETCH
+from minidyn.recording.sketch import Sketch, sketch_of, sketched
 from minidyn.text import markdown_cell
 
 NOT_FITTED = act(
@@ -74,6 +78,7 @@ class Check:
             small ones, to the value that makes up a tenth of a joint's torque; infinite where the log does not show it,
             empty where no fit was possible.
         condition: Condition number of the fit; NaN where there was none.
+        overlap: Share of the log, 0 to 1, that is in the fitted data it was compared with; None: not known.
     """
 
     robot: Robot
@@ -83,6 +88,7 @@ class Check:
     notices: tuple[Notice, ...]
     excitation: Mapping[str, float] = field(default_factory=dict)
     condition: float = math.nan
+    overlap: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -170,6 +176,7 @@ class Check:
                 for one in self.joints
             ],
             "condition": self.condition,
+            "overlap": self.overlap,
             "excitation": {
                 name: {"relative_std": value, "shown": shown_word(value)} for name, value in self.excitation.items()
             },
@@ -201,7 +208,12 @@ _TO = {"act": "do", "look": "know"}
 
 
 @single_thread()
-def check(robot: RobotLike, recording: RecordingLike | Sequence[str | os.PathLike[str]]) -> Check:
+def check(
+    robot: RobotLike,
+    recording: RecordingLike | Sequence[str | os.PathLike[str]],
+    *,
+    fit: Estimate | RecordingLike | Sequence[str | os.PathLike[str]] | None = None,
+) -> Check:
     """Look at a log before any fit: is it what it should be, what can it show, what to record next.
 
     A first fit by least squares, with friction chosen from the data, shows noise, delay and which base parameters the
@@ -210,6 +222,8 @@ def check(robot: RobotLike, recording: RecordingLike | Sequence[str | os.PathLik
     Args:
         robot: The robot, a built-in robot's name or a robot file's path.
         recording: The log, raw or prepared, in memory or on disk, or its path or paths.
+        fit: The data that are fitted, or a model (or its estimate.json), where the log is to test it: the log should be
+            other data, and the check says which share of it is not.
 
     Returns:
         The check: `ok`, `notices`, `joints`, `excitation`, `report(path)`.
@@ -218,35 +232,52 @@ def check(robot: RobotLike, recording: RecordingLike | Sequence[str | os.PathLik
         DescriptionError: A file cannot be read.
     """
     robot = as_robot(robot)
-    raw = in_robot_order(robot, as_recording(recording, robot))
+    fitted = None if fit is None else _sketch(robot, fit)
+    raw = sketched(in_robot_order(robot, as_recording(recording, robot)), robot.joint_names)
     robot = with_mapped_coupling(robot, raw.notices, raw.joint_names)
     notices = [*about_robot_file(robot.notices), *raw.notices]
     stopped = meaningless(robot, raw)
     notices += stopped
-    fit: _FirstFit | None = None
+    first: _FirstFit | None = None
     if "tau" not in raw.signals:
         notices.append(NOT_FITTED("no model can be fitted: the log has no torques", reason="no torques"))
     elif not stopped:
         try:
-            fit = _first_fit(robot, raw)
-            notices += fit.notices
+            first = _first_fit(robot, raw)
+            notices += first.notices
         except MinidynError as error:
             notices.append(NOT_FITTED(f"no model can be fitted: {error}", reason=str(error)))
-    joints = joint_facts(robot, raw, None if fit is None else fit.data)
-    if fit is not None:
-        measured = zip(joints, fit.found.sigma.tolist(), fit.scales.tolist())
+    joints = joint_facts(robot, raw, None if first is None else first.data)
+    if first is not None:
+        measured = zip(joints, first.found.sigma.tolist(), first.scales.tolist())
         joints = [replace(one, noise=noise, scale=scale) for one, noise, scale in measured]
     runs = run_facts(raw)
-    notices += fact_notices(joints, runs)
+    tested = sketch_of(raw)  # filled by now, also for a log on disk
+    overlap = None if fitted is None or tested is None else fitted.share_of(tested)
+    notices += [*fact_notices(joints, runs), *fitted_notices(overlap)]
     return Check(
         robot,
         raw,
         tuple(joints),
         tuple(runs),
         tuple(most_serious_first(notices)),
-        {} if fit is None else dict(zip(fit.base.names, fit.relative.tolist())),
-        math.nan if fit is None else fit.found.condition,
+        {} if first is None else dict(zip(first.base.names, first.relative.tolist())),
+        math.nan if first is None else first.found.condition,
+        overlap,
     )
+
+
+def _sketch(robot: Robot, fit: Estimate | RecordingLike | Sequence[str | os.PathLike[str]]) -> Sketch | None:
+    """Return the sketch of fitted data, given by themselves or by the model."""
+    if isinstance(fit, str | os.PathLike) and Path(fit).suffix.lower() == ".json":
+        fit = load_estimate(fit)
+    if isinstance(fit, Estimate):
+        return Sketch.from_json(fit.settings.get(SKETCH))
+    data = sketched(in_robot_order(robot, as_recording(fit, robot, argument="fit")), robot.joint_names)
+    if isinstance(data, LazyRecording):
+        for _ in data.tiles():  # it is sketched as it is read
+            pass
+    return sketch_of(data)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ import click
 from minidyn.app.cli import options
 from minidyn.app.cli.identify import read_logs
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
+from minidyn.errors import MinidynError
 from minidyn.text import plain
 
 if TYPE_CHECKING:
@@ -19,9 +20,17 @@ if TYPE_CHECKING:
 @options.robot_argument
 @options.logs_argument
 @click.option("--output", type=click.Path(), help="HTML file to write, such as check.html. Default: none.")
+@click.option(
+    "--fit",
+    multiple=True,
+    type=click.Path(),
+    help="A log that is fitted, or the estimate.json of a model, where LOGS are to test it: they should be other data.",
+)
 @options.log_options
 @options.json_option
-def check(robot: str, logs: options.Files, output: str | None, as_json: bool, **reading: Any) -> None:
+def check(
+    robot: str, logs: options.Files, output: str | None, fit: options.Files, as_json: bool, **reading: Any
+) -> None:
     """Check LOGS of a ROBOT before a model is fitted: columns, ranges, rates, noise, and what the motion can show.
 
     Example: minidyn check robot.urdf log.csv --output check.html
@@ -31,11 +40,15 @@ def check(robot: str, logs: options.Files, output: str | None, as_json: bool, **
     from minidyn.files import check_outputs
 
     if output is not None:
-        check_outputs([output], options.inputs(robot, *logs, reading["mapping"]))
+        check_outputs([output], options.inputs(robot, *logs, *fit, reading["mapping"]))
     job = Job.of_files(robot, logs, **reading)
     read_logs(job)
+    models = [name for name in fit if name.lower().endswith(".json")]
+    if models and len(fit) > 1:
+        raise MinidynError("--fit: give one estimate.json, or logs")
+    fitted = None if not fit else models[0] if models else Job.of_files(job.robot, fit, **reading).fitted
     with progress(f"checking {len(job.fitted)} samples of {job.robot.name}"):
-        found = look_at(job.robot, job.fitted)
+        found = look_at(job.robot, job.fitted, fit=fitted)
         files = [] if output is None else [str(found.report(output))]
     if as_json:
         print_json(found.to_json() | {"files": files})
@@ -69,5 +82,7 @@ def _print(found: Check) -> None:
         ]
         title = f"what this log shows of {len(found.excitation)} base parameters (condition {found.condition:.3g})"
         print_table(title, ("", "", "parameters"), lines, right=(1,))
+    if found.overlap is not None:
+        click.echo(f"{100 * found.overlap:.3g} % of this log is in the fitted data")
     print_notices(found.notices)
     click.echo(f"verdict: {LEVELS[found.level]}")

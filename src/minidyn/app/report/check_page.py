@@ -64,7 +64,7 @@ def _words(check: Check) -> str:
     return (
         f"The motion shows {shown} of {len(check.excitation)} base parameters well enough (standard deviation up to "
         f"30 % of the value); condition number {number(check.condition)}."
-    )
+    ) + ("" if check.overlap is None else f" Of this log {percent(check.overlap)} is in the fitted data.")
 
 
 def _sentence(text: str) -> str:
