@@ -11,6 +11,7 @@ import pytest
 
 import minidyn as md
 from chromium import Browser, find_chromium
+from mesh_cases import binary_stl, urdf
 from report_cases import HOSTILE_NAME, hostile_estimate, small_estimate, small_runs
 
 pytestmark = pytest.mark.skipif(find_chromium() is None, reason="no Chromium found; .ci/run installs one")
@@ -293,3 +294,32 @@ def test_on_a_phone_nothing_is_cut_and_wide_tables_say_so(browser: Browser, page
     assert stays == "sticky"
     browser.open(page, 1280)
     assert browser.evaluate("document.querySelectorAll('#torque .scroll.wide, #links .scroll.wide').length") == 0
+
+
+def test_the_robot_is_shown_with_its_meshes_and_turns(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "a.stl").write_bytes(binary_stl())
+    robot = md.load(urdf(tmp_path, '<visual><geometry><mesh filename="a.stl"/></geometry></visual>'))
+    base = md.base_parameters(robot)
+    covariance = np.eye(base.rank)
+    estimate = md.Estimate(robot, base, base.values(), covariance, np.ones(1), "wls", False, 9.0, 100, (), {})
+    page = md.report(estimate, tmp_path / "r.html", code=False)
+    browser.open(page)
+    faces = "[...document.querySelectorAll('.turnable .faces polygon')].map(p => p.getAttribute('points'))"
+    before = browser.evaluate(faces)
+    assert len(before) == 28
+    assert "Meshes of the robot file" in browser.evaluate("document.querySelector('.turnable').textContent")
+    order = "[...document.querySelectorAll('.turnable .faces polygon')].map(p => p.dataset.points)"
+    first = browser.evaluate(order)
+    browser.evaluate("document.querySelector('.turnable svg').focus()")
+    for _ in range(12):
+        browser.key("ArrowLeft", 37)
+    assert browser.evaluate(faces) != before
+    turned = browser.evaluate(order)
+    assert turned != first  # what was behind is in front
+    assert sorted(turned) == sorted(first)
+    assert browser.complaints() == []
+    without = md.report(estimate, tmp_path / "s.html", code=False)
+    (tmp_path / "a.stl").unlink()
+    (tmp_path / "arm.urdf").unlink()
+    assert "Meshes of" in without.read_text()
+    assert "Stick figure" in md.report(estimate, tmp_path / "t.html", code=False).read_text()

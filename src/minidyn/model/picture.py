@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array
 from minidyn.display import MEASURED, MODEL, RESIDUAL, DisplayTable, new_figure
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
 
     from minidyn.model.robot import Robot
 
+Surfaces = Mapping[str, tuple[Array, NDArray[np.int_]]]
+"""What links look like, by name: corners (v, 3), m, and the indices of the corners of each triangle (f, 3)."""
+
 _TRIES = 400  # postures among which the clearest is chosen
 _LOOP_TRIES = 12  # where loops must be solved for
 _RING = 20
 TURN, TILT = 0.95, 0.32  # rad: where the eye is at first
-_FIRST_DRAWN = {"ground": 0, "link": 1, "axis": 2, "ring": 3, "box": 3}
+_FIRST_DRAWN = {"ground": 0, "link": 1, "face": 2, "axis": 3, "ring": 4, "box": 4}
 _LABEL = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.0}
 _LOOK: dict[str, dict[str, Any]] = {
     "ground": {"facecolor": "#e8e8e8", "edgecolor": "none"},
@@ -78,7 +82,7 @@ def plot_robot(robot: Robot, q: ArrayLike | None = None) -> Figure:
 class Shape:
     """A line or area through points of the scene."""
 
-    kind: str  # "link", "ring", "box", "axis" or "ground"
+    kind: str  # "link", "ring", "box", "axis", "ground", or "face" of a surface
     points: tuple[int, ...]  # indices
     body: int  # index of the link it belongs to, or of the joint whose axis it shows; -1: the base
     closed: bool = False  # whether it is an area
@@ -114,8 +118,15 @@ def view(points: Array) -> Array:
     return np.asarray(points @ np.array([[-s, c, 0.0], [-st * c, -st * s, ct], [ct * c, ct * s, st]]).T)
 
 
-def scene_of(robot: Robot, q: ArrayLike | None = None) -> Scene:
-    """Return the robot at positions q (n,), rad or m, gravity pointing down; None: a posture that shows its joints."""
+def scene_of(robot: Robot, q: ArrayLike | None = None, surfaces: Surfaces | None = None) -> Scene:
+    """Return the robot as points and shapes, gravity pointing down.
+
+    Args:
+        robot: The robot.
+        q: Positions (n,), rad or m; None: a posture that shows its joints.
+        surfaces: What links and frames look like, by name: corners (v, 3) in their own frames, and the indices of the
+            corners of each triangle (f, 3). Sticks and joints of links that have one are left out.
+    """
     q_all = _posture(robot) if q is None else solve_loops(robot, q)
     pose = tree_pose(robot, q_all)
     scene = Scene(robot)
@@ -151,10 +162,31 @@ def scene_of(robot: Robot, q: ArrayLike | None = None) -> Scene:
         scene.add("axis", [point - 0.11 * size * axis, point + 0.19 * size * axis], index)
         scene.anchors.append(len(scene.points))
         scene.points.append(point + 0.235 * size * axis)
+    if surfaces:
+        _add_surfaces(scene, surfaces, pose.links)
     points = np.array(scene.points) @ _level(_up(robot))
     points -= (points.max(axis=0) + points.min(axis=0)) / 2
     scene.points = list(points / max(float(np.linalg.norm(points, axis=1).max()), 1e-9))
     return scene
+
+
+def _add_surfaces(scene: Scene, surfaces: Surfaces, links: Array) -> None:
+    """Put triangles where the links are; the sticks of links that are seen go."""
+    robot = scene.robot
+    places = {robot.base_name: (-1, np.eye(4)), **{frame.name: (frame.link, frame.placement) for frame in robot.frames}}
+    places |= {name: (index, np.eye(4)) for index, name in enumerate(robot.link_names)}
+    seen = set()
+    faces = []
+    for name, (corners, triangles) in surfaces.items():
+        if name not in places:
+            continue
+        body, placement = places[name]
+        T = (robot.base_placement if body < 0 else links[body]) @ placement
+        first = len(scene.points)
+        scene.points += list(corners @ T[:3, :3].T + T[:3, 3])
+        faces += [Shape("face", tuple(row), body, True) for row in (np.asarray(triangles) + first).tolist()]
+        seen.add(body)
+    scene.shapes = [one for one in scene.shapes if one.kind in ("ground", "axis") or one.body not in seen] + faces
 
 
 def _posture(robot: Robot) -> Array:

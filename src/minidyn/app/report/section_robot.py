@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 
 from minidyn.app.report.charts import picture
@@ -10,19 +13,24 @@ from minidyn.app.report.html import Section, table
 from minidyn.arrays import Array
 from minidyn.base.closed_form.structure import Structure, structure_of
 from minidyn.display import Html, tag
-from minidyn.model.picture import TILT, TURN, Scene, Shape, scene_of, view
+from minidyn.formats.urdf.surfaces import surfaces_of
+from minidyn.model.picture import TILT, TURN, Scene, Shape, Surfaces, scene_of, view
 from minidyn.model.robot import Robot
 from minidyn.text import number, short, visible
 
 _LOWEST, _HIGHEST = -0.2, 1.2  # rad: how far the eye goes up and down
 _SIZE = 460.0  # width of the figure, pixels
 _HEIGHT, _MARGIN = 0.86, 0.07  # shares of the width
+_TRIANGLES = 2400  # of all meshes together: about 250 kB of the page
+_LIGHT = np.array([0.45, -0.3, 0.84])
+_SHADES = 8
 
 
 def robot_section(facts: Facts) -> Section:
     """Return the drawing, what r and s are, the joints, and the composite bodies."""
     robot = facts.estimate.robot
-    scene = scene_of(robot)
+    scene, looks = scene_of(robot), _surfaces(facts)
+    shown = scene_of(robot, surfaces=looks) if looks else scene
     structure = _structure(robot)
     marked = _marked(structure)
     rows = []
@@ -31,7 +39,7 @@ def robot_section(facts: Facts) -> Section:
         name, link = short(joint.name, 60), short(robot.link_names[index], 60)
         rows.append((str(index + 1), name, kind, marked.get(index, ""), link))
     joints = table("Joints of the robot", ("No.", "joint", "moves", "rule", "link"), rows, style="numbered")
-    content = [tag("div", _robot_figure(scene, marked), tag("div", *_rule(structure), joints), class_="two")]
+    content = [tag("div", _robot_figure(shown, marked), tag("div", *_rule(structure), joints), class_="two")]
     if structure is not None:
         content.append(_bodies(facts, scene))
     lead = (
@@ -40,8 +48,17 @@ def robot_section(facts: Facts) -> Section:
     )
     view_data = {"turn": TURN, "tilt": TILT, "lowest": _LOWEST, "highest": _HIGHEST}
     view_data |= {"size": _SIZE, "height": _HEIGHT, "margin": _MARGIN}
-    points = [[round(10000 * float(x)) for x in point] for point in scene.points]
+    points = [[round(10000 * float(x)) for x in point] for point in shown.points]
     return Section("robot", "The robot", lead, tuple(content), {"robot": {"points": points, **view_data}})
+
+
+def _surfaces(facts: Facts) -> Surfaces:
+    """What the links look like, from the URDF the robot was read from; empty where it is not there or shows nothing."""
+    source = facts.estimate.base.robot.source
+    if not source.lower().endswith(".urdf") or not os.path.isfile(source):
+        return {}
+    found = surfaces_of(Path(source), _TRIANGLES)
+    return {name: (one.points, one.triangles) for name, one in found.items()}
 
 
 def _structure(robot: Robot) -> Structure | None:
@@ -117,7 +134,12 @@ def _carried(robot: Robot, index: int) -> frozenset[int]:
 def _robot_figure(scene: Scene, marked: dict[int, str]) -> Html:
     """The whole robot; joints r and s have their names."""
     x, y = _on_paper(np.array(scene.points), _SIZE)
-    marks = [_drawn(shape, x, y, extra="") for shape in scene.front_last]
+    shapes = scene.front_last
+    seen = [one for one in shapes if one.kind == "face"]
+    faces = [_drawn(one, x, y, extra=f" f{shade}") for one, shade in zip(seen, _shades(scene, seen))]
+    marks = [_drawn(one, x, y, extra="") for one in shapes if one.kind in ("ground", "link")]
+    marks += [tag("g", *faces, class_="faces")] if faces else []
+    marks += [_drawn(one, x, y, extra="") for one in shapes if one.kind in ("axis", "ring", "box")]
     for index, joint in enumerate(scene.robot.joints):
         if joint.kind == "fixed":
             continue
@@ -134,10 +156,28 @@ def _robot_figure(scene: Scene, marked: dict[int, str]) -> Html:
         marks.append(tag("g", *badge, transform=at, data_at=anchor, class_="joint-label"))
     names = ", ".join(f"{k + 1} {short(j.name, 16)}" for k, j in enumerate(scene.robot.joints))
     roles = "; ".join(f"joint {index + 1} is {role}" for index, role in marked.items())
-    words = f"Stick figure of the robot with its joints {names}. {roles}"
+    words = f"{'Meshes' if faces else 'Stick figure'} of the robot with its joints {names}. {roles}"
     turn = tag("span", "Drag the figure, or use the arrow keys, to turn it.", class_="screen-only")
-    caption = tag("figcaption", "Rings turn, boxes slide; each thin line is the axis of a joint. ", turn)
+    said = "Meshes of the robot file, simplified; each" if faces else "Rings turn, boxes slide; each"
+    caption = tag("figcaption", f"{said} thin line is the axis of a joint. ", turn)
     return tag("figure", picture(_SIZE, _SIZE * _HEIGHT, marks, words, "robot"), caption, class_="turnable")
+
+
+def _shades(scene: Scene, faces: list[Shape]) -> list[int]:
+    """How bright each triangle is, lit from both sides, smoothed over its neighbours: the number of its colour."""
+    if not faces:
+        return []
+    places, points = np.array([one.points for one in faces]), np.array(scene.points)
+    a, b, c = (points[places[:, k]] for k in range(3))
+    normals = np.cross(b - a, c - a)
+    about = np.zeros_like(points)
+    for k in range(3):
+        np.add.at(about, places[:, k], normals)
+    smooth = normals / 2 + about[places].sum(axis=1) / 3
+    sizes = np.maximum(np.linalg.norm(smooth, axis=1), 1e-30)
+    lit = np.abs(smooth @ _LIGHT) / sizes
+    shades: list[int] = np.minimum((_SHADES * lit).astype(int), _SHADES - 1).tolist()
+    return shades
 
 
 def _body_figure(scene: Scene, index: int, carried: frozenset[int], size: float = 150.0) -> Html:

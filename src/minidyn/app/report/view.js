@@ -112,9 +112,12 @@
     const points = data.robot.points.map((p) => p.map((x) => x / 10000));
     const { size, height, margin, lowest, highest } = data.robot;
     let { turn, tilt } = data.robot;
+    const faces = robot.querySelector(".faces");
     const place = () => {
       const c = Math.cos(turn), s = Math.sin(turn), ct = Math.cos(tilt), st = Math.sin(tilt);
-      const seen = points.map(([x, y, z]) => [-s * x + c * y, -st * c * x - st * s * y + ct * z]);
+      const seen = points.map(([x, y, z]) => (
+        [-s * x + c * y, -st * c * x - st * s * y + ct * z, ct * c * x + ct * s * y + st * z]
+      ));
       const ends = [0, 1].map((k) => [Math.min(...seen.map((p) => p[k])), Math.max(...seen.map((p) => p[k]))]);
       const middle = ends.map(([low, high]) => (low + high) / 2);
       const spans = ends.map(([low, high]) => Math.max(high - low, 1e-9));
@@ -123,6 +126,11 @@
         (size / 2 + scale * (seen[k][0] - middle[0])).toFixed(1),
         ((height * size) / 2 - scale * (seen[k][1] - middle[1])).toFixed(1),
       ].join(",");
+      if (faces) { // the nearest last
+        const depth = (e) => e.dataset.points.split(" ").reduce((sum, k) => sum + seen[k][2], 0);
+        const order = [...faces.children].map((e) => [depth(e), e]).sort((a, b) => a[0] - b[0]);
+        faces.append(...order.map(([, e]) => e));
+      }
       robot.querySelectorAll("[data-points]").forEach((e) => {
         e.setAttribute("points", e.dataset.points.split(" ").map(at).join(" "));
       });

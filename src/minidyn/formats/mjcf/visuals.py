@@ -7,7 +7,7 @@ MuJoCo does not read, its collision shapes replace them. What collides is left t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from lxml import etree
 
 from minidyn.errors import DescriptionError
 from minidyn.formats.mjcf.compile import set_place
+from minidyn.formats.urdf.surfaces import mesh_files
 from minidyn.formats.xml_edit import numbers_text
 from minidyn.formats.xml_file import Element, origin_steps, read_xml
 
@@ -81,7 +82,7 @@ def _geom(shown: Element, looks: Looks, urdf: Path, folder: Path, lost: list[str
         geom.set("size", numbers_text([shape.number("radius"), 0.5 * shape.number("length")]))
     else:
         name = shape.text("filename", "")
-        file = next((file for file in _candidates(name, urdf) if file.is_file()), None)
+        file = next((file for file in mesh_files(name, urdf) if file.is_file()), None)
         if file is None or file.suffix.lower() not in _MESHES:
             lost.append(name)
             return None
@@ -89,20 +90,6 @@ def _geom(shown: Element, looks: Looks, urdf: Path, folder: Path, lost: list[str
         scale = numbers_text(shape.vector("scale")) if "scale" in shape.attributes else ""
         geom.set("mesh", looks.meshes.setdefault((seen, scale), f"mesh{len(looks.meshes) + 1}"))
     return geom
-
-
-def _candidates(name: str, urdf: Path) -> Iterator[Path]:
-    """Yield where the file of a mesh may be: beside the URDF, or in a package whose folder stands above it."""
-    if name.startswith("package://"):
-        package, _, rest = name.removeprefix("package://").partition("/")
-        for parent in urdf.resolve().parents:
-            if parent.name == package:
-                yield parent / rest
-            yield parent / package / rest
-    elif name.startswith("file://"):
-        yield Path(name.removeprefix("file://"))
-    elif name and "://" not in name:
-        yield urdf.parent / name
 
 
 def _colour(material: Element) -> str:
