@@ -162,16 +162,18 @@ class Job:
 
     def validate(self, estimate: Estimate, fit: bool = False) -> dict[str, Validation]:
         """Return the errors of a model on the test logs; with `fit` also, and first, on the fitted ones."""
-        found = {}
-        if fit:  # that these are fitted data is no surprise
-            one = validate(estimate, self.fitted)
-            found[FIT] = replace(one, notices=tuple(known for known in one.notices if known.code != FITTED.code))
+        found = {FIT: self.validate_fit(estimate)} if fit else {}
         for log in self.test:
             try:
                 found[log.name] = validate(estimate, self.recording(log, estimate=estimate))
             except MinidynError as error:
                 raise MinidynError(f"{log.name}: {error}") from None
         return found
+
+    def validate_fit(self, estimate: Estimate) -> Validation:
+        """Return the errors of a model on the fitted logs; that these are fitted data is no surprise."""
+        found = validate(estimate, self.fitted)
+        return replace(found, notices=tuple(known for known in found.notices if known.code != FITTED.code))
 
     def cross_validate(self, folds: int) -> CrossValidation:
         """Leave out one stretch of the fitted logs after the other."""
@@ -197,7 +199,7 @@ class Job:
 
 def fitted_data(validations: Mapping[str, Validation]) -> list[Notice]:
     """Return a notice for each test log that was fitted."""
-    known = [(name, notice) for name, run in validations.items() if name != FIT for notice in run.notices]
+    known = [(name, notice) for name, run in validations.items() for notice in run.notices]
     return [replace(one, text=f"{name}: {one.text}") for name, one in known if one.code == FITTED.code]
 
 

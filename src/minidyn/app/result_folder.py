@@ -22,6 +22,7 @@ from minidyn.identification.cross_validate import CrossValidation
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.export import FORMATS
 from minidyn.identification.validate import Validation
+from minidyn.identification.verdict import judge
 from minidyn.notices import info, notices_json
 from minidyn.recording.recording import without_sketch
 from minidyn.simulation.payload import Payload
@@ -81,7 +82,7 @@ def write_result(
             exported.append(NO_PICTURES(f"no PNG pictures: {error}"))
         write_page(_facts(estimate, validations, Path(path), record or {}, cross_validation), folder / REPORT)
         files = sorted([*(file.name for file in folder.iterdir()), SUMMARY])
-        found = result_summary(estimate, validations)
+        found = result_summary(estimate, validations, cross_validation)
         summary = plain_values(
             {**(record or {}), **found, "export_notices": notices_json(exported), "files": files}, finite=True
         )
@@ -104,8 +105,12 @@ def _facts(
     return Facts(estimate, tests, fit, cross_validation, details=details, code=False, places=places)
 
 
-def result_summary(estimate: Estimate, validations: Mapping[str, Validation]) -> dict[str, Any]:
-    """Return an identification as plain values: parameters with their uncertainty, errors, certificate, notices."""
+def result_summary(
+    estimate: Estimate, validations: Mapping[str, Validation], cross_validation: CrossValidation | None = None
+) -> dict[str, Any]:
+    """Return an identification as plain values: parameters, errors, certificate, verdict, notices."""
+    tests = {name: run for name, run in validations.items() if name != FIT}
+    verdict = judge(estimate, tests, fit=validations.get(FIT), cross_validation=cross_validation)
     values = zip(estimate.names, estimate.beta, estimate.std, estimate.relative_std)
     found = {
         "robot": estimate.robot.name,
@@ -121,6 +126,7 @@ def result_summary(estimate: Estimate, validations: Mapping[str, Validation]) ->
         "noise": dict(zip(estimate.robot.joint_names, estimate.sigma)),
         "errors": {name: validation.to_json() for name, validation in validations.items()},
         "certificate": estimate.certificate.to_json(),
+        "verdict": verdict.to_json(),
         "settings": without_sketch(estimate.settings),
         "notices": notices_json(estimate.notices),
     }

@@ -159,7 +159,8 @@ class Verdict:
     def to_json(self) -> dict[str, Any]:
         """Return plain values: ok, level, every rule, the limits."""
         rules = [rule.to_json() for rule in self.rules]
-        return {"ok": self.ok, "level": self.level, "rules": rules, "limits": asdict(self.limits)}
+        about = {"ok": self.ok, "level": self.level, "headline": self.headline}
+        return about | {"rules": rules, "limits": asdict(self.limits)}
 
     def __repr__(self) -> str:
         return f"Verdict({self.level}: {len(self.failed)} of {len(self.rules)} rules are not met)"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from minidyn.app.cli import options
-from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
+from minidyn.app.cli.text import finish, print_json, print_notices, print_table, print_verdict, progress, safe, told
 from minidyn.errors import DescriptionError
 from minidyn.notices import Notice
 from minidyn.text import plain
@@ -74,9 +74,17 @@ rotor_inertia_option = options.option_of(
     help="Also cross-validate: leave out one of so many stretches of time after the other.",
 )
 @options.log_options
+@options.require_option
 @options.json_option
 def identify(
-    robot: str, logs: options.Files, output: str, test: options.Files, folds: int | None, as_json: bool, **more: Any
+    robot: str,
+    logs: options.Files,
+    output: str,
+    test: options.Files,
+    folds: int | None,
+    require: str | None,
+    as_json: bool,
+    **more: Any,
 ) -> None:
     """Identify a ROBOT from LOGS (CSV, Parquet, NPZ, ROS bags) and write the model.
 
@@ -110,7 +118,7 @@ def identify(
         summary = write_result(estimate, validations, target, record, crossed, inputs)
     if as_json:
         print_json(summary)
-        return
+        return finish(summary["verdict"], require)
     _print_errors(estimate, validations)
     if crossed is not None:
         _print_crossed(crossed)
@@ -119,18 +127,23 @@ def identify(
     notices = [*estimate.notices, *exported, *fitted_data(validations)]
     print_notices(notices + (job.not_tested() if crossed is None else []))
     click.echo(f"written into {plain(str(target))}: {', '.join(summary['files'])}")
+    print_verdict(summary["verdict"])
     click.echo(f"to read: {plain(str(target / REPORT))}")
+    return finish(summary["verdict"], require)
 
 
 @click.command()
 @options.estimate_argument
 @options.logs_argument
 @options.log_options
+@options.require_option
 @options.json_option
-def validate(estimate: str, logs: options.Files, as_json: bool, **reading: Any) -> None:
+def validate(estimate: str, logs: options.Files, require: str | None, as_json: bool, **reading: Any) -> None:
     """Test a saved ESTIMATE (estimate.json) on LOGS it was not fitted to.
 
     Example: minidyn validate out/estimate.json other.db3
+
+    Example: minidyn validate out/estimate.json nightly.csv --require pass
     """
     from minidyn.app.job import Job, fitted_data
     from minidyn.app.result_folder import result_summary
@@ -141,11 +154,14 @@ def validate(estimate: str, logs: options.Files, as_json: bool, **reading: Any) 
     read_logs(job)
     with progress("validating"):
         found = job.validate(model)
+    summary = result_summary(model, found)
     if as_json:
-        print_json(result_summary(model, found))
+        print_json(summary)
     else:
         _print_errors(model, found)
         print_notices(fitted_data(found))
+        print_verdict(summary["verdict"])
+    finish(summary["verdict"], require)
 
 
 def read_logs(job: Job) -> None:

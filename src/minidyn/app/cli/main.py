@@ -59,7 +59,7 @@ class Exit(IntEnum):
     DONE = 0, "done"
     UNEXPECTED = 1, "unexpected error, a fault of minidyn (MINIDYN_DEBUG=1 shows the traceback)"
     WRONG_INPUT = 2, "wrong usage, a file that cannot be read or written, or data that do not allow what was asked"
-    RULE_NOT_MET = 3, "a rule was not met (reserved: no verb has rules yet)"
+    RULE_NOT_MET = 3, "a rule of the verdict is not met (asked for by --require pass)"
     SKIPPED = 4, "part of the data was skipped (reserved: no verb skips data yet)"
     INTERRUPTED = 130, "interrupted (Ctrl-C); results are whole or absent"
 

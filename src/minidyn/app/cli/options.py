@@ -44,6 +44,9 @@ robot_argument = click.argument("robot", type=ROBOT)
 logs_argument = click.argument("logs", nargs=-1, required=True, type=click.Path())
 estimate_argument = click.argument("estimate", type=click.Path())
 json_option = click.option("--json", "as_json", is_flag=True, help="Print machine-readable JSON.")
+require_option = click.option(
+    "--require", type=click.Choice(["pass"]), help="Exit with code 3 unless every rule of the verdict is met."
+)
 validate_option = click.option(
     "--validate", "test", multiple=True, type=click.Path(), help="A log that is not fitted, to test on; repeat."
 )

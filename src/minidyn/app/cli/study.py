@@ -8,8 +8,16 @@ import click
 from click.shell_completion import get_completion_class
 
 from minidyn.app.cli.identify import read_logs
-from minidyn.app.cli.options import ROBOT, Files, estimate_argument, json_option, log_options, output_option
-from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
+from minidyn.app.cli.options import (
+    ROBOT,
+    Files,
+    estimate_argument,
+    json_option,
+    log_options,
+    output_option,
+    require_option,
+)
+from minidyn.app.cli.text import finish, print_json, print_notices, print_table, print_verdict, progress, safe, told
 from minidyn.notices import Notice
 from minidyn.text import plain
 
@@ -24,15 +32,23 @@ if TYPE_CHECKING:
 @click.option("--fit", multiple=True, type=click.Path(), help="A log the estimate was fitted to; repeat.")
 @click.option("--title", help="Heading. Default: the robot's name.")
 @log_options
+@require_option
 @json_option
 def report(
-    estimate: str, logs: Files, output: str, fit: Files, title: str | None, as_json: bool, **reading: Any
+    estimate: str,
+    logs: Files,
+    output: str,
+    fit: Files,
+    title: str | None,
+    require: str | None,
+    as_json: bool,
+    **reading: Any,
 ) -> None:
     """Write a report on a saved ESTIMATE (estimate.json): one HTML file, tested on LOGS it was not fitted to.
 
     Example: minidyn report out/estimate.json other.db3 --fit run.db3 --output report.html
     """
-    from minidyn.app.job import FIT, Job
+    from minidyn.app.job import FIT, Job, fitted_data
     from minidyn.app.report.commands import places_of
     from minidyn.app.report.facts import Facts
     from minidyn.app.report.report import check_page, write_page
@@ -46,11 +62,16 @@ def report(
     with progress("writing the report"):
         found = job.validate(model, fit=bool(fit))
         fitted = found.pop(FIT, None)
-        write_page(Facts(model, found, fitted, details=details, places=places_of(model, estimate, fit)), page, title)
+        facts = Facts(model, found, fitted, details=details, places=places_of(model, estimate, fit))
+        write_page(facts, page, title)
+    verdict = facts.verdict.to_json()
     if as_json:
-        print_json({"file": str(page), "bytes": page.stat().st_size})
+        print_json({"file": str(page), "bytes": page.stat().st_size, "verdict": verdict})
     else:
+        print_notices(fitted_data(found))
+        print_verdict(verdict)
         click.echo(f"written: {plain(str(page))}")
+    finish(verdict, require)
 
 
 @click.command()
@@ -61,8 +82,11 @@ def report(
 @click.option("--init", is_flag=True, help="Write STUDY to begin with, for --robot and --log, instead of running it.")
 @click.option("--robot", type=ROBOT, help="With --init: built-in name or file.")
 @click.option("--log", "logs", multiple=True, type=click.Path(), help="With --init: a log; repeat. None: simulated.")
+@require_option
 @json_option
-def run(study: str, init: bool, robot: str | None, logs: Files, as_json: bool, **options: Any) -> None:
+def run(
+    study: str, init: bool, robot: str | None, logs: Files, require: str | None, as_json: bool, **options: Any
+) -> None:
     """Run a STUDY file: a whole job as TOML, resumed where it stopped.
 
     Steps whose inputs have not changed are skipped; each result lies beside a record of settings, versions and hashes.
@@ -81,7 +105,7 @@ def run(study: str, init: bool, robot: str | None, logs: Files, as_json: bool, *
             print_json({"files": [study]})
         else:
             click.echo(f"written: {plain(study)}; read it, change it, then: minidyn run {plain(study)}")
-        return
+        return None
     if robot is not None or logs:
         raise click.UsageError("--robot and --log go with --init; a study file names its own")
     from minidyn.app.study.run import run_study
@@ -94,19 +118,23 @@ def run(study: str, init: bool, robot: str | None, logs: Files, as_json: bool, *
             | {"summary": dict(step.summary)}
             for step in result.steps
         ]
-        print_json({"study": result.study.name, "output": str(result.study.output), "steps": steps})
-        return
+        about = {"study": result.study.name, "output": str(result.study.output), "verdict": result.verdict}
+        print_json(about | {"steps": steps})
+        return finish(result.verdict, require)
     seconds = [f"{step.seconds:.1f}" if step.state == "done" else "" for step in result.steps]
     rows = [(safe(step.name), step.state, time, safe(_words(step))) for step, time in zip(result.steps, seconds)]
     title = f"{safe(result.study.name)}: {len(result.steps)} steps"
     print_table(title, ("step", "", "seconds", "result"), rows, right=(2,))
     for step in result.steps:
         print_notices(map(Notice.from_json, step.summary.get("notices", ())), of=step.name)
+    if result.verdict is not None:
+        print_verdict(result.verdict)
     if options["dry"]:
-        return
+        return finish(result.verdict, require)
     click.echo(f"results, each with a record of where it came from: {plain(str(result.study.output))}")
     for step in (step for step in result.steps if step.name == "report"):
         click.echo(f"to read: {plain(str(step.folder / 'report.html'))}")
+    return finish(result.verdict, require)
 
 
 @click.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -90,6 +90,22 @@ def print_notices(notices: Iterable[Notice], of: str = "", *, err: bool = False)
         for line in (f"{notice.level}: {f'{of}: ' if of else ''}{notice.text}", f"      {notice.advice}"):
             if line.strip():
                 click.echo(visible(line), err=err)
+
+
+def print_verdict(verdict: Mapping[str, Any]) -> None:
+    """Print a verdict, as plain values, and the rules that are not met."""
+    click.echo(f"verdict: {verdict['headline']}")
+    for rule in verdict["rules"]:
+        if not rule["ok"]:
+            click.echo(visible(f"      {rule['name']}: {rule['text']}"))
+
+
+def finish(verdict: Mapping[str, Any] | None, require: str | None) -> None:
+    """End the verb: exit code 3 where a verdict that passes is required and there is none."""
+    from minidyn.app.cli.main import Exit
+
+    if require is not None and not (verdict is not None and verdict["ok"]):
+        click.get_current_context().exit(Exit.RULE_NOT_MET)
 
 
 def progress(what: str, total: int | None = None) -> AbstractContextManager[Callable[[int], None]]:

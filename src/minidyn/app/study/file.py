@@ -17,6 +17,7 @@ from minidyn.app.study.schema import SEVERAL, STEPS
 from minidyn.errors import DescriptionError, MinidynError, near_names
 from minidyn.formats.load import robots
 from minidyn.formats.toml.table import Table, read_tables
+from minidyn.identification.verdict import Limits
 from minidyn.recording.read.mapping import SignalMap
 
 RECORDING = "recording.npz"
@@ -47,6 +48,7 @@ class Study:
     gravity: tuple[float, ...] | None  # other gravity (3,), m/s²; None: the file's
     coupling: Mapping[str, Mapping[str, float]]  # {joint: {other joint that turns its drive, too: coefficient}}
     preparation: Mapping[str, Any]  # options of `md.prepare`
+    limits: Limits  # of the verdict
     steps: tuple[Step, ...]  # what to do, in order
 
     def robot_path(self, name: str) -> str:
@@ -60,7 +62,7 @@ def read_study(path: str | Path) -> Study:
     if source.is_dir():
         raise DescriptionError(f"{source}: a folder; expected a study file such as study.toml")
     top, folder = read_tables(source), source.parent
-    top.finish(["study", "robot", "mapping", "preparation", "log", *STEPS])
+    top.finish(["study", "robot", "mapping", "preparation", "verdict", "log", *STEPS])
     study = _values(top.table("study"), schema.STUDY)
     robot = _values(top.table("robot"), schema.ROBOT)
     if "file" not in robot:
@@ -84,8 +86,9 @@ def read_study(path: str | Path) -> Study:
         raise DescriptionError(f"{source}: nothing to do; expected at least one of [{'], ['.join(STEPS)}]")
     gravity = tuple(robot["gravity"]) if "gravity" in robot else None
     preparation = _values(top.table("preparation"), schema.PREPARATION)
+    limits = Limits(**_values(top.table("verdict"), schema.VERDICT))
     about = (source, study.get("name", source.stem), output, seed, robot["file"])
-    return Study(*about, gravity, robot.get("coupling", {}), preparation, tuple(steps))
+    return Study(*about, gravity, robot.get("coupling", {}), preparation, limits, tuple(steps))
 
 
 def _values(table: Table | None, keys: Mapping[str, schema.Check]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,11 @@ class StudyResult:
     study: Study
     steps: tuple[StepResult, ...]
     robot: Robot
+
+    @property
+    def verdict(self) -> Mapping[str, Any] | None:
+        """The verdict on the identified model as plain values; None where nothing was identified."""
+        return next((step.summary["verdict"] for step in reversed(self.steps) if "verdict" in step.summary), None)
 
     def __getitem__(self, name: str) -> StepResult:
         steps = {step.name: step for step in self.steps}
@@ -113,6 +118,8 @@ def run_study(
         if step.kind == "identify" and state != "to do":  # a matter of the other steps, so not of the record
             untested = context.job(context.robot, test=context.logs("validate")).not_tested()
             summary["notices"] = [*summary["notices"], *notices_json(untested)]
+            if not untested:
+                summary.pop("verdict")  # that of the step that tests it counts
         results.append(StepResult(step.name, state, time.perf_counter() - begin, folder, summary))
     return StudyResult(study, tuple(results), context.robot)
 
@@ -158,6 +165,7 @@ def _facts(context: Context, step: Step, keys: Mapping[str, str]) -> dict[str, A
         "settings": dict(step.settings),
         "seed": study.seed,
         "preparation": dict(study.preparation) if step.logs else {},
+        "limits": asdict(study.limits) if step.kind in ("identify", "validate", "report") else {},
         "inputs": {log.name: _input(study, log) for log in step.logs},
         "after": {name: keys[name] for name in step.after},
     }

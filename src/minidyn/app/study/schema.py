@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from inspect import signature
 from typing import Any
@@ -13,6 +14,7 @@ from minidyn.formats.toml.table import Table
 from minidyn.identification.consistency.prior import DISTANCES
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.export import FORMATS
+from minidyn.identification.verdict import Limits
 from minidyn.model.drives import TERMS
 from minidyn.recording.read.mapping import OPTIONS
 from minidyn.recording.ready import prepare
@@ -61,6 +63,7 @@ def _is_number_or_list(value: Any) -> bool:
 _text = _kind("a text in quotes", lambda value: isinstance(value, str))
 _number = _kind("a number", _is_number)
 _positive = _kind("a number above 0", lambda value: _is_number(value) and value > 0)
+_from_zero = _kind("a number from 0", lambda value: _is_number(value) and 0 <= value < math.inf)
 _integer = _kind("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool))
 _flag = _kind("true or false", lambda value: isinstance(value, bool))
 _texts = _kind("a list of texts", lambda value: isinstance(value, list) and all(isinstance(x, str) for x in value))
@@ -97,6 +100,7 @@ STUDY: dict[str, Check] = {"name": _text, "output": _text, "seed": _integer}
 ROBOT: dict[str, Check] = {"file": _text, "gravity": _gravity, "coupling": _coupling}
 MAPPING: dict[str, Check] = dict.fromkeys(OPTIONS, _any)
 PREPARATION: dict[str, Check] = dict.fromkeys(list(signature(prepare).parameters)[2:], _any)  # after robot, recording
+VERDICT: dict[str, Check] = dict.fromkeys(signature(Limits).parameters, _from_zero)
 LOG: dict[str, Check] = {"name": _text, "files": _texts, "part": _part} | MAPPING
 _SIMULATE: dict[str, Check] = {
     "name": _text,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from minidyn.app.job import FIT, Job, Log, fitted_data
+from minidyn.app.job import Job, Log, fitted_data
 from minidyn.app.report.facts import Facts, Places
 from minidyn.app.report.report import write_page
 from minidyn.app.result_folder import REPORT, comparison_data, payload_data, result_tables
@@ -23,6 +23,7 @@ from minidyn.errors import ShapeError, UnknownName
 from minidyn.excitation.one_joint_plan import one_joint_plan
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.export import FORMATS
+from minidyn.identification.verdict import judge
 from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, notices_json
@@ -131,12 +132,14 @@ def _identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     estimate = job.identify()
     estimate.save(folder / "estimate.json")
     _write(folder / "parameters.md", result_tables(estimate, {}))
-    facts = Facts(estimate, {}, job.validate(estimate, fit=True)[FIT], code=False, places=context.places("identify"))
+    about: dict[str, Any] = {"places": context.places("identify"), "limits": context.study.limits}
+    facts = Facts(estimate, {}, job.validate_fit(estimate), code=False, **about)
     write_page(facts, folder / REPORT, f"{context.study.name}: fitted data")
     return {
         "base_parameters": len(estimate.beta),
         "samples": estimate.samples,
         "condition": float(estimate.condition),
+        "verdict": facts.verdict.to_json(),
         "notices": notices_json(estimate.notices),
     }
 
@@ -146,13 +149,14 @@ def _validate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     estimate = context.estimate
     job = context.job(estimate.robot, context.logs("identify"), step.logs)
     runs = job.validate(estimate)
+    verdict = judge(estimate, runs, fit=job.validate_fit(estimate), limits=context.study.limits)
     errors = {name: found.to_json() for name, found in runs.items()}
     _write_json(folder / "validation.json", errors)
     summary: dict[str, Any] = {
         key: {name: entry[key] for name, entry in errors.items()}
         for key in ("relative_error", "filtered_relative_error", "data")
     }
-    return summary | {"notices": notices_json(fitted_data(runs))}
+    return summary | {"verdict": verdict.to_json(), "notices": notices_json(fitted_data(runs))}
 
 
 def _export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
@@ -187,11 +191,10 @@ def _report(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
         f"log {log.name}": f"simulated by {log.step}" if log.step else ", ".join(file.name for file in log.files)
         for log in step.logs
     }
-    found = job.validate(estimate, fit=True)
-    fitted = found.pop(FIT)
+    found, fitted = job.validate(estimate), job.validate_fit(estimate)
     code = step.settings.get("code", True)
     places = context.places("identify")
-    facts = Facts(estimate, found, fitted, details=details, code=code, places=places)
+    facts = Facts(estimate, found, fitted, details=details, code=code, places=places, limits=context.study.limits)
     write_page(facts, folder / REPORT, step.settings.get("title", context.study.name))
     return {"files": [REPORT]}
 
