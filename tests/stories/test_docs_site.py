@@ -186,3 +186,26 @@ def test_messages_in_troubleshooting_are_the_programs_own() -> None:
             words = piece.strip(" ;?:(),")
             known = words.startswith("did you mean") or words in source
             assert len(words) < 6 or known, f"{text!r}: no message has {words!r}"
+
+
+RESULTS = ("comparison.md", "validation.md", "comparing-methods.md", "report.md", "../benchmarks/README.md")
+
+
+def test_pages_of_theory_and_results_have_a_figure() -> None:
+    theory = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("- Theory:")[2].partition("- Reference:")[0]
+    pages = [*re.findall(r": (\S+\.md)", theory), *RESULTS]
+    assert len(pages) > 15
+    for name in pages:
+        figures = re.findall(r"!\[([^\]]{20,})\]\(([^)]+)\)", (DOCS / name).read_text(encoding="utf-8"))
+        assert figures, f"{name} has no figure with a caption"
+        assert all((DOCS / name).parent.joinpath(target).is_file() for _, target in figures), name
+
+
+def test_figures_of_tables_show_the_tables() -> None:
+    page = (DOCS / "comparison.md").read_text(encoding="utf-8")
+    drawn = (DOCS / "figures" / "comparison.svg").read_text(encoding="utf-8")
+    table = page.partition("<!-- peers: begin -->")[2].partition("<!-- peers: end -->")[0]
+    shown = re.findall(r"\| ([\d.]+ %) \| [\d.]+ \|$", table, re.MULTILINE)
+    assert len(shown) > 5
+    for value in shown:
+        assert value in drawn, f"{value}: draw anew with docs/figures/make_theory_figures.py"
