@@ -177,6 +177,13 @@ def test_cost_along_a_reference() -> None:
 
 
 @pages
+def test_what_is_printed_is_shown(page: Path) -> None:
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.kind == "python" and re.search(r"^\s*print\(", block.text, re.MULTILINE):
+            assert block.output is not None, f"{name_of(page)}: no output is shown for\n{block.text}"
+
+
+@pages
 def test_pages_need_nothing_from_outside_the_package(page: Path) -> None:
     assert "../shared" not in page.read_text(encoding="utf-8")
 

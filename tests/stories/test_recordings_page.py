@@ -28,7 +28,8 @@ def test_snippets_run(tmp_path, monkeypatch, capsys) -> None:
     scope: dict[str, object] = {}
     run("python", scope)
     printed = capsys.readouterr().out.splitlines()
-    shown = [line[4:] for line in PAGE.splitlines() if re.match(r"    (Recording|log\.csv)", line)]
+    shown = [line for text in re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL) for line in text.splitlines()]
+    assert len(shown) > 5
     assert printed[: len(shown)] == shown
     np.testing.assert_allclose(scope["recording"].q, scope["q"], atol=1e-12)
     np.testing.assert_allclose(scope["recording"].tau, scope["tau"], atol=1e-9)
