@@ -157,18 +157,19 @@ def test_commands_in_advice_run() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_commands_in_a_report_run() -> None:
-    """Of a model without test data, and of one without friction that is not consistent."""
+    """Of a model without test data, of a good one, and of one without friction that is not consistent."""
     log, other = md.read_recording("run.csv", ROBOT), md.read_recording("other.csv", ROBOT)
     shown: dict[str, None] = {}
     bare = {"friction": (), "rotor_inertia": False, "consistent": False}
-    for number, (options, tests) in enumerate([({}, {}), (bare, {"other": other})]):
+    for number, (options, tests) in enumerate([({}, {}), ({}, {"other": other}), (bare, {"other": other})]):
         estimate = md.identify("two_link", log, **options)
         folder = Path(f"out{number}")
         folder.mkdir()
         estimate.save(folder / "estimate.json")
         md.save(estimate.robot, folder / "robot.toml")
-        text = md.report(estimate, tests, folder / "report.html", fit=log).read_text(encoding="utf-8")
-        commands = re.findall(r'class="command"[^>]*>(minidyn [^<]+)<', text)
+        page = md.report(folder / "estimate.json", tests, folder / "report.html", fit=log)
+        text = page.read_text(encoding="utf-8")
+        commands = re.findall(r'class="command"><code>(minidyn [^<]+)<', text)
         assert commands
         shown |= {html.unescape(command).replace("FOLDER", str(folder)): None for command in commands}
     assert len(shown) >= 3
