@@ -228,7 +228,12 @@ def test_the_command_prints_columns_joints_excitation_and_verdict(tmp_path: Path
     assert run(*arguments, "--output", tmp_path / "log.csv").exit_code == 2
     (tmp_path / "own.html").write_text("<html>mine</html>")
     assert run(*arguments, "--output", tmp_path / "own.html").exit_code == 2
-    assert run(*arguments, "--units", "q=deg").exit_code == 0
+    assert run(*arguments, "--require", "pass").exit_code == 0
+    made = replace(made, tau=0.1 * made.tau)
+    made.save(tmp_path / "amperes.csv")
+    found = run("check", tmp_path / "robot.toml", tmp_path / "amperes.csv", "--require", "pass")
+    assert found.exit_code == 3
+    assert "verdict: Not to be fitted yet" in found.stdout
 
 
 def test_results_are_shown_in_notebooks_and_as_tables() -> None:

@@ -8,7 +8,7 @@ import click
 
 from minidyn.app.cli import options
 from minidyn.app.cli.identify import read_logs
-from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe
+from minidyn.app.cli.text import finish, print_json, print_notices, print_table, progress, safe
 from minidyn.errors import MinidynError
 from minidyn.text import plain
 
@@ -27,9 +27,16 @@ if TYPE_CHECKING:
     help="A log that is fitted, or the estimate.json of a model, where LOGS are to test it: they should be other data.",
 )
 @options.log_options
+@options.require_option
 @options.json_option
 def check(
-    robot: str, logs: options.Files, output: str | None, fit: options.Files, as_json: bool, **reading: Any
+    robot: str,
+    logs: options.Files,
+    output: str | None,
+    fit: options.Files,
+    require: str | None,
+    as_json: bool,
+    **reading: Any,
 ) -> None:
     """Check LOGS of a ROBOT before a model is fitted: columns, ranges, rates, noise, and what the motion can show.
 
@@ -52,10 +59,11 @@ def check(
         files = [] if output is None else [str(found.report(output))]
     if as_json:
         print_json(found.to_json() | {"files": files})
-        return
+        return finish({"ok": found.ok}, require)
     _print(found)
     for name in files:
         click.echo(f"written: {plain(name)}")
+    return finish({"ok": found.ok}, require)
 
 
 def _print(found: Check) -> None:
