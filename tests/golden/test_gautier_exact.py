@@ -13,6 +13,9 @@ import pytest
 import minidyn as md
 from minidyn.model.robot import Robot
 
+# Gautier's d0 by its old name
+pytestmark = pytest.mark.filterwarnings("ignore:model=.static.:DeprecationWarning")
+
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "gautier.json").read_text())
 PUMA, HPR = GOLDEN["gautier_puma"], GOLDEN["hpr"]["result_B"]
 MODELS = ("torque", "static", "energy")

@@ -15,6 +15,9 @@ from minidyn.base.numeric.numeric import scaling_of
 from minidyn.base.numeric.samples import JointStates, model_rows
 from minidyn.model.robot import Robot
 
+# Gautier's d0 by its old name
+pytestmark = pytest.mark.filterwarnings("ignore:model=.static.:DeprecationWarning")
+
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "gautier.json").read_text())
 PUMA = GOLDEN["gautier_puma"]
 MODELS = ("torque", "static", "energy")

@@ -347,9 +347,9 @@ def test_loops_that_are_solved_can_be_simulated(four_bar) -> None:
 def test_maps_that_do_not_determine_the_torques_are_refused() -> None:
     robot = md.load("puma560")
     for options, why in (
-        ({"method": "mlc", "for_": "gravity"}, "for gravity only"),
+        ({"method": "mlc", "model": "gravity"}, "model 'gravity' only"),
         ({"columns": ("ZZ1", "XX2")}, "some parameters only"),
-        ({"joints": ("joint2",)}, "some joints only"),
+        ({"joints": ("joint2",)}, "joint2 moving alone"),
     ):
         with pytest.raises(md.MinidynError, match=why):
             control.slotine_li(robot, bandwidth=1, gain=1, adaptation=1, base=md.base_parameters(robot, **options))

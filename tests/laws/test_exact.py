@@ -20,6 +20,9 @@ from minidyn.model.joint import Follow
 from minidyn.model.robot import Robot
 from robot_cases import robot_of_seed
 
+# Gautier's d0 by its old name
+pytestmark = pytest.mark.filterwarnings("ignore:model=.static.:DeprecationWarning")
+
 Array = NDArray[np.float64]
 RIGHT = math.pi / 2
 DOWN = (0.0, 0.0, -9.81)

@@ -214,7 +214,7 @@ def test_misuse_is_explained() -> None:
         minimal_functions.inverse_dynamics(robot, q, q, q, base=base, beta=[1.0])
     with pytest.raises(MinidynError, match="not built like"):
         minimal_functions.inverse_dynamics(random_chain(4, "RRR"), q, q, q, base=base)
-    static = md.base_parameters(robot, method="mlc", for_="gravity")
+    static = md.base_parameters(robot, "mlc", "gravity")
     with pytest.raises(NotEquivalent, match="does not determine"):
         minimal_functions.inverse_dynamics(robot, q, q, q, base=static)
     tree = Robot.from_mdh("RRR", [0.0, 1.0, 1.0], [0.0, 0.3, 0.3], parent=[0, 1, 1])

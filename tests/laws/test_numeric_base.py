@@ -23,6 +23,9 @@ from minidyn.model.geometry import Step
 from minidyn.model.joint import Loop
 from minidyn.model.robot import Robot
 
+# Gautier's d0 by its old name
+pytestmark = pytest.mark.filterwarnings("ignore:model=.static.:DeprecationWarning")
+
 MODELS = ("torque", "static", "energy")
 BLOCKS = 20
 

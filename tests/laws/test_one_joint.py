@@ -167,6 +167,26 @@ def test_order_grouping_and_joint_order_do_not_matter() -> None:
     np.testing.assert_allclose(other.std, one.std, rtol=1e-6)
 
 
+def test_what_was_found_is_validated_like_every_estimate(tmp_path: Path) -> None:
+    robot = wrist_arm()
+    plan = md.one_joint_plan(robot)
+    found = md.identify_one_joint(robot, [record(robot, step, noise=_white(0.01, 1)) for step in plan.steps])
+    t = np.arange(600) * 0.01
+    phase = t[:, None] * np.arange(1.0, robot.n + 1)
+    q, dq, ddq = (
+        np.sin(phase),
+        np.cos(phase) * np.arange(1.0, robot.n + 1),
+        -np.sin(phase) * np.arange(1.0, robot.n + 1) ** 2,
+    )
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    prepared = md.Recording(t, q, tau, dq=dq, ddq=ddq, joint_names=robot.joint_names)
+    assert md.validate(found, prepared).relative_error < 0.01
+    raw = md.Recording(t, q, tau, joint_names=robot.joint_names)
+    assert md.validate(found, raw).relative_error < 0.05
+    found.save(tmp_path / "found.json")
+    assert md.validate(tmp_path / "found.json", prepared).relative_error < 0.01
+
+
 def test_what_was_found_speaks_in_every_base() -> None:
     robot = wrist_arm()
     plan = md.one_joint_plan(robot)

@@ -21,6 +21,9 @@ from minidyn.model.geometry import Step
 from minidyn.model.inertia import from_body
 from minidyn.model.robot import Robot
 
+# Gautier's d0 by its old name
+pytestmark = pytest.mark.filterwarnings("ignore:model=.static.:DeprecationWarning")
+
 MODELS = ("torque", "static", "energy")
 
 

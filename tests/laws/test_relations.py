@@ -28,6 +28,9 @@ from minidyn.base.printing.symbols import LengthPolynomial, symbolic_entries
 from minidyn.model.geometry import Step
 from minidyn.model.robot import Robot
 
+# Gautier's d0 by its old name
+pytestmark = pytest.mark.filterwarnings("ignore:model=.static.:DeprecationWarning")
+
 
 def named(robot: Robot, share: float = 1.0) -> Robot:
     """Return the robot with names for (a share of) its lengths."""

@@ -21,6 +21,9 @@ from minidyn.model.geometry import Step
 from minidyn.model.robot import Robot
 from mlc_cases import any_frames, chain_of_seed, tree_of_seed
 
+# Gautier's d0 by its old name
+pytestmark = pytest.mark.filterwarnings("ignore:model=.static.:DeprecationWarning")
+
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[1] / "golden" / "gautier.json").read_text())
 MODELS = ("torque", "static", "energy")
 COVERED = "base.rule_covers"

@@ -85,7 +85,7 @@ def test_other_methods_give_the_same_number(method: str) -> None:
         assert base.rank == md.base_parameters(robot).rank or unclear, seed
 
 
-@pytest.mark.parametrize("model", ["static", "energy"])
+@pytest.mark.parametrize("model", ["gravity", "inertia", "energy"])
 def test_other_models_and_held_joints_in_turned_frames(model: str) -> None:
     for seed in range(count(8, 200)):
         robot = special_robot(seed).with_drives(friction=())

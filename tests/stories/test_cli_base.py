@@ -27,12 +27,15 @@ def test_table() -> None:
 
 
 @pytest.mark.parametrize("method", ["exact", "qr", "svd", "rules+qr"])
-@pytest.mark.parametrize("model", ["torque", "static", "energy"])
+@pytest.mark.parametrize("model", ["torque", "gravity", "inertia", "energy"])
 def test_json(method: str, model: str) -> None:
     result = run("puma560", "--method", method, "--model", model, "--json")
     data = json.loads(result.output)
-    assert data["rank"] == 40
+    assert data["rank"] == {"gravity": 10, "inertia": 38}.get(model, 40)
     assert (data["method"], data["model"]) == (method, model)
+    if model == "gravity":
+        assert data["relations"][0]["name"] == "MXR2"
+        return
     first = data["relations"][0]
     assert first["name"] == "ZZR1"
     assert first["terms"][4] == {"parameter": "MZ3", "coefficient": "2 R3", "value": pytest.approx(0.4)}
@@ -57,10 +60,16 @@ def test_questions_of_structure() -> None:
 
 
 def test_the_rule_and_its_options() -> None:
-    found = json.loads(run("puma560", "--method", "mlc", "--version", "1992", "--for", "gravity", "--json").output)
+    found = json.loads(run("puma560", "--method", "mlc", "--version", "1992", "--model", "gravity", "--json").output)
     assert (found["model"], found["structure"]["version"]) == ("gravity", "1992")
     assert "k2x" in found["names"]
     assert all(name in run("--help").output for name in ("exact", "qr", "svd", "mlc", "rules+qr"))
+
+
+def test_the_old_name_of_the_model() -> None:
+    with pytest.warns(DeprecationWarning, match="for_ is named model"):
+        found = json.loads(run("puma560", "--method", "mlc", "--for", "gravity", "--json").output)
+    assert found["model"] == "gravity"
 
 
 @pytest.mark.parametrize(
@@ -71,8 +80,7 @@ def test_the_rule_and_its_options() -> None:
         (("puma560", "--joint", "joint9"), "did you mean"),
         (("puma560", "--method", "qr", "--scaling", "rows"), "unknown scaling 'rows'"),
         (("puma560", "--version", "1999"), "takes no option 'version'"),
-        (("puma560", "--method", "qr", "--for", "gravity"), "method 'qr' takes no option 'for_'"),
-        (("puma560", "--method", "mlc", "--for", "weight"), "unknown for_ 'weight'"),
+        (("puma560", "--method", "mlc", "--model", "weight"), "unknown model 'weight'"),
         (("no such robot",), "no such robot"),
     ],
 )

@@ -63,7 +63,7 @@ class BaseMap:
     Attributes:
         robot: The robot the map belongs to.
         method: How it was found: "exact", "qr", "svd", ...
-        model: "torque", "static" or "energy".
+        model: What the set determines: "torque", "gravity", "inertia" or "energy" ("static": as "torque", no friction).
         kept: Names of the standard parameters that lead a base parameter, in storage order (b).
         regrouped: Names of those that only act through base parameters (d).
         eliminated: Names of those that take no part; `statuses` says why.
@@ -164,6 +164,20 @@ class BaseMap:
         found = dict.fromkeys(self.robot.layout.names, "in combination")
         found |= dict.fromkeys(self.unchanged, "identifiable")
         return found | {name: f"no effect: {overview.reason(self, name)}" for name in self.eliminated}
+
+    def lacks(self, need: str) -> str:
+        """Return why the map does not determine something ("torque", "gravity", "inertia", "energy"); "": it does."""
+        if self.joints is not None:
+            return f"it is for {', '.join(self.joints) or 'no joint'} moving alone"
+        if self.columns is not None:
+            return "it is for some parameters only"
+        if self.model == "torque" or self.model == need:
+            return ""
+        if self.model in ("gravity", "inertia"):
+            return f"it is for model {self.model!r} only"
+        if need == "torque" and any(column.is_friction for column in self.robot.layout.columns):
+            return f"model {self.model!r} leaves friction out"
+        return ""
 
     # ---------------------------------------------------------------- values
 

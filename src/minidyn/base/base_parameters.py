@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from minidyn.arrays import single_thread
 from minidyn.base.base_map import BaseMap, Order, Question
+from minidyn.base.closed_form.structure import FOR
 from minidyn.base.exact.exact import CLEAR, RESIDUAL, exact_base
 from minidyn.base.tolerance import within_tolerance
 from minidyn.errors import MinidynError, UnknownName, Unsupported
@@ -17,7 +19,7 @@ from minidyn.formats.load import as_robot
 from minidyn.model.loops import check_loops
 from minidyn.model.robot import Robot
 
-_OPTIONS = {"exact": (), "qr": ("scaling",), "svd": ("scaling",), "mlc": ("version", "for_"), "rules+qr": ("scaling",)}
+_OPTIONS = {"exact": (), "qr": ("scaling",), "svd": ("scaling",), "mlc": ("version",), "rules+qr": ("scaling",)}
 METHODS = tuple(_OPTIONS)
 
 
@@ -43,7 +45,9 @@ def base_parameters(
         method: "exact" (arithmetic modulo primes: no tolerance), "qr" or "svd" (the paper's, in floating point),
             "mlc" (closed-form rule for chains and trees: minimal linear combinations), or "rules+qr" (that rule first,
             then "qr" for what it cannot decide: loops, followers, coupled drives).
-        model: "torque", "static" (zero speed) or "energy" (differences of energy).
+        model: What the set must determine: "torque" (torques of a motion), "gravity" (torques at rest), "inertia" (the
+            inertia matrix) or "energy" (differences of energy). "static" (torques at zero speed, accelerations
+            included) is deprecated: without friction it is the same as "torque".
         seed: Of the random states.
         joints: Names of the independent joints that move; None: all. The others are held in one general position, as
             if bolted; the torque that holds them is not observed.
@@ -52,7 +56,7 @@ def base_parameters(
             columns; None: parameters of far links join those of links nearer the base.
         scaling: For "qr", "svd" and "rules+qr": "columns" (None: the same) or "paper", the row-wise search.
         version: For "mlc", of the inertia constants: "1999" (None: the same) or "1992".
-        for_: For "mlc", what the set must determine: "torque" (None: the same), "gravity" or "inertia".
+        for_: Deprecated: the old name of `model` for "mlc".
         tolerance: Axes that are parallel, perpendicular, intersecting or coaxial within this, rad and share of the
             robot's size, are exactly so: rounding to six digits is undone. A notice says where this changes the number
             of base parameters. 0: the geometry as written.
@@ -65,7 +69,7 @@ def base_parameters(
 
     Implements: Gautier1991, base parameters of the three models.
     """
-    question = Question.of(as_robot(robot), model, joints, columns, order)
+    question = Question.of(as_robot(robot), _model(model, for_), joints, columns, order)
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise MinidynError(f"seed: expected a whole number from 0 on, got {seed!r}")
     if not isinstance(tolerance, int | float | np.floating) or not 0.0 <= tolerance < 0.1:
@@ -74,7 +78,7 @@ def base_parameters(
         )
     if method not in METHODS:
         raise UnknownName("method", method, METHODS)
-    given = {"scaling": scaling, "version": version, "for_": for_}
+    given = {"scaling": scaling, "version": version}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for name in options:
         if name not in _OPTIONS[method]:
@@ -83,14 +87,14 @@ def base_parameters(
     if question.robot.loops:
         check_loops(question.robot)
     if method == "mlc":
-        if question != Question(question.robot):
+        if question != Question(question.robot, question.model) or question.model not in FOR:
             raise Unsupported(
-                "method 'mlc' answers for all joints and parameters, and for the torque model (or for_=\"gravity\", "
-                'for_="inertia"); for other questions use method="exact"'
+                "method 'mlc' answers for all joints and parameters, and for the models torque, gravity and inertia; "
+                'for other questions use method="exact"'
             )
         from minidyn.base.closed_form.mlc import mlc_base  # each method loads its own code, to start quickly
 
-        return within_tolerance(question, tolerance, lambda asked: mlc_base(asked.robot, **options))
+        return within_tolerance(question, tolerance, lambda asked: mlc_base(asked.robot, for_=asked.model, **options))
     if method == "exact":
         nonlinear = question.robot.formulas or question.robot.implicit_loops
         with single_thread():
@@ -114,3 +118,19 @@ def base_parameters(
         from minidyn.base.numeric.numeric import numeric_base
 
         return within_tolerance(question, tolerance, lambda asked: numeric_base(asked, method, seed, **options))
+
+
+def _model(model: str, for_: str | None) -> str:
+    """Return the model asked for; names of old still count, with a warning."""
+    if for_ is not None:
+        if model not in ("torque", for_):
+            raise MinidynError(f"give model= alone: for_={for_!r} is its old name, and model={model!r}")
+        model = for_
+        warnings.warn(f'for_ is named model now: md.base_parameters(robot, model="{for_}")', DeprecationWarning, 3)
+    if model == "static":
+        text = (
+            'model="static" is no longer listed: torques at zero speed have the base parameters of model="torque" '
+            '(without friction); for torques at rest use model="gravity"'
+        )
+        warnings.warn(text, DeprecationWarning, 3)
+    return model

@@ -57,7 +57,7 @@ def _determined(structure: str, what: str, base: BaseMap) -> str:
     try:
         missing = _missing(mlc_base(robot, "1999", need), base)
         # geometry that is nearly special: as written, or as it is meant
-        return missing and _missing(base_parameters(robot, "mlc", for_=need), base)
+        return missing and _missing(base_parameters(robot, "mlc", need), base)
     except Unsupported:
         return _missing(base_parameters(robot), base)
 

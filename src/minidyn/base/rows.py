@@ -11,7 +11,7 @@ twist that unit speed of joint j gives link i meets them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -267,6 +267,8 @@ class Model:
     friction: bool = True  # whether friction takes part
     each_joint: bool = True  # whether there is a row for each joint; else one for the robot
     differences: bool = False  # whether rows count as differences between two samples alone
+    accelerations: bool = True  # whether joints accelerate
+    weight: bool = True  # whether gravity acts
     # powers of length and time that make a row's unit, that of mass being 1; beside the torque where each joint has a
     # row
     unit: tuple[int, int] = (0, 0)
@@ -276,16 +278,29 @@ class Model:
         return max(joints, 1) if self.each_joint else 1
 
 
+def _resting(c: Coordinates) -> Coordinates:
+    still: list[Scalar] = [0] * len(c.dq)
+    return replace(c, dq=still, ddq=still)
+
+
 MODELS: Mapping[str, Model] = MappingProxyType(
     {
         "torque": Model(
             "torques of a motion", lambda robot, tree, c, kind, shapes: torque_rows(robot, tree, c, kind, True, shapes)
         ),
-        "static": Model(
-            "torques at zero speed",
-            lambda robot, tree, c, kind, _: torque_rows(robot, tree, c, kind, False),
+        "gravity": Model(
+            "torques of gravity at rest",
+            lambda robot, tree, c, kind, _: torque_rows(robot, tree, _resting(c), kind, False),
             speeds=False,
             friction=False,
+            accelerations=False,
+        ),
+        "inertia": Model(
+            "the inertia matrix",
+            lambda robot, tree, c, kind, _: torque_rows(robot, replace(tree, gravity=tree.zeros), c, kind, False),
+            speeds=False,
+            friction=False,
+            weight=False,
         ),
         # differences: the height that potential energy is counted from is arbitrary (ERRATA E)
         "energy": Model(
@@ -296,6 +311,15 @@ MODELS: Mapping[str, Model] = MappingProxyType(
             differences=True,
             unit=(2, -2),
         ),
+        "static": Model(
+            "old: torques at zero speed, accelerations included",
+            lambda robot, tree, c, kind, _: torque_rows(robot, tree, c, kind, False),
+            speeds=False,
+            friction=False,
+        ),
     }
 )
-"""The paper's d, d0 and h by name. A new model is a line here; all have the same relations among bodies and rotors."""
+"""Gautier's d, h and d0 ("torque", "energy", "static") and Lin's gravity load and inertia matrix by name.
+
+A new model is a line here. Torque, energy and static have the same relations among bodies and rotors.
+"""

@@ -64,7 +64,6 @@ def unknowns_of(
     """
     if base is not None:
         require_own(robot, base, "base")
-        _require_whole(robot, base)
     every = robot.layout.names if base is None else base.names
     if unknown is None:
         names, directions = tuple(every), np.eye(len(every))
@@ -92,21 +91,6 @@ def unknowns_of(
     if start.shape not in ((), (len(names),)) or not np.all(np.isfinite(start)):
         raise ShapeError(f"initial: expected {len(names)} finite values ({', '.join(names[:4])}), got {initial!r}")
     return Unknowns(names, np.where(touched, 0.0, own), directions, np.broadcast_to(start, (len(names),)).copy())
-
-
-def _require_whole(robot: Robot, base: BaseMap) -> None:
-    """Raise where a map does not determine the torques of every motion."""
-    reason = ""
-    if base.joints is not None:
-        reason = "it is for some joints only"
-    elif base.columns is not None:
-        reason = "it is for some parameters only"
-    elif base.model in ("gravity", "inertia"):
-        reason = f"it is for {base.model} only"
-    elif base.model != "torque" and any(column.is_friction for column in robot.layout.columns):
-        reason = f"the {base.model} model leaves friction out"
-    if reason:
-        raise MinidynError(f"base: this map does not determine the torques: {reason}; use md.base_parameters(robot)")
 
 
 def _own_values(robot: Robot, base: BaseMap | None, touched: Array, needed: bool, every: Sequence[str]) -> Array:

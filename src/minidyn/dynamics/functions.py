@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
@@ -113,7 +114,9 @@ def base_regressor(
     if old:
         positional_base("base_regressor(robot, q, dq, ddq, base=base)", old, base)
         base, q, dq, ddq = q, dq, ddq, old[0]  # type: ignore[assignment]
-    require_own(robot, base, "base_regressor")
+    # a map of gravity determines the torques of poses
+    at_rest = getattr(base, "model", "") == "gravity" and not (np.any(dq) or np.any(ddq))
+    require_own(robot, base, "base_regressor", "gravity" if at_rest else "torque")
     return call(robot, "base_regressor", (q, dq, ddq), None, out, base=base)
 
 

@@ -6,7 +6,7 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from minidyn.arrays import Array
 from minidyn.dynamics.papers.sixteen import sixteen_layout
 from minidyn.dynamics.record import WHAT, record, require_formulas, without_unknowns
 from minidyn.dynamics.sources import function_source, portable_llvm
-from minidyn.errors import MinidynError, ShapeError, UnknownName, WrongArgument
+from minidyn.errors import MinidynError, NotEquivalent, ShapeError, UnknownName, WrongArgument
 from minidyn.graph.function import Function, evaluate_in_blocks
 from minidyn.graph.targets.native.builtin import called_by
 from minidyn.graph.targets.native.kernel import Recent, check_out, compile_function, is_compiled, take_argument
@@ -32,6 +32,17 @@ class BaseColumns(Protocol):
     @property
     def unmixing(self) -> NDArray[np.float64] | None:
         """Matrix (b, b) from base parameters to kept ones, where the map mixes them; None: they are the same."""
+
+
+@runtime_checkable
+class BaseValues(BaseColumns, Protocol):
+    """What dynamics from base parameters need of a map: the way there, and a full vector that has them."""
+
+    def values(self, phi: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Base parameters (b,) of standard ones (p,)."""
+
+    def lift(self, beta: ArrayLike) -> NDArray[np.float64]:
+        """Standard parameters (p,) that have base parameters (b,)."""
 
 
 class Kernel:
@@ -117,8 +128,30 @@ def require_robot(robot: object, what: str) -> None:
     raise WrongArgument(f"{what}: expected a Robot, got {kind}{order}; md.load(name) loads one")
 
 
-def require_own(robot: Robot, base: BaseColumns | None, what: str) -> None:
-    """Raise where a base map belongs to a robot that is built otherwise: its columns would be wrong."""
+_NEEDED = {
+    "inertia_matrix": "inertia",
+    "coriolis_matrix": "inertia",
+    "gravity_torque": "gravity",
+    "energy": "energy",
+    "energy_regressor": "energy",
+}
+"""What a base map must determine for a function, where that is not the torques."""
+
+_NEEDS = {"torque": "torques", "gravity": "gravity torques", "inertia": "inertia matrix", "energy": "energy"}
+
+
+def require_whole(base: object, what: str, need: str = "torque") -> None:
+    """Raise where a base map does not determine what is needed."""
+    lacks = getattr(base, "lacks", None)
+    reason = lacks(need) if lacks else ""
+    if reason:
+        wanted = "md.base_parameters(robot)" if need == "torque" else f'md.base_parameters(robot, model="{need}")'
+        raise NotEquivalent(f"{what}: this base map does not determine the {_NEEDS[need]}: {reason}; use {wanted}")
+
+
+def require_own(robot: Robot, base: BaseColumns | None, what: str, need: str = "torque") -> None:
+    """Raise where a base map does not determine what is needed, or belongs to a robot that is built otherwise."""
+    require_whole(base, what, need)
     owner = getattr(base, "robot", None)
     if owner is robot:
         return
@@ -153,12 +186,19 @@ def function_of(
         if parameters != "argument":
             raise UnknownName("way to give parameters", parameters, ("argument",))
         values = parameters
-    elif parameters is not None:
+    elif parameters is not None and base is None:
         values = check_parameters(robot, parameters)
     wanted = WHAT.get(what) if isinstance(what, str) else None
     columns: Sequence[int] | None = None
     combine: NDArray[np.float64] | None = None
-    if wanted is not None and (wanted.columns or (wanted.subset and base is not None)):
+    if wanted is not None and base is not None and not (wanted.columns or wanted.subset):
+        if not wanted.parameters or not isinstance(base, BaseValues):
+            raise MinidynError(f"{what} takes no base=" if not wanted.parameters else f"{what}: base is no base map")
+        if isinstance(values, str):
+            columns, combine = robot.layout.indices(base.kept), base.unmixing
+        else:
+            values = base.lift(base.values(robot.parameters) if parameters is None else parameters)
+    elif wanted is not None and (wanted.columns or (wanted.subset and base is not None)):
         if base is None:
             raise MinidynError(f"{what} needs base=: the result of md.base_parameters(robot)")
         if not hasattr(base, "kept"):
@@ -205,7 +245,8 @@ def compile(
             "jacobian".
         parameters: None bakes in the robot's values, an array (p,) bakes that in, "argument" makes the parameter
             vector the kernel's last argument.
-        base: For regressors, the base-parameter map; "base_regressor" needs it.
+        base: A base-parameter map, so that base parameters are all that is read: for dynamics, where `parameters` are
+            base parameters (b,), and for regressors, whose columns they are; "base_regressor" needs it.
         threads: Threads that large batches are split over.
         link: For kinematics, the link or frame; None: the last link.
 
@@ -214,7 +255,7 @@ def compile(
     """
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise MinidynError(f"threads: expected a whole number from 1, got {threads!r}")
-    require_own(robot, base, what)
+    require_own(robot, base, what, _NEEDED.get(what, "torque"))
     return Kernel(robot, what, function_of(robot, what, parameters=parameters, base=base, link=link), threads)
 
 

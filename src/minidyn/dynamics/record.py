@@ -292,8 +292,9 @@ def record(
     """Return one of the robot's functions (WHAT) as a recorded program; its loops, if any, are given as functions.
 
     Parameters None bakes the robot's values in, an array (p,) bakes that in, "argument" makes the vector the function's
-    last argument. For regressors, `columns` are the standard columns that are kept, `combine` combinations (kept, b) of
-    these that are wanted instead; for kinematics, `link` is the link or frame.
+    last argument; of base parameters where `columns` are given. For regressors, `columns` are the standard columns that
+    are kept, `combine` combinations (kept, b) of these that are wanted instead; for kinematics, `link` is the link or
+    frame.
     """
     try:
         wanted = WHAT[what]
@@ -303,11 +304,24 @@ def record(
     inputs = {name: list(graph.inputs(name, robot.n)) for name in wanted.arguments}
     phi: list[Scalar] = []
     if wanted.reads(robot) and isinstance(parameters, str):
-        phi = list(graph.inputs("parameters", len(robot.layout), uniform=True))
+        lifted = columns if wanted.parameters else None
+        phi = list(graph.inputs("parameters", len(robot.layout if lifted is None else lifted), uniform=True))
+        phi = phi if lifted is None else _lifted(robot, lifted, combine, phi)
     elif wanted.reads(robot):
         phi = _known(robot, what, np.asarray(robot.parameters if parameters is None else parameters))
     result = wanted.build(_Recording(robot, inputs, phi, link, columns, combine))
     return graph.function(what, result if isinstance(result, dict) else {wanted.result: result})
+
+
+def _lifted(robot: Robot, columns: Sequence[int], combine: Array | None, beta: Sequence[Scalar]) -> list[Scalar]:
+    """Return standard parameters (p,) that have base parameters beta: those that lead them, all others zero."""
+    phi: list[Scalar] = [0.0] * len(robot.layout)
+    for row, column in enumerate(columns):
+        if combine is None:
+            phi[column] = beta[row]
+        else:
+            phi[column] = sum(float(factor) * value for factor, value in zip(combine[row], beta) if factor)
+    return phi
 
 
 _ZERO = 1e-12  # of the regressor's largest entry: a column below this is zero

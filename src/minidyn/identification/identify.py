@@ -15,6 +15,7 @@ from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.display import shows_progress
+from minidyn.dynamics.kernel import require_whole
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.consistency import consistent_model, something_moves
@@ -124,6 +125,7 @@ def identify(
     log = sketched(log, robot.joint_names)
     robot = with_mapped_coupling(robot, log.notices, log.joint_names) if base is None else robot
     model = starting_model(robot, friction, rotor_inertia, sign_width, base)
+    require_whole(base, "identify")
     options = Options(threads, counted(progress if callable(progress) else None), controller)
     data, more = ready_for(estimator, model, log, options.progress)
     notices += more

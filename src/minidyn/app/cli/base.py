@@ -36,7 +36,7 @@ _MODELS = constant("base.rows", "MODELS")
 @click.option("--gravity", nargs=3, type=float, help="Another gravity, m/s²: x y z.")
 @click.option("--scaling", help="For qr, svd and rules+qr: columns, or paper for the row-wise search of states.")
 @click.option("--version", help="For mlc: 1999 or 1992, of the inertia constants. Default: 1999.")
-@click.option("--for", "for_", help="For mlc: torque, gravity or inertia, what the set must determine.")
+@click.option("--for", "for_", hidden=True, help="The old name of --model for mlc.")
 @option_of(
     _FUNCTION,
     "--tolerance",
@@ -55,7 +55,7 @@ def base(
 
     Example: minidyn base puma560
 
-    Example: minidyn base puma560 --method mlc --version 1992 --for gravity
+    Example: minidyn base puma560 --method mlc --version 1992 --model gravity
     """
     from minidyn.base.base_parameters import base_parameters
     from minidyn.base.printing.relations import relations_json

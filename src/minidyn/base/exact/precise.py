@@ -125,7 +125,8 @@ def solve_precisely(
     from scipy.linalg import qr
 
     friction = {column.index for column in question.robot.layout.columns if column.is_friction}
-    if friction.isdisjoint({*targets, *(kept[k] for support in targets.values() for k in support)}):
+    involved = {*targets, *(kept[k] for support in targets.values() for k in support)}
+    if question.model in ("torque", "energy") and friction.isdisjoint(involved):
         question = replace(question, model="static")  # the same relations (Gautier1991 eq. (8)), quicker
     place = {column: k for k, column in enumerate(question.asked)}
     most = max(len(support) for support in targets.values())

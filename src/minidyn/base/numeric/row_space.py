@@ -33,6 +33,8 @@ def in_leaders(rows: Array, left: list[int], units: Array, rounding: float = ROU
 
     Entries below `rounding` of the terms they are the sum of are zero.
     """
+    if not rows.size:
+        return rows
     scaled = without_units(rows, units)
     first = scaled[:, left]
     inverse = np.linalg.pinv(first)

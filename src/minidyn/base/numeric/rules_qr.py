@@ -15,6 +15,7 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.base.base_map import CHOICE_UNCLEAR, RANK_UNCLEAR, BaseMap, Question
 from minidyn.base.closed_form.mlc import mlc_base
+from minidyn.base.closed_form.structure import FOR
 from minidyn.base.numeric.numeric import numeric_base
 from minidyn.base.numeric.row_space import in_leaders, leaders
 from minidyn.base.numeric.samples import units_of
@@ -103,7 +104,7 @@ def _rule_rows(question: Question, free: bool) -> Array:
     robot, layout = question.robot, question.robot.layout
     friction = MODELS[question.model].friction
     alone = (robot if friction else robot.with_drives(friction=())) if free else _freed(robot)
-    found = mlc_base(alone)
+    found = mlc_base(alone, for_=question.model if question.model in FOR else "torque")
     drives = [column for column in layout.columns if not column.is_inertial and (friction or not column.is_friction)]
     own = [] if free else [column.index for column in drives]
     rows = np.zeros((found.rank + len(own), len(layout)))

@@ -149,9 +149,13 @@ def model_rows(
     """
     wanted = MODELS[model]
     dq = states.dq if wanted.speeds else np.zeros_like(states.dq)
+    if not wanted.accelerations:
+        states = replace(states, ddq=np.zeros_like(states.ddq))
     if robot.implicit_loops or robot.formulas:
         from minidyn.dynamics.functions import energy_regressor, regressor  # compiled: these robots alone need it
 
+        if not wanted.weight:
+            robot = replace(robot, gravity=np.zeros(3))
         if wanted.each_joint:
             Y = regressor(robot, states.q, dq, states.ddq)
         else:

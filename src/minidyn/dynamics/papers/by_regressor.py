@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
-from minidyn.dynamics.functions import base_regressor, regressor
-from minidyn.dynamics.kernel import BaseColumns
+from minidyn.dynamics.functions import call, regressor
+from minidyn.dynamics.kernel import BaseColumns, require_own
 from minidyn.dynamics.regressor_forms import lumeng16
 from minidyn.errors import MinidynError, ShapeError, UnknownParameters, first_of
 from minidyn.model.robot import Robot
@@ -41,6 +41,7 @@ def inertia_matrix_by_regressor(
     Implements: LuMeng1993, evaluation of accelerations in simulations, steps 1-3.
     """
     positions = _of_joints("q", q, robot)
+    require_own(robot, base, "inertia_matrix_by_regressor", "inertia")
     _, M = _bias_and_inertia(robot, positions, np.zeros_like(positions), parameters, base, parametrization, form)
     return M
 
@@ -78,6 +79,7 @@ def forward_dynamics_by_regressor(
     """
     states = [_of_joints(name, array, robot) for name, array in (("q", q), ("dq", dq), ("tau", tau))]
     positions, speeds, torques = np.broadcast_arrays(*states)
+    require_own(robot, base, "forward_dynamics_by_regressor")
     bias, M = _bias_and_inertia(robot, positions, speeds, parameters, base, parametrization, form)
     values, directions = np.linalg.eigh((M + np.swapaxes(M, -1, -2)) / 2)
     smallest, largest = values[..., 0], np.abs(values).max(axis=-1)
@@ -108,7 +110,7 @@ def _bias_and_inertia(
     if base is not None:
         if parametrization != "standard" or form != "newton_euler":
             raise MinidynError("base= stands for combinations of standard parameters: leave parametrization and form")
-        Y = base_regressor(robot, *states, base=base)
+        Y = call(robot, "base_regressor", tuple(states), None, None, base=base)
     else:
         Y = regressor(robot, *states, parametrization=parametrization, form=form)
     if parameters is not None:
