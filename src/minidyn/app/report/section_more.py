@@ -92,7 +92,7 @@ def _shown_by(facts: Facts, plan: Plan) -> list[str]:
         missing = np.array([name not in constants for name in plan.base.names])
         new = [k for k in range(len(names)) if k not in found and not (needed[k] & missing).any()]
         found |= set(new)
-        part = "parts of combinations" if step.yields else _SHARPER
+        part = "parts of combinations" if step.yields and len(found) < len(names) else _SHARPER
         shown.append(", ".join(names[k] for k in new) or part)
     return shown
 
@@ -119,8 +119,8 @@ def code_section(facts: Facts) -> Section | None:
     shown = [row for row in rows if row is not None]
     if not shown:
         return None
-    operations = ("multiplications", "additions", "divisions", "sine and cosine pairs")
-    headings = ("function", "gives", *operations, "time per sample")
+    operations = ("multiplications", "additions", "divisions", "sin, cos pairs")
+    headings = ("function", "gives", *operations, "time")
     lead = (
         "The identified model as a program without loops or memory: C99 for controllers, Python, JAX, machine code. "
         "Counts are exact, for one sample with these parameter values."

@@ -149,7 +149,7 @@ def _heat_map(facts: Facts, correlation: Array) -> Html:
             marks.append(tag("text", names[k], class_="tick end", font_size=min(9.0, size), transform=turned))
     strong = int(np.sum(np.tril(np.abs(shown), -1) > _STEPS[-1]))
     words = f"Correlations of {len(order)} parameters; {strong} pairs above {percent(_STEPS[-1])}"
-    return picture(edge + whole + 6, 8 + whole + edge, [join(marks)], words, "chart map")
+    return picture(max(edge + whole + 6, _MAP), 8 + whole + edge, [join(marks)], words, "chart map")
 
 
 def _correlated(facts: Facts, correlation: Array) -> list[tuple[str, str, str]]:
