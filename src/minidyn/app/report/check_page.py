@@ -52,7 +52,9 @@ def _summary(check: Check) -> Section:
     listed = tag("ul", *(tag("li", _sentence(reason)) for reason in reasons[:5])) if reasons else None
     words = tag("div", tag("p", LEVELS[check.level], class_="headline"), tag("p", _words(check)), listed)
     verdict = tag("div", sign, words, class_=f"verdict {check.level}")
-    steps = [tag("li", step) for step in check.next[:6]] or [tag("li", "Fit a model: minidyn identify ROBOT LOG")]
+    steps = [tag("li", step) for step in check.next[:6]]
+    if check.ok:
+        steps.insert(0, tag("li", "Fit a model (minidyn identify, md.identify), and keep another log to test it."))
     following = tag("div", tag("h3", "What to do, and what to record next"), tag("ol", *steps), class_="next")
     return Section("summary", "Summary", "", (verdict, _ranges(check), following))
 
