@@ -171,3 +171,18 @@ def test_older_estimates_do_not_know() -> None:
     found = md.validate(old, run)
     assert found.overlap is None
     assert found.to_json()["overlap"] is None
+
+
+def test_experiments_with_one_joint_at_a_time_are_recognised() -> None:
+    robot = md.load("puma4")
+    robot = robot.with_parameters(np.nan_to_num(robot.parameters, nan=0.1))
+    rng = np.random.default_rng(0)
+    runs = []
+    for step in md.one_joint_plan(robot).steps:
+        t = step.trajectory.period * np.arange(200) / 200
+        q, dq, ddq = step.trajectory(t)
+        tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.1 * rng.normal(size=q.shape)
+        runs.append(md.Recording(t, q, tau, dq, ddq, robot.joint_names))
+    estimate = md.identify_one_joint(robot, runs)
+    assert md.validate(estimate, runs[0]).overlap == 1.0
+    assert md.validate(estimate, _run("puma4", 0)).overlap == 0.0

@@ -155,7 +155,8 @@ def result_tables(estimate: Estimate, validations: Mapping[str, Validation]) -> 
     """Return parameters, errors, certificate and notices as Markdown."""
     parts = ["# Identified model", "## Base parameters", estimate.table()]
     for name, validation in validations.items():
-        parts += [f"## Errors: {markdown_cell(name)}", validation.table()]
+        label = "" if validation.overlap is None else f" ({validation.data})"
+        parts += [f"## Errors: {markdown_cell(name)}{label}", validation.table()]
     parts += ["## Certificate", estimate.certificate.table()]
     if estimate.notices:
         parts += ["## Notices", "\n".join(f"- {markdown_cell(str(notice))}" for notice in estimate.notices)]

@@ -51,7 +51,7 @@ class Facts:
     def runs(self) -> Iterator[tuple[str, str, Validation]]:
         """(key, name, errors) of each run: test data first, then the fitted data."""
         for k, (name, run) in enumerate(self.tests.items()):
-            yield f"run{k}", f"{name} ({'test' if name in self.unseen else 'fitted'} data)", run
+            yield f"run{k}", f"{name} ({'test data' if name in self.unseen else run.data})", run
         if self.fit is not None:
             yield "fit", "fitted data", self.fit
 

@@ -20,6 +20,8 @@ from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.estimate import BodyConstants, Estimate
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import RecordingLike, as_recording, ready
+from minidyn.recording.recording import SKETCH
+from minidyn.recording.sketch import Sketch, sketch_of, sketched
 
 _STILL = 0.1  # of the mover's span: another joint that covers more of it moves too
 _LEAST = 1e-6  # rad or m: less is no motion
@@ -53,7 +55,8 @@ def identify_one_joint(robot: RobotLike, runs: RecordingLike | Sequence[Recordin
     robot = as_robot(robot)
     equations = Equations.of(robot, "identify_one_joint")
     whole = runs if isinstance(runs, list | tuple) else [runs]
-    given, notices = _runs(equations, [as_recording(run, robot, argument="runs") for run in whole])
+    logs = [sketched(as_recording(run, robot, argument="runs"), robot.joint_names) for run in whole]
+    given, notices = _runs(equations, logs)
     base = equations.base
     beta, P = np.zeros(base.rank), np.zeros((base.rank, base.rank))
     sigma, bodies = np.full(robot.n, np.nan), []
@@ -86,7 +89,10 @@ def identify_one_joint(robot: RobotLike, runs: RecordingLike | Sequence[Recordin
     fitted = replace(robot.with_parameters(base.lift(beta, regrouped)), notices=())
     condition = max((body["condition"] for body in bodies), default=1.0)
     samples = sum(len(run.q) for run in given)
-    settings = {"method": "one-joint", "runs": len(given), "bodies": bodies[::-1]}
+    settings: dict[str, Any] = {"method": "one-joint", "runs": len(given), "bodies": bodies[::-1]}
+    sketches = [found for log in logs if (found := sketch_of(log)) is not None]
+    if len(sketches) == len(logs):
+        settings[SKETCH] = Sketch(robot.n, any(one.prepared for one in sketches), sketches).to_json()
     return Estimate(fitted, base, beta, P, sigma, "one-joint", False, condition, samples, notices, settings)
 
 
