@@ -111,3 +111,35 @@ def test_surfaces_stand_where_their_links_are(tmp_path: Path) -> None:
     assert np.ptp(tip[:, 2]) / height == pytest.approx(0.1 / 5.05, rel=1e-3)  # the fixed link sits 5 m above
     assert tip[:, 2].max() == pytest.approx(points[:, 2].max())
     assert not any(shape.kind in ("link", "ring") and shape.body == 0 for shape in scene.shapes)
+
+
+def test_bodies_of_an_mjcf_stand_where_mujoco_has_them(tmp_path: Path) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    from minidyn.formats.mjcf.surfaces import mjcf_surfaces
+
+    (tmp_path / "a.stl").write_bytes(binary_stl())
+    path = tmp_path / "arm.xml"
+    path.write_text(
+        """<mujoco><asset><mesh name="m" file="a.stl"/></asset><worldbody><body name="arm" pos="0 0 1" euler="0 30 0">
+        <joint name="j" axis="0 1 0" pos="0.2 0 0"/><geom type="mesh" mesh="m" pos="0.1 0.2 0.3" euler="10 20 30"/>
+        <geom type="capsule" size="0.1 0.5" group="3"/><body name="tip" pos="1 0 0"><joint name="k" axis="0 0 1"/>
+        <geom type="box" size="0.1 0.2 0.3"/></body></body></worldbody></mujoco>"""
+    )
+    found = mjcf_surfaces(path, 500)
+    assert {name: len(one.triangles) for name, one in found.items()} == {"arm": 12, "tip": 16}
+    model = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(model)
+    data.qpos[:] = q = [0.4, -0.7]
+    mujoco.mj_kinematics(model, data)
+    robot = md.load(path)
+    for name in ("arm", "tip"):
+        here = md.forward_kinematics(robot, q, name)
+        seen = found[name].points @ here[:3, :3].T + here[:3, 3]
+        geom = int(np.flatnonzero((model.geom_bodyid == model.body(name).id) & (model.geom_group < 3))[0])
+        R, p = data.geom_xmat[geom].reshape(3, 3), data.geom_xpos[geom]
+        inside = (seen - p) @ R  # in the geom's own frame
+        wanted = model.mesh_vert if name == "arm" else np.array([[0.1, 0.2, 0.3], [-0.1, -0.2, -0.3]])
+        np.testing.assert_allclose(inside.min(axis=0), wanted.min(axis=0), atol=1e-6)
+        np.testing.assert_allclose(inside.max(axis=0), wanted.max(axis=0), atol=1e-6)
+    path.write_text("<mujoco><worldbody><geom type='mesh' mesh='none'/></worldbody></mujoco>")
+    assert mjcf_surfaces(path, 500) == {}

@@ -13,6 +13,7 @@ from minidyn.app.report.html import Section, table
 from minidyn.arrays import Array
 from minidyn.base.closed_form.structure import Structure, structure_of
 from minidyn.display import Html, tag
+from minidyn.formats.mjcf.surfaces import mjcf_surfaces
 from minidyn.formats.urdf.surfaces import surfaces_of
 from minidyn.model.picture import TILT, TURN, Scene, Shape, Surfaces, scene_of, view
 from minidyn.model.robot import Robot
@@ -53,12 +54,12 @@ def robot_section(facts: Facts) -> Section:
 
 
 def _surfaces(facts: Facts) -> Surfaces:
-    """What the links look like, from the URDF the robot was read from; empty where it is not there or shows nothing."""
+    """What the links look like, from the file the robot was read from; empty where it is not there or shows nothing."""
     source = facts.estimate.base.robot.source
-    if not source.lower().endswith(".urdf") or not os.path.isfile(source):
+    reader = {".urdf": surfaces_of, ".xml": mjcf_surfaces, ".mjcf": mjcf_surfaces}.get(Path(source).suffix.lower())
+    if reader is None or not os.path.isfile(source):
         return {}
-    found = surfaces_of(Path(source), _TRIANGLES)
-    return {name: (one.points, one.triangles) for name, one in found.items()}
+    return {name: (one.points, one.triangles) for name, one in reader(Path(source), _TRIANGLES).items()}
 
 
 def _structure(robot: Robot) -> Structure | None:

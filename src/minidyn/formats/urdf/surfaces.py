@@ -50,8 +50,8 @@ def surfaces_of(urdf: Path, most: int) -> dict[str, Surface]:
     for link in root.children("link"):
         parts = [part for shown in link.children("visual") for part in _placed(shown, urdf)]
         if parts:
-            found[link.text("name", "")] = _together(parts)
-    return _thinned(found, most)
+            found[link.text("name", "")] = together(parts)
+    return thinned(found, most)
 
 
 def mesh_files(name: str, urdf: Path) -> Iterator[Path]:
@@ -84,16 +84,11 @@ def _placed(shown: Element, urdf: Path) -> list[Surface]:
 
 def _shape(shape: Element, urdf: Path) -> Surface | None:
     if shape.tag == "box":
-        return _swept(np.array([[1, 1], [-1, 1], [-1, -1], [1, -1.0]]) / 2, 1.0, shape.vector("size"))
-    if shape.tag in ("cylinder", "sphere"):
-        angle = 2 * np.pi * np.arange(_ROUND) / _ROUND
-        circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-        radius = shape.number("radius")
-        if shape.tag == "cylinder":
-            return _swept(circle, 1.0, (radius, radius, shape.number("length")))
-        tilt = np.pi * (np.arange(1, 8) / 8 - 0.5)
-        rings = [np.column_stack([math.cos(a) * circle, np.full(_ROUND, math.sin(a))]) for a in tilt]
-        return _stacked(np.concatenate([*rings, [[0, 0, -1.0], [0, 0, 1.0]]]) * radius, len(rings))
+        return box(np.array(shape.vector("size")))
+    if shape.tag == "cylinder":
+        return cylinder(shape.number("radius"), shape.number("length"))
+    if shape.tag == "sphere":
+        return sphere(np.full(3, shape.number("radius")))
     if shape.tag != "mesh":
         return None
     file = next((file for file in mesh_files(shape.text("filename", ""), urdf) if file.is_file()), None)
@@ -105,12 +100,33 @@ def _shape(shape: Element, urdf: Path) -> Surface | None:
     return None if made is None else Surface(made.points * scale, made.triangles)
 
 
-def _swept(outline: Array, height: float, scale: tuple[float, ...]) -> Surface:
-    """An outline (k, 2) swept along z about the origin, closed."""
+def box(size: Array) -> Surface:
+    """Return a box of edges (3,), m, about the origin."""
+    return _swept(np.array([[1, 1], [-1, 1], [-1, -1], [1, -1.0]]) / 2, size)
+
+
+def cylinder(radius: float, length: float) -> Surface:
+    """Return a cylinder along z about the origin, m."""
+    return _swept(_circle(), np.array([radius, radius, length]))
+
+
+def sphere(radii: Array) -> Surface:
+    """Return an ellipsoid of half axes (3,), m, about the origin."""
+    tilt = np.pi * (np.arange(1, 8) / 8 - 0.5)
+    rings = [np.column_stack([math.cos(a) * _circle(), np.full(_ROUND, math.sin(a))]) for a in tilt]
+    return _stacked(np.concatenate([*rings, [[0, 0, -1.0], [0, 0, 1.0]]]) * radii, len(rings))
+
+
+def _circle() -> Array:
+    angle = 2 * np.pi * np.arange(_ROUND) / _ROUND
+    return np.stack([np.cos(angle), np.sin(angle)], axis=1)
+
+
+def _swept(outline: Array, scale: Array) -> Surface:
+    """An outline (k, 2) swept along z from -1/2 to 1/2, closed, then scaled."""
     count = len(outline)
-    rings = [np.column_stack([outline, np.full(count, z)]) for z in (-height / 2, height / 2)]
-    points = np.concatenate([*rings, [[0, 0, -height / 2], [0, 0, height / 2]]]) * np.array(scale)
-    return _stacked(points, 2, count)
+    rings = [np.column_stack([outline, np.full(count, z)]) for z in (-0.5, 0.5)]
+    return _stacked(np.concatenate([*rings, [[0, 0, -0.5], [0, 0, 0.5]]]) * scale, 2, count)
 
 
 def _stacked(points: Array, rings: int, count: int = _ROUND) -> Surface:
@@ -185,7 +201,7 @@ def _dae(path: Path) -> Surface:
         for scene in scenes.children("visual_scene"):
             for node in scene.children("node"):
                 walk(node, np.eye(4))
-    whole = _together(parts)
+    whole = together(parts)
     return Surface(whole.points * scale, whole.triangles)
 
 
@@ -251,15 +267,16 @@ def _checked(points: Array, triangles: Indices) -> Surface:
 # -------------------------------------------------------------------- thinning
 
 
-def _together(parts: list[Surface]) -> Surface:
+def together(parts: list[Surface]) -> Surface:
+    """Return several surfaces as one."""
     offsets = np.cumsum([0, *(len(part.points) for part in parts)])
     points = [np.zeros((0, 3)), *(part.points for part in parts)]
     triangles = [np.zeros((0, 3), dtype=int), *(part.triangles + start for part, start in zip(parts, offsets))]
     return Surface(np.concatenate(points), np.concatenate(triangles))
 
 
-def _thinned(surfaces: dict[str, Surface], most: int) -> dict[str, Surface]:
-    """All surfaces on a grid that leaves at most so many triangles; {} where even a coarse one does not."""
+def thinned(surfaces: dict[str, Surface], most: int) -> dict[str, Surface]:
+    """Return all surfaces on a grid that leaves at most so many triangles; {} where even a coarse one does not."""
     if not surfaces:
         return {}
     size = max(float(np.ptp(one.points, axis=0).max()) for one in surfaces.values())
