@@ -344,7 +344,8 @@ def test_accelerations_are_not_read(method) -> None:
     without = md.Recording(recording.t, recording.q, recording.tau, recording.dq, None, recording.joint_names)
     robot = truth("two_link").with_parameters(None)
     first, second = (
-        md.identify(robot, part, method, consistent=False, sign_width=0.0, **OWN) for part in (recording, without)
+        md.identify(robot, replace(part, prepared=True), method, consistent=False, sign_width=0.0, **OWN)
+        for part in (recording, without)
     )
     np.testing.assert_array_equal(first.beta, second.beta)
     assert np.all(np.isfinite(second.sigma))

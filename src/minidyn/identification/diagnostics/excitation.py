@@ -23,7 +23,7 @@ from minidyn.identification.estimators.method import Solution
 from minidyn.identification.estimators.solve import block_length, block_sums
 from minidyn.identification.rows.base_rows import signals_of
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, act, look
+from minidyn.notices import Notice, act, info, look
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
 
@@ -32,12 +32,14 @@ _POOR = 200.0  # a condition number beyond which excitation is called poor
 _STATES = 150  # of the workspace, where the torque's uncertainty is looked at
 _SAMPLES = 24  # of a motion that is tried
 _PLACES = 3  # positions of the joints that rest
+_SPREAD = 10.0  # of the predicted torque by the weakest combination, over its noise: less needs no other motion
 _WORTH = 200.0  # independent samples that a recording of such a motion would give
 _DIRECTIONS = 12  # the weakest, along which all motions are looked at first
 _EFFORT = 1.3  # what a second joint must bring
 _FAST, _SLOW = 0.4, 0.05  # speeds of reversals and sweeps over L / T: about 2 and 0.25 rad/s for an arm
 _ENOUGH = 4000  # samples to see a delay; a longer recording is thinned
 _SURE = 5.0  # standard deviations beyond which a delay is reported
+_REVERSAL = 0.05  # of a joint's speed, over which friction that the model lacks reverses
 _OPEN = 1e-14  # squares of singular values below this part of the largest are rounding
 _MATTERS = 0.05  # of the residual's power that goes away: less is not worth a word
 
@@ -47,7 +49,7 @@ POOR = act(
     "Record a motion in which these joints move against each other, faster and further. Several short runs with "
     "different motions may be given together.",
 )
-WEAK = look(
+WEAK = info(
     "identify.weakly_determined",
     "Parameters whose standard deviation is a large part of their value.",
     "The motion hardly shows these parameters, so do not read their values as properties of the robot. Torques of "
@@ -108,7 +110,7 @@ def excitation_notices(robot: Robot, base: BaseMap, found: Solution) -> list[Not
         text = f"weakly determined (standard deviation above {100 * _WEAK:g} % of the value): {shown}"
         notices.append(WEAK(text, parameters=weak))
     advice = advise(robot, base, found.R, found.sigma) if notices else None
-    if advice is not None and advice.before > 1.0:
+    if advice is not None and advice.before > _SPREAD:
         now = f"by {advice.before:.2g} times its noise" if advice.before < 1e4 else "without bound"
         text = (
             f"most would be gained by {advice.motion}. The weakest combination ({', '.join(advice.names)}) spreads the "
@@ -226,7 +228,8 @@ def torque_delay(
     """Return (delay, its standard deviation, share of the residual's power it explains) of torques, s.
 
     To first order tau(t - delay) = tau - delay dtau/dt: the slope of the model's torque is one more column beside those
-    of the base parameters beta (b,), which the slope is computed from; sigma (n,) is the noise of each joint.
+    of the base parameters beta (b,), which the slope is computed from; sigma (n,) is the noise of each joint. Friction
+    that the model lacks looks like a delay, so that it has columns here, too.
     """
     q, dq, ddq, tau = signals_of(recording, "q", "dq", "ddq", "tau")
     slopes, rows = np.zeros_like(q), slice(None, None, max(1, len(recording) // _ENOUGH))
@@ -235,10 +238,12 @@ def torque_delay(
     for begin, end in pairwise([*recording.starts, len(recording)]):
         if end - begin > 2:
             slopes[begin:end] = np.gradient(predicted[begin:end], recording.t[begin:end], axis=0)
-    scaled = np.empty((len(tau[rows]), robot.n, base.rank + 1))
-    np.divide(Y[rows], sigma[:, None], out=scaled[..., :-1])
+    rubs = _friction_lacking(robot, dq[rows])
+    scaled = np.empty((len(tau[rows]), robot.n, base.rank + rubs.shape[-1] + 1))
+    np.divide(Y[rows], sigma[:, None], out=scaled[..., : base.rank])
+    np.divide(rubs, sigma[:, None], out=scaled[..., base.rank : -1])
     np.divide(slopes[rows], -sigma, out=scaled[..., -1])
-    W = scaled.reshape(-1, base.rank + 1)
+    W = scaled.reshape(-1, scaled.shape[-1])
     y = ((tau - predicted)[rows] / sigma).ravel()
     products = W.T @ W
     sizes = np.sqrt(np.diag(products))
@@ -256,6 +261,19 @@ def torque_delay(
     across = float(pull @ pull)  # the column's part that base parameters do not explain has the size 1 / across
     explained = delay**2 / across / max(float(y @ y), 1e-300) if across > 0 else 0.0
     return delay, float(np.sqrt(np.sum(sums**2))), min(explained, 1.0)
+
+
+def _friction_lacking(robot: Robot, dq: Array) -> Array:
+    """Return columns (N, n, k) of viscous and Coulomb friction and offset of joints that have no friction terms."""
+    bare = [k for k, joint in enumerate(robot.independent) if not robot.joints[joint].drive.friction]
+    columns = np.zeros((len(dq), robot.n, 3 * len(bare)))
+    for place, joint in enumerate(bare):
+        speed = dq[:, joint]
+        width = _REVERSAL * max(float(np.sqrt(np.mean(speed**2))), 1e-300)
+        columns[:, joint, 3 * place : 3 * place + 3] = np.column_stack(
+            [speed, np.tanh(speed / width), np.ones(len(dq))]
+        )
+    return columns
 
 
 def delay_notices(robot: Robot, base: BaseMap, recording: AnyRecording, found: Solution) -> list[Notice]:

@@ -37,6 +37,8 @@ TOO_NOISY = look(
     'Prefer "iv" or "didim", or give positions alone.',
 )
 
+_MATTERS = 0.2  # share of the misfit that errors of columns must explain before they are worth a word
+
 
 def total_least_squares(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options) -> Solution:
     """Estimate base parameters by total least squares with the column errors that the states show."""
@@ -68,6 +70,12 @@ def total_least_squares(robot: Robot, base: BaseMap, recording: AnyRecording, op
                     f"smoothed states ({smooth.origin}) worse than weighted least squares, which was kept"
                 )
                 notices = (TOO_NOISY(text, states=smooth.origin),)
+                if share < _MATTERS:
+                    text = (
+                        f"errors of the columns explain {100 * share:.1g} % of the misfit: weighted least squares was "
+                        "kept, which is as good"
+                    )
+                    notices = (NOT_TOTAL(text, reason="small errors"),)
     settings = {"state_cutoff": smooth.cutoff, "column_error_share": share}
     return found.solution(notices, settings, options, len(whole))
 
