@@ -121,3 +121,28 @@ def test_noise_is_not_called_systematic(low_passed: bool) -> None:
                 alarms += bool(error[0] > md.Limits().joint_error or share[0] > md.Limits().systematic_share)
     assert alarms < 5
     assert (0.5 if low_passed else 0.8) < np.sqrt(2) * np.median(found) < 1.0  # what is surely systematic
+
+
+@pytest.mark.parametrize("noise", [0.002, 0.02, 0.1])
+@pytest.mark.parametrize("name", ["puma4", "ur10e"])
+def test_healthy_logs_break_no_rule_of_a_joint(name: str, noise: float) -> None:
+    """Friction, rotors and noise of every size; the last joints carry hardly any torque."""
+    robot = md.load(name)
+    truth = robot.with_drives(rotor_inertia=True, friction=("viscous", "coulomb", "offset"))
+    truth = truth.with_parameters(np.where(np.isnan(truth.parameters), 0.2, truth.parameters))
+    rng = np.random.default_rng(5)
+    runs = []
+    for seed in (1, 2):
+        t = np.arange(2000) / 200
+        q, dq, ddq = md.trajectory.fourier(robot, seed=seed)(t)
+        tau = md.inverse_dynamics(truth, q, dq, ddq)
+        tau = tau + noise * np.sqrt(np.mean(tau**2, axis=0)) * rng.normal(size=tau.shape)
+        runs.append(md.Recording(t, q + 1e-5 * rng.normal(size=q.shape), tau, joint_names=robot.joint_names))
+    estimate = md.identify(robot, runs[0])
+    verdict = estimate.verdict(md.validate(estimate, runs[1]))
+    assert not [rule for rule in verdict.failed if rule.joint]
+    tau = np.asarray(runs[1].tau).copy()
+    tau[:, 1] *= 1.5  # the gain of one drive is wrong
+    wrong = md.Recording(runs[1].t, runs[1].q, tau, joint_names=robot.joint_names)
+    bad = estimate.verdict(md.validate(estimate, wrong))
+    assert {rule.joint for rule in bad.failed if rule.name == "joint_error"} == {robot.joint_names[1]}
