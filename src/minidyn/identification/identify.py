@@ -26,6 +26,7 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Method, Options
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import AUTO, OWN, choose_friction, starting_model
+from minidyn.identification.poses import identify_poses, resting_poses
 from minidyn.identification.rows.base_rows import Progress, counted
 from minidyn.model.drives import friction_symbols
 from minidyn.model.robot import Robot
@@ -111,6 +112,8 @@ def identify(
         progress: Called with the number of samples read so far, all passes over the recording together; True: a bar on
             stderr.
 
+    A log of poses at rest identifies the parameters of gravity alone; a notice says so (docs/identification.md).
+
     Returns:
         The estimate; its notices say what is weak and what was chosen.
 
@@ -123,6 +126,9 @@ def identify(
     log = as_recording(recording, robot)
     notices = require_meaning(robot, log, anyway)
     log = sketched(log, robot.joint_names)
+    poses = resting_poses(robot, log) if base is None or base.model == "gravity" else None
+    if poses is not None:
+        return identify_poses(robot, poses, estimator, base, Options(threads, None, controller), notices)
     robot = with_mapped_coupling(robot, log.notices, log.joint_names) if base is None else robot
     model = starting_model(robot, friction, rotor_inertia, sign_width, base)
     require_whole(base, "identify")

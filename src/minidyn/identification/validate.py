@@ -16,6 +16,7 @@ from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
+from minidyn.identification.poses import resting_poses
 from minidyn.identification.verdict import MOSTLY, Limits, seen_words
 from minidyn.model.joint import torque_unit
 from minidyn.model.robot import Robot
@@ -203,7 +204,11 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
     """
     estimate = as_estimate(estimate, "validate")
     robot, preparation = estimate.robot, estimate.settings.get("preparation")
-    log = sketched(as_recording(recording, robot), robot.joint_names)
+    log = as_recording(recording, robot)
+    if estimate.base.model == "gravity":
+        poses = resting_poses(robot, log)
+        log = log if poses is None else poses
+    log = sketched(log, robot.joint_names)
     data = ready(robot, log, purpose="validation", preparation=preparation, once=True)
     described = _described(estimate)
     raw, filtered, prior, noise = (Residuals(robot.n) for _ in range(4))
