@@ -135,7 +135,8 @@ def choose_cutoff(runs: Sequence[Array], rates: Sequence[float]) -> Band:
             if share[-1] > 0:
                 motion = max(motion, float(f[int(np.searchsorted(share, _SHARE * share[-1]))]))
                 sinking.append(float(f[ends]) if ends < len(f) else math.inf)
-                acceleration = math.sqrt(float(np.sum(f[inside] ** 4 * (power[inside, joint] - floor[joint]))) * f[1])
+                above = float(np.sum(f[inside] ** 4 * (power[inside, joint] - floor[joint])))
+                acceleration = math.sqrt(max(above, 0.0) * f[1])
                 bearable.append(_bearable(acceleration, float(floor[joint])))
     highest = _HIGHEST * slowest
     floor_all = np.max(floors, axis=0)
