@@ -256,7 +256,7 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...], Callable[[Log, Any], Log]]] =
         lambda log, rng: _samples(log, slice(0, 60)),
     ),
     "friction.missing": (
-        "friction switched off",
+        "a robot file without friction terms, friction own",
         "identify",
         ROBOTS,
         lambda log, rng: replace(log, options={"friction": "own"}),
