@@ -14,7 +14,7 @@ import minidyn as md
 from conftest import count
 from minidyn.base.canonical import ROUNDING, canonical
 from minidyn.errors import MinidynError
-from minidyn.model.geometry import Step, inverse_steps
+from minidyn.model.geometry import Step, inverse_steps, matrix_of, steps_from_matrix
 from minidyn.model.robot import Robot
 from robot_cases import robot_of_seed
 
@@ -116,8 +116,8 @@ def test_planar_arm_in_turned_frames() -> None:
     robot = Robot.from_mdh("RR", [0, 0], [0, 0.4], gravity=DOWN)
     turn = (Step("rz", 0.3), Step("ry", 0.2), Step("rx", 0.1))
     first, second = robot.joints
-    second = replace(second, before=(*inverse_steps(turn), *second.before), after=turn)
-    hidden = replace(robot, joints=(replace(first, after=turn), second))
+    seen = steps_from_matrix(matrix_of((*inverse_steps(turn), *second.before)), "test")
+    hidden = replace(robot, joints=(replace(first, after=turn), replace(second, before=seen, after=turn)))
     for method in ("exact", "qr", "svd", "mlc", "rules+qr"):
         assert md.base_parameters(hidden, method).rank == 4
     require_same_torque(hidden, md.base_parameters(hidden), 0)

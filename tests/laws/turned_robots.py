@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from minidyn.model.assemble import motion_along
-from minidyn.model.geometry import Step, Steps, inverse_steps, matrix_of, rpy_of
+from minidyn.model.geometry import Step, Steps, inverse_steps, matrix_of, rpy_of, tidy_steps
 from minidyn.model.inertia import transform
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
@@ -17,16 +17,29 @@ HOW = ("freely", "about a coordinate axis", "about its own axis")
 
 
 def turned(robot: Robot, rng: np.random.Generator, how: str = "freely") -> Robot:
-    """Return the robot with all link frames turned and, but for one coordinate axis, shifted; same torques."""
+    """Return the robot with all link frames turned and, but for one coordinate axis, shifted; same torques.
+
+    Placements are written anew as xyz and rpy, as a file has them, so that their steps show nothing of how it was made.
+    """
     changes = [_change(joint, rng, how) for joint in robot.joints]
     joints = []
     for joint, change in zip(robot.joints, changes):
         first = inverse_steps(changes[joint.parent]) if joint.parent >= 0 else ()
-        joints.append(replace(joint, before=(*first, *joint.before), after=(*joint.after, *change)))
+        before, after = ((*first, *joint.before), (*joint.after, *change))
+        joints.append(replace(joint, before=_written(before), after=_written(after)))
     phi = robot.parameters.copy()
     for part, change in zip(robot.layout.links, changes):
         phi[part] = transform(phi[part], matrix_of(inverse_steps(change)))
     return replace(robot, joints=tuple(joints), parameters=phi, symbols=())
+
+
+def _written(steps: Steps) -> Steps:
+    T = matrix_of(steps)
+    roll, pitch, yaw = rpy_of(T[:3, :3])
+    kinds, values = ("tx", "ty", "tz", "rz", "ry", "rx"), (*T[:3, 3], yaw, pitch, roll)
+    made = tidy_steps(Step(kind, float(value)) for kind, value in zip(kinds, values))
+    # near a pitch of 90 degrees three angles lose digits
+    return made if np.abs(matrix_of(made) - T).max() < 1e-14 else steps
 
 
 def _change(joint: Joint, rng: np.random.Generator, how: str) -> Steps:
