@@ -144,6 +144,8 @@ def test_truncated_bags_are_named(kind, tmp_path) -> None:
         ("{}.{}", ("q", "dq", "tau"), [name.upper() for name in NAMES], "t"),
         ("Joint{1}{0}", ("Pos", "Vel", "Torque"), range(1, 7), "time_s"),
         ("{}_J_{}", ("q", "dq", "tau"), range(1, 7), "t"),
+        ("axis{1}_Act{0}", ("Pos", "Vel", "Trq"), range(1, 7), "Timestamp"),
+        ("Drive_{1}_Main_{0}", ("Pos", "Vel", "Trq"), range(1, 7), "t"),
     ],
 )
 def test_names_are_guessed_and_shown(pattern, words, names, time, tmp_path) -> None:
@@ -157,6 +159,13 @@ def test_names_are_guessed_and_shown(pattern, words, names, time, tmp_path) -> N
         guessed = found.get("recording.time_unit_guessed")
         assert (guessed.data["column"] if guessed else found["recording.time_column"].data["columns"][0]) == time
     assert ("recording.currents" in by_code(recording)) == ("current" in words)
+
+
+def test_a_joint_that_is_not_logged_is_to_be_fixed(tmp_path) -> None:
+    for pattern in ("{}{}", "Drive_{1}_Main_{0}", "{1}_{0}"):
+        path = table(columns(pattern, names=NAMES[:5] if pattern == "{1}_{0}" else range(1, 6)), tmp_path / "log.csv")
+        with pytest.raises(DescriptionError, match=r"must be fixed in the robot's file"):
+            md.read_recording(path, ROBOT)
 
 
 def test_measured_is_preferred_to_desired(tmp_path) -> None:

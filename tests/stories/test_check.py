@@ -66,7 +66,7 @@ def test_a_healthy_log_is_ready_and_shows_everything() -> None:
         assert joint.noise == pytest.approx(sigma)
         assert joint.reversals > 5
         assert joint.standstill < 0.2
-        assert joint.saturated < 0.005
+        assert joint.saturated == 0.0  # the largest torque alone is no bound
         assert 0.1 < joint.used <= 1.0
         assert not joint.beyond
     assert [(run.samples, round(run.rate)) for run in found.runs] == [(2000, 200)]

@@ -23,7 +23,7 @@ from conftest import OWN
 from minidyn.app.cli.main import VERBS as LISTED
 from minidyn.app.cli.main import Exit, main
 from minidyn.app.cli.options import constant, default_of
-from minidyn.app.cli.text import print_notices
+from minidyn.app.cli.text import print_notices, print_table
 from minidyn.base.rows import MODELS
 from minidyn.codegen.files import TARGETS, function_for
 from minidyn.dynamics.record import WHAT
@@ -168,14 +168,22 @@ def test_notices_are_printed_most_serious_first_with_what_to_do(capsys: pytest.C
         Notice("a.b", "info", "a fact"),
         Notice.from_json("an old text"),
         Notice("c.d", "act", "joint\n1 rests", "Move it."),
+        Notice("c.d", "act", "joint 2 rests", "Move it."),
     ]
     print_notices(made, of="fit")
     assert capsys.readouterr().out.splitlines() == [
         "act: fit: joint\\n1 rests",
+        "act: fit: joint 2 rests",
         "      Move it.",
         "look: fit: an old text",
         "info: fit: a fact",
     ]
+
+
+def test_names_in_a_table_are_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = [str(10**12 + k) for k in range(8)]
+    print_table("title", ["joint", *"abcdefgh"], [["shoulder_lift_joint", *numbers]], right=range(1, 9))
+    assert "shoulder_lift_joint" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("verb", ["identify", "compare", "simulate", "base", "generate"])

@@ -18,7 +18,8 @@ from minidyn.recording.ready import in_robot_order
 BEYOND = act(
     "check.beyond_limits",
     "Every joint is far beyond its limits: positions are in another unit, on the motor side, or of another robot.",
-    "Say the unit (--units q=deg, units={{'q': 'deg'}}), or write a mapping file with gear ratios and columns.",
+    "Say the unit (--units deg, units='deg'; under [mapping] of a study), or write a mapping file with gear ratios "
+    "and columns.",
 )
 NO_TORQUE = act(
     "check.no_torque",

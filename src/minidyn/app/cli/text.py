@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _About = TypeVar("_About", bound="Robot | Estimate")
 _ABOUT = "minidyn.robot_notices"  # of the verb that runs
+_NAME = 32  # characters of names in a table's first column that are never broken
 _WIDEST = 400  # columns a table may take where its numbers need them
 
 
@@ -49,11 +50,13 @@ def print_table(title: str, columns: Iterable[str], rows: Iterable[Iterable[str]
     from rich.table import Table
 
     made, numeric = Table(box=box.SIMPLE_HEAD, header_style="bold", collapse_padding=True), set(right)
-    for index, name in enumerate(columns):  # a number broken over two lines would read as two
+    lines = [list(row) for row in rows]
+    named = max((len(line[0]) for line in lines if line), default=0) <= _NAME
+    for index, name in enumerate(columns):  # a number or a name broken over two lines would read as two
         justify: Literal["right", "left"] = "right" if index in numeric else "left"
-        made.add_column(name, justify=justify, overflow="fold", no_wrap=index in numeric)
-    for row in rows:
-        made.add_row(*row)
+        made.add_column(name, justify=justify, overflow="fold", no_wrap=index in numeric or (index == 0 and named))
+    for line in lines:
+        made.add_row(*line)
     out = console()
     out.print(f"[bold]{title}[/bold]")
     needed = Measurement.get(out, out.options.update(max_width=_WIDEST), made).minimum
@@ -86,10 +89,12 @@ def told(about: _About) -> _About:
 
 def print_notices(notices: Iterable[Notice], of: str = "", *, err: bool = False) -> None:
     """Print notices `of` something, each once, most serious first: level, the fact, and below it what to do."""
-    for notice in most_serious_first(notices):
-        for line in (f"{notice.level}: {f'{of}: ' if of else ''}{notice.text}", f"      {notice.advice}"):
-            if line.strip():
-                click.echo(visible(line), err=err)
+    ordered = list(most_serious_first(notices))
+    for place, notice in enumerate(ordered):
+        click.echo(visible(f"{notice.level}: {f'{of}: ' if of else ''}{notice.text}"), err=err)
+        following = ordered[place + 1].advice if place + 1 < len(ordered) else ""
+        if notice.advice and notice.advice != following:  # said once below notices that share it
+            click.echo(visible(f"      {notice.advice}"), err=err)
 
 
 def print_verdict(verdict: Mapping[str, Any]) -> None:

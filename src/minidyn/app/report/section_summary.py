@@ -162,7 +162,7 @@ def _notices(facts: Facts) -> list[Notice]:
     """All notices once, most serious first; those of test data with the name of the run."""
     known = most_serious_first([*facts.estimate.notices, *facts.estimate.robot.notices])
     runs = [
-        replace(notice, text=f"{name}: {notice}")
+        notice if str(notice).startswith(f"{name}:") else replace(notice, text=f"{name}: {notice}")
         for name, run in facts.tests.items()
         for notice in most_serious_first(run.notices)
         if notice not in known

@@ -105,7 +105,8 @@ class Certificate:
         known = math.isfinite(self.prior_mass) and self.prior_mass > 0
         if not known:
             return f"{self.total_mass:.4g} kg; the robot file does not say"
-        more = f"{100 * (self.total_mass / self.prior_mass - 1):+.1f} %"
+        ratio = self.total_mass / self.prior_mass
+        more = f"{100 * (ratio - 1):+.1f} %" if ratio < 10 else f"{ratio:.3g} times as much"
         return f"{self.total_mass:.4g} kg; the robot file says {self.prior_mass:.4g} kg ({more})"
 
     def to_json(self) -> dict[str, Any]:

@@ -153,7 +153,8 @@ def joint_facts(robot: Robot, raw: AnyRecording, prepared: AnyRecording | None) 
             at_limit += np.sum(tau >= _BOUND * effort, axis=0)
             squares += np.sum(tau**2, axis=0)
         samples += len(tile)
-    share = np.maximum(np.where(coarse, 0.0, at_bound), at_limit) / max(samples, 1)
+    at_bound = np.where(coarse | (at_bound < 2), 0.0, at_bound)  # some sample is the largest
+    share = np.maximum(at_bound, at_limit) / max(samples, 1)
     speed, still, reversals = _motion(prepared, n)
     found = []
     for k, index in enumerate(robot.independent):

@@ -49,8 +49,9 @@ _M, _MOMENTS = 9, range(6, 9)  # places of mass and first moments among the ten 
 SCALE = act(
     "signals.torque_scale",
     "A joint's torques are not those of the robot's file: another unit, motor currents, or a wrong gear ratio.",
-    "Check the unit of the torques: units, drive_gain and gear_ratio of a mapping file change it. Where the log is "
-    "right, the masses of the robot's file are wrong: prior=False (--prior none) leaves them out.",
+    "Check the unit of the torques: --units tau=mNm says it; drive_gain and gear_ratio of a mapping file are for "
+    "currents and the motor side. Where the log is right, the masses of the robot's file are wrong: prior=False "
+    "(--prior none) leaves them out.",
 )
 MASS = act(
     "signals.mass",
@@ -60,7 +61,7 @@ MASS = act(
 )
 NOTHING = info(
     "signals.nothing_to_compare",
-    "The robot's file knows no masses for some joints, so nothing shows whether their torques are in the right unit.",
+    "Torques of some joints hardly show known masses, so that nothing says whether their unit is right.",
     "Compare the masses of the model with what you know of the robot: amperes or a wrong gear ratio scale all of them.",
 )
 
@@ -196,8 +197,9 @@ def scale_notices(robot: Robot, recording: AnyRecording, known: Array | None) ->
         notices.append(SCALE(text, joint=scale.joint, factor=scale.factor, std=scale.std, unit=unit))
     unknown = [scale.joint for scale in scales if not scale.known]
     if unknown:
-        what = "any joint" if len(unknown) == len(scales) else ", ".join(unknown)
-        text = f"too little is known of the robot's masses to check the unit of the torques of {what}"
+        text = f"the unit of the torques of {', '.join(unknown)} could not be checked: they hardly show known masses"
+        if len(unknown) == len(scales):
+            text = "the unit of the torques could not be checked: too little is known of the robot's masses"
         notices.append(NOTHING(text, joints=unknown))
     return notices
 

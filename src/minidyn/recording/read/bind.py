@@ -24,8 +24,8 @@ COLUMNS = info(
 CURRENTS = look(
     "recording.currents",
     "Torques were read from columns named as currents.",
-    "Where these are motor currents, torques are these times a drive gain that must be known or found: see the page on "
-    "motor currents.",
+    "Where these are motor currents, give drive_gain (N m/A) and gear_ratio, in the shell in a mapping file; gains "
+    "that are not known can be found: see the page on motor currents.",
 )
 NO_TORQUES = look(
     "recording.no_torques",
@@ -255,14 +255,12 @@ def _order(
     elif _numbered(keys):
         if robot is None:
             return tuple(f"joint{k + 1}" for k in range(len(keys))), list(keys)
-        if len(keys) < robot.n:
-            raise DescriptionError(
-                f"{table.path}: positions of {len(keys)} joints, but {robot.name or 'the robot'} has {robot.n}: "
-                f"{', '.join(robot.joint_names)}"
-            )
-        named = dict(zip(robot.joint_names, keys))
+        named = _by_number(table, keys, robot)
     else:
         named = {str(key): key for key in keys}
+        ours = {same_word(name) for name in (robot.joint_names if robot else ())}
+        if robot is not None and _counted(named) and not ours.intersection(map(same_word, named)):
+            named = _by_number(table, sorted(named, key=natural), robot)  # axis1_main, axis2_main: no names of joints
     if robot is None:
         return tuple(named), list(named.values())
     lower = {same_word(name): name for name in named}
@@ -271,7 +269,8 @@ def _order(
         if name not in named and same_word(name) not in lower:
             near = near_names(name, named)
             raise DescriptionError(
-                f"{table.path}: no columns for joint {name!r}{near} (joints=... names the file's joints)"
+                f"{table.path}: no columns for joint {name!r}{near} (joints=... names the file's joints; a joint that "
+                "is not logged, such as a gripper's, must be fixed in the robot's file)"
             )
         chosen.append(named[name] if name in named else named[lower[same_word(name)]])
     others = [str(key) for key in keys if key not in chosen]
@@ -279,6 +278,26 @@ def _order(
         text = f"{table.path.name}: joints {_short(others)} are not the robot's and are left out"
         notices.append(OTHER_JOINTS(text, file=table.path.name, joints=others))
     return robot.joint_names, chosen
+
+
+def _by_number(table: LogTable, keys: Sequence[Key], robot: Robot) -> dict[str, Key]:
+    """Return the file's joint of each of the robot's, in the order in which the file counts them."""
+    if len(keys) < robot.n:
+        raise DescriptionError(
+            f"{table.path}: positions of {len(keys)} joints, but {robot.name or 'the robot'} has {robot.n}: "
+            f"{', '.join(robot.joint_names)}; a joint that is not logged, such as a gripper's, must be fixed in the "
+            "robot's file"
+        )
+    return dict(zip(robot.joint_names, keys))
+
+
+def _counted(names: Iterable[str]) -> bool:
+    """Return whether names differ in one number alone, as axis1_main and axis2_main do."""
+    parts = [re.findall(r"\d+|\D+", name) for name in names]
+    if len(parts) < 2 or len({len(one) for one in parts}) > 1:
+        return False
+    others = [set(place) for place in zip(*parts) if len(set(place)) > 1]
+    return len(others) == 1 and all(part.isdigit() for part in others[0])
 
 
 def _numbered(keys: Iterable[Key]) -> bool:

@@ -18,7 +18,21 @@ _WORDS = {
     "current": {"curr", "current", "currents", "amps", "amp", "ampere"},
 }
 _SIGNAL_OF = {word: signal for signal, words in _WORDS.items() for word in words}
-_MEASURED = {"actual", "meas", "measured", "real", "fb", "feedback", "read", "msr", "state", "states", "sensor"}
+_MEASURED = {
+    "actual",
+    "act",
+    "present",
+    "meas",
+    "measured",
+    "real",
+    "fb",
+    "feedback",
+    "read",
+    "msr",
+    "state",
+    "states",
+    "sensor",
+}
 _TARGET = {"target", "des", "desired", "ref", "reference", "cmd", "command", "commanded", "setpoint", "d", "goal"}
 _TARGET |= {"ipo", "plan", "planned"}
 _OTHER = {"err", "error", "limit", "limits", "temp", "temperature", "std", "min", "max", "ext", "external", "tcp"}

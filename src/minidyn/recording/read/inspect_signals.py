@@ -47,7 +47,10 @@ HELD = look(
     "Positions repeat while the robot moves: it is logged faster than it is measured.",
     "Log at the rate of the measurement.",
 )
-_UNITS = "Check the units and signs of the log: a mapping file says which column is what, in which unit."
+_UNITS = (
+    "Check the units and signs of the log: --units q=deg,dq=deg,tau=mNm (units=... in Python) says units, a mapping "
+    "file which column is what."
+)
 RANGE = act("recording.range", "Positions are far beyond the joint's range: a wrong unit, or motor side.", _UNITS)
 LIMITS = act("recording.limits", "Positions leave the joint's limits: a wrong offset or sign.", _UNITS)
 TORQUE_RANGE = act("recording.torque_range", "Torques are far beyond the joint's limit.", _UNITS)

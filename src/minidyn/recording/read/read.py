@@ -40,7 +40,7 @@ TIME_COLUMN = info("recording.time_column", "Which column was read as time, and 
 TIME_UNIT_GUESSED = look(
     "recording.time_unit_guessed",
     "The name of the time column states no unit; it was guessed from the spacing of the times.",
-    "Where {unit} is wrong, give time_unit.",
+    "Where {unit} is wrong, give the unit: --time-unit in the shell, time_unit in Python.",
 )
 RATE_GIVEN = info("recording.rate_given", "Times were made from the given rate.")
 
