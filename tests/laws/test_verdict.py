@@ -44,6 +44,35 @@ def test_a_good_model_passes_every_rule() -> None:
     assert {rule.joint for rule in verdict.rules if rule.name == "joint_error"} == {"joint1", "joint2"}
 
 
+def test_friction_terms_that_act_alike_are_no_poor_motion() -> None:
+    robot = md.load("two_link").with_drives(True, ("viscous", "coulomb", "sqrt", "stribeck", "cubic"))
+    drives = {"Ia": 0.1, "Fv": 0.8, "Fc": 1.0, "Fr": 0.1, "Fs": 0.1, "Fk": 0.01}
+    values = [drives.get(column.symbol, value) for column, value in zip(robot.layout.columns, robot.parameters)]
+    robot, t = robot.with_parameters(values), np.arange(4000) / 200
+    w = np.array([0.8, 1.3])
+
+    def found(apart: Any) -> md.Estimate:
+        """Return what is found where joint 2 moves as joint 1 does, and by `apart` otherwise."""
+        mixed = np.eye(2) if apart is None else np.array([[1.0, 1.0], [0.0, apart]])
+        q, dq, ddq = np.sin(np.outer(t, w)) @ mixed, np.cos(np.outer(t, w)) * w @ mixed, -np.sin(np.outer(t, w)) * w**2
+        ddq = ddq @ mixed
+        noise = 0.05 * np.random.default_rng(0).normal(size=q.shape)
+        run = md.Recording(t, q, md.inverse_dynamics(robot, q, dq, ddq) + noise, dq, ddq, robot.joint_names)
+        return md.identify(robot, run, friction="own", rotor_inertia=None)
+
+    alike, poor = found(None), found(0.001)
+    assert alike.condition > 200
+    (notice,) = [notice for notice in alike.notices if notice.code == "identify.friction_terms_alike"]
+    assert notice.level == "info"
+    assert notice.data["condition"] < 100
+    assert {robot.layout.column(name).is_friction for name in notice.data["parameters"]} == {True}
+    (rule,) = [rule for rule in alike.verdict(_tested()).rules if rule.name == "condition"]
+    assert rule.level == "good"
+    assert "identify.poor_excitation" in {notice.code for notice in poor.notices}
+    (rule,) = [rule for rule in poor.verdict(_tested()).rules if rule.name == "condition"]
+    assert rule.level == "caution"
+
+
 def test_one_bad_joint_is_enough() -> None:
     estimate = small_estimate()
     verdict = estimate.verdict(_changed(systematic_error=0.25, systematic_share=0.2))

@@ -214,6 +214,17 @@ def _rule(
     return Rule(name, level == "good", level, value, limit, joint, text)
 
 
+def separation(estimate: Estimate) -> tuple[float, str]:
+    """Return the condition number that is judged, and words to put after it.
+
+    Friction terms of one joint that act alike do not make a motion poor: then their sum is judged.
+    """
+    for notice in estimate.notices:
+        if notice.code == "identify.friction_terms_alike":
+            return float(notice.data["condition"]), ", the friction of each joint taken as a whole"
+    return float(estimate.condition), ""
+
+
 def _model_rules(estimate: Estimate, limits: Limits) -> Iterator[Rule]:
     """Rules about the model alone."""
     try:
@@ -226,8 +237,8 @@ def _model_rules(estimate: Estimate, limits: Limits) -> Iterator[Rule]:
             yield _rule("consistent", "good", "it is physically consistent")
         else:
             yield _rule("consistent", "bad", f"it is not physically consistent ({reasons})")
-    condition, shown = float(estimate.condition), number(estimate.condition)
-    numbers = condition, limits.condition
+    condition, words = separation(estimate)
+    numbers, shown = (condition, limits.condition), number(condition) + words
     if condition <= limits.condition:
         yield _rule("condition", "good", f"the motion separates the parameters (condition number {shown})", *numbers)
     else:

@@ -99,7 +99,10 @@ def compare_estimates(first: str, second: str, output: str | None, as_json: bool
     title = (
         f"{safe(found.a.robot.name)}: {len(rows)} of {known} base parameters differ by more than {library.FAR:g} std"
     )
-    print_table(title, ("parameter", one, "std", two, "std", "apart, std", "unit"), rows, right=(1, 2, 3, 4, 5))
+    if rows:
+        print_table(title, ("parameter", one, "std", two, "std", "apart, std", "unit"), rows, right=(1, 2, 3, 4, 5))
+    else:
+        click.echo(title)
     joints = [(safe(name), percent(share)) for name, share in found.difference.items()]
     joints.append(("all joints", percent(found.relative_difference)))
     print_table("torques on a motion within the joint limits", ("joint", "difference"), joints, right=(1,))

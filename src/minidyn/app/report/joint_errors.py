@@ -30,7 +30,7 @@ def joint_errors_figure(facts: Facts) -> Html | None:
         data += ", worst run"
     note = "error, a share of the measured torque (root mean square)"
     keys = [("after good", "good"), ("after caution", "to look at"), ("after bad", "bad")]
-    keys.append(("limit-line", f"limit, {percent(facts.limits.joint_error)}"))
+    keys.append(("limit-line", f"limit for the error without noise, {percent(facts.limits.joint_error)}"))
     if both:
         keys.insert(0, ("before", "before identification"))
     title = f"Each joint on {data}{', before and after' if both else ''}"

@@ -11,6 +11,7 @@ from minidyn.arrays import Array
 from minidyn.base.printing.overview import units
 from minidyn.base.printing.relations import without_effect
 from minidyn.display import Html, tag
+from minidyn.identification.verdict import separation
 from minidyn.model.joint import Joint
 from minidyn.recording.recording import Recording
 from minidyn.text import number, percent, short, visible
@@ -55,9 +56,10 @@ def excitation_section(facts: Facts) -> Section:
     content = [tag("figure", bars, tag("figcaption", words))]
     if facts.motion is not None:
         content.append(_ranges(facts, facts.motion))
-    good = estimate.condition <= facts.limits.condition
+    condition, together = separation(estimate)
+    good = condition <= facts.limits.condition
     lead = (
-        f"Condition number {number(estimate.condition)}: the motion "
+        f"Condition number {number(condition)}{together}: the motion "
         + ("separates the parameters well" if good else "hardly separates some parameters")
         + f" (1 is perfect, good is below {facts.limits.condition:g}). It says by how much noise may be magnified."
     )

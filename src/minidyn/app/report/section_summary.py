@@ -11,7 +11,7 @@ from minidyn.app.report.facts import Facts
 from minidyn.app.report.html import Section, folded, table
 from minidyn.app.report.joint_errors import joint_errors_figure
 from minidyn.display import Html, tag
-from minidyn.identification.verdict import Verdict, noise_words
+from minidyn.identification.verdict import Verdict, noise_words, separation
 from minidyn.notices import Notice, most_serious_first
 from minidyn.text import count, number, percent, short, visible
 
@@ -71,7 +71,7 @@ def _steps(facts: Facts, level: str) -> list[tuple[str, str]]:
     steps, limits = [], facts.limits
     if facts.test_error is None:
         steps.append(("Record one more, different motion and test the model on it.", report_command(facts)))
-    if facts.estimate.condition > limits.condition:
+    if separation(facts.estimate)[0] > limits.condition:
         steps.append(("Record a richer motion: more joints at once, faster, over a larger range.", ""))
     if facts.certificate is not None and not facts.certificate.consistent:
         steps.append(("Identify with physical consistency.", identify_command(facts, "--consistent")))
@@ -123,9 +123,10 @@ def _cards(facts: Facts) -> list[Html]:
     estimate = facts.estimate
     note = f"of {len(estimate.robot.layout)} parameters act on the torques, alone or combined"
     cards.append(_card("Base parameters", str(len(estimate.beta)), note))
-    good = estimate.condition <= limits.condition
-    note = f"the motion {'shows all of them' if good else 'hides some'}; good is below {limits.condition:g}"
-    cards.append(_card("Condition number", number(estimate.condition), note, "good" if good else "caution"))
+    condition, words = separation(estimate)
+    good = condition <= limits.condition
+    note = f"the motion {'shows all of them' if good else 'hides some'}{words}; good is below {limits.condition:g}"
+    cards.append(_card("Condition number", number(condition), note, "good" if good else "caution"))
     if facts.certificate is not None:
         value, level, note = ("No", "bad", "some mass, inertia or friction cannot belong to a real robot")
         if facts.certificate.consistent:

@@ -42,7 +42,8 @@ def torque_section(facts: Facts) -> Section | None:
     content: list[Html] = []
     for key, name, run in runs:
         figures = _figures(robot, run, key, name, columns)
-        title = visible(name[:1].upper() + name[1:])
+        word = name.split(" ", 1)[0].isalpha()  # not a file's name
+        title = visible(name[:1].upper() + name[1:] if word else name)
         if not content:
             content = [tag("h3", title), _errors(facts, run), figures]
         else:

@@ -20,14 +20,16 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.dynamics.functions import base_regressor
 from minidyn.identification.estimators.method import Solution
-from minidyn.identification.estimators.solve import block_length, block_sums
+from minidyn.identification.estimators.solve import block_length, block_sums, condition_of
 from minidyn.identification.rows.base_rows import signals_of
+from minidyn.model.drives import BY_SYMBOL
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, info, look
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording
 
 _WEAK = 0.3  # a relative standard deviation beyond which a parameter is called weak
+_SINGULAR = 1e5  # a condition number beyond which some parameter is not shown at all
 _POOR = 200.0  # a condition number beyond which excitation is called poor
 _STATES = 150  # of the workspace, where the torque's uncertainty is looked at
 _SAMPLES = 24  # of a motion that is tried
@@ -48,6 +50,12 @@ POOR = act(
     "The recorded motion hardly separates some parameters.",
     "Record a motion in which these joints move against each other, faster and further. Several short runs with "
     "different motions may be given together.",
+)
+ALIKE = info(
+    "identify.friction_terms_alike",
+    "Friction terms of one joint act alike in the motion: their sum is known, each alone is not.",
+    "The friction of a joint as a whole is known, so that torques are predicted well. Do not read its terms one by "
+    "one; fewer of them (--friction viscous,coulomb,offset) are easier to read.",
 )
 WEAK = info(
     "identify.weakly_determined",
@@ -90,6 +98,24 @@ class Advice:
     after: float
 
 
+def condition_together(base: BaseMap, found: Solution) -> float:
+    """Return the condition number with the friction terms of each joint as one: they are made orthogonal first.
+
+    Viscous, Coulomb and square-root friction rise alike with speed. That they are hard to tell apart says nothing about
+    the motion. Terms of position or load are not taken together, nor terms that the motion does not show at all.
+    """
+    if base.rows is not None or not found.condition < _SINGULAR:
+        return found.condition
+    R, groups = found.R.copy(), dict[int, list[int]]()
+    for place, name in enumerate(base.kept):
+        column = base.robot.layout.column(name)
+        if column.is_friction and not BY_SYMBOL[column.symbol].of_position:
+            groups.setdefault(column.joint, []).append(place)
+    for places in groups.values():
+        R[:, places] = np.linalg.qr(R[:, places])[0]
+    return condition_of(R)
+
+
 def excitation_notices(robot: Robot, base: BaseMap, found: Solution) -> list[Notice]:
     """Return what a reader should know about the motion: poor, which parameters are weak, what would help."""
     notices: list[Notice] = []
@@ -97,11 +123,19 @@ def excitation_notices(robot: Robot, base: BaseMap, found: Solution) -> list[Not
         sizes = np.linalg.norm(found.R, axis=0)  # zero for what no motion shows
         _, _, V = np.linalg.svd(found.R / np.where(sizes > 0, sizes, 1.0))
         names = [base.names[k] for k in np.argsort(-np.abs(V[-1]))[:3]]
-        text = (
-            f"excitation is poor: condition number {found.condition:.3g} (good: below {_POOR:g}); the motion hardly "
-            f"separates {', '.join(names)}"
-        )
-        notices.append(POOR(text, condition=found.condition, parameters=names))
+        together = condition_together(base, found)
+        if together <= _POOR:
+            text = (
+                f"the motion hardly separates {', '.join(names)} (condition number {found.condition:.3g}; "
+                f"{together:.3g} with the friction of each joint taken as a whole)"
+            )
+            notices.append(ALIKE(text, condition=together, parameters=names))
+        else:
+            text = (
+                f"excitation is poor: condition number {found.condition:.3g} (good: below {_POOR:g}); the motion "
+                f"hardly separates {', '.join(names)}"
+            )
+            notices.append(POOR(text, condition=found.condition, parameters=names))
     with np.errstate(divide="ignore"):
         relative = np.sqrt(np.diag(found.covariance)) / np.abs(found.beta)
     weak = [base.names[k] for k in np.argsort(-relative) if relative[k] > _WEAK]

@@ -34,7 +34,7 @@ PARTLY_MISSING = look("recording.partly_missing", "Some messages lack a signal; 
 TOPIC_CHOSEN = look(
     "recording.topic_chosen",
     "The bag has several topics of joint states; the one that suits the robot best was read.",
-    "Give topic=... to read another.",
+    "To read another: --topic in the shell, topic=... in Python.",
 )
 
 _TYPE = "sensor_msgs/msg/JointState"

@@ -37,7 +37,7 @@ SIGNAL_MISSING = look(
     "Read the files apart, or name the columns of {signal}.",
 )
 TIME_COLUMN = info("recording.time_column", "Which column was read as time, and in which unit.")
-TIME_UNIT_GUESSED = look(
+TIME_UNIT_GUESSED = info(
     "recording.time_unit_guessed",
     "The name of the time column states no unit; it was guessed from the spacing of the times.",
     "Where {unit} is wrong, give the unit: --time-unit in the shell, time_unit in Python.",
