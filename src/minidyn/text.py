@@ -165,7 +165,9 @@ def plain_number(value: float, digits: int = 6) -> str:
 
 def plain_percent(value: float) -> str:
     """Return a share as percent for terminals and Markdown; "-" where it is not known."""
-    return f"{100 * value:.3g} %" if math.isfinite(value) else "-"
+    if not math.isfinite(value):
+        return "-"
+    return f"{100 * value:.3g} %" if abs(value) < 9.995 else f"{100 * value:.0f} %"
 
 
 def number(value: float | None, digits: int = 3) -> str:

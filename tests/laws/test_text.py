@@ -39,4 +39,5 @@ def test_numbers(value: float, terminal: str, page: str) -> None:
 
 def test_shares() -> None:
     assert (plain_percent(0.12345), plain_percent(math.nan)) == ("12.3 %", "-")
+    assert plain_percent(10.8) == "1080 %"
     assert (percent(0.12345, 3), percent(math.nan), percent(20.0)) == ("12.3 %", "–", "> 1000 %")
