@@ -49,6 +49,7 @@ BY_NAME = {
     "recording.other_messages": "names in a bag",
     "recording.partly_missing": "messages of a bag",
     "recording.topic_chosen": "topics of a bag",
+    "identify.at_rest": "the share of the log that is held still",
     "identify.piecewise": "the length of the log",
     "identify.no_controller": "options",
     "identify.smoothed_instruments": "the controller",
