@@ -39,6 +39,7 @@ MOST = 0.05
 # what follows from names of columns, options, files or sizes, not from measured values: not measured here
 BY_NAME = {
     "recording.currents": "columns named as currents",
+    "recording.ddq_noisy": "accelerations that were asked for",
     "recording.no_torques": "no column named as torques",
     "recording.units_converted": "units in names of columns",
     "recording.other_joints": "names of joints",

@@ -345,6 +345,20 @@ def notices(change, tmp_path, **options) -> dict[str, Notice]:
     return by_code(md.read_recording(table(made, tmp_path / "log.csv"), ROBOT, **options))
 
 
+def test_noisy_accelerations_that_are_used_are_named(tmp_path) -> None:
+    def with_ddq(noise: float) -> dict[str, Notice]:
+        ddq = np.gradient(DQ, T, axis=0)
+        ddq = ddq + noise * ddq.std(axis=0) * np.random.default_rng(0).normal(size=ddq.shape)
+        more = {f"ddq{k + 1}": ddq[:, k] for k in range(6)}
+        return notices(lambda made: made.update(more), tmp_path, use_ddq=True)
+
+    assert "recording.ddq_noisy" not in with_ddq(0.02)
+    found = with_ddq(0.3)["recording.ddq_noisy"]
+    assert found.level == "act"
+    assert set(found.data["joints"]) == set(NAMES)
+    assert 0.2 < found.data["share"] < 0.5
+
+
 def test_a_plain_log_has_nothing_odd(tmp_path) -> None:
     assert set(notices(lambda made: None, tmp_path)) == {"recording.columns", "recording.time_unit_guessed"}
 

@@ -51,6 +51,11 @@ _UNITS = (
     "Check the units and signs of the log: --units q=deg,dq=deg,tau=mNm (units=... in Python) says units, a mapping "
     "file which column is what."
 )
+DDQ_NOISY = act(
+    "recording.ddq_noisy",
+    "The accelerations that are used as they are have much noise: masses and inertias come out wrong.",
+    "Leave out --use-ddq (use_ddq=True): accelerations are then computed from filtered positions.",
+)
 RANGE = act("recording.range", "Positions are far beyond the joint's range: a wrong unit, or motor side.", _UNITS)
 LIMITS = act("recording.limits", "Positions leave the joint's limits: a wrong offset or sign.", _UNITS)
 TORQUE_RANGE = act("recording.torque_range", "Torques are far beyond the joint's limit.", _UNITS)
@@ -59,6 +64,7 @@ SPEEDS = act("recording.speeds", "Measured speeds are not those at which the pos
 _Found = tuple[Kind, str, dict[str, Any]]
 """A kind of notice on one joint, its sentence and its data."""
 
+_NOISY = 0.1  # of an acceleration's size that may be noise
 _WINDOW = 0.05  # s over which speeds are compared: noise of single samples is averaged, motion is not
 _DEGREES = 180 / math.pi
 _RATIOS = {"degrees": _DEGREES, "millimetres": 1000.0}
@@ -177,12 +183,27 @@ def inspect_values(recording: Recording, robot: Robot | None, place: Callable[[i
             found.append(NOT_NUMBERS(text, file=name, signal=signal, count=count, first=row, joint=joint))
     if len(recording) < 2:
         return found
-    found += _still(recording, name)
+    found += [*_still(recording, name), *_noisy_accelerations(recording, name)]
     for index, joint in enumerate(recording.joint_names):
         about = {"file": name, "joint": joint}
         for made, text, data in (*_ranges(recording, robot, index), *_speed_unit(recording, index)):
             found.append(made(f"{name}: joint {joint}: {text}", **about, **data))
     return found
+
+
+def _noisy_accelerations(recording: Recording, name: str) -> list[Notice]:
+    """Third differences hardly see a motion, and see noise of single samples 4.5 times as large as it is."""
+    if recording.ddq is None or recording.prepared or len(recording) < 20:
+        return []
+    with np.errstate(invalid="ignore", divide="ignore"):
+        noise = 1.4826 * np.nanmedian(np.abs(np.diff(recording.ddq, 3, axis=0)), axis=0) / math.sqrt(20)
+        share = noise / np.sqrt(np.nanmean(recording.ddq**2, axis=0))
+    noisy = [joint for joint, one in zip(recording.joint_names, share) if one > _NOISY]
+    if not noisy:
+        return []
+    worst = float(np.nanmax(share))
+    text = f"{name}: accelerations of {', '.join(noisy)} are noisy: up to {100 * worst:.0f} % of them is noise"
+    return [DDQ_NOISY(text, file=name, joints=noisy, share=worst)]
 
 
 def _still(recording: Recording, name: str) -> list[Notice]:
