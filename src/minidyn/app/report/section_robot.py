@@ -13,7 +13,7 @@ from minidyn.app.report.html import Section, table
 from minidyn.arrays import Array
 from minidyn.base.closed_form.structure import Structure, structure_of
 from minidyn.display import Html, tag
-from minidyn.formats.mjcf.surfaces import mjcf_surfaces
+from minidyn.errors import MissingExtra
 from minidyn.formats.urdf.surfaces import surfaces_of
 from minidyn.model.picture import TILT, TURN, Scene, Shape, Surfaces, scene_of, view
 from minidyn.model.robot import Robot
@@ -56,9 +56,15 @@ def robot_section(facts: Facts) -> Section:
 def _surfaces(facts: Facts) -> Surfaces:
     """What the links look like, from the file the robot was read from; empty where it is not there or shows nothing."""
     source = facts.estimate.base.robot.source
-    reader = {".urdf": surfaces_of, ".xml": mjcf_surfaces, ".mjcf": mjcf_surfaces}.get(Path(source).suffix.lower())
-    if reader is None or not os.path.isfile(source):
+    ending = Path(source).suffix.lower()
+    if ending not in (".urdf", ".xml", ".mjcf") or not os.path.isfile(source):
         return {}
+    reader = surfaces_of
+    if ending != ".urdf":
+        try:
+            from minidyn.formats.mjcf.surfaces import mjcf_surfaces as reader  # mujoco is an extra
+        except MissingExtra:
+            return {}
     return {name: (one.points, one.triangles) for name, one in reader(Path(source), _TRIANGLES).items()}
 
 
