@@ -59,13 +59,15 @@ def _surfaces(facts: Facts) -> Surfaces:
     ending = Path(source).suffix.lower()
     if ending not in (".urdf", ".xml", ".mjcf") or not os.path.isfile(source):
         return {}
-    reader = surfaces_of
-    if ending != ".urdf":
+    if ending == ".urdf":
+        found = surfaces_of(Path(source), _TRIANGLES)
+    else:
         try:
-            from minidyn.formats.mjcf.surfaces import mjcf_surfaces as reader  # mujoco is an extra
+            from minidyn.formats.mjcf.surfaces import mjcf_surfaces  # mujoco is an extra
         except MissingExtra:
             return {}
-    return {name: (one.points, one.triangles) for name, one in reader(Path(source), _TRIANGLES).items()}
+        found = mjcf_surfaces(Path(source), _TRIANGLES)
+    return {name: (one.points, one.triangles) for name, one in found.items()}
 
 
 def _structure(robot: Robot) -> Structure | None:
