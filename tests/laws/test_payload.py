@@ -13,7 +13,7 @@ from conftest import OWN, count
 from minidyn.identification.payload.payload import nearest_body
 from minidyn.model.inertia import from_body, realizability
 
-UR10 = Path(__file__).parents[3] / "shared" / "data" / "ur10_exciting" / "ur10_exciting_trajectory.db3"
+UR10 = Path(md.__file__).parent / "app" / "examples" / "ur10" / "log.csv"  # measured; it ships with the package
 BODY = from_body(2.0, [0.03, -0.02, 0.1], np.diag([0.010, 0.012, 0.006]))
 _FRICTION = {"Fv": 2.0, "Fc": 3.0, "Fo": 0.4}
 
@@ -228,10 +228,9 @@ def test_what_the_baseline_left_open_does_not_become_a_load() -> None:
     assert np.isfinite(payload.covariance).all()
 
 
-@pytest.mark.skipif(not UR10.exists(), reason="no real logs beside the project")
 def test_real_friction_looks_like_a_small_load_and_a_notice_says_so() -> None:
     """A real log without a load: what is found is small; a load added to its torques is found on top of it."""
-    robot = md.load(UR10.parent / "ur10.urdf")
+    robot = md.load("ur10")
     log = md.read_recording(UR10, robot=robot)
     half = len(log) // 2
     estimate = md.identify(robot, log[:half], friction=("viscous", "coulomb", "offset"), rotor_inertia=True)
