@@ -133,7 +133,7 @@ def test_equivalence_says_what_is_missing(puma: md.BaseMap) -> None:
     with pytest.raises(ShapeError):
         md.equivalence(puma, md.base_parameters(md.load("panda")))
     with pytest.raises(MinidynError):
-        md.equivalence(puma, puma.matrix)  # type: ignore[arg-type]
+        md.equivalence(puma.matrix, puma)  # type: ignore[call-overload]
 
 
 def test_equivalence_of_a_robot_in_millimetres() -> None:

@@ -6,6 +6,7 @@ Only arithmetic and a few functions are understood; nothing in the text is ever 
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import operator
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -47,14 +48,16 @@ class Formula:
                 return self._collect(operand, known)
             case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), left=left, right=right):
                 return self._collect(left, known) | self._collect(right, known)
+            case ast.BinOp(op=ast.Pow(), left=left, right=ast.Constant(value=int(power))) if 1 <= power <= 9:
+                return self._collect(left, known)
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
                 if len(args) != (2 if name == "atan2" else 1):
                     raise DescriptionError(f"{self._where}: wrong number of arguments of {name} in {self.text!r}")
                 return set().union(*(self._collect(arg, known) for arg in args))
         found = ast.unparse(node)
         raise DescriptionError(
-            f"{self._where}: {found!r} is not allowed in a formula; use numbers, joints, pi, + - * / and "
-            + ", ".join(FUNCTIONS)
+            f"{self._where}: {found!r} is not allowed in a formula; use numbers, names, pi, + - * /, whole powers to 9 "
+            f"(**) and {', '.join(FUNCTIONS)}"
         )
 
     def _require_values(self, node: ast.expr) -> None:
@@ -105,6 +108,8 @@ def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
         case ast.UnaryOp(op=op, operand=operand):
             inner = _evaluate(operand, values)
             return -inner if isinstance(op, ast.USub) else inner
+        case ast.BinOp(op=ast.Pow(), left=left, right=ast.Constant(value=int(power))):
+            return functools.reduce(operator.mul, [_evaluate(left, values)] * power)
         case ast.BinOp(op=op, left=left, right=right):
             return _OPERATORS[type(op)](_evaluate(left, values), _evaluate(right, values))
         case ast.Call(func=ast.Name(id=name), args=args):
