@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
 from minidyn.model.drives import Drive
 from minidyn.model.geometry import Step, Steps, matrix_of
-from minidyn.model.inertia import from_body
+from minidyn.model.parameters import from_body
 from minidyn.model.robot import Robot
 
 __all__ = [

@@ -13,7 +13,7 @@ from minidyn.errors import MinidynError as MinidynError
 from minidyn.model.robot import Robot as Robot
 from minidyn.formats.load import load as load
 from minidyn.formats.load import robots as robots
-from minidyn.codegen.save import save as save
+from minidyn.codegen.files import save as save
 from minidyn.formats.urdf.update import update_urdf as update_urdf
 from minidyn.formats.mjcf.update import update_mjcf as update_mjcf
 

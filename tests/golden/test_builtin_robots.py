@@ -10,9 +10,9 @@ import pytest
 import minidyn as md
 from minidyn.formats.load import describe
 from minidyn.model.geometry import Step
-from minidyn.model.inertia import from_body
 from minidyn.model.loops import loop_residual, solve_loops
 from minidyn.model.mdh import mdh_steps
+from minidyn.model.parameters import from_body
 from minidyn.model.placements import tree_pose
 
 NAMES = (

@@ -14,7 +14,7 @@ import pytest
 import minidyn as md
 from minidyn.dynamics.formulas import regressor_formulas
 from minidyn.model.geometry import Step
-from minidyn.model.inertia import from_body
+from minidyn.model.parameters import from_body
 from minidyn.model.robot import Robot
 
 FORMS = ("newton_euler", "lagrange")

@@ -12,7 +12,7 @@ import pytest
 
 import minidyn as md
 from minidyn.model.geometry import Step, matrix_of
-from minidyn.model.inertia import from_lumeng16
+from minidyn.model.parameters import from_lumeng16
 from minidyn.model.robot import Robot
 
 HERE = Path(__file__).parent

@@ -12,8 +12,8 @@ import robot_cases
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble, motion_along
 from minidyn.model.drives import Drive
 from minidyn.model.geometry import Step, Steps, matrix_of
-from minidyn.model.inertia import from_body
 from minidyn.model.joint import Limits
+from minidyn.model.parameters import from_body
 from minidyn.model.robot import Robot
 
 Array = NDArray[np.float64]

@@ -28,7 +28,7 @@ from minidyn.identification.consistency.prior import (
     upper_factor,
 )
 from minidyn.identification.consistency.whitened import Whitened, matrices, objective, tens, weighted, whiten
-from minidyn.model.inertia import from_pseudo_inertia, realizability, to_pseudo_inertia, transform
+from minidyn.model.parameters import from_pseudo_inertia, realizability, to_pseudo_inertia, transform
 from minidyn.model.robot import Robot
 
 Array = NDArray[np.float64]

@@ -10,7 +10,7 @@ import minidyn as md
 from c_compiler import STRICT, needs_gcc
 from minidyn import control
 from minidyn.errors import NotRealizable, UnknownName
-from minidyn.model.inertia import from_body, realizability
+from minidyn.model.parameters import from_body, realizability
 from minidyn.simulation.payload import Payload
 from minidyn.simulation.simulate import simulate
 from minidyn.simulation.trajectory import fourier, hold

@@ -11,7 +11,7 @@ from test_payload import motion, truth
 
 import minidyn as md
 from conftest import OWN, count
-from minidyn.model.inertia import from_body
+from minidyn.model.parameters import from_body
 from minidyn.recording.read.mapping import COUPLED
 
 LOAD = from_body(5.0, [0.03, -0.02, 0.1], np.diag([0.030, 0.032, 0.016]))

@@ -13,7 +13,7 @@ from minidyn.dynamics.record import record
 from minidyn.graph.derivative import jacobian, jvp
 from minidyn.graph.function import Function, evaluate
 from minidyn.model.geometry import Step, Steps, inverse_steps, matrix_of
-from minidyn.model.inertia import transform
+from minidyn.model.parameters import transform
 from minidyn.model.robot import Robot
 from robot_cases import formula_robot, random_body, random_placement, random_state, relative_error, robot_of_seed
 

@@ -12,7 +12,7 @@ import minidyn as md
 from conftest import OWN, count
 from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.consistency.prior import entropic_distance, euclidean_distance, geodesic_distance
-from minidyn.model.inertia import from_pseudo_inertia, transform
+from minidyn.model.parameters import from_pseudo_inertia, transform
 
 
 def bodies(number: int, seed: int) -> np.ndarray:

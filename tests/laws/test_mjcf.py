@@ -15,7 +15,7 @@ from random_robots import placements
 
 from minidyn.errors import DescriptionError
 from minidyn.formats.mjcf.read import read_mjcf
-from minidyn.model.inertia import from_body, to_body
+from minidyn.model.parameters import from_body, to_body
 from minidyn.model.robot import Robot
 
 RICH = """

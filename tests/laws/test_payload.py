@@ -11,7 +11,7 @@ from scipy.signal import lfilter
 import minidyn as md
 from conftest import OWN, count
 from minidyn.identification.payload.payload import nearest_body
-from minidyn.model.inertia import from_body, realizability
+from minidyn.model.parameters import from_body, realizability
 
 UR10 = Path(md.__file__).parent / "app" / "examples" / "ur10" / "log.csv"  # measured; it ships with the package
 BODY = from_body(2.0, [0.03, -0.02, 0.1], np.diag([0.010, 0.012, 0.006]))

@@ -18,7 +18,7 @@ from minidyn.base.exact.precise import METHOD, precise_base
 from minidyn.errors import LoopError
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
 from minidyn.model.geometry import Step
-from minidyn.model.inertia import from_body
+from minidyn.model.parameters import from_body
 from minidyn.model.robot import Robot
 
 # Gautier's d0 by its old name

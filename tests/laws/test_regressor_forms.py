@@ -20,7 +20,7 @@ from minidyn.dynamics.tree import place
 from minidyn.errors import MinidynError, ShapeError, UnknownName, Unsupported
 from minidyn.graph.derivative import jvp
 from minidyn.graph.function import evaluate
-from minidyn.model.inertia import to_lumeng16
+from minidyn.model.parameters import to_lumeng16
 from minidyn.model.robot import Robot
 from robot_cases import FOUR_BAR, random_body, random_chain, random_state, relative_error, robot_of_seed
 

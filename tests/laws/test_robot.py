@@ -13,7 +13,7 @@ import pytest
 
 import minidyn as md
 from minidyn.errors import DescriptionError, ShapeError, UnknownName
-from minidyn.model import inertia
+from minidyn.model import parameters as inertia
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
 from minidyn.model.geometry import Step, matrix_of, snap_angle, snap_axis, snap_length, steps_from_rpy
 from minidyn.notices import Notice

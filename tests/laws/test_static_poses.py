@@ -12,8 +12,8 @@ from base_robots import looped_arm, special_robot
 import minidyn as md
 from conftest import count
 from minidyn.errors import MinidynError, NotEquivalent, Unsupported
-from minidyn.identification.poses import resting_poses
 from minidyn.model.robot import Robot
+from minidyn.recording.ready import resting_poses
 
 
 def held(

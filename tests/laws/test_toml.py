@@ -11,7 +11,7 @@ import pytest
 
 import minidyn as md
 from minidyn.errors import DescriptionError, LoopError, UnknownName, WrongArgument
-from minidyn.formats.toml.place import quantity
+from minidyn.formats.toml.table import quantity
 from minidyn.model.geometry import Step
 
 DOC = Path(__file__).parents[2] / "docs" / "robot-files.md"

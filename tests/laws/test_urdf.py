@@ -18,7 +18,7 @@ from minidyn import load, robots, save
 from minidyn.errors import DescriptionError, LoopError
 from minidyn.formats.urdf.read import read_urdf
 from minidyn.formats.urdf.update import update_urdf
-from minidyn.model.inertia import from_body, transform
+from minidyn.model.parameters import from_body, transform
 from minidyn.model.robot import Robot
 
 ANNEX = Path(__file__).parent.parent / "golden" / "annex"

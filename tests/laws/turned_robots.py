@@ -9,8 +9,8 @@ import numpy as np
 
 from minidyn.model.assemble import motion_along
 from minidyn.model.geometry import Step, Steps, inverse_steps, matrix_of, rpy_of, tidy_steps
-from minidyn.model.inertia import transform
 from minidyn.model.joint import Joint
+from minidyn.model.parameters import transform
 from minidyn.model.robot import Robot
 
 HOW = ("freely", "about a coordinate axis", "about its own axis")

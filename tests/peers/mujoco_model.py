@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.model.geometry import inverse_steps, matrix_of
-from minidyn.model.inertia import to_mujoco
+from minidyn.model.parameters import to_mujoco
 from minidyn.model.robot import Robot
 from robot_cases import all_joint_map
 

@@ -11,7 +11,7 @@ import pinocchio as pin
 from numpy.typing import NDArray
 
 from minidyn.model.geometry import matrix_of
-from minidyn.model.inertia import from_pinocchio, tensor, transform
+from minidyn.model.parameters import from_pinocchio, tensor, transform
 from minidyn.model.robot import Robot
 from robot_cases import all_joint_map
 

@@ -13,7 +13,7 @@ import minidyn as md
 from minidyn.errors import DescriptionError, Unsupported
 from minidyn.formats.urdf.read import read_urdf
 from minidyn.formats.urdf.write import write_urdf
-from minidyn.model.inertia import from_pinocchio, to_pinocchio, transform
+from minidyn.model.parameters import from_pinocchio, to_pinocchio, transform
 from minidyn.model.robot import Robot
 
 pin = pytest.importorskip("pinocchio", reason="Pinocchio (pip install pin) is not installed")

@@ -7,7 +7,7 @@ import pytest
 
 import minidyn as md
 from conftest import count
-from minidyn.model.inertia import from_lumeng16
+from minidyn.model.parameters import from_lumeng16
 from robot_cases import random_state, relative_error, robot_of_seed
 
 pytest.importorskip("pinocchio")

@@ -16,8 +16,8 @@ import minidyn as md
 from chromium import Browser, find_chromium
 from minidyn.app.cli.main import main
 from minidyn.errors import DescriptionError, MinidynError
+from minidyn.identification.diagnostics.plausible import Meaningless, meaningless
 from minidyn.model.joint import Limits
-from minidyn.recording.quick_check import Meaningless, meaningless
 from report_cases import HOSTILE_NAME, hostile_estimate
 
 LIMITS = Limits(-2.5, 2.5, 4.0, 200.0)

@@ -9,7 +9,7 @@ from scipy.signal import butter, sosfiltfilt
 
 import minidyn as md
 from conftest import OWN
-from minidyn.identification.diagnostics.scale import scale_notices, torque_scales
+from minidyn.identification.diagnostics.plausible import scale_notices, torque_scales
 
 DATA = Path(__file__).parents[2] / ".." / "shared" / "data"
 UR10, TX40 = DATA / "ur10_exciting", DATA / "tx40_exciting"

@@ -31,7 +31,7 @@ from minidyn.identification.diagnostics.log_facts import (
     run_facts,
     shown_word,
 )
-from minidyn.identification.diagnostics.scale import scale_notices, torque_scales
+from minidyn.identification.diagnostics.plausible import meaningless, scale_notices, torque_scales
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.estimators.method import Options, Solution
 from minidyn.identification.estimators.methods import METHODS
@@ -42,7 +42,6 @@ from minidyn.identification.validate import fitted_notices
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, act, most_serious_first, notices_json, worth_telling
 from minidyn.recording.lazy import AnyRecording, LazyRecording
-from minidyn.recording.quick_check import meaningless
 from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, with_mapped_coupling
 from minidyn.recording.recording import SKETCH
 from minidyn.recording.sketch import Sketch, sketch_of, sketched

@@ -24,7 +24,7 @@ from minidyn.base.printing import overview
 from minidyn.base.printing import relations as printing
 from minidyn.base.rows import MODELS
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters, first_of
-from minidyn.model.layout import Column
+from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, info
 

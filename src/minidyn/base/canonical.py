@@ -22,8 +22,8 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.model.geometry import AXES, Step, Steps, inverse_steps, matrix_of, tidy_steps
-from minidyn.model.inertia import transform
-from minidyn.model.joint import Joint
+from minidyn.model.joint import Joint, typical_length
+from minidyn.model.parameters import transform
 from minidyn.model.robot import Robot
 
 ROUNDING = 1e-9
@@ -106,7 +106,7 @@ def shows_everything(robot: Robot) -> bool:
 
     False says nothing: `canonical` looks.
     """
-    least = 0.01 * size_of(robot)
+    least = 0.01 * typical_length(robot.joints)
     for joint in robot.joints:
         kinds = [step.kind for step in joint.before if not step.is_turn and step.value != 0.0]
         if joint.after or len(set(kinds)) < len(kinds):
@@ -119,13 +119,6 @@ def shows_everything(robot: Robot) -> bool:
                 return False
     down = np.abs(robot.base_placement[:3, :3].T @ robot.gravity)
     return bool(np.count_nonzero(down > 1e-12 * down.max(initial=0.0)) <= 1)
-
-
-def size_of(robot: Robot) -> float:
-    """Return the root mean square of a robot's lengths that are not zero, m; 1 where there are none."""
-    steps = [step for joint in robot.joints for step in (*joint.before, *joint.after)]
-    lengths = [step.value for step in steps if not step.is_turn and step.value != 0.0]
-    return math.hypot(*lengths) / math.sqrt(len(lengths)) if lengths else 1.0
 
 
 @dataclass
@@ -151,7 +144,7 @@ class _Builder:
     def __init__(self, robot: Robot, tolerance: float) -> None:
         self.robot = robot
         self.tolerance = tolerance
-        self.size = size_of(robot)
+        self.size = typical_length(robot.joints)
         self._decimals = _DIGITS - math.ceil(math.log10(self.size))
         self.relations: dict[tuple[str, str, str], Relation] = {}
         self.root: dict[int, int] = {-1: -1}  # of each link, the revolute link or base that it slides on

@@ -24,7 +24,6 @@ from minidyn.base.numeric.samples import units_of
 from minidyn.base.virtual_links import Carrier, carrier_of, rigid_chain
 from minidyn.dynamics.drives import Shapes, drive_columns, has_load, rotor_inertia_matrix
 from minidyn.dynamics.functions import call
-from minidyn.dynamics.inertia_matrix import christoffel_matrix
 from minidyn.dynamics.newton_euler import composite_inertia_matrix, joint_torques
 from minidyn.dynamics.papers.formulations import FORMULATIONS
 from minidyn.dynamics.papers.minimal import (
@@ -36,7 +35,7 @@ from minidyn.dynamics.papers.minimal import (
 )
 from minidyn.dynamics.record import require_formulas
 from minidyn.dynamics.tree import coordinates, place
-from minidyn.dynamics.vectors import Scalar
+from minidyn.dynamics.vectors import Scalar, christoffel_matrix
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError, UnknownName, Unsupported
 from minidyn.graph.function import Function
 from minidyn.graph.passes import cheapest, optimise

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from minidyn.base.base_map import BaseMap, Question
-from minidyn.base.canonical import Relation, canonical, shows_everything, size_of
+from minidyn.base.canonical import Relation, canonical, shows_everything
+from minidyn.model.joint import typical_length
 from minidyn.model.robot import Robot
 from minidyn.notices import Kind, look
 
@@ -72,7 +73,7 @@ def decided(
         written: Base parameters of the geometry as it is written.
         at: Gives those of another tolerance.
     """
-    size = size_of(question.robot)
+    size = typical_length(question.robot.joints)
 
     def share(relation: Relation) -> float:
         return relation.off / (size if relation.unit == "m" else 1.0)

@@ -1,16 +1,24 @@
-"""Source files of a robot's functions, for other programs."""
+"""Robots to files: `md.save`, source code of their functions, a whole model in C with its parameters baked in."""
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from minidyn.dynamics.kernel import BaseColumns, function_of
 from minidyn.dynamics.record import WHAT
 from minidyn.dynamics.sources import PRINTERS, c_files, function_source, portable_llvm, source_name
-from minidyn.errors import UnknownName, Unsupported
+from minidyn.errors import DescriptionError, MinidynError, UnknownName, Unsupported, WrongArgument
+from minidyn.files import write_atomically
+from minidyn.formats.load import as_robot
+from minidyn.formats.toml.write import toml_text
 from minidyn.graph.function import Function
 from minidyn.model.robot import Robot
-from minidyn.text import safe_identifier
+from minidyn.notices import Notice, look
+from minidyn.text import safe_comment, safe_identifier
 
 TARGETS = ("c", *PRINTERS, "llvm")
 """Languages that files are written in."""
@@ -51,3 +59,115 @@ def code_files(robot: Robot, function: Function, target: str) -> dict[str, str]:
 
         return {f"{name}.ll": portable_llvm(compile_function(function).llvm_ir)}
     return {name + PRINTERS[target][0]: function_source(robot, function, target)}
+
+
+LEFT_OUT = look("code.left_out", "One function of the model cannot be written as C code for this robot.")
+
+FUNCTIONS = ("inverse_dynamics", "gravity_torque", "inertia_matrix", "coriolis_matrix", "forward_dynamics")
+"""What a model consists of."""
+
+_FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")  # what an #include and a command line take as it is
+
+
+def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tuple[dict[str, str], tuple[Notice, ...]]:
+    """Return ({"NAME.h": text, "NAME.c": text}, what could not be written) of a robot's functions.
+
+    Where none of the functions can be written, the first reason is raised.
+    """
+    if not _FILE.fullmatch(name):
+        raise DescriptionError(f"{name!r}: expected a name of letters, digits, _ . + and - for C files; choose another")
+    prototypes, bodies, names, notices = [], [], [], []
+    helpers: dict[str, None] = {}
+    reason: MinidynError | None = None
+    for what in functions:
+        try:
+            function = function_for(robot, what)
+        except Unsupported as error:
+            reason = reason or error
+            notices.append(LEFT_OUT(f"no C code of {what}: {error}", function=what))
+            continue
+        names.append(source_name(robot, function))
+        texts = c_files(robot, function)
+        prototypes.append(texts[f"{names[-1]}.h"].split("#endif\n\n", 1)[1].split(";\n", 1)[0] + ";")
+        body = texts[f"{names[-1]}.c"].split("#include <math.h>\n", 1)[1].strip("\n")
+        helper, _, rest = ("\n" + body).rpartition("\nvoid ")
+        if helper:
+            helpers[helper.strip()] = None  # each function brings its own copy of sign_of
+        bodies.append("void " + rest)
+    if not names and reason is not None:
+        raise reason
+    head = _head(robot, name, names)
+    guard = f"MINIDYN_{safe_identifier(name).upper()}_H"
+    header = (
+        f"{head}#ifndef {guard}\n#define {guard}\n\n" + '#ifdef __cplusplus\nextern "C" {\n#endif\n\n'
+        f"#define {safe_identifier(name).upper()}_JOINTS {robot.n}\n\n"
+        + "\n\n".join(prototypes)
+        + "\n\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
+    )
+    source = f'{head}#include "{name}.h"\n\n#include <math.h>\n\n' + "\n\n".join([*helpers, *bodies]) + "\n"
+    return {f"{name}.h": header, f"{name}.c": source}, tuple(notices)
+
+
+def _head(robot: Robot, name: str, names: Sequence[str]) -> str:
+    """Return the comment at the head of both files: whose model, units, how to compile and call."""
+    order = [f"  {number}: {joint}" for number, joint in enumerate(robot.joint_names)]
+    call = next((function for function in names if function.endswith("inverse_dynamics")), names[0])
+    lines = [
+        f"Dynamic model of robot {robot.name}, written by minidyn. Parameters are baked in, rotor inertia and friction",
+        f"included. Robot fingerprint {robot.fingerprint}.",
+        "",
+        "Compile:  gcc -std=c99 -O2 -c " + name + ".c      (link with -lm; any C99 or C++ compiler will do)",
+        f'Call:     #include "{name}.h"',
+        f"          double q[{robot.n}], dq[{robot.n}], ddq[{robot.n}], tau[{robot.n}];  {call}(q, dq, ddq, tau);",
+        "",
+        "Units: rad, rad/s, rad/s^2, N m for joints that turn; m, m/s, m/s^2, N for joints that slide. Matrices are",
+        "row-major. No memory is allocated and nothing is kept between calls. Order of the joints:",
+        *order,
+    ]
+    return "/*\n" + "".join(f" * {safe_comment(line)}".rstrip() + "\n" for line in lines) + " */\n"
+
+
+def save(robot: Robot | str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+    """Write a robot to a .toml, .urdf, .xml, .mjcf or .c file.
+
+    TOML keeps everything. URDF is for other tools; MuJoCo simulates the MJCF as it stands. What these two cannot say
+    goes into a side file NAME.minidyn.toml beside them, which `md.load` finds. All give the same torques when they are
+    loaded again. C is the robot's model with its parameters baked in, and a header.
+
+    Each file is either the old one or the whole new one: it is written under another name and then put in place.
+
+    Args:
+        robot: The robot, or its built-in name or path.
+        path: Where to; the ending chooses the format.
+
+    Raises:
+        WrongArgument: The first argument is no robot.
+        DescriptionError: Another ending, a folder that does not exist, a robot the format cannot describe, a name that
+            C cannot include.
+        Unsupported: A robot that the format has no words for.
+        UnknownParameters: MJCF or C of a robot whose parameters are unknown.
+    """
+    if isinstance(path, Robot):
+        raise WrongArgument("save: robot and path seem to be swapped; expected save(robot, path)")
+    robot = as_robot(robot)
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise DescriptionError(f"save: expected a file's path, got {path!r}")
+    target = Path(path)
+    suffix = target.suffix.lower()
+    if target.is_dir():
+        raise DescriptionError(f"{target}: a folder; expected a file's name ending with .toml, .urdf, .xml or .c")
+    if suffix == ".toml":
+        write_atomically(target, toml_text(robot).encode())
+    elif suffix == ".urdf":
+        from minidyn.formats.urdf.write import write_urdf
+
+        write_urdf(robot, target)
+    elif suffix in (".xml", ".mjcf"):
+        from minidyn.formats.mjcf.write import write_mjcf
+
+        write_mjcf(robot, target)
+    elif suffix == ".c":
+        for name, text in c_model(robot, target.stem)[0].items():
+            write_atomically(target.with_name(name), text.encode())
+    else:
+        raise DescriptionError(f"{target}: the name ends with {suffix!r}; a robot is saved as .toml, .urdf, .xml or .c")

@@ -20,7 +20,7 @@ from minidyn.arrays import Array
 from minidyn.control.unknowns import Unknowns
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import MinidynError, NotRealizable
-from minidyn.model.inertia import STANDARD, from_pseudo_inertia, realizability, to_pseudo_inertia
+from minidyn.model.parameters import STANDARD, from_pseudo_inertia, realizability, to_pseudo_inertia
 from minidyn.model.robot import Robot
 
 Row: TypeAlias = list[Scalar]

@@ -14,9 +14,8 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.control.natural import NaturalLinks
 from minidyn.control.unknowns import Unknowns
-from minidyn.dynamics.inertia_matrix import solve_symmetric
 from minidyn.dynamics.record import build
-from minidyn.dynamics.vectors import Scalar
+from minidyn.dynamics.vectors import Scalar, solve_symmetric
 from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph, sign
 from minidyn.model.robot import Robot

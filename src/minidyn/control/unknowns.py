@@ -17,7 +17,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.kernel import require_own
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
 from minidyn.model.geometry import matrix_of
-from minidyn.model.inertia import from_body
+from minidyn.model.parameters import from_body
 from minidyn.model.robot import Robot
 
 

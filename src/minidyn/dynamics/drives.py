@@ -8,21 +8,27 @@ Load-dependent friction grows with what a drive carries at rest: the torque that
 as the drive feels it. It is a function of the position and of the robot's own parameters, so that forward dynamics
 stays explicit: with the whole torque as load the acceleration would stand on both sides. On the log of a UR10 both
 predict equally well (docs/friction.md).
+
+`all_columns` and `chosen_columns` put them beside the columns of the links, from all joints to the independent
+coordinates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.dynamics.newton_euler import joint_torques
+from minidyn.dynamics.papers.sixteen import sixteen_layout, sixteen_links
 from minidyn.dynamics.tree import REAL, Coordinates, Tree, coordinates, place
 from minidyn.dynamics.vectors import Scalar, weighted_sum
 from minidyn.errors import Unsupported
 from minidyn.graph import scalar
+from minidyn.graph.derivative import tangents
+from minidyn.graph.node import Node
 from minidyn.model.drives import BY_SYMBOL, STRIBECK_SPEED, Motion, Odd
 from minidyn.model.robot import Robot
 
@@ -175,3 +181,52 @@ def some_parameters(robot: Robot) -> Array:
     """
     arbitrary = np.random.default_rng(0).uniform(0.5, 1.5, len(robot.parameters))
     return np.where(np.isnan(robot.parameters), arbitrary, robot.parameters)
+
+
+Block = Mapping[int, Sequence[Scalar]]
+"""Of one link: {joint: entries of its parameters}."""
+
+
+def all_columns(
+    robot: Robot, blocks: Sequence[Block], drives: Iterable[DriveColumn], sixteen: bool = False
+) -> list[list[Scalar]]:
+    """Return the regressor of all joints, a row for each and a column for each parameter, from the links' blocks."""
+    layout = sixteen_layout(robot) if sixteen else robot.layout
+    parts = sixteen_links(layout) if sixteen else layout.links
+    every: list[list[Scalar]] = [[0.0] * len(layout) for _ in robot.joints]
+    for part, block in zip(parts, blocks):
+        for joint, entries in block.items():
+            every[joint][part] = entries
+    for column in drives:
+        place = layout.index(robot.layout.names[column.index])
+        for joint, ratio in column.ratios.items():
+            every[joint][place] = ratio * column.value
+    return every
+
+
+def chosen_columns(
+    c: Coordinates, every: Sequence[Sequence[Scalar]], columns: Sequence[int] | None, combine: Array | None
+) -> list[list[Scalar]]:
+    """Return the regressor (n rows) of the independent coordinates from that of all joints.
+
+    Columns are those wanted (None: all), `combine` combinations (wanted, b) of these that are wanted instead.
+    """
+    chosen = range(len(every[0]) if every else 0) if columns is None else columns
+    projected = [c.project([row[k] for row in every]) for k in chosen]
+    if combine is not None:
+        projected = [
+            [weighted_sum(combine[:, new].tolist(), [column[row] for column in projected]) for row in range(c.n)]
+            for new in range(combine.shape[1])
+        ]
+    return [[column[row] for column in projected] for row in range(c.n)]
+
+
+def drifting(c: Coordinates, q: Sequence[Node], dq: Sequence[Scalar]) -> Coordinates | None:
+    """Return the coordinates with dG/dt for G; None where G is constant.
+
+    The momentum of the independent coordinates is Gᵀ times that of all joints: its rate holds dG/dt too.
+    """
+    if not any(isinstance(value, Node) for row in c.G for value in row.values()):
+        return None
+    seeds = dict(zip(q, dq))
+    return replace(c, G=[{column: tangents([value], seeds)[0] for column, value in row.items()} for row in c.G])

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from minidyn.dynamics.drives import Shapes, drive_columns
+from minidyn.dynamics.drives import Shapes, all_columns, chosen_columns, drive_columns
 from minidyn.dynamics.kernel import regressor_form, require_robot
 from minidyn.dynamics.papers.sixteen import sixteen_layout
 from minidyn.dynamics.record import REGRESSORS
-from minidyn.dynamics.regressor import all_columns, chosen_columns
 from minidyn.dynamics.tree import NamedLengths, coordinates, place
 from minidyn.errors import Unsupported
 from minidyn.graph.polynomial import Polynomial, expand

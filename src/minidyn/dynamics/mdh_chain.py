@@ -140,9 +140,3 @@ def _row(joint: Joint) -> MdhRow | None:
             return None
         groups[place][step.kind] += step.value
     return MdhRow(joint.parent, joint.turns, *(value for group in groups for value in group.values()))
-
-
-def largest_length(robot: Robot) -> float:
-    """Return the largest length of the robot's placements, m; 1 where all are zero."""
-    lengths = [abs(s.value) for joint in robot.joints for s in (*joint.before, *joint.after) if not s.is_turn]
-    return max(lengths, default=0.0) or 1.0

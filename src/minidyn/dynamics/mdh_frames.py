@@ -13,12 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from minidyn.arrays import Array, known_product
-from minidyn.dynamics.mdh_chain import check_open, is_mdh, largest_length
+from minidyn.dynamics.mdh_chain import check_open, is_mdh
 from minidyn.model.geometry import AXES, inverse_steps, matrix_of
-from minidyn.model.inertia import transform
-from minidyn.model.joint import Joint
-from minidyn.model.layout import Layout
+from minidyn.model.joint import Joint, largest_length
 from minidyn.model.mdh import mdh_steps
+from minidyn.model.parameters import Layout, transform
 from minidyn.model.robot import Robot
 
 _PARALLEL = 1e-9  # sine of the angle below which two axes are parallel
@@ -38,7 +37,7 @@ def to_mdh(robot: Robot, what: str = "modified Denavit-Hartenberg frames") -> tu
     moving = [index for index, joint in enumerate(robot.joints) if joint.kind != "fixed"]
     new = {index: number for number, index in enumerate(moving)}
     new[-1] = -1
-    size = largest_length(robot)
+    size = largest_length(robot.joints)
     lines = {}  # (point, direction) of each joint's axis in the frame of the moving link that carries it
     for index in moving:
         joint = robot.joints[index]

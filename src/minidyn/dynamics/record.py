@@ -17,8 +17,12 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.dynamics.drives import (
+    Block,
     DriveColumn,
     Shapes,
+    all_columns,
+    chosen_columns,
+    drifting,
     drive_columns,
     drive_loads,
     has_load,
@@ -26,22 +30,19 @@ from minidyn.dynamics.drives import (
     some_parameters,
 )
 from minidyn.dynamics.energy import kinetic_columns, potential_columns
-from minidyn.dynamics.inertia_matrix import christoffel_matrix, solve_symmetric
 from minidyn.dynamics.kinematics import link_jacobian, link_placement
-from minidyn.dynamics.newton_euler import composite_inertia_matrix, joint_torques, regrouped
-from minidyn.dynamics.papers.lagrangian import lagrange_regressor, link_lagrangians
-from minidyn.dynamics.papers.sixteen import sixteen_regressor, standard_entries
-from minidyn.dynamics.regressor import (
-    Block,
-    all_columns,
-    chosen_columns,
-    drifting,
+from minidyn.dynamics.newton_euler import (
+    composite_inertia_matrix,
+    joint_torques,
     reference_motions,
     regressor_blocks,
+    regrouped,
     rigid_regressor,
 )
+from minidyn.dynamics.papers.lagrangian import lagrange_regressor, link_lagrangians
+from minidyn.dynamics.papers.sixteen import sixteen_regressor, standard_entries
 from minidyn.dynamics.tree import REAL, Coordinates, Tree, constant_placement, coordinates, place
-from minidyn.dynamics.vectors import Scalar, plus
+from minidyn.dynamics.vectors import Scalar, christoffel_matrix, plus, solve_symmetric
 from minidyn.errors import UnknownName, UnknownParameters, Unsupported, first_of
 from minidyn.graph.function import Function, evaluate
 from minidyn.graph.scalar import Graph

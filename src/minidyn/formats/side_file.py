@@ -27,9 +27,8 @@ from minidyn.formats.toml.read import read_drive, read_limits, robot_of
 from minidyn.formats.toml.table import TERM_KEYS, Table, parse_tables, read_tables
 from minidyn.formats.toml.write import drive_text, limits_text, listed_numbers, quoted, toml_text
 from minidyn.model.drives import FRICTION, ROTOR
-from minidyn.model.inertia import STANDARD, transform
 from minidyn.model.joint import Follow, Joint
-from minidyn.model.layout import Layout
+from minidyn.model.parameters import STANDARD, Layout, transform
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, info, look
 

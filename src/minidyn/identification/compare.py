@@ -17,6 +17,7 @@ from minidyn.display import MEASURED, MODEL, DisplayTable, new_figure, shows_pro
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.prior import Prior
+from minidyn.identification.diagnostics.plausible import require_meaning
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import AUTO, OWN
@@ -25,7 +26,6 @@ from minidyn.identification.validate import fitted_notices, overlap_of, validate
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.quick_check import require_meaning
 from minidyn.recording.ready import as_recording, ready
 from minidyn.recording.recording import Recording
 from minidyn.recording.sketch import sketch_of, sketched

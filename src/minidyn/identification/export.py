@@ -15,8 +15,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.codegen.c_model import c_model
-from minidyn.codegen.save import save
+from minidyn.codegen.files import c_model, save
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError, NotWritten, UnknownName, Unsupported
 from minidyn.files import check_outputs, new_folder, write_atomically

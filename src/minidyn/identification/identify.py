@@ -21,19 +21,18 @@ from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.consistency import consistent_model, something_moves
 from minidyn.identification.consistency.prior import DISTANCES, Prior, as_prior, knows_a_body, prior_parameters
 from minidyn.identification.diagnostics.excitation import delay_notices, excitation_notices
-from minidyn.identification.diagnostics.scale import mass_notices, scale_notices
+from minidyn.identification.diagnostics.plausible import mass_notices, require_meaning, scale_notices
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Method, Options
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import AUTO, OWN, choose_friction, starting_model
-from minidyn.identification.poses import identify_poses, resting_poses
+from minidyn.identification.poses import identify_poses
 from minidyn.identification.rows.base_rows import Progress, counted
 from minidyn.model.drives import friction_symbols
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, info, look
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.quick_check import require_meaning
-from minidyn.recording.ready import as_recording, ready, with_mapped_coupling
+from minidyn.recording.ready import as_recording, ready, resting_poses, with_mapped_coupling
 from minidyn.recording.recording import SKETCH, Recording, without_sketch
 from minidyn.recording.sketch import sketch_of, sketched
 

@@ -14,14 +14,11 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
-from minidyn.base.numeric.samples import units_of
 from minidyn.errors import MinidynError, Unsupported
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Method, Options
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
-from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.ready import in_robot_order
 from minidyn.recording.recording import Recording
 
 AT_REST = look(
@@ -31,40 +28,7 @@ AT_REST = look(
     "so that friction cancels in the mean.",
 )
 
-_SAME = 1e-3  # rad, or share of the robot's size: positions of one pose differ by less
-_HELD = 5  # samples: what is held for fewer is a motion, where speeds are not recorded
-_MOST = 0.95  # share of a log that must be held
 _METHODS = ("wls", "ols", "irls")
-
-
-def resting_poses(robot: Robot, recording: AnyRecording) -> Recording | None:
-    """Return the poses of a log in which nothing moves, one sample each, speeds zero; None where there are none.
-
-    With speeds and accelerations, both are zero throughout. Without, positions are held for a while and then jump
-    from one sample to the next: a log of a motion passes through what is between.
-    """
-    if not isinstance(recording, Recording) or recording.tau is None or not len(recording):
-        return None
-    known = recording.dq is not None and recording.ddq is not None
-    if known and (np.any(np.asarray(recording.dq)) or np.any(np.asarray(recording.ddq))):
-        return None
-    log = in_robot_order(robot, recording)
-    units = units_of(robot)
-    reach = _SAME * units.speeds * units.time
-    new = np.ones(len(log), dtype=bool)  # whether a pose begins
-    new[1:] = np.any(np.abs(np.diff(log.q, axis=0)) > reach, axis=1)
-    new[list(log.starts)] = True
-    begins = np.flatnonzero(new)
-    lengths = np.diff([*begins, len(log)])
-    travel = np.maximum.reduceat(log.q, begins) - np.minimum.reduceat(log.q, begins)
-    held = np.all(travel <= 2.0 * reach, axis=1) & (known | (lengths >= _HELD))
-    if held.sum() < 2 or lengths[held].sum() < _MOST * len(log):
-        return None
-    q, tau = (np.add.reduceat(values, begins)[held] / lengths[held, None] for values in (log.q, np.asarray(log.tau)))
-    rest = np.zeros_like(q)
-    return Recording(
-        np.arange(float(len(q))), q, tau, dq=rest, ddq=rest, joint_names=log.joint_names, notices=log.notices
-    )
 
 
 def identify_poses(

@@ -16,13 +16,12 @@ from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
-from minidyn.identification.poses import resting_poses
 from minidyn.identification.verdict import MOSTLY, Limits, seen_words
 from minidyn.model.joint import torque_unit
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, info
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.ready import RecordingLike, as_recording, ready
+from minidyn.recording.ready import RecordingLike, as_recording, ready, resting_poses
 from minidyn.recording.recording import SKETCH, Recording, without_sketch
 from minidyn.recording.sketch import Sketch, sketch_of, sketched
 from minidyn.text import markdown_cell, plain_percent, plot_label

@@ -19,9 +19,8 @@ from minidyn.errors import DescriptionError, UnknownName, require_known
 from minidyn.model.drives import ALIASES, FRICTION, ROTOR, Drive, terms_that_fit
 from minidyn.model.formula import Formula, formula_names
 from minidyn.model.geometry import Steps, align_z, inverse_steps, matrix_of, snap_axis, snapped_step, tidy_steps
-from minidyn.model.inertia import transform
 from minidyn.model.joint import Follow, Frame, Joint, Limits, Loop
-from minidyn.model.layout import Layout
+from minidyn.model.parameters import Layout, transform
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.errors import DescriptionError
-from minidyn.model.inertia import shaped_array
+from minidyn.model.parameters import shaped_array
 from minidyn.notices import Notice, info
 
 AXES = "xyz"

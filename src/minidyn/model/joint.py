@@ -16,7 +16,7 @@ from minidyn.arrays import Array, real_array
 from minidyn.errors import DescriptionError, ShapeError, UnknownName
 from minidyn.model.drives import BY_SYMBOL, ROTOR, Drive, friction_symbols, terms_that_fit
 from minidyn.model.geometry import Step, Steps, inverse_steps, matrix_of
-from minidyn.model.inertia import STANDARD, Realizability, realizability, to_body, to_pseudo_inertia
+from minidyn.model.parameters import STANDARD, Realizability, realizability, to_body, to_pseudo_inertia
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,3 +295,18 @@ def _speeds(what: str, speeds: ArrayLike | None, every: Sequence[str]) -> dict[s
     if values.shape not in ((), (len(every),)) or not np.all((values >= 0) & np.isfinite(values)):
         raise ShapeError(f"{what}: expected a speed, or one for each of {len(every)} joints, got {speeds!r}")
     return dict(zip(every, np.broadcast_to(values, len(every)).tolist()))
+
+
+def typical_length(joints: Iterable[Joint]) -> float:
+    """Return the root mean square of the lengths between joints that are not zero, m; 1 where there are none."""
+    lengths = [length for length in _lengths(joints) if length != 0.0]
+    return math.hypot(*lengths) / math.sqrt(len(lengths)) if lengths else 1.0
+
+
+def largest_length(joints: Iterable[Joint]) -> float:
+    """Return the largest length between joints, m; 1 where all are zero."""
+    return max(_lengths(joints), default=0.0) or 1.0
+
+
+def _lengths(joints: Iterable[Joint]) -> list[float]:
+    return [abs(step.value) for joint in joints for step in (*joint.before, *joint.after) if not step.is_turn]

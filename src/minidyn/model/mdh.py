@@ -16,9 +16,8 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError
 from minidyn.model.drives import FRICTION, ROTOR, Drive, friction_symbols, terms_that_fit
 from minidyn.model.geometry import Step, Steps, snapped_step, tidy_steps
-from minidyn.model.inertia import body_parameters, shaped_array
 from minidyn.model.joint import Joint
-from minidyn.model.layout import Layout
+from minidyn.model.parameters import Layout, body_parameters, shaped_array
 from minidyn.notices import Notice
 
 _LETTERS = {"R": "revolute", "P": "prismatic"}

@@ -16,10 +16,9 @@ from minidyn.arrays import Array, real_array
 from minidyn.errors import DescriptionError, ShapeError, UnknownName
 from minidyn.model.formula import Formula, formula_names
 from minidyn.model.geometry import Steps, matrix_of, steps_from_matrix
-from minidyn.model.inertia import ten_parameters
 from minidyn.model.joint import Frame, Joint, Link, Loop, drive_changes, plain_steps
-from minidyn.model.layout import Layout
 from minidyn.model.mdh import mdh_parts
+from minidyn.model.parameters import Layout, ten_parameters
 from minidyn.notices import Notice
 from minidyn.text import new_name
 

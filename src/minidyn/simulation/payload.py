@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 from minidyn.model.geometry import matrix_of
-from minidyn.model.inertia import STANDARD, Realizability, realizability, ten_parameters, to_body, transform
+from minidyn.model.parameters import STANDARD, Realizability, realizability, ten_parameters, to_body, transform
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 

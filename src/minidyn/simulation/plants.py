@@ -16,7 +16,7 @@ from minidyn.dynamics.functions import forward_dynamics
 from minidyn.dynamics.kernel import compile as compile_kernel
 from minidyn.errors import UnknownName, Unsupported, optional
 from minidyn.model.geometry import matrix_of
-from minidyn.model.inertia import to_body
+from minidyn.model.parameters import to_body
 from minidyn.model.robot import Robot
 from minidyn.simulation.payload import Payload
 

@@ -20,7 +20,7 @@ from minidyn.app.job import Job
 from minidyn.app.report.report import report
 from minidyn.arrays import Array
 from minidyn.base.base_parameters import base_parameters
-from minidyn.codegen.save import save
+from minidyn.codegen.files import save
 from minidyn.control import computed_torque
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.excitation.one_joint_plan import Plan, one_joint_plan

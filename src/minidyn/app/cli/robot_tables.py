@@ -10,11 +10,11 @@ from typing import Any
 from rich.tree import Tree
 
 from minidyn.app.cli.text import console, print_notices, print_table, safe
-from minidyn.formats.toml.place import MDH, mdh_slots
+from minidyn.formats.toml.table import MDH, mdh_slots
 from minidyn.formats.toml.write import linear_text
 from minidyn.model.geometry import Step, Steps
-from minidyn.model.inertia import STANDARD
 from minidyn.model.joint import Joint, Limits, Link
+from minidyn.model.parameters import STANDARD
 from minidyn.model.robot import Robot
 from minidyn.notices import notices_json
 from minidyn.text import plain_number

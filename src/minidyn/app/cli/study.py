@@ -49,8 +49,7 @@ def report(
     Example: minidyn report out/estimate.json other.db3 --fit run.db3 --output report.html
     """
     from minidyn.app.job import FIT, Job, fitted_data
-    from minidyn.app.report.commands import places_of
-    from minidyn.app.report.facts import Facts
+    from minidyn.app.report.facts import Facts, places_of
     from minidyn.app.report.report import check_page, write_page
     from minidyn.identification.estimate import load_estimate
 

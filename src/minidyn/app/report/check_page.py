@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from minidyn.app.report.charts import Axis, Plot, legend, nice_range, picture
-from minidyn.app.report.html import Section, figure, folded, table
-from minidyn.app.report.page import page
+from minidyn.app.report.html import Section, figure, folded, page, table
 from minidyn.arrays import Array
 from minidyn.display import Html, envelope, shown_time, tag
 from minidyn.errors import DescriptionError

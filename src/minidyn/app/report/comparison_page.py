@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from minidyn.app.report.charts import Axis, Plot, legend, picture
-from minidyn.app.report.html import Section, figure, table
-from minidyn.app.report.page import page
+from minidyn.app.report.html import Section, figure, page, table
 from minidyn.app.report.section_friction import curve_speeds, friction_columns, friction_curve, friction_picture
-from minidyn.app.report.section_links import before_after
+from minidyn.app.report.section_model import before_after
 from minidyn.app.report.section_more import settings_rows
 from minidyn.app.report.section_parameters import link_heading
 from minidyn.arrays import Array

@@ -12,19 +12,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from minidyn.app.report.commands import places_of
-from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Section
-from minidyn.app.report.page import page
+from minidyn.app.report.facts import Facts, places_of
+from minidyn.app.report.html import Section, page
 from minidyn.app.report.section_friction import friction_section
-from minidyn.app.report.section_links import links_section
-from minidyn.app.report.section_model import base_section, certificate_section, excitation_section
+from minidyn.app.report.section_model import base_section, certificate_section, excitation_section, links_section
 from minidyn.app.report.section_more import code_section, control_section, plan_section, record_section
 from minidyn.app.report.section_parameters import parameter_section
-from minidyn.app.report.section_residuals import residual_section
 from minidyn.app.report.section_robot import robot_section
 from minidyn.app.report.section_summary import notices_section, summary_section
-from minidyn.app.report.section_torque import torque_section
+from minidyn.app.report.section_torque import residual_section, torque_section
 from minidyn.errors import DescriptionError, MinidynError
 from minidyn.files import check_outputs, write_atomically
 from minidyn.identification.estimate import Estimate, as_estimate

@@ -16,7 +16,7 @@ from minidyn.errors import MinidynError
 from minidyn.identification.validate import Validation
 from minidyn.model.drives import BY_SYMBOL, POSITION_TERMS, TERMS
 from minidyn.model.joint import torque_unit, unit_of
-from minidyn.model.layout import Column
+from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
 from minidyn.text import number, short, visible
 

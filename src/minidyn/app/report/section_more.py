@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from minidyn.app.report.charts import Axis, Plot, legend, nice_range, picture
-from minidyn.app.report.commands import command_line, generate_command
-from minidyn.app.report.facts import Facts
+from minidyn.app.report.facts import Facts, command_line, generate_command
 from minidyn.app.report.html import Section, figure, folded, table
 from minidyn.app.study.store import versions
 from minidyn.arrays import Array

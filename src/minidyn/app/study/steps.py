@@ -17,8 +17,7 @@ from minidyn.app.result_folder import REPORT, comparison_data, payload_data, res
 from minidyn.app.study.file import RECORDING, Step, Study
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.printing.relations import relations_json
-from minidyn.codegen.files import code_files, function_for
-from minidyn.codegen.save import save
+from minidyn.codegen.files import code_files, function_for, save
 from minidyn.errors import ShapeError, UnknownName
 from minidyn.excitation.one_joint_plan import one_joint_plan
 from minidyn.identification.estimate import Estimate, load_estimate

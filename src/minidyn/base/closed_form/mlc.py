@@ -14,12 +14,13 @@ from minidyn.arrays import Array, frozen, known_product
 from minidyn.base.base_map import BaseMap, map_of_places
 from minidyn.base.closed_form.combinations import Combination, combinations
 from minidyn.base.closed_form.structure import FOR, structure_of
-from minidyn.dynamics.mdh_chain import largest_length, stands
+from minidyn.dynamics.mdh_chain import stands
 from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.dynamics.papers.composite import VERSIONS, inertia_constants_of
 from minidyn.errors import UnknownName, Unsupported
 from minidyn.model.drives import POSITION_TERMS
-from minidyn.model.inertia import STANDARD
+from minidyn.model.joint import largest_length
+from minidyn.model.parameters import STANDARD
 from minidyn.model.robot import Robot
 
 _NOISE = 1e-12  # entries of the map without units that are smaller are rounding of zeros
@@ -114,7 +115,7 @@ def mlc_base(robot: Robot, version: str = "1999", for_: str = "torque") -> BaseM
 
 def _units(found: list[Combination], robot: Robot) -> tuple[Array, Array]:
     """Powers of the robot's own length: units of the combinations (b, 1) and of the standard parameters (p,)."""
-    size = largest_length(robot)
+    size = largest_length(robot.joints)
     columns = np.ones(len(robot.layout))
     for part in robot.layout.links:
         columns[part] = [size**2] * 6 + [size] * 3 + [1.0]

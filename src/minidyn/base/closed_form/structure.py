@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.dynamics.mdh_chain import largest_length
+from minidyn.model.joint import largest_length
 from minidyn.model.placements import joints_to, tree_pose
 from minidyn.model.robot import Robot
 
@@ -165,7 +165,7 @@ class _Scene:
     def __init__(self, robot: Robot, what: str) -> None:
         self.robot = robot
         self.what = what
-        self.size = largest_length(robot)
+        self.size = largest_length(robot.joints)
         general = np.random.default_rng(20240229).uniform(0.4, 1.2, len(robot.joints))
         slides = np.array([joint.slides for joint in robot.joints])
         pose = tree_pose(robot, np.where(slides, general * self.size, general))

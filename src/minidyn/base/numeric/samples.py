@@ -14,11 +14,11 @@ from functools import lru_cache
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.base.canonical import size_of
 from minidyn.base.rows import MODELS, Arithmetic
 from minidyn.dynamics.tree import REAL, Numbers, coordinates, place
 from minidyn.errors import LoopError
 from minidyn.model.drives import INERTIAS, TERMS
+from minidyn.model.joint import typical_length
 from minidyn.model.robot import Robot
 
 _TERM = {term.symbol: term for term in TERMS.values()}
@@ -38,7 +38,7 @@ class Units:
 
 def units_of(robot: Robot) -> Units:
     """Return the robot's scales: L is the root mean square of its lengths that are not zero, T = sqrt(L / |g|)."""
-    L = size_of(robot)
+    L = typical_length(robot.joints)
     g = math.hypot(*robot.gravity.tolist())
     T = math.sqrt(L / g) if g > 0.0 else 1.0
     torque = np.array([L**2 / T**2 if joint.turns else L / T**2 for joint in robot.joints])

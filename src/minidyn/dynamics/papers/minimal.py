@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from minidyn.dynamics.inertia_matrix import christoffel_matrix
 from minidyn.dynamics.mdh_chain import MdhRow
 from minidyn.dynamics.papers.chain import chain_at, composite_bodies, composite_moments
 from minidyn.dynamics.papers.formulations import FORMULATIONS, formulation_meeting
 from minidyn.dynamics.papers.moments import torques_of_moments
-from minidyn.dynamics.vectors import Scalar, Vector
+from minidyn.dynamics.vectors import Scalar, Vector, christoffel_matrix
 from minidyn.graph.function import Function
 from minidyn.graph.passes import cost, optimise
 from minidyn.graph.scalar import Graph

@@ -15,8 +15,7 @@ from minidyn.arrays import Array
 from minidyn.dynamics.newton_euler import LinkMotion, link_motions
 from minidyn.dynamics.tree import Tree
 from minidyn.dynamics.vectors import Scalar, Vector, add, cross, dot, subtract
-from minidyn.model.inertia import from_lumeng16, to_body
-from minidyn.model.layout import Column, Layout
+from minidyn.model.parameters import Column, Layout, from_lumeng16, to_body
 from minidyn.model.robot import Robot
 
 SIXTEEN = (

@@ -24,10 +24,9 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, optional
 from minidyn.files import read_bytes, trial_file
 from minidyn.formats.mjcf.tolerant import read_tolerantly
-from minidyn.formats.xml_edit import numbers_text
-from minidyn.formats.xml_file import root_element
+from minidyn.formats.xml_file import numbers_text, root_element
 from minidyn.model.geometry import Steps, matrix_of
-from minidyn.model.inertia import from_body, from_mujoco
+from minidyn.model.parameters import from_body, from_mujoco
 from minidyn.notices import Notice, act, look
 
 mujoco = optional("mujoco")

@@ -22,9 +22,8 @@ from minidyn.formats.mjcf.read import HELD, read_mjcf
 from minidyn.formats.mjcf.write import possible_in_mujoco
 from minidyn.formats.side_file import write_with_side_file
 from minidyn.formats.urdf.update import changed_links
-from minidyn.formats.xml_edit import Edit, XmlText, element_text, numbers_text, path_from
-from minidyn.formats.xml_file import Element
-from minidyn.model.inertia import to_mujoco
+from minidyn.formats.xml_file import Edit, Element, XmlText, element_text, numbers_text, path_from
+from minidyn.model.parameters import to_mujoco
 from minidyn.model.robot import Robot
 
 _ADJUSTS = {"balanceinertia": "false", "boundmass": "0", "boundinertia": "0", "settotalmass": "-1"}

@@ -12,13 +12,12 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, UnknownName, require_known
-from minidyn.formats.toml.place import MDH, PLACE, joint_placement, placement, quantity
-from minidyn.formats.toml.table import TERM_KEYS, Table, read_tables
+from minidyn.formats.toml.table import MDH, PLACE, TERM_KEYS, Table, joint_placement, placement, quantity, read_tables
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
 from minidyn.model.drives import FRICTION, ROTOR, Drive
 from minidyn.model.geometry import Steps
-from minidyn.model.inertia import STANDARD, from_body, symmetric, tensor
 from minidyn.model.joint import Limits
+from minidyn.model.parameters import STANDARD, from_body, symmetric, tensor
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
 

@@ -13,12 +13,11 @@ from dataclasses import fields
 
 import numpy as np
 
-from minidyn.formats.toml.place import mdh_slots
-from minidyn.formats.toml.table import TERM_KEYS
+from minidyn.formats.toml.table import TERM_KEYS, mdh_slots
 from minidyn.model.drives import Drive
 from minidyn.model.geometry import Step, Steps
-from minidyn.model.inertia import STANDARD
 from minidyn.model.joint import Follow, Joint, Limits, Loop
+from minidyn.model.parameters import STANDARD
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 

@@ -17,9 +17,9 @@ from minidyn.formats.xml_file import Element
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
 from minidyn.model.drives import FRICTION, ROTOR
 from minidyn.model.geometry import Step, Steps
-from minidyn.model.inertia import ten_parameters
 from minidyn.model.joint import Limits
 from minidyn.model.loops import check_loops
+from minidyn.model.parameters import ten_parameters
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act
 

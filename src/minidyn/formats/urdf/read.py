@@ -17,8 +17,8 @@ from minidyn.formats.xml_file import Element, origin_steps, read_xml
 from minidyn.model.assemble import LooseJoint, LooseLink, assemble, motion_along
 from minidyn.model.drives import Drive
 from minidyn.model.geometry import matrix_of
-from minidyn.model.inertia import from_body, tensor
 from minidyn.model.joint import Limits
+from minidyn.model.parameters import from_body, tensor
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
 

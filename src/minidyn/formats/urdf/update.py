@@ -20,10 +20,9 @@ from minidyn.files import write_atomically
 from minidyn.formats.load import as_robot
 from minidyn.formats.side_file import close, read_with_side_file, side_path, write_with_side_file
 from minidyn.formats.urdf.read import DYNAMICS, read_parts, read_urdf
-from minidyn.formats.xml_edit import Edit, XmlText, element_text, numbers_text
-from minidyn.formats.xml_file import Element, origin_steps
+from minidyn.formats.xml_file import Edit, Element, XmlText, element_text, numbers_text, origin_steps
 from minidyn.model.geometry import matrix_of
-from minidyn.model.inertia import realizability, to_body, transform
+from minidyn.model.parameters import realizability, to_body, transform
 from minidyn.model.robot import Robot
 
 _SAME = 1e-12  # relative: parameters that differ by rounding alone leave the text as it is

@@ -16,7 +16,7 @@ from minidyn.errors import DescriptionError
 from minidyn.formats.side_file import write_with_side_file
 from minidyn.formats.urdf.read import DYNAMICS, read_urdf
 from minidyn.formats.urdf.update import inertial_attributes
-from minidyn.formats.xml_edit import document, numbers_text, refusing_names
+from minidyn.formats.xml_file import document, numbers_text, refusing_names
 from minidyn.model.geometry import Steps, matrix_of, rpy_of
 from minidyn.model.joint import Joint, Limits
 from minidyn.model.robot import Robot

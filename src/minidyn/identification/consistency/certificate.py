@@ -15,8 +15,7 @@ from minidyn.dynamics.drives import rotor_inertia_matrix
 from minidyn.dynamics.functions import inertia_matrix
 from minidyn.errors import ShapeError, UnknownParameters
 from minidyn.model.drives import NON_NEGATIVE
-from minidyn.model.inertia import to_pseudo_inertia
-from minidyn.model.layout import Layout
+from minidyn.model.parameters import Layout, to_pseudo_inertia
 from minidyn.model.robot import Robot
 from minidyn.text import markdown_cell
 

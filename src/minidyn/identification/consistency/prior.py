@@ -22,7 +22,7 @@ from minidyn.dynamics.functions import gravity_torque, inertia_matrix
 from minidyn.errors import MinidynError, ShapeError
 from minidyn.formats.load import as_robot
 from minidyn.model.drives import INERTIAS, NON_NEGATIVE, ROTOR, TERMS
-from minidyn.model.inertia import from_pseudo_inertia, realizability, to_pseudo_inertia
+from minidyn.model.parameters import from_pseudo_inertia, realizability, to_pseudo_inertia
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
 

@@ -26,7 +26,7 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.identification.consistency.prior import Centre, upper_factor
 from minidyn.model.drives import NON_NEGATIVE
-from minidyn.model.inertia import from_pseudo_inertia, to_pseudo_inertia
+from minidyn.model.parameters import from_pseudo_inertia, to_pseudo_inertia
 from minidyn.model.robot import Robot
 
 MARGIN = 1e-4  # the part of the prior body that every link keeps: what makes exported links strictly consistent

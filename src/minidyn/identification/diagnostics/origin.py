@@ -19,7 +19,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.identification.estimate import Estimate
-from minidyn.model.inertia import from_pseudo_inertia, to_body, to_pseudo_inertia
+from minidyn.model.parameters import from_pseudo_inertia, to_body, to_pseudo_inertia
 
 _SMALL = 1e-6  # step of a derivative, relative
 _THIN = 1e-9  # least eigenvalue of a body, relative: sheets, and what cannot exist

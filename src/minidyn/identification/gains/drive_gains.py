@@ -29,7 +29,7 @@ from minidyn.identification.estimators.solve import memory_of
 from minidyn.identification.rows.pieces import Columns, pieces_of, reduced, residuals
 from minidyn.identification.rows.triangles import Triangles, joined
 from minidyn.model.geometry import matrix_of
-from minidyn.model.inertia import from_body, transform
+from minidyn.model.parameters import from_body, transform
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, info
 from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, ready, with_mapped_coupling

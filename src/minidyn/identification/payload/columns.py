@@ -17,8 +17,7 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.rows.triangles import Triangles
 from minidyn.model.drives import FRICTION
 from minidyn.model.geometry import matrix_of
-from minidyn.model.inertia import transform
-from minidyn.model.layout import Column
+from minidyn.model.parameters import Column, transform
 from minidyn.model.robot import Robot
 from minidyn.recording.recording import Recording
 

@@ -17,7 +17,7 @@ from minidyn.identification.estimate import EstimateLike, as_estimate
 from minidyn.identification.payload import fit
 from minidyn.identification.payload.columns import raw_columns, unknowns_of
 from minidyn.identification.rows.pieces import pieces_of, reduced
-from minidyn.model.inertia import from_body, to_pseudo_inertia
+from minidyn.model.parameters import from_body, to_pseudo_inertia
 from minidyn.notices import Notice, act, look
 from minidyn.recording.ready import RecordingLike, as_recording, ready
 from minidyn.simulation.payload import Payload
