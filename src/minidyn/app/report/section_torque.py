@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,6 @@ from minidyn.text import number, percent, short, visible
 
 if TYPE_CHECKING:
     from minidyn.identification.cross_validate import CrossValidation
-import itertools
 
 _WIDTH, _TOP, _BOTTOM = 760, 150, 62  # of a figure; heights of the torque and of the residual
 _LEFT, _GAP, _FOOT = 56, 34, 36
