@@ -264,7 +264,7 @@ def test_markup_is_made_in_one_place_only() -> None:
     assert json.loads(data_block("x", [float("nan"), 1.5]).split(">", 1)[1].split("<")[0]) == [None, 1.5]
     root = Path(md.__file__).parent
     made = [path.name for path in root.rglob("*.py") if re.search(r"\bHtml\(", path.read_text())]
-    assert sorted(made) == ["display.py", "html.py", "page.py"]
+    assert sorted(made) == ["display.py", "html.py"]
 
 
 def test_notices_are_sorted_by_level_with_advice(tmp_path: Path) -> None:
