@@ -21,7 +21,7 @@ def main() -> None:
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True, sharey="row")
     for column, (title, recording) in enumerate(
-        (("modified Slotine-Li, K = λM̂", study.slotine_li), ("Craig", study.craig))
+        (("modified Slotine-Li, K = λM̂", study.modified_slotine_li), ("Craig", study.craig))
     ):
         error, mass = axes[:, column]
         for joint, values in enumerate(recording.telemetry["error"][::10].T):

@@ -191,12 +191,12 @@ def test_generated_step_is_the_step(tmp_path) -> None:
 
 def test_refusals() -> None:
     robot = md.load("puma4")
-    with pytest.raises(md.MinidynError, match="bandwidth: expected a positive number, got -1"):
+    with pytest.raises(md.MinidynError, match="bandwidth: expected a positive number or 4 of them, got -1"):
         control.computed_torque(robot, bandwidth=-1)
     with pytest.raises(md.MinidynError, match="gain"):
         control.slotine_li(robot, bandwidth=1, gain=[1, 2], adaptation=1)
-    with pytest.raises(UnknownName, match="did you mean 'M4'"):
-        control.modified_slotine_li(robot, bandwidth=1, adaptation=1, unknown=["m4"])
+    with pytest.raises(UnknownName, match="unknown parameter 'M44'; did you mean"):
+        control.modified_slotine_li(robot, bandwidth=1, adaptation=1, unknown=["M44"])
     law = control.craig(robot, bandwidth=1, adaptation=1, unknown=["M4"])
     with pytest.raises(md.MinidynError, match="reads accelerations"):
         law(law.start, control.Measurement(0.0, np.zeros(4), np.zeros(4)), (np.zeros(4),) * 3)
@@ -260,8 +260,9 @@ def test_conditions_are_checked_with_the_payload_that_is_there() -> None:
     before = recording.t < 0.3
     q, dq = recording.telemetry["q_true"], recording.telemetry["dq_true"]
     assert law.stability is not None
-    np.testing.assert_allclose(recording.telemetry["margin"][before], law.stability(robot, q, dq)[before])
-    np.testing.assert_allclose(recording.telemetry["margin"][~before], law.stability(load.on(robot), q, dq)[~before])
+    np.testing.assert_allclose(recording.telemetry["margin"][before], law.stability(robot, law.start, q, dq)[before])
+    loaded = law.stability(load.on(robot), law.start, q, dq)
+    np.testing.assert_allclose(recording.telemetry["margin"][~before], loaded[~before])
     assert len(recording.telemetry["lyapunov"]) == len(recording.t)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from minidyn.control.adaptive import craig, modified_slotine_li, slotine_li
 from minidyn.control.controller import Controller, Measurement
 from minidyn.control.model_based import computed_torque, pd_gravity
-from minidyn.control.unknowns import point_mass
+from minidyn.control.unknowns import load_of, point_mass
 
 __all__ = [
     "Controller",
     "Measurement",
     "computed_torque",
     "craig",
+    "load_of",
     "modified_slotine_li",
     "pd_gravity",
     "point_mass",

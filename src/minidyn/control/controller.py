@@ -16,6 +16,13 @@ from minidyn.arrays import Array
 from minidyn.errors import MinidynError, ShapeError, Unsupported
 from minidyn.graph.function import Function
 from minidyn.model.robot import Robot
+from minidyn.notices import Kind, act
+
+UNSTABLE = act(
+    "simulate.stability_violated",
+    "The condition that guarantees stability of the control law does not hold along the motion.",
+    "Raise the bandwidth or the gain.",
+)
 
 Signals = Mapping[str, Array]
 Reference = tuple[Array, Array, Array]
@@ -39,21 +46,25 @@ class Controller:
     """A control law for one robot.
 
     Call it as a step: ``state, torque, telemetry = controller(state, measurement, reference)``. The state is the vector
-    of estimated parameters (empty for laws that do not adapt); begin with `start`.
+    of estimated parameters (empty for laws that do not adapt), behind it filtered signals where the law has them; begin
+    with `start`, or with `begin(q, dq)` where there is one and the robot moves.
 
     Attributes:
         name: Of the law.
         robot: The controller's model.
         torque: (estimate, q, dq, (q_d, dq_d, ddq_d)) -> (torque, signals).
         adapt: (estimate, q, dq, ddq, reference, signals) -> time derivative of the estimate; None: it stays.
-        start: Initial estimate (k,).
+        start: Initial state (k,) of a robot at rest: the estimate, and filtered signals that are zero.
         estimated: Names of the estimated parameters.
         lower: Bounds of the estimate (k,).
         upper: Bounds of the estimate (k,).
         period: Sampling period of the step, s.
         needs_acceleration: Whether the law reads measured accelerations.
         settings: What the factory was given, for records.
-        stability: (robot, q, dq) -> smallest eigenvalue that must be positive for the law's proof; None: no condition.
+        stability: (true robot, state, q, dq) -> smallest eigenvalue that must be positive for the law's proof; None: no
+            condition.
+        violated: The kind of notice that a violated condition makes.
+        begin: (q, dq) -> initial state of a robot that moves; None: `start` serves.
         lyapunov: (true robot's values, estimate, q, dq, reference) -> value of the Lyapunov function; None: none known.
         program: Makes the recorded program of one step; None: the law has none.
         step: (estimate, q, dq, ddq, reference) -> (torque, next estimate), both laws and the bounds at once; None: the
@@ -71,7 +82,9 @@ class Controller:
     period: float = 1e-3
     needs_acceleration: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
-    stability: Callable[[Robot, Array, Array], Array] | None = None
+    stability: Callable[[Robot, Array, Array, Array], Array] | None = None
+    violated: Kind = UNSTABLE
+    begin: Callable[[Array, Array], Array] | None = None
     lyapunov: Callable[[Robot, Array, Array, Array, Reference], Array] | None = None
     program: Callable[[], Function] | None = None
     step: Callable[[Array, Array, Array, Array | None, Reference], tuple[Array, Array]] | None = None
@@ -91,7 +104,7 @@ class Controller:
             raise MinidynError(f"{self.name} reads accelerations: give Measurement(t, q, dq, ddq)")
         if self.step is not None:
             torque, moved = self.step(estimate, q, dq, measurement.ddq, reference)
-            return moved, torque, {"error": error, "estimate": estimate}
+            return moved, torque, {"error": error, "estimate": estimate[..., : len(self.estimated)]}
         torque, signals = self.torque(estimate, q, dq, reference)
         if self.adapt is None:
             return estimate, torque, {"error": error}
@@ -136,10 +149,37 @@ def positive(name: str, value: float) -> float:
 
 def gain_vector(name: str, value: ArrayLike, size: int) -> Array:
     """Return a gain (size,) from a positive number or a vector of them."""
-    try:
-        gain = np.asarray(value, dtype=float)
-    except (TypeError, ValueError):
-        gain = np.full(1, np.nan)
+    gain = _numbers(value)
     if gain.shape not in ((), (size,)) or not np.all(np.isfinite(gain)) or not np.all(gain > 0):
         raise MinidynError(f"{name}: expected a positive number or {size} of them, got {value!r}")
     return np.broadcast_to(gain, (size,)).copy()
+
+
+def gain_matrix(name: str, value: ArrayLike, size: int) -> Array:
+    """Return a gain (size, size) from a positive number, a vector of them or a symmetric positive definite matrix."""
+    gain = _numbers(value)
+    if gain.shape != (size, size):
+        if gain.ndim == 2:
+            raise MinidynError(f"{name}: expected a matrix of shape ({size}, {size}), got shape {gain.shape}")
+        return np.diag(gain_vector(name, value, size))
+    if not np.all(np.isfinite(gain)) or np.abs(gain - gain.T).max() > 1e-12 * np.abs(gain).max():
+        raise MinidynError(f"{name}: expected a symmetric matrix of finite numbers, got {value!r}")
+    smallest = float(np.linalg.eigvalsh(gain)[0])
+    if smallest <= 0:
+        raise MinidynError(f"{name}: expected a positive definite matrix; its smallest eigenvalue is {smallest:.3g}")
+    return gain.copy()
+
+
+def plain_gain(gain: Array) -> Any:
+    """Return a gain matrix for records: one number or its diagonal where that says all."""
+    diagonal = np.diagonal(gain)
+    if not np.array_equal(gain, np.diag(diagonal)):
+        return gain.tolist()
+    return float(diagonal[0]) if np.all(diagonal == diagonal[0]) else diagonal.tolist()
+
+
+def _numbers(value: ArrayLike) -> Array:
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        return np.full(1, np.nan)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
-from minidyn.control.controller import Controller, Reference, Signals, gain_vector, positive
+from minidyn.control.controller import Controller, Reference, Signals, gain_matrix, gain_vector, plain_gain, positive
+from minidyn.control.recorded import weighted
 from minidyn.dynamics.functions import gravity_torque, inverse_dynamics
 from minidyn.dynamics.kernel import compile as compile_kernel
 from minidyn.dynamics.record import build, without_unknowns
@@ -20,50 +22,54 @@ from minidyn.model.robot import Robot
 
 
 @renamed(rate="bandwidth")
-def computed_torque(robot: RobotLike, *, bandwidth: float, period: float = 1e-3) -> Controller:
+def computed_torque(robot: RobotLike, *, bandwidth: ArrayLike, period: float = 1e-3) -> Controller:
     """Return computed-torque control: errors decay as a double pole at `bandwidth` if the model is right.
 
     Args:
         robot: The model.
-        bandwidth: λ, 1/s: Kp = λ², Kv = 2λ.
+        bandwidth: Λ, 1/s: a positive number, one for each joint, or a matrix (n, n): Kp = Λ², Kv = 2Λ.
         period: Sampling period, s.
     """
     robot = as_robot(robot)
-    pole, length = positive("bandwidth", bandwidth), positive("period", period)
+    pole, length = gain_matrix("bandwidth", bandwidth, robot.n), positive("period", period)
+    square = pole @ pole
     solved = bool(robot.implicit_loops)  # at every state: no kernel and no program, but a function
     inverse = partial(inverse_dynamics, robot) if solved else compile_kernel(robot, "inverse_dynamics")
 
     def torque(estimate: Array, q: Array, dq: Array, reference: Reference) -> tuple[Array, Signals]:
         q_d, dq_d, ddq_d = reference
-        demanded = ddq_d - 2 * pole * (dq - dq_d) - pole**2 * (q - q_d)
+        demanded = ddq_d - 2 * (dq - dq_d) @ pole - (q - q_d) @ square
         return inverse(q, dq, demanded), {}
 
     def program() -> Function:
         graph = Graph()
         q, dq, q_d, dq_d, ddq_d = _inputs(graph, robot)
-        errors = zip(q, dq, q_d, dq_d, ddq_d)
-        demanded = [a - 2 * pole * (v - w) - pole**2 * (x - y) for x, v, y, w, a in errors]
+        e, de = ([a - b for a, b in zip(x, y)] for x, y in ((q, q_d), (dq, dq_d)))
+        demanded = [a - weighted(2 * row, de) - weighted(other, e) for a, row, other in zip(ddq_d, pole, square)]
         values = [float(value) for value in without_unknowns(robot, "inverse_dynamics", robot.parameters)]
         tau = build(robot, "inverse_dynamics", {"q": q, "dq": dq, "ddq": demanded}, values)
         return graph.function("control_step", {"tau": tau})
 
     made = None if solved else program
-    return Controller("computed torque", robot, torque, period=length, settings={"bandwidth": pole}, program=made)
+    return Controller(
+        "computed torque", robot, torque, period=length, settings={"bandwidth": plain_gain(pole)}, program=made
+    )
 
 
 @renamed(rate="bandwidth")
-def pd_gravity(robot: RobotLike, *, gain: ArrayLike, bandwidth: float, period: float = 1e-3) -> Controller:
+def pd_gravity(robot: RobotLike, *, gain: ArrayLike, bandwidth: ArrayLike, period: float = 1e-3) -> Controller:
     """Return PD control with gravity compensation: tau = g(q) - gain (e + de / bandwidth).
 
     Args:
         robot: The model; only its gravity torque is used.
         gain: Stiffness, N m/rad or N/m: a number or one for each joint.
-        bandwidth: 1/s: damping is gain / bandwidth.
+        bandwidth: 1/s, a number or one for each joint: damping is gain / bandwidth.
         period: Sampling period, s.
     """
     robot = as_robot(robot)
     stiffness = gain_vector("gain", gain, robot.n)
-    damping = stiffness / positive("bandwidth", bandwidth)
+    rate = gain_vector("bandwidth", bandwidth, robot.n)
+    damping = stiffness / rate
     length = positive("period", period)
     solved = bool(robot.implicit_loops)
     gravity = partial(gravity_torque, robot) if solved else compile_kernel(robot, "gravity_torque")
@@ -81,7 +87,7 @@ def pd_gravity(robot: RobotLike, *, gain: ArrayLike, bandwidth: float, period: f
         tau = [g - k * (x - y) - b * (v - w) for g, x, v, y, w, k, b in errors]
         return graph.function("control_step", {"tau": tau})
 
-    settings = {"gain": stiffness.tolist(), "bandwidth": float(bandwidth)}
+    settings = {"gain": stiffness.tolist(), "bandwidth": plain_gain(np.diag(rate))}
     made = None if solved else program
     return Controller("PD with gravity", robot, torque, period=length, settings=settings, program=made)
 

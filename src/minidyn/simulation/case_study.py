@@ -31,8 +31,13 @@ class CaseStudy:
     """The outcome: one recording for each law."""
 
     robot: Robot
-    slotine_li: Recording
+    modified_slotine_li: Recording
     craig: Recording
+
+    @property
+    def slotine_li(self) -> Recording:
+        """The run of the modified law under its name of earlier versions."""
+        return self.modified_slotine_li
 
 
 def case_trajectory(t: ArrayLike) -> tuple[Array, Array, Array]:

@@ -96,7 +96,9 @@ def run(
     plant, loaded = forward
     count = setup.steps + 1
     start = np.zeros(0) if controller is None else controller.start
-    estimate = np.broadcast_to(start, (*batch, len(start))).copy()
+    if controller is not None and controller.begin is not None:
+        start = controller.begin(q, dq)
+    estimate = np.broadcast_to(start, (*batch, start.shape[-1])).copy()
     log: dict[str, Array] = {name: np.empty((count, *shape)) for name in ("q_true", "dq_true", "ddq", "tau")}
     log["estimate"] = np.empty((count if setup.log_estimates else 1, *estimate.shape))
     times = np.asarray(dt * np.arange(count), dtype=float)

@@ -9,7 +9,7 @@ from minidyn.arrays import Array
 from minidyn.control.controller import Controller
 from minidyn.errors import MinidynError
 from minidyn.formats.load import RobotLike, as_robot
-from minidyn.notices import Notice, act, look
+from minidyn.notices import Notice, look
 from minidyn.recording.recording import Recording
 from minidyn.simulation.loop import REFERENCE, Setup, quantised, run
 from minidyn.simulation.payload import Payload
@@ -20,11 +20,6 @@ LYAPUNOV_RISES = look(
     "simulate.lyapunov_rises",
     "The Lyapunov function of the control law, which must fall in continuous time, rises at some samples.",
     "Use a shorter period or a smaller step. Where it rises in continuous time, too, the model or the gains are wrong.",
-)
-UNSTABLE = act(
-    "simulate.stability_violated",
-    "The condition that guarantees stability of the control law does not hold along the motion.",
-    "Raise the bandwidth or the gain.",
 )
 
 
@@ -144,7 +139,7 @@ def _telemetry(setup: Setup, log: dict[str, Array]) -> dict[str, Array]:
     found = {name: log[name] for name in ("q_true", "dq_true", "q_d", "dq_d")}
     found["error"] = log["q_true"] - log["q_d"]
     if setup.controller is not None and setup.controller.estimated and setup.log_estimates:
-        found["estimate"] = log["estimate"]
+        found["estimate"] = log["estimate"][..., : len(setup.controller.estimated)]
     return found
 
 
@@ -190,7 +185,7 @@ def _check(
     if controller.stability is not None:
         margin = np.empty(len(times))
         for true, part in parts:
-            margin[part] = controller.stability(true, q[part], dq[part])
+            margin[part] = controller.stability(true, estimate[part], q[part], dq[part])
         telemetry["margin"] = margin
         below = np.flatnonzero(margin <= 0)
         if len(below):
@@ -199,5 +194,5 @@ def _check(
                 f"{len(below)} of {len(margin)} samples (smallest eigenvalue {margin.min():.3g})"
             )
             data = {"first": float(times[below[0]]), "count": len(below), "smallest": float(margin.min())}
-            notices.append(UNSTABLE(text, **data))
+            notices.append(controller.violated(text, **data))
     return notices

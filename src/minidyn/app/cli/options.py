@@ -33,6 +33,20 @@ class OneOf(_Word):
         return [*(CompletionItem(word) for word in self._words() if word.startswith(incomplete)), *files]
 
 
+class Gain(click.ParamType):  # type: ignore[type-arg]
+    """A number, one for each joint (20,20,10), or the rows of a matrix (20,1;1,20); the library checks the rest."""
+
+    name = "gain"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a number, a list or a list of lists."""
+        try:
+            rows = [[float(word) for word in row.split(",")] for row in str(value).split(";")]
+        except ValueError:
+            self.fail(f"{value!r}: expected a number, numbers with commas, or rows of a matrix with semicolons")
+        return rows if len(rows) > 1 else rows[0] if len(rows[0]) > 1 else rows[0][0]
+
+
 def _robots() -> tuple[str, ...]:
     from minidyn.formats.load import robots
 

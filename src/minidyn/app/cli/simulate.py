@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from minidyn.app.cli.options import (
+    Gain,
     OneOf,
     constant,
     given,
@@ -41,10 +42,17 @@ _LAWS = constant("simulation.named_laws", "LAWS")
 @output_option("run.npz", "Recording to write: .npz, .csv or .parquet.")
 @option_of(_SIMULATED, "--duration", type=float, help="Seconds.")
 @option_of(_SIMULATED, "--dt", type=float, help="Step of integration and control, s.")
-@option_of(_LAW, "--bandwidth", type=float, help="Of the controller, 1/s.")
-@option_of(_LAW, "--gain", type=float, help="Gain over each joint's own inertia, 1/s. Default: twice the bandwidth.")
-@option_of(_LAW, "--adaptation", type=float, help="Speed of adaptation, relative to the values.")
-@click.option("--unknown", multiple=True, help="A parameter that is estimated, such as M4; repeat. Default: all.")
+@option_of(_LAW, "--bandwidth", type=Gain(), help="Of the controller, 1/s: 20, or 20,20,10 (joints), or a matrix.")
+@option_of(_LAW, "--gain", type=Gain(), help="Gain over each joint's own inertia, 1/s. Default: twice the bandwidth.")
+@option_of(_LAW, "--adaptation", type=Gain(), help="Speed of adaptation, relative to the values.")
+@option_of(_LAW, "--kp", type=Gain(), help="Craig's Kp, 1/s². Default: bandwidth squared.")
+@option_of(_LAW, "--kv", type=Gain(), help="Craig's Kv, 1/s. Default: twice the bandwidth.")
+@option_of(_LAW, "--psi", type=Gain(), help="Craig's Psi, 1/s, below Kv. Default: the bandwidth.")
+@option_of(_LAW, "--composite", type=Gain(), help="Weight of the prediction error of the filtered torque.")
+@option_of(_LAW, "--cutoff", type=float, help="Of that filter, Hz.")
+@click.option(
+    "--unknown", multiple=True, help="What is estimated: M4, or m4, mpx4 (LuMeng1993), or load; repeat. Default: all."
+)
 @option_of(_LAW, "--model-error", type=float, help="How wrong the controller's model is: 0.2 is 20 %.")
 @option_of(_SIMULATE, "--noise", type=float, help="Standard deviation of measured positions.")
 @option_of(_SIMULATE, "--torque-noise", type=float, help="Standard deviation of measured torques.")

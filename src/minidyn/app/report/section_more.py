@@ -153,7 +153,7 @@ def control_section(facts: Facts) -> Section | None:
     study = facts.case_study
     if study is None:
         return None
-    laws = {"modified Slotine-Li": (study.slotine_li, "model"), "Craig": (study.craig, "residual")}
+    laws = {"modified_slotine_li": (study.modified_slotine_li, "model"), "craig": (study.craig, "residual")}
     true = float(study.robot.links[-1].mass)
     error, mass = "Tracking error", "Estimated mass of the load and its link"
     errors = [(run.t, np.abs(run.telemetry["error"]).max(axis=1), class_) for run, class_ in laws.values()]

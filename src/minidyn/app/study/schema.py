@@ -68,6 +68,10 @@ _integer = _kind("a whole number", lambda value: isinstance(value, int) and not 
 _flag = _kind("true or false", lambda value: isinstance(value, bool))
 _texts = _kind("a list of texts", lambda value: isinstance(value, list) and all(isinstance(x, str) for x in value))
 _numbers = _kind("a number or a list of numbers", _is_number_or_list)
+_gain = _kind(
+    "a number, one for each joint, or a matrix",
+    lambda v: _is_number_or_list(v) or (isinstance(v, list) and all(map(_are_numbers, v))),
+)
 _gravity = _kind("three numbers, m/s²", lambda value: _are_numbers(value, 3))
 _part = _kind("two fractions such as [0, 0.7]", lambda v: _are_numbers(v, 2) and 0 <= v[0] < v[1] <= 1)
 _any: Check = lambda table, key: table.raw(key)  # noqa: E731
@@ -104,7 +108,8 @@ VERDICT: dict[str, Check] = dict.fromkeys(signature(Limits).parameters, _from_ze
 LOG: dict[str, Check] = {"name": _text, "files": _texts, "part": _part} | MAPPING
 _SIMULATE: dict[str, Check] = {
     "name": _text,
-    **dict.fromkeys(("duration", "dt", "bandwidth", "gain", "adaptation"), _positive),
+    **dict.fromkeys(("duration", "dt", "cutoff"), _positive),
+    **dict.fromkeys(("bandwidth", "gain", "adaptation", "kp", "kv", "psi", "composite"), _gain),
     "controller": _one_of(LAWS),
     "plant": _one_of(PLANTS),
     "unknown": _texts,
