@@ -33,6 +33,9 @@ class Log:
     tau: Array
     seed: int
     options: dict[str, Any]  # of md.identify
+    ddq: Array  # written to files where it is asked for
+    noise: Array  # of the torques (n,)
+    step: float  # of the encoders
 
 
 def true_robot(file: md.Robot, rng: np.random.Generator) -> md.Robot:
@@ -67,25 +70,33 @@ def healthy(seed: int, robots: Iterable[str] = ROBOTS, *, true: md.Robot | None 
     return motion_log(file, true or made, seed, rng, motion, 10.0 * slow)
 
 
-def motion_log(file: md.Robot, true: md.Robot, seed: int, rng: Any, motion: Any, duration: float) -> Log:
-    """Return what is logged of a motion: encoders with steps, noisy torques, speeds that are measured or not."""
-    rate = float(rng.choice(RATES))
+def motion_log(
+    file: md.Robot, true: md.Robot, seed: int, rng: Any, motion: Any, duration: float, like: Log | None = None
+) -> Log:
+    """Return what is logged of a motion: encoders with steps, noisy torques, speeds that are measured or not.
+
+    Sensors are those of another log, or drawn.
+    """
+    rate = float(rng.choice(RATES)) if like is None else float(round(1 / (like.t[1] - like.t[0])))
     t = np.arange(int(duration * rate)) / rate
     q, dq, ddq = motion(t)
     tau = md.inverse_dynamics(true, q, dq, ddq)
     size = np.sqrt(np.mean(tau**2, axis=0))
-    tau = tau + rng.choice([0.005, 0.02, 0.05]) * size * rng.normal(size=tau.shape)
-    step = float(rng.choice([2e-6, 1e-5, 1e-4]))
+    noise = rng.choice([0.005, 0.02, 0.05]) * size if like is None else like.noise
+    tau = tau + noise * rng.normal(size=tau.shape)
+    step = float(rng.choice([2e-6, 1e-5, 1e-4])) if like is None else like.step
     q = np.round((q + step * rng.normal(size=q.shape)) / step) * step
-    noise = rng.choice([0.0, 0.02, 0.1, 0.3]) * np.sqrt(np.mean(dq**2, axis=0))
-    speeds = dq + noise * rng.normal(size=q.shape) if rng.random() < 0.7 else None
-    return Log(file, true, t, q, speeds, tau, seed, {})
+    shaken = rng.choice([0.0, 0.02, 0.1, 0.3]) * np.sqrt(np.mean(dq**2, axis=0))
+    speeds = dq + shaken * rng.normal(size=q.shape) if rng.random() < 0.7 else None
+    ddq = ddq + 0.02 * ddq.std(axis=0) * rng.normal(size=q.shape)
+    return Log(file, true, t, q, speeds, tau, seed, {}, ddq, noise, step)
 
 
 # faults: each changes a healthy log
 def _samples(log: Log, keep: Any, **more: Any) -> Log:
     dq = None if log.dq is None else log.dq[keep]
-    return replace(log, **({"t": log.t[keep], "q": log.q[keep], "dq": dq, "tau": log.tau[keep]} | more))
+    kept = {"t": log.t[keep], "q": log.q[keep], "dq": dq, "tau": log.tau[keep], "ddq": log.ddq[keep]}
+    return replace(log, **(kept | more))
 
 
 def _restarts(log: Log, rng: Any) -> Log:
@@ -205,6 +216,109 @@ def _noisy(size: float) -> Callable[[Log, Any], Log]:
     return lambda log, rng: replace(log, options={"noisy": size})
 
 
+def _cut_off(log: Log, rng: Any) -> Log:
+    """One joint's torque is cut off at two thirds of its largest value."""
+    return replace(
+        log, tau=_one_joint(log.tau, lambda x: np.clip(x, *(2 / 3 * np.abs(x).max() * np.array([-1, 1]))), rng)
+    )
+
+
+def _one_way(log: Log, rng: Any) -> Log:
+    """One joint goes one way, slowly."""
+    plain, moving = md.trajectory.fourier(log.file, seed=log.seed), int(rng.integers(log.file.n))
+    way = np.arange(log.file.n) == moving
+
+    def motion(t: Array) -> tuple[Array, Array, Array]:
+        q, dq, ddq = plain(t)
+        line = q[0] + 0.05 * (t[:, None] + 1.0)
+        return np.where(way, line, q), np.where(way, 0.05, dq), np.where(way, 0.0, ddq)
+
+    return motion_log(log.file, log.true, log.seed, rng, motion, 10.0)
+
+
+def _waits(log: Log, rng: Any) -> Log:
+    """One joint moves in the first tenth of the log alone."""
+    plain, still = md.trajectory.fourier(log.file, seed=log.seed), np.arange(log.file.n) == rng.integers(log.file.n)
+
+    def motion(t: Array) -> tuple[Array, Array, Array]:
+        q, dq, ddq = plain(t)
+        moves, turn = t[:, None] < 1.0, 2 * np.pi * t[:, None]
+        one = q[0] + 0.1 * moves * (1 - np.cos(turn)) ** 2
+        rate = 0.1 * moves * 4 * np.pi * (1 - np.cos(turn)) * np.sin(turn)
+        grows = 0.1 * moves * 8 * np.pi**2 * (np.sin(turn) ** 2 + (1 - np.cos(turn)) * np.cos(turn))
+        return np.where(still, one, q), np.where(still, rate, dq), np.where(still, grows, ddq)
+
+    return motion_log(log.file, log.true, log.seed, rng, motion, 10.0)
+
+
+def _two_rates(log: Log, rng: Any) -> Log:
+    """The second half with a fifth of the samples, times that begin anew."""
+    half = len(log.t) // 2
+    keep = np.concatenate([np.arange(half), np.arange(half, len(log.t), 5)])
+    t = log.t[keep]
+    return _samples(log, keep, t=np.where(np.arange(len(keep)) < half, t, t - log.t[half]))
+
+
+def _differences(log: Log, rng: Any) -> Log:
+    """Accelerations are differences of measured speeds with 10 % noise."""
+    dq = np.gradient(log.q, log.t, axis=0)
+    dq = dq + 0.1 * dq.std(axis=0) * rng.normal(size=dq.shape)
+    return replace(log, dq=dq, ddq=np.gradient(dq, log.t, axis=0))
+
+
+def loaded(
+    log: Log, rng: Any, *, share: float = 0.08, true: md.Robot | None = None, seconds: float = 10.0, slow: float = 1.0
+) -> Log:
+    """Return another run of a robot by the same sensors, with a load of a share of its mass on the last link."""
+    robot = log.true if true is None else true
+    mass = share * float(sum(log.file.parameters[part][9] for part in log.file.layout.links))
+    box = {"mass": mass, "com": rng.uniform(-0.1, 0.1, 3), "inertia": 0.4 * mass * 0.2**2 * np.eye(3)}
+    motion = md.trajectory.fourier(log.file, seed=20_000 + log.seed, period=10.0 * slow, speed=1.0 / slow)
+    carried = md.Payload(0.0, box).on(robot) if mass else robot
+    return motion_log(log.file, carried, log.seed, rng, motion, seconds, log)
+
+
+def _changed(change: Callable[[md.Robot, Any], md.Robot]) -> Callable[[Log, Any], Log]:
+    return lambda log, rng: loaded(log, rng, true=change(log.true, rng))
+
+
+def _warmer(robot: md.Robot, rng: Any) -> md.Robot:
+    values = robot.parameters.copy()
+    for columns in robot.layout.drives[:3]:
+        for column in columns:
+            values[column.index] *= 0.5 if column.symbol in ("Fv", "Fc") else 1.0
+    return robot.with_parameters(values)
+
+
+def _tilted(robot: md.Robot, rng: Any) -> md.Robot:
+    angle = np.radians(3.0)
+    size = float(np.linalg.norm(robot.gravity))
+    return replace(robot, gravity=tuple(size * np.array([np.sin(angle), 0.0, -np.cos(angle)])))
+
+
+def _mounted(robot: md.Robot, rng: Any) -> md.Robot:
+    """Something of a tenth of the robot's mass was screwed to the upper arm."""
+    total = float(sum(robot.parameters[part][9] for part in robot.layout.links))
+    box = {"mass": 0.1 * total, "com": [0.2, 0.1, 0.1], "inertia": 0.001 * total * np.eye(3)}
+    return md.Payload(0.0, box, None, robot.link_names[1]).on(robot)
+
+
+def _scaled_joint(log: Log, rng: Any) -> Log:
+    run = loaded(log, rng)
+    return replace(run, tau=run.tau * np.where(np.arange(log.file.n) == 1, 1.15, 1.0))
+
+
+def _touched(log: Log, rng: Any) -> Log:
+    """Something rubs and knocks: torques of another source, a fifth of each joint's own."""
+    run = loaded(log, rng)
+    wave = np.sin(2 * np.pi * np.array([1.7]) * run.t[:, None] + rng.uniform(0, 6, run.tau.shape[1]))
+    return replace(run, tau=run.tau + 0.3 * run.tau.std(axis=0) * np.sign(wave))
+
+
+def _load(**how: float) -> Callable[[Log, Any], Log]:
+    return lambda log, rng: loaded(log, rng, **how)
+
+
 def _late_without_friction(log: Log, rng: Any) -> Log:
     return replace(_late(log, rng), options={"friction": ()})
 
@@ -269,6 +383,48 @@ FAULTS: dict[str, tuple[str, str, tuple[str, ...], Callable[[Log, Any], Log]]] =
     "identify.biased": ("noisy speeds and accelerations (30 %)", "iv", SMALL, _noisy(0.3)),
     "identify.columns_too_noisy": ("noisy speeds and accelerations (100 %)", "tls", SMALL, _noisy(1.0)),
     OFF: ("torques 10 to 40 ms late, friction off", "fit", SMALL, _late_without_friction),
+    "recording.ddq_noisy": ("accelerations by differences of noisy speeds", "use_ddq", ROBOTS, _differences),
+    "check.not_fitted": ("eight samples", "check", ROBOTS, lambda log, rng: _samples(log, slice(0, 8))),
+    "check.not_shown": (
+        "a joint that does not move",
+        "check",
+        ROBOTS,
+        lambda log, rng: replace(log, q=np.where(np.arange(log.file.n) > 0, log.q, log.q[0]), dq=None),
+    ),
+    "check.beyond_limits": (
+        "positions in degrees",
+        "check",
+        ("panda", "ur10e"),
+        lambda log, rng: replace(log, q=np.rad2deg(log.q), dq=None),
+    ),
+    "check.no_torque": ("torques of zero", "check", ROBOTS, lambda log, rng: replace(log, tau=0 * log.tau)),
+    "check.no_motion": (
+        "positions that do not change",
+        "check",
+        ROBOTS,
+        lambda log, rng: replace(log, q=0 * log.q + log.q[0], dq=None),
+    ),
+    "check.saturated": ("one torque cut off at 2/3 of its largest", "check", ROBOTS, _cut_off),
+    "check.few_reversals": ("one joint goes one way", "check", ROBOTS, _one_way),
+    "check.rests": ("one joint stands for nine tenths of the log", "check", ROBOTS, _waits),
+    "check.speed_limit": (
+        "times a tenth of what they are",
+        "check",
+        ("panda", "ur10e"),
+        lambda log, rng: replace(log, t=0.1 * log.t, dq=None),
+    ),
+    "check.rates_differ": ("half of the log with a fifth of the samples", "check", ROBOTS, _two_rates),
+    "payload.friction_changed": ("half the friction of three joints", "payload", ARMS, _changed(_warmer)),
+    "payload.torque_scale_changed": ("one joint's torque 15 % larger", "payload", ARMS, _scaled_joint),
+    "payload.gravity_turned": ("base tilted by 3°", "payload", ARMS, _changed(_tilted)),
+    "payload.link_changed": ("a tenth of the robot's mass on the upper arm", "payload", ARMS, _changed(_mounted)),
+    "payload.noisy": ("torques of another source, 30 %", "payload", ARMS, _touched),
+    "payload.negative": ("no load, baseline with one", "payload", ARMS, _load(share=-0.08)),
+    "payload.none": ("no load", "payload", ARMS, _load(share=0.0)),
+    "payload.below_residual": ("a load of 0.1 % of the robot's mass", "payload", ARMS, _load(share=0.001)),
+    "payload.loose_mass": ("a load of 1 %, one second", "payload", ARMS, _load(share=0.01, seconds=1.0)),
+    "payload.loose_centre": ("a load of 1 %, one second", "payload", ARMS, _load(share=0.01, seconds=1.0)),
+    "payload.loose_inertia": ("a tenth of the speed", "payload", ARMS, _load(slow=10.0)),
     "signals.torque_scale": ("amperes (1/12)", "identify", ARMS, _torque(1 / 12)),
     "signals.mass": ("half the torque", "identify", ARMS, _torque(0.5)),
 }

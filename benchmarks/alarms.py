@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 import minidyn as md
-from alarm_logs import FAULTS, OFF, SMALL, Log, healthy, motion_log
+from alarm_logs import ARMS, FAULTS, OFF, SMALL, Log, healthy, loaded, motion_log
 from minidyn.notices import Notice
 
 DOCS = Path(__file__).parents[1] / "docs" / "false-alarms.md"
@@ -39,7 +39,6 @@ MOST = 0.05
 # what follows from names of columns, options, files or sizes, not from measured values: not measured here
 BY_NAME = {
     "recording.currents": "columns named as currents",
-    "recording.ddq_noisy": "accelerations that were asked for",
     "recording.no_torques": "no column named as torques",
     "recording.units_converted": "units in names of columns",
     "recording.other_joints": "names of joints",
@@ -67,10 +66,13 @@ def raised(log: Log, stage: str, folder: Path) -> set[str]:
     """Return the codes of notices of level "act" and "look", and of rules that fail, up to a stage."""
     path = folder / "log.npz"
     signals = {"time_s": log.t, "position": log.q, "effort": log.tau} | ({} if log.dq is None else {"velocity": log.dq})
+    signals |= {"acceleration": log.ddq} if stage == "use_ddq" else {}
     np.savez(path, **signals)
-    recording = md.read_recording(path, log.file)
+    recording = md.read_recording(path, log.file, use_ddq=stage == "use_ddq")
     notices = list(recording.notices)
-    if stage != "read":
+    if stage == "check":
+        return codes(md.check(log.file, recording).notices)
+    if stage in ("prepare", "fit", "identify"):
         notices += md.prepare(log.file, recording).notices
     if stage in ("fit", "identify"):
         estimate = md.identify(log.file, recording, **log.options)
@@ -88,6 +90,12 @@ def raised(log: Log, stage: str, folder: Path) -> set[str]:
         test = md.validate(estimate, md.Recording(again.t, again.q, again.tau, joint_names=log.file.joint_names))
         return codes(notices) | {f"verdict.{rule.name}" for rule in estimate.verdict(test).rules if not rule.ok}
     return codes(notices)
+
+
+def raised_by_load(baseline: Log, run: Log) -> set[str]:
+    """Return codes as `raised` does, of the load in a run against a baseline."""
+    base, loaded_run = (md.Recording(x.t, x.q, x.tau, joint_names=x.file.joint_names) for x in (baseline, run))
+    return codes(md.identify_payload(md.identify(baseline.file, base), loaded_run).notices)
 
 
 def raised_by_method(log: Log, method: str) -> set[str]:
@@ -114,15 +122,23 @@ def alarms_of(seed: int, folder: Path) -> set[str]:
     found = raised(log, "identify", folder) | ({OFF} if off else set())
     for method, code in METHODS.items():
         found |= raised_by_method(small, method) & {code}
-    return found
+    rng = np.random.default_rng(seed)
+    found |= {code for code in raised(log, "check", folder) if code.startswith("check.")}
+    found |= raised(log, "use_ddq", folder) & {"recording.ddq_noisy"}
+    arm = healthy(seed, ARMS)
+    return found | {code for code in raised_by_load(arm, loaded(arm, rng)) if code.startswith("payload.")}
 
 
 def detected(code: str, seed: int, folder: Path) -> bool:
     """Return whether a notice comes up in one log with its fault planted; an error that refuses the log counts, too."""
     _, stage, robots, plant = FAULTS[code]
-    log = plant(healthy(seed, robots), np.random.default_rng(seed))
+    plain = healthy(seed, robots)
+    log = plant(plain, np.random.default_rng(seed))
     try:
-        found = raised_by_method(log, stage) if stage in METHODS else raised(log, stage, folder)
+        if stage == "payload":
+            found = raised_by_load(plain, log)
+        else:
+            found = raised_by_method(log, stage) if stage in METHODS else raised(log, stage, folder)
     except md.MinidynError:
         return True
     return code.partition(",")[0] in found

@@ -40,7 +40,17 @@ def test_a_good_model_passes_every_rule() -> None:
     assert verdict.level == "good"
     assert not verdict.failed
     names = {rule.name for rule in verdict.rules}
-    assert names >= {"consistent", "condition", "tested", "error", "prior", "joint_error", "joint_systematic", "notice"}
+    assert names >= {
+        "consistent",
+        "condition",
+        "tested",
+        "error",
+        "prior",
+        "joint_error",
+        "joint_raw",
+        "joint_systematic",
+        "notice",
+    }
     assert {rule.joint for rule in verdict.rules if rule.name == "joint_error"} == {"joint1", "joint2"}
 
 
@@ -83,6 +93,18 @@ def test_one_bad_joint_is_enough() -> None:
     assert _failed(mostly) == {("joint_systematic", "joint2")}
     assert estimate.verdict(_changed(systematic_error=0.02, systematic_share=1.0)).ok  # small: no noise, nothing else
     assert estimate.verdict(_changed(systematic_error=0.25, systematic_share=0.2), {"joint_error": 0.3}).ok
+
+
+def test_a_fast_disturbance_is_not_green() -> None:
+    """Errors above the cut-off count as noise of a joint; nobody can say that they are, so there is a wide bound."""
+    estimate = small_estimate()
+    rules = {
+        rule.name: rule for rule in estimate.verdict(_changed(relative_error=0.68)).rules if rule.joint == "joint2"
+    }
+    assert {name for name, rule in rules.items() if not rule.ok} == {"joint_raw"}
+    assert (rules["joint_raw"].level, rules["joint_raw"].value) == ("caution", 0.68)
+    assert estimate.verdict(_changed(relative_error=0.3)).ok  # a lightly loaded joint with white noise
+    assert estimate.verdict(_changed(relative_error=0.68), {"joint_raw": 0.7}).ok
 
 
 def test_untested_models_and_notices_that_ask_are_never_good() -> None:

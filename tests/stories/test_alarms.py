@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,9 @@ from alarm_logs import FAULTS, SMALL, healthy, motion_log, true_robot  # noqa: E
 from conftest import count  # noqa: E402
 from minidyn.notices import KINDS  # noqa: E402
 
-QUICK = [code for code, (_, stage, _, _) in FAULTS.items() if stage in ("read", "prepare")]
+QUICK = [code for code, (_, stage, _, _) in FAULTS.items() if stage in ("read", "prepare", "use_ddq")]
 SLOW = [code for code in FAULTS if code not in QUICK]
-STAGES = ("recording.", "prepare.", "identify.", "friction.", "consistency.", "signals.")
+STAGES = ("recording.", "prepare.", "identify.", "friction.", "consistency.", "signals.", "check.", "payload.")
 
 
 @pytest.mark.parametrize("seed", range(count(3, 14)))
@@ -44,9 +45,9 @@ def test_speeds_within_noise_are_no_alarm(tmp_path: Path) -> None:
     mean = 0.5 * (dq[1:] + dq[:-1])
     assert np.any(np.sum(rate * mean, axis=0) / np.sum(rate**2, axis=0) < 0.8)  # what misled a plain ratio
     log = motion_log(file, true, 0, rng, md.trajectory.fourier(file, seed=1), 1.0)
-    noisy = type(log)(file, true, t, coarse, dq, 0 * q, 0, {})
+    noisy = replace(log, t=t, q=coarse, dq=dq, tau=0 * q, ddq=0 * q)
     assert "recording.speeds" not in alarms.raised(noisy, "read", tmp_path)
-    wrong = type(log)(file, true, t, coarse, 0.6 * dq, 0 * q, 0, {})
+    wrong = replace(noisy, dq=0.6 * dq)
     assert "recording.speeds" in alarms.raised(wrong, "read", tmp_path)
 
 

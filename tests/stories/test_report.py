@@ -360,6 +360,17 @@ def test_the_first_screen_holds_a_picture_of_the_errors_before_and_after(tmp_pat
     assert "<svg" not in md.report(estimate, tmp_path / "s.html", code=False).read_text().split('id="notices"')[0]
 
 
+def test_a_joint_with_a_fast_disturbance_is_not_drawn_green(tmp_path: Path) -> None:
+    fit, other = small_runs()
+    tau = np.asarray(other.tau).copy()
+    tau[:, 1] += tau[:, 1].std() * np.sign(np.sin(1.9 * np.arange(len(tau))))  # above every cut-off
+    spoiled = md.Recording(other.t, other.q, tau, joint_names=other.joint_names)
+    text = md.report(small_estimate(), spoiled, tmp_path / "r.html", fit=fit, code=False).read_text()
+    drawn = text.split('id="summary"')[1].split("<svg")[1].split("</svg>")[0]
+    assert drawn.count('class="bar after good"') == 1
+    assert drawn.count('class="bar after caution"') == 1
+
+
 def test_measured_is_thick_and_pale_model_thin_prior_dashed(page: Path) -> None:
     from minidyn.display import MEASURED, MODEL, PRIOR, RESIDUAL
 

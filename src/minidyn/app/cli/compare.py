@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from minidyn.app.cli import options
-from minidyn.app.cli.identify import METHODS, friction_option, read_logs, rotor_inertia_option
+from minidyn.app.cli.identify import METHODS, anyway_option, friction_option, read_logs, rotor_inertia_option
 from minidyn.app.cli.options import Files
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
 from minidyn.errors import MinidynError
@@ -24,6 +24,7 @@ from minidyn.text import plain_percent as percent
 @click.option("--methods", help="Some methods only, as in ols,wls,iv. Default: all.")
 @friction_option
 @rotor_inertia_option
+@anyway_option
 @options.log_options
 @options.json_option
 def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: bool, **more: Any) -> None:
@@ -42,7 +43,8 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
     chosen = None if methods is None else listed(methods)
     for name in chosen or ():
         check_options(name)  # before logs are read
-    settings = {"friction": friction_terms(more.pop("friction")), "rotor_inertia": more.pop("rotor_inertia")}
+    settings = {name: more.pop(name) for name in ("friction", "rotor_inertia", "anyway")}
+    settings["friction"] = friction_terms(settings["friction"])
     job = Job.of_files(robot, logs, test, settings=options.given(settings), **more)
     told(job.robot)
     read_logs(job)

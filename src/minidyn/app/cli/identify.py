@@ -34,6 +34,12 @@ friction_option = options.option_of(
 rotor_inertia_option = options.option_of(
     IDENTIFY, "--rotor-inertia/--no-rotor-inertia", help="Identify rotor inertias."
 )
+anyway_option = options.option_of(
+    IDENTIFY,
+    "--anyway",
+    is_flag=True,
+    help="Go on where a quick check of the logs finds a fit meaningless (minidyn check says more).",
+)
 
 
 @click.command()
@@ -62,12 +68,7 @@ rotor_inertia_option = options.option_of(
     help="Name or file of the same robot with prior values, or none. Default: ROBOT's own, weighted by the data.",
 )
 @options.option_of(IDENTIFY, "--consistent/--no-consistent", help="Make the model physically consistent.")
-@options.option_of(
-    IDENTIFY,
-    "--anyway",
-    is_flag=True,
-    help="Go on where a quick check of the logs finds a fit meaningless (minidyn check says more).",
-)
+@anyway_option
 @click.option(
     "--folds",
     type=click.IntRange(min=2),

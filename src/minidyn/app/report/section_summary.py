@@ -151,7 +151,7 @@ def _steps(facts: Facts, level: str) -> list[tuple[str, str]]:
     if facts.certificate is not None and not facts.certificate.consistent:
         steps.append(("Identify with physical consistency.", identify_command(facts, "--consistent")))
     large = (facts.test_error or 0.0) > limits.error and not noise_words(facts.unseen, limits)
-    if large or any(rule.name in ("joint_error", "joint_systematic") for rule in facts.verdict.failed):
+    if large or any(rule.name in ("joint_error", "joint_raw", "joint_systematic") for rule in facts.verdict.failed):
         steps.append(_missing(facts))
     if any(notice.level == "act" for notice in most_serious_first(facts.estimate.notices)):
         steps.append(("Read the notices below that ask for action.", ""))

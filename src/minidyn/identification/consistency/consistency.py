@@ -32,7 +32,7 @@ from minidyn.notices import Notice, act, look
 WEIGHTS = tuple(10.0**k for k in range(6, -3, -1))
 
 _COSTLY = 0.05  # torque error, relative to the torque, that consistency may add before a notice asks why
-_COSTLY_RESIDUAL = 0.1  # growth of the residual's root mean square, likewise
+_COSTLY_RESIDUAL = 0.1  # growth of the residual's root mean square, likewise; both, since 10 % of little is less
 _ATTEMPTS = 3
 _ENOUGH = 1e6  # misfit, in noise variances, beyond which the noise is not what keeps data and bodies apart
 _WORSE = 0.02  # of the least misfit: two weights in a row that are worse by more end the search
@@ -215,18 +215,20 @@ def _snapped(problem: Whitened, x: Array) -> Array:
 
 
 def _cost(increase: float, size: float, rss: float | None, rank: int) -> list[Notice]:
+    """Return a notice where consistency costs much: beside the torque and, where known, beside the residual."""
+    added = math.sqrt(increase / size) if size > 0 else 0.0
+    text = f"consistency costs {100 * added:.3g} % of fit (torque error that it adds, relative to the torque)"
+    costly = added > _COSTLY and increase > 4 * rank
+    data = {"share": added}
     if rss is not None and rss > 0:
-        share = math.sqrt(1.0 + increase / rss) - 1.0
-        costly = share > _COSTLY_RESIDUAL
-        text = f"{100 * share:.3g} % more residual"
-    else:
-        share = math.sqrt(increase / size) if size > 0 else 0.0
-        costly = share > _COSTLY and increase > 4 * rank
-        text = f"{100 * share:.3g} % of fit (torque error that it adds, relative to the torque)"
+        grown = math.sqrt(1.0 + increase / rss) - 1.0
+        costly = added > _COSTLY and grown > _COSTLY_RESIDUAL
+        text += f", {100 * grown:.3g} % more residual"
+        data["residual"] = grown
     if not costly:
         return []
     why = "the model structure, signs or units may be wrong, or the prior weighs too much"
-    return [COSTS(f"consistency costs {text}: {why}", share=share)]
+    return [COSTS(f"{text}: {why}", **data)]
 
 
 def choose_weight(

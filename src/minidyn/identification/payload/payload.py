@@ -28,6 +28,7 @@ _SHARP = 0.05  # relative standard deviation up to which a mass is well known
 _CENTRE = 0.02  # m
 _ROUGH = 0.5  # relative standard deviation beyond which an inertia is not shown by the motion
 _NOISY = 1.5  # times the baseline's residuals
+_MATTERS = 0.1  # of the joint's torque: another motion shows other edges of friction, so that less is no surprise
 _DENSITY = 1500.0  # kg/m³: between plastics and aluminium
 _REACH = 0.3  # m: where a load's centre is expected, as standard deviation about the frame's origin
 _FAINT = 0.05  # weight of the entropy that pulls to a compact body, in noise variances
@@ -111,7 +112,8 @@ def identify_payload(
         raise MinidynError(f"level: expected a probability between 0 and 1, got {level!r}")
     estimate = as_estimate(estimate, "identify_payload")
     raw, recording = raw_columns(estimate, link), as_recording(recording, estimate.robot)
-    run = ready(estimate.robot, recording, purpose="identifying a payload", in_memory=True)
+    preparation = estimate.settings.get("preparation")  # the run's residuals are compared with the baseline's
+    run = ready(estimate.robot, recording, purpose="identifying a payload", preparation=preparation, in_memory=True)
     notices = [notice for notice in run.notices if notice not in recording.notices]
     if len(run) < 50:
         raise MinidynError(f"{len(run)} samples are too few for a payload; record some seconds of motion")
@@ -135,6 +137,7 @@ def identify_payload(
         "blocks": blocks,
         "sigma": left.tolist(),
         "baseline_sigma": estimate.sigma.tolist(),
+        "torque": np.sqrt(np.mean(np.square(np.asarray(run.tau)), axis=0)).tolist(),
         "joints": list(estimate.robot.joint_names),
         "memory": found.memory.tolist(),
         "unconstrained": ten.tolist(),
@@ -169,8 +172,12 @@ def _notices(payload: Payload, ten: Array, settings: Mapping[str, Any]) -> list[
     """Return the notices of a load, which is consistent where it can be; ten (10,) are what data alone give."""
     std = payload.std or {}
     notices = [_change(entry) for entry in settings["changes"]]
-    sizes = zip(settings["joints"], settings["sigma"], settings["baseline_sigma"])
-    noisy = {joint: now / before for joint, now, before in sizes if now > _NOISY * before}
+    sizes = zip(settings["joints"], settings["sigma"], settings["baseline_sigma"], settings["torque"])
+    noisy = {
+        joint: now / before
+        for joint, now, before, torque in sizes
+        if now > _NOISY * before and now**2 - before**2 > (_MATTERS * torque) ** 2
+    }
     if noisy:
         shown = ", ".join(f"{joint!r} ({times:.2g} times)" for joint, times in noisy.items())
         notices.append(NOISY(f"residuals are larger than the baseline's at joints {shown}", joints=noisy))
