@@ -117,6 +117,14 @@ def test_untested_models_and_notices_that_ask_are_never_good() -> None:
     assert not estimate.verdict(replace(_tested(), overlap=0.4)).ok
 
 
+def test_names_of_files_are_whole() -> None:
+    name = "2024-05-17_robot-cell-3_excitation_run_no_12.csv"
+    for overlap in (None, 0.0, 1.0):
+        verdict = small_estimate().verdict({name: replace(_tested(), overlap=overlap)})
+        (rule,) = [rule for rule in verdict.rules if rule.name == "fitted_data"]
+        assert name in rule.text
+
+
 def test_fitted_data_are_no_test() -> None:
     verdict = small_estimate().verdict({"again": replace(_tested(), overlap=1.0)})
     assert {name for name, _ in _failed(verdict)} == {"fitted_data", "tested"}

@@ -280,3 +280,17 @@ def test_hostile_names_stay_text_on_the_page(browser: Browser, tmp_path: Path) -
     assert browser.complaints() == []
     assert browser.evaluate("document.images.length") == 0
     assert HOSTILE_NAME[:20] in browser.evaluate("document.body.textContent")
+
+
+@pytest.mark.parametrize("verb", ["identify", "compare"])
+def test_wrong_units_and_missing_logs_are_found_before_anything_is_read(verb: str, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("t,q1\n0,0\n")
+    for words, told in (
+        (("log.csv", "--validate", "log.csv", "--units", "q=degg"), "degg"),
+        (("log.csv", "--validate", "gone.csv"), "gone.csv"),
+    ):
+        paths = [str(tmp_path / word) if word.endswith(".csv") else word for word in words]
+        result = CliRunner().invoke(main, [verb, "two_link", *paths])
+        assert result.exit_code == 2
+        assert told in result.stderr
+        assert "reading" not in result.stderr

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from minidyn.errors import MinidynError
+from minidyn.errors import MinidynError, MissingFile
 from minidyn.formats.load import as_robot
 from minidyn.identification.compare import Comparison, compare
 from minidyn.identification.consistency.prior import as_prior
@@ -23,7 +23,7 @@ from minidyn.identification.validate import FITTED, Validation, validate
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
 from minidyn.recording.lazy import LazyRecording, concatenate
-from minidyn.recording.read.mapping import SignalMap
+from minidyn.recording.read.mapping import SignalMap, check_units
 from minidyn.recording.read.read import are_one_run, read_recording
 from minidyn.recording.ready import fitted_cutoff, prepare
 from minidyn.recording.recording import Recording
@@ -105,6 +105,10 @@ class Job:
         preparation = {"cutoff": cutoff, "delay": delay}
         preparation = {name: value for name, value in preparation.items() if value is not None}
         log = Log("fit", tuple(map(Path, fit)), {name: value for name, value in reading.items() if value is not None})
+        check_units(reading.get("units"))  # this and missing files are found before anything is read
+        for path in (*log.files, *map(Path, test)):
+            if not path.exists():
+                raise MissingFile(f"{path}: no such file")
         robot = as_robot(robot)
         tests = _test_logs(test, robot, log.reading)
         if hold_out is not None:

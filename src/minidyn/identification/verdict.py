@@ -14,7 +14,7 @@ import numpy as np
 
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.notices import most_serious_first
-from minidyn.text import number, percent, short
+from minidyn.text import number, percent, short, visible
 
 if TYPE_CHECKING:
     from minidyn.identification.cross_validate import CrossValidation
@@ -283,11 +283,11 @@ def _run_rules(
 def _seen_rule(name: str, run: Validation, limits: Limits) -> Rule:
     """Say whether test data were fitted."""
     if run.overlap is None:
-        return _rule("fitted_data", "good", f"whether {short(name)} was fitted is not known", None, limits.overlap)
+        return _rule("fitted_data", "good", f"whether {visible(name)} was fitted is not known", None, limits.overlap)
     numbers = run.overlap, limits.overlap
     if run.overlap > limits.overlap:
-        return _rule("fitted_data", "caution", f"{short(name)} is fitted data: {seen_words(run.overlap)}", *numbers)
-    return _rule("fitted_data", "good", f"{short(name)} was not fitted", *numbers)
+        return _rule("fitted_data", "caution", f"{visible(name)} is fitted data: {seen_words(run.overlap)}", *numbers)
+    return _rule("fitted_data", "good", f"{visible(name)} was not fitted", *numbers)
 
 
 def seen_words(overlap: float) -> str:
@@ -297,7 +297,7 @@ def seen_words(overlap: float) -> str:
 
 
 def _error_rule(error: float, runs: Mapping[str, Validation], limits: Limits) -> Rule:
-    silent = [short(name) for name, run in runs.items() if not math.isfinite(run.relative_error)]
+    silent = [visible(name) for name, run in runs.items() if not math.isfinite(run.relative_error)]
     if silent:
         text = f"no torque error can be computed on {', '.join(silent[:3])} (is the measured torque zero throughout?)"
         return _rule("error", "bad", f"{text}: test it on a run with torques", None, limits.error)

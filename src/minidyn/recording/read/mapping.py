@@ -252,6 +252,14 @@ def _scales(units: Any, signal: str, joints: Sequence[str], slides: Sequence[boo
     return factors
 
 
+def check_units(units: Any) -> None:
+    """Raise where a word is no unit: before anything is read."""
+    values = list(units.values()) if isinstance(units, Mapping) else [units]
+    for value in values:
+        for word in [value] if isinstance(value, str) else value or ():
+            _factor(str(word), "q", None, False)
+
+
 def _base(word: str) -> str:
     return word.lower().replace("·", "").replace(" ", "").replace("degrees", "deg").split("/")[0]
 
