@@ -128,6 +128,11 @@ def base_parameters() -> Figure:
     return md.base_parameters("scara").plot()
 
 
+def rank_evidence() -> Figure:
+    """The values that decide how many base parameters there are."""
+    return md.base_parameters("puma560").evidence().plot()
+
+
 def recordings() -> Figure:
     """What preparation does to noisy positions and torques; a simulated log knows the truth."""
     robot, joint = md.load("ur10e"), 4
@@ -327,7 +332,7 @@ def benchmarks() -> Figure:
 
 FIGURES: tuple[Callable[[], Figure], ...] = (
     *(notation, dynamics, regressors, base_parameters, recordings, identification, estimators, friction, essential),
-    *(consistency, one_joint, validation, comparing_methods, comparison, benchmarks),
+    *(rank_evidence, consistency, one_joint, validation, comparing_methods, comparison, benchmarks),
 )
 
 

@@ -16,7 +16,7 @@ import minidyn as md
 from conftest import count, numeric_base
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric import numeric
-from minidyn.base.numeric.numeric import rank_of
+from minidyn.base.numeric.rank import rank_of
 from minidyn.base.numeric.samples import Observation, model_rows, observe, random_states, units_of
 from minidyn.errors import LoopError, UnknownName
 from minidyn.model.geometry import Step

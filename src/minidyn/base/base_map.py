@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array, frozen, known_product
+from minidyn.base.numeric.own_rows import OWN
 from minidyn.base.printing import overview
 from minidyn.base.printing import relations as printing
 from minidyn.base.rows import MODELS
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from minidyn.base.closed_form.structure import Structure
+    from minidyn.base.numeric.evidence import RankEvidence
 
 
 FRICTION_LEFT_OUT = info(
@@ -126,7 +128,7 @@ class BaseMap:
         found = []
         for name, row in zip(self.kept, self.K):
             column = columns[self.robot.layout.index(name)]
-            found.append(f"{column.symbol}R{column.joint + 1}" if np.any(row) else name)
+            found.append(column.joined if np.any(row) else name)
         return tuple(found)
 
     @cached_property
@@ -167,6 +169,8 @@ class BaseMap:
 
     def lacks(self, need: str) -> str:
         """Return why the map does not determine something ("torque", "gravity", "inertia", "energy"); "": it does."""
+        if self.model == OWN:
+            return "it is of a regressor of your own, not of a robot"
         if self.joints is not None:
             return f"it is for {', '.join(self.joints) or 'no joint'} moving alone"
         if self.columns is not None:
@@ -248,6 +252,15 @@ class BaseMap:
         gram = self.matrix @ self.matrix.T
         shortest: Array = np.linalg.solve(gram, beta[..., None])[..., 0] @ self.matrix
         return shortest
+
+    def evidence(self, seed: int = 0) -> RankEvidence:
+        """Return the values that the number and the choice rest on, with `plot()`, `table` and `to_pandas()`.
+
+        These are T_ii, σ_i, R_ii and V2 of Gautier's Table II, in floating point whatever the method was.
+        """
+        from minidyn.base.numeric.evidence import evidence_of  # seldom needed
+
+        return evidence_of(self, seed)
 
     # ---------------------------------------------------------------- printing
 

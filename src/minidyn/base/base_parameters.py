@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from minidyn.arrays import single_thread
 from minidyn.base.base_map import BaseMap, Order, Question
 from minidyn.base.closed_form.structure import FOR
 from minidyn.base.exact.exact import CLEAR, RESIDUAL, exact_base
+from minidyn.base.numeric.own_rows import OWN, OwnRegressor, own_regressor
 from minidyn.base.tolerance import within_tolerance
 from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.formats.load import as_robot
 from minidyn.model.loops import check_loops
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, look
 
+FEW_ROWS = look(
+    "base.few_rows",
+    "A regressor of your own has as many base parameters as rows; more rows may show more.",
+    "Give rows at more states: half as many again as columns, and some more.",
+)
+_TOLERANCE = 1e-5
 _OPTIONS = {"exact": (), "qr": ("scaling",), "svd": ("scaling",), "mlc": ("version",), "rules+qr": ("scaling",)}
 METHODS = tuple(_OPTIONS)
 
 
+Rows = ArrayLike | Callable[[np.random.Generator], ArrayLike]
+"""A regressor of one's own: a matrix (r, p), or a function that gives rows at a random state."""
+
+
 def base_parameters(
-    robot: Robot | str | os.PathLike[str],
+    robot: Robot | str | os.PathLike[str] | Rows,
     method: str = "exact",
     model: str = "torque",
     *,
@@ -32,16 +46,18 @@ def base_parameters(
     joints: Sequence[str] | str | None = None,
     columns: Sequence[str] | str | None = None,
     order: Order | None = None,
-    scaling: str | None = None,
+    scaling: str | tuple[float, float] | None = None,
     version: str | None = None,
     for_: str | None = None,
-    tolerance: float = 1e-5,
+    tolerance: float = _TOLERANCE,
+    names: Sequence[str] | None = None,
 ) -> BaseMap:
     """Return the smallest set of parameters that a robot's motion can show, and how standard ones make it up.
 
     Args:
         robot: A robot, the name of a built-in one or the path of a robot file; trees, mimic joints, loads and closed
-            loops included.
+            loops included. Or a regressor of your own: rows (r, p) that are linear in p parameters, or a function of a
+            random generator that gives rows at a random state; then the answer is numeric ("qr" or "svd").
         method: "exact" (arithmetic modulo primes: no tolerance), "qr" or "svd" (the paper's, in floating point),
             "mlc" (closed-form rule for chains and trees: minimal linear combinations), or "rules+qr" (that rule first,
             then "qr" for what it cannot decide: loops, followers, coupled drives).
@@ -54,12 +70,14 @@ def base_parameters(
         columns: Names of the parameters asked about, the others being known; None: all.
         order: Which parameters to keep where there is a choice: names, the most wanted first, or a sort key of
             columns; None: parameters of far links join those of links nearer the base.
-        scaling: For "qr", "svd" and "rules+qr": "columns" (None: the same) or "paper", the row-wise search.
+        scaling: For "qr", "svd" and "rules+qr": "columns" (None: the same); "paper", the row-wise search for a small S;
+            or weights (λ1, λ2) of the paper's J = λ1 ||W|| + λ2 S for that search.
         version: For "mlc", of the inertia constants: "1999" (None: the same) or "1992".
         for_: Deprecated: the old name of `model` for "mlc".
         tolerance: Axes that are parallel, perpendicular, intersecting or coaxial within this, rad and share of the
             robot's size, are exactly so: rounding to six digits is undone. A notice says where this changes the number
             of base parameters. 0: the geometry as written.
+        names: For a regressor of your own: names of its parameters; None: p1, p2, ...
 
     Raises:
         WrongArgument: No robot, name or path.
@@ -68,10 +86,24 @@ def base_parameters(
         Unsupported: For "mlc", a robot or question that the rule does not cover; the message names the method to use.
 
     Implements: Gautier1991, base parameters of the three models.
+    Implements: Lin1994 Theorem 1, for rows of any linear model.
     """
-    question = Question.of(as_robot(robot), _model(model, for_), joints, columns, order)
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise MinidynError(f"seed: expected a whole number from 0 on, got {seed!r}")
+    if isinstance(robot, np.ndarray | list | tuple) or (callable(robot) and not isinstance(robot, type)):
+        of_robot: dict[str, tuple[object, object]] = {
+            "model": (model, "torque"),
+            "joints": (joints, None),
+            "scaling": (scaling, None),
+            "version": (version, None),
+            "for_": (for_, None),
+            "tolerance": (tolerance, _TOLERANCE),
+        }
+        wrong = [name for name, (value, default) in of_robot.items() if value != default]
+        return _of_rows(own_regressor(robot, names, seed), method, columns, order, wrong)
+    if names is not None:
+        raise MinidynError("names: only for a regressor of your own; the parameters of a robot have names")
+    question = Question.of(as_robot(robot), _model(model, for_), joints, columns, order)
     if not isinstance(tolerance, int | float | np.floating) or not 0.0 <= tolerance < 0.1:
         raise MinidynError(
             f"tolerance: expected a number from 0 to 0.1 (rad, and share of the size), got {tolerance!r}"
@@ -118,6 +150,33 @@ def base_parameters(
         from minidyn.base.numeric.numeric import numeric_base
 
         return within_tolerance(question, tolerance, lambda asked: numeric_base(asked, method, seed, **options))
+
+
+def _of_rows(
+    own: OwnRegressor,
+    method: str,
+    columns: Sequence[str] | str | None,
+    order: Order | None,
+    needs_robot: Sequence[str],
+) -> BaseMap:
+    """Return the base parameters of rows; what needs a robot is refused by name."""
+    if method not in ("exact", "qr", "svd"):
+        why = f"method {method!r} needs a robot" if method in METHODS else f"unknown method {method!r}"
+        raise Unsupported(f'{why}; for a regressor of your own use method="qr" or "svd"')
+    if needs_robot:
+        raise Unsupported(f"{', '.join(needs_robot)}: needs a robot; a regressor of your own has rows and names alone")
+    from minidyn.base.numeric.numeric import decide
+
+    robot = cast("Robot", own)
+    question = Question.of(robot, columns=columns, order=order)
+    notices: list[Notice] = []
+    used = "qr" if method == "exact" else method  # rows are floating point: there is nothing exact about them
+    with single_thread():
+        kept, regrouped, K, found = decide(own.observation, question.asked, used, notices)
+    if len(own.W) == found.rank < len(found.columns):
+        text = f"{len(own.W)} rows show {found.rank} base parameters; more rows may show more"
+        notices.append(FEW_ROWS(text, rows=len(own.W), columns=len(found.columns)))
+    return replace(question.answer(used, kept, regrouped, K, found.gap, notices), model=OWN)
 
 
 def _model(model: str, for_: str | None) -> str:

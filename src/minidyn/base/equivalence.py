@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, frozen
 from minidyn.base.base_map import BaseMap
+from minidyn.base.numeric.own_rows import parameter_units
 from minidyn.base.numeric.row_space import without_units
-from minidyn.base.numeric.samples import units_of
 from minidyn.base.printing.read_formulas import rows_of_text
 from minidyn.base.printing.relations import RelationTerm, sum_text
 from minidyn.display import DisplayTable
@@ -184,7 +184,7 @@ class PrintedSet:
 
 def units_of_base(base: BaseMap) -> Array:
     """Return the SI value (b,) of one unit of each base parameter, of the robot's own making."""
-    sizes: Array = np.abs(base.matrix * units_of(base.robot).parameters).max(axis=1, initial=0.0)
+    sizes: Array = np.abs(base.matrix * parameter_units(base.robot)).max(axis=1, initial=0.0)
     return sizes
 
 
@@ -244,7 +244,7 @@ def _in_terms_of(matrix: Array, given: BaseMap) -> Array:
 
 def _foreign(matrix: Array, given: BaseMap, T: Array, tolerance: float) -> Array:
     """Return where combinations (m, p) differ from T given.matrix: truth values (m, p)."""
-    units = units_of(given.robot).parameters
+    units = parameter_units(given.robot)
     left = matrix - T @ given.matrix
     sizes = np.abs(matrix) + np.abs(T) @ np.abs(given.matrix)
     largest: Array = (sizes * units).max(axis=1, keepdims=True, initial=0.0)

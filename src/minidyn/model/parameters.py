@@ -240,6 +240,11 @@ class Column:
         return f"{self.symbol}{self.joint + 1}"
 
     @property
+    def joined(self) -> str:
+        """The name of a base parameter that it leads and others join, as in "ZZR1"."""
+        return f"{self.symbol}R{self.joint + 1}"
+
+    @property
     def is_inertial(self) -> bool:
         """One of the ten of a link."""
         return self.symbol in STANDARD

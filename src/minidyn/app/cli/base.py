@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from minidyn.app.cli.options import Files, OneOf, constant, given, option_of, robot_argument
+from minidyn.app.cli.options import Files, OneOf, constant, given, inputs, option_of, robot_argument
 from minidyn.app.cli.text import console, print_json, print_notices, print_table, safe, told
-from minidyn.errors import UnknownParameters
-from minidyn.text import plain_number
+from minidyn.errors import MinidynError, UnknownParameters
+from minidyn.text import plain, plain_number
 
 if TYPE_CHECKING:
     from minidyn.base.base_map import BaseMap
@@ -34,7 +35,10 @@ _MODELS = constant("base.rows", "MODELS")
 )
 @click.option("--joint", "joints", multiple=True, help="A joint that moves, the others held; repeat. Default: all.")
 @click.option("--gravity", nargs=3, type=float, help="Another gravity, m/s²: x y z.")
-@click.option("--scaling", help="For qr, svd and rules+qr: columns, or paper for the row-wise search of states.")
+@click.option(
+    "--scaling",
+    help="For qr, svd and rules+qr: columns; paper: row-wise search of states; or weights of its J, such as 0.1,1.",
+)
 @click.option("--version", help="For mlc: 1999 or 1992, of the inertia constants. Default: 1999.")
 @click.option("--for", "for_", hidden=True, help="The old name of --model for mlc.")
 @option_of(
@@ -48,20 +52,40 @@ _MODELS = constant("base.rows", "MODELS")
     "--format", "form", type=click.Choice(["table", "markdown", "latex", "json"]), default="table", show_default=True
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--evidence", is_flag=True, help="What the number rests on: T_ii, σ_i, R_ii, V2 and the gap.")
+@click.option("--plot", metavar="FILE", help="Also draw the evidence: .png, .svg or .pdf.")
 def base(
-    robot: str, joints: Files, gravity: tuple[float, float, float] | None, form: str, as_json: bool, **options: Any
+    robot: str,
+    joints: Files,
+    gravity: tuple[float, float, float] | None,
+    form: str,
+    as_json: bool,
+    evidence: bool,
+    plot: str | None,
+    **options: Any,
 ) -> None:
     """Find the base parameters of a ROBOT and print each as a formula of standard ones.
 
     Example: minidyn base puma560
 
     Example: minidyn base puma560 --method mlc --version 1992 --model gravity
+
+    Example: minidyn base puma560 --evidence --plot gap.png
     """
     from minidyn.base.base_parameters import base_parameters
     from minidyn.base.printing.relations import relations_json
     from minidyn.formats.load import load
 
+    if plot is not None:
+        from minidyn.files import check_outputs
+
+        check_outputs([plot], inputs(robot))
+        if Path(plot).suffix.lower() not in (".png", ".svg", ".pdf"):
+            raise MinidynError(f"--plot {plain(plot)}: expected a name ending with .png, .svg or .pdf")
     found = base_parameters(told(load(robot, gravity=gravity)), joints=joints or None, **given(options))
+    if evidence or plot is not None:
+        _evidence(found, given({"seed": options["seed"]}), plot, as_json or form == "json")
+        return
     if as_json or form == "json":
         print_json(found.to_json() | {"relations": relations_json(found), "values": _values(found)})
     elif form == "markdown":
@@ -70,6 +94,32 @@ def base(
         click.echo(found.to_latex(), nl=False)
     else:
         _print(found)
+
+
+def _evidence(base: BaseMap, seed: dict[str, int], plot: str | None, as_json: bool) -> None:
+    """Print the values of Gautier's Tables II and III, and draw them."""
+    from minidyn.display import save_figure
+
+    found = base.evidence(**seed)
+    if plot is not None:
+        save_figure(found.plot(), Path(plot))
+    if as_json:
+        files = [] if plot is None else [plot]
+        print_json(base.to_json() | {"evidence": found.to_json(), "files": files})
+        return
+    for table in (found.table, found.base_table):
+        rows = [[_shown(value) for value in row] for row in zip(*table.columns.values())]
+        numbers = [k for k, values in enumerate(table.columns.values()) if not isinstance(values[0], str)]
+        print_table(safe(table.title), table.columns, rows, right=numbers)
+    if found.zero:
+        console().print(f"zero columns: {', '.join(map(safe, found.zero))}")
+    print_notices(base.notices)
+    if plot is not None:
+        click.echo(f"written: {plain(plot)}")
+
+
+def _shown(value: object) -> str:
+    return f"{value:.3e}" if isinstance(value, float) else safe(str(value))
 
 
 def _print(base: BaseMap) -> None:

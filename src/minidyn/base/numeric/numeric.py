@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import CHOICE_UNCLEAR, RANK_UNCLEAR, BaseMap, Question
+from minidyn.base.numeric.rank import EPS, Rank, independent_columns, rank_of, triangle_of
 from minidyn.base.numeric.samples import (
     JointStates,
     Observation,
@@ -32,7 +33,7 @@ from minidyn.base.numeric.samples import (
     units_of,
 )
 from minidyn.base.rows import MODELS
-from minidyn.errors import UnknownName
+from minidyn.errors import MinidynError, UnknownName
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
 
@@ -51,15 +52,20 @@ def scaling_of(W: Array) -> float:
 
 
 def scaled_rows(
-    robot: Robot, model: str, rng: np.random.Generator, moving: Sequence[int] | None, asked: NDArray[np.bool_]
+    robot: Robot,
+    model: str,
+    rng: np.random.Generator,
+    moving: Sequence[int] | None,
+    asked: NDArray[np.bool_],
+    weights: tuple[float, float] = (0.0, 1.0),
 ) -> tuple[Observation, Notice]:
     """Search states whose rows are well scaled: one (two for a difference of energy) for each block of rows.
 
     Returns the observation matrix found, and a notice of what the search did to S and to the gap. Asked are the columns
-    (p,) that count.
+    (p,) that count; weights are λ1 and λ2 of J = λ1 ||W|| + λ2 S, of rows without units.
 
     Implements: Gautier1991, section "Scaling of W".
-    Differs: random descent on S alone for all rows at once, instead of Powell's method on λ1 ||W|| + λ2 S.
+    Differs: random descent for all rows at once, instead of Powell's method; S alone unless weights are given.
     """
     units = units_of(robot)
     rows = list(range(robot.n)) if moving is None else list(moving)
@@ -82,13 +88,13 @@ def scaled_rows(
     free = np.tile(np.isin(np.arange(robot.n), rows), 3 * width)
     turning = np.array([robot.joints[k].turns for k in robot.independent])
     limit = np.tile(np.concatenate([np.where(turning, np.inf, 2.0), np.full(2 * robot.n, _FARTHEST)]), width)
-    best = _log_scaling(blocks, counted)
+    best = _criterion(blocks, counted, weights)
     for step in range(_ROUNDS):
         size = 10.0 ** (0.3 - 2.3 * step / _ROUNDS)
         some = rng.random(x.shape) < rng.choice((0.1, 0.3, 1.0))
         trial = np.clip(x + size * rng.normal(size=x.shape) * (some & free), -limit, limit)
         trial_blocks = blocks_of(trial)
-        value = _log_scaling(trial_blocks, counted)
+        value = _criterion(trial_blocks, counted, weights)
         better = value < best
         x[better], best[better], blocks[better] = trial[better], value[better], trial_blocks[better]
     last = Observation(blocks.reshape(-1, blocks.shape[-1]), units)
@@ -106,48 +112,82 @@ def scaled_rows(
     return last, notice
 
 
-def _log_scaling(blocks: Array, counted: NDArray[np.bool_]) -> Array:
-    """Return log10 S of each block over the entries that count; no entry may vanish."""
+def _criterion(blocks: Array, counted: NDArray[np.bool_], weights: tuple[float, float]) -> Array:
+    """Return log10 of J = λ1 ||W|| + λ2 S of each block over the entries that count; no entry may vanish."""
     sizes = np.abs(blocks[:, counted])
     if not sizes.size:
         return np.zeros(len(blocks))
     tiny = np.finfo(float).tiny
-    return np.asarray(np.log10(sizes.max(axis=1) + tiny) - np.log10(sizes.min(axis=1) + tiny))
+    log_S = np.asarray(np.log10(sizes.max(axis=1) + tiny) - np.log10(sizes.min(axis=1) + tiny))
+    if weights[0] == 0.0:
+        return log_S
+    J = weights[0] * np.linalg.norm(sizes, axis=1) + weights[1] * 10.0 ** np.minimum(log_S, 300.0)
+    return np.asarray(np.log10(J))
+
+
+Scaling = str | tuple[float, float] | None
+"""How rows and columns are scaled: a name of `SCALINGS`, or weights (λ1, λ2) of the paper's criterion."""
+
+
+def weights_of(scaling: Scaling) -> tuple[float, float] | None:
+    """Return λ1, λ2 of the row-wise search; None: no search. "paper" is (0, 1), "0.1,1" is (0.1, 1)."""
+    if scaling is None or scaling == "columns":
+        return None
+    if scaling == "paper":
+        return 0.0, 1.0
+    parts = scaling.split(",") if isinstance(scaling, str) else scaling
+    if isinstance(scaling, str) and len(parts) != 2:
+        raise UnknownName("scaling", scaling, SCALINGS)
+    try:
+        norm, S = (float(part) for part in parts)
+    except (TypeError, ValueError):
+        norm = S = math.nan
+    if not (norm >= 0.0 and S >= 0.0 and 0.0 < norm + S < math.inf):
+        raise MinidynError(
+            f'scaling: expected "columns", "paper" or two weights from 0 on, not both 0, got {scaling!r}'
+        )
+    return norm, S
 
 
 SCALINGS = ("columns", "paper")
 CLEAR_GAP = 1e3  # a smaller ratio of smallest kept to largest dropped value is worth a notice
-_EPS = float(np.finfo(float).eps)
-_SUSPECT = 1e-4  # kept values this small are looked at again: some robots have them, and so has bad arithmetic
-_ZERO = 1e-12  # columns shorter than this, against the longest and in the robot's own units, are zero
-# a column much shorter than the others is a difference of larger terms and carries their rounding: making it longer
-# than this share of the longest would only make noise loud
-_SHORTEST = 1e-3
 
 
-def numeric_base(question: Question, method: str = "qr", seed: int = 0, scaling: str | None = None) -> BaseMap:
+def numeric_base(question: Question, method: str = "qr", seed: int = 0, scaling: Scaling = None) -> BaseMap:
     """Return base parameters found from random states in floating point.
 
     "qr" and "svd" give the same answer; the singular values are the surer sign of a rank in doubt. Scaling None or
     "columns": columns scaled to one length. "paper": the row-wise search of the paper for states whose rows have
-    entries of like size, instead; its effect on the gap is a notice.
+    entries of like size, instead; its effect on the gap is a notice. Weights (λ1, λ2): that search on λ1 ||W|| + λ2 S.
 
     Implements: Gautier1991 eq. (5)-(28).
     Differs: scaled columns and a threshold from their rounding, instead of r |T11| eps; energies as differences.
     """
-    if scaling is not None and scaling not in SCALINGS:
-        raise UnknownName("scaling", scaling, SCALINGS)
+    weights = weights_of(scaling)
     robot, model = question.robot, question.model
     moving = None if question.joints is None else question.moving
     asked = np.zeros(len(robot.layout), dtype=bool)
     asked[list(question.asked)] = True
     notices: list[Notice] = []
-    if scaling == "paper":
-        observation, notice = scaled_rows(robot, model, np.random.default_rng(seed), moving, asked)
+    if weights is not None:
+        observation, notice = scaled_rows(robot, model, np.random.default_rng(seed), moving, asked, weights)
         notices.append(notice)
     else:
         observation = observe(robot, model, seed, moving)
-    found = rank_of(observation, asked, method, equal_columns=scaling != "paper")
+    kept, regrouped, K, found = decide(observation, question.asked, method, notices, weights is None)
+    return question.answer(method, kept, regrouped, K, found.gap, notices)
+
+
+def decide(
+    observation: Observation, wanted: Sequence[int], method: str, notices: list[Notice], equal_columns: bool = True
+) -> tuple[list[int], list[int], Array, Rank]:
+    """Return kept and regrouped columns of an observation matrix, K between them in SI units, and what decided.
+
+    Wanted are the places of the columns asked about, the most wanted first. What is not clear is added to `notices`.
+    """
+    asked = np.zeros(observation.W.shape[1], dtype=bool)
+    asked[list(wanted)] = True
+    found = rank_of(observation, asked, method, equal_columns)
     if found.gap < CLEAR_GAP:
         text = (
             f"the number of base parameters, {found.rank}, is not clear: the smallest value that was kept is only "
@@ -160,7 +200,7 @@ def numeric_base(question: Question, method: str = "qr", seed: int = 0, scaling:
             f"larger fall (by {found.largest_fall:.0e}) than from them to rounding (by {found.gap:.0e})"
         )
         notices.append(RANK_UNCLEAR(text, rank=found.rank, gap=found.gap, largest_fall=found.largest_fall))
-    kept, clear = _choose(found, question.asked)
+    kept, clear = _choose(found, wanted)
     if not clear:
         text = (
             f"which {found.rank} parameters are independent is not clear in floating point; the choice "
@@ -170,66 +210,7 @@ def numeric_base(question: Question, method: str = "qr", seed: int = 0, scaling:
     led = set(kept)
     regrouped = [k for k in found.columns if k not in led]
     K = _regrouping(found, kept, regrouped, observation)
-    return question.answer(method, kept, regrouped, K, found.gap, notices)
-
-
-@dataclass(frozen=True)
-class Rank:
-    """How many columns are independent, and the values that say so."""
-
-    rank: int  # b
-    gap: float  # smallest kept over largest dropped value, columns taken as zero included
-    largest_fall: float  # largest ratio of one kept value to the next that is suspiciously small
-    values: Array  # diagonal of the pivoted triangle, or singular values (c,), largest first
-    columns: tuple[int, ...]  # places of the c columns that are not zero, in storage order
-    scales: Array  # (c,) what each column was divided by
-    triangle: Array  # R (c, c) with the inner products of the scaled columns
-    null: Array | None  # V2 (c, c - b), by singular values only
-    threshold: float  # values up to this one count as zero
-
-
-def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equal_columns: bool = True) -> Rank:
-    """Drop the zero columns of an observation matrix and count the independent ones.
-
-    Implements: Gautier1991 eq. (13), (14), (21)-(23).
-    """
-    from scipy.linalg import lapack, svd
-
-    W = observation.W
-    rows = max(1, len(W))
-    norms = np.where(asked, np.sqrt((W * W).sum(axis=0) / rows), 0.0)
-    longest = float(norms.max(initial=0.0))
-    zero = max(_ZERO, _ZERO * longest)
-    columns = (norms > zero).nonzero()[0]
-    if not columns.size:
-        return Rank(0, np.inf, 1.0, np.zeros(0), (), np.zeros(0), np.zeros((0, 0)), None, 0.0)
-    dropped = float(norms[norms <= zero].max(initial=0.0))
-    gap = float(norms[columns].min()) / max(dropped, _EPS * longest)
-    scales = np.maximum(norms[columns], _SHORTEST * longest) if equal_columns else np.full(len(columns), longest)
-    triangle = _triangle(W[:, columns] / (scales * math.sqrt(rows)))
-    null = None
-    if method == "svd":
-        _, values, Vt = svd(triangle)
-    else:
-        values = np.abs(lapack.dgeqp3(triangle)[0].diagonal())
-    threshold = 32 * rows * _EPS * float(values[0])
-    rank = int(np.count_nonzero(values > threshold))
-    if method == "svd":
-        null = Vt[rank:].T
-    # where nothing was dropped, what would have been is the measure
-    largest = max(float(values[rank]), _EPS * float(values[0])) if rank < len(values) else threshold
-    gap = min(gap, float(values[rank - 1]) / largest)
-    falls = values[: rank - 1] / values[1:rank]
-    fall = float(falls[values[1:rank] < _SUSPECT * values[0]].max(initial=1.0))
-    return Rank(rank, gap, fall, values, tuple(columns.tolist()), scales, triangle, null, threshold)
-
-
-def _triangle(A: Array) -> Array:
-    """Return the triangular factor, as many rows as columns where there are enough."""
-    from scipy.linalg import lapack
-
-    factored: Array = lapack.dgeqrf(A)[0][: A.shape[1]]
-    return factored * (np.arange(len(factored))[:, None] <= np.arange(A.shape[1]))
+    return kept, regrouped, K, found
 
 
 def _choose(found: Rank, wanted: Sequence[int]) -> tuple[list[int], bool]:
@@ -254,43 +235,10 @@ def _choose(found: Rank, wanted: Sequence[int]) -> tuple[list[int], bool]:
     else:
         order = order[::-1]
         # rows of V2 are known to about eps over the smallest singular value that was kept
-        noise = found.threshold / max(float(found.values[found.rank - 1]), _EPS) if found.rank else 0.0
+        noise = found.threshold / max(float(found.values[found.rank - 1]), EPS) if found.rank else 0.0
         chosen, clear = independent_columns(found.null[order].T, len(found.columns) - found.rank, noise)
         kept = np.setdiff1d(np.arange(len(found.columns)), order[chosen])
     return [found.columns[k] for k in np.sort(kept)], clear
-
-
-def independent_columns(A: Array, count: int, threshold: float) -> tuple[list[int], bool]:
-    """Return `count` columns of A, each independent of those chosen before it, first come first served.
-
-    A column is judged by what is left of it after the chosen ones are taken out (twice, so that rounding does not
-    bring them back). A threshold that does not give the known count is moved, and where none does, the columns with
-    the largest remainders are taken and the answer is not clear.
-    """
-    for factor in (1.0, 10.0, 0.1, 1e2, 1e-2, 1e3, 1e4, 1e5):
-        chosen = _pass(A, threshold * factor)
-        if len(chosen) == count:
-            return chosen, True
-    from scipy import linalg
-
-    _, pivots = linalg.qr(A, mode="r", pivoting=True)
-    return [int(k) for k in pivots[:count]], False
-
-
-def _pass(A: Array, threshold: float) -> list[int]:
-    Q = np.empty((A.shape[0], min(A.shape)))
-    chosen: list[int] = []
-    for k in range(A.shape[1]):
-        if len(chosen) == Q.shape[1]:
-            break
-        basis = Q[:, : len(chosen)]
-        v = A[:, k] - basis @ (basis.T @ A[:, k])
-        v -= basis @ (basis.T @ v)
-        left = float(np.linalg.norm(v))
-        if left > threshold:
-            Q[:, len(chosen)] = v / left
-            chosen.append(k)
-    return chosen
 
 
 def _regrouping(found: Rank, kept: Sequence[int], regrouped: Sequence[int], observation: Observation) -> Array:
@@ -309,14 +257,14 @@ def _regrouping(found: Rank, kept: Sequence[int], regrouped: Sequence[int], obse
     if not one or not two:
         return np.zeros((len(one), len(two)))
     W1, W2 = found.triangle[:, one], found.triangle[:, two]
-    R = _triangle(found.triangle[:, one + two])
+    R = triangle_of(found.triangle[:, one + two])
     inverse = lapack.dtrtri(R[: len(one), : len(one)])[0]
     K: Array = inverse @ R[: len(one), len(one) :]
     if found.null is not None:
         K = -solve(found.null[two].T, found.null[one].T).T
     # an ill-conditioned V22 or R1 must not pass for noise
     K += inverse @ (inverse.T @ (W1.T @ (W2 - W1 @ K)))
-    noise = np.linalg.norm(W2 - W1 @ K, axis=0).max() + 4 * _EPS
+    noise = np.linalg.norm(W2 - W1 @ K, axis=0).max() + 4 * EPS
     error = 4.0 * noise * np.linalg.norm(inverse, axis=1)[:, None] * (1.0 + np.abs(K).sum(axis=0))
     K[np.abs(K) <= error] = 0.0
     again = K + _corrections(W1, W2 - W1 @ K, K != 0.0)

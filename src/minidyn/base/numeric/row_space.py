@@ -7,7 +7,7 @@ from contextlib import suppress
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.base.numeric.numeric import independent_columns
+from minidyn.base.numeric.rank import independent_columns
 
 ROUNDING = 64 * float(np.finfo(float).eps)
 _ZERO = 1e-12  # shares of a column that are rounding

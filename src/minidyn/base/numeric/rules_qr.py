@@ -16,7 +16,7 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import CHOICE_UNCLEAR, RANK_UNCLEAR, BaseMap, Question
 from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.closed_form.structure import FOR
-from minidyn.base.numeric.numeric import numeric_base
+from minidyn.base.numeric.numeric import Scaling, numeric_base
 from minidyn.base.numeric.row_space import in_leaders, leaders
 from minidyn.base.numeric.samples import units_of
 from minidyn.base.rows import MODELS
@@ -35,7 +35,7 @@ RULE_AND_QR = info(
 _COMPOSED = 1e-9  # entries of the composed map that are smaller than this share of their terms are zero
 
 
-def rules_qr_base(question: Question, seed: int = 0, scaling: str | None = None) -> BaseMap:
+def rules_qr_base(question: Question, seed: int = 0, scaling: Scaling = None) -> BaseMap:
     """Return base parameters found by the closed-form rule as far as it goes, and by QR (see `numeric_base`) beyond.
 
     The choice of kept parameters is the usual one: each is independent of those asked about before it.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from minidyn.base.numeric.own_rows import OWN
 from minidyn.base.rows import MODELS
 from minidyn.display import DisplayTable, new_figure
 from minidyn.errors import optional
@@ -34,6 +35,8 @@ def table(base: BaseMap) -> DisplayTable:
 def units(base: BaseMap) -> list[str]:
     """Return the units of the base parameters; "" where they are not named after a standard one."""
     robot = base.robot
+    if base.model == OWN:
+        return [""] * base.rank
     columns = [robot.layout.columns[robot.layout.index(name)] for name in base.kept]
     return [unit_of(column.symbol, robot.joints[column.joint]) if base.rows is None else "" for column in columns]
 
@@ -60,14 +63,16 @@ def plot(base: BaseMap) -> Figure:
 def reason(base: BaseMap, name: str) -> str:
     """Return why parameter `name`, which the map lists as eliminated, takes no part."""
     robot = base.robot
+    if base.columns is not None and name not in base.columns:
+        return "it was not asked about"
+    if base.model == OWN:
+        return "its column is zero"
     column = robot.layout.columns[robot.layout.index(name)]
     link = robot.link_names[column.joint]
     if column.is_friction and not (base.model in MODELS and MODELS[base.model].friction):
         return f"friction takes no part in the {base.model} model"
     if base.model == "gravity" and column.symbol not in ("MX", "MY", "MZ", "M"):
         return "the gravity load has no part of it"
-    if base.columns is not None and name not in base.columns:
-        return "it was not asked about"
     if not column.is_inertial:
         if column.symbol == FRICTION["load"] and column.joint in _moving_joints(robot, base.joints):
             return f"gravity never loads the drive of joint {robot.joints[column.joint].name!r}"
