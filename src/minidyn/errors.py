@@ -67,6 +67,7 @@ _EXTRAS = {
     "mujoco": ("mujoco", "MJCF files and MuJoCo"),
     "matplotlib": ("plot", "figures and PNG pictures"),
     "pandas": ("pandas", "data frames"),
+    "h5py": ("matlab", "MATLAB files of version 7.3"),
 }
 
 

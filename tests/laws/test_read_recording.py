@@ -150,7 +150,7 @@ def test_truncated_bags_are_named(kind, tmp_path) -> None:
 )
 def test_names_are_guessed_and_shown(pattern, words, names, time, tmp_path) -> None:
     path = table(columns(pattern, words, names, time), tmp_path / "log.csv")
-    recording = md.read_recording(path, ROBOT)
+    recording = md.read_recording(path, ROBOT, currents_as_torque="current" in words)
     check(recording)
     if "{}.{}" not in pattern:
         first = pattern.format(words[0], next(iter(names)))

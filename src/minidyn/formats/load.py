@@ -21,7 +21,7 @@ from minidyn.model.robot import Robot
 SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf")
 """File names that are understood."""
 
-_LOGS = (".csv", ".npz", ".parquet", ".bag", ".mcap", ".db3")
+_LOGS = (".csv", ".npz", ".mat", ".parquet", ".bag", ".mcap", ".db3")
 """How names of recordings end: for swapped arguments."""
 
 _OTHERS = {"Recording": "recording", "Estimate": "estimate", "BaseMap": "base map", "Validation": "validation"}

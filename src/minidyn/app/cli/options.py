@@ -171,6 +171,12 @@ def log_options(command: F) -> F:
             default=None,
             help="Use the accelerations in the logs as they are, and filter nothing. Default: computed from positions.",
         ),
+        click.option(
+            "--currents-as-torque",
+            is_flag=True,
+            default=None,
+            help="Take motor currents that have no drive_gain as they are. Default: such logs are refused.",
+        ),
         click.option("--rate", type=float, help="Samples per second, for logs without a time column."),
         click.option(
             "--units",

@@ -6,7 +6,7 @@ import fnmatch
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from minidyn.errors import DescriptionError, near_names
 from minidyn.model.robot import Robot
@@ -47,6 +47,7 @@ OTHER_JOINTS = look("recording.other_joints", "The file has joints that the robo
 TIME_UNUSED = info("recording.time_unused", "A rate was given, so the time column was not used.")
 
 Key = str | int
+KeyT = TypeVar("KeyT", bound=str | int)
 _SI = ("", "rad", "m", "nm", "n", "a")  # as columns state them; amperes are what drive gains are per
 
 
@@ -92,16 +93,36 @@ def bind(table: LogTable, given: SignalMap, robot: Robot | None) -> Binding:
         shown = "; ".join(f"{signal} = {_short(names)}" for signal, names in signals.items())
         taken = {signal: list(columns) for signal, columns in signals.items()}
         notices.append(COLUMNS(f"{table.path.name}: {shown}", file=table.path.name, **taken))
-        currents = any(guess.current for guess in guesses.get("tau", ()))
-        if currents and given.tau is None and given.drive_gain is None:
-            text = f"{table.path.name}: tau is read from columns named as currents; drive_gain converts them"
-            notices.append(CURRENTS(text, file=table.path.name, columns=list(signals["tau"])))
+        if "tau" in signals and given.drive_gain is None:
+            notices += _currents(table, signals["tau"], given, guesses.get("tau", ()), known)
     if "tau" not in signals and given.tau is not False:
         notices.append(NO_TORQUES(f"{table.path.name}: no torques found", file=table.path.name))
     units = {} if table.own or given.units is not None else _units(table, signals, known, notices)
     time, unit = _time(table, given, notices)
     run = _one(table, given.run, "run") if given.run else "run" if "run" in table.names else ""
     return Binding(names, signals, time, given.time_unit or unit, run, _telemetry(table), tuple(notices), units)
+
+
+def _currents(
+    table: LogTable, columns: Sequence[str], given: SignalMap, guesses: Iterable[ColumnName], known: Sequence[str]
+) -> list[Notice]:
+    """Refuse columns that are named as currents, or stated in amperes, and have no gain; a file's name is a hint."""
+    own = [column.rpartition(":")[2] for column in columns]  # without the file
+    read = [read_name(column, known) or read_name(f"tau:{column}", known) for column in own]
+    amperes = [_SI[-1], f"m{_SI[-1]}"]
+    unit = given.units.get("tau") if isinstance(given.units, Mapping) else None
+    named = [name.column for name in read if name is not None and (name.current or name.unit in amperes)]
+    if not given.currents_as_torque and (named or (isinstance(unit, str) and unit.lower() in amperes)):
+        raise DescriptionError(
+            f"{table.path}: tau is read from motor currents ({_short(columns)}) without a gain: masses would come out "
+            "wrong. drive_gain (N m/A, with gear_ratio; in the shell in a mapping file) makes torques of them; "
+            "currents_as_torque=True (--currents-as-torque) takes them as they are: as torques, or for a model in "
+            "amperes"
+        )
+    if not named and (given.tau is not None or not any(guess.current for guess in guesses)):
+        return []
+    text = f"{table.path.name}: tau is read from columns named as currents, as they are; drive_gain converts them"
+    return [CURRENTS(text, file=table.path.name, columns=list(columns))]
 
 
 def _units(
@@ -136,11 +157,28 @@ def _kinds(table: LogTable, names: Sequence[str], known: Sequence[str]) -> dict[
             kinds.setdefault((read.signal, read.kind), []).append(read)
     best: dict[str, list[ColumnName]] = {}
     for (signal, _), columns in kinds.items():
-        unique = list({column.joint: column for column in reversed(columns)}.values())[::-1]
         rival = best.get(signal)
-        if rival is None or (-len(unique), unique[0].penalty) < (-len(rival), rival[0].penalty):
-            best[signal] = unique
+        rank = (-len({column.joint for column in columns}), columns[0].penalty)
+        if rival is None or rank < (-len({column.joint for column in rival}), rival[0].penalty):
+            best[signal] = columns
     return best
+
+
+def _one_a_joint(table: LogTable, columns: Sequence[ColumnName]) -> dict[Key, str]:
+    """Return the column of each joint; of two that differ in case or punctuation alone the one with its exact name."""
+    of_joint: dict[Key, list[ColumnName]] = {}
+    for column in columns:
+        of_joint.setdefault(column.joint, []).append(column)
+    for joint, several in of_joint.items():
+        exact = [column for column in several if str(joint) in column.column] if isinstance(joint, str) else []
+        if len(several) > 1 and len(exact) != 1:
+            raise DescriptionError(
+                f"{table.path}: columns {' and '.join(repr(column.column) for column in several)} may both be "
+                f"{several[0].signal} of joint {joint!r}: their names differ in case or punctuation alone. "
+                f"{several[0].signal}=[...] names the columns that are meant"
+            )
+        of_joint[joint] = exact or several
+    return {joint: several[0].column for joint, several in of_joint.items()}
 
 
 def _guess(table: LogTable, given: SignalMap, known: Sequence[str]) -> dict[str, list[ColumnName]]:
@@ -165,7 +203,7 @@ def _keyed(
         if wish is False:
             continue
         if wish is None:
-            found: dict[Key, str] = {guess.joint: guess.column for guess in guesses.get(signal, ())}
+            found: dict[Key, str] = _one_a_joint(table, guesses.get(signal, ()))
             ordered = sorted(found, key=natural) if _numbered(found) else list(found)
             if signal == "q":
                 keys = ordered
@@ -263,16 +301,15 @@ def _order(
             named = _by_number(table, sorted(named, key=natural), robot)  # axis1_main, axis2_main: no names of joints
     if robot is None:
         return tuple(named), list(named.values())
-    lower = {same_word(name): name for name in named}
-    chosen = []
-    for name in robot.joint_names:
-        if name not in named and same_word(name) not in lower:
-            near = near_names(name, named)
-            raise DescriptionError(
-                f"{table.path}: no columns for joint {name!r}{near} (joints=... names the file's joints; a joint that "
-                "is not logged, such as a gripper's, must be fixed in the robot's file)"
-            )
-        chosen.append(named[name] if name in named else named[lower[same_word(name)]])
+    hint = "joints=... names the file's joints; a joint that is not logged, such as a gripper's, must be fixed in the"
+    chosen = [named[_match(table, name, list(named), f" ({hint} robot's file)")] for name in robot.joint_names]
+    twice = [name for name, key in zip(robot.joint_names, chosen) if chosen.count(key) > 1]
+    if twice:
+        raise DescriptionError(
+            f"{table.path}: the columns of {chosen[robot.joint_names.index(twice[0])]!r} may be those of "
+            f"{' or '.join(map(repr, twice))}: these names differ in case or punctuation alone. joints=... names the "
+            "file's joint of each"
+        )
     others = [str(key) for key in keys if key not in chosen]
     if others:
         text = f"{table.path.name}: joints {_short(others)} are not the robot's and are left out"
@@ -304,11 +341,20 @@ def _numbered(keys: Iterable[Key]) -> bool:
     return all(isinstance(key, int) for key in keys)
 
 
-def _match(table: LogTable, name: str, keys: Sequence[Key]) -> Key:
-    for key in keys:
-        if key == name or same_word(str(key)) == same_word(name):
-            return key
-    raise DescriptionError(f"{table.path}: no joint {name!r}{near_names(name, [str(key) for key in keys])}")
+def _match(table: LogTable, name: str, keys: Sequence[KeyT], hint: str = "") -> KeyT:
+    """Return the file's joint of this name, or the only one whose name is the same but for case and punctuation."""
+    if name in keys:
+        return keys[list(keys).index(name)]  # type: ignore[arg-type] # a text among texts
+    alike = [key for key in keys if same_word(str(key)) == same_word(name)]
+    if len(alike) > 1:
+        raise DescriptionError(
+            f"{table.path}: joint {name!r} may be {' or '.join(map(repr, alike))} of the file: these names differ in "
+            "case or punctuation alone. joints=... names the file's joint of each"
+        )
+    if not alike:
+        near = near_names(name, [str(key) for key in keys])
+        raise DescriptionError(f"{table.path}: no columns for joint {name!r}{near}{hint}")
+    return alike[0]
 
 
 def _time(table: LogTable, given: SignalMap, notices: list[Notice]) -> tuple[tuple[str, ...], str]:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from minidyn.errors import DescriptionError
+
 _WORDS = {
     "q": {"q", "pos", "position", "positions", "angle", "angles", "theta", "qpos"},
     "dq": {"dq", "qd", "qdot", "vel", "velocity", "velocities", "speed", "speeds", "omega", "qvel"},
@@ -162,7 +164,15 @@ def _known_joint(name: str, joints: Sequence[str]) -> str | None:
     for strictness in (slice(0, 1), slice(1, 2)):
         found = [joint for joint in joints if any(p.search(name) for p in _patterns(joint)[strictness])]
         if found:
-            return max(found, key=len)
+            exact = [joint for joint in found if joint in name]
+            best = max(exact or found, key=lambda joint: len(same_word(joint)))
+            alike = [joint for joint in exact or found if same_word(joint) == same_word(best)]
+            if len(alike) > 1 and not exact:
+                raise DescriptionError(
+                    f"column {name!r} may be of joint {' or '.join(map(repr, alike))}: these names differ in case or "
+                    "punctuation alone. Call the columns exactly as the robot's file calls its joints"
+                )
+            return max(alike, key=len)
     return None
 
 

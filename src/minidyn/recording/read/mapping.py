@@ -73,6 +73,7 @@ class SignalOptions(TypedDict, total=False):
         coupling: Matrix (n, n) from joint to motor positions; with `gear_ratio` without the ratios.
         torque_coupling: Matrix (n, n) from motor to joint torques; None: the transpose of the whole position matrix.
         drive_gain: Torque per unit of the tau column, motor side (N m/A for currents), one per joint.
+        currents_as_torque: Take columns of motor currents that have no `drive_gain` as they are; else they are refused.
         motor_side: Signals measured on the motor side: True, False or a list; None: all where ratios are given.
             True without ratios: the robot's own gear ratios and coupling.
         header: Whether the first line of a CSV names the columns; None: it does where it is no row of numbers.
@@ -98,6 +99,7 @@ class SignalOptions(TypedDict, total=False):
     coupling: ArrayLike | None
     torque_coupling: ArrayLike | None
     drive_gain: PerJoint | None
+    currents_as_torque: bool
     motor_side: bool | Sequence[str] | None
     header: bool | None
     delimiter: str | None
@@ -117,8 +119,9 @@ class SignalMap(SimpleNamespace):
         super().__init__(**dict.fromkeys(OPTIONS) | options)
         if self.rate is not None and not (isinstance(self.rate, int | float) and 0 < self.rate < math.inf):
             raise DescriptionError(f"rate: expected samples per second above 0, got {self.rate!r}")
-        if self.use_ddq not in (None, False, True):
-            raise DescriptionError(f"use_ddq: expected true or false, got {self.use_ddq!r}")
+        for name in ("use_ddq", "currents_as_torque"):
+            if getattr(self, name) not in (None, False, True):
+                raise DescriptionError(f"{name}: expected true or false, got {getattr(self, name)!r}")
         if self.time_unit is not None and self.time_unit not in SECONDS:
             raise UnknownName("time unit", self.time_unit, SECONDS)
 

@@ -22,6 +22,7 @@ from minidyn.recording.read.bind import Binding, bind, guessed_signals
 from minidyn.recording.read.csv import CsvTable
 from minidyn.recording.read.inspect_signals import StepCheck, inspect_values, runs_of
 from minidyn.recording.read.mapping import SECONDS, Conversion, SignalMap, SignalOptions, conversion, mapped_coupling
+from minidyn.recording.read.mat import mat_table
 from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, ParquetTable, stacked
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import info_of
@@ -69,7 +70,7 @@ def read_recording(
     mapping: str | os.PathLike[str] | None = None,
     **options: Unpack[SignalOptions],
 ) -> Recording | LazyRecording:
-    """Read logs: CSV, Parquet, NPZ, rosbag2 (folder, .db3, .mcap) or ROS 1 bags of sensor_msgs/JointState.
+    """Read logs: CSV, Parquet, NPZ, MATLAB files (.mat), bags of ROS 1 and 2 (sensor_msgs/JointState).
 
     Several files are several runs; where each holds other signals of the same samples they are one run. Columns are
     guessed from their names; every guess, and everything odd in the data, stands in the recording's `notices`. Values
@@ -83,7 +84,7 @@ def read_recording(
         mapping: A TOML file with options.
         **options: How columns are understood, by keyword; each is explained at `SignalOptions`: time, time_unit, rate,
             q, dq, ddq, use_ddq, tau, joints, units, offset, sign, gear_ratio, coupling, torque_coupling, drive_gain,
-            motor_side, header, delimiter, topic, run, together.
+            currents_as_torque, motor_side, header, delimiter, topic, run, together.
 
     Returns:
         Recording, or LazyRecording where `lazy`.
@@ -232,7 +233,7 @@ READERS: Mapping[str, Callable[[Path, SignalMap, Sequence[str], bool], LogTable]
         (".csv", ".txt", ".tsv", ".dat", ".log"), lambda path, given, *_: CsvTable(path, given.header, given.delimiter)
     )
     | dict.fromkeys((".parquet", ".pq"), lambda path, *_: ParquetTable(path))
-    | {".npz": lambda path, *_: NpzTable(path)}
+    | {".npz": lambda path, *_: NpzTable(path), ".mat": lambda path, *_: mat_table(path)}
     | dict.fromkeys(_BAGS, lambda path, given, joints, keep: BagTable(path, given.topic, joints, keep))
 )
 """What opens a log, by the ending of its name. A new format is a class like CsvTable in a file of its own, and a line
@@ -295,16 +296,17 @@ def _bound(table: LogTable, given: SignalMap, robot: Robot | None) -> _Source:
     """Return a table with its columns understood; the first rows settle the unit of time."""
     binding = bind(table, given, robot)
     notices, name = [*table.notices, *binding.notices], table.path.name
-    stated = SignalMap(**vars(given) | {"units": binding.units}) if binding.units else given
-    convert = conversion(stated, binding.joints, robot)
+    in_units = SignalMap(**vars(given) | {"units": binding.units}) if binding.units else given
+    convert = conversion(in_units, binding.joints, robot)
     made = _Source(table, binding, convert, given.rate or 0.0)
     first = next(table.batches(binding.time or binding.signals["q"][:1], 1 << 16, 0, 1 << 16), None)
     if first is None:
         raise DescriptionError(f"{table.path}: no samples; the file has no rows")
     if given.rate is None:
         values = first[binding.time[0]]
-        unit = binding.time_unit or ("s" if len(binding.time) == 2 else _unit_of(values))
-        if not binding.time_unit:
+        stated = "" if table.own and not given.time_unit and _not_seconds(values) else binding.time_unit
+        unit = stated or ("s" if len(binding.time) == 2 else _unit_of(values))
+        if not stated:
             text = f"{name}: time = {binding.time[0]}, taken as {unit} from its spacing"
             notices.append(TIME_UNIT_GUESSED(text, file=name, column=binding.time[0], unit=unit))
         elif not table.own:
@@ -318,6 +320,18 @@ def _bound(table: LogTable, given: SignalMap, robot: Robot | None) -> _Source:
     else:
         notices.append(RATE_GIVEN(f"{name}: {given.rate:g} samples a second, as given", file=name, rate=given.rate))
     return replace(made, notices=tuple(notices))
+
+
+def _not_seconds(values: Array) -> bool:
+    """Return whether times cannot be the seconds that a column named like ours would have.
+
+    An epoch beyond the year 5000, or samples further apart than those of any motion; single poses may be seconds apart.
+    """
+    if abs(values[0]) > 1e11:
+        return True
+    steps = np.diff(values)
+    step = float(np.median(steps[steps > 0])) if np.any(steps > 0) else 0.0
+    return step > 100 or (step > 0.5 and len(values) >= 1000)
 
 
 def _unit_of(values: Array) -> str:

@@ -10,7 +10,7 @@ import math
 import sys
 import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,26 +129,16 @@ class ParquetTable(LogTable):
         return part
 
 
-class NpzTable(LogTable):
-    """A NumPy archive as a table; an array (N, k) is k columns. Uncompressed arrays are read where they lie on disk."""
+class ArrayTable(LogTable):
+    """Named arrays as a table: an array (N, k) is k columns."""
 
     row = "sample"
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                small = {key: archive[key] for key in _ABOUT if key in archive.files}
-            self._arrays = {key: array for key, array in _members(path).items() if key not in small}
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError, TypeError) as error:
-            raise DescriptionError(f"{path}: not a whole NumPy archive ({error})") from None
-        self.joint_names = tuple(str(name) for name in small.get("joint_names", ()))
-        self.notices = tuple(_notice(str(text)) for text in small.get("notices", ()))
-        self.prepared = bool(np.all(small.get("prepared", False)))
-        self.sketch = Sketch.from_json(json.loads(str(small.get(SKETCH, "null"))))
+    def __init__(self, path: Path, arrays: Mapping[str, NDArray[Any]], joint_names: Sequence[str] = ()) -> None:
+        self.path, self._arrays, self.joint_names = path, dict(arrays), tuple(joint_names)
         lengths = [len(array) for array in self._arrays.values() if array.ndim]
         if not lengths or not max(lengths):
-            raise DescriptionError(f"{path}: no samples; the archive holds {', '.join(self._arrays) or 'nothing'}")
+            raise DescriptionError(f"{path}: no samples; it holds {', '.join(self._arrays) or 'nothing'}")
         main = next((key for key in ("t", "time", "q") if key in self._arrays), None)
         self._rows = len(self._arrays[main]) if main else max(set(lengths), key=lengths.count)
         self._source: dict[str, tuple[str, int]] = {}
@@ -160,14 +150,7 @@ class NpzTable(LogTable):
             if width != len(labels) or "telemetry" in key:
                 labels = [f"{key}[{k}]" for k in range(width)]
             self._source |= {label: (key, k) for k, label in enumerate([key] if array.ndim == 1 else labels)}
-        starts = small.get("starts", np.zeros(1, dtype=int)).astype(int)
-        if starts.ndim == 1 and len(starts) > 1:
-            run = np.zeros(self._rows)
-            run[starts[1:]] = 1
-            self._arrays["run"] = np.cumsum(run)
-            self._source["run"] = ("run", 0)
         self.names = tuple(self._source)
-        self.own = "t" in self._arrays and "q" in self._arrays
 
     def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
         """Yield the columns."""
@@ -182,6 +165,30 @@ class NpzTable(LogTable):
                     cut[key] = np.asarray(array, dtype=float).reshape(len(array), -1)
                 part[name] = cut[key][:, index]
             yield part
+
+
+class NpzTable(ArrayTable):
+    """A NumPy archive as a table. Uncompressed arrays are read where they lie on disk."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                small = {key: archive[key] for key in _ABOUT if key in archive.files}
+            arrays = {key: array for key, array in _members(path).items() if key not in small}
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError, TypeError) as error:
+            raise DescriptionError(f"{path}: not a whole NumPy archive ({error})") from None
+        super().__init__(path, arrays, [str(name) for name in small.get("joint_names", ())])
+        self.notices = tuple(_notice(str(text)) for text in small.get("notices", ()))
+        self.prepared = bool(np.all(small.get("prepared", False)))
+        self.sketch = Sketch.from_json(json.loads(str(small.get(SKETCH, "null"))))
+        starts = small.get("starts", np.zeros(1, dtype=int)).astype(int)
+        if starts.ndim == 1 and len(starts) > 1:
+            run = np.zeros(self._rows)
+            run[starts[1:]] = 1
+            self._arrays["run"] = np.cumsum(run)
+            self._source["run"] = ("run", 0)
+        self.names = tuple(self._source)
+        self.own = "t" in self._arrays and "q" in self._arrays
 
 
 class JoinedTable(LogTable):

@@ -1,0 +1,102 @@
+"""MATLAB files: version 5 to 7.2 through SciPy, version 7.3, which is HDF5, through h5py.
+
+Arrays of numbers, alone or in structs, are columns; Simulink's "structure with time" is read by the labels of its
+signals. A matrix may have its samples along either side. Objects of MATLAB classes (table, timeseries) are stored in a
+form that MATLAB alone reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.errors import DescriptionError, optional
+from minidyn.recording.read.tables import ArrayTable
+
+_HDF5 = b"\x89HDF\r\n\x1a\n"
+_JOINTS = "joint_names"
+_Named = tuple[str, NDArray[Any]]
+
+
+def mat_table(path: Path) -> ArrayTable:
+    """Return the arrays of a MATLAB file as a table; one whose samples are its columns is turned."""
+    with path.open("rb") as file:
+        head = file.read(512 + len(_HDF5))
+    read = _version_7_3 if head.startswith(_HDF5) or head[512:] == _HDF5 else _version_5
+    found = dict(read(path))
+    joints = next((value for key, value in found.items() if key.rpartition(".")[2] == _JOINTS), np.zeros(0))
+    arrays = {key: array for key, array in found.items() if array.dtype.kind in "fiub" and array.ndim}
+    parents = {key.rpartition(".")[0] for key in arrays}
+    if len(parents) == 1:  # one struct holds everything: its name says nothing
+        arrays = {key.rpartition(".")[2]: array for key, array in arrays.items()}
+    sizes = [size for array in arrays.values() for size in array.shape]
+    if not sizes:
+        raise DescriptionError(
+            f"{path}: no arrays of numbers. Tables and timeseries of MATLAB must be saved as arrays or in a struct: "
+            "log.t = ...; log.q = ...; save('log.mat', '-struct', 'log')"
+        )
+    rows = next((max(array.shape) for key, array in arrays.items() if key in ("t", "time")), max(sizes))
+    turned = {
+        key: array.T if len(array) != rows and array.shape[-1] == rows else array for key, array in arrays.items()
+    }
+    return ArrayTable(path, turned, [str(name) for name in joints.ravel()] if joints.dtype.kind in "UO" else ())
+
+
+def _version_5(path: Path) -> Iterator[_Named]:
+    from scipy.io import loadmat  # rarely needed
+
+    try:
+        content = loadmat(path, squeeze_me=True, struct_as_record=True)
+    except (OSError, ValueError, TypeError, KeyError, NotImplementedError, EOFError) as error:
+        raise DescriptionError(f"{path}: not a whole MATLAB file ({error})") from None
+    for key, value in content.items():
+        if not key.startswith("__"):
+            yield from _in_struct(key, np.asarray(value))
+
+
+def _in_struct(key: str, value: NDArray[Any]) -> Iterator[_Named]:
+    """Yield the arrays of a variable: itself, or the fields of a struct and of those of an array of structs."""
+    if value.dtype.names is None:
+        yield key, value
+        return
+    for index, one in enumerate(np.atleast_1d(value)):
+        fields = {name: np.asarray(_bare(one[name])) for name in value.dtype.names}
+        label = str(fields["label"]) if fields.get("label", np.zeros(0)).dtype.kind == "U" else ""
+        if "values" in fields and label:  # a signal of Simulink
+            yield f"{key.rpartition('.')[0]}.{label}".lstrip("."), fields["values"]
+            continue
+        inner = key if value.ndim == 0 else f"{key}{index + 1}"
+        for name, field in fields.items():
+            yield from _in_struct(f"{inner}.{name}", field)
+
+
+def _bare(value: Any) -> Any:
+    return value.item() if isinstance(value, np.ndarray) and value.dtype == object and value.ndim == 0 else value
+
+
+def _version_7_3(path: Path) -> Iterator[_Named]:
+    h5py = optional("h5py")
+    try:
+        with h5py.File(path, "r") as file:
+            yield from _in_group(file, "", file)
+    except OSError as error:
+        raise DescriptionError(f"{path}: not a whole MATLAB file ({error})") from None
+
+
+def _in_group(group: Any, key: str, file: Any) -> Iterator[_Named]:
+    """Yield the arrays of an HDF5 group; MATLAB writes them with their sides exchanged."""
+    for name, item in group.items():
+        if name.startswith("#"):
+            continue
+        here = f"{key}.{name}".lstrip(".")
+        if hasattr(item, "items"):
+            yield from _in_group(item, here, file)
+        elif name == _JOINTS and item.dtype.kind == "O":
+            names = ["".join(map(chr, np.ravel(file[reference][()]))) for reference in np.ravel(item[()])]
+            yield here, np.array(names)
+        elif item.attrs.get("MATLAB_class", b"double") not in (b"char", b"cell") and item.dtype.kind in "fiub":
+            yield here, np.squeeze(np.asarray(item[()]).T)
