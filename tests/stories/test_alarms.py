@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import alarms  # noqa: E402
 import minidyn as md  # noqa: E402
-from alarm_logs import FAULTS, SMALL, healthy, motion_log, true_robot  # noqa: E402
+from alarm_logs import FAULTS, OFF, SMALL, healthy, motion_log, true_robot  # noqa: E402
 from conftest import count  # noqa: E402
 from minidyn.notices import KINDS  # noqa: E402
 
@@ -57,6 +57,11 @@ def test_friction_switched_off_is_no_delay(seed: int) -> None:
     recording = md.Recording(log.t, log.q, log.tau, joint_names=log.file.joint_names)
     estimate = md.identify(log.file, recording, friction=(), consistent=False)
     assert "identify.torque_delay" not in {notice.code for notice in estimate.notices}
+
+
+def test_delays_are_found_with_friction_switched_off(tmp_path: Path) -> None:
+    found = [alarms.detected(OFF, seed, tmp_path) for seed in range(10_000, 10_000 + count(8, 20))]
+    assert sum(found) >= 0.7 * len(found)
 
 
 def test_every_notice_is_measured_or_accounted_for() -> None:

@@ -289,11 +289,13 @@ def torque_delay(
     weights = vectors[:, known] @ (vectors[-1, known] / values[known])
     pull = W @ (weights / scale) / scale[-1]  # of each row on the delay: the last row of the pseudo-inverse of W
     delay = float(pull @ y)
-    residual = (y - W[:, -1] * delay).reshape(-1, robot.n)
+    found = vectors[:, known] @ (vectors[:, known].T @ (W.T @ y / scale) / values[known]) / scale
+    residual = (y - W @ found).reshape(-1, robot.n)  # neither delay nor lacking friction is noise
     length, _ = block_length(residual, np.asarray(recording.t)[rows], len(residual))
     sums = block_sums([((pull.reshape(-1, robot.n) * residual).sum(axis=1, keepdims=True), False)], length)
     across = float(pull @ pull)  # the column's part that base parameters do not explain has the size 1 / across
-    explained = delay**2 / across / max(float(y @ y), 1e-300) if across > 0 else 0.0
+    power = delay**2 / across if across > 0 else 0.0
+    explained = power / max(power + float(np.sum(residual**2)), 1e-300)
     return delay, float(np.sqrt(np.sum(sums**2))), min(explained, 1.0)
 
 
