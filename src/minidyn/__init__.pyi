@@ -80,6 +80,8 @@ from minidyn.dynamics.functions import regressor as regressor
 from minidyn.dynamics.functions import base_regressor as base_regressor
 from minidyn.dynamics.regressor_forms import slotine_li_regressor as slotine_li_regressor
 from minidyn.dynamics.regressor_forms import split_regressor as split_regressor
+from minidyn.codegen.formulas import formulas as formulas
+from minidyn.codegen.formula_sheet import Formulas as Formulas
 from minidyn.dynamics.formulas import regressor_formulas as regressor_formulas
 from minidyn.dynamics.functions import energy as energy
 from minidyn.dynamics.functions import energy_regressor as energy_regressor

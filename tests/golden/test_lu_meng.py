@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import minidyn as md
-from minidyn.dynamics.formulas import regressor_formulas
+from minidyn.dynamics.formulas import regressor_polynomials
 from minidyn.model.geometry import Step
 from minidyn.model.parameters import from_body
 from minidyn.model.robot import Robot
@@ -101,7 +101,7 @@ def test_two_dof_numbers(two_dof: Robot, form: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_two_dof_formulas_as_printed(two_dof: Robot, form: str) -> None:
     columns = md.papers.lumeng16(two_dof).needed
-    found = regressor_formulas(two_dof, parametrization="lumeng16", form=form, columns=columns)
+    found = regressor_polynomials(two_dof, parametrization="lumeng16", form=form, columns=columns)
     assert [[str(entry) for entry in row] for row in found] == TWO_DOF_FORMULAS
 
 

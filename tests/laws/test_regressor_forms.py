@@ -11,7 +11,7 @@ import pytest
 
 import minidyn as md
 from conftest import count
-from minidyn.dynamics.formulas import regressor_formulas
+from minidyn.dynamics.formulas import regressor_polynomials
 from minidyn.dynamics.functions import call
 from minidyn.dynamics.kernel import Chosen, function_of
 from minidyn.dynamics.papers.lagrangian import link_lagrangians
@@ -341,7 +341,7 @@ def test_formulas_of_both_forms_are_the_same_and_right(joints: str) -> None:
         values |= {f"s{k + 1}": np.sin(q[k]), f"c{k + 1}": np.cos(q[k])}
     for parametrization in ("standard", "lumeng16"):
         one, two = (
-            regressor_formulas(robot, parametrization=parametrization, form=f) for f in ("newton_euler", "lagrange")
+            regressor_polynomials(robot, parametrization=parametrization, form=f) for f in ("newton_euler", "lagrange")
         )
         Y = md.regressor(robot, q, dq, ddq, parametrization=parametrization)
         for row in range(robot.n):
@@ -353,9 +353,9 @@ def test_formulas_of_both_forms_are_the_same_and_right(joints: str) -> None:
 
 def test_formulas_too_long_to_read_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="1000 terms"):
-        regressor_formulas(random_chain(2, "RRRRRRR"), columns=["M7"])
+        regressor_polynomials(random_chain(2, "RRRRRRR"), columns=["M7"])
     with pytest.raises(Unsupported, match="loops"):
-        regressor_formulas(following(FOUR_BAR, tmp_path))
+        regressor_polynomials(following(FOUR_BAR, tmp_path))
 
 
 def test_a_map_by_position_still_works_and_warns() -> None:

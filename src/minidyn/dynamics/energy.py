@@ -16,7 +16,7 @@ def kinetic_columns(tree: Tree, dq: Sequence[Scalar]) -> list[list[Scalar]]:
     half = tree.one * 0.5 if isinstance(tree.one, float) else tree.one / 2
     columns = []
     found: list[tuple[Vector, Vector]] = []
-    for move, speed in zip(tree.moves, dq):
+    for index, (move, speed) in enumerate(zip(tree.moves, dq)):
         w, v = tree.zeros, tree.zeros
         if move.parent >= 0:
             w, v = move.twist_to_child(*found[move.parent])
@@ -25,6 +25,8 @@ def kinetic_columns(tree: Tree, dq: Sequence[Scalar]) -> list[list[Scalar]]:
             w = add(w, scale(speed, angular)) if move.turning else w
             v = add(v, scale(speed, linear)) if not move.turning or move.lever is not None else v
         found.append((w, v))
+        tree.note("w", index, w)
+        tree.note("v", index, v)
         first = cross(v, w)
         columns.append(
             [

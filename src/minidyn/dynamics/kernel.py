@@ -128,7 +128,7 @@ def require_robot(robot: object, what: str) -> None:
     raise WrongArgument(f"{what}: expected a Robot, got {kind}{order}; md.load(name) loads one")
 
 
-_NEEDED = {
+NEEDED = {
     "inertia_matrix": "inertia",
     "coriolis_matrix": "inertia",
     "gravity_torque": "gravity",
@@ -255,7 +255,7 @@ def compile(
     """
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise MinidynError(f"threads: expected a whole number from 1, got {threads!r}")
-    require_own(robot, base, what, _NEEDED.get(what, "torque"))
+    require_own(robot, base, what, NEEDED.get(what, "torque"))
     return Kernel(robot, what, function_of(robot, what, parameters=parameters, base=base, link=link), threads)
 
 

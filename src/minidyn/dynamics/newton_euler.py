@@ -68,7 +68,7 @@ def link_motions(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar], gravit
     zero = tree.zero
     base = _motion(tree.zeros, tree.zeros, [zero - g if gravity else zero for g in tree.gravity])
     found: list[LinkMotion] = []
-    for move, speed, acceleration in zip(tree.moves, dq, ddq):
+    for index, (move, speed, acceleration) in enumerate(zip(tree.moves, dq, ddq)):
         parent = base if move.parent < 0 else found[move.parent]
         at_joint = add(parent.a, matrix_product(parent.A, move.shift))
         w, dw, a = (move.vector_to_child(v) for v in (parent.w, parent.dw, at_joint))
@@ -83,6 +83,8 @@ def link_motions(tree: Tree, dq: Sequence[Scalar], ddq: Sequence[Scalar], gravit
         if move.lever is not None:
             motion = _motion(w, dw, add(a, matrix_product(motion.A, move.lever)))
         found.append(motion)
+        for quantity, values in (("w", w), ("dw", dw), ("a", motion.a)):
+            tree.note(quantity, index, values)
     return found
 
 
@@ -113,6 +115,8 @@ def joint_torques(
     for index in reversed(range(len(tree.moves))):
         move = tree.moves[index]
         force, moment = wrenches[index]
+        tree.note("f", index, force)
+        tree.note("n", index, moment)
         angular, linear = move.unit_twist
         tau[index] = dot(angular, moment) + dot(linear, force)
         if move.parent >= 0:
@@ -133,6 +137,7 @@ def composite_inertia_matrix(tree: Tree, phi: Sequence[Sequence[Scalar]]) -> lis
     for index in reversed(range(size)):
         move = tree.moves[index]
         ten = composite[index]
+        tree.note("composite", index, ten)
         if not move.fixed:
             force, moment = _momentum(move, ten)
             link = index

@@ -41,7 +41,7 @@ from minidyn.dynamics.newton_euler import (
 )
 from minidyn.dynamics.papers.lagrangian import lagrange_regressor, link_lagrangians
 from minidyn.dynamics.papers.sixteen import sixteen_regressor, standard_entries
-from minidyn.dynamics.tree import REAL, Coordinates, Tree, constant_placement, coordinates, place
+from minidyn.dynamics.tree import REAL, Coordinates, Numbers, Tree, constant_placement, coordinates, place
 from minidyn.dynamics.vectors import Scalar, christoffel_matrix, plus, solve_symmetric
 from minidyn.errors import UnknownName, UnknownParameters, Unsupported, first_of
 from minidyn.graph.function import Function, evaluate
@@ -60,16 +60,22 @@ class _Recording:
     link: str | int | None
     columns: Sequence[int] | None
     combine: Array | None
+    numbers: Numbers = REAL
 
     def state(self, dq: bool = True, ddq: bool = True) -> tuple[Tree, Coordinates]:
         """Geometry and coordinates; speeds or accelerations zero where they are not wanted."""
         still = [0.0] * self.robot.n
         moving = self.inputs["dq"] if dq else still
         c = coordinates(self.robot, self.inputs["q"], moving, self.inputs["ddq"] if ddq else still)
-        return place(self.robot, c.q, REAL), c
+        return place(self.robot, c.q, self.numbers), c
 
     def motion(self, dq: bool = True, ddq: bool = True) -> tuple[Tree, Coordinates, list[list[Scalar]]]:
-        """As `state`, with ten parameters of each link: fewer and other ones that give the same torques."""
+        """As `state`, with ten parameters of each link: fewer and other ones that give the same torques.
+
+        With symbols for numbers they stay as they are: formulas are to be read.
+        """
+        if self.numbers is not REAL:
+            return *self.state(dq, ddq), [list(body) for body in self.ten]
         robot, ten = regrouped(self.robot, self.ten)
         _, c = self.state(dq, ddq)
         return place(robot, c.q, REAL), c, ten
@@ -148,7 +154,7 @@ def _slotine_li_regressor(r: _Recording) -> list[list[Scalar]]:
     q, dq, dqr, ddqr = (r.inputs[name] for name in ("q", "dq", "dqr", "ddqr"))
     c = coordinates(r.robot, q, dq, [0.0] * r.robot.n)
     reference = coordinates(r.robot, q, dqr, ddqr, along=dq)
-    tree = place(r.robot, c.q, REAL)
+    tree = place(r.robot, c.q, r.numbers)
     # friction at the reference speed: what it differs by from the true one only dissipates
     return r.columns_of(reference, regressor_blocks(tree, reference_motions(tree, c.dq, reference.dq, reference.ddq)))
 
@@ -192,14 +198,14 @@ def _energy_regressor(r: _Recording) -> list[Scalar]:
 def _forward_kinematics(r: _Recording) -> list[list[Scalar]]:
     tree, _ = r.state(dq=False, ddq=False)
     link, steps = r.robot.find_frame(r.link)
-    turns, shift = constant_placement(steps, REAL)
+    turns, shift = constant_placement(steps, r.numbers)
     return link_placement(tree, link, turns, shift)
 
 
 def _jacobian(r: _Recording) -> list[list[Scalar]]:
     tree, c = r.state(dq=False, ddq=False)
     link, steps = r.robot.find_frame(r.link)
-    _, shift = constant_placement(steps, REAL)
+    _, shift = constant_placement(steps, r.numbers)
     return [c.project(row) for row in link_jacobian(tree, link, shift if steps else None)]
 
 
@@ -261,19 +267,23 @@ def build(
     phi: Sequence[Scalar] = (),
     columns: Sequence[int] | None = None,
     combine: Array | None = None,
+    link: str | int | None = None,
+    numbers: Numbers = REAL,
 ) -> Any:
     """Record one of the robot's functions (WHAT) into a graph of the caller's own, a part of something larger.
 
     Inputs are scalars for each of its arguments, the result nested lists of scalars. Standard parameters phi are read
     where it reads them (regressors do for loads that friction grows with) and are the robot's own where none are given.
-    For regressors, `columns` are the standard columns that are kept, `combine` combinations of these.
+    For regressors, `columns` are the standard columns that are kept, `combine` combinations of these; for kinematics,
+    `link` is the link or frame. Constants are made by `numbers`: symbols for lengths give formulas.
     """
     require_formulas(
         robot, "a recorded program needs them as functions of the active joints: give formulas in the robot's file"
     )
     if not len(phi) and WHAT[what].reads(robot):
         phi = _known(robot, what, robot.parameters)
-    return WHAT[what].build(_Recording(robot, {k: list(v) for k, v in inputs.items()}, phi, None, columns, combine))
+    given = {name: list(scalars) for name, scalars in inputs.items()}
+    return WHAT[what].build(_Recording(robot, given, phi, link, columns, combine, numbers))
 
 
 def _known(robot: Robot, what: str, values: Array) -> list[Scalar]:
@@ -305,16 +315,16 @@ def record(
     inputs = {name: list(graph.inputs(name, robot.n)) for name in wanted.arguments}
     phi: list[Scalar] = []
     if wanted.reads(robot) and isinstance(parameters, str):
-        lifted = columns if wanted.parameters else None
-        phi = list(graph.inputs("parameters", len(robot.layout if lifted is None else lifted), uniform=True))
-        phi = phi if lifted is None else _lifted(robot, lifted, combine, phi)
+        kept = columns if wanted.parameters else None
+        phi = list(graph.inputs("parameters", len(robot.layout if kept is None else kept), uniform=True))
+        phi = phi if kept is None else lifted(robot, kept, combine, phi)
     elif wanted.reads(robot):
         phi = _known(robot, what, np.asarray(robot.parameters if parameters is None else parameters))
     result = wanted.build(_Recording(robot, inputs, phi, link, columns, combine))
     return graph.function(what, result if isinstance(result, dict) else {wanted.result: result})
 
 
-def _lifted(robot: Robot, columns: Sequence[int], combine: Array | None, beta: Sequence[Scalar]) -> list[Scalar]:
+def lifted(robot: Robot, columns: Sequence[int], combine: Array | None, beta: Sequence[Scalar]) -> list[Scalar]:
     """Return standard parameters (p,) that have base parameters beta: those that lead them, all others zero."""
     phi: list[Scalar] = [0.0] * len(robot.layout)
     for row, column in enumerate(columns):

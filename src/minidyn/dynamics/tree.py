@@ -12,7 +12,7 @@ and on integers modulo a prime.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,13 @@ class Numbers:
     def number(self, value: float) -> Scalar:
         """A constant that is neither a length nor an angle: gravity, an axis component, a ratio."""
         return value
+
+    def gravity(self, component: float) -> Scalar:
+        """A component of the acceleration of gravity."""
+        return self.number(component)
+
+    def note(self, quantity: str, link: int, values: Sequence[Scalar]) -> None:
+        """Hear of a quantity of a link that a recursion has computed, such as its angular velocity "w"."""
 
     def length(self, step: Step) -> Scalar:
         """A constant length."""
@@ -126,6 +133,7 @@ class Tree:
     base_shift: Vector  # base origin in the world
     zero: Scalar  # the number 0 of the number system
     one: Scalar  # the number 1
+    note: Callable[[str, int, Sequence[Scalar]], None]  # hears of the links' quantities, see `Numbers`
 
     def path(self, link: int) -> list[int]:
         """Indices of the joints from `link` down to the base."""
@@ -150,8 +158,8 @@ def place(robot: Robot, q_all: Sequence[Scalar], numbers: Numbers = REAL) -> Tre
     """Return the robot's tree at coordinates q_all, one for each joint in `robot.joints`."""
     moves = tuple(_move(joint, q, numbers) for joint, q in zip(robot.joints, q_all))
     turns, shift, _ = _constant(robot.base, numbers)
-    gravity = to_child(turns, [numbers.number(float(component)) for component in robot.gravity])
-    return Tree(moves, gravity, turns, shift, numbers.number(0.0), numbers.number(1.0))
+    gravity = to_child(turns, [numbers.gravity(float(component)) for component in robot.gravity])
+    return Tree(moves, gravity, turns, shift, numbers.number(0.0), numbers.number(1.0), numbers.note)
 
 
 def constant_placement(steps: Sequence[Step], numbers: Numbers) -> tuple[tuple[Turn, ...], Vector]:

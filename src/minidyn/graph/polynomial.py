@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,7 @@ class Atom:
     rank: int  # where it stands in a product
     kind: str  # "" for an input, "c" and "s" for a cosine and a sine
     name: str  # of the input; of an angle, what follows c or s ("1", "12")
+    call: tuple[str, tuple[Polynomial, ...]] | None = field(default=None, compare=False)  # what it is the value of
 
     def __str__(self) -> str:
         return self.kind + self.name
@@ -78,7 +79,7 @@ class Polynomial:
 
     def __truediv__(self, other: Polynomial | float) -> Polynomial:
         number = Polynomial.of(other).number
-        return self * _opaque(f"1/({other})") if number is None else self * (1.0 / number)
+        return self * (_call("div", 1.0, other) if number is None else 1.0 / number)
 
     def __rtruediv__(self, other: float) -> Polynomial:
         return Polynomial.of(other) / self
@@ -98,10 +99,14 @@ class Polynomial:
         size = max((abs(x) for x in (*one.terms.values(), *two.terms.values())), default=0.0)
         return all(abs(x) <= 1e-11 * size for x in (one - two).terms.values())
 
+    def gathered(self) -> list[tuple[Monomial, float]]:
+        """Return (product, number) in the order they are read, with angles gathered: c1 c2 - s1 s2 is c12."""
+        return sorted(_gather(dict(self.terms)).items(), key=_order)
+
     def __str__(self) -> str:
         """Write it with angles gathered: c1 c2 - s1 s2 is c12."""
         text = ""
-        for product, number in sorted(_gather(dict(self.terms)).items(), key=_order):
+        for product, number in self.gathered():
             factors = [str(a) if power == 1 else f"{a}{str(power).translate(_DIGITS)}" for a, power in product]
             size = f"{abs(number):.6g}"
             part = " ".join(factors if size == "1" and factors else [size, *factors])
@@ -126,7 +131,9 @@ def expand(function: Function, symbols: Mapping[str, Sequence[str]]) -> list[lis
 
 
 def _call(name: str, *operands: Polynomial | float) -> Polynomial:
-    return _opaque(f"{name}({', '.join(map(str, operands))})")
+    values = tuple(Polynomial.of(operand) for operand in operands)
+    text = f"1/({values[1]})" if name == "div" else f"{name}({', '.join(map(str, values))})"
+    return Polynomial.atom(Atom(_LAST, "", text, (name, values)))
 
 
 def _cos_sin(angle: Polynomial) -> tuple[Polynomial | float, Polynomial | float] | None:
@@ -155,10 +162,6 @@ _TABLE: dict[str, Callable[..., Any]] = {
     **{name: partial(_call, name) for name in ("sqrt", "sign", "atan2")},
     **{name: partial(_trigonometric, name) for name in ("sin", "cos")},
 }
-
-
-def _opaque(text: str) -> Polynomial:
-    return Polynomial.atom(Atom(_LAST, "", text))
 
 
 def _product(a: Monomial, b: Monomial) -> list[tuple[Monomial, float]]:
@@ -207,23 +210,46 @@ def _order(item: tuple[Monomial, float]) -> tuple[Any, ...]:
 
 
 def _gather(terms: dict[Monomial, float]) -> dict[Monomial, float]:
-    """Write k (c1 c2 - s1 s2) as k c12 and k (s1 c2 + c1 s2) as k s12, as long as there is anything to gather."""
+    """Gather angles as long as there is anything to gather: k (c1 c2 - s1 s2) is k c12, k - k c2² is k s2²."""
+    found: dict[Monomial, float] | None = terms
+    while found is not None:
+        terms, found = found, _gathered_once(found)
+    return terms
+
+
+def _gathered_once(terms: dict[Monomial, float]) -> dict[Monomial, float] | None:
     for product, number in terms.items():
         angles = [(atom, power) for atom, power in product if atom.kind]
-        for i, (a, _) in enumerate(angles):
+        for i, (a, power) in enumerate(angles):
+            if a.kind != "c":
+                continue
+            if power >= 2:  # with the same product without c²
+                partner = _sorted(_times(dict(product), {a: -2}))
+                if _close(terms.get(partner), -number):
+                    joined = _sorted(_times(dict(partner), {_turned(a): 2}))
+                    return _joined(terms, (product, partner), joined, -number)
             for b, _ in angles[i + 1 :]:
-                if a.rank == b.rank or a.kind != "c":
+                if a.rank == b.rank:
                     continue
                 # c1 c2 with -s1 s2, or c1 s2 with s1 c2
                 partner = _sorted(_times(dict(product), {a: -1, b: -1, _turned(a): 1, _turned(b): 1}))
-                wanted = -number if b.kind == "c" else number
-                if partner in terms and abs(terms[partner] - wanted) <= 1e-12 * abs(number):
+                if _close(terms.get(partner), -number if b.kind == "c" else number):
                     joint = Atom(a.rank, b.kind, a.name + b.name)
                     joined = _sorted(_times(dict(product), {a: -1, b: -1, joint: 1}))
-                    rest = {p: x for p, x in terms.items() if p not in (product, partner)}
-                    rest[joined] = rest.get(joined, 0.0) + number
-                    return _gather(rest)
-    return terms
+                    return _joined(terms, (product, partner), joined, number)
+    return None
+
+
+def _close(one: float | None, two: float) -> bool:
+    return one is not None and abs(one - two) <= 1e-12 * abs(two)
+
+
+def _joined(
+    terms: Mapping[Monomial, float], gone: tuple[Monomial, Monomial], joined: Monomial, number: float
+) -> dict[Monomial, float]:
+    rest = {product: x for product, x in terms.items() if product not in gone}
+    rest[joined] = rest.get(joined, 0.0) + number
+    return {product: x for product, x in rest.items() if x}
 
 
 def _turned(atom: Atom) -> Atom:
