@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+import turned_robots
 from base_robots import special_robot
 from random_robots import looped_robot
 
@@ -15,9 +16,9 @@ from conftest import count
 from minidyn.base.base_map import Question
 from minidyn.base.exact.digits import PI, Digits, cos_sin, formula_operations, sixty_digits
 from minidyn.base.exact.precise import METHOD, precise_base
-from minidyn.errors import LoopError
+from minidyn.errors import LoopError, Unsupported
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
-from minidyn.model.geometry import Step
+from minidyn.model.geometry import Step, inverse_steps
 from minidyn.model.parameters import from_body
 from minidyn.model.robot import Robot
 
@@ -156,3 +157,48 @@ def test_hard_relations_are_solved_in_sixty_digits() -> None:
         precise = precise_base(question)
         assert exact.kept == precise.kept
         np.testing.assert_allclose(exact.K, precise.K, rtol=1e-10, atol=1e-12 * np.abs(precise.K).max(initial=1.0))
+
+
+# ---------------------------------------------------------------- frames that close a loop to double precision only
+
+
+def turned_with_loops(robot: Robot, seed: int) -> Robot:
+    """The same mechanism with link frames turned freely and written as xyz and rpy, ends of loops included."""
+    rng = np.random.default_rng(seed)
+    changes = [turned_robots._change(joint, rng, "freely") for joint in robot.joints]
+    other = turned_robots.turned(robot, np.random.default_rng(seed))
+
+    def seen(link: int, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        return steps if link < 0 else turned_robots._written((*inverse_steps(changes[link]), *steps))
+
+    loops = tuple(
+        replace(loop, steps_a=seen(loop.link_a, loop.steps_a), steps_b=seen(loop.link_b, loop.steps_b))
+        for loop in robot.loops
+    )
+    return replace(other, loops=loops)
+
+
+def test_turned_frames_of_a_solved_loop_do_not_change_the_number() -> None:
+    """Sixty digits cannot close such a loop; QR answers, and says so."""
+    robot = implicit_hpr()
+    for seed in range(count(2, 30)):
+        other = turned_with_loops(robot, seed)
+        base = md.base_parameters(other)
+        assert base.rank == 35, seed
+        assert [notice.code for notice in base.notices] == ["base.double_precision_only"]
+        assert base.method == "qr"
+        rng = np.random.default_rng((seed, 5))
+        phi = rng.normal(size=len(other.layout))
+        q = np.array([0.0, 0.5, 1.4, 0.0, 0.0]) + rng.uniform(-0.1, 0.1, (6, 5))
+        dq, ddq = rng.uniform(-1.0, 1.0, (2, 6, 5))
+        Y = md.regressor(other, q, dq, ddq)
+        kept = Y[..., list(other.layout.indices(base.kept))]
+        np.testing.assert_allclose(kept @ base.values(phi), Y @ phi, atol=1e-8 * np.abs(Y @ phi).max())
+
+
+def test_a_tolerance_is_refused_where_it_cannot_act() -> None:
+    robot = implicit_hpr()
+    for method in ("exact", "qr"):
+        with pytest.raises(Unsupported, match="tolerance"):
+            md.base_parameters(robot, method, tolerance=1e-3)
+    assert md.base_parameters(robot, "qr", tolerance=0.0).rank == 35

@@ -76,7 +76,7 @@ def base_parameters(
         for_: Deprecated: the old name of `model` for "mlc".
         tolerance: Axes that are parallel, perpendicular, intersecting or coaxial within this, rad and share of the
             robot's size, are exactly so: rounding to six digits is undone. A notice says where this changes the number
-            of base parameters. 0: the geometry as written.
+            of base parameters. 0: the geometry as written; so are robots with loops that are solved for or formulas.
         names: For a regressor of your own: names of its parameters; None: p1, p2, ...
 
     Raises:
@@ -108,6 +108,11 @@ def base_parameters(
         raise MinidynError(
             f"tolerance: expected a number from 0 to 0.1 (rad, and share of the size), got {tolerance!r}"
         )
+    if tolerance not in (0.0, _TOLERANCE) and (question.robot.implicit_loops or question.robot.formulas):
+        raise Unsupported(
+            "tolerance: loops that are solved for and joints that follow formulas close for the geometry as written "
+            "only; leave tolerance out, or correct the robot file"
+        )
     if method not in METHODS:
         raise UnknownName("method", method, METHODS)
     given = {"scaling": scaling, "version": version}
@@ -137,9 +142,9 @@ def base_parameters(
                 from minidyn.base.exact.by_twin import hidden_base
 
                 return hidden_base(question, found, seed, tolerance)
-            from minidyn.base.exact.precise import precise_base
+            from minidyn.base.exact.precise import precise_or_numeric_base
 
-            return precise_base(question, seed)
+            return precise_or_numeric_base(question, seed)
     import scipy.linalg  # noqa: F401  (brings a BLAS of its own, which must be there to be limited)
 
     with single_thread():

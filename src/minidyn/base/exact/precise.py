@@ -13,15 +13,21 @@ from numpy.typing import NDArray
 from minidyn.base.base_map import RANK_UNCLEAR, BaseMap, Question
 from minidyn.base.exact.angles import with_right_angles
 from minidyn.base.exact.digits import Digits, sixty_digits
-from minidyn.base.exact.precise_state import PreciseRobot, PreciseShapes
+from minidyn.base.exact.precise_state import NotInSixtyDigits, PreciseRobot, PreciseShapes
 from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.base.rows import MODELS, Arithmetic
-from minidyn.errors import MinidynError
-from minidyn.notices import info
+from minidyn.notices import info, look
 
 SIXTY_DIGITS = info(
     "base.sixty_digits",
     "Loops or formulas are not linear, so base parameters were computed with sixty digits instead of exact arithmetic.",
+)
+
+DOUBLE_ONLY = look(
+    "base.double_precision_only",
+    "The placements of a robot with loops close them to double precision only, as frames written as xyz and rpy do; "
+    "base parameters were found by QR instead of in sixty digits.",
+    "Look at the gap; placements in right angles and named lengths close exactly.",
 )
 
 METHOD = "exact (high precision)"
@@ -61,7 +67,7 @@ def precise_base(question: Question, seed: int = 0) -> BaseMap:
                 break
             samples *= 2
         else:
-            raise MinidynError(f"robot {robot.name!r}: no stable rank found; please report this robot")
+            raise NotInSixtyDigits(f"robot {robot.name!r}: no stable rank found; please report this robot")
         one, two = [used[k] for k in found.pivots], [used[k] for k in found.others]
         K = found.K * scale[found.others][None, :] / scale[found.pivots][:, None]
         K[np.abs(found.K) < _NEGLIGIBLE] = Decimal(0)
@@ -83,6 +89,27 @@ def precise_base(question: Question, seed: int = 0) -> BaseMap:
     return question.answer(
         METHOD, sorted(kept), sorted(regrouped), K.astype(float)[rows][:, columns], found.gap, notices
     )
+
+
+def precise_or_numeric_base(question: Question, seed: int = 0) -> BaseMap:
+    """Return base parameters in sixty digits where they can tell, else by QR, with a notice and QR's own gap."""
+    first: BaseMap | None = None
+    try:
+        first = precise_base(question, seed)
+        why = "sixty digits leave the number in doubt"
+    except NotInSixtyDigits as error:
+        why = str(error)
+    if first is not None and not any(notice.code == RANK_UNCLEAR.code for notice in first.notices):
+        return first
+    from minidyn.base.numeric.numeric import CLEAR_GAP, numeric_base  # seldom needed
+
+    other = numeric_base(question, "qr", seed)
+    if first is not None and other.gap < CLEAR_GAP:
+        return first
+    counted = None if first is None else first.rank
+    text = f"{why}; QR finds {other.rank} base parameters (gap {other.gap:.1e}), which is the answer"
+    notice = DOUBLE_ONLY(text, rank=other.rank, gap=float(other.gap), rank_in_sixty_digits=counted)
+    return replace(other, notices=(*other.notices, notice))
 
 
 def precise_rows(question: Question, samples: int, rng: np.random.Generator) -> Objects:

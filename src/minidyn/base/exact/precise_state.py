@@ -66,6 +66,10 @@ _ROUNDS = 25
 Row = dict[int, Scalar]
 
 
+class NotInSixtyDigits(MinidynError):
+    """A robot whose numbers are good to double precision only: its loops do not close to sixty digits."""
+
+
 class PreciseRobot(Numbers):
     """A robot at given states (their doubles taken at face value); also the number system its geometry is placed in."""
 
@@ -194,7 +198,9 @@ class PreciseRobot(Numbers):
             inverse = inverse or self._inverse(self._jacobian(tree))
             for row, index in zip(inverse, self._unknown):
                 all_q[index] = all_q[index] - sum(a * b for a, b in zip(row, error))
-        raise MinidynError(f"robot {self.robot.name!r}: a loop could not be closed to sixty digits; is it singular?")
+        raise NotInSixtyDigits(
+            f"robot {self.robot.name!r}: a loop could not be closed to sixty digits; is it singular?"
+        )
 
     def _difference(self, tree: Tree, loop: Loop) -> list[Scalar]:
         """Frame b from frame a: three lengths and, for a frame, three sines of angles."""
@@ -260,7 +266,9 @@ class PreciseRobot(Numbers):
                 return
             for row, index in zip(inverse, self._unknown):
                 ddq[index] = ddq[index] - sum(a * b for a, b in zip(row, error))
-        raise MinidynError(f"robot {self.robot.name!r}: a loop's accelerations could not be solved; is it singular?")
+        raise NotInSixtyDigits(
+            f"robot {self.robot.name!r}: a loop's accelerations could not be solved; is it singular?"
+        )
 
     def _floats(self, value: Scalar) -> Array:
         return value.floats(self.samples) if isinstance(value, Digits) else np.full(self.samples, float(value))

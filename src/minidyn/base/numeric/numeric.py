@@ -150,6 +150,7 @@ def weights_of(scaling: Scaling) -> tuple[float, float] | None:
 
 
 SCALINGS = ("columns", "paper")
+_REGULAR = 1e14  # condition of V22 up to which it is solved with
 CLEAR_GAP = 1e3  # a smaller ratio of smallest kept to largest dropped value is worth a notice
 
 
@@ -260,7 +261,8 @@ def _regrouping(found: Rank, kept: Sequence[int], regrouped: Sequence[int], obse
     R = triangle_of(found.triangle[:, one + two])
     inverse = lapack.dtrtri(R[: len(one), : len(one)])[0]
     K: Array = inverse @ R[: len(one), len(one) :]
-    if found.null is not None:
+    # of geometry that is special but for rounding V22 may be singular to double precision: R1 serves as well
+    if found.null is not None and np.linalg.cond(found.null[two]) < _REGULAR:
         K = -solve(found.null[two].T, found.null[one].T).T
     # an ill-conditioned V22 or R1 must not pass for noise
     K += inverse @ (inverse.T @ (W1.T @ (W2 - W1 @ K)))
