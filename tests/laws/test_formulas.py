@@ -187,6 +187,13 @@ def test_the_inertia_matrix_of_the_books() -> None:
     assert "M22 = ZZ2\n" in text
 
 
+def test_sums_of_angles_of_parallel_axes() -> None:
+    robot = md.Robot.from_mdh("RRR", alpha=[0, np.pi / 2, 0], a=[0, 0, 0.4])
+    entry = md.formulas(robot, "inertia_matrix").entries["M11"]
+    for part in ("XX2 s2²", "YY2 c2²", "XX3 s23²", "2 XY3 c23 s23", "YY3 c23²", "2 MX3 a3 c2 c23", "M3 a3² c2²"):
+        assert part in entry
+
+
 def test_the_gravity_torques_of_the_books() -> None:
     robot = planar().with_parameters([0] * 6 + [0.2, 0, 0, 1.0] + [0] * 6 + [0.3, 0, 0, 2.0])
     text = md.formulas(robot, "gravity_torque", parameters="nonzero").text()

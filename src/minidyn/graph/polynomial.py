@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,8 @@ _MOST = 1000  # terms of one polynomial
 _ROUNDING = 1e-13  # of the largest coefficient that was added
 _GROUP = 1000  # ranks of one argument
 _LAST = 1_000_000
+_LONGEST = 120  # terms up to which sums of angles are tried
+_SHORT = 6  # terms that need no shortening
 _DIGITS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -101,7 +103,10 @@ class Polynomial:
 
     def gathered(self) -> list[tuple[Monomial, float]]:
         """Return (product, number) in the order they are read, with angles gathered: c1 c2 - s1 s2 is c12."""
-        return sorted(_gather(dict(self.terms)).items(), key=_order)
+        best = _gather(dict(self.terms))
+        while (shorter := _shorter(self, len(best))) is not None:
+            self, best = shorter, _gather(dict(shorter.terms))
+        return sorted(best.items(), key=_order)
 
     def __str__(self) -> str:
         """Write it with angles gathered: c1 c2 - s1 s2 is c12."""
@@ -229,7 +234,7 @@ def _gathered_once(terms: dict[Monomial, float]) -> dict[Monomial, float] | None
                     joined = _sorted(_times(dict(partner), {_turned(a): 2}))
                     return _joined(terms, (product, partner), joined, -number)
             for b, _ in angles[i + 1 :]:
-                if a.rank == b.rank:
+                if a.rank == b.rank or not set(a.name).isdisjoint(b.name):
                     continue
                 # c1 c2 with -s1 s2, or c1 s2 with s1 c2
                 partner = _sorted(_times(dict(product), {a: -1, b: -1, _turned(a): 1, _turned(b): 1}))
@@ -238,6 +243,44 @@ def _gathered_once(terms: dict[Monomial, float]) -> dict[Monomial, float] | None
                     joined = _sorted(_times(dict(product), {a: -1, b: -1, joint: 1}))
                     return _joined(terms, (product, partner), joined, number)
     return None
+
+
+def _shorter(polynomial: Polynomial, size: int) -> Polynomial | None:
+    """Return it with a sum of angles for one of them, q3 = q23 - q2, where that takes fewer terms; else None.
+
+    On parallel axes sums are the angles that count: what the third link turns by about the second axis is q2 + q3.
+    """
+    if len(polynomial.terms) > _LONGEST or size < _SHORT:
+        return None
+    degrees: dict[Atom, int] = {}  # the highest of each angle's cosine and sine together; lone ones are gathered anyhow
+    for product in polynomial.terms:
+        own: dict[Atom, int] = {}
+        for atom, power in product:
+            if atom.kind:
+                cosine = replace(atom, kind="c")
+                own[cosine] = own.get(cosine, 0) + power
+        degrees |= {atom: max(power, degrees.get(atom, 0)) for atom, power in own.items()}
+    for a in sorted(degrees):
+        for b in sorted(atom for atom, power in degrees.items() if power > 1):
+            if a.rank < b.rank and set(a.name).isdisjoint(b.name):
+                found = _substituted(polynomial, a, b)
+                if len(_gather(dict(found.terms))) < size:
+                    return found
+    return None
+
+
+def _substituted(polynomial: Polynomial, a: Atom, b: Atom) -> Polynomial:
+    both = Atom(b.rank, "c", a.name + b.name)
+    c, s, ca, sa = (Polynomial.atom(each) for each in (both, _turned(both), a, _turned(a)))
+    values = {b: c * ca + s * sa, _turned(b): s * ca - c * sa}
+    total = Polynomial({})
+    for product, number in polynomial.terms.items():
+        term = Polynomial({tuple(pair for pair in product if pair[0] not in values): number})
+        for atom, power in product:
+            for _ in range(power if atom in values else 0):
+                term = term * values[atom]
+        total = total + term
+    return total
 
 
 def _close(one: float | None, two: float) -> bool:
