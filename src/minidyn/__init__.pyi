@@ -41,7 +41,7 @@ from minidyn.simulation.payload import Payload as Payload
 from minidyn.app.check import check as check
 from minidyn.app.check import Check as Check
 from minidyn.identification.identify import identify as identify
-from minidyn.identification.one_joint.one_joint import identify_one_joint as identify_one_joint
+from minidyn.identification.estimators.one_joint import identify_one_joint as identify_one_joint
 from minidyn.identification.payload.payload import identify_payload as identify_payload
 from minidyn.identification.diagnostics.essential import essential as essential
 from minidyn.identification.diagnostics.essential import Essential as Essential

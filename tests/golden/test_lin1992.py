@@ -29,10 +29,9 @@ def stanford() -> Robot:
 
 def step_response() -> tuple[Array, Array, Array, Array]:
     """t, q, dq, ddq of the moving joint: eq. (64)-(66) at the paper's three instants."""
-    t, rate = np.array([0.2, 0.3, 0.4]), 10.0
-    decay = np.exp(-rate * t)
-    q = np.pi / 6 * (1 - (1 + rate * t) * decay) + 0.7
-    return t, q, np.pi / 6 * rate**2 * t * decay, np.pi / 6 * (1 - rate * t) * rate**2 * decay
+    t = np.array([0.2, 0.3, 0.4])
+    q, dq, ddq = md.trajectory.critically_damped([0.7], [0.7 + np.pi / 6], 10.0)(t)
+    return t, q[:, 0], dq[:, 0], ddq[:, 0]
 
 
 def places(joint: int) -> list[Array]:

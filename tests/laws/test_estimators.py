@@ -18,13 +18,13 @@ from minidyn.identification.diagnostics.exogeneity import exogeneity_test
 from minidyn.identification.estimators.closed_loop import settled, simulated
 from minidyn.identification.estimators.linear_system import fit_system
 from minidyn.identification.estimators.method import Options, Solution
-from minidyn.identification.estimators.methods import METHODS
+from minidyn.identification.estimators.methods import ANY_MOTION, METHODS
 from minidyn.identification.estimators.states import best_states, motion_band, smoothed
 from minidyn.identification.estimators.total_least_squares import smallest_ratio
 from minidyn.identification.rows.pieces import Piece
 from minidyn.recording.lazy import HeldRun, LazyRecording
 
-BEYOND = [name for name in METHODS if name not in ("ols", "wls", "irls")]
+BEYOND = [name for name in ANY_MOTION if name not in ("ols", "wls", "irls")]
 STEP = 2e-3
 
 

@@ -12,10 +12,10 @@ from scipy.signal import lfilter
 import minidyn as md
 from conftest import OWN, count
 from minidyn.identification.consistency.certificate import certify
-from minidyn.identification.estimators.methods import METHODS
+from minidyn.identification.estimators.methods import ANY_MOTION
 
 Array = NDArray[np.float64]
-EVERY = tuple(METHODS)
+EVERY = ANY_MOTION  # one joint at a time: tests/laws/test_one_joint.py
 NOISE = np.array([0.3, 1.0, 0.5, 0.1])  # N m
 
 

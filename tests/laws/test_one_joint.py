@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,9 @@ from minidyn.app.cli.main import main
 from minidyn.errors import Unsupported
 from minidyn.excitation.one_joint_equations import Equations
 from minidyn.excitation.one_joint_plan import Experiment, Plan
+from minidyn.identification.estimators.method import Options
+from minidyn.identification.estimators.methods import METHODS
+from minidyn.identification.estimators.one_joint import ready_one_joint
 from minidyn.model.robot import Robot
 from mlc_cases import any_frames, chain_of_seed
 
@@ -303,7 +307,7 @@ def test_no_sample_over_means_no_error_figure() -> None:
     assert np.all(np.isnan(found.std))
     with pytest.raises(md.MinidynError, match="do not show U33_1, k1x, k1y"):
         md.identify_one_joint(robot, run[:2])
-    with pytest.raises(md.MinidynError, match="no joint moves"):
+    with pytest.raises(md.MinidynError, match="run 1 moves no joint"):
         md.identify_one_joint(robot, run[:1])
 
 
@@ -336,8 +340,8 @@ def test_bad_runs_are_refused_with_their_reason() -> None:
     broken = np.array(good.tau)
     broken[3, 2] = np.nan
     for run, message in (
-        (md.Recording(good.t, moving, good.tau, **arrays), "recording 2: joints 'joint1' and 'joint2' both move"),
-        (md.Recording(good.t, good.q, broken, **arrays), "recording 2: tau of joint 'joint3' is not a number"),
+        (md.Recording(good.t, moving, good.tau, **arrays), "run 1 moves 'joint1'; run 2 moves 'joint1' and 'joint2'"),
+        (md.Recording(good.t, good.q, broken, **arrays), "tau of joint 'joint3' is not a number at t = "),
         (md.Recording(good.t, good.q, None, **arrays), "needs measured torques; recording 2 has none"),
     ):
         with pytest.raises(md.MinidynError, match=message):
@@ -422,3 +426,111 @@ def test_it_is_an_estimate_that_everything_takes(tmp_path: Path) -> None:
     np.testing.assert_allclose(md.inverse_dynamics(found.robot, q, dq, ddq), found.predict(other), atol=1e-9)
     assert found.certificate.samples > 0
     assert {path.name for path in found.export(tmp_path / "model").files} >= {"robot.toml", "robot.urdf", "model.c"}
+
+
+# -------------------------------------------------------------------- every door
+
+
+def _noisy_runs(robot: Robot, plan: Plan, seed: int, encoder: float, step: float = 0.02) -> list[md.Recording]:
+    """Raw logs of a plan: positions with white noise, torques with 1 % of each joint's size."""
+    rng, made = np.random.default_rng(seed), []
+    for experiment in plan.steps:
+        t = np.arange(0.0, 2 * experiment.trajectory.period, step)
+        q, dq, ddq = experiment.trajectory(t)
+        tau = md.inverse_dynamics(robot, q, dq, ddq)
+        tau += 0.01 * np.sqrt(np.mean(tau**2, axis=0)) * rng.normal(size=q.shape)
+        made.append(md.Recording(t, q + encoder * rng.normal(size=q.shape), tau, joint_names=robot.joint_names))
+    return made
+
+
+@pytest.mark.parametrize("encoder", [1e-4, 1e-3])
+def test_errors_of_positions_are_in_the_covariance(encoder: float) -> None:
+    """95 % of all constants within two standard deviations, with noisy encoders; joints one by one not far from it."""
+    robot = wrist_arm()
+    plan = md.one_joint_plan(robot)
+    scores = []
+    for seed in range(count(12, 200)):
+        found = md.identify_one_joint(robot, _noisy_runs(robot, plan, seed, encoder))
+        scores.append((found.beta - found.base.values(robot.parameters)) / found.std)
+    few = 0.03 if len(scores) < 100 else 0.0
+    assert np.mean(np.abs(scores) < 2) > 0.945 - few
+    assert 0.7 < np.sqrt(np.mean(np.square(scores))) < 1.1 + few
+
+
+def test_identify_goes_on_from_the_same_numbers() -> None:
+    """The same base values and errors as `identify_one_joint`, in the exact base; then a model that can exist."""
+    robot = md.load("puma4", rotor_inertia=False)
+    plan = md.one_joint_plan(robot)
+    runs = _noisy_runs(robot, plan, 1, 1e-4)
+    log = md.concatenate(runs)
+    bare: dict[str, Any] = {"friction": (), "rotor_inertia": False}
+    plain = md.identify(robot, log, "one-joint", consistent=False, **bare)
+    beta, covariance = md.identify_one_joint(robot, runs).in_base(plain.base)
+    np.testing.assert_allclose(plain.beta, beta, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(plain.covariance, covariance, rtol=1e-9, atol=1e-15)
+    assert [body.joint for body in plain.bodies] == list(robot.joint_names)
+    found = md.identify(robot.with_parameters(robot.parameters * 1.3), log, "one-joint", **bare)
+    assert found.consistent
+    assert found.certificate.consistent
+    assert md.validate(found, log).relative_error < 0.03
+    # the quadratic form that the consistent model minimises has its least at the estimate, with the covariance of
+    # independent noise
+    solution = METHODS["one-joint"].solve(robot, plain.base, ready_one_joint(robot, log), Options())
+    np.testing.assert_allclose(np.linalg.solve(solution.R, solution.z), plain.beta, rtol=1e-6, atol=1e-9)
+    ratio = np.diag(np.linalg.inv(solution.R.T @ solution.R)) / np.diag(plain.covariance)
+    assert 0.2 < np.median(ratio) < 5
+
+
+def test_drive_terms_need_a_run_of_their_joint() -> None:
+    robot = md.load("puma4", rotor_inertia=False)
+    terms = ("viscous", "coulomb", "offset")
+    few = md.concatenate(_noisy_runs(robot, md.one_joint_plan(robot), 1, 1e-5))
+    with pytest.raises(md.MinidynError, match=r"do not show Ia4, .* the joint itself must move"):
+        md.identify(robot, few, "one-joint")
+    driven = robot.with_drives(True, terms)
+    true = driven.with_parameters(np.nan_to_num(driven.parameters, nan=0.5))
+    plan = md.one_joint_plan(robot, friction=terms, rotor_inertia=True)
+    assert {step.joint for step in plan.steps} == set(robot.joint_names)
+    runs = _noisy_runs(true, plan, 2, 1e-6, 0.005)
+    found = md.identify(robot, md.concatenate(runs), "one-joint", friction=terms, consistent=False)
+    assert {"Fv4", "Fc4"} <= set(found.values)
+    assert found.values["Fv4"] == pytest.approx(0.5, rel=0.1)
+
+
+def test_shell_and_study_give_the_same_model(tmp_path: Path) -> None:
+    robot = md.load("two_link")
+    runs = _noisy_runs(robot, md.one_joint_plan(robot), 3, 1e-5)
+    for number, run in enumerate(runs, start=1):
+        run.save(tmp_path / f"run{number}.csv")
+    files = [str(tmp_path / f"run{number}.csv") for number in range(1, len(runs) + 1)]
+    told = ["--method", "one-joint", "--friction", "none", "--no-rotor-inertia", "--output", str(tmp_path / "out")]
+    done = CliRunner().invoke(main, ["identify", "two_link", *files, *told])
+    assert done.exit_code in (0, 1), done.output
+    shell = md.load_estimate(tmp_path / "out" / "estimate.json")
+    names = ", ".join(f'"run{number}.csv"' for number in range(1, len(runs) + 1))
+    (tmp_path / "study.toml").write_text(
+        f'[robot]\nfile = "two_link"\n[plan]\nfriction = []\n[identify]\nlogs = [{names}]\nmethod = "one-joint"\n'
+        "friction = []\nrotor_inertia = false\n[export]\n[report]\n"
+    )
+    done = CliRunner().invoke(main, ["run", str(tmp_path / "study.toml")])
+    assert done.exit_code in (0, 1), done.output
+    study = md.load_estimate(tmp_path / "study" / "identify" / "estimate.json")
+    read = [md.read_recording(file, robot) for file in files]
+    python = md.identify(robot, md.concatenate(read), "one-joint", friction=(), rotor_inertia=False)
+    for other in (shell, study):
+        np.testing.assert_array_equal(other.beta, python.beta)
+        np.testing.assert_array_equal(other.covariance, python.covariance)
+        assert other.bodies == python.bodies
+    assert (tmp_path / "study" / "export" / "robot.urdf").is_file()
+    assert (tmp_path / "study" / "report" / "report.html").is_file()
+
+
+def test_logs_in_which_all_joints_move_are_refused() -> None:
+    robot = md.load("two_link")
+    t = np.arange(0.0, 10.0, 0.02)
+    q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t)
+    log = md.Recording(t, q, md.inverse_dynamics(robot, q, dq, ddq), joint_names=robot.joint_names)
+    first, second = robot.joint_names
+    expected = f"one joint moves and the others stay; run 1 moves '{first}' and '{second}'"
+    with pytest.raises(md.MinidynError, match=expected):
+        md.identify(robot, log, "one-joint")

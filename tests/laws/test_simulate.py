@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import minidyn as md
 from minidyn import control
 from minidyn.recording.lazy import concatenate
 from minidyn.recording.recording import Recording
 from minidyn.simulation.simulate import simulate, simulate_batch
-from minidyn.simulation.trajectory import fourier, hold, quintic, sampled
+from minidyn.simulation.trajectory import critically_damped, fourier, hold, quintic, sampled
 
 
 @pytest.mark.parametrize("name", ["two_link", "panda", "stanford", "two_arm"])
@@ -68,6 +69,7 @@ def test_trajectories_differentiate_themselves_and_keep_limits() -> None:
     for trajectory in (
         fourier(robot, seed=5),
         quintic(np.zeros(7), np.ones(7), 2.0),
+        critically_damped(np.zeros(7), np.ones(7), 3.0),
         sampled(np.linspace(0, 2, 40), np.sin(np.linspace(0, 2, 40))[:, None] * np.ones(7)),
         hold(np.ones(7)),
     ):
@@ -82,6 +84,33 @@ def test_trajectories_differentiate_themselves_and_keep_limits() -> None:
     assert np.all(q > [limit.lower for limit in limits])
     assert np.all(q < [limit.upper for limit in limits])
     assert np.all(np.abs(dq) < [limit.velocity for limit in limits])
+
+
+def test_critically_damped_step_solves_its_differential_equation() -> None:
+    """Against an integration of ddq = rate² (end - q) - 2 rate dq from rest; (64)-(66) of Lin1992 at its instants."""
+    rng = np.random.default_rng(4)
+    start, end, rate = rng.normal(size=3), rng.normal(size=3), np.array([0.7, 3.0, 10.0])
+    trajectory = md.trajectory.critically_damped(start, end, rate)
+
+    def change(_: float, state: np.ndarray) -> np.ndarray:
+        q, dq = state.reshape(2, 3)
+        return np.concatenate([dq, rate**2 * (end - q) - 2 * rate * dq])
+
+    t = np.linspace(0.0, 4.0, 41)
+    solved = solve_ivp(change, (0.0, 4.0), np.concatenate([start, np.zeros(3)]), t_eval=t, rtol=1e-11, atol=1e-12)
+    q, dq, ddq = trajectory(t)
+    np.testing.assert_allclose(np.hstack([q, dq]), solved.y.T, atol=1e-8)
+    np.testing.assert_allclose(ddq, [change(0.0, state)[3:] for state in solved.y.T], atol=1e-6)
+    before = trajectory(-0.5)
+    np.testing.assert_array_equal(before, [start, np.zeros(3), np.zeros(3)])
+    q, dq, ddq = md.trajectory.critically_damped([0.7], [0.7 + np.pi / 6], 10.0)(np.array([0.2, 0.3, 0.4]))
+    decay = np.exp([-2.0, -3.0, -4.0])
+    np.testing.assert_allclose(q[:, 0], np.pi / 6 * (1 - np.array([3.0, 4.0, 5.0]) * decay) + 0.7)
+    np.testing.assert_allclose(dq[:, 0], np.pi / 6 * np.array([20.0, 30.0, 40.0]) * decay)
+    np.testing.assert_allclose(ddq[:, 0], np.pi / 6 * np.array([-100.0, -200.0, -300.0]) * decay)
+    for wrong in (([0.0], [0.0, 1.0], 1.0), ([0.0], [1.0], 0.0), ([0.0, 1.0], [1.0, 0.0], [1.0, 2.0, 3.0])):
+        with pytest.raises(md.MinidynError, match="critically_damped"):
+            md.trajectory.critically_damped(*wrong)
 
 
 @pytest.mark.parametrize("name", md.robots())

@@ -12,7 +12,9 @@ from base_robots import looped_arm, special_robot
 import minidyn as md
 from conftest import count
 from minidyn.errors import MinidynError, NotEquivalent, Unsupported
+from minidyn.model.joint import Follow
 from minidyn.model.robot import Robot
+from minidyn.recording import ready
 from minidyn.recording.ready import resting_poses
 
 
@@ -83,6 +85,54 @@ def test_loops_mimic_joints_and_random_robots() -> None:
         np.testing.assert_allclose(found.beta, found.base.values(robot.parameters), atol=1e-3)
         tried += 1
     assert tried > 8
+
+
+def mimic_arm(seed: int, ratio: float) -> Robot:
+    """Return an arm whose third joint follows the second; all axes across gravity."""
+    rng = np.random.default_rng(seed)
+    robot = Robot.from_mdh("RRRR", [1.2, 0.4, 0.9, -1.1], [0.1, 0.3, 0.2, 0.1], [0.0, 0.2, 0.1, 0.3])
+    first, second, third, last = robot.joints
+    third = replace(third, follows=Follow(((second.name, ratio),), 0.3))
+    robot = replace(robot, joints=(first, second, third, last))
+    return robot.with_parameters(rng.normal(size=len(robot.layout)))
+
+
+def test_mimic_joints_take_part_in_gravity() -> None:
+    """Against gravity torques of all four joints, moved by hand: a follower's torque acts on its leader."""
+    for seed in range(count(3, 30)):
+        ratio = (-1.0, 0.5, 2.0)[seed % 3]
+        robot = mimic_arm(seed, ratio)
+        assert robot.n == 3
+        log = held(robot, 60, seed, noise=1e-6, known=True)
+        found = md.identify(robot.with_parameters(None), log)
+        assert found.base.model == "gravity"
+        q = np.random.default_rng(seed + 1).uniform(-1.0, 1.0, (30, 3))
+        free = replace(robot, joints=tuple(replace(joint, follows=None) for joint in robot.joints))
+        every = md.gravity_torque(free, np.column_stack([q[:, 0], q[:, 1], ratio * q[:, 1] + 0.3, q[:, 2]]))
+        expected = np.column_stack([every[:, 0], every[:, 1] + ratio * every[:, 2], every[:, 3]])
+        torque = md.base_regressor(found.robot, q, 0 * q, 0 * q, base=found.base) @ found.beta
+        np.testing.assert_allclose(torque, expected, atol=1e-4)
+
+
+def test_poses_on_disk_are_those_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Held poses are found in recordings on disk, also where a pose spans two tiles; motions are given up early."""
+    robot = md.load("puma560", rotor_inertia=False)
+    log = held(robot, 60, 1)
+    path = tmp_path / "poses.csv"
+    log.save(path)
+    there = md.identify(robot, md.read_recording(path, robot, lazy=True))
+    here = md.identify(robot, md.read_recording(path, robot))
+    assert "identify.at_rest" in [notice.code for notice in there.notices]
+    np.testing.assert_allclose(there.beta, here.beta, rtol=1e-9, atol=1e-12)
+    monkeypatch.setattr(ready, "_TILE", 7)  # poses have 20 samples
+    small = resting_poses(robot, md.read_recording(path, robot, lazy=True))
+    assert small is not None
+    assert len(small) == 60
+    np.testing.assert_allclose(md.identify(robot, md.read_recording(path, robot)).beta, here.beta, rtol=1e-9)
+    two = md.concatenate([log, log])  # the last pose of the first run and the first of the second are apart
+    found = resting_poses(robot, two)
+    assert found is not None
+    assert len(found) == 120
 
 
 def test_motion_is_no_pose() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
@@ -190,7 +191,9 @@ class Plan:
         )
 
 
-def one_joint_plan(robot: RobotLike) -> Plan:
+def one_joint_plan(
+    robot: RobotLike, *, friction: Iterable[str] | None = None, rotor_inertia: bool | None = None
+) -> Plan:
     """Return experiments from which :func:`minidyn.identify_one_joint` finds all constants of a serial chain.
 
     One joint moves at a time, within limits of position and speed; mostly the first rotational one. Where the others
@@ -200,6 +203,9 @@ def one_joint_plan(robot: RobotLike) -> Plan:
     Args:
         robot: A robot, its name or path: a serial chain of rotational and translational joints with any frames and any
             base. Its parameters are not read.
+        friction: Friction terms that are to be shown, names of minidyn.model.drives.TERMS; None: those of the robot.
+            Each joint that has some must move.
+        rotor_inertia: Whether rotor inertias are to be shown; None: as the robot has them.
 
     Raises:
         Unsupported: Trees, loops, joints that follow others, coupled drives; the message names what to use.
@@ -209,6 +215,8 @@ def one_joint_plan(robot: RobotLike) -> Plan:
         a joint before it; which joints must move is found by rank; rotor inertia and friction take part.
     """
     robot = as_robot(robot)
+    if friction is not None or rotor_inertia is not None:
+        robot = robot.with_drives(rotor_inertia, friction)
     equations = Equations.of(robot, "one_joint_plan")
     design = Design(equations)
     steps = []

@@ -19,7 +19,7 @@ from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.prior import Prior
 from minidyn.identification.diagnostics.plausible import require_meaning
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.estimators.methods import METHODS
+from minidyn.identification.estimators.methods import ANY_MOTION, METHODS
 from minidyn.identification.friction.choose import AUTO, OWN
 from minidyn.identification.identify import DEFAULT_FRICTION, DEFAULT_PRIOR_KIND, PathLike, identify
 from minidyn.identification.validate import fitted_notices, overlap_of, validate
@@ -164,7 +164,7 @@ class Comparison:
 def _models(given: Mapping[str, Any]) -> int:
     """How many models `compare` makes of these arguments."""
     methods = given["methods"]
-    count = len(METHODS) if methods is None else 1 if isinstance(methods, str) else len(tuple(methods))
+    count = len(ANY_MOTION) if methods is None else 1 if isinstance(methods, str) else len(tuple(methods))
     return count * len(given["consistent"])
 
 
@@ -194,7 +194,7 @@ def compare(
         robot: The robot, a built-in robot's name or a robot file's path.
         recording: What is fitted, raw (it is prepared once for all) or prepared; one on disk is read into memory.
         validation: What the models are tested on.
-        methods: Names of `md.identify`'s methods; None: all.
+        methods: Names of `md.identify`'s methods; None: all that take every motion.
         consistent: Whether models are made physically consistent: both ways, or one.
         base: As for `md.identify`.
         friction: As for `md.identify`; "auto" is chosen once, by "wls".
@@ -211,7 +211,7 @@ def compare(
         A row for each method; one that fails has its reason in its row and stops none of the others.
     """
     robot = as_robot(robot)
-    names = tuple(METHODS) if methods is None else (methods,) if isinstance(methods, str) else tuple(methods)
+    names = ANY_MOTION if methods is None else (methods,) if isinstance(methods, str) else tuple(methods)
     for name in names:
         if name not in METHODS:
             raise UnknownName("method", name, tuple(METHODS))

@@ -88,7 +88,8 @@ def identify(
         method: "wls" (least squares, each joint weighted by its own noise), "ols", "irls" (outliers count less),
             "parallel" (regressor and torque after one low-pass), "tls" (noise in the regressor, too), "iv" (instruments
             from simulated states, and a test whether least squares is biased), "didim" (torque of a simulation in
-            closed loop), or without accelerations "filtered", "momentum", "energy"; see docs/estimators.md.
+            closed loop), without accelerations "filtered", "momentum", "energy" (docs/estimators.md), or "one-joint"
+            for runs in which one joint moves at a time (docs/one-joint.md).
         base: Base parameters to estimate, whose robot says which drive terms there are; None: found exactly.
         friction: "auto": viscous, Coulomb, offset, and those terms that predict held-out data better
             (docs/friction.md); "own": the terms of the robot's file; or names of minidyn.model.drives.TERMS, () for
@@ -206,6 +207,9 @@ def ready_for(
     method: Method, robot: Robot, recording: AnyRecording, progress: Progress | None = None
 ) -> tuple[AnyRecording, list[Notice]]:
     """Return a recording as a method reads it, in memory or piece by piece, and what a reader should know of that."""
+    if method.make_ready is not None:
+        made = method.make_ready(robot, recording)
+        return made, list(made.notices)
     on_disk, count = not isinstance(recording, Recording), len(recording)
     whole = on_disk and count <= method.streams_from and method.streams_from > 0
     found = ready(

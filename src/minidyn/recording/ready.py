@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minidyn import errors
 from minidyn.arrays import Array
@@ -32,6 +33,7 @@ from minidyn.recording.sketch import info_of, sketch_of, sketched
 _SAME = 1e-3  # rad, or share of the robot's size: positions of one pose differ by less
 _HELD = 5  # samples: what is held for fewer is a motion, where speeds are not recorded
 _MOST = 0.95  # share of a log that must be held
+_TILE = 1 << 14  # samples that are searched for poses at once
 
 RecordingLike = AnyRecording | str | os.PathLike[str]
 """A recording, in memory or on disk, or the path of a log: what every door function takes."""
@@ -368,26 +370,40 @@ def resting_poses(robot: Robot, recording: AnyRecording) -> Recording | None:
     """Return the poses of a log in which nothing moves, one sample each, speeds zero; None where there are none.
 
     With speeds and accelerations, both are zero throughout. Without, positions are held for a while and then jump
-    from one sample to the next: a log of a motion passes through what is between.
+    from one sample to the next: a log of a motion passes through what is between. A recording on disk is read piece
+    by piece, no further than it takes to see that it moves.
     """
-    if not isinstance(recording, Recording) or recording.tau is None or not len(recording):
-        return None
-    known = recording.dq is not None and recording.ddq is not None
-    if known and (np.any(np.asarray(recording.dq)) or np.any(np.asarray(recording.ddq))):
-        return None
-    log = in_robot_order(robot, recording)
-    units = units_of(robot)
+    known = {"dq", "ddq"} <= set(recording.signals)
+    log, units, sums = in_robot_order(robot, recording), units_of(robot), 1 + 2 * robot.n
     reach = _SAME * units.speeds * units.time
-    new = np.ones(len(log), dtype=bool)  # whether a pose begins
-    new[1:] = np.any(np.abs(np.diff(log.q, axis=0)) > reach, axis=1)
-    new[list(log.starts)] = True
-    begins = np.flatnonzero(new)
-    lengths = np.diff([*begins, len(log)])
-    travel = np.maximum.reduceat(log.q, begins) - np.minimum.reduceat(log.q, begins)
-    held = np.all(travel <= 2.0 * reach, axis=1) & (known | (lengths >= _HELD))
-    if held.sum() < 2 or lengths[held].sum() < _MOST * len(log):
+    # of each pose: samples, sums of positions and torques, highest positions, and lowest ones with the sign changed
+    poses = np.zeros((0, sums + 2 * robot.n))
+
+    def held(some: Array) -> NDArray[np.bool_]:
+        still = np.all(some[:, sums : sums + robot.n] + some[:, sums + robot.n :] <= 2.0 * reach, axis=1)
+        return np.asarray(still & (known | (some[:, 0] >= _HELD)))
+
+    for run in log.runs if "tau" in log.signals else ():
+        before = np.full((1, robot.n), np.inf)
+        for tile in run.tiles(_TILE):
+            if known and (np.any(np.asarray(tile.dq)) or np.any(np.asarray(tile.ddq))):
+                return None
+            jumps = np.any(np.abs(np.diff(tile.q, axis=0, prepend=before)) > reach, axis=1)
+            begins, before = np.union1d([0], np.flatnonzero(jumps)), tile.q[-1:]
+            counted = np.column_stack([np.ones(len(tile)), tile.q, np.asarray(tile.tau)])
+            limits = np.maximum.reduceat(np.hstack([tile.q, -tile.q]), begins)
+            found = np.hstack([np.add.reduceat(counted, begins), limits])
+            if not jumps[0]:  # the pose before goes on
+                found[0, :sums] += poses[-1, :sums]
+                found[0, sums:] = np.maximum(found[0, sums:], poses[-1, sums:])
+                poses = poses[:-1]
+            poses = np.concatenate([poses, found])
+            if poses[:-1][~held(poses[:-1]), 0].sum() > (1.0 - _MOST) * len(log):
+                return None
+    poses = poses[held(poses)]
+    if len(poses) < 2 or poses[:, 0].sum() < _MOST * len(log):
         return None
-    q, tau = (np.add.reduceat(values, begins)[held] / lengths[held, None] for values in (log.q, np.asarray(log.tau)))
+    q, tau = np.split(poses[:, 1:sums] / poses[:, :1], 2, axis=1)
     rest = np.zeros_like(q)
     return Recording(
         np.arange(float(len(q))), q, tau, dq=rest, ddq=rest, joint_names=log.joint_names, notices=log.notices

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from minidyn.app.cli import options
-from minidyn.app.cli.identify import METHODS, anyway_option, friction_option, read_logs, rotor_inertia_option
+from minidyn.app.cli.identify import anyway_option, friction_option, read_logs, rotor_inertia_option
 from minidyn.app.cli.options import Files
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
 from minidyn.errors import MinidynError
@@ -21,7 +21,7 @@ from minidyn.text import plain_percent as percent
 @options.robot_argument
 @options.logs_argument
 @options.validate_option
-@click.option("--methods", help="Some methods only, as in ols,wls,iv. Default: all.")
+@click.option("--methods", help="Some methods only, as in ols,wls,iv. Default: all that take every motion.")
 @friction_option
 @rotor_inertia_option
 @anyway_option
@@ -36,6 +36,7 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
     """
     from minidyn.app.job import Job, friction_terms, listed
     from minidyn.app.result_folder import comparison_data
+    from minidyn.identification.estimators.methods import ANY_MOTION
     from minidyn.identification.identify import check_options
 
     if not test:
@@ -48,7 +49,7 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
     job = Job.of_files(robot, logs, test, settings=options.given(settings), **more)
     told(job.robot)
     read_logs(job)
-    models = 2 * len(METHODS if chosen is None else chosen)  # each as it is and made consistent
+    models = 2 * len(ANY_MOTION if chosen is None else chosen)  # each as it is and made consistent
     with progress(f"comparing {models} models of {job.robot.name}", total=models) as done:
         found = job.compare(chosen, done)
     if as_json:

@@ -27,7 +27,7 @@ from minidyn.excitation.one_joint_plan import Plan, one_joint_plan
 from minidyn.files import check_folder, check_outputs, new_folder, strict_json, write_atomically
 from minidyn.formats.load import load
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.one_joint.one_joint import identify_one_joint
+from minidyn.identification.estimators.one_joint import identify_one_joint
 from minidyn.identification.validate import Validation
 from minidyn.model.joint import Limits
 from minidyn.model.robot import Robot

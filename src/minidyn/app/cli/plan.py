@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import click
 
-from minidyn.app.cli.options import json_option, robot_argument
+from minidyn.app.cli.options import json_option, option_of, robot_argument
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
+
+PLAN = "excitation.one_joint_plan:one_joint_plan"
 
 
 @click.command()
 @robot_argument
+@option_of(PLAN, "--friction", help="Friction terms to be shown, as in viscous,coulomb,offset. Default: the robot's.")
+@option_of(
+    PLAN, "--rotor-inertia/--no-rotor-inertia", help="Show rotor inertias. Default: where the robot's file has them."
+)
 @json_option
-def plan(robot: str, as_json: bool) -> None:
+def plan(robot: str, friction: str | None, rotor_inertia: bool | None, as_json: bool) -> None:
     """Plan experiments that identify a ROBOT (a serial chain) by moving one joint at a time.
 
     Example: minidyn plan stanford
+
+    Example: minidyn plan robot.urdf --friction viscous,coulomb,offset --rotor-inertia
     """
+    from minidyn.app.job import listed
     from minidyn.excitation.one_joint_plan import one_joint_plan
     from minidyn.formats.load import load
 
     arm = told(load(robot))
     with progress(f"planning experiments for {arm.name}"):
-        made = one_joint_plan(arm)
+        terms = None if friction is None else [word for word in listed(friction) if word != "none"]
+        made = one_joint_plan(arm, friction=terms, rotor_inertia=rotor_inertia)
     if as_json:
         print_json(made.to_json())
         return

@@ -132,7 +132,7 @@ _MODEL: dict[str, Check] = {
 STEPS: dict[str, dict[str, Check]] = {
     "simulate": _SIMULATE,
     "base": {"method": _text, "model": _text, "seed": _integer, "joints": _texts, "tolerance": _number},
-    "plan": {},
+    "plan": {"friction": _one_of(TERMS, several=True), "rotor_inertia": _flag},
     "identify": {"logs": _texts, "lazy": _flag, "method": _one_of(METHODS), "consistent": _flag} | _MODEL,
     "validate": {"logs": _texts},
     "payload": {"name": _text, "logs": _texts, "link": _text},

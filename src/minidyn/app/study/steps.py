@@ -120,7 +120,7 @@ def _base(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
 
 def _plan(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Plan experiments in which one joint moves at a time."""
-    made = one_joint_plan(context.coupled)
+    made = one_joint_plan(context.coupled, **step.settings)
     _write_json(folder / "plan.json", made.to_json())
     return {"steps": len(made.steps), "notices": notices_json(made.notices)}
 

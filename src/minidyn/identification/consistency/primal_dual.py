@@ -236,7 +236,7 @@ def _step(problem: Whitened, pair: Pair) -> tuple[Pair, Array]:
         np.sum(np.maximum(a - kappa, 0.0), axis=-1) + np.sum(np.maximum(b - scalar, 0.0), axis=-1)
         for a, b in ((trial, trial_s), (now, product))
     )
-    fall = np.minimum(left / np.maximum(before, 1e-300), 1.0)[:, None] ** 2
+    fall = (np.minimum(left, before) / np.maximum(before, 1e-300))[:, None] ** 2
     target, target_s = np.maximum(kappa, fall * now), np.maximum(scalar, fall * product)
     bent = first * second * (dY @ dZ + dZ @ dY) / (d[..., :, None] + d[..., None, :])
     limit = 0.5 * target / d.max(axis=-1) / np.maximum(np.abs(bent).sum(axis=-1).max(axis=-1), 1e-300)

@@ -14,6 +14,8 @@ from minidyn.notices import Notice
 
 if TYPE_CHECKING:
     from minidyn.control.controller import Controller
+    from minidyn.recording.lazy import AnyRecording
+    from minidyn.recording.recording import Recording
 
 
 Fold = tuple[Array, Array, Array, Array, float]
@@ -63,6 +65,8 @@ class Method:
     takes_controller: bool = False  # whether it simulates the robot under the controller that drove it
     simulates_torque: bool = False  # whether, given a controller, it compares the torque of that simulation
     filters_columns: bool = False  # whether the regressor passes a low-pass like that of the torque
+    # from a robot and its log to what the method reads, where it takes some motions only; None: it takes all
+    make_ready: Callable[[Robot, AnyRecording], Recording] | None = None
 
     @property
     def streams(self) -> bool:

@@ -10,6 +10,7 @@ from minidyn.identification.estimators.closed_loop import DIDIM
 from minidyn.identification.estimators.instrumental import IV
 from minidyn.identification.estimators.least_squares import IRLS, OLS, WLS
 from minidyn.identification.estimators.method import Method
+from minidyn.identification.estimators.one_joint import ONE_JOINT
 from minidyn.identification.estimators.parallel import PARALLEL
 from minidyn.identification.estimators.total_least_squares import TLS
 
@@ -24,10 +25,12 @@ DESCRIPTIONS = {
     "filtered": "without accelerations: torque after a low-pass",
     "momentum": "without accelerations: momentum over windows",
     "energy": "without accelerations: energy over windows, one row instead of one a joint",
+    "one-joint": "runs in which one joint moves at a time (minidyn plan), serial chains",
 }
 """What each estimator does, for help texts, which read this table from the source."""
 
-METHODS: Mapping[str, Method] = MappingProxyType(
-    {method.name: method for method in (OLS, WLS, IRLS, PARALLEL, TLS, IV, DIDIM, FILTERED, MOMENTUM, ENERGY)}
-)
+_ALL = (OLS, WLS, IRLS, PARALLEL, TLS, IV, DIDIM, FILTERED, MOMENTUM, ENERGY, ONE_JOINT)
+METHODS: Mapping[str, Method] = MappingProxyType({method.name: method for method in _ALL})
 """The estimators by name."""
+ANY_MOTION = tuple(method.name for method in _ALL if method.make_ready is None)
+"""Names of those that take every motion."""

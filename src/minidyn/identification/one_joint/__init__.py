@@ -1,1 +1,0 @@
-"""One joint at a time: a chain of small problems."""
