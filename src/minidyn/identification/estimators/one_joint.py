@@ -326,7 +326,7 @@ def _inverse(A: Array, names: Sequence[str], robot: Robot, joint: int) -> tuple[
 
 def _missing(robot: Robot, joint: int, names: Sequence[str]) -> str:
     text = f"the runs do not show {', '.join(names)} of joint {robot.joint_names[joint]!r}; "
-    if all(name in robot.layout and not robot.layout.column(name).is_rigid for name in names):
+    if set(names) <= {column.name for drive in robot.layout.drives for column in drive}:
         return (
             f"{text}for these terms of its drive the joint itself must move. md.one_joint_plan and minidyn plan with "
             "the same friction and rotor_inertia list the runs; or leave the terms out: friction=() and "
