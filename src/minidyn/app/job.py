@@ -94,15 +94,17 @@ class Job:
         settings: Mapping[str, Any] | None = None,
         cutoff: float | None = None,
         delay: float | None = None,
+        resample: float | None = None,
+        time: str | None = None,
         **reading: Any,
     ) -> Job:
         """Return the job of a command line.
 
-        With `hold_out`, that share at the end of the fitted logs is kept for the test. `cutoff` and `delay` are those
-        of :func:`minidyn.prepare`; `reading` holds options of :func:`minidyn.read_recording`, such as mapping and rate;
-        the rest is as for the job. None: not given.
+        With `hold_out`, that share at the end of the fitted logs is kept for the test. `cutoff`, `delay`, `resample`
+        and `time` are those of :func:`minidyn.prepare`; `reading` holds options of :func:`minidyn.read_recording`, such
+        as mapping and rate; the rest is as for the job. None: not given.
         """
-        preparation = {"cutoff": cutoff, "delay": delay}
+        preparation = {"cutoff": cutoff, "delay": delay, "resample": resample, "time": time}
         preparation = {name: value for name, value in preparation.items() if value is not None}
         log = Log("fit", tuple(map(Path, fit)), {name: value for name, value in reading.items() if value is not None})
         check_units(reading.get("units"))  # this and missing files are found before anything is read
@@ -128,8 +130,8 @@ class Job:
     def _read(self, log: Log, lazy: bool | None, estimate: Estimate | None) -> Recording | LazyRecording:
         where = self.lazy if lazy is None else lazy
         on_disk = sum(map(_size, log.files)) > self.large if where is None else where
-        if self.preparation.get("delay"):
-            on_disk = False  # torques are moved in memory alone
+        if self.preparation.get("delay") or self.preparation.get("resample"):
+            on_disk = False  # torques are moved, and samples interpolated, in memory alone
         key = (log.files, repr(log.reading), on_disk)  # a log that is fitted in part and tested in part is read once
         if key not in self._whole:
             options: dict[str, Any] = {**log.reading, "lazy": on_disk}

@@ -148,6 +148,13 @@ AnyRecording: TypeAlias = Recording | LazyRecording
 """A recording in memory or on disk."""
 
 
+def held(recording: Recording) -> LazyRecording:
+    """Return a recording in memory as one on disk, for what must be whole to be prepared."""
+    parts = tuple((HeldRun(run), 0, len(run)) for run in recording.runs)
+    names, signals = recording.joint_names, recording.signals
+    return LazyRecording(names, signals, recording.notices, parts, recording.info, recording.prepared)
+
+
 @overload
 def concatenate(recordings: Iterable[Recording]) -> Recording: ...
 
@@ -209,7 +216,7 @@ def _joined_lazily(recordings: Sequence[AnyRecording]) -> LazyRecording:
         if isinstance(recording, LazyRecording):
             parts += recording.parts
         else:
-            parts += [(HeldRun(run), 0, len(run)) for run in recording.runs]
+            parts += held(recording).parts
         if set(recording.signals) != set(first.signals):
             raise MinidynError(
                 f"concatenate: recording {number + 1} has {' '.join(recording.signals)}, the first "

@@ -21,10 +21,11 @@ from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
-from minidyn.recording.lazy import AnyRecording, ChangedRun, LazyRecording, RunOnDisk, concatenate
+from minidyn.recording.lazy import AnyRecording, ChangedRun, LazyRecording, RunOnDisk, concatenate, held
 from minidyn.recording.prepare import segments
 from minidyn.recording.prepare.on_disk import PreparedRun, prepare_on_disk, spooled
 from minidyn.recording.prepare.signals import moving_part
+from minidyn.recording.prepare.times import TIMES, logged_rate
 from minidyn.recording.read.mapping import COUPLED
 from minidyn.recording.read.read import read_recording
 from minidyn.recording.recording import SIGNALS, Recording
@@ -71,6 +72,7 @@ def prepare(
     period: float | None = None,
     rate: float | None = None,
     resample: float | None = None,
+    time: str = "auto",
     delay: float = 0.0,
 ) -> _Kind:
     """Return a recording with q, dq and ddq filtered and differentiated without delay, and tau filtered alike.
@@ -90,8 +92,10 @@ def prepare(
         trim: Cut off spoiled ends and standstill; False keeps every sample.
         outliers: Spikes stand out by so many robust standard deviations; None: 12; False: they are kept.
         period: Of a periodic motion, s: whole periods are averaged into one.
-        rate: Samples per second, where times jitter but samples do not.
-        resample: Interpolate to so many samples per second, where samples are truly uneven.
+        rate: Samples per second: times are not looked at, samples are even.
+        resample: Interpolate to so many samples per second; None: to the log's rate, where samples are truly uneven.
+        time: "auto": from how far positions move between samples, see `recordings`; "stamps": the samples were taken
+            when their stamps say; "even": they were taken evenly, whatever stamps say.
         delay: Seconds that torques are late against positions (`md.identify` reports where they seem so): they are
             moved back; negative: early.
 
@@ -116,14 +120,19 @@ def prepare(
         raise ShapeError(f"order: expected 1 to 10, got {order!r}")
     if not (isinstance(delay, int | float) and math.isfinite(delay)):
         raise ShapeError(f"delay: expected a number of seconds, got {delay!r}")
+    if time not in TIMES:
+        raise errors.UnknownName("time", time, TIMES)
     strength = segments.Settings.outliers if outliers is None or outliers is True else float(outliers)
-    wish = segments.Settings(cutoff or 0.0, order, decimate, differentiate, trim, strength, period, rate, resample)
+    wish = segments.Settings(
+        cutoff or 0.0, order, decimate, differentiate, trim, strength, period, rate, resample, time
+    )
     raw = sketched(raw, robot.joint_names)
     made: AnyRecording
     if isinstance(raw, LazyRecording):
         if delay:
             raise errors.Unsupported("delay= needs the whole recording: prepare(robot, recording.load(), delay=...)")
-        made = prepare_on_disk(raw, wish)
+        on_disk = prepare_on_disk(raw, wish)
+        made = on_disk if on_disk is not None else held(_in_memory(raw.load(), wish, 0.0))
     else:
         made = _in_memory(_without_delay(raw, delay), wish, float(delay))
     return cast(_Kind, replace(made, info={**made.info, **info_of([sketch_of(raw)])}))
@@ -166,7 +175,8 @@ def _in_memory(recording: Recording, wish: segments.Settings, delay: float) -> R
     if marked:
         text = f"{marked} samples were spikes or holes and are bridged (telemetry outlier)"
         notices.append(SPIKES(text, count=marked))
-    info = segments.facts(settings, band, whole, used) | ({"delay": delay} if delay else {})
+    logged = logged_rate(recording)
+    info = segments.facts(settings, band, whole, used, logged) | ({"delay": delay} if delay else {})
     joined = {name: np.concatenate([arrays[name] for arrays in made]) for name in made[0]}
     starts = np.cumsum([0, *(len(arrays["t"]) for arrays in made[:-1])]).tolist()
     known = tuple(dict.fromkeys((*recording.notices, *notices)))
@@ -284,6 +294,7 @@ def _prepared(
         if delay:
             recording = recording.load()  # torques are moved in memory alone, as they were for the fit
         wish |= {"cutoff": fitted_cutoff(recording, preparation), "delay": delay}
+        wish |= {"time": preparation["time"]} if "time" in preparation else {}
     made = prepare(robot, recording, **wish)
     if wish:
         return made
@@ -292,10 +303,10 @@ def _prepared(
 
 def fitted_cutoff(recording: AnyRecording, preparation: Mapping[str, Any]) -> float | None:
     """Return the cut-off of an earlier preparation, Hz; None where a recording has another sample rate."""
-    cutoff, rate = (float(preparation.get(key) or 0.0) for key in ("cutoff", "rate"))
+    cutoff = float(preparation.get("cutoff") or 0.0)
+    rate = float(preparation.get("logged_rate") or preparation.get("rate") or 0.0)
     head = next(recording.tiles(_HEAD), None) if cutoff else None
-    step = float(np.median(np.diff(head.t))) if head is not None and len(head) > 1 else 0.0
-    return cutoff if abs(step * rate - 1) < 0.1 else None
+    return cutoff if head is not None and rate and abs(logged_rate(head) / rate - 1) < 0.1 else None
 
 
 def in_robot_order(robot: Robot, recording: _Kind, *, name: str = "the recording") -> _Kind:

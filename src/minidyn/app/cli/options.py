@@ -177,7 +177,17 @@ def log_options(command: F) -> F:
             default=None,
             help="Take motor currents that have no drive_gain as they are. Default: such logs are refused.",
         ),
-        click.option("--rate", type=float, help="Samples per second, for logs without a time column."),
+        click.option("--rate", type=float, help="Samples per second; a time column is then not looked at."),
+        click.option(
+            "--resample",
+            type=click.FloatRange(min=0.0, min_open=True),
+            help="Interpolate to so many samples per second. Default: where samples are truly uneven.",
+        ),
+        click.option(
+            "--time",
+            type=OneOf(lambda: constant("recording.prepare.times", "TIMES"), "how"),
+            help="Samples were taken when their stamps say (stamps) or evenly (even). Default: as positions show.",
+        ),
         click.option(
             "--units",
             callback=_units,

@@ -24,6 +24,7 @@ from minidyn.errors import DescriptionError, Unsupported
 from minidyn.notices import Notice, info
 from minidyn.recording.lazy import LazyRecording, RunOnDisk, glued
 from minidyn.recording.prepare import segments
+from minidyn.recording.prepare.times import COUNTED, HELD_OUT, RESAMPLED, logged_rate
 from minidyn.recording.recording import SIGNALS, Recording
 
 FROM_STRETCHES = info(
@@ -32,6 +33,7 @@ FROM_STRETCHES = info(
     "Give cutoff=... where the motion changes much along the recording.",
 )
 
+_UNEVEN = (RESAMPLED.code, COUNTED.code, HELD_OUT.code)
 _WRITE = 1 << 15  # samples asked for at once
 _LOOKS = 4  # stretches of a long run that settle rate and cut-off: its beginning may be a standstill
 _MOVES = 0.05  # of the largest reach: a stretch that moves less stands still
@@ -40,8 +42,8 @@ _THREADS = min(2, os.cpu_count() or 1)  # windows filtered side by side: filters
 
 def prepare_on_disk(
     recording: LazyRecording, wish: segments.Settings, *, look: int = 1 << 16, window: int = 1 << 14
-) -> LazyRecording:
-    """Return the recording prepared as it is read.
+) -> LazyRecording | None:
+    """Return the recording prepared as it is read; None where its samples are uneven, which needs them all.
 
     `look` samples of each run settle rate and cut-off; `window` raw samples are filtered at once, and what overlaps.
     """
@@ -52,6 +54,9 @@ def prepare_on_disk(
     for run in recording.runs:
         found = [part for piece in _looks(run, look) for part in segments.even_stretches(piece, wish, notices)]
         looks.append([part for part in found if len(part.q) >= segments.SHORTEST])
+    if any(notice.code in _UNEVEN for notice in notices):
+        return None
+    time, wish = wish.time, replace(wish, time="even")
     heads = [part for found in looks for part in found]
     if not heads:
         raise DescriptionError(f"no run has {segments.SHORTEST} samples in a row; {len(recording)} samples in all")
@@ -68,7 +73,8 @@ def prepare_on_disk(
     notices.append(segments.KEPT(text, samples=kept, of=len(recording)))
     signals = tuple(name for name in SIGNALS if name != "tau" or "tau" in recording.signals)
     known = (*recording.notices, *dict.fromkeys(notices))
-    done = segments.facts(settings, band, heads, kept)
+    logged = logged_rate(next(recording.tiles(look)))
+    done = segments.facts(replace(settings, time=time), band, heads, kept, logged)
     return LazyRecording(recording.joint_names, signals, known, parts, done, prepared=True)
 
 

@@ -1,7 +1,7 @@
 """Even stretches of a run, and what preparation does to one.
 
-Nearly even times are taken as even, gaps cut, short holes bridged, periods averaged; then spikes are bridged, positions
-and torques filtered, speeds and accelerations taken from positions.
+Positions are unwrapped, times judged (`times.py`), gaps cut, short holes bridged, periods averaged; then spikes are
+bridged, positions and torques filtered, speeds and accelerations taken from positions.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.notices import Notice, info, look
 from minidyn.recording.prepare.signals import Band, choose_cutoff, derivatives, lowpass, spikes
+from minidyn.recording.prepare.times import RESAMPLED, timed
+from minidyn.recording.read.inspect_signals import UNWRAPPED, unwrapped
 from minidyn.recording.recording import SIGNALS, Recording, each_array
 
 _LOST = "Samples were lost while recording; check the logger if there are many."
@@ -26,14 +28,12 @@ HOLES = look("prepare.holes", "The recording was cut where many values in a row 
 HOLES_BRIDGED = look("prepare.holes_bridged", "Short holes were bridged by straight lines.", _LOST)
 NOT_ONE_WHOLE = look("prepare.no_whole_sample", "A run has not one sample without NaN; it was left out.", _LOST)
 COPIES = info("prepare.copies", "Samples that repeat time and values of the one before were left out.")
-TAKEN_AS_EVEN = info("prepare.taken_as_even", "Times jitter a little; samples were taken as evenly spaced.")
-RESAMPLED = info("prepare.resampled", "The recording was interpolated to the rate that was asked for.")
 AVERAGED = info("prepare.averaged", "The periods of a periodic motion were averaged into one.")
 CUTOFF = info("prepare.cutoff", "The cut-off of the low-pass that positions and torques passed, and what decided it.")
 KEPT = info("prepare.kept", "How many samples are left after trimming and thinning.")
 
-_JITTER = 0.1  # of a step: stamps that wander no more are the logger's, not the samples'
 _HOLE = 5  # longest hole in samples that is bridged
+_BRIDGE = 0.02  # s: gaps of so long, and of so many samples as a hole, are interpolated where the rest is, too
 GAP = 2.5
 """Steps: a longer one is a gap."""
 
@@ -56,6 +56,7 @@ class Settings:
     period: float | None = None
     rate: float | None = None
     resample: float | None = None
+    time: str = "auto"
 
     def every(self, rate: float) -> int:
         """Return how many samples become one: at least ten remain per period of the cut-off."""
@@ -84,50 +85,40 @@ class Segment:
 
 
 def even_stretches(run: Recording, wish: Settings, notices: list[Notice]) -> list[Segment]:
-    """Return the even stretches of one run; steps that vary too much need `rate` or `resample`."""
+    """Return the even stretches of one run, resampled where its samples are truly uneven."""
     run = _without_copies(run, notices)
     if len(run) < 2:
         return [_segment(run, 1.0)] if len(run) else []
+    q, turned = unwrapped(run.q)
+    if turned:
+        run = replace(run, q=q)
+        names = [run.joint_names[joint] for joint in turned]
+        text = f"positions of {', '.join(names)} jump by 2π: they are unwrapped"
+        notices.append(UNWRAPPED(text, joints=names))
     if wish.rate is not None:
         return _bridged(run, float(wish.rate), notices)
+    if float(np.median(np.diff(run.t))) <= 0:
+        raise DescriptionError("time stands still in most samples; rate=HZ (--rate) gives the true rate")
+    run, rate = timed(run, "stamps" if wish.resample is not None and wish.time == "auto" else wish.time, notices)
+    if wish.resample is not None:
+        rate = float(wish.resample)
+        notices.append(RESAMPLED(f"resampled to {rate:g} samples a second, as asked", rate=rate))
     steps = np.diff(run.t)
     step = float(np.median(steps))
-    if step <= 0:
-        raise DescriptionError("time stands still in most samples; rate=HZ gives the true rate")
-    cuts = (np.flatnonzero(steps > GAP * step) + 1).tolist()
+    gap = GAP * step if rate is None else max(GAP * step, min(_BRIDGE, (_HOLE + 1.5) * step))
+    cuts = (np.flatnonzero(steps > gap) + 1).tolist()
     if cuts:
         text = f"{len(cuts)} gaps in time: the run is cut there, nothing is filtered across them"
         notices.append(GAPS(text, count=len(cuts)))
     made: list[Segment] = []
     for begin, end in zip((0, *cuts), (*cuts, len(run))):
         piece = run[begin:end]
-        if wish.resample is not None:
-            piece, rate = _resampled(piece, float(wish.resample)), float(wish.resample)
-        elif len(piece) < 3:
-            rate = 1 / step
+        if rate is not None:
+            made += _bridged(_resampled(piece, rate), rate, notices)
         else:
-            rate = _even_rate(piece.t, notices)
-        made += _bridged(piece, rate, notices)
-    if wish.resample is not None:
-        text = f"resampled to {wish.resample:g} samples a second, as asked"
-        notices.append(RESAMPLED(text, rate=float(wish.resample)))
+            length = float(piece.t[-1] - piece.t[0])
+            made += _bridged(piece, (len(piece) - 1) / length if len(piece) > 2 and length > 0 else 1 / step, notices)
     return made
-
-
-def _even_rate(t: Array, notices: list[Notice]) -> float:
-    step = float(t[-1] - t[0]) / (len(t) - 1)
-    steps = np.diff(t)
-    jitter = float(np.sqrt(np.mean((steps - step) ** 2))) / step
-    if jitter > _JITTER:
-        raise DescriptionError(
-            f"time steps vary by {100 * jitter:.0f} % around {step:.4g} s: filters need even ones. Give "
-            f"rate={1 / step:.4g} where the samples are even and only their stamps are not, or resample={1 / step:.4g} "
-            "to interpolate"
-        )
-    if jitter > 1e-3:
-        text = f"time steps vary by {100 * jitter:.2g} %; taken as even, {1 / step:.6g} samples a second"
-        notices.append(TAKEN_AS_EVEN(text, share=jitter, rate=1 / step))
-    return 1 / step
 
 
 def _without_copies(run: Recording, notices: list[Notice]) -> Recording:
@@ -295,16 +286,18 @@ def recording_of(arrays: Mapping[str, Array], joint_names: Sequence[str], **more
     return Recording(**signals, joint_names=joint_names, telemetry=rest, prepared=True, **more)
 
 
-def facts(settings: Settings, band: Band, parts: Sequence[Segment], used: int) -> dict[str, object]:
-    """Return what was done, as numbers."""
+def facts(settings: Settings, band: Band, parts: Sequence[Segment], used: int, logged: float) -> dict[str, object]:
+    """Return what was done, as numbers; `logged` is the rate of the log, samples per second."""
     return {
         "cutoff": settings.cutoff,
         "order": settings.order,
         "rate": parts[0].rate,
+        "logged_rate": logged,
         "decimate": settings.every(parts[0].rate),
         "motion_band": band.motion,
         "noise_frequency": band.noise,
         "position_noise": tuple(band.floor.tolist()),
         "samples": used,
         "differentiated": settings.differentiate,
+        "time": settings.time,
     }

@@ -31,6 +31,7 @@ _SHARE = 0.999  # the band holds this share of the power of the speeds
 _LEAST = 20.0  # Hz: friction that turns makes torques faster than a slow motion
 _LEAST_NOISY = 5.0  # Hz: the same, where noise asks for less
 _NOISE_SHARE = 0.0025  # of the acceleration: noise that does no harm
+_SHORT = 0.25  # of the longest run: shorter ones do not count
 _HIGHEST = 0.35  # of the sample rate: above, the derivative's stencils are no longer exact
 
 
@@ -121,7 +122,10 @@ def choose_cutoff(runs: Sequence[Array], rates: Sequence[float]) -> Band:
     5 Hz, nor over 0.35 of the sample rate.
     """
     motion, sinking, bearable, floors, slowest = 0.0, [math.inf], [math.inf], [], math.inf
+    longest = max(len(q) / rate for q, rate in zip(runs, rates))
     for q, rate in zip(runs, rates):
+        if len(q) / rate < _SHORT * longest:
+            continue  # a short piece shows its ends
         slowest = min(slowest, rate)
         size = min(len(q), 1 << math.ceil(math.log2(max(8 * rate, 64))))
         f, power = power_spectrum(q, rate, size)

@@ -20,7 +20,7 @@ from minidyn.recording.lazy import LazyRecording, concatenate
 from minidyn.recording.read.bag import BagTable
 from minidyn.recording.read.bind import Binding, bind, guessed_signals
 from minidyn.recording.read.csv import CsvTable
-from minidyn.recording.read.inspect_signals import StepCheck, inspect_values, runs_of
+from minidyn.recording.read.inspect_signals import UNWRAPPED, StepCheck, inspect_values, runs_of, unwrapped
 from minidyn.recording.read.mapping import SECONDS, Conversion, SignalMap, SignalOptions, conversion, mapped_coupling
 from minidyn.recording.read.mat import mat_table
 from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, ParquetTable, stacked
@@ -155,6 +155,7 @@ def _in_memory(source: _Source, robot: Robot | None) -> Recording:
     starts, order, found = runs_of(times, columns.get(binding.run), path.name)
     if order is not None:
         columns = {name: values[order] for name, values in columns.items()}
+    found += _unwrap(columns, source, starts)
     recording = source.recording(columns, starts=starts)
     if not source.rate:
         check = StepCheck()
@@ -165,6 +166,21 @@ def _in_memory(source: _Source, robot: Robot | None) -> Recording:
     found += inspect_values(recording, robot, source.table.place, path.name)
     notices = tuple(dict.fromkeys((*source.notices, *found)))
     return replace(recording, notices=notices, info=info_of([source.table.sketch]))
+
+
+def _unwrap(columns: Columns, source: _Source, starts: Sequence[int]) -> list[Notice]:
+    """Make positions continuous where they are measured, on the motor side where it is there; say which."""
+    names, found = source.binding.signals["q"], []
+    for index, name in enumerate(names):
+        scale = source.convert.scale["q"][index]
+        pieces = np.split(columns[name] * scale, list(starts[1:]))
+        made = [unwrapped(piece[:, None]) for piece in pieces]
+        if any(turned for _, turned in made):
+            columns[name] = np.concatenate([values[:, 0] for values, _ in made]) / scale
+            found.append(source.binding.joints[index])
+    path = source.table.path.name
+    text = f"{path}: positions of {', '.join(found)} jump by 2π: they are unwrapped"
+    return [UNWRAPPED(text, file=path, joints=found)] if found else []
 
 
 def _on_disk(sources: Sequence[_Source], notices: Sequence[Notice]) -> LazyRecording:

@@ -1,0 +1,226 @@
+"""When samples were taken: what stamps, positions and repeated values of a run say together.
+
+A logger's stamp may be the time of the sample, or only the time at which the logger got round to it. Positions know:
+between two samples a joint moves by its speed times the time that passed. With steps of stamps dt, the same steps if
+samples were even d, the speed v over some neighbours and the positions' steps dq,
+
+    dq - v d  =  a v (dt - d) + noise,
+
+a is 1 where stamps are true and 0 where samples are even; least squares over all joints gives it within some percent
+wherever the difference matters.
+
+Positions that repeat exactly while the robot moves were not measured anew. Where that is the rule, the log is faster
+than the measurement; where it is the exception, the logger and the measurement have clocks of their own: it reads some
+samples twice and misses others. The number of ticks of the measurement between two samples is then dq / (v tick),
+rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.arrays import Array
+from minidyn.notices import Notice, info
+from minidyn.recording.recording import Recording, each_array
+
+HELD_OUT = info(
+    "prepare.held_left_out",
+    "Positions are held while the robot moves: it was logged faster than measured. The first sample of each was kept.",
+)
+TAKEN_AS_EVEN = info(
+    "prepare.taken_as_even",
+    "Times jitter; positions say that samples are evenly spaced, or that it makes no difference.",
+    "time='stamps' (--time stamps) uses the stamps as they are.",
+)
+RESAMPLED = info(
+    "prepare.resampled",
+    "The recording was interpolated to even times: it was asked for, or positions say that samples are truly uneven.",
+    "Where the samples are even and only their stamps are not, time='even' (--time even) says so.",
+)
+COUNTED = info(
+    "prepare.counted",
+    "The logger read some samples of the measurement twice and missed others: times were counted from positions.",
+    "time='stamps' or 'even' (--time) takes the samples as they are.",
+)
+
+TIMES = ("auto", "stamps", "even")
+"""How times may be taken: decided from the data, as stamped, or evenly spaced."""
+
+_NEAR = 8  # neighbours on either side over which a speed is taken
+_GAP = 2.5  # steps: a longer one says nothing
+_SURE = 0.2  # standard deviation of `a` above which it says nothing
+_HARMLESS = 1e-3  # jitter, of a step
+_WILD = 0.5  # jitter, of a step, beyond which samples that say nothing are not taken as even
+_QUANTA = (
+    4.0  # of a joint's smallest step that it should have moved: a position that repeats then was not measured anew
+)
+_MOSTLY = 0.3  # share of the moving samples that repeat: the log is faster than the measurement
+_SOME = 0.01  # ... that repeat: the clocks differ
+_CLEAR = 6.0  # times what positions are off by: so far they move within a tick that is counted
+_BETTER = 0.7  # what is left of the positions' steps, where counting ticks is right
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """What happens between a sample and the next."""
+
+    moved: Array  # steps of positions (N - 1, n)
+    stamped: Array  # steps of stamps (N - 1,), s
+    even: Array  # the same if samples were even (N - 1,), s
+    speed: Array  # over the neighbours (N - 1, n)
+    good: NDArray[np.bool_]  # (N - 1,), whether it is no gap and no hole
+
+
+def timed(run: Recording, time: str, notices: list[Notice]) -> tuple[Recording, float | None]:
+    """Return a run of increasing times without what was not measured anew, and the rate it is to be resampled to.
+
+    None: its samples are even, or taken as even.
+    """
+    if len(run) < 4 * _NEAR:
+        return run, None
+    if time == "even":
+        return run, None
+    run = _measured_anew(run, notices)
+    if time == "stamps":
+        step = float(np.median(np.diff(run.t)))
+        return run, 1 / step if step > 0 and _jitter(run.t) > _HARMLESS else None
+    steps = _steps(run)
+    again = _repeats(steps)
+    step, jitter = float(np.median(steps.stamped)), _jitter(run.t)
+    moving = int(np.count_nonzero(steps.speed.any(axis=1)))
+    stale = int(again.sum()) > _SOME * max(moving, 1)
+    if jitter <= _HARMLESS and not stale:
+        return run, None
+    share, spread = _believed(steps)
+    if stale:
+        counted = _counted(run, again)
+        if counted is not None:
+            made, missed, tick = counted
+            text = (
+                f"{int(again.sum())} samples repeat the one before while the robot moves, and {missed} were missed: "
+                "times are counted from positions"
+            )
+            notices.append(COUNTED(text, repeated=int(again.sum()), missed=missed, of=len(run)))
+            return made, 1 / tick
+    data = {"share": jitter, "rate": 1 / step, "believed": share, "uncertainty": spread}
+    unclear = spread > _SURE
+    if share > 0.5 if not unclear else jitter > _WILD:
+        text = (
+            f"time steps vary by {100 * jitter:.2g} %, and positions say so, too: resampled to {1 / step:.6g} a second"
+        )
+        notices.append(RESAMPLED(text, **data))
+        return run, 1 / step
+    if jitter > _HARMLESS:
+        said = "it makes no difference" if unclear else "positions say that samples are even"
+        text = f"time steps vary by {100 * jitter:.2g} %; {said}: taken as even"
+        notices.append(TAKEN_AS_EVEN(text, **data))
+    return run, None
+
+
+def logged_rate(recording: Recording) -> float:
+    """Return the rate of a log by its stamps, samples per second; 0 where it has none."""
+    steps = np.diff(recording.t)
+    step = float(np.median(steps)) if len(steps) else 0.0
+    return 1 / step if step > 0 else 0.0
+
+
+def _jitter(t: Array) -> float:
+    """Return how much steps vary, as a share of their median; gaps apart."""
+    steps = np.diff(t)
+    step = float(np.median(steps))
+    near = steps[steps <= _GAP * step]
+    return float(np.sqrt(np.mean((near - near.mean()) ** 2))) / step if step > 0 else math.inf
+
+
+def _steps(run: Recording, near: int = _NEAR) -> _Steps:
+    moved, stamped = np.diff(run.q, axis=0), np.diff(run.t)
+    good = (stamped <= _GAP * float(np.median(stamped))) & np.isfinite(moved).all(axis=1)
+    sums = np.cumsum(np.vstack([np.zeros(1 + run.n), np.column_stack([stamped, moved]) * good[:, None]]), axis=0)
+    count = np.concatenate([[0], np.cumsum(good)])
+    last = len(moved)
+    low = np.clip(np.arange(last) - near, 0, max(last - 2 * near - 1, 0))  # neighbours at the ends are on one side
+    high = np.minimum(low + 2 * near + 1, last)
+    over, among = sums[high] - sums[low], np.maximum(count[high] - count[low], 1)
+    mean = over[:, 0] / among
+    good &= (count[high] - count[low] > near) & (mean > 0)
+    speed = over[:, 1:] / np.where(over[:, :1] > 0, over[:, :1], 1.0)
+    return _Steps(np.nan_to_num(moved), stamped, mean, np.where(good[:, None], speed, 0.0), good)
+
+
+def _repeats(steps: _Steps) -> NDArray[np.bool_]:
+    """Return where (N,) all positions repeat although some joint should have moved by several of its smallest steps."""
+    size = np.abs(steps.moved)
+    least = np.where(size > 0, size, np.inf).min(axis=0)
+    due = np.any(np.abs(steps.speed) * steps.even[:, None] > _QUANTA * least, axis=1)
+    return np.concatenate([[False], due & ~size.any(axis=1) & steps.good])
+
+
+def _measured_anew(run: Recording, notices: list[Notice]) -> Recording:
+    """Leave out what is held where a log is faster than the measurement: of each value the first sample is true."""
+    fresh = np.concatenate([[True], np.any(np.diff(run.q, axis=0) != 0, axis=1)])
+    if 1.0 - fresh.mean() < _MOSTLY:
+        return run
+    again = _repeats(_steps(run, 4 * _NEAR))
+    rows = np.arange(len(run))
+    changes = rows[fresh]
+    lengths = np.diff(changes)[again[np.minimum(changes[:-1] + 1, len(run) - 1)]]
+    if not len(lengths) or again.sum() < _MOSTLY * (again.sum() + len(changes)):
+        return run
+    hold = max(2, round(float(np.median(lengths))))
+    since = rows - np.maximum.accumulate(
+        np.where(fresh, rows, 0)
+    )  # at rest values repeat rightly: one in so many is kept
+    kept = (since == 0) | (~again & (since % hold == 0))
+    text = f"positions are held for {hold} samples: the first of each is kept, {int(kept.sum())} of {len(run)}"
+    notices.append(HELD_OUT(text, hold=hold, samples=int(kept.sum()), of=len(run)))
+    return each_array(run, lambda array: array[kept], t=run.t[kept])
+
+
+def _believed(steps: _Steps) -> tuple[float, float]:
+    """Return how true stamps are, 0 to 1, and the standard deviation of that."""
+    off = steps.speed * np.where(steps.good, steps.stamped - steps.even, 0.0)[:, None]
+    rest = np.where(steps.good[:, None], steps.moved - steps.speed * steps.even[:, None], 0.0)
+    sizes = [_size(rest), _size(rest - off)]  # of each joint: even, stamps
+    weight = 1.0 / np.maximum(np.minimum(*sizes), 1e-12) ** 2
+    power = float(np.sum(weight * off**2))
+    if power <= 0:
+        return 0.0, math.inf
+    share = float(np.sum(weight * off * rest)) / power
+    error = weight * (rest - share * off) ** 2
+    return share, math.sqrt(2 * float(error.mean()) / power)  # twice: neighbours' errors are not independent
+
+
+def _size(values: Array) -> Array:
+    """Return the robust size of each column, and of one that is mostly zero its mean square."""
+    middle = 1.4826 * np.median(np.abs(values), axis=0)
+    return np.where(middle > 0, middle, np.sqrt(np.mean(values**2, axis=0)))
+
+
+def _counted(run: Recording, again: NDArray[np.bool_]) -> tuple[Recording, int, float] | None:
+    """Return the run with times counted in ticks of the measurement, how many were missed, and a tick, s.
+
+    None: it does not fit.
+    """
+    made = each_array(run, lambda array: array[~again], t=run.t[~again])
+    steps = _steps(made)
+    tick = float(np.median(steps.stamped))
+    weight = 1.0 / np.maximum(_size(steps.moved - steps.speed * steps.even[:, None]), 1e-12) ** 2
+    power = np.sum(weight * steps.speed**2, axis=1)
+    sure = steps.good & (power * tick**2 > _CLEAR**2)
+    passed = np.sum(weight * steps.speed * steps.moved, axis=1) / np.where(power > 0, power, 1.0)
+    passed = np.where(sure, passed, steps.stamped)
+    for _ in range(2):  # the median of jittered steps is near enough to count by
+        ticks = np.maximum(np.rint(passed / tick), 1.0)
+        tick = float(np.sum(steps.stamped[steps.good]) / np.sum(ticks[steps.good])) if steps.good.any() else tick
+    even, stamped, counted = (
+        float(np.sum((weight * (steps.moved - steps.speed * length[:, None]) ** 2)[sure]))
+        for length in (steps.even, steps.stamped, ticks * tick)
+    )
+    if not sure.any() or counted > _BETTER**2 * min(even, stamped):
+        return None
+    t = made.t[0] + tick * np.concatenate([[0.0], np.cumsum(ticks)])
+    return each_array(made, np.asarray, t=t), int(np.sum(ticks - 1)), tick
