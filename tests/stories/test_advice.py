@@ -33,6 +33,7 @@ _TRIED = {  # a value for each option that advice may name
     "--delay": "0.001",
     "--units": "q=rad,tau=Nm",
     "--rate": "200",
+    "--time": "even",
     "--time-unit": "s",
     "--topic": "/joint_states",
     "--together": "",
