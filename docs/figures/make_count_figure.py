@@ -7,18 +7,14 @@ that is not made here is a reference, with its source.
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 
 from minidyn.formats.load import load
 from minidyn.model.robot import Robot
 from minidyn.papers.operation_count import formulation_lines, moment_lines, operation_count, paper_count, total
+from minidyn.papers.printed_totals import PRINTED
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1] / "tests" / "golden"))
-
-from printed_totals import PRINTED  # noqa: E402
-
 PAGE = HERE.parent / "operation-counts.md"
 RIGHT = math.pi / 2
 SIZES = range(2, 13)

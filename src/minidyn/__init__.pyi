@@ -67,6 +67,7 @@ from minidyn.app.study.run import StudyResult as StudyResult
 
 # show
 from minidyn.app.report.report import report as report
+from minidyn.app.casestudies.run import case_study as case_study
 from minidyn.app.compare_estimates import compare_estimates as compare_estimates
 from minidyn.app.compare_estimates import EstimateComparison as EstimateComparison
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from printed_totals import PRINTED, printed_counts
 
 import minidyn as md
 from conftest import count
 from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.model.robot import Robot
 from minidyn.papers.operation_count import formulation_lines, moment_lines, operation_count, paper_count, total
+from minidyn.papers.printed_totals import PRINTED, printed_counts
 
 GOLDEN = json.loads((Path(__file__).parent / "lin.json").read_text())
 RIGHT = math.pi / 2

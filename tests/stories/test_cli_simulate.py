@@ -51,10 +51,10 @@ def test_case_study(tmp_path) -> None:
     result = run("casestudy", "lu-meng", "--output", str(tmp_path / "out"), "--json")
     assert result.exit_code == 0, result.output
     outcome = json.loads(result.stdout)
-    assert outcome["slotine_li"]["t5"] == pytest.approx(0.27825, abs=3e-4)  # golden/lu_meng.json, metrics
+    assert outcome["modified_slotine_li"]["t5"] == pytest.approx(0.27825, abs=3e-4)  # golden/lu_meng.json, metrics
     assert outcome["craig"]["tm5"] == pytest.approx(0.27675, abs=3e-4)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        "craig.npz", "craig.png", "slotine_li.npz", "slotine_li.png"]  # fmt: skip
+        "craig.npz", "craig.png", "lu-meng.html", "modified_slotine_li.npz", "modified_slotine_li.png"]  # fmt: skip
 
 
 def test_wrong_requests_say_what_to_do(tmp_path) -> None:

@@ -203,8 +203,10 @@ def craig(
     law = replace(law, pd=(np.diag(p), np.diag(v)))
 
     def margin(true: Robot, state: Array, q: Array, dq: Array) -> Array:
-        standard = law.standard(state)
-        M = np.stack([inertia_matrix(law.robot, at, own) for at, own in zip(q, standard)])
+        known, columns = law.standard_parts()  # the matrix is linear in the estimate
+        M = inertia_matrix(law.robot, q, known)
+        for k, column in enumerate(columns):
+            M = M + state[..., k, None, None] * inertia_matrix(law.robot, q, column)
         return np.asarray(np.linalg.eigvalsh(M)[..., 0], dtype=float)
 
     return _controller(law, period, lower, upper, margin)

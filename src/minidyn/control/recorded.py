@@ -185,10 +185,12 @@ class AdaptiveLaw:
         known, directions = self.unknowns.known, self.unknowns.directions
         return [float(constant) + weighted(row, estimate) for constant, row in zip(known, directions)]
 
-    def standard(self, state: Array) -> Array:
-        """Return the standard parameters (..., p) that an estimate stands for; with `base`, some that move alike."""
-        vector = self.unknowns.known + state[..., : len(self.unknowns.names)] @ self.unknowns.directions.T
-        return vector if self.base is None else np.asarray([self.base.lift(one) for one in vector], dtype=float)
+    def standard_parts(self) -> tuple[Array, list[Array]]:
+        """Return the standard parameters (p,) of a zero estimate and how they grow with each entry of it, (p,) each."""
+        known, directions = self.unknowns.known, list(self.unknowns.directions.T)
+        if self.base is None:
+            return known, directions
+        return self.base.lift(known), [self.base.lift(direction) for direction in directions]
 
     def _full(self, estimate: list[Scalar]) -> list[Scalar]:
         """Standard parameters that give the same torques as the estimate."""

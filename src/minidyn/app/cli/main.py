@@ -31,7 +31,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
     "Experiments": {
         "plan": ("plan", "Plan experiments that move one joint at a time."),
         "simulate": ("simulate", "Simulate a robot under a controller."),
-        "casestudy": ("simulate", "Run a published case study."),
+        "casestudy": ("casestudy", "Tables and figures of the papers, computed again."),
     },
     "Identification": {
         "check": ("check", "Check logs before a fit: what is odd, what they show."),

@@ -1,4 +1,4 @@
-"""`minidyn simulate` and `minidyn casestudy`: logs and controllers without a robot."""
+"""`minidyn simulate`: logs and controllers without a robot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from minidyn.app.cli.options import (
     robot_argument,
 )
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
-from minidyn.errors import MinidynError, UnknownName
+from minidyn.errors import MinidynError
 from minidyn.notices import Notice, act, notices_json
 from minidyn.text import plain
 
@@ -109,55 +109,3 @@ def simulate(robot: str, output: str, plot: bool, as_json: bool, **options: Any)
     print_table(f"{safe(arm.name)} under {controller.name}", columns, rows)
     print_notices(notices)
     click.echo("written: " + ", ".join(plain(name) for name in files))
-
-
-@click.command()
-@click.argument("name", type=OneOf(lambda: ["lu-meng"]))
-@output_option("minidyn-out/casestudy")
-@json_option
-def casestudy(name: str, output: str, as_json: bool) -> None:
-    """Run a published case study: lu-meng (adaptive control with an unknown load).
-
-    Example: minidyn casestudy lu-meng --output out
-    """
-    import numpy as np
-
-    from minidyn.display import save_figure
-    from minidyn.files import check_folder, check_outputs
-    from minidyn.simulation.case_study import lu_meng_case
-
-    if name != "lu-meng":
-        raise UnknownName("case study", name, ("lu-meng",))
-    folder = check_folder(output)
-    check_outputs(folder / f"{key}{ending}" for key in ("slotine_li", "craig") for ending in (".parquet", ".png"))
-    folder.mkdir(parents=True, exist_ok=True)
-    with progress("running the modified Slotine-Li and Craig laws on puma4"):
-        study = lu_meng_case()
-    results: dict[str, Any] = {}
-    titles = {"slotine_li": "modified Slotine-Li (LuMeng1993 Fig. 4)", "craig": "Craig (LuMeng1993 Fig. 5)"}
-    for key, title in titles.items():
-        recording = getattr(study, key)
-        recording.save(folder / f"{key}.npz")
-        save_figure(recording.plot(title, estimated=["m4"], truth=[1.0]), folder / f"{key}.png")
-        error = np.abs(recording.telemetry["error"]).max(axis=1)
-        mass = recording.telemetry["estimate"][:, 0]
-        results[key] = {
-            "t5": _settled(recording.t, error <= 0.05 * error[0]),
-            "tm5": _settled(recording.t, np.abs(mass - 1.0) <= 0.025),
-            "mass": float(mass[-1]),
-        }
-    if as_json:
-        print_json(results)
-        return
-    columns = ("law", "error below 5 % after", "mass within 5 % after", "mass at the end")
-    rows = ((key, f"{v['t5']:.4g} s", f"{v['tm5']:.4g} s", f"{v['mass']:.5g} kg") for key, v in results.items())
-    print_table("LuMeng1993, robot puma4, unknown load", columns, rows)
-    click.echo(f"written: recordings and pictures in {plain(str(folder))}")
-
-
-def _settled(t: Any, inside: Any) -> float:
-    """Return the time after which a condition holds to the end."""
-    import numpy as np
-
-    outside = np.flatnonzero(~inside)
-    return float(t[0] if not len(outside) else t[min(outside[-1] + 1, len(t) - 1)])
