@@ -51,9 +51,14 @@ _LIBRARY = """
     trunc fmod remainder remquo drem copysign nan nextafter nexttoward fdim fmax fmin fma sincos significand scalb j0
     j1 jn y0 y1 yn cabs carg cexp cimag clog conj cpow cproj creal csin ccos csqrt ctan
 """
+# names that generated CUDA uses
+_CUDA = """
+    threadIdx blockIdx blockDim gridDim warpSize md_real md_sign md_flush md_pitch md_count md_one md_i md_k md_live
+    md_stage md_lane md_warp md_row md_left md_step
+"""
 _MACRO = re.compile(r"(M|FP|HUGE|MATH)_([A-Z0-9]+_)*[A-Z0-9]+")
 _RESERVED = frozenset(keyword.kwlist).union(
-    _C_KEYWORDS.split(), _PYTHON_NAMES.split(), _MACROS.split(), _LIBRARY.split()
+    _C_KEYWORDS.split(), _PYTHON_NAMES.split(), _MACROS.split(), _LIBRARY.split(), _CUDA.split()
 )
 
 _SUPER = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

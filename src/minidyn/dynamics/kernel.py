@@ -17,6 +17,7 @@ from minidyn.dynamics.record import WHAT, record, require_formulas, without_unkn
 from minidyn.dynamics.sources import function_source, portable_llvm
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError, UnknownName, WrongArgument
 from minidyn.graph.function import Function, evaluate_in_blocks
+from minidyn.graph.targets.cuda.kernel import CudaFunction
 from minidyn.graph.targets.native.builtin import called_by
 from minidyn.graph.targets.native.kernel import Recent, check_out, compile_function, is_compiled, take_argument
 from minidyn.model.robot import Robot
@@ -49,20 +50,27 @@ class Kernel:
     """A compiled function of one robot.
 
     Call it with float64 arrays, one for each of `arguments`, shape (..., n); leading shapes broadcast. `out=` writes
-    into an existing array.
+    into an existing array. On a GPU it takes and returns arrays that live there (docs/gpu.md).
 
     Attributes:
         robot: The robot.
         what: Which function.
         function: The recorded program.
         threads: Threads that large batches are split over.
+        cuda: The function on an NVIDIA GPU; None where it is machine code of the processor.
     """
 
-    def __init__(self, robot: Robot, what: str, function: Function, threads: int = 1) -> None:
+    def __init__(
+        self, robot: Robot, what: str, function: Function, threads: int = 1, cuda: CudaFunction | None = None
+    ) -> None:
         self.robot = robot
         self.what = what
         self.function = function
         self.threads = threads
+        self.cuda = cuda
+        if cuda is not None:
+            self.__class__ = called_by(Kernel, cuda)
+            return
         self._native = compile_function(function)
         self._small = self._native.splits_from * min((a.size for a in function.arguments if not a.uniform), default=0)
         if threads == 1 and self._native.fast is not self._native.general:
@@ -89,12 +97,14 @@ class Kernel:
     def source(self, target: str = "c") -> str:
         """Return the function as text in one of `sources.TARGETS`: "c" (complete in itself), "h", "python", ..."""
         if target == "llvm":
-            return portable_llvm(self._native.llvm_ir)
+            return portable_llvm(compile_function(self.function).llvm_ir)
+        if target == "cuda" and self.cuda is not None:
+            return function_source(self.robot, self.function, target, dtype=self.cuda.dtype, layout=self.cuda.layout)
         return function_source(self.robot, self.function, target)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and other processes compile the recorded program again, or find it compiled."""
-        return Kernel, (self.robot, self.what, self.function, self.threads)
+        return Kernel, (self.robot, self.what, self.function, self.threads, self.cuda)
 
     def __repr__(self) -> str:
         counts = self.counts
@@ -163,6 +173,7 @@ def require_own(robot: Robot, base: BaseColumns | None, what: str, need: str = "
         )
 
 
+_COMPILED = ("native", "cuda")
 _FUNCTIONS: Recent[tuple[object, ...], Function] = Recent(512)
 
 
@@ -234,8 +245,11 @@ def compile(
     base: BaseColumns | None = None,
     threads: int = 1,
     link: str | int | None = None,
+    target: str = "native",
+    dtype: str = "float64",
+    layout: str = "rows",
 ) -> Kernel:
-    """Compile one of the robot's functions for this machine.
+    """Compile one of the robot's functions for this machine, or for its GPU.
 
     Args:
         robot: The robot.
@@ -249,14 +263,27 @@ def compile(
             base parameters (b,), and for regressors, whose columns they are; "base_regressor" needs it.
         threads: Threads that large batches are split over.
         link: For kinematics, the link or frame; None: the last link.
+        target: "native": this machine's processor; "cuda": an NVIDIA GPU, which takes and returns arrays that live
+            there (docs/gpu.md).
+        dtype: Of the GPU: "float64" or "float32".
+        layout: Of arrays on the GPU: "rows" (..., n), or "components" (n, ...), which is faster.
 
     Returns:
         A callable Kernel; equal requests share machine code.
     """
+    if target not in _COMPILED:
+        raise UnknownName("target", target, _COMPILED)
+    if target == "native" and (dtype, layout) != ("float64", "rows"):
+        raise WrongArgument('dtype and layout are for target="cuda"; machine code takes float64 arrays (..., n)')
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise MinidynError(f"threads: expected a whole number from 1, got {threads!r}")
     require_own(robot, base, what, NEEDED.get(what, "torque"))
-    return Kernel(robot, what, function_of(robot, what, parameters=parameters, base=base, link=link), threads)
+    function = function_of(robot, what, parameters=parameters, base=base, link=link)
+    if target == "cuda":
+        if threads != 1:
+            raise WrongArgument("threads: a kernel on the GPU has none")
+        return Kernel(robot, what, function, cuda=CudaFunction(function, dtype, layout))
+    return Kernel(robot, what, function, threads)
 
 
 PARAMETRIZATIONS = {

@@ -1,4 +1,4 @@
-"""A robot's functions as text for other programs: C99, Python, JAX.
+"""A robot's functions as text for other programs: C99, Python, JAX, CUDA C++.
 
 Names come from files that others wrote: a function's name is made safe and short here, comments are escaped by the
 printers, and no other text of the robot reaches the code.
@@ -12,13 +12,14 @@ from types import MappingProxyType
 from minidyn.errors import UnknownName
 from minidyn.graph.function import Function
 from minidyn.graph.targets.c import c_name, c_source
+from minidyn.graph.targets.cuda.source import cuda_source
 from minidyn.graph.targets.native.host import library_address
 from minidyn.graph.targets.python import jax_source, python_source
 from minidyn.model.robot import Robot
 from minidyn.text import safe_identifier
 
 PRINTERS: Mapping[str, tuple[str, Callable[..., str]]] = MappingProxyType(
-    {"python": (".py", python_source), "jax": ("_jax.py", jax_source)}
+    {"python": (".py", python_source), "jax": ("_jax.py", jax_source), "cuda": (".cu", cuda_source)}
 )
 """Languages of one file: how its name ends, and what prints a function given `comments` for its head. A new language
 is a printer in graph/targets/ and a line here."""
@@ -38,8 +39,8 @@ _LIBRARY = {
 }
 
 
-def function_source(robot: Robot, function: Function, target: str) -> str:
-    """Return a recorded function of a robot as text in one of TARGETS but "llvm"."""
+def function_source(robot: Robot, function: Function, target: str, **options: str) -> str:
+    """Return a recorded function of a robot as text in one of TARGETS but "llvm"; options are the printer's."""
     comments = _comments(robot, function)
     if target in ("c", "h"):
         header, source = c_source(function, prefix=_prefix(robot), comments=comments)
@@ -49,7 +50,7 @@ def function_source(robot: Robot, function: Function, target: str) -> str:
         include = f'\n#include "{source_name(robot, function)}.h"\n'
         return source.replace(include, "\n" + header.split(" */\n", 1)[1], 1)
     if target in PRINTERS:
-        return PRINTERS[target][1](function, comments=comments)
+        return PRINTERS[target][1](function, comments=comments, **options)
     raise UnknownName("target", target, TARGETS)
 
 

@@ -1,0 +1,192 @@
+"""CUDA C++ of a recorded function: one self-contained kernel, one thread a sample.
+
+The limit is memory: a sample of inverse dynamics reads and writes some 200 bytes and computes for less time than that
+takes. So what matters is how threads touch memory. In the layout "components" (each component of all samples in a row)
+neighbouring threads touch neighbouring numbers. In the layout "rows" (each sample's components in a row, as everywhere
+else) results are passed through shared memory, a warp of 32 samples at a time, so that neighbouring threads write
+neighbouring numbers there too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from minidyn.errors import UnknownName
+from minidyn.graph.function import Function
+from minidyn.graph.targets.text import Names, comment_lines, statements
+
+LAYOUTS = ("rows", "components")
+"""How arrays lie in memory: (samples, size) or (size, samples), the last axis contiguous."""
+
+TYPES = {"float64": "double", "float32": "float"}
+"""Number types and their names in C."""
+
+BLOCK = 128
+"""Threads of a block."""
+
+_WARP = 32
+_CHUNK = 32  # scalars of a sample that pass through shared memory at once
+
+_HEAD = """\
+typedef {real} md_real;
+
+static __device__ __forceinline__ md_real md_sign(md_real x)
+{{
+    return x > md_real(0) ? md_real(1) : (x < md_real(0) ? md_real(-1) : x); /* zero and NaN return themselves */
+}}
+"""
+
+_FLUSH = """
+/* Writes N scalars of each of a warp's samples, which lie in shared memory, one row of md_pitch a sample. */
+template <int N, int md_pitch>
+static __device__ __forceinline__ void md_flush(
+    const md_real *md_warp, md_real *result, long long size, long long live, int md_lane)
+{
+    __syncwarp();
+    for (int k = md_lane; k < 32 * N; k += 32)
+        if (k / N < live)
+            result[(k / N) * size + k % N] = md_warp[(k / N) * md_pitch + k % N];
+    __syncwarp();
+}
+"""
+
+
+def cuda_source(
+    function: Function, *, comments: Iterable[object] = (), dtype: str = "float64", layout: str = "rows"
+) -> str:
+    """Return the text of a kernel `extern "C" __global__ void NAME(count, one, arguments..., results...)`.
+
+    Launch it with blocks of 128 threads, one thread for each of `count` samples. Bit k of `one` says that argument k is
+    one sample for all. `comments` (made safe) stand at its head.
+
+    Args:
+        function: The recorded function.
+        comments: Lines for the head.
+        dtype: "float64" or "float32".
+        layout: "rows": arrays (count, size); "components": arrays (size, count).
+
+    Raises:
+        UnknownName: Another number type or layout.
+    """
+    if dtype not in TYPES:
+        raise UnknownName("number type", dtype, tuple(TYPES))
+    if layout not in LAYOUTS:
+        raise UnknownName("layout", layout, LAYOUTS)
+    ordered = _results_early(function)
+    names = Names.of(ordered)
+    rows = layout == "rows"
+    pitch = max((min(result.size, _CHUNK) for result in ordered.results), default=1) | 1  # odd: no bank is hit twice
+    lines = ["/*", *(f" * {line}" for line in comment_lines(function, comments)), f" * layout: {layout}", " */"]
+    lines += [_HEAD.format(real=TYPES[dtype]) + (_FLUSH if rows else "")]
+    parameters = ["long long md_count", "unsigned md_one"]
+    parameters += [f"const md_real *__restrict__ {name}" for name in names.inputs]
+    parameters += [f"md_real *__restrict__ {name}" for name in names.outputs]
+    lines += [f'extern "C" __global__ void __launch_bounds__({BLOCK}) {names.function}(']
+    lines += ["    " + ",\n    ".join(parameters) + ")", "{"]
+    lines += [
+        f"    const long long md_i = (long long)blockIdx.x * {BLOCK} + threadIdx.x;",
+        "    const bool md_live = md_i < md_count;",
+        "    const long long md_k = md_live ? md_i : md_count - 1;",
+    ]
+    for number, (name, argument) in enumerate(zip(names.inputs, ordered.arguments)):
+        step = str(argument.size) if rows else "1"
+        lines.append(f"    {name} += (md_one >> {number} & 1) ? 0 : md_k * {step};")
+    if rows:
+        lines += [
+            f"    __shared__ md_real md_stage[{BLOCK} * {pitch}];",
+            f"    const int md_lane = threadIdx.x % {_WARP};",
+            f"    md_real *const md_warp = md_stage + (threadIdx.x - md_lane) * {pitch};",
+            f"    md_real *const md_row = md_warp + md_lane * {pitch};",
+            "    const long long md_left = md_count - (md_i - md_lane);",
+        ]
+        lines += [
+            f"    {name} += (md_i - md_lane) * {result.size};" for name, result in zip(names.outputs, ordered.results)
+        ]
+    else:
+        steps = (f"(md_one >> {number} & 1) ? 1 : md_count" for number in range(len(names.inputs)))
+        lines.append(f"    const long long md_step[] = {{{', '.join(steps) or '0'}}};")
+        lines += [f"    {name} += md_i;" for name in names.outputs]
+    calls = {"sin": "sin", "cos": "cos", "sqrt": "sqrt", "atan2": "atan2", "sign": "md_sign"}
+    reads = [f"{name}[" + ("" if rows else f"md_step[{k}] * ") for k, name in enumerate(names.inputs)]
+    body, texts = statements(
+        ordered,
+        replace(names, inputs=tuple(reads)),
+        read="{0}{1}]",
+        assign="    const md_real {0} = {1};",
+        calls=calls,
+        number=_number,
+    )
+    writes = _staged(ordered, names, texts, pitch) if rows else _direct(names, texts)
+    lines += _interleaved(ordered, body, writes)
+    return "\n".join([*lines, "}", ""])
+
+
+def _results_early(function: Function) -> Function:
+    """Return the function with its steps in the order in which the results need them: fewer values live at once."""
+    order: list[int] = []
+    place: dict[int, int] = {}
+    for wanted in (index for indices in function.outputs for index in indices):
+        stack = [wanted]
+        while stack:
+            index = stack[-1]
+            missing = [a for a in function.tape[index].args if a not in place]
+            if index in place or not missing:
+                stack.pop()
+                if index not in place:
+                    place[index] = len(order)
+                    order.append(index)
+            else:
+                stack += reversed(missing)
+    tape = (function.tape[index] for index in order)
+    return replace(
+        function,
+        tape=tuple(replace(step, args=tuple(place[a] for a in step.args)) for step in tape),
+        outputs=tuple(tuple(place[index] for index in indices) for indices in function.outputs),
+    )
+
+
+def _direct(names: Names, texts: list[list[str]]) -> Iterator[tuple[int, range, list[str]]]:
+    """Yield (result, its elements, lines that write them) for neighbouring threads that write neighbours."""
+    for number, (name, values) in enumerate(zip(names.outputs, texts)):
+        for element, text in enumerate(values):
+            line = f"    if (md_live) {name}[{element} * md_count] = {text};"
+            yield number, range(element, element + 1), [line]
+
+
+def _staged(
+    function: Function, names: Names, texts: list[list[str]], pitch: int
+) -> Iterator[tuple[int, range, list[str]]]:
+    """Yield (result, its elements, lines that write them) through shared memory."""
+    for number, (name, result, values) in enumerate(zip(names.outputs, function.results, texts)):
+        for first in range(0, result.size, _CHUNK):
+            part = range(first, min(first + _CHUNK, result.size))
+            lines = [f"    md_row[{element - first}] = {values[element]};" for element in part]
+            lines.append(
+                f"    md_flush<{len(part)}, {pitch}>(md_warp, {name} + {first}, {result.size}, md_left, md_lane);"
+            )
+            yield number, part, lines
+
+
+def _interleaved(function: Function, body: list[str], writes: Iterable[tuple[int, range, list[str]]]) -> list[str]:
+    """Return the statements with each write as early as its values are there."""
+    due: dict[int, list[str]] = {}
+    for number, elements, lines in writes:
+        ready = max(function.outputs[number][element] for element in elements)
+        due.setdefault(ready, []).extend(lines)
+    statements_left = iter(body)
+    found: list[str] = []
+    for index, step in enumerate(function.tape):
+        if step.value is None or isinstance(step.value, tuple):  # constants stand where they are used
+            found.append(next(statements_left))
+        found += due.get(index, [])
+    return found
+
+
+def _number(value: float) -> str:
+    """Return a constant so that reading it gives the same bits; NaN and infinity by arithmetic, without headers."""
+    if value != value:
+        return "md_real(1e308 * 1e10 - 1e308 * 1e10)"
+    if abs(value) == float("inf"):
+        return f"md_real({'-' if value < 0 else ''}1e308 * 1e10)"
+    return f"md_real({value!r})"
