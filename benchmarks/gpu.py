@@ -22,13 +22,13 @@ ROBOTS = ("ur10e", "panda")
 FUNCTIONS = ("inverse_dynamics", "forward_dynamics", "inertia_matrix", "base_regressor")
 
 
-def seconds(call, runs: int = 9) -> float:
-    call()
+def seconds(call, *arrays, runs: int = 9, **options) -> float:
+    call(*arrays, **options)
     found = []
     for _ in range(runs):
         begin, end = cp.cuda.Event(), cp.cuda.Event()
         begin.record()
-        call()
+        call(*arrays, **options)
         end.record()
         end.synchronize()
         found.append(cp.cuda.get_elapsed_time(begin, end) * 1e-3)
@@ -38,7 +38,7 @@ def seconds(call, runs: int = 9) -> float:
 def copy_bandwidth() -> float:
     a = cp.zeros(1 << 28)
     b = cp.empty_like(a)
-    return 2 * a.nbytes / seconds(lambda: cp.copyto(b, a))
+    return 2 * a.nbytes / seconds(cp.copyto, b, a)
 
 
 def jax_seconds(robot, what: str, base, arrays) -> float:
@@ -81,10 +81,8 @@ def main() -> None:
             expected = native(*host)
             for layout in ("components", "rows"):
                 kernel = md.compile(robot, what, base=base, target="cuda", layout=layout)
-                begin = time.perf_counter()
                 first = kernel.cuda.compile()
                 again = md.compile(robot, what, base=base, target="cuda", layout=layout).cuda.compile()
-                del begin
                 arrays = [cp.asarray(np.resize(a, (count, a.shape[1]))) for a in host]
                 if layout == "components":
                     arrays = [cp.ascontiguousarray(a.T) for a in arrays]
@@ -92,7 +90,7 @@ def main() -> None:
                 check = cp.moveaxis(out, -1, 0)[:1000] if layout == "components" else out[:1000]
                 error = float(np.abs(check.get() - expected).max() / np.abs(expected).max())
                 assert error < 1e-12, error
-                took = seconds(lambda: kernel(*arrays, out=out)) / count
+                took = seconds(kernel, *arrays, out=out) / count
                 size = 8 * sum(a.size for a in (*native.function.arguments, *native.function.results))
                 row = {"robot": robot_name, "what": what, "layout": layout, "compile": first, "again": again}
                 row |= {"ns": took * 1e9, "share": size / took / copy}
