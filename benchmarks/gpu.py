@@ -1,6 +1,6 @@
 """Functions of robots on a GPU: nanoseconds a sample, bytes a second, beside a plain copy and other libraries.
 
-    python benchmarks/gpu.py [--samples 4000000] [--json FILE]
+    python benchmarks/gpu.py [--bytes 8e9] [--json FILE]
 
 Device-resident: times between two events on the stream, median of several runs after a warm-up. Needs `minidyn[cuda]`
 and CuPy, which times and holds the arrays.
@@ -60,7 +60,7 @@ def jax_seconds(robot, what: str, base, arrays) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--samples", type=int, default=4_000_000)
+    parser.add_argument("--bytes", type=float, default=8e9, help="size of all arrays of a call")
     parser.add_argument("--json")
     parser.add_argument("--jax", action="store_true", help="also time the JAX target")
     options = parser.parse_args()
@@ -76,7 +76,8 @@ def main() -> None:
             base = md.base_parameters(robot) if what == "base_regressor" else None
             native = md.compile(robot, what, base=base)
             rng = np.random.default_rng(0)
-            count = options.samples
+            size = 8 * sum(a.size for a in (*native.function.arguments, *native.function.results))
+            count = int(options.bytes / size)
             host = [rng.normal(size=(1000, a.size)) for a in native.function.arguments]
             expected = native(*host)
             for layout in ("components", "rows"):
@@ -91,7 +92,6 @@ def main() -> None:
                 error = float(np.abs(check.get() - expected).max() / np.abs(expected).max())
                 assert error < 1e-12, error
                 took = seconds(kernel, *arrays, out=out) / count
-                size = 8 * sum(a.size for a in (*native.function.arguments, *native.function.results))
                 row = {"robot": robot_name, "what": what, "layout": layout, "compile": first, "again": again}
                 row |= {"ns": took * 1e9, "share": size / took / copy}
                 rows.append(row)

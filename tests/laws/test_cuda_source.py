@@ -14,7 +14,7 @@ from random_robots import random_tree
 import minidyn as md
 from minidyn.errors import MinidynError
 from minidyn.graph.function import Function, evaluate
-from minidyn.graph.targets.cuda.source import LAYOUTS, TYPES, cuda_source
+from minidyn.graph.targets.cuda.source import LAYOUTS, TYPES, block_of, cuda_source
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
@@ -40,8 +40,8 @@ extern "C" void run(long long count, unsigned one, md_real **p)
         std::vector<std::thread> lanes;
         for (unsigned lane = 0; lane < 32; lane++)
             lanes.emplace_back([=] {
-                blockIdx.x = first / 128;
-                threadIdx.x = first % 128 + lane;
+                blockIdx.x = first / BLOCK;
+                threadIdx.x = first % BLOCK + lane;
                 NAME(count, one, POINTERS);
             });
         for (auto &lane : lanes) lane.join();
@@ -54,13 +54,17 @@ def compiled(folder, function: Function, dtype: str, layout: str):
     """Return the printed kernel as a function of arrays, run by the shim."""
     text = cuda_source(function, dtype=dtype, layout=layout)
     assert text.isascii()
-    name = text.split("__launch_bounds__(128) ")[1].split("(")[0]
+    name = text.split("__launch_bounds__(")[1].split(") ")[1].split("(")[0]
     count = len(function.arguments) + len(function.results)
-    run = RUN.replace("NAME", name).replace("POINTERS", ", ".join(f"p[{k}]" for k in range(count)))
+    run = (
+        RUN.replace("NAME", name)
+        .replace("BLOCK", str(block_of(function, layout)))
+        .replace("POINTERS", ", ".join(f"p[{k}]" for k in range(count)))
+    )
     path = folder / f"{function.fingerprint}_{dtype}_{layout}.cpp"
     path.write_text(SHIM + text + run)
     library = path.with_suffix(".so")
-    command = ["g++", "-std=c++20", "-O1", "-pthread", "-Wno-unknown-pragmas", "-shared", "-fPIC", str(path)]
+    command = ["g++", "-std=c++20", "-O0", "-pthread", "-Wno-unknown-pragmas", "-shared", "-fPIC", str(path)]
     done = subprocess.run([*command, "-o", str(library)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[:3000]
     entry = ctypes.CDLL(str(library)).run

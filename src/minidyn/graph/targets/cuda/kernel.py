@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from minidyn.errors import MinidynError, ShapeError, UnknownName, WrongArgument, optional
 from minidyn.graph.function import Function
-from minidyn.graph.targets.cuda.source import BLOCK, LAYOUTS, TYPES, cuda_source
+from minidyn.graph.targets.cuda.source import LAYOUTS, TYPES, block_of, cuda_source
 
 _CACHE = 1 << 28  # bytes of compiled code that are kept on disk
 
@@ -137,7 +137,8 @@ class CudaFunction:
         if count == 0 or not any(result.size for result in self.function.results):
             return
         core = optional("cuda.core")
-        config = core.LaunchConfig(grid=-(-count // BLOCK), block=BLOCK)
+        block = block_of(self.function, self.layout)
+        config = core.LaunchConfig(grid=-(-count // block), block=block)
         core.launch(stream, config, self._kernel(device), np.int64(count), np.uint32(single), *pointers)
 
     def _kernel(self, device: Any) -> Any:
@@ -156,11 +157,13 @@ class CudaFunction:
 
 
 def _entry(text: str) -> str:
-    return text.split(f"__launch_bounds__({BLOCK}) ", 1)[1].split("(", 1)[0]
+    return text.split("__launch_bounds__(", 1)[1].split(") ", 1)[1].split("(", 1)[0]
 
 
 def _contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
     step = 1
+    if 0 in shape:
+        return True
     for size, stride in zip(reversed(shape), reversed(strides)):
         if size != 1 and stride != step:
             return False
