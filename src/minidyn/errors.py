@@ -69,9 +69,6 @@ _EXTRAS = {
     "pandas": ("pandas", "data frames"),
     "h5py": ("matlab", "MATLAB files of version 7.3"),
     "cuda": ("cuda", "functions on NVIDIA GPUs"),
-    "cupy": ("cuda", "CuPy arrays"),
-    "torch": ("cuda", "PyTorch tensors"),
-    "jax": ("jax", "JAX arrays"),
 }
 
 

@@ -265,9 +265,12 @@ def _copy(how: str, target: int, source: int, size: int) -> None:
 
 
 def _no_tracers(array: Any, dtype: np.dtype[Any]) -> Any:
-    jax = optional("jax")
+    import jax
+
     if isinstance(array, jax.core.Tracer):
-        raise WrongArgument("inside jax.jit, grad and vmap use kernel.jax(), which JAX traces")
+        raise WrongArgument(
+            'inside jax.jit, grad and vmap use the function that kernel.source("jax") prints, which JAX traces'
+        )
     return jax.numpy.asarray(array, dtype=dtype) if isinstance(array, np.ndarray) else array
 
 
@@ -276,8 +279,8 @@ def _jax_device(arrays: Sequence[Any]) -> int:
     return 0 if device is None else int(getattr(device, "local_hardware_id", 0) or 0)
 
 
-def _torch(name: str = "torch") -> _Library:
-    torch = optional(name)
+def _torch() -> _Library:
+    import torch
 
     def device(arrays: Sequence[Any]) -> Any:
         found = next((a.device for a in arrays if isinstance(a, torch.Tensor) and a.is_cuda), None)
@@ -302,8 +305,9 @@ def _torch(name: str = "torch") -> _Library:
     )
 
 
-def _cupy(name: str = "cupy") -> _Library:
-    cupy = optional(name)
+def _cupy() -> _Library:
+    import cupy
+
     return _Library(
         "CuPy",
         lambda array, dtype: array if isinstance(array, cupy.ndarray) else cupy.asarray(array, dtype=dtype),
@@ -313,8 +317,9 @@ def _cupy(name: str = "cupy") -> _Library:
     )
 
 
-def _jax(name: str = "jax") -> _Library:
-    jax = optional(name)
+def _jax() -> _Library:
+    import jax
+
     return _Library(
         "JAX",
         _no_tracers,
