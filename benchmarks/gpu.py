@@ -77,7 +77,7 @@ def main() -> None:
             native = md.compile(robot, what, base=base)
             rng = np.random.default_rng(0)
             size = 8 * sum(a.size for a in (*native.function.arguments, *native.function.results))
-            count = int(options.bytes / size)
+            count = int(options.bytes / size) // 1024 * 1024  # components then begin where whole sectors begin
             host = [rng.normal(size=(1000, a.size)) for a in native.function.arguments]
             expected = native(*host)
             for layout in ("components", "rows"):

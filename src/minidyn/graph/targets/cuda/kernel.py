@@ -45,6 +45,7 @@ class CudaFunction:
         self.dtype = dtype
         self.layout = layout
         self._type = np.dtype(dtype)
+        self._block = block_of(function, layout)
         self._kernels: dict[int, Any] = {}
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
@@ -59,10 +60,14 @@ class CudaFunction:
         batch, single = self._batch([tuple(array.shape) for array in arrays])
         shapes = [self._placed(result.shape, batch) for result in self.function.results]
         outs = self._outs(out, shapes, library, arrays)
-        with library.work(arrays) as (device, stream):
-            results = outs if outs is not None else [library.empty(shape, self._type, arrays) for shape in shapes]
-            views = [self._view(array, stream, name) for array, name in zip((*arrays, *results), self._names())]
-            self._launch(device, stream, math.prod(batch), single, [view.ptr for view in views])
+        number, handle = library.stream(arrays)
+        stream = _own_stream(number) if handle is None else _stream(handle)
+        results = outs if outs is not None else [library.empty(shape, self._type, arrays) for shape in shapes]
+        places = [library.place(array, stream) for array in (*arrays, *results)]
+        self._check(places)
+        self._launch(number, stream, math.prod(batch), single, [place[0] for place in places])
+        if handle is None:
+            stream.sync()
         found = tuple(library.give(result) for result in results)
         if out is not None and library is _OWN:
             for one, values in zip([out] if len(found) == 1 else out, found):
@@ -77,9 +82,6 @@ class CudaFunction:
         begin = time.perf_counter()
         self._kernel(_device(device))
         return time.perf_counter() - begin
-
-    def _names(self) -> list[str]:
-        return [*(a.name for a in self.function.arguments), *(r.name for r in self.function.results)]
 
     def _placed(self, shape: tuple[int, ...], batch: tuple[int, ...]) -> tuple[int, ...]:
         return batch + shape if self.layout == "rows" else shape + batch
@@ -120,31 +122,31 @@ class CudaFunction:
                 raise ShapeError(f"out: {result.name} has shape {tuple(one.shape)}, expected {shape}")
         return outs
 
-    def _view(self, array: Any, stream: Any, name: str) -> Any:
-        """Return where an array lies, after the work that makes it."""
-        view = optional("cuda.core.utils").StridedMemoryView.from_any_interface(array, stream_ptr=int(stream.handle))
-        if not view.is_device_accessible:
-            raise WrongArgument(f"{self.function.name}: {name} is not on a GPU")
-        if view.dtype != self._type:
-            raise WrongArgument(
-                f"{self.function.name}: {name} has dtype {view.dtype}, this kernel computes in {self.dtype}"
-            )
-        if view.strides is not None and not _contiguous(view.shape, view.strides):
-            raise WrongArgument(f"{self.function.name}: {name} is not contiguous; make it so, it is not copied here")
-        return view
+    def _check(self, places: Sequence[Place]) -> None:
+        """Raise where an array is not what the kernel reads: nothing is converted or copied silently."""
+        for number, (_, dtype, contiguous, on_gpu) in enumerate(places):
+            if contiguous and on_gpu and dtype == self.dtype:
+                continue
+            names = [*(a.name for a in self.function.arguments), *(r.name for r in self.function.results)]
+            what = f"{self.function.name}: {names[number]}"
+            if not on_gpu:
+                raise WrongArgument(f"{what} is not on a GPU")
+            if dtype != self.dtype:
+                raise WrongArgument(f"{what} has dtype {dtype}, this kernel computes in {self.dtype}")
+            raise WrongArgument(f"{what} is not contiguous; make it so, it is not copied here")
 
-    def _launch(self, device: Any, stream: Any, count: int, single: int, pointers: list[int]) -> None:
+    def _launch(self, device: int, stream: Any, count: int, single: int, pointers: list[int]) -> None:
         if count == 0 or not any(result.size for result in self.function.results):
             return
-        core = optional("cuda.core")
-        block = block_of(self.function, self.layout)
-        config = core.LaunchConfig(grid=-(-count // block), block=block)
-        core.launch(stream, config, self._kernel(device), np.int64(count), np.uint32(single), *pointers)
+        kernel = self._kernels.get(device) or self._kernel(_device(device))
+        core = _core()
+        config = core.LaunchConfig(grid=-(-count // self._block), block=self._block)
+        core.launch(stream, config, kernel, np.int64(count), np.uint32(single), *pointers)
 
     def _kernel(self, device: Any) -> Any:
         kernel = self._kernels.get(device.device_id)
         if kernel is None:
-            core, utils = optional("cuda.core"), optional("cuda.core.utils")
+            core, utils = _core(), optional("cuda.core.utils")
             text = cuda_source(self.function, dtype=self.dtype, layout=self.layout)
             options = core.ProgramOptions(std="c++17", arch=f"sm_{device.arch}")
             cache = utils.FileStreamProgramCache(max_size_bytes=_CACHE)
@@ -172,13 +174,27 @@ def _contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def _device(number: int) -> Any:
-    core = optional("cuda.core")
+    core = _core()
     try:
         device = core.Device(number)
         device.set_current()
     except Exception as error:
         raise MinidynError(f"no NVIDIA GPU can be used here: {error}") from error
     return device
+
+
+@functools.cache
+def _core() -> Any:
+    return optional("cuda.core")
+
+
+@functools.lru_cache(maxsize=64)
+def _stream(handle: int) -> Any:
+    return _core().Stream.from_handle(handle or 1)  # 0 is the legacy default stream, whose own number is 1
+
+
+Place = tuple[int, str, bool, bool]
+"""Where an array lies: its address, the name of its number type, whether it is contiguous, whether it is on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -190,29 +206,8 @@ class _Library:
     empty: Callable[[tuple[int, ...], np.dtype[Any], Sequence[Any]], Any]
     give: Callable[[Any], Any]
     stream: Callable[[Sequence[Any]], tuple[int, int | None]]  # device number, and the caller's stream; None: our own
+    place: Callable[[Any, Any], Place]  # of an array, once the work that makes it is waited for by a stream
     writes: bool = True
-
-    def work(self, arrays: Sequence[Any]) -> _Work:
-        """Return a context in which work is queued on the caller's stream."""
-        return _Work(*self.stream(arrays))
-
-
-class _Work:
-    """Work on a device's stream; on a stream of our own it is finished when the context ends."""
-
-    def __init__(self, device: int, handle: int | None) -> None:
-        self._device = _device(device)
-        self._own = handle is None
-        self._stream = (
-            _own_stream(device) if handle is None else optional("cuda.core").Stream.from_handle(handle or 1)
-        )  # 0 is the legacy default stream, whose own number is 1
-
-    def __enter__(self) -> tuple[Any, Any]:
-        return self._device, self._stream
-
-    def __exit__(self, *error: object) -> None:
-        if self._own:
-            self._stream.sync()
 
 
 @functools.cache
@@ -264,6 +259,13 @@ def _copy(how: str, target: int, source: int, size: int) -> None:
     stream.sync()
 
 
+def _view_place(array: Any, stream: Any) -> Place:
+    """Return where an array lies that speaks DLPack."""
+    view = optional("cuda.core.utils").StridedMemoryView.from_any_interface(array, stream_ptr=int(stream.handle))
+    contiguous = view.strides is None or _contiguous(view.shape, view.strides)
+    return view.ptr, str(view.dtype), contiguous, bool(view.is_device_accessible)
+
+
 def _no_tracers(array: Any, dtype: np.dtype[Any]) -> Any:
     import jax
 
@@ -298,10 +300,8 @@ def _torch() -> _Library:
         take,
         lambda shape, dtype, arrays: torch.empty(shape, dtype=getattr(torch, dtype.name), device=device(arrays)),
         lambda result: result,
-        lambda arrays: (
-            device(arrays).index or 0,
-            int(torch.cuda.current_stream(device(arrays)).cuda_stream),
-        ),
+        lambda arrays: (device(arrays).index or 0, int(torch.cuda.current_stream(device(arrays)).cuda_stream)),
+        lambda array, _: (array.data_ptr(), str(array.dtype)[6:], array.is_contiguous(), array.is_cuda),  # torch.TYPE
     )
 
 
@@ -314,6 +314,7 @@ def _cupy() -> _Library:
         lambda shape, dtype, _: cupy.empty(shape, dtype=dtype),
         lambda result: result,
         lambda arrays: (int(arrays[0].device.id), int(cupy.cuda.get_current_stream().ptr)),
+        lambda array, _: (int(array.data.ptr), array.dtype.name, bool(array.flags.c_contiguous), True),
     )
 
 
@@ -326,6 +327,7 @@ def _jax() -> _Library:
         lambda shape, dtype, arrays: _own_buffer(shape, dtype, _jax_device(arrays)),
         jax.dlpack.from_dlpack,
         lambda arrays: (_jax_device(arrays), None),
+        _view_place,
         writes=False,
     )
 
@@ -336,6 +338,7 @@ _OWN = _Library(
     lambda shape, dtype, _: _own_buffer(shape, dtype, 0),
     _download,
     lambda _: (0, None),
+    lambda view, _: (view.ptr, str(view.dtype), True, True),
     writes=False,
 )
 _LIBRARIES = {"cupy": functools.cache(_cupy), "torch": functools.cache(_torch), "jax": functools.cache(_jax)}
