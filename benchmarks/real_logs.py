@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 import minidyn as md
 from minidyn.dynamics.drives import loads_of_motion
-from minidyn.identification.friction.choose import PLAIN, motion_of
+from minidyn.identification.friction.choose import motion_of
 from minidyn.identification.friction.search import RigidColumns
 from minidyn.identification.friction.table import FrictionModel, FrictionTable, Key
 from minidyn.identification.rows.base_rows import Samples
+from minidyn.model.drives import PLAIN
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 DOCS = Path(__file__).parents[1] / "docs" / "friction.md"

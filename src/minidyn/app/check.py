@@ -35,10 +35,11 @@ from minidyn.identification.diagnostics.plausible import meaningless, scale_noti
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.estimators.method import Options, Solution
 from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.friction.choose import AUTO, choose_friction, starting_model
+from minidyn.identification.friction.choose import choose_friction, starting_model
 from minidyn.identification.identify import DEFAULT_METHOD, lifted, ready_for
 from minidyn.identification.rows.base_rows import signals_of
 from minidyn.identification.validate import fitted_notices
+from minidyn.model.drives import AUTO
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, act, most_serious_first, notices_json, worth_telling
 from minidyn.recording.lazy import AnyRecording, LazyRecording

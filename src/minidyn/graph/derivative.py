@@ -2,10 +2,11 @@
 
 Replaying alone simplifies and shares again, because nodes do so as they are made.
 
-Derivatives are in forward mode, recorded as more nodes of the same graph. Each core passes on, for every direction in
+Derivatives are recorded as more nodes of the same graph. In forward mode each core passes on, for every direction in
 which it changes at all, the node of its rate of change. Directions in which it does not change are not stored, so that
 the derivative of a long chain with respect to one joint costs only what that joint moves. One reciprocal serves all
-directions.
+directions. In reverse mode (`vjp`) each core passes the weight of its own value on to its operands, so that the
+gradient of one number costs a few times the function, whatever the number of inputs.
 """
 
 from __future__ import annotations
@@ -84,6 +85,22 @@ def jvp(function: Function, seeds: Sequence[str]) -> Function:
     rates = _split(tangents(list(chain.from_iterable(outputs)), moving), outputs)
     results = {f"{r.name}_tangent": shaped(rate, r.shape) for r, rate in zip(function.results, rates)}
     return graph.function(f"{function.name}_tangent", results)
+
+
+def vjp(function: Function, wrt: Sequence[str]) -> Function:
+    """Return the gradient of a weighted sum of all results (vector times Jacobian), in reverse mode.
+
+    Its arguments are followed by one argument ``Y_weight`` for each result Y, the weights of its scalars; its results
+    are ``WRT_gradient`` for each argument in `wrt`. The derivative of a sign is 0.
+    """
+    places = [_argument(function, name) for name in wrt]
+    graph, columns, outputs = _open_graph(function)
+    weights = [graph.inputs(f"{result.name}_weight", result.size) for result in function.results]
+    flat = list(zip(chain.from_iterable(outputs), chain.from_iterable(weights)))
+    found = _backward(graph, flat, [node for at in places for node in columns[at]])
+    split = _split(found, [columns[at] for at in places])
+    results = {f"{name}_gradient": shaped(part, (len(part),)) for name, part in zip(wrt, split)}
+    return graph.function(f"{function.name}_gradient", results)
 
 
 def tangents(nodes: Sequence[Scalar], seeds: Mapping[Node, Scalar]) -> list[Scalar]:
@@ -173,6 +190,78 @@ def _core_rates(graph: Graph, node: Node, known: Mapping[int, Rates]) -> Rates:
         return {}
     inverse = 1.0 / b
     return _times(_sum(da, _times(db, -node)), inverse)
+
+
+def _backward(graph: Graph, outputs: Sequence[tuple[Scalar, Scalar]], wrt: Sequence[Scalar]) -> list[Scalar]:
+    """Return the derivative of the sum of (output times weight) with respect to each input."""
+    gained: dict[int, Scalar] = {}
+
+    def give(node: Node, weight: Scalar) -> None:
+        weight = -weight if node.negative else weight
+        gained[node.id] = gained[node.id] + weight if node.id in gained else weight
+
+    ends = [(node, weight) for node, weight in outputs if isinstance(node, Node)]
+    inputs = [node for node in wrt if isinstance(node, Node)]
+    live = _depending(graph, reachable(graph.nodes, [node for node, _ in ends]), inputs) if ends else []
+    for node, weight in ends:
+        give(node, weight)
+    for index in reversed(live):
+        if index in gained:
+            _give_back(graph, graph.nodes[index], gained[index], give)
+    return [gained.get(node.id, 0.0) if isinstance(node, Node) else 0.0 for node in wrt]
+
+
+def _depending(graph: Graph, cores: Sequence[int], inputs: Sequence[Node]) -> list[int]:
+    """Return those cores, in their order, that depend on the inputs: nothing is passed back to the others."""
+    moved = {node.id for node in inputs}
+    found = []
+    for index in cores:
+        if any(operand.id in moved for operand in _operands(graph, graph.nodes[index])):
+            moved.add(index)
+            found.append(index)
+    return found
+
+
+def _operands(graph: Graph, node: Node) -> tuple[Node, ...]:
+    """The nodes that a core is made from."""
+    if node.op in ("const", "input"):
+        return ()
+    if node.op in ("sign", "sqrt", "atan2"):
+        return tuple(node.operands)
+    first = graph.nodes[node.a]
+    return (first,) if node.op in ("shift", "scale", "sin", "cos") else (first, graph.nodes[int(node.b)])
+
+
+def _give_back(graph: Graph, node: Node, weight: Scalar, give: Callable[[Node, Scalar], None]) -> None:
+    """Apply the rule of one operation backwards: each operand gains its share of the weight."""
+    operands = _operands(graph, node)
+    a, b = operands[0], operands[-1]
+    if node.op == "sign":
+        return
+    if node.op == "sqrt":
+        give(a, weight * (0.5 / node))
+    elif node.op == "atan2":
+        scaled = weight / (a * a + b * b)
+        give(a, scaled * b)
+        give(b, -(scaled * a))
+    elif node.op == "shift":
+        give(a, weight)
+    elif node.op == "scale":
+        give(a, weight * node.b)
+    elif node.op == "sin":
+        give(a, weight * cos(a))
+    elif node.op == "cos":
+        give(a, -(weight * sin(a)))
+    elif node.op == "mul":
+        give(a, weight * b)
+        give(b, weight * a)
+    elif node.op == "div":
+        shared = weight / b
+        give(a, shared)
+        give(b, -(shared * node))
+    else:
+        give(a, weight)
+        give(b, weight if node.op == "add" else -weight)
 
 
 def _times(rates: Rates, factor: Scalar) -> Rates:

@@ -20,9 +20,9 @@ from minidyn.identification.consistency.prior import Prior
 from minidyn.identification.diagnostics.plausible import require_meaning
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.methods import ANY_MOTION, METHODS
-from minidyn.identification.friction.choose import AUTO, OWN
 from minidyn.identification.identify import DEFAULT_FRICTION, DEFAULT_PRIOR_KIND, PathLike, identify
 from minidyn.identification.validate import fitted_notices, overlap_of, validate
+from minidyn.model.drives import AUTO, OWN
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import AnyRecording

@@ -19,9 +19,9 @@ from minidyn.errors import MinidynError, ShapeError
 from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.prior import Prior
 from minidyn.identification.diagnostics.plausible import require_meaning
-from minidyn.identification.friction.choose import OWN
 from minidyn.identification.identify import DEFAULT_FRICTION, DEFAULT_METHOD, DEFAULT_PRIOR_KIND, PathLike, identify
 from minidyn.identification.validate import Validation, validate
+from minidyn.model.drives import OWN
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording, concatenate
 from minidyn.recording.ready import as_recording, ready, with_mapped_coupling

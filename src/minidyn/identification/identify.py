@@ -25,10 +25,10 @@ from minidyn.identification.diagnostics.plausible import mass_notices, require_m
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Method, Options
 from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.friction.choose import AUTO, OWN, choose_friction, starting_model
+from minidyn.identification.friction.choose import choose_friction, starting_model
 from minidyn.identification.poses import identify_poses
 from minidyn.identification.rows.base_rows import Progress, counted
-from minidyn.model.drives import friction_symbols
+from minidyn.model.drives import AUTO, OWN, friction_symbols
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, info, look
 from minidyn.recording.lazy import AnyRecording

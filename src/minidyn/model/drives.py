@@ -141,6 +141,15 @@ ALIASES = {
 }
 """Names for several terms at once."""
 
+AUTO = "auto"
+"""Friction whose terms are chosen."""
+
+OWN = "own"
+"""Friction with the terms of the robot's file."""
+
+PLAIN = ("viscous", "coulomb", "offset")
+"""What a choice of terms begins with."""
+
 POSITION_TERMS = tuple(name for name, term in TERMS.items() if term.of_position)
 """Terms whose columns depend on the position."""
 

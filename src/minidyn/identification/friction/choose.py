@@ -26,20 +26,11 @@ from minidyn.identification.estimators.method import Solution
 from minidyn.identification.friction.search import RigidColumns, Search
 from minidyn.identification.friction.table import BLOCKS, FrictionModel
 from minidyn.identification.rows.base_rows import Samples
-from minidyn.model.drives import friction_symbols
+from minidyn.model.drives import AUTO, OWN, PLAIN, friction_symbols
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, look
 from minidyn.recording.lazy import AnyRecording
-
-AUTO = "auto"
-"""Friction whose terms are chosen."""
-
-OWN = "own"
-"""Friction with the terms of the robot's file."""
-
-PLAIN = ("viscous", "coulomb", "offset")
-"""What a choice of terms begins with."""
 
 _WIDTHS = (0.0, 0.01, 0.02, 0.04, 0.07, 0.13, 0.25, 0.5)  # over the root mean square of each drive's speed
 _FALLS = (0.05, 0.15, 0.4)  # Stribeck speeds, over the same

@@ -1,0 +1,485 @@
+"""Design of motions: which motion shows a robot's parameters best within its limits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minidyn.arrays import Array, frozen, known_product, plain_values, real_array, single_thread
+from minidyn.base.base_map import BaseMap
+from minidyn.base.base_parameters import base_parameters
+from minidyn.display import DisplayTable, shows_progress
+from minidyn.dynamics.functions import base_regressor
+from minidyn.dynamics.record import record, require_formulas, without_unknowns
+from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
+from minidyn.excitation.bounds import Bounds, Given, bounds_of
+from minidyn.excitation.criteria import CRITERIA, evaluate_criteria
+from minidyn.excitation.motion import Family, Motion
+from minidyn.excitation.proof import Proof, prove
+from minidyn.excitation.search import Problem, Search
+from minidyn.formats.load import RobotLike, as_robot
+from minidyn.graph.function import Function
+from minidyn.model.drives import AUTO, OWN, PLAIN
+from minidyn.model.robot import Robot
+from minidyn.notices import Notice, act, info, look, most_serious_first, notices_json
+from minidyn.text import number, percent
+
+INFEASIBLE = act(
+    "excite.infeasible",
+    "No motion was found that keeps all limits.",
+    "Widen the limit that is named, choose another start, or allow more time.",
+)
+NO_MODEL = look(
+    "excite.no_model",
+    "The robot's parameters are not known, so that torques cannot be predicted: accelerations are limited instead, so "
+    "that full speed takes half a second.",
+    "Give a robot with a model (an earlier estimate, a CAD file), or limits={'acceleration': ...}.",
+)
+NO_FRICTION_VALUES = info(
+    "excite.no_friction_values",
+    "Drive terms have no values in the robot's file: torques are predicted without them.",
+)
+NO_NOISE = look(
+    "excite.no_noise",
+    "The noise of the torques was not given; all joints are assumed to have the same, one percent of the geometric "
+    "mean of the effort limits. Predicted standard deviations are in proportion to it.",
+    "Give noise=, N m or N for each joint, or an earlier estimate.",
+)
+NO_COLLISIONS = look(
+    "excite.no_collisions",
+    "Collisions of the robot with itself and with obstacles were not checked.",
+    "Watch the motion at 10 % speed with the emergency stop in hand before running it.",
+)
+ENDED_EARLY = info(
+    "excite.ended_early",
+    "The search was ended before it was done; the best motion so far that keeps all limits was returned.",
+)
+NOT_SHOWN = act(
+    "excite.not_shown",
+    "The motion does not show all parameters.",
+    "Allow a longer motion, more harmonics or wider limits.",
+)
+
+_RATE = 100.0  # Hz, of a log where nothing is said
+_NOISE = 0.01  # of the effort limits
+_RISE = 0.5  # s to full speed where torques cannot be predicted
+_SMOOTH = 0.02  # of the speed limit: over which friction reverses in the search
+_STATES = 400  # of the work space
+_TIGHT = {"position": 0.999, "velocity": 0.999, "acceleration": 0.999, "jerk": 0.999, "torque": 0.995}
+_REFINED = 2  # times at most
+_LITTLE = 1.003  # limits that are exceeded by less are kept by a motion that is a little smaller
+_SMALLER = (0.999, 0.997, 0.98, 0.95, 0.9, 0.8, 0.6, 0.4, 0.2, 0.05)
+
+
+@dataclass(frozen=True, eq=False)
+class Excitation:
+    """A motion, what it will show, and how much of each limit it uses.
+
+    Attributes:
+        robot: The robot with the drive terms that shall be found.
+        base: The base parameters that shall be found.
+        trajectory: The motion, callable as t -> (q, dq, ddq); at rest before t = 0 and after `duration`.
+        duration: Seconds.
+        rate: Samples a second of the log that the errors are predicted for.
+        criterion: What was optimised: "d", "a", "e", "condition" or "predict".
+        criteria: All criteria of the motion, smaller is better (docs/excitation.md).
+        sigma: Standard deviations of the torques' noise (n,) that the errors are predicted for, N m or N.
+        covariance: Predicted covariance of the base parameters (b, b).
+        condition: Condition number of the weighted regressor in an orthonormal basis of what is identifiable.
+        logdet: log det(YᵀY / N) of the same, N samples.
+        margins: Largest share of each limit by joint: {"velocity": {"joint1": 0.99}}.
+        feasible: Whether all limits are kept at all times.
+        notices: What a reader should know.
+        settings: How it was found.
+    """
+
+    robot: Robot
+    base: BaseMap
+    trajectory: Motion
+    duration: float
+    rate: float
+    criterion: str
+    criteria: Mapping[str, float]
+    sigma: Array
+    covariance: Array
+    condition: float
+    logdet: float
+    margins: Mapping[str, Mapping[str, float]]
+    feasible: bool
+    notices: tuple[Notice, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the base parameters (b)."""
+        return self.base.names
+
+    @property
+    def std(self) -> Array:
+        """Predicted standard deviations of the base parameters (b,)."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def relative_std(self) -> Array:
+        """Standard deviation over value (b,), NaN where the robot's file does not know the value."""
+        values = known_product(self.base.matrix, self.robot.parameters)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.std / np.abs(values), dtype=float)
+
+    def seconds_for(self, relative_std: float, name: str | None = None) -> float:
+        """Return how long the motion must be repeated for a wanted relative standard deviation, seconds.
+
+        Args:
+            relative_std: 0.05 is five percent.
+            name: Of the base parameter; None: the median of all whose values are known.
+        """
+        if not relative_std > 0:
+            raise MinidynError(f"seconds_for: expected a positive relative_std, got {relative_std!r}")
+        if name is not None and name not in self.names:
+            raise UnknownName("base parameter", name, self.names)
+        now = self.relative_std
+        one = float(np.nanmedian(now)) if name is None else float(now[self.names.index(name)])
+        return self.duration * (one / relative_std) ** 2
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values for `json.dump`; the motion by its coefficients."""
+        series = self.trajectory.series
+        made = {
+            "robot": self.robot.name,
+            "joint_names": list(self.robot.joint_names),
+            "duration": self.duration,
+            "rate": self.rate,
+            "criterion": self.criterion,
+            "criteria": dict(self.criteria),
+            "condition": self.condition,
+            "logdet": self.logdet,
+            "feasible": self.feasible,
+            "margins": {kind: dict(shares) for kind, shares in self.margins.items()},
+            "parameters": [
+                {"name": name, "std": std, "relative_std": relative}
+                for name, std, relative in zip(self.names, self.std.tolist(), self.relative_std.tolist())
+            ],
+            "noise": self.sigma,
+            "motion": {
+                "period": series.period,
+                "centre": series.centre,
+                "sine": series.sine,
+                "cosine": series.cosine,
+                "shift": self.trajectory.shift,
+            },
+            "settings": dict(self.settings),
+            "notices": notices_json(self.notices),
+        }
+        return dict(plain_values(made, finite=True))
+
+    def table(self) -> DisplayTable:
+        """Return the limits as a table: the largest share of each by joint."""
+        columns: dict[str, Any] = {"joint": list(self.margins["position"])}
+        for kind, shares in self.margins.items():
+            columns[kind] = [shares.get(joint) for joint in columns["joint"]]
+        return DisplayTable(repr(self), columns, tuple(self.margins), self.notices)
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html()
+
+    def __repr__(self) -> str:
+        state = "" if self.feasible else ", limits not kept"
+        return (
+            f"Excitation({self.robot.name!r}, {self.duration:g} s, {self.base.rank} base parameters, condition "
+            f"{self.condition:.3g}, logdet {self.logdet:.4g}{state})"
+        )
+
+
+@shows_progress("designing a motion")
+@single_thread()
+def excite(
+    robot: RobotLike,
+    duration: float,
+    *,
+    criterion: str = "d",
+    friction: Iterable[str] | str = AUTO,
+    rotor_inertia: bool | None = True,
+    start: ArrayLike | None = None,
+    end: ArrayLike | None = None,
+    limits: Given | None = None,
+    torque_share: float = 0.8,
+    noise: ArrayLike | Any = None,
+    harmonics: int = 5,
+    periods: int = 1,
+    rate: float | None = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    progress: Callable[[int], None] | bool | None = None,
+) -> Excitation:
+    """Design a motion that shows a robot's base parameters as well as its limits allow.
+
+    The motion is a Fourier series that begins and ends at rest. Positions, speeds, accelerations, jerks and torques
+    keep their limits at all times, not at samples alone. Interrupted (Ctrl-C, `time_limit`), the best motion so far is
+    returned.
+
+    Args:
+        robot: The robot, its name or path. Its parameters, where known, predict the torques.
+        duration: Seconds.
+        criterion: What is made small: "d" (geometric mean of the standard deviations), "a" (their root mean square),
+            "e" (the largest), "condition" (condition number of the regressor) or "predict" (error of the predicted
+            torque over the robot's work space).
+        friction: Terms that shall be found, as for :func:`minidyn.identify`: "auto" (viscous, Coulomb and offset),
+            "own" (those of the robot's file), or names, () for none.
+        rotor_inertia: Whether rotor inertias shall be found; None: as the robot's file has them.
+        start: Pose (n,) at the start, rad or m; None: free.
+        end: Pose (n,) at the end; None: as at the start.
+        limits: Limits beside those of the robot's file; the narrower ones count: {"velocity": 1.0, "acceleration":
+            [2, 2, 5], "upper": {"elbow": 1.5}}, of "lower", "upper", "velocity", "acceleration", "jerk", "effort".
+        torque_share: Share of the effort limits that may be used.
+        noise: Standard deviation of the torques' noise, one or (n,), N m or N, or an estimate of this robot; None: one
+            percent of the geometric mean of the effort limits.
+        harmonics: Multiples of the base frequency.
+        periods: How often the motion repeats within the duration.
+        rate: Samples a second of the log that errors are predicted for; None: 100.
+        seed: Of the motions that the search starts from.
+        time_limit: Seconds after which the search ends; None: when it is done.
+        progress: Called with the number of motions looked at; True: a bar on stderr.
+
+    Returns:
+        The motion, predicted standard deviations, all criteria, and the share of each limit that is used. Where no
+        motion keeps all limits, `feasible` is False and a notice names the limit, the joint and the time.
+
+    Raises:
+        Unsupported: Loops, and joints that follow others by a formula.
+    """
+    robot = as_robot(robot)
+    _check(criterion, duration, harmonics, periods, rate, time_limit)
+    require_formulas(robot, "motions are designed for robots without such loops")
+    begun = time.monotonic()
+    bounds = bounds_of(robot, limits, torque_share)
+    notices = list(bounds.notices)
+    terms = PLAIN if friction == AUTO else None if isinstance(friction, str) and friction == OWN else friction
+    model = robot.with_drives(rotor_inertia, terms)
+    base = base_parameters(model)
+    family = Family(robot.n, float(duration), int(periods), int(harmonics), *_poses(robot, start, end))
+    phi, more = _prior(model)
+    notices += more
+    if phi is None:
+        reach = dict(bounds.reach)
+        reach["acceleration"] = np.minimum(reach["acceleration"], reach["velocity"] / _RISE)
+        bounds = replace(bounds, reach=reach, effort=np.full(robot.n, np.inf))
+    sigma, more = _noise(robot, noise)
+    notices += more
+    samples = (_RATE if rate is None else float(rate)) * duration
+    problem = _problem(model, base, family, bounds, criterion, sigma, samples, phi)
+    torque = None if phi is None else record(model, "inverse_dynamics", parameters=phi)
+    deadline = np.inf if time_limit is None else begun + time_limit
+    search = Search(problem, deadline, progress if callable(progress) else None)
+    search.run(np.random.default_rng(seed))
+    coefficients, proof = _finish(search, torque)
+    if search.stopped:
+        why = "time_limit was reached" if search.stopped == "time" else "it was interrupted"
+        notices.append(ENDED_EARLY(f"the search was ended early: {why}", reason=search.stopped))
+    if not proof.holds:
+        notices.append(_infeasible(proof))
+    notices.append(NO_COLLISIONS("collisions of the robot with itself and with obstacles were not checked"))
+    settings = {
+        "harmonics": harmonics,
+        "periods": periods,
+        "torque_share": torque_share,
+        "seed": seed,
+        "evaluations": search.evaluations,
+        "seconds": time.monotonic() - begun,
+    }
+    return _judged(problem, model, coefficients, proof, sigma, samples, notices, settings)
+
+
+def _check(
+    criterion: str, duration: float, harmonics: int, periods: int, rate: float | None, time_limit: float | None
+) -> None:
+    if criterion not in CRITERIA:
+        raise UnknownName("criterion", criterion, CRITERIA)
+    for name, value in (("duration", duration), ("rate", rate), ("time_limit", time_limit)):
+        fine = isinstance(value, int | float | np.number) and not isinstance(value, bool) and 0 < value < np.inf
+        if not (fine or (value is None and name != "duration")):
+            raise MinidynError(f"excite: {name}: expected a positive number, got {value!r}")
+    for name, whole, least in (("harmonics", harmonics, 3), ("periods", periods, 1)):
+        if isinstance(whole, bool) or not isinstance(whole, int | np.integer) or whole < least:
+            raise MinidynError(f"excite: {name}: expected a whole number from {least} on, got {whole!r}")
+
+
+def _poses(robot: Robot, start: ArrayLike | None, end: ArrayLike | None) -> tuple[Array | None, Array | None]:
+    if start is None and end is not None:
+        raise MinidynError("excite: end= needs start=, the pose where the motion begins")
+    found = []
+    for name, pose in (("start", start), ("end", end)):
+        values = None if pose is None else real_array(pose, f"excite: {name}")
+        if values is not None and (values.shape != (robot.n,) or not np.all(np.isfinite(values))):
+            raise ShapeError(f"excite: {name}: expected {robot.n} finite positions, got {pose!r}")
+        found.append(None if values is None else frozen(values))
+    return found[0], found[1]
+
+
+def _prior(model: Robot) -> tuple[Array | None, list[Notice]]:
+    """Standard parameters (p,) that predict the torques, None where they are not known; and what was assumed."""
+    drives = np.array([not column.is_inertial for column in model.layout.columns])
+    unknown = drives & np.isnan(model.parameters)
+    phi = np.where(unknown, 0.0, model.parameters)
+    try:
+        phi = without_unknowns(model, "inverse_dynamics", phi)
+    except UnknownParameters:
+        text = "torques cannot be predicted: the robot's parameters are not known; accelerations are limited instead"
+        return None, [NO_MODEL(text)]
+    if not unknown.any():
+        return phi, []
+    names = [model.layout.names[k] for k in np.flatnonzero(unknown)]
+    text = f"torques are predicted without {len(names)} drive terms whose values are not known, {names[0]} first"
+    return phi, [NO_FRICTION_VALUES(text, parameters=names)]
+
+
+def _noise(robot: Robot, noise: Any) -> tuple[Array, list[Notice]]:
+    """Standard deviations of the torques (n,)."""
+    if noise is not None:
+        sigma = real_array(getattr(noise, "sigma", noise), "excite: noise")
+        if sigma.shape not in ((), (robot.n,)) or not np.all((sigma > 0) & np.isfinite(sigma)):
+            raise MinidynError(f"excite: noise: expected a positive number or {robot.n} of them, got {noise!r}")
+        return np.broadcast_to(sigma, (robot.n,)).astype(float), []
+    efforts = np.array([robot.joints[k].limits.effort for k in robot.independent])
+    known = efforts[np.isfinite(efforts) & (efforts > 0)]
+    one = _NOISE * float(np.exp(np.log(known).mean())) if len(known) else 1.0
+    text = f"the noise of the torques was not given: {number(one)} N m or N is assumed for every joint"
+    return np.full(robot.n, one), [NO_NOISE(text, sigma=one)]
+
+
+def _problem(
+    model: Robot,
+    base: BaseMap,
+    family: Family,
+    bounds: Bounds,
+    criterion: str,
+    sigma: Array,
+    samples: float,
+    phi: Array | None,
+) -> Problem:
+    speeds = bounds.reach["velocity"][: model.n]
+    widths = {name: _SMOOTH * speed for name, speed in zip(model.joint_names, speeds)}
+    smooth = model.with_drives(
+        sign_width=[max(joint.drive.sign_width, widths.get(joint.name, 0.0)) for joint in model.joints]
+    )
+    if phi is not None:
+        smooth = smooth.with_parameters(phi)  # loads that friction grows with
+    problem = Problem(
+        smooth,
+        base,
+        family,
+        bounds,
+        criterion,
+        1.0 / sigma,
+        samples,
+        np.zeros((base.rank, base.rank)),
+        np.zeros((base.rank, base.rank)),
+        np.zeros(base.rank) if phi is None else base.values(phi),
+        dict(_TIGHT),
+    )
+    rng = np.random.default_rng(0)
+    n = model.n
+    unit = rng.uniform(-1, 1, (3, _STATES, n))
+    fastest = np.minimum(bounds.reach["acceleration"][:n], bounds.reach["velocity"][:n] / _RISE)
+    q = bounds.middle[:n] + bounds.reach["position"][:n] * unit[0]
+    Y = problem.regressor([q, speeds * unit[1], fastest * unit[2]])
+    rows = (problem.weights[:, None] * Y).reshape(-1, base.rank) @ problem.orthonormal
+    problem.work = rows.T @ rows / (_STATES * n)
+    return problem
+
+
+def _finish(search: Search, torque: Function | None) -> tuple[Array, Proof]:
+    """Return the coefficients of a motion that provably keeps all limits, or comes nearest to it, and the proof."""
+    problem = search.problem
+
+    def tried(coefficients: Array) -> Proof:
+        return prove(problem.family, problem.bounds, coefficients, torque, problem.robot.n)
+
+    nearest = search.still if search.least[1] is None else search.least[1]
+    coefficients = problem.coefficients(nearest if search.best is None else search.best)
+    proof = tried(coefficients)
+    for _ in range(_REFINED):
+        if proof.worst.share < _LITTLE or search.stopped or search.best is None:
+            break
+        for kind, share in proof.shares.items():
+            over = float(share.max())
+            if over > 1.0:
+                problem.tight[kind] *= 0.999 / over
+        search.refine(problem.variables(coefficients))
+        if search.best is None:
+            break
+        coefficients = problem.coefficients(search.best)
+        proof = tried(coefficients)
+    if proof.holds:
+        return coefficients, proof
+    still = problem.coefficients(search.still)
+    for size in _SMALLER:
+        smaller = still + size * (coefficients - still)
+        found = tried(smaller)
+        if found.holds:
+            return smaller, found
+        proof, coefficients = (found, smaller) if found.worst.share < 0.5 * proof.worst.share else (proof, coefficients)
+    return coefficients, proof
+
+
+def _infeasible(proof: Proof) -> Notice:
+    worst = proof.worst
+    text = (
+        f"no motion was found that keeps all limits: {worst.limit} of joint {worst.joint!r} reaches "
+        f"{percent(worst.share, 0)} of its limit at t = {worst.time:.3f} s"
+    )
+    return INFEASIBLE(text, limit=worst.limit, joint=worst.joint, time=worst.time, share=worst.share)
+
+
+def _judged(
+    problem: Problem,
+    model: Robot,
+    coefficients: Array,
+    proof: Proof,
+    sigma: Array,
+    samples: float,
+    notices: list[Notice],
+    settings: dict[str, Any],
+) -> Excitation:
+    """Return the result: what the log of the motion will show."""
+    base, family = problem.base, problem.family
+    motion = family.motion(coefficients)
+    count = int(min(max(samples, 2000), 200_000))
+    t = (np.arange(count) + 0.5) * family.duration / count
+    filled = model.with_parameters(np.nan_to_num(model.parameters))  # loads that friction grows with
+    Y = base_regressor(filled, *motion(t), base=base, out=np.empty((count, model.n, base.rank)))
+    W = (Y / sigma[:, None]).reshape(-1, base.rank) @ problem.orthonormal
+    gram = W.T @ W / count
+    F = samples * gram + problem.known
+    criteria = evaluate_criteria(F, problem.work)
+    shown = np.isfinite(criteria["d"])
+    if shown:
+        covariance = problem.orthonormal @ np.linalg.inv(F) @ problem.orthonormal.T
+    else:
+        covariance = np.full((base.rank, base.rank), np.inf)
+        notices.append(NOT_SHOWN("the motion does not show all parameters: their errors are not bounded"))
+    scale = float(np.exp(np.log(sigma).mean()))
+    values = np.linalg.eigvalsh(gram) * scale**2
+    names = problem.bounds.joints
+    margins = {kind: dict(zip(names, shares.tolist())) for kind, shares in proof.shares.items()}
+    return Excitation(
+        model,
+        base,
+        motion,
+        family.duration,
+        samples / family.duration,
+        problem.criterion,
+        criteria,
+        frozen(sigma),
+        frozen(covariance),
+        float(np.sqrt(values[-1] / values[0])) if values[0] > 0 else float("inf"),
+        float(np.log(values).sum()) if values[0] > 0 else float("-inf"),
+        margins,
+        proof.holds,
+        tuple(most_serious_first(notices)),
+        settings,
+    )

@@ -1,0 +1,129 @@
+"""Whether a motion keeps its limits at all times, not at samples alone.
+
+Positions and their derivatives: between two samples a function leaves the chord by at most h²/8 times its largest
+second derivative, and the coefficients bound that. Torques: the motion of a short time lies in a box, and the recorded
+torque function is evaluated on boxes (`minidyn.graph.interval`); where the result is not within the limits the time is
+halved. Coulomb friction that reverses inside is then covered, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.excitation.bounds import KINDS, Bounds
+from minidyn.excitation.motion import Family
+from minidyn.graph.function import Function, evaluate_in_blocks
+from minidyn.graph.interval import enclose
+
+_STEP = 1e-3  # s, of the samples
+_FEWEST = 2000  # samples
+_FIRST = 0.02  # s, of the boxes to begin with
+_HALVINGS = 14
+_ROUNDING = 1e-9  # shares above one by less are rounding
+_BLOCK = 4096  # boxes at a time
+
+
+@dataclass(frozen=True)
+class Worst:
+    """Where a motion comes nearest to a limit, or exceeds it most: limit, joint, time and share of it."""
+
+    limit: str
+    joint: str
+    time: float
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """What is known about a motion and its limits.
+
+    Attributes:
+        shares: {kind: largest share of the limit (joints,)}; above one where it is exceeded.
+        worst: The largest of all.
+        holds: Whether all limits are kept at all times.
+    """
+
+    shares: dict[str, Array]
+    worst: Worst
+    holds: bool
+
+
+def prove(family: Family, bounds: Bounds, coefficients: Array, torque: Function | None, robot_joints: int) -> Proof:
+    """Return how much of each limit a motion with coefficients (m, n) uses at most.
+
+    `torque` is the recorded function of q, dq, ddq; None: torques are not limited.
+    """
+    count = max(_FEWEST, int(np.ceil(family.span / _STEP))) + 1
+    t = np.linspace(0.0, family.span, count)
+    h = float(t[1] - t[0])
+    motion = _motion(family, coefficients, t)
+    highest = family.bounds(coefficients) @ np.abs(bounds.follow).T
+    shares, worst, holds = {}, Worst("position", bounds.joints[0], 0.0, 0.0), True
+    for order in bounds.active:
+        kind = KINDS[order]
+        extra = h * h / 8 * highest[order + 2] if order + 2 < len(highest) else h / 2 * highest[order + 1]
+        used = (np.abs(bounds.centred(motion[order], order)) + extra) / bounds.reach[kind]
+        shares[kind] = used.max(axis=0)
+        worst = _larger(worst, kind, bounds.joints, t, used)
+    if torque is not None and np.isfinite(bounds.effort).any():
+        tau = np.asarray(evaluate_in_blocks(torque, *motion[:3]))
+        used = np.abs(tau) / bounds.effort
+        shares["torque"] = used.max(axis=0)
+        names = bounds.joints[:robot_joints]
+        worst = _larger(worst, "torque", names, t, used)
+        if worst.share <= 1.0 + _ROUNDING:
+            exceeded = _boxes(family, bounds, coefficients, torque)
+            if exceeded is not None:
+                joint, time, share = exceeded
+                shares["torque"][joint] = max(shares["torque"][joint], share)
+                worst = Worst("torque", names[joint], time, share)
+    holds = worst.share <= 1.0 + _ROUNDING
+    return Proof(shares, worst, holds)
+
+
+def _larger(worst: Worst, kind: str, names: tuple[str, ...], t: Array, used: Array) -> Worst:
+    sample, joint = (int(k) for k in np.unravel_index(int(np.argmax(used)), used.shape))
+    share = float(used[sample, joint])
+    return Worst(kind, names[joint], float(t[sample]), share) if share > worst.share else worst
+
+
+def _motion(family: Family, coefficients: Array, t: Array) -> list[Array]:
+    phi, step = family.functions(t)
+    found = [phi[k] @ coefficients + np.outer(step[k], family.shift) for k in range(len(phi))]
+    found[0] = found[0] + family.beginning
+    return found
+
+
+def _boxes(family: Family, bounds: Bounds, coefficients: Array, torque: Function) -> tuple[int, float, float] | None:
+    """Return (joint, time, share) of a torque that may exceed its limit however short the time; None: none does."""
+    highest = family.bounds(coefficients)
+    width = min(_FIRST, family.span / 50)
+    middle = np.arange(width / 2, family.span, width)
+    for _ in range(_HALVINGS):
+        left = []
+        for begin in range(0, len(middle), _BLOCK):
+            t = middle[begin : begin + _BLOCK]
+            motion = _motion(family, coefficients, t)
+            half = 0.5001 * width  # neighbouring boxes overlap by a little: no time falls between them
+            boxes = []
+            for order in range(3):
+                room = half * np.abs(motion[order + 1]) + half**2 / 2 * highest[order + 2]
+                boxes.append((motion[order] - room, motion[order] + room))
+            low, high = enclose(torque, boxes)[0]
+            share = np.maximum(np.abs(low), np.abs(high)) / bounds.effort
+            open_ = np.flatnonzero(~(share.max(axis=1) <= 1.0))
+            if len(open_):
+                left.append((t[open_], share[open_]))
+        if not left:
+            return None
+        middle, shares = np.concatenate([t for t, _ in left]), np.concatenate([s for _, s in left])
+        if len(middle) > 50_000:
+            break
+        found = middle
+        middle = np.sort(np.concatenate([middle - width / 4, middle + width / 4]))
+        width /= 2
+    sample, joint = (int(k) for k in np.unravel_index(int(np.argmax(shares)), shares.shape))
+    return joint, float(found[sample]), float(shares[sample, joint])
