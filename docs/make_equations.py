@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from paper_items import HOMES, every_item, items_in
+
 import minidyn
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -152,7 +154,8 @@ def page(most: int = 3) -> str:
         "# Equations",
         "",
         "Which equation of which paper is implemented where, and up to three tests that look at it. Made from the",
-        "docstrings by `python docs/make_equations.py`; edit those. Corrections to the papers are marked ERRATA.",
+        "docstrings by `python docs/make_equations.py`; edit those. Corrections to the papers are marked ERRATA. Below",
+        "each table, all numbered items: equations, theorems, tables, figures, others, and why some are no function.",
     ]
     rows: dict[str, list[tuple[tuple[object, ...], str]]] = {key: [] for key in (*PAPERS, "")}
     for entry in every:
@@ -166,9 +169,35 @@ def page(most: int = 3) -> str:
             lines += [f"{PAPERS[paper]}, {paper[-4:]}.", ""]
         lines += ["| equation | function | tests |", "|---|---|---|"]
         lines += [text for _, text in sorted(found)]
+        if paper:
+            lines += ["", f"All numbered items of {paper}:", "", "| item | where |", "|---|---|"]
+            lines += [f"| {names} | {_cell(where)} |" for names, where in _items(paper, every)]
     lines += ["", "## Where the code differs", "", "| function | difference |", "|---|---|"]
     lines += [f"| {_link(entry)} | {_cell(entry.differs)} |" for entry in every if entry.differs]
     return "\n".join(lines) + "\n"
+
+
+def _items(paper: str, every: list[Entry], most: int = 3) -> list[tuple[str, str]]:
+    """Every numbered item of a paper and where it lives, up to so many functions, or why nowhere; equal ones joined."""
+    places: dict[str, list[str]] = {item: [] for item in every_item(paper)}
+    for entry in every:
+        said = {item for name, text in parts(entry.implements) if name == paper for item in items_in(text)}
+        for item in said & places.keys():
+            places[item].append(_link(entry))
+    for home in HOMES[paper]:
+        module, _, name = home.symbol.partition(":")
+        path = module.removeprefix("minidyn.").replace(".", "/") + ".py"
+        link = _link(Entry(path, name, "", "")) if home.symbol else ""
+        for item in items_in(home.items):
+            places[item].append(": ".join(part for part in (link, home.words) if part) if home.symbol else home.words)
+    rows: list[tuple[str, str, str]] = []
+    for item, found in places.items():
+        where = ", ".join(list(dict.fromkeys(found))[:most])
+        if rows and rows[-1][2] == where and rows[-1][1].split(" ")[0][0] == item[0]:
+            rows[-1] = (rows[-1][0], item, where)
+        else:
+            rows.append((item, item, where))
+    return [(first if first == last else f"{first} to {last}", where) for first, last, where in rows]
 
 
 def _row(equations: str, entry: Entry, tests: list[str]) -> str:
