@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from minidyn.base.minimal_program import recorded_function
+from minidyn.base.virtual_links import generic_chain, rigid_chain
 from minidyn.formats.load import load
 from minidyn.model.robot import Robot
 from minidyn.papers.operation_count import formulation_lines, moment_lines, operation_count, paper_count, total
@@ -18,6 +20,7 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "operation-counts.md"
 RIGHT = math.pi / 2
 SIZES = range(2, 13)
+TYPE_2 = range(4, 12)
 COLOURS = {1: "#0072b2", 2: "#d55e00", 3: "#cc79a7", 4: "#009e73", 5: "#56b4e9"}
 
 
@@ -118,13 +121,39 @@ def growth() -> tuple[list[str], dict[int, list[int]]]:
     return table(head, rows), totals
 
 
-def figure(totals: dict[int, list[int]]) -> str:
-    """The growth plot as SVG."""
-    width, height, left, bottom, top, right = 640, 400, 70, 50, 20, 130
+def type_2() -> tuple[list[str], dict[str, tuple[str, str, list[int]]]]:
+    """Formulations 1 and 2 of RRPR...R as the paper counts and as programs: the table, and lines for the figure."""
+    rows: list[list[object]] = []
+    lines: dict[str, tuple[str, str, list[int]]] = {
+        f"formulation {k}, {way}": (COLOURS[k], dashes, [])
+        for way, dashes in (("as the paper counts", "6 4"), ("executed", ""))
+        for k in (1, 2)
+    }
+    for n in TYPE_2:
+        joints = "RRP" + "R" * (n - 3)
+        robot = Robot.from_mdh(joints)
+        counts = {f"formulation {k}, as the paper counts": paper_count(joints, k) for k in (1, 2)}
+        counts |= {
+            f"formulation {k}, executed": operation_count(robot, formulation=k, customised=False) for k in (1, 2)
+        }
+        for label, each in counts.items():
+            lines[label][2].append(sum(each))
+        rigid, _ = rigid_chain(generic_chain(robot)) or (robot, None)
+        recorded = [recorded_function(rigid, k).counts for k in (1, 2)]
+        cells = [f"{sum(counts[label])} ({text(counts[label])})" for label in lines]
+        rows.append([n, *cells[:2], *(each["mul"] + each["add"] for each in recorded), *cells[2:]])
+    heads = [*list(lines)[:2], *(f"formulation {k}, recorded" for k in (1, 2)), *list(lines)[2:]]
+    return table(["n", *heads], rows), lines
+
+
+def figure(title: str, sizes: range, lines: dict[str, tuple[str, str, list[int]]]) -> str:
+    """A growth plot as SVG: for each label colour, dashes and totals."""
+    width, height, left, bottom, top, right = 700, 400, 70, 50, 20, 190
+    totals = {label: values for label, (_, _, values) in lines.items()}
     most = 500 * math.ceil(max(max(row) for row in totals.values()) / 500)
 
     def x(n: float) -> float:
-        return left + (n - SIZES[0]) / (SIZES[-1] - SIZES[0]) * (width - left - right)
+        return left + (n - sizes[0]) / (sizes[-1] - sizes[0]) * (width - left - right)
 
     def y(count: float) -> float:
         return height - bottom - count / most * (height - bottom - top)
@@ -132,23 +161,23 @@ def figure(totals: dict[int, list[int]]) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
         'font-size="12">',
-        "<title>Operations of the inertia matrix of n rotational joints in general geometry</title>",
+        f"<title>{title}</title>",
         f'<rect width="{width}" height="{height}" fill="white"/>',
     ]
     for tick in range(0, most + 1, 500):
         parts.append(f'<line x1="{left}" x2="{width - right}" y1="{y(tick):.1f}" y2="{y(tick):.1f}" stroke="#ddd"/>')
         parts.append(f'<text x="{left - 8}" y="{y(tick) + 4:.1f}" text-anchor="end">{tick}</text>')
-    for n in SIZES:
+    for n in sizes:
         parts.append(f'<text x="{x(n):.1f}" y="{height - bottom + 18}" text-anchor="middle">{n}</text>')
-    last = sorted(totals, key=lambda number: -totals[number][-1])
+    last = sorted(totals, key=lambda label: -totals[label][-1])
     place = y(totals[last[0]][-1]) - 4
-    for number in last:
-        points = " ".join(f"{x(n):.1f},{y(count):.1f}" for n, count in zip(SIZES, totals[number]))
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[number]}" stroke-width="2"/>')
-        place = max(place, y(totals[number][-1]) + 4)
-        parts.append(
-            f'<text x="{width - right + 8}" y="{place:.1f}" fill="{COLOURS[number]}">formulation {number}</text>'
-        )
+    for label in last:
+        colour, dashes, values = lines[label]
+        points = " ".join(f"{x(n):.1f},{y(count):.1f}" for n, count in zip(sizes, values))
+        style = f'fill="none" stroke="{colour}" stroke-width="2"' + (f' stroke-dasharray="{dashes}"' if dashes else "")
+        parts.append(f'<polyline points="{points}" {style}/>')
+        place = max(place, y(values[-1]) + 4)
+        parts.append(f'<text x="{width - right + 8}" y="{place:.1f}" fill="{colour}">{label}</text>')
         place += 15
     middle = (left + width - right) / 2
     parts.append(f'<text x="{middle}" y="{height - 10}" text-anchor="middle">joints n</text>')
@@ -160,6 +189,7 @@ def figure(totals: dict[int, list[int]]) -> str:
 def main() -> None:
     """Write the page's tables and the figure."""
     grown, totals = growth()
+    claimed, claim_lines = type_2()
     made = [
         "### Against references",
         "",
@@ -177,6 +207,10 @@ def main() -> None:
         "",
         *grown,
         "",
+        "### Type 2, RRPR...R in general geometry: formulation 1 against 2",
+        "",
+        *claimed,
+        "",
         "### LinFang1999, line by line",
         "",
         *paper_tables(),
@@ -185,7 +219,11 @@ def main() -> None:
     before, rest = PAGE.read_text().split("<!-- counts -->\n")
     _, after = rest.split("<!-- /counts -->")
     PAGE.write_text(before + "<!-- counts -->\n" + "\n".join(made) + "<!-- /counts -->" + after)
-    (HERE / "operation-growth.svg").write_text(figure(totals))
+    title = "Operations of the inertia matrix of n rotational joints in general geometry"
+    grown_lines = {f"formulation {number}": (COLOURS[number], "", values) for number, values in totals.items()}
+    (HERE / "operation-growth.svg").write_text(figure(title, SIZES, grown_lines))
+    title = "Operations of the inertia matrix of RRPR...R in general geometry"
+    (HERE / "operation-type-2.svg").write_text(figure(title, TYPE_2, claim_lines))
 
 
 if __name__ == "__main__":

@@ -78,6 +78,7 @@ from minidyn.base.minimal_functions import inverse_dynamics as inverse_dynamics
 from minidyn.base.minimal_functions import gravity_torque as gravity_torque
 from minidyn.base.minimal_functions import coriolis_matrix as coriolis_matrix
 from minidyn.base.minimal_functions import inertia_matrix as inertia_matrix
+from minidyn.base.minimal_functions import compile as compile
 from minidyn.dynamics.functions import forward_dynamics as forward_dynamics
 from minidyn.dynamics.functions import regressor as regressor
 from minidyn.dynamics.functions import base_regressor as base_regressor
@@ -90,7 +91,6 @@ from minidyn.dynamics.functions import energy as energy
 from minidyn.dynamics.functions import energy_regressor as energy_regressor
 from minidyn.dynamics.functions import forward_kinematics as forward_kinematics
 from minidyn.dynamics.functions import jacobian as jacobian
-from minidyn.dynamics.kernel import compile as compile
 from minidyn.dynamics.kernel import Kernel as Kernel
 
 # modules

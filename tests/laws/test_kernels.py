@@ -203,7 +203,7 @@ def test_the_function_does_not_depend_on_names() -> None:
 def test_the_same_text_in_every_process() -> None:
     code = (
         "import sys; sys.path.insert(0, 'tests'); import numpy as np; from robot_cases import random_robot\n"
-        "from minidyn.dynamics.kernel import compile\n"
+        "from minidyn import compile\n"
         "robot = random_robot(np.random.default_rng(21), 5, followers=True, loads=1, name='tree')\n"
         "print(compile(robot, 'regressor').source('c') + compile(robot, 'coriolis_matrix').source('llvm'))\n"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,3 +114,19 @@ def test_machine_code_through_the_public_functions(seed: int) -> None:
     ]
     for ours, theirs in pairs:
         assert relative_error(ours, np.array(theirs)) < PRECISE
+
+
+@pytest.mark.parametrize("seed", range(2000, 2000 + count(3, 80)))
+def test_generated_code_of_the_minimal_model(seed: int) -> None:
+    robot, peer, states = cases(seed)
+    base = md.base_parameters(robot)
+    wanted = {
+        "inertia_matrix": lambda q, dq, ddq: (peer.inertia_matrix(q), (q,)),
+        "inverse_dynamics": lambda q, dq, ddq: (peer.inverse_dynamics(q, dq, ddq), (q, dq, ddq)),
+    }
+    for what, expect in wanted.items():
+        scope: dict[str, Any] = {}
+        exec(md.compile(robot, what, base=base, parameters="argument").source("python"), scope)  # noqa: S102 (our text)
+        for state in states:
+            expected, arrays = expect(*state)
+            assert relative_error(scope[what](*arrays, base.values()), expected) < 1e-9

@@ -5,12 +5,11 @@ take any base map. Without one they are the functions of :mod:`minidyn.dynamics.
 are all that is known: parameters outside the set are never needed, and a serial chain runs the cheapest recursion found
 for it.
 
-A call of a robot's dynamics from base parameters: checks, the linear map to virtual links, the kernel.
+`compile` is here for the same reason: with a base map it compiles the program that these functions run.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -20,28 +19,15 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.closed_form.mlc import mlc_base
+from minidyn.base.minimal_program import check_formulation, is_chain, minimal_program
 from minidyn.base.numeric.samples import units_of
-from minidyn.base.virtual_links import Carrier, carrier_of, rigid_chain
-from minidyn.dynamics.drives import Shapes, drive_columns, has_load, rotor_inertia_matrix
 from minidyn.dynamics.functions import call
-from minidyn.dynamics.newton_euler import composite_inertia_matrix, joint_torques
-from minidyn.dynamics.papers.formulations import FORMULATIONS
-from minidyn.dynamics.papers.minimal import (
-    MEETING,
-    VirtualLinks,
-    cheapest_inertia_matrix,
-    motion_inputs,
-    record_minimal,
-)
-from minidyn.dynamics.record import require_formulas
-from minidyn.dynamics.tree import coordinates, place
-from minidyn.dynamics.vectors import Scalar, christoffel_matrix
+from minidyn.dynamics.kernel import BaseColumns, Kernel, compile_kernel, kernel_of, require_robot
+from minidyn.dynamics.papers.minimal import MINIMAL_WHAT
+from minidyn.dynamics.record import WHAT
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError, UnknownName, Unsupported
 from minidyn.graph.function import Function
-from minidyn.graph.passes import cheapest, optimise
-from minidyn.graph.scalar import Graph
 from minidyn.graph.targets.native.kernel import compile_function
-from minidyn.model.drives import Drive
 from minidyn.model.robot import Robot
 
 _FOREIGN = 1e-7  # share of a combination that a map may miss by rounding, in the robot's own units
@@ -173,6 +159,107 @@ def coriolis_matrix(
     return _from_base(robot, "coriolis_matrix", (q, dq), base, beta, parameters, out)
 
 
+def compile(
+    robot: Robot,
+    what: str,
+    *,
+    parameters: ArrayLike | str | None = None,
+    base: BaseColumns | None = None,
+    formulation: int | None = None,
+    threads: int = 1,
+    link: str | int | None = None,
+    target: str = "native",
+    dtype: str = "float64",
+    layout: str = "rows",
+) -> Kernel:
+    """Compile one of the robot's functions for this machine, or for its GPU.
+
+    Args:
+        robot: The robot.
+        what: "inverse_dynamics", "gravity_torque", "coriolis_matrix", "inertia_matrix", "forward_dynamics",
+            "regressor", "base_regressor", "lagrange_regressor", "lumeng16_regressor", "lumeng16_lagrange_regressor",
+            "slotine_li_regressor", "momentum_regressor", "energy", "energy_regressor", "forward_kinematics",
+            "jacobian".
+        parameters: None bakes in the robot's values, an array (p,) bakes that in, "argument" makes the parameter
+            vector the kernel's last argument.
+        base: A base-parameter map, so that base parameters are all that is read: for dynamics, where `parameters` are
+            base parameters (b,), and for regressors, whose columns they are; "base_regressor" needs it. Inverse
+            dynamics, gravity torques, inertia and Coriolis matrix are then the cheapest program known, the one that
+            `md.papers.operation_count` counts; finding it takes a few seconds.
+        formulation: Of the inertia matrix from base parameters of a serial chain: 1 to 5 as in LinFang1999, 6 meets
+            half-way; None: the cheapest. Without `base` it is computed from the closed-form minimal set.
+        threads: Threads that large batches are split over.
+        link: For kinematics, the link or frame; None: the last link.
+        target: "native": this machine's processor; "cuda": an NVIDIA GPU, which takes and returns arrays that live
+            there (docs/gpu.md).
+        dtype: Of the GPU: "float64" or "float32".
+        layout: Of arrays on the GPU: "rows" (..., n), or "components" (n, ...), which is faster.
+
+    Returns:
+        A callable Kernel; equal requests share machine code.
+
+    Implements: LinFang1999 Tables I-V as code.
+    """
+    require_robot(robot, str(what))
+    check_formulation(formulation, what)
+    if formulation is not None and base is None:
+        if parameters is not None:
+            raise MinidynError(f"{what}: parameters= with formulation= are base parameters; give base=, their map")
+        base = mlc_base(robot, "1999", "inertia")
+    if what not in MINIMAL_WHAT or what not in WHAT or not isinstance(base, BaseMap) or robot.implicit_loops:
+        return compile_kernel(
+            robot,
+            what,
+            parameters=parameters,
+            base=base,
+            threads=threads,
+            link=link,
+            target=target,
+            dtype=dtype,
+            layout=layout,
+        )
+    if link is not None:
+        raise MinidynError(f"{what} is of the whole robot; it takes no link, got {link!r}")
+    function = program_for(robot, what, base, formulation, parameters)
+    return kernel_of(robot, what, function, base, threads, target, dtype, layout)
+
+
+def program_for(
+    robot: Robot, what: str, base: BaseMap, formulation: int | None, parameters: ArrayLike | str | None
+) -> Function:
+    """Return the program of a function that reads base parameters: an argument, given values, or the robot's own."""
+    check_formulation(formulation, what)
+    _check_map(robot, what, base)
+    if not isinstance(parameters, str):
+        values = base.values(robot.parameters) if parameters is None else _beta(base, parameters)
+        return minimal_program(robot, what, base, formulation, values)
+    if parameters != "argument":
+        raise UnknownName("way to give parameters", parameters, ("argument",))
+    return minimal_program(robot, what, base, formulation)
+
+
+def _check_map(robot: Robot, what: str, base: BaseMap) -> None:
+    """Refuse a map of another robot, or one that does not determine a function."""
+    require_robot(robot, what)
+    if not isinstance(base, BaseMap):
+        raise MinidynError(f"{what}: base: expected a result of md.base_parameters, got {base!r}")
+    if base.robot.structure_fingerprint != robot.structure_fingerprint:
+        raise MinidynError(f"{what}: base is of robot {base.robot.name!r}, which is not built like {robot.name!r}")
+    missing = _determined(robot.structure_fingerprint, what, base)
+    if missing:
+        raise NotEquivalent(
+            f"{what} of robot {robot.name!r}: the base map ({base.model} model, {base.rank} parameters) does not "
+            f"determine {missing}, which it needs; use md.base_parameters(robot)"
+        )
+
+
+def _beta(base: BaseMap, values: ArrayLike) -> Array:
+    found = np.asarray(values, dtype=float)
+    if found.shape != (base.rank,):
+        raise ShapeError(f"beta: expected shape ({base.rank},), got {found.shape}")
+    return found
+
+
 def _from_base(
     robot: Robot,
     what: str,
@@ -188,93 +275,16 @@ def _from_base(
         if beta is not None:
             raise MinidynError(f"{what}: beta= needs base=, the map whose parameters they are")
         base = mlc_base(robot, "1999", "inertia")
-    if not isinstance(base, BaseMap):
-        raise MinidynError(f"{what}: base: expected a result of md.base_parameters, got {base!r}")
-    if base.robot.structure_fingerprint != robot.structure_fingerprint:
-        raise MinidynError(f"{what}: base is of robot {base.robot.name!r}, which is not built like {robot.name!r}")
     if beta is not None and parameters is not None:
         raise MinidynError(f"{what}: give beta= or parameters=, not both")
     # of this robot, not of the one the map was made from
     own = robot.parameters if parameters is None else parameters
-    values = base.values(own) if beta is None else np.asarray(beta, dtype=float)
-    if values.shape != (base.rank,):
-        raise ShapeError(f"beta: expected shape ({base.rank},), got {values.shape}")
     check_formulation(formulation)
-    missing = _determined(robot.structure_fingerprint, what, base)
-    if missing:
-        raise NotEquivalent(
-            f"{what} of robot {robot.name!r}: the base map ({base.model} model, {base.rank} parameters) does not "
-            f"determine {missing}, which it needs; use md.base_parameters(robot)"
-        )
-    phi = base.lift(values)
-    chain = None if has_load(robot) else rigid_chain(robot)  # loads need the standard recursion
-    if chain is None:
+    _check_map(robot, what, base)
+    values = base.values(own) if beta is None else _beta(base, beta)
+    if not is_chain(robot):  # passes on the program of a tree would take longer than most batches
         if formulation is not None:
             raise Unsupported(f"formulation={formulation}: robot {robot.name!r} is not an open serial chain")
-        return call(robot, what, arrays, phi, out)
-    rigid, T = chain
-    carrier = _carrier(rigid, what, formulation)
-    carried = carrier.matrix @ (carrier.base.matrix @ (T @ phi))
-    result: Array = compile_function(minimal_function(rigid, what, formulation))(*arrays, carried, out=out)
-    if what == "inertia_matrix":
-        rotors = np.array(rotor_inertia_matrix(robot, list(phi)), dtype=float)
-        result += rotors[np.ix_(robot.independent, robot.independent)]
-    elif what == "inverse_dynamics":
-        c = coordinates(robot, *(list(np.moveaxis(np.asarray(array, dtype=float), -1, 0)) for array in arrays))
-        for column in drive_columns(robot, c.dq, c.ddq, Shapes(robot, c.q)):
-            for joint, ratio in column.ratios.items():
-                for k in c.G[joint]:
-                    result[..., k] += ratio * (phi[column.index] * column.value)
+        return call(robot, what, arrays, base.lift(values), out)
+    result: Array = compile_function(minimal_program(robot, what, base, formulation))(*arrays, values, out=out)
     return result
-
-
-def lifted_function(robot: Robot, what: str) -> Function:
-    """Return a function of q (and dq, ddq) and of the kept parameters, rigid links only."""
-    require_formulas(robot, "operations are counted for open robots and for loops given by formulas")
-    inertial = [k for k, column in enumerate(robot.layout.columns) if column.is_inertial]
-    joints = tuple(replace(joint, drive=Drive()) for joint in robot.joints)
-    rigid = replace(robot, joints=joints, parameters=np.full(len(inertial), np.nan))
-    base = base_parameters(rigid)
-    graph = Graph()
-    q, dq, ddq = motion_inputs(graph, what, rigid.n)
-    phi: list[Scalar] = [0.0] * len(rigid.layout)
-    for index, value in zip(rigid.layout.indices(base.kept), graph.inputs("values", base.rank, uniform=True)):
-        phi[index] = value
-    ten = [phi[part] for part in rigid.layout.links]
-    c = coordinates(rigid, q, dq if what != "coriolis_matrix" else ddq, ddq)
-    tree = place(rigid, c.q)
-    if what in ("inertia_matrix", "coriolis_matrix"):
-        M = c.project_matrix(composite_inertia_matrix(tree, ten))
-        if what == "inertia_matrix":
-            return graph.function(what, {"M": M})
-        return graph.function(what, {"C": christoffel_matrix(M, q, dq)})
-    tau = joint_torques(tree, c.dq, c.ddq, ten, gravity=what != "velocity_torque")
-    return graph.function(what, {"tau": c.project(tau)})
-
-
-def check_formulation(formulation: int | None) -> None:
-    """Refuse a formulation that does not exist; None is the cheapest."""
-    known = (*FORMULATIONS, MEETING)
-    if formulation is not None and (isinstance(formulation, bool) or formulation not in known):
-        raise UnknownName("formulation", str(formulation), [str(k) for k in known])
-
-
-def minimal_function(rigid: Robot, what: str, formulation: int | None = None) -> Function:
-    """Return the cheapest function known of a rigid chain in mDH frames: of q, ... and of its carrier's values."""
-    return _best(_carrier(rigid, what, formulation).virtual, what, formulation)
-
-
-def _carrier(rigid: Robot, what: str, formulation: int | None) -> Carrier:
-    """Return what carries a function's values: by second moments but for formulations 1 to 5."""
-    for_ = "inertia" if what in ("inertia_matrix", "coriolis_matrix") else "torque"
-    return carrier_of(rigid, for_, moments=formulation in (None, MEETING))
-
-
-@lru_cache(maxsize=256)
-def _best(virtual: VirtualLinks, what: str, formulation: int | None) -> Function:
-    if what not in ("inertia_matrix", "coriolis_matrix"):
-        return cheapest([optimise(record_minimal(virtual, what, composed=composed)) for composed in (False, True)])
-    if formulation is not None and formulation != MEETING:
-        return optimise(record_minimal(virtual, what, formulation))
-    function, levels = cheapest_inertia_matrix(virtual)
-    return function if what == "inertia_matrix" else optimise(record_minimal(virtual, what, MEETING, levels))

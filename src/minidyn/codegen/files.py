@@ -10,7 +10,7 @@ from pathlib import Path
 
 from minidyn.dynamics.kernel import BaseColumns, function_of
 from minidyn.dynamics.record import WHAT
-from minidyn.dynamics.sources import PRINTERS, c_files, function_source, portable_llvm, source_name
+from minidyn.dynamics.sources import PRINTERS, c_files, function_source, notes_of, portable_llvm, source_name
 from minidyn.errors import DescriptionError, MinidynError, UnknownName, Unsupported, WrongArgument
 from minidyn.files import write_atomically
 from minidyn.formats.load import as_robot
@@ -24,10 +24,19 @@ TARGETS = ("c", *PRINTERS, "llvm")
 """Languages that files are written in."""
 
 
-def function_for(robot: Robot, what: str, parameters: str = "own", link: str | None = None) -> Function:
+def function_for(
+    robot: Robot,
+    what: str,
+    parameters: str | None = None,
+    link: str | None = None,
+    base: bool = False,
+    formulation: int | None = None,
+) -> Function:
     """Return a function of a robot as it is to be printed.
 
-    Parameters "own" bakes the robot's values in, "argument" makes them the function's last argument.
+    Parameters "own" bakes the robot's values in, "argument" makes them the function's last argument; None: "own", or
+    "argument" with `base`. With `base`, or a formulation of the inertia matrix, base parameters are all that is read,
+    by the cheapest program known, the one that `md.papers.operation_count` counts.
     """
     wanted = WHAT.get(what)
     if wanted is None:
@@ -35,30 +44,53 @@ def function_for(robot: Robot, what: str, parameters: str = "own", link: str | N
     if link is not None and not wanted.link:
         kinematic = " and ".join(name for name, other in WHAT.items() if other.link)
         raise Unsupported(f"--link is for {kinematic}; {what} is of the whole robot")
-    base: BaseColumns | None = None
+    columns: BaseColumns | None = None
+    if base or formulation is not None:
+        return _minimal(robot, what, parameters or "argument", formulation)
     if wanted.columns:
         from minidyn.base.base_parameters import base_parameters  # the other functions start without it
 
-        base = base_parameters(robot)
+        columns = base_parameters(robot)
     at_call = "argument" if parameters == "argument" and wanted.parameters else None
-    function = function_of(robot, what, parameters=at_call, base=base, link=link)
+    function = function_of(robot, what, parameters=at_call, base=columns, link=link)
     if link is None:
         return function
     return replace(function, name=safe_identifier(f"{what}_{link}"))  # several links may stand side by side
 
 
+def _minimal(robot: Robot, what: str, parameters: str, formulation: int | None) -> Function:
+    """Return a function that reads base parameters alone, those of `md.base_parameters`."""
+    from minidyn.base.base_parameters import base_parameters
+    from minidyn.base.minimal_functions import program_for
+    from minidyn.dynamics.papers.minimal import MINIMAL_WHAT
+
+    known = [name for name in MINIMAL_WHAT if name in WHAT]
+    if what not in known:
+        raise Unsupported(f"--base is for {', '.join(known)}; {what} is written without it")
+    at_call = "argument" if parameters == "argument" else None
+    return program_for(robot, what, base_parameters(robot), formulation, at_call)
+
+
 def code_files(robot: Robot, function: Function, target: str) -> dict[str, str]:
-    """Return {file name: text} of a function in one of TARGETS; names are letters, digits and underscores alone."""
+    """Return {file name: text} of a function in one of TARGETS; names are letters, digits and underscores alone.
+
+    Where it takes base parameters, comments say what they are.
+    """
     if target not in TARGETS:
         raise UnknownName("target", target, TARGETS)
+    notes: list[str] = []
+    if any(argument.name == "beta" for argument in function.arguments):
+        from minidyn.base.base_parameters import base_parameters
+
+        notes = notes_of(function, base_parameters(robot))
     if target == "c":
-        return c_files(robot, function)
+        return c_files(robot, function, notes)
     name = source_name(robot, function)
     if target == "llvm":
         from minidyn.graph.targets.native.kernel import compile_function
 
         return {f"{name}.ll": portable_llvm(compile_function(function).llvm_ir)}
-    return {name + PRINTERS[target][0]: function_source(robot, function, target)}
+    return {name + PRINTERS[target][0]: function_source(robot, function, target, notes)}
 
 
 LEFT_OUT = look("code.left_out", "One function of the model cannot be written as C code for this robot.")

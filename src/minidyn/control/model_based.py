@@ -11,7 +11,7 @@ from minidyn.arrays import Array
 from minidyn.control.controller import Controller, Reference, Signals, gain_matrix, gain_vector, plain_gain, positive
 from minidyn.control.recorded import weighted
 from minidyn.dynamics.functions import gravity_torque, inverse_dynamics
-from minidyn.dynamics.kernel import compile as compile_kernel
+from minidyn.dynamics.kernel import compile_kernel
 from minidyn.dynamics.record import build, without_unknowns
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import renamed

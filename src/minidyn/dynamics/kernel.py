@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from minidyn.arrays import Array
 from minidyn.dynamics.papers.sixteen import sixteen_layout
 from minidyn.dynamics.record import WHAT, record, require_formulas, without_unknowns
-from minidyn.dynamics.sources import function_source, portable_llvm
+from minidyn.dynamics.sources import function_source, notes_of, portable_llvm
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError, UnknownName, WrongArgument
 from minidyn.graph.function import Function, evaluate_in_blocks
 from minidyn.graph.targets.cuda.kernel import CudaFunction
@@ -58,16 +58,24 @@ class Kernel:
         function: The recorded program.
         threads: Threads that large batches are split over.
         cuda: The function on an NVIDIA GPU; None where it is machine code of the processor.
+        base: The base map whose parameters the function reads; None where it reads standard ones, or none.
     """
 
     def __init__(
-        self, robot: Robot, what: str, function: Function, threads: int = 1, cuda: CudaFunction | None = None
+        self,
+        robot: Robot,
+        what: str,
+        function: Function,
+        threads: int = 1,
+        cuda: CudaFunction | None = None,
+        base: BaseColumns | None = None,
     ) -> None:
         self.robot = robot
         self.what = what
         self.function = function
         self.threads = threads
         self.cuda = cuda
+        self.base = base
         if cuda is not None:
             self.__class__ = called_by(Kernel, cuda)
             return
@@ -95,16 +103,22 @@ class Kernel:
         return dict(self.function.counts)
 
     def source(self, target: str = "c") -> str:
-        """Return the function as text in one of `sources.TARGETS`: "c" (complete in itself), "h", "python", ..."""
+        """Return the function as text in one of `sources.TARGETS`: "c" (complete in itself), "h", "python", ...
+
+        Where it takes parameters, what depends on them alone stands in NAME_prepare and the rest, which has exactly the
+        operations of `counts`, in NAME_prepared; NAME calls both.
+        """
         if target == "llvm":
             return portable_llvm(compile_function(self.function).llvm_ir)
+        notes = notes_of(self.function, self.base)
         if target == "cuda" and self.cuda is not None:
-            return function_source(self.robot, self.function, target, dtype=self.cuda.dtype, layout=self.cuda.layout)
-        return function_source(self.robot, self.function, target)
+            options = {"dtype": self.cuda.dtype, "layout": self.cuda.layout}
+            return function_source(self.robot, self.function, target, notes, **options)
+        return function_source(self.robot, self.function, target, notes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and other processes compile the recorded program again, or find it compiled."""
-        return Kernel, (self.robot, self.what, self.function, self.threads, self.cuda)
+        return Kernel, (self.robot, self.what, self.function, self.threads, self.cuda, self.base)
 
     def __repr__(self) -> str:
         counts = self.counts
@@ -237,7 +251,7 @@ def function_of(
     return function
 
 
-def compile(
+def compile_kernel(
     robot: Robot,
     what: str,
     *,
@@ -249,41 +263,34 @@ def compile(
     dtype: str = "float64",
     layout: str = "rows",
 ) -> Kernel:
-    """Compile one of the robot's functions for this machine, or for its GPU.
+    """Compile one of the robot's functions by its standard recursion; arguments are those of `md.compile`."""
+    require_own(robot, base, what, NEEDED.get(what, "torque"))
+    function = function_of(robot, what, parameters=parameters, base=base, link=link)
+    return kernel_of(robot, what, function, base, threads, target, dtype, layout)
 
-    Args:
-        robot: The robot.
-        what: "inverse_dynamics", "gravity_torque", "coriolis_matrix", "inertia_matrix", "forward_dynamics",
-            "regressor", "base_regressor", "lagrange_regressor", "lumeng16_regressor", "lumeng16_lagrange_regressor",
-            "slotine_li_regressor", "momentum_regressor", "energy", "energy_regressor", "forward_kinematics",
-            "jacobian".
-        parameters: None bakes in the robot's values, an array (p,) bakes that in, "argument" makes the parameter
-            vector the kernel's last argument.
-        base: A base-parameter map, so that base parameters are all that is read: for dynamics, where `parameters` are
-            base parameters (b,), and for regressors, whose columns they are; "base_regressor" needs it.
-        threads: Threads that large batches are split over.
-        link: For kinematics, the link or frame; None: the last link.
-        target: "native": this machine's processor; "cuda": an NVIDIA GPU, which takes and returns arrays that live
-            there (docs/gpu.md).
-        dtype: Of the GPU: "float64" or "float32".
-        layout: Of arrays on the GPU: "rows" (..., n), or "components" (n, ...), which is faster.
 
-    Returns:
-        A callable Kernel; equal requests share machine code.
-    """
+def kernel_of(
+    robot: Robot,
+    what: str,
+    function: Function,
+    base: BaseColumns | None,
+    threads: int,
+    target: str,
+    dtype: str,
+    layout: str,
+) -> Kernel:
+    """Compile a recorded function of a robot; arguments are those of `md.compile`."""
     if target not in _COMPILED:
         raise UnknownName("target", target, _COMPILED)
     if target == "native" and (dtype, layout) != ("float64", "rows"):
         raise WrongArgument('dtype and layout are for target="cuda"; machine code takes float64 arrays (..., n)')
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise MinidynError(f"threads: expected a whole number from 1, got {threads!r}")
-    require_own(robot, base, what, NEEDED.get(what, "torque"))
-    function = function_of(robot, what, parameters=parameters, base=base, link=link)
     if target == "cuda":
         if threads != 1:
             raise WrongArgument("threads: a kernel on the GPU has none")
-        return Kernel(robot, what, function, cuda=CudaFunction(function, dtype, layout))
-    return Kernel(robot, what, function, threads)
+        return Kernel(robot, what, function, cuda=CudaFunction(function, dtype, layout), base=base)
+    return Kernel(robot, what, function, threads, base=base)
 
 
 PARAMETRIZATIONS = {

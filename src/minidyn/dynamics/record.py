@@ -316,7 +316,8 @@ def record(
     phi: list[Scalar] = []
     if wanted.reads(robot) and isinstance(parameters, str):
         kept = columns if wanted.parameters else None
-        phi = list(graph.inputs("parameters", len(robot.layout if kept is None else kept), uniform=True))
+        name, size = ("parameters", len(robot.layout)) if kept is None else ("beta", len(kept))
+        phi = list(graph.inputs(name, size, uniform=True))
         phi = phi if kept is None else lifted(robot, kept, combine, phi)
     elif wanted.reads(robot):
         phi = _known(robot, what, np.asarray(robot.parameters if parameters is None else parameters))

@@ -6,13 +6,12 @@ VII are kept apart so that its totals (Tables VI and VIII) can be followed.
 
 from __future__ import annotations
 
-from minidyn.base.minimal_functions import check_formulation, lifted_function, minimal_function
-from minidyn.base.virtual_links import generic_chain, rigid_chain
+from minidyn.base.minimal_program import check_formulation, counted_program
+from minidyn.base.virtual_links import generic_chain
 from minidyn.dynamics.mdh_chain import check_open
 from minidyn.dynamics.mdh_frames import to_mdh
 from minidyn.dynamics.papers.minimal import MEETING, MINIMAL_WHAT
-from minidyn.errors import MinidynError, UnknownName, Unsupported
-from minidyn.graph.passes import optimise
+from minidyn.errors import UnknownName, Unsupported
 from minidyn.model.robot import Robot
 
 COUNTINGS = ("executed", "paper")
@@ -51,13 +50,7 @@ def operation_count(
         check_open(robot, "operation counts of LinFang1999")
         joints = "".join("R" if joint.turns else "P" for joint in to_mdh(robot)[0].joints)
         return paper_count(joints, formulation)
-    counted = robot if customised else generic_chain(robot)
-    chain = rigid_chain(counted)
-    if chain is None and formulation is not None:
-        raise Unsupported(f"formulation={formulation}: robot {robot.name!r} is not an open serial chain")
-    function = (
-        optimise(lifted_function(counted, what)) if chain is None else minimal_function(chain[0], what, formulation)
-    )
+    function = counted_program(robot if customised else generic_chain(robot), what, formulation)
     return function.counts["mul"], function.counts["add"]
 
 
@@ -66,9 +59,7 @@ def _check(what: str, formulation: int | None, counting: str) -> None:
         raise UnknownName("counting", counting, COUNTINGS)
     if what not in MINIMAL_WHAT:
         raise UnknownName("function", what, MINIMAL_WHAT)
-    check_formulation(formulation)
-    if formulation is not None and what != "inertia_matrix":
-        raise MinidynError(f"formulation={formulation}: formulations are of the inertia matrix, not of {what}")
+    check_formulation(formulation, what)
     if counting == "paper" and formulation == MEETING:
         raise Unsupported(f'counting "paper": formulation {MEETING} is not in LinFang1999; give 1 to 5')
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.dynamics.functions import forward_dynamics
-from minidyn.dynamics.kernel import compile as compile_kernel
+from minidyn.dynamics.kernel import compile_kernel
 from minidyn.errors import UnknownName, Unsupported, optional
 from minidyn.model.geometry import matrix_of
 from minidyn.model.parameters import to_body

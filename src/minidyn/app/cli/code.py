@@ -19,7 +19,7 @@ from minidyn.app.cli.options import (
     robot_argument,
 )
 from minidyn.app.cli.text import print_json, print_table, safe, told
-from minidyn.errors import DescriptionError, MinidynError, UnknownParameters
+from minidyn.errors import DescriptionError, MinidynError, UnknownName, UnknownParameters
 from minidyn.text import plain
 
 _COUNTED = ("mul", "add", "div", "sincos", "sqrt", "other")
@@ -29,7 +29,8 @@ _parameters_option = option_of(
     "codegen.files:function_for",
     "--parameters",
     type=click.Choice(["own", "argument"]),
-    help="own: the robot's values baked in; argument: the vector is the function's last argument.",
+    help="own: the robot's values baked in; argument: the vector is the function's last argument. Default: own, with "
+    "--base argument.",
 )
 _link_option = click.option(
     "--link", help="For forward_kinematics and jacobian: a link or frame. Default: the last link."
@@ -47,12 +48,16 @@ _link_option = click.option(
 )
 @output_option(".")
 @_parameters_option
+@click.option("--base", is_flag=True, help="From base parameters alone, by the cheapest program known.")
+@click.option("--formulation", type=int, help="Of the inertia matrix: 1 to 5 (LinFang1999), 6. Implies --base.")
 @_link_option
 @json_option
 def generate(robot: str, what: str, target: str, output: str, as_json: bool, **options: Any) -> None:
     """Write a function of a ROBOT as source code: WHAT is inverse_dynamics, inertia_matrix, regressor, ...
 
     Example: minidyn generate panda inverse_dynamics --target c --output out
+
+    Example: minidyn generate rx90 inertia_matrix --base --target c --output out
     """
     from minidyn.codegen.files import code_files, function_for
     from minidyn.files import check_outputs, write_atomically
@@ -85,19 +90,53 @@ def generate(robot: str, what: str, target: str, output: str, as_json: bool, **o
 @_parameters_option
 @_link_option
 @click.option("--base", is_flag=True, help="On base parameters with general values; implied by the options below.")
-@click.option("--formulation", type=int, help="Of the inertia matrix: 1 to 5 (LinFang1999), 6. Default: the cheapest.")
+@click.option(
+    "--formulation",
+    type=OneOf(lambda: ("1", "2", "3", "4", "5", "6", "all")),
+    help="Of the inertia matrix: 1 to 5 (LinFang1999), 6; all: side by side. Default: the cheapest.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "markdown", "latex", "json"]),
+    default="table",
+    show_default=True,
+    help="With --formulation all.",
+)
+@click.option("--plot", type=click.Path(), help="With --formulation all: also write a figure (.png, .svg, .pdf).")
 @click.option("--counting", type=click.Choice(["executed", "paper"]), help="paper: as LinFang1999's tables count.")
 @click.option("--generic", is_flag=True, help="General geometry with the robot's joints instead of its own.")
 @json_option
 def count(
-    robot: str, what: str | None, base: bool, as_json: bool, parameters: str | None, link: str | None, **minimal: Any
+    robot: str,
+    what: str | None,
+    base: bool,
+    as_json: bool,
+    parameters: str | None,
+    link: str | None,
+    form: str,
+    plot: str | None,
+    **minimal: Any,
 ) -> None:
     """Count the operations of a function of a ROBOT, or of all its functions.
 
     Example: minidyn count panda inverse_dynamics
 
     Example: minidyn count puma560 inertia_matrix --counting paper
+
+    Example: minidyn count stanford --formulation all --plot counts.png
     """
+    if minimal["formulation"] == "all":
+        if any((what not in (None, "inertia_matrix"), parameters, link, minimal["counting"], minimal["generic"])):
+            raise MinidynError(
+                "--formulation all counts the inertia matrix in every way; leave out the other options and functions"
+            )
+        _count_formulations(robot, "json" if as_json else form, plot)
+        return
+    if plot or form not in ("table", "json"):
+        raise MinidynError("--plot and --format are for --formulation all")
+    as_json = as_json or form == "json"
+    minimal["formulation"] = _number(minimal["formulation"])
     if base or any(minimal.values()):
         if link is not None:
             raise MinidynError("--link is for kinematics, which needs no parameters; leave out --base")
@@ -106,6 +145,48 @@ def count(
         _count_minimal(robot, what, as_json, **minimal)
     else:
         _count_standard(robot, what, given({"parameters": parameters, "link": link}), as_json)
+
+
+def _number(formulation: str | None) -> int | None:
+    """Return the number of a formulation; what is none is refused with those that are."""
+    if formulation is None or formulation.isdecimal():
+        return None if formulation is None else int(formulation)
+    raise UnknownName("formulation", formulation, ("1", "2", "3", "4", "5", "6", "all"))
+
+
+def _count_formulations(source: str, form: str, plot: str | None) -> None:
+    """Print the operations of the inertia matrix by every formulation."""
+    from minidyn.display import save_figure
+    from minidyn.files import check_outputs
+    from minidyn.formats.load import load
+    from minidyn.papers.formulation_table import WAYS, formulation_counts
+
+    if plot:
+        check_outputs((Path(plot),), inputs(source))
+    found = formulation_counts(told(load(source)))
+    if plot:
+        save_figure(found.plot(), Path(plot))
+    if form == "json":
+        print_json(found.to_json())
+    elif form in ("markdown", "latex"):
+        click.echo(found.to_markdown() if form == "markdown" else found.to_latex(), nl=False)
+    else:
+        heads = [cell for way in found.counts for cell in (f"{way} M", "A")]
+        rows = []
+        for index, number in enumerate(found.to_json()["formulations"]):
+            cells = [number]
+            for way, row in found.counts.items():
+                each = row[index]
+                mark = "*" if str(found.best[way]) == number else ""
+                cells += ["-", "-"] if each is None else [str(each[0]), f"{each[1]}{mark}"]
+            rows.append(cells)
+        title = f"{safe(found.robot)} ({found.joints}): operations of the inertia matrix on base parameters"
+        print_table(title, ("formulation", *heads), rows, range(1, len(heads) + 1))
+        for way, meaning in WAYS.items():
+            click.echo(f"{way}: {meaning}")
+        click.echo(f"* fewest. {found.summary[0].upper()}{found.summary[1:]}.")
+    if plot:
+        click.echo(plain(f"figure: {plot}"), err=True)
 
 
 def _count_minimal(

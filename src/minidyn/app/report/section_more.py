@@ -15,7 +15,7 @@ from minidyn.app.study.store import versions
 from minidyn.arrays import Array
 from minidyn.base.equivalence import equivalence
 from minidyn.display import Html, envelope, tag
-from minidyn.dynamics.kernel import compile as compile_kernel
+from minidyn.dynamics.kernel import compile_kernel
 from minidyn.errors import MinidynError
 from minidyn.excitation.one_joint_plan import Plan
 from minidyn.identification.estimate import Estimate

@@ -9,15 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, frozen, known_product
 from minidyn.base.base_map import BaseMap, map_of_places
 from minidyn.base.closed_form.combinations import Combination, combinations
 from minidyn.base.closed_form.structure import FOR, structure_of
-from minidyn.dynamics.mdh_chain import stands
+from minidyn.dynamics.mdh_chain import poses, stands
 from minidyn.dynamics.mdh_frames import to_mdh
-from minidyn.dynamics.papers.composite import VERSIONS, inertia_constants_of
-from minidyn.errors import UnknownName, Unsupported
+from minidyn.dynamics.papers.composite import VERSIONS, Constants, inertia_constants_of, varying_parts
+from minidyn.errors import ShapeError, UnknownName, Unsupported
 from minidyn.model.drives import POSITION_TERMS
 from minidyn.model.joint import largest_length
 from minidyn.model.parameters import STANDARD
@@ -67,6 +68,72 @@ def inertia_constants(robot: Robot, version: str = "1999") -> tuple[InertiaConst
         U = frozen([[XX, XY, XZ], [XY, YY, YZ], [XZ, YZ, ZZ]])
         found.append(InertiaConstants(float(mass), frozen([kx, ky, kz]), U))
     return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class CompositeBody:
+    """A composite body at one configuration or a batch (...): link i with all it carries, about and in frame i.
+
+    Attributes:
+        constants: m̂, k and U.
+        l: Varying part of the first moment (..., 3), kg m.
+        V: Varying part of the inertia (..., 3, 3), kg m².
+    """
+
+    constants: InertiaConstants
+    l: Array  # noqa: E741 (the papers' letter)
+    V: Array
+
+    @property
+    def mass(self) -> float:
+        """m̂, kg."""
+        return self.constants.mass
+
+    @property
+    def c(self) -> Array:
+        """First moment ĉ = k + l (..., 3), kg m."""
+        return np.asarray(self.constants.k + self.l)
+
+    @property
+    def J(self) -> Array:
+        """Inertia Ĵ = U + V about the frame's origin (..., 3, 3), kg m²."""
+        return np.asarray(self.constants.U + self.V)
+
+
+def composite_bodies_at(robot: Robot, q: ArrayLike, version: str = "1999") -> tuple[CompositeBody, ...]:
+    """Return m̂, ĉ = k + l and Ĵ = U + V of every composite body at positions q, NaN where a parameter is unknown.
+
+    Args:
+        robot: A chain or tree of rotational and translational joints. Where its frames are not modified
+            Denavit-Hartenberg, the bodies are those in the frames that :func:`minidyn.dynamics.mdh_frames.to_mdh` gives
+            it.
+        q: Positions (..., n).
+        version: Of the split into constant and varying parts: "1999" (LinFang1999), or "1992" (Lin1992, Lin1994). ĉ and
+            Ĵ do not depend on it.
+
+    Raises:
+        Unsupported: Loops, or joints that follow others.
+        ShapeError: q does not have n columns.
+
+    Implements: Lin1994 eq. (16), (18), (22), (24), (26), LinFang1999 eq. (3)-(5), (24)-(26), (34)-(35).
+    """
+    constants = inertia_constants(robot, version)
+    place = np.asarray(q, dtype=float)
+    if place.ndim == 0 or place.shape[-1] != robot.n:
+        raise ShapeError(f"q: expected shape (..., {robot.n}), got {place.shape}")
+    changed, _ = to_mdh(robot, "composite_bodies_at")
+    own = [Constants(each.mass, each.k.tolist(), each.U[_UPPER].tolist()) for each in constants]
+    varying = varying_parts(stands(changed), poses(changed, list(np.moveaxis(place, -1, 0))), own, version)
+    found = []
+    for body, parts in zip(constants, varying):
+        l = np.stack([np.broadcast_to(value, place.shape[:-1]) for value in parts.l], axis=-1)  # noqa: E741
+        six = [np.broadcast_to(value, place.shape[:-1]) for value in parts.V]
+        V = np.stack([six[k] for k in (0, 1, 2, 1, 3, 4, 2, 4, 5)], axis=-1).reshape(*place.shape[:-1], 3, 3)
+        found.append(CompositeBody(body, frozen(l), frozen(V)))
+    return tuple(found)
+
+
+_UPPER = np.triu_indices(3)
 
 
 def mlc_base(robot: Robot, version: str = "1999", for_: str = "torque") -> BaseMap:

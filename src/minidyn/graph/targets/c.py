@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from minidyn.graph.function import Function
-from minidyn.graph.targets.text import Names, comment_lines, statements
+from minidyn.graph.targets.text import Names, comment_lines, printed_parts, statements
 from minidyn.text import safe_identifier
 
 
@@ -24,41 +24,74 @@ def c_source(function: Function, *, prefix: str = "", comments: Iterable[object]
     It takes one array per argument and then one per result, row-major; a scalar result is an array of one. The `prefix`
     of its name and the `comments` at the head of both files are made safe.
     """
-    names = Names.of(function, prefix)
     head = "/*\n" + "".join(f" * {line}\n" for line in comment_lines(function, comments)) + " */\n"
+    parts = printed_parts(function, prefix)
+    return head + _header(parts), head + _source(parts)
+
+
+def _signature(function: Function, names: Names) -> str:
     parameters = [
         *[f"const double {_array(n, a.size)}" for n, a in zip(names.inputs, function.arguments)],
         *[f"double {_array(n, r.size)}" for n, r in zip(names.outputs, function.results)],
     ]
-    signature = f"void {names.function}({', '.join(parameters) or 'void'})"
-    return head + _header(names, signature), head + _source(function, names, signature)
+    return f"void {names.function}({', '.join(parameters) or 'void'})"
 
 
 def _array(name: str, size: int) -> str:
     return f"{name}[{size}]" if size else f"*{name}"  # C has no empty arrays
 
 
-def _header(names: Names, signature: str) -> str:
+def _header(parts: list[tuple[Function, Names]]) -> str:
+    names = parts[-1][1]
     guard = f"MINIDYN_{names.function}_H"
     while guard in (*names.inputs, *names.outputs):  # a macro that would erase an argument
         guard += "_"
+    signatures = [f"{_signature(*part)};\n\n" for part in parts]
     return (
         f"#ifndef {guard}\n#define {guard}\n\n"
         '#ifdef __cplusplus\nextern "C" {\n#endif\n\n'
-        f"{signature};\n\n"
+        f"{''.join(signatures)}"
         "#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
     )
 
 
-def _source(function: Function, names: Names, signature: str) -> str:
-    lines = [f'#include "{names.function}.h"\n\n#include <math.h>\n']
-    sign = safe_identifier("sign_of", [names.function, *names.inputs, *names.outputs])
-    if any(step.op == "sign" for step in function.tape):
+def _source(parts: list[tuple[Function, Names]]) -> str:
+    lines = [f'#include "{parts[-1][1].function}.h"\n\n#include <math.h>\n']
+    taken = [name for _, each in parts for name in (each.function, *each.inputs, *each.outputs)]
+    sign = safe_identifier("sign_of", taken)
+    if any(step.op == "sign" for step in parts[-1][0].tape):
         lines.append(
             f"static double {sign}(double x)\n{{\n"
             "    return x > 0.0 ? 1.0 : (x < 0.0 ? -1.0 : x); /* zero and NaN return themselves */\n}\n"
         )
-    lines.append(f"{signature}\n{{")
+    printed = parts if len(parts) == 1 else parts[:-1]
+    texts = [_definition(function, each, sign) for function, each in printed]
+    if len(parts) > 1:
+        texts.append(_both(parts))
+    return "\n".join([*lines, "\n".join(texts)])
+
+
+def _both(parts: list[tuple[Function, Names]]) -> str:
+    """Return the definition of the function that calls its two parts."""
+    (prepare, first), (prepared, second), (function, names) = parts
+    vector = safe_identifier(first.outputs[0], [*names.inputs, *names.outputs])
+    given = dict(zip([argument.name for argument in function.arguments], names.inputs))
+    once = [given[argument.name] for argument in prepare.arguments]
+    rest = [given[argument.name] for argument in prepared.arguments[:-1]]
+    return "\n".join(
+        [
+            f"{_signature(function, names)}\n{{",
+            f"    double {vector}[{prepare.results[0].size}];",
+            f"    {first.function}({', '.join([*once, vector])});",
+            f"    {second.function}({', '.join([*rest, vector, *names.outputs])});",
+            "}",
+            "",
+        ]
+    )
+
+
+def _definition(function: Function, names: Names, sign: str) -> str:
+    lines = [f"{_signature(function, names)}\n{{"]
     read = {step.value[0] for step in function.tape if isinstance(step.value, tuple)}
     unused = [name for index, name in enumerate(names.inputs) if index not in read]
     unused += [name for name, result in zip(names.outputs, function.results) if not result.size]

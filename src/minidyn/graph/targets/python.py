@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterable
 
 from minidyn.graph.function import Function
-from minidyn.graph.targets.text import Names, comment_lines, statements
+from minidyn.graph.targets.text import Names, comment_lines, printed_parts, statements
 
 
 def python_source(function: Function, *, comments: Iterable[object] = ()) -> str:
@@ -32,11 +32,27 @@ def jax_source(function: Function, *, comments: Iterable[object] = ()) -> str:
 
 def _module_source(function: Function, comments: Iterable[object], library: str, short: str, convert: str) -> str:
     """Return a module for NumPy or a library that speaks like it; `convert` makes an array of the argument {0}."""
-    names = Names.of(function)
     # The docstring comes first: a comment on the first two lines of a file could name its encoding.
     lines = ['"""A generated function; the comments say what it computes."""', ""]
     lines += [f"# {line}" for line in comment_lines(function, comments)]
-    lines += ["", f"import {library} as {short}", "", "", f"def {names.function}({', '.join(names.inputs)}):"]
+    lines += ["", f"import {library} as {short}"]
+    *parts, whole = printed_parts(function)
+    for part in parts or [whole]:
+        lines += _definition(*part, short, convert)
+    if parts:
+        once, rest = (each.function for _, each in parts)
+        names = whole[1]
+        uniform = [name for name, argument in zip(names.inputs, function.arguments) if argument.uniform]
+        moving = [name for name, argument in zip(names.inputs, function.arguments) if not argument.uniform]
+        prepared = f"{once}({', '.join(uniform)})"
+        lines += ["", "", f"def {names.function}({', '.join(names.inputs)}):"]
+        lines += [f"    return {rest}({', '.join([*moving, prepared])})"]
+    return "\n".join([*lines, ""])
+
+
+def _definition(function: Function, names: Names, short: str, convert: str) -> list[str]:
+    """Return the lines that define one function."""
+    lines = ["", "", f"def {names.function}({', '.join(names.inputs)}):"]
     for name, argument in zip(names.inputs, function.arguments):
         size = argument.size
         lines += [
@@ -62,7 +78,7 @@ def _module_source(function: Function, comments: Iterable[object], library: str,
             f"    {name} = {short}.stack([{short}.broadcast_to(each, batch) for each in {name}], axis=-1)",
             f"    {name} = {name}.reshape({shape})",
         ]
-    return "\n".join([*lines, f"    return {', '.join(names.outputs) or '()'}", ""])
+    return [*lines, f"    return {', '.join(names.outputs) or '()'}"]
 
 
 def _number(value: float) -> str:
