@@ -21,7 +21,9 @@ Every table and figure with numbers of the five papers, computed again beside th
 printed digits. Errata are marked with what should be read. Made by `python docs/make_case_studies.py`; of long tables
 only what does not agree is shown here, all of it by `--every` and on the HTML page.
 
-    minidyn casestudy all --output casestudies
+    minidyn casestudy lin-1992 --output lin-1992.html
+
+`minidyn casestudy all` writes a page for each.
 
 ```python
 import minidyn as md
@@ -36,7 +38,7 @@ def page(studies: list[Study]) -> str:
     """The text of docs/case-studies.md."""
     lines = [HEAD]
     for study in studies:
-        lines += markdown(study, f"minidyn casestudy {study.key} --output {study.key}.html")
+        lines += markdown(study, f"minidyn casestudy {study.key}")
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -322,3 +322,35 @@ def test_the_modified_law_has_a_name_of_its_own() -> None:
     robot = md.load("two_link")
     names = [named_law(robot, name).name for name in ("slotine_li", "modified_slotine_li", "craig")]
     assert names == ["slotine_li", "modified_slotine_li", "craig"]
+
+
+def test_a_study_file_has_the_same_words(tmp_path) -> None:
+    """Lists and matrices in a study give the torques that Python gives."""
+    text = """
+    [robot]
+    file = "two_link"
+
+    [[simulate]]
+    name = "run"
+    controller = "slotine_li"
+    duration = 0.2
+    bandwidth = [9, 10]
+    gain = [[20, 1], [1, 18]]
+    unknown = ["m2", "load"]
+    composite = 2
+    cutoff = 4
+    seed = 3
+    """
+    (tmp_path / "study.toml").write_text(text)
+    done = md.run_study(tmp_path / "study.toml")
+    assert done is not None
+    (log,) = tmp_path.rglob("*.npz")
+    found = np.load(log)["tau"]
+    robot = md.load("two_link")
+    gains = {"bandwidth": [9, 10], "gain": [[20, 1], [1, 18]], "composite": 2, "cutoff": 4}
+    law = named_law(robot, "slotine_li", unknown=["m2", "load"], **gains)
+    expected = md.simulate(robot, law, md.trajectory.fourier(robot, seed=3), 0.2, seed=3).tau
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    (tmp_path / "study.toml").write_text(text.replace("[9, 10]", '"fast"'))
+    with pytest.raises(md.MinidynError, match="a number, one for each joint, or a matrix"):
+        md.run_study(tmp_path / "study.toml")

@@ -53,7 +53,7 @@ def summary(study: Study) -> str:
 
 def markdown(study: Study, command: str) -> list[str]:
     """Return the lines of a section of the documentation, figures as links into figures/."""
-    lines = [f"## {study.key}", "", f"{study.paper}.", "", study.about, "", f"    {command}", "", summary(study), ""]
+    lines = [f"## {study.key}", "", f"{study.paper}.", "", study.about, "", f"`{command}`", "", summary(study), ""]
     for one in study.figures:
         lines += [f"![{one.title}](figures/case-{one.key}.svg)", ""]
     for table_ in study.tables:
