@@ -163,11 +163,17 @@ def test_what_needs_a_robot_is_refused() -> None:
     robot = md.load("puma560")
     base = md.base_parameters(rows_of(robot), names=robot.layout.names)
     zero = np.zeros(6)
-    with pytest.raises(NotEquivalent, match="of your own"):
-        md.base_regressor(robot, zero, zero, zero, base=base)
     for call in (
+        lambda: md.base_regressor(robot, zero, zero, zero, base=base),
         lambda: md.compile(robot, "inertia_matrix", base=base),
         lambda: md.inertia_matrix(robot, zero, base=base),
+        lambda: md.gravity_torque(robot, zero, base=base),
+        lambda: md.coriolis_matrix(robot, zero, zero, base=base),
+        lambda: md.inverse_dynamics(robot, zero, zero, zero, base=base),
+    ):
+        with pytest.raises(NotEquivalent, match="regressor of your own, not of a robot"):
+            call()
+    for call in (
         lambda: md.base_parameters(rows_of(robot), model="energy"),
         lambda: md.base_parameters(rows_of(robot), joints=("joint1",)),
         lambda: md.base_parameters(rows_of(robot), tolerance=0.0),

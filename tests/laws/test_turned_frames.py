@@ -12,7 +12,9 @@ from turned_robots import HOW, as_urdf, turned
 
 import minidyn as md
 from conftest import count
+from minidyn.base.base_map import Question
 from minidyn.base.canonical import ROUNDING, canonical
+from minidyn.base.exact.by_twin import _confirmed
 from minidyn.errors import MinidynError
 from minidyn.model.geometry import Step, inverse_steps, matrix_of, steps_from_matrix
 from minidyn.model.robot import Robot
@@ -167,6 +169,40 @@ def test_nearly_parallel_axes_are_said(method: str) -> None:
         assert (base.rank, notice.data["rank"], notice.data["rank_if_special"]) == (15, 15, 7)
         assert md.base_parameters(tilted(angle), method, tolerance=notice.data["needed"]).rank == 7
     assert all(n.code != "base.nearly_special" for n in md.base_parameters(tilted(0.01), method).notices)
+
+
+def test_nearly_parallel_axes_with_a_normal_far_away() -> None:
+    """Frames on the common normal would be kilometres away and cost the digits of everything near."""
+    robot = as_urdf(special_robot(1424), np.random.default_rng((1424, 11)))
+    base = md.base_parameters(robot)
+    assert (base.rank, [n.code for n in base.notices]) == (42, ["base.snapped_geometry"])
+    require_same_torque(canonical(robot, 1e-5).in_own_frames(), base, 1424)
+    for seed in range(count(20, 400)):
+        rng = np.random.default_rng((seed, 13))
+        robot = special_robot(seed)
+        joints = list(robot.joints)
+        lean = (Step("rx", 10.0 ** rng.uniform(-6, -3)), Step("ry", 10.0 ** rng.uniform(-6, -3)))
+        which = int(rng.integers(len(joints)))
+        joints[which] = replace(joints[which], before=(*lean, *joints[which].before))
+        other = turned(replace(robot, joints=tuple(joints)), rng)
+        found = canonical(other, ROUNDING)
+        assert np.abs(found.frames[:, :3, 3]).max() < 1e3, seed
+        q, dq, ddq = rng.uniform(-2.0, 2.0, (3, 4, robot.n))
+        Y, own = (md.regressor(r, q, dq, ddq) for r in (other, found.in_own_frames()))
+        np.testing.assert_allclose(own, Y, atol=1e-10 * np.abs(Y).max())
+        base = md.base_parameters(other, tolerance=0.0)
+        assert not {"base.counts_differ", "base.inexact_relations"} & {n.code for n in base.notices}, seed
+
+
+def test_counts_that_agree_are_never_said_to_differ() -> None:
+    robot = turned(md.load("puma560", rotor_inertia=False), np.random.default_rng(4))
+    question = Question.of(robot)
+    good = md.base_parameters(robot)
+    wrong = replace(good, K=good.K * (1.0 + 1e-6))
+    base = _confirmed(wrong, question, canonical(robot, ROUNDING), 0)
+    assert [n.code for n in base.notices] == ["base.inexact_relations"]
+    assert base.rank == good.rank
+    require_same_torque(robot, base, 4)  # those of QR
 
 
 def test_gravity_nearly_along_the_axis() -> None:

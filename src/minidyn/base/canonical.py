@@ -6,8 +6,9 @@ one by one. Here the relations are decided once, on the lines themselves and wit
 in which each of them is a right angle or a length that is zero.
 
 A revolute link's frame has z on its axis, and x and origin on the common normal with its first child's axis
-(Khalil-Kleinfinger). Links that only slide keep the orientation of the nearest revolute link above, so that relations
-across prismatic joints are single angles, too. In the base z is along gravity. Joint coordinates stay what they are.
+(Khalil-Kleinfinger), unless the two are so nearly parallel that their normal is far from the robot. Links that only
+slide keep the orientation of the nearest revolute link above, so that relations across prismatic joints are single
+angles, too. In the base z is along gravity. Joint coordinates stay what they are.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ ROUNDING = 1e-9
 """Angles (rad) and lengths (of the robot's size) up to this are rounding of double precision: snapped silently."""
 
 _RIGHT = math.pi / 2
+_FAR = 100.0  # of the robot's size: farther normals of nearly parallel axes would cost the digits of all that is near
 _DIGITS = 13  # of a length against the robot's size: what frames add to the last digits is taken away
 
 
@@ -234,7 +236,11 @@ class _Builder:
             back = np.array([-normal[1], normal[0], 0.0])
             foot = point - (back @ point) / (back @ axis) * axis
             a, b = float(normal @ foot), float(foot[2])
-            if len(turns) != 2:
+            if abs(b) > _FAR * self.size:  # nearly parallel: where the axis meets the plane of the group's origin
+                foot = point - point[2] / axis[2] * axis
+                a, b = math.hypot(foot[0], foot[1]), 0.0
+                azimuth = math.atan2(foot[1], foot[0])
+            elif len(turns) != 2:
                 azimuth = self._azimuth(group, math.atan2(normal[1], normal[0]))
         if root >= 0:
             name = "coaxial" if sine <= self.tolerance else "intersecting"
@@ -282,8 +288,9 @@ class _Builder:
             reach = member.point - point
             if sine > self.tolerance:
                 along = float(np.linalg.det(np.array([reach, member.direction, normal]))) / sine**2
-                origin = point + along * z
-                break
+                if abs(along) <= _FAR * self.size:
+                    origin = point + along * z
+                    break
         if x is None:
             for member in members:
                 across = member.point - point

@@ -13,7 +13,16 @@ import numpy as np
 
 from minidyn.base.base_map import BaseMap, Question
 from minidyn.base.canonical import ROUNDING, Canonical, canonical
-from minidyn.base.exact.exact import CLEAR, RESIDUAL, Solved, exact_base, observed_rows, sizes_of, spread_of
+from minidyn.base.exact.exact import (
+    CLEAR,
+    INEXACT_RELATIONS,
+    RESIDUAL,
+    Solved,
+    exact_base,
+    observed_rows,
+    sizes_of,
+    spread_of,
+)
 from minidyn.base.numeric.row_space import in_leaders, leaders
 from minidyn.base.numeric.samples import units_of
 from minidyn.base.tolerance import Answer, decided, nearly_special
@@ -90,17 +99,22 @@ def _confirmed(base: BaseMap, question: Question, found: Canonical, seed: int) -
     others = sorted({*question.asked} - {*kept, *regrouped})
     rest = float(np.linalg.norm(W[:, others], axis=0).max(initial=0.0)) / longest
     values = np.linalg.svd(one / np.linalg.norm(one, axis=0), compute_uv=False) if kept else np.ones(1)
-    if max(apart.max(initial=0.0), rest) <= RESIDUAL and values[-1] > _TOLD * values[0]:
+    error = max(float(apart.max(initial=0.0)), rest)
+    if error <= RESIDUAL and values[-1] > _TOLD * values[0]:
         return base
     from minidyn.base.numeric.numeric import CLEAR_GAP, numeric_base  # seldom needed
 
     other = numeric_base(own, "qr", seed)
     clear = other.gap >= CLEAR_GAP
-    text = (
-        f"exact arithmetic finds {base.rank} base parameters, QR {other.rank} (gap {other.gap:.1e}); "
-        f"the answer is that of {'QR' if clear else 'exact arithmetic'}"
-    )
-    notice = COUNTS_DIFFER(text, exact=base.rank, qr=other.rank, gap=float(other.gap))
+    if other.rank == base.rank:
+        if error <= RESIDUAL:
+            return base
+        text = f"the relations of exact arithmetic hold in floating point only to {error:.1e}"
+        notice = INEXACT_RELATIONS(f"{text}; those of QR are taken" if clear else text, error=error)
+    else:
+        text = f"exact arithmetic finds {base.rank} base parameters, QR {other.rank} (gap {other.gap:.1e})"
+        text += f"; the answer is that of {'QR' if clear else 'exact arithmetic'}"
+        notice = COUNTS_DIFFER(text, exact=base.rank, qr=other.rank, gap=float(other.gap))
     if clear:
         base = replace(other, robot=question.robot, method="exact")
     return replace(base, notices=(*base.notices, notice))
