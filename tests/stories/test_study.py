@@ -166,9 +166,21 @@ def test_every_option_of_identification_can_be_given() -> None:
 
 
 def test_keys_of_a_step_are_keywords_of_its_function() -> None:
-    own = {"logs", "lazy", "name", "friction", "rotor_inertia", "parameter_spread", "code", "targets"}
+    own = {
+        "logs",
+        "lazy",
+        "name",
+        "friction",
+        "rotor_inertia",
+        "parameter_spread",
+        "code",
+        "targets",
+        "formats",
+        "home",
+    }
     for step, functions in {
         "simulate": (md.simulate, simulated, named_law),
+        "excite": (md.excite,),
         "base": (md.base_parameters,),
         "identify": (md.identify,),
         "compare": (md.compare,),

@@ -15,6 +15,9 @@ from minidyn.app.report.report import write_page
 from minidyn.arrays import plain_values
 from minidyn.display import save_figure
 from minidyn.errors import MissingExtra
+from minidyn.excitation.excitation import Excitation
+from minidyn.excitation.robot_files import FORMATS as MOTIONS
+from minidyn.excitation.robot_files import SLOW
 from minidyn.files import AnyPath, check_folder, check_outputs, new_folder, recorded_files, write_atomically
 from minidyn.formats.side_file import SIDE
 from minidyn.identification.compare import Comparison
@@ -86,6 +89,36 @@ def write_result(
         summary = plain_values(
             {**(record or {}), **found, "export_notices": notices_json(exported), "files": files}, finite=True
         )
+        write_atomically(folder / SUMMARY, json.dumps(summary, indent=1, allow_nan=False).encode())
+    return summary
+
+
+def excitation_files(made: Excitation, folder: Path, formats: Iterable[str] = (), home: Any = None) -> list[str]:
+    """Write a designed motion into a folder, and return the names: motion.json, tables, and files of other formats.
+
+    Each file has a twin at 10 % of the speed. A motion that does not keep its limits is written as motion.json alone.
+    """
+    write_atomically(folder / "motion.json", json.dumps(made.to_json(), indent=1, allow_nan=False).encode())
+    if made.feasible:
+        for name in dict.fromkeys(("csv", *formats)):
+            ending = MOTIONS[name][0]
+            made.save(folder / f"motion{ending}", name, home=home)
+            made.save(folder / f"motion-slow{ending}", name, home=home, speed=SLOW)
+    return sorted(file.name for file in folder.iterdir())
+
+
+def write_excitation(
+    made: Excitation,
+    path: AnyPath,
+    formats: Iterable[str] = (),
+    home: Any = None,
+    inputs: Iterable[AnyPath | None] = (),
+) -> dict[str, Any]:
+    """Write a folder with a designed motion, whole or not at all; returns what its result.json holds."""
+    earlier = [name for name in recorded_files(Path(path), SUMMARY) if Path(name).name == name]
+    with new_folder(path, earlier, inputs=inputs, ours=True) as folder:
+        files = sorted([*excitation_files(made, folder, formats, home), SUMMARY])
+        summary = {**made.to_json(), "files": files}
         write_atomically(folder / SUMMARY, json.dumps(summary, indent=1, allow_nan=False).encode())
     return summary
 

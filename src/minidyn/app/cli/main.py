@@ -29,6 +29,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "generate": ("code", "Write a function of a robot as source code."),
     },
     "Experiments": {
+        "excite": ("excite", "Design a motion to record, within the robot's limits."),
         "plan": ("plan", "Plan experiments that move one joint at a time."),
         "simulate": ("simulate", "Simulate a robot under a controller."),
         "casestudy": ("casestudy", "Tables and figures of the papers, computed again."),

@@ -10,6 +10,8 @@ from typing import Any
 from minidyn.codegen.files import TARGETS
 from minidyn.dynamics.record import WHAT
 from minidyn.errors import near_names
+from minidyn.excitation.criteria import CRITERIA
+from minidyn.excitation.robot_files import FORMATS as MOTIONS
 from minidyn.formats.toml.table import Table
 from minidyn.identification.consistency.prior import DISTANCES
 from minidyn.identification.estimators.methods import METHODS
@@ -129,8 +131,22 @@ _MODEL: dict[str, Check] = {
     "threads": _integer,
     "anyway": _flag,
 }
+_EXCITE: dict[str, Check] = {
+    "name": _text,
+    "duration": _positive,
+    "criterion": _one_of(CRITERIA),
+    "friction": _terms,
+    "rotor_inertia": _flag,
+    **dict.fromkeys(("start", "end", "home"), _kind("a list of numbers", _are_numbers)),
+    "limits": _kind("a table such as { velocity = 1.0, upper = { elbow = 1.5 } }", lambda v: isinstance(v, dict)),
+    **dict.fromkeys(("torque_share", "rate", "time_limit"), _positive),
+    "noise": _numbers,
+    **dict.fromkeys(("harmonics", "periods", "seed"), _integer),
+    "formats": _one_of(MOTIONS, several=True),
+}
 STEPS: dict[str, dict[str, Check]] = {
     "simulate": _SIMULATE,
+    "excite": _EXCITE,
     "base": {"method": _text, "model": _text, "seed": _integer, "joints": _texts, "tolerance": _number},
     "plan": {"friction": _one_of(TERMS, several=True), "rotor_inertia": _flag},
     "identify": {"logs": _texts, "lazy": _flag, "method": _one_of(METHODS), "consistent": _flag} | _MODEL,
@@ -145,11 +161,12 @@ STEPS: dict[str, dict[str, Check]] = {
     "report": {"title": _text, "code": _flag},
 }
 REQUIRED = {"identify": ["logs"], "validate": ["logs"], "simulate": ["name"]}
+REQUIRED |= {"excite": ["name", "duration"]}
 REQUIRED |= {"payload": ["name", "logs"], "log": ["name", "files"]}
 """Keys that a table must have."""
 NEEDS = {"validate": ["identify"], "payload": ["identify"], "report": ["identify"], "compare": ["identify", "validate"]}
 """Steps that must be there too."""
 READS = {"validate": "identify", "payload": "identify", "export": "identify", "report": "identify"}
 """Steps whose results are read, where the file has them."""
-SEVERAL = ("simulate", "payload")
+SEVERAL = ("simulate", "excite", "payload")
 """Steps that a file may have several of, each with a name."""

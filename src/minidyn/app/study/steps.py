@@ -13,12 +13,14 @@ import numpy as np
 from minidyn.app.job import Job, Log, fitted_data
 from minidyn.app.report.facts import Facts, Places
 from minidyn.app.report.report import write_page
-from minidyn.app.result_folder import REPORT, comparison_data, payload_data, result_tables
+from minidyn.app.result_folder import REPORT, comparison_data, excitation_files, payload_data, result_tables
 from minidyn.app.study.file import RECORDING, Step, Study
+from minidyn.arrays import plain_values
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.printing.relations import relations_json
 from minidyn.codegen.files import code_files, function_for, save
 from minidyn.errors import ShapeError, UnknownName
+from minidyn.excitation.excite import excite
 from minidyn.excitation.one_joint_plan import one_joint_plan
 from minidyn.identification.estimate import Estimate, load_estimate
 from minidyn.identification.export import FORMATS
@@ -116,6 +118,16 @@ def _base(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     _write_json(folder / "base.json", found.to_json() | {"relations": relations_json(found)})
     notices = notices_json(found.notices)
     return {"base_parameters": found.rank, "parameters": len(context.robot.layout), "notices": notices}
+
+
+def _excite(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
+    """Design a motion to record."""
+    given = dict(step.settings)
+    formats, home = given.pop("formats", ()), given.pop("home", None)
+    made = excite(context.coupled, given.pop("duration"), **given)
+    files = excitation_files(made, folder, formats, home)
+    about = {"feasible": made.feasible, "condition": made.condition, "logdet": made.logdet}
+    return dict(plain_values({**about, "files": files, "notices": notices_json(made.notices)}, finite=True))
 
 
 def _plan(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
@@ -224,6 +236,6 @@ def _write_json(path: Path, data: Any) -> None:
     _write(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
 
 
-_MAKERS = (_simulate, _base, _plan, _identify, _validate, _payload, _compare, _export, _report)
+_MAKERS = (_simulate, _excite, _base, _plan, _identify, _validate, _payload, _compare, _export, _report)
 MAKERS: dict[str, Maker] = {maker.__name__[1:]: maker for maker in _MAKERS}
 """The function of each kind of step."""

@@ -1,0 +1,131 @@
+"""`minidyn excite`: a motion to record, as files that the robot runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from minidyn.app.cli.options import (
+    Gain,
+    OneOf,
+    constant,
+    given,
+    inputs,
+    json_option,
+    option_of,
+    output_option,
+    robot_argument,
+)
+from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
+from minidyn.errors import MinidynError
+from minidyn.text import plain, plain_number, plain_percent
+
+_EXCITE = "excitation.excite:excite"
+_CRITERIA = constant("excitation.criteria", "CRITERIA")
+_FORMATS = constant("excitation.robot_files", "FORMATS")
+_FEW = 12  # parameters that are printed: those that will be known worst
+
+
+def _limits(words: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return limits as `md.excite` takes them from "velocity=1.0", "velocity=1,1,2" or "velocity.elbow=0.5"."""
+    found: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        kind, _, joint = key.strip().partition(".")
+        try:
+            numbers = [float(part) for part in value.split(",")]
+        except ValueError:
+            numbers = []
+        if not equals or not numbers or (joint and len(numbers) > 1):
+            text = f"--limit {plain(word)}: expected velocity=1.0, velocity=1,1,2 or velocity.elbow=0.5"
+            raise MinidynError(text)
+        if joint:
+            found.setdefault(kind, {})
+            if not isinstance(found[kind], dict):
+                raise MinidynError(f"--limit {plain(kind)}: give it for all joints or joint by joint, not both")
+            found[kind][joint] = numbers[0]
+        else:
+            found[kind] = numbers if len(numbers) > 1 else numbers[0]
+    return found or None
+
+
+@click.command()
+@robot_argument
+@click.option("--duration", type=float, required=True, help="Seconds.")
+@output_option("minidyn-motion", "Folder to write into.")
+@click.option(
+    "--format", "formats", multiple=True, type=OneOf(lambda: _FORMATS), help=f"{', '.join(_FORMATS)}; repeat."
+)
+@option_of(_EXCITE, "--criterion", type=OneOf(lambda: _CRITERIA), help=f"One of {', '.join(_CRITERIA)}.")
+@click.option("--friction", multiple=True, help="Terms to find: auto, own, none, or names; repeat. Default: auto.")
+@option_of(_EXCITE, "--rotor-inertia/--no-rotor-inertia", help="Whether rotor inertias shall be found.")
+@option_of(_EXCITE, "--start", type=Gain(), help="Pose at the start, rad or m: 0,0.5,1. Default: free.")
+@option_of(_EXCITE, "--end", type=Gain(), help="Pose at the end. Default: as at the start.")
+@click.option("--limit", "limits", multiple=True, help="velocity=1.0, velocity=1,1,2 or velocity.elbow=0.5; repeat.")
+@option_of(_EXCITE, "--torque-share", type=float, help="Share of the effort limits that may be used.")
+@option_of(_EXCITE, "--noise", type=Gain(), help="Of the torques, N m or N: 0.5, or one for each joint.")
+@option_of(_EXCITE, "--harmonics", type=int, help="Multiples of the base frequency.")
+@option_of(_EXCITE, "--periods", type=int, help="How often the motion repeats.")
+@option_of(_EXCITE, "--rate", type=float, help="Samples a second of the log, for predicted errors. Default: 100.")
+@option_of(_EXCITE, "--seed", type=int, help="Of everything random.")
+@option_of(_EXCITE, "--time-limit", type=float, help="Seconds after which the search ends. Default: when it is done.")
+@click.option("--home", type=Gain(), help="Pose from which the files begin and to which they return.")
+@json_option
+def excite(
+    robot: str,
+    duration: float,
+    output: str,
+    formats: tuple[str, ...],
+    friction: tuple[str, ...],
+    limits: tuple[str, ...],
+    home: Any,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Design a motion that shows the parameters of a ROBOT within its limits, and write it for the robot.
+
+    Example: minidyn excite ur5e --duration 10 --format urscript --output motion
+    """
+    from minidyn.app.result_folder import write_excitation
+    from minidyn.excitation.excite import excite as design
+    from minidyn.excitation.robot_files import FORMATS
+    from minidyn.files import check_folder
+    from minidyn.formats.load import load
+
+    arm = told(load(robot))
+    for name in formats:
+        if name not in FORMATS:
+            raise MinidynError(f"--format {plain(name)}: expected one of {', '.join(FORMATS)}")
+    check_folder(output)
+    terms: Any = None if not friction else () if friction == ("none",) else friction
+    wanted = given({**options, "friction": terms, "limits": _limits(limits)})
+    if isinstance(wanted.get("friction"), tuple) and wanted["friction"] in (("auto",), ("own",)):
+        wanted["friction"] = wanted["friction"][0]
+    for name in ("start", "end"):
+        if isinstance(wanted.get(name), float):
+            wanted[name] = [wanted[name]]
+    with progress(f"designing a motion for {arm.name}") as counted:
+        made = design(arm, duration, progress=counted, **wanted)
+    summary = write_excitation(
+        made, output, formats, home=[home] if isinstance(home, float) else home, inputs=inputs(robot)
+    )
+    if as_json:
+        print_json(summary)
+        return
+    kinds = list(made.margins)
+    rows = [
+        (
+            safe(joint),
+            *(plain_percent(made.margins[kind][joint]) if joint in made.margins[kind] else "-" for kind in kinds),
+        )
+        for joint in made.margins["position"]
+    ]
+    print_table(f"{safe(arm.name)}: largest share of each limit", ("joint", *kinds), rows)
+    worst = sorted(zip(made.relative_std, made.std, made.names), key=lambda row: -(row[0] if row[0] == row[0] else 0.0))
+    shown = [(safe(name), plain_number(std, 3), plain_percent(share)) for share, std, name in worst[:_FEW]]
+    title = f"predicted errors of a log of {duration:g} s at {made.rate:g} Hz, worst first"
+    print_table(title, ("parameter", "std", "relative"), shown)
+    click.echo(f"condition {made.condition:.4g}, logdet {made.logdet:.5g}")
+    print_notices(made.notices)
+    click.echo("written: " + ", ".join(plain(f"{output}/{name}") for name in summary["files"]))

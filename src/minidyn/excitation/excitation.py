@@ -1,0 +1,171 @@
+"""What a design gives: a motion, what it will show, how much of each limit it uses, and files that the robot runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minidyn.arrays import Array, known_product, plain_values
+from minidyn.base.base_map import BaseMap
+from minidyn.display import DisplayTable
+from minidyn.errors import MinidynError, UnknownName
+from minidyn.excitation.motion import Motion
+from minidyn.excitation.robot_files import save_motion
+from minidyn.files import AnyPath
+from minidyn.model.robot import Robot
+from minidyn.notices import Notice, notices_json
+
+
+@dataclass(frozen=True, eq=False)
+class Excitation:
+    """A motion, what it will show, and how much of each limit it uses.
+
+    Attributes:
+        robot: The robot with the drive terms that shall be found.
+        base: The base parameters that shall be found.
+        trajectory: The motion, callable as t -> (q, dq, ddq); at rest before t = 0 and after `duration`.
+        duration: Seconds.
+        rate: Samples a second of the log that the errors are predicted for.
+        criterion: What was optimised: "d", "a", "e", "condition" or "predict".
+        criteria: All criteria of the motion, smaller is better (docs/excitation.md).
+        sigma: Standard deviations of the torques' noise (n,) that the errors are predicted for, N m or N.
+        covariance: Predicted covariance of the base parameters (b, b).
+        condition: Condition number of the weighted regressor in an orthonormal basis of what is identifiable.
+        logdet: log det(YᵀY / N) of the same, N samples.
+        margins: Largest share of each limit by joint: {"velocity": {"joint1": 0.99}}.
+        feasible: Whether all limits are kept at all times.
+        notices: What a reader should know.
+        settings: How it was found.
+    """
+
+    robot: Robot
+    base: BaseMap
+    trajectory: Motion
+    duration: float
+    rate: float
+    criterion: str
+    criteria: Mapping[str, float]
+    sigma: Array
+    covariance: Array
+    condition: float
+    logdet: float
+    margins: Mapping[str, Mapping[str, float]]
+    feasible: bool
+    notices: tuple[Notice, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the base parameters (b)."""
+        return self.base.names
+
+    @property
+    def std(self) -> Array:
+        """Predicted standard deviations of the base parameters (b,)."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def relative_std(self) -> Array:
+        """Standard deviation over value (b,), NaN where the robot's file does not know the value."""
+        values = known_product(self.base.matrix, self.robot.parameters)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.std / np.abs(values), dtype=float)
+
+    def seconds_for(self, relative_std: float, name: str | None = None) -> float:
+        """Return how long the motion must be repeated for a wanted relative standard deviation, seconds.
+
+        Args:
+            relative_std: 0.05 is five percent.
+            name: Of the base parameter; None: the median of all whose values are known.
+        """
+        if not relative_std > 0:
+            raise MinidynError(f"seconds_for: expected a positive relative_std, got {relative_std!r}")
+        if name is not None and name not in self.names:
+            raise UnknownName("base parameter", name, self.names)
+        now = self.relative_std
+        one = float(np.nanmedian(now)) if name is None else float(now[self.names.index(name)])
+        return self.duration * (one / relative_std) ** 2
+
+    def save(
+        self,
+        path: AnyPath,
+        format: str | None = None,
+        *,
+        speed: float = 1.0,
+        home: ArrayLike | None = None,
+        rate: float = 125.0,
+    ) -> Path:
+        """Write the motion as a file that opens with a warning, and return its path.
+
+        Args:
+            path: The file.
+            format: "csv", "parquet", "ros2" (JointTrajectory as YAML), "mcap" (the same as a ROS 2 message) or
+                "urscript" (servoj); None: by the ending .csv, .parquet, .yaml, .mcap or .script.
+            speed: Share of the designed speed: 0.1 for a first run.
+            home: Pose (n,) from which the robot first moves to the start, and to which it returns; None: the motion
+                alone.
+            rate: Points a second.
+
+        Raises:
+            MinidynError: The motion does not keep its limits.
+        """
+        if not self.feasible:
+            raise MinidynError(
+                "save: the motion does not keep all limits (notice excite.infeasible); it is not written for a robot"
+            )
+        return save_motion(
+            self.robot, self.trajectory, self.duration, path, format, tuple(self.margins), speed, home, rate
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values for `json.dump`; the motion by its coefficients."""
+        series = self.trajectory.series
+        made = {
+            "robot": self.robot.name,
+            "joint_names": list(self.robot.joint_names),
+            "duration": self.duration,
+            "rate": self.rate,
+            "criterion": self.criterion,
+            "criteria": dict(self.criteria),
+            "condition": self.condition,
+            "logdet": self.logdet,
+            "feasible": self.feasible,
+            "margins": {kind: dict(shares) for kind, shares in self.margins.items()},
+            "parameters": [
+                {"name": name, "std": std, "relative_std": relative}
+                for name, std, relative in zip(self.names, self.std.tolist(), self.relative_std.tolist())
+            ],
+            "noise": self.sigma,
+            "motion": {
+                "period": series.period,
+                "centre": series.centre,
+                "sine": series.sine,
+                "cosine": series.cosine,
+                "shift": self.trajectory.shift,
+            },
+            "settings": dict(self.settings),
+            "notices": notices_json(self.notices),
+        }
+        return dict(plain_values(made, finite=True))
+
+    def table(self) -> DisplayTable:
+        """Return the limits as a table: the largest share of each by joint."""
+        columns: dict[str, Any] = {"joint": list(self.margins["position"])}
+        for kind, shares in self.margins.items():
+            columns[kind] = [shares.get(joint) for joint in columns["joint"]]
+        return DisplayTable(repr(self), columns, tuple(self.margins), self.notices)
+
+    def _repr_html_(self) -> str:
+        return self.table().to_html()
+
+    def __repr__(self) -> str:
+        state = "" if self.feasible else ", limits not kept"
+        return (
+            f"Excitation({self.robot.name!r}, {self.duration:g} s, {self.base.rank} base parameters, condition "
+            f"{self.condition:.3g}, logdet {self.logdet:.4g}{state})"
+        )

@@ -1,0 +1,239 @@
+"""Motions as files that robots run: tables, ROS 2 trajectories, URScript.
+
+Every file opens with a warning: what was checked, what was not, and how to run it first.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minidyn.arrays import Array, real_array
+from minidyn.errors import MinidynError, ShapeError, UnknownName, Unsupported, optional
+from minidyn.files import AnyPath, write_atomically
+from minidyn.model.robot import Robot
+from minidyn.simulation.trajectory import Trajectory, along, quintic
+from minidyn.text import safe_comment
+
+SLOW = 0.1
+"""Share of the speed of a first run."""
+
+_RAMP = 0.2  # share of the speed limits that a ramp uses
+_SPEED = 0.5  # rad/s or m/s, of joints without a speed limit
+_PEAK = 1.875  # largest speed of a quintic move over its mean
+_SHORTEST = 2.0  # s, of a ramp
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """A motion as points of time."""
+
+    names: tuple[str, ...]  # joints (n)
+    t: Array  # seconds (N,)
+    q: Array  # (N, n), rad or m
+    dq: Array
+    ddq: Array
+    warning: tuple[str, ...]  # lines of text that open every file
+    joints_turn: bool  # whether all joints are rotational
+
+
+def save_motion(
+    robot: Robot,
+    trajectory: Trajectory,
+    duration: float,
+    path: AnyPath,
+    format: str | None,
+    checked: Sequence[str],
+    speed: float,
+    home: ArrayLike | None,
+    rate: float,
+) -> Path:
+    """Write a motion as a file; see :meth:`minidyn.Excitation.save`."""
+    target = Path(path)
+    kind = {suffix: name for name, (suffix, _) in FORMATS.items()}.get(target.suffix) if format is None else format
+    if kind not in FORMATS:
+        if format is None:
+            endings = ", ".join(f"{suffix} ({name})" for name, (suffix, _) in FORMATS.items())
+            raise MinidynError(f"{target}: the ending says no format of motions; expected one of {endings}")
+        raise UnknownName("format", format, FORMATS)
+    for name, value in (("speed", speed), ("rate", rate)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < np.inf:
+            raise MinidynError(f"save: {name}: expected a positive number, got {value!r}")
+    if speed > 1:
+        raise MinidynError(f"save: speed: expected at most 1, got {speed!r}: faster than designed, limits do not hold")
+    write_atomically(target, FORMATS[kind][1](_points(robot, trajectory, duration, checked, speed, home, rate)))
+    return target
+
+
+def _points(
+    robot: Robot,
+    trajectory: Trajectory,
+    duration: float,
+    checked: Sequence[str],
+    speed: float,
+    home: ArrayLike | None,
+    rate: float,
+) -> Points:
+    """Return the motion at a rate: with a ramp from the home pose and back, as slow as is wanted."""
+    whole = duration / speed
+    t = _times(whole, rate)
+    q, dq, ddq = along(trajectory, np.minimum(t * speed, duration), robot.n)
+    parts = [(t, q, speed * dq, speed**2 * ddq)]
+    if home is not None:
+        rest = real_array(home, "save: home")
+        if rest.shape != (robot.n,) or not np.all(np.isfinite(rest)):
+            raise ShapeError(f"save: home: expected {robot.n} finite positions, got {home!r}")
+        into, back = _ramp(robot, rest, q[0], rate), _ramp(robot, q[-1], rest, rate)
+        first, second = into[0][-1], into[0][-1] + whole
+        parts = [into, _later(parts[0], first), _later(back, second)]
+    ramp = (
+        "The moves from and to the home pose keep positions and a fifth of the speed limits; their path was not "
+        "checked for anything else.",
+    )
+    warning = (
+        "WARNING: this file moves a robot.",
+        "Keep the emergency stop in hand, and people out of reach. Run it at 10 % speed first.",
+        f"Robot: {safe_comment(robot.name)}; {whole:.3f} s at {100 * speed:.3g} % of the designed speed.",
+        f"Checked at all times: {', '.join(checked) or 'nothing'}.",
+        "NOT checked: collisions of the robot with itself, its tool, cables, obstacles and people.",
+        *(ramp if home is not None else ("The robot must stand at the first point before it starts.",)),
+        "Made by minidyn.",
+    )
+    joined = [np.concatenate([part[k] for part in parts]) for k in range(4)]
+    turning = all(robot.joints[index].turns for index in robot.independent)
+    return Points(robot.joint_names, joined[0], joined[1], joined[2], joined[3], warning, turning)
+
+
+def _times(duration: float, rate: float) -> Array:
+    """Times from 0 to the duration, both included, at least at a rate."""
+    return np.linspace(0.0, duration, max(2, int(np.ceil(duration * rate - 1e-9)) + 1))
+
+
+def _later(part: tuple[Array, Array, Array, Array], begin: float) -> tuple[Array, Array, Array, Array]:
+    """A part of a motion that follows another: its first point is the other's last."""
+    return part[0][1:] + begin, part[1][1:], part[2][1:], part[3][1:]
+
+
+def _ramp(robot: Robot, start: Array, end: Array, rate: float) -> tuple[Array, Array, Array, Array]:
+    limits = [robot.joints[index].limits for index in robot.independent]
+    for pose in (start, end):
+        for name, limit, value in zip(robot.joint_names, limits, pose):
+            if not limit.lower - 1e-6 <= value <= limit.upper + 1e-6:
+                raise MinidynError(
+                    f"save: home: joint {name!r} at {value:.6g} is outside its limits {limit.lower:.6g} to "
+                    f"{limit.upper:.6g}"
+                )
+    fastest = np.array([min(limit.velocity, _SPEED / _RAMP) for limit in limits])
+    duration = max(_SHORTEST, float(np.max(_PEAK * np.abs(end - start) / (_RAMP * fastest))))
+    t = _times(duration, rate)
+    return (t, *along(quintic(start, end, duration), t, robot.n))
+
+
+# -------------------------------------------------------------------- formats
+
+
+def _csv(points: Points) -> bytes:
+    text = io.StringIO()
+    for line in points.warning:
+        text.write(f"# {line}\n")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["t", *(f"{signal}.{name}" for signal in ("q", "dq", "ddq") for name in points.names)])
+    for row in np.column_stack([points.t, points.q, points.dq, points.ddq]):
+        writer.writerow([f"{value:.10g}" for value in row])
+    return text.getvalue().encode()
+
+
+def _parquet(points: Points) -> bytes:
+    arrow, parquet = optional("pyarrow"), optional("pyarrow.parquet")
+    columns: dict[str, Array] = {"t": points.t}
+    for signal in ("q", "dq", "ddq"):
+        columns |= {f"{signal}.{name}": getattr(points, signal)[:, k] for k, name in enumerate(points.names)}
+    table = arrow.table(columns).replace_schema_metadata({"warning": "\n".join(points.warning)})
+    stream = io.BytesIO()
+    parquet.write_table(table, stream)
+    return stream.getvalue()
+
+
+def _stamp(t: float) -> tuple[int, int]:
+    """Seconds and nanoseconds of a time."""
+    return divmod(round(t * 1e9), 10**9)
+
+
+def _ros2(points: Points) -> bytes:
+    """A trajectory_msgs/msg/JointTrajectory as `ros2 topic pub` and YAML readers take it."""
+    lines = [f"# {line}" for line in points.warning]
+    lines += ["# trajectory_msgs/msg/JointTrajectory", "header: {stamp: {sec: 0, nanosec: 0}, frame_id: ''}"]
+    lines += [f"joint_names: {json.dumps(list(points.names))}", "points:"]
+    for t, q, dq, ddq in zip(points.t, points.q, points.dq, points.ddq):
+        seconds, nanoseconds = _stamp(float(t))
+        lines.append(f"- positions: {_list(q)}")
+        lines.append(f"  velocities: {_list(dq)}")
+        lines.append(f"  accelerations: {_list(ddq)}")
+        lines.append(f"  time_from_start: {{sec: {seconds}, nanosec: {nanoseconds}}}")
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _list(values: Array) -> str:
+    return f"[{', '.join(f'{value:.10g}' for value in values)}]"
+
+
+def _mcap(points: Points) -> bytes:
+    """One message in an MCAP file: the trajectory on /joint_trajectory, the warning on /warning before it."""
+    from tempfile import TemporaryDirectory
+
+    bags, system = optional("rosbags.rosbag2"), optional("rosbags.typesys")
+    store = system.get_typestore(system.Stores.LATEST)
+    types = store.types
+    Duration, Time = types["builtin_interfaces/msg/Duration"], types["builtin_interfaces/msg/Time"]
+    Trajectory, Point = (types[f"trajectory_msgs/msg/JointTrajectory{end}"] for end in ("", "Point"))
+    rows = [
+        Point(q, dq, ddq, np.zeros(0), Duration(*_stamp(float(t))))
+        for t, q, dq, ddq in zip(points.t, points.q, points.dq, points.ddq)
+    ]
+    header = types["std_msgs/msg/Header"](Time(0, 0), "")
+    messages = {
+        "/warning": types["std_msgs/msg/String"]("\n".join(points.warning)),
+        "/joint_trajectory": Trajectory(header, list(points.names), rows),
+    }
+    with TemporaryDirectory() as folder:
+        bag = Path(folder) / "motion"
+        with bags.Writer(bag, version=9, storage_plugin=bags.StoragePlugin.MCAP) as writer:
+            for number, (topic, message) in enumerate(messages.items()):
+                connection = writer.add_connection(topic, message.__msgtype__, typestore=store)
+                writer.write(connection, number, store.serialize_cdr(message, message.__msgtype__))
+        (file,) = bag.glob("*.mcap")
+        return file.read_bytes()
+
+
+def _urscript(points: Points) -> bytes:
+    """A program of Universal Robots: a slow move to the first point, then servoj at even times."""
+    if len(points.names) != 6 or not points.joints_turn:
+        raise Unsupported(
+            f"URScript moves six rotational joints; this robot has {len(points.names)} joints"
+            + ("" if points.joints_turn else ", some of which slide")
+        )
+    step = float(points.t[1] - points.t[0])
+    if not np.allclose(np.diff(points.t), step, rtol=0.05):
+        raise Unsupported("URScript: points must be even in time; use a higher rate=")
+    lines = [f"# {line}" for line in points.warning]
+    lines += ["def minidyn_motion():", f"  movej({_list(points.q[0])}, a=0.2, v=0.2)", "  sleep(1.0)"]
+    lines += [f"  servoj({_list(q)}, t={step:.9g}, lookahead_time=0.05, gain=300)" for q in points.q]
+    lines += ["  stopj(1.0)", "end", "minidyn_motion()"]
+    return ("\n".join(lines) + "\n").encode()
+
+
+FORMATS: dict[str, tuple[str, Callable[[Points], bytes]]] = {
+    "csv": (".csv", _csv),
+    "parquet": (".parquet", _parquet),
+    "ros2": (".yaml", _ros2),
+    "mcap": (".mcap", _mcap),
+    "urscript": (".script", _urscript),
+}
+"""Formats of motions: the ending of their files, and what writes them."""
