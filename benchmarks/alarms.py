@@ -118,7 +118,10 @@ def codes(notices: Iterable[Notice]) -> set[str]:
 def alarms_of(seed: int, folder: Path) -> set[str]:
     """Return every alarm of one healthy log: by default settings, with friction switched off, by other methods."""
     log, small = healthy(seed), healthy(seed, SMALL)
-    off = raised(replace(small, options={"friction": ()}), "fit", folder) & {"identify.torque_delay"}
+    off = raised(replace(small, options={"friction": ()}), "fit", folder) & {
+        "identify.torque_delay",
+        "identify.delay_removed",
+    }
     found = raised(log, "identify", folder) | ({OFF} if off else set())
     for method, code in METHODS.items():
         found |= raised_by_method(small, method) & {code}
@@ -141,7 +144,8 @@ def detected(code: str, seed: int, folder: Path) -> bool:
             found = raised_by_method(log, stage) if stage in METHODS else raised(log, stage, folder)
     except md.MinidynError:
         return True
-    return code.partition(",")[0] in found
+    told = code.partition(",")[0]
+    return told in found or (code == OFF and "identify.delay_removed" in found)  # removed where it can be
 
 
 def _work(task: tuple[str, int]) -> tuple[str, int, list[str]]:

@@ -196,10 +196,12 @@ def test_cutoff_and_delay_of_the_shell_are_those_of_prepare() -> None:
     python = md.validate(estimate, md.read_recording("other.csv", "two_link"))
     assert shell["errors"]["other.csv"]["samples"] == python.samples  # one cut-off, that of the fit
     plain = json.loads(run("identify", "two_link", "late.csv", "--json"))
-    told = [notice for notice in plain["notices"] if notice["code"] == "identify.torque_delay"]
-    assert told
+    told = [notice for notice in plain["notices"] if notice["code"] == "identify.delay_removed"]
+    assert told[0]["data"]["delay"] == pytest.approx(0.015, abs=1e-3)
+    kept = json.loads(run("identify", "two_link", "late.csv", "--delay", "0", "--json"))
+    told = [notice for notice in kept["notices"] if notice["code"] == "identify.torque_delay"]
     assert "--delay 0.015" in told[0]["advice"]
-    assert not [notice for notice in shell["notices"] if notice["code"] == "identify.torque_delay"]
+    assert not [notice for notice in shell["notices"] if "delay" in notice["code"] and notice["level"] != "info"]
 
 
 @pytest.mark.usefixtures("folder")

@@ -65,18 +65,46 @@ def test_intervals_hold_the_truth(
     assert 0.75 < np.sqrt(np.mean(found**2)) < 1.3
 
 
-def test_a_delay_is_told_and_can_be_removed() -> None:
+DELAYS = {"identify.torque_delay", "identify.delay_removed"}
+
+
+@pytest.mark.parametrize("delay", [0.006, -0.011, 0.025])
+def test_a_delay_is_removed_and_told(delay: float) -> None:
     robot = robot_with(("viscous", "coulomb"))
-    late = log(robot, 0, delay=0.006)
+    late = log(robot, 0, delay=delay)
     estimate = md.identify(robot, late, consistent=False, **OWN)
-    [told] = [notice for notice in estimate.notices if notice.code == "identify.torque_delay"]
-    assert abs(told.data["delay"] - 0.006) < 0.001
-    mended = md.identify(robot, md.prepare(robot, late, delay=0.006), consistent=False, **OWN)
-    assert "identify.torque_delay" not in {notice.code for notice in mended.notices}
-    fresh = log(robot, 7, delay=0.006)
-    assert md.validate(mended, fresh).rmse < 0.97 * md.validate(estimate, fresh).rmse
-    punctual = md.identify(robot, log(robot, 0), consistent=False, **OWN)
-    assert "identify.torque_delay" not in {notice.code for notice in punctual.notices}
+    [told] = [notice for notice in estimate.notices if notice.code in DELAYS]
+    assert told.code == "identify.delay_removed"
+    assert abs(told.data["delay"] - delay) < 0.001
+    assert estimate.settings["preparation"]["delay"] == told.data["delay"]
+    mended = md.identify(robot, md.prepare(robot, late, delay=delay), consistent=False, **OWN)
+    assert not DELAYS & {notice.code for notice in mended.notices}
+    np.testing.assert_allclose(estimate.sigma, mended.sigma, rtol=0.05)
+    # the switch that keeps it, and a recording that was prepared without one
+    kept = md.identify(robot, md.prepare(robot, late, delay=0.0), consistent=False, **OWN)
+    [told] = [notice for notice in kept.notices if notice.code in DELAYS]
+    assert told.code == "identify.torque_delay"
+    prepared = md.identify(robot, md.prepare(robot, late), consistent=False, **OWN)
+    assert abs(prepared.settings["preparation"]["delay"] - delay) < 0.001
+    fresh = log(robot, 7, delay=delay)
+    best = md.validate(mended, fresh).rmse
+    assert best < md.validate(kept, fresh).rmse  # of which most is noise: it stays as it is
+
+    def misfit(model: md.Estimate, moved: float) -> float:
+        ready = md.prepare(robot, fresh, cutoff=model.settings["preparation"]["cutoff"], delay=moved)
+        return float(np.sqrt(np.mean((ready.tau - model.predict(ready)) ** 2)))
+
+    assert misfit(estimate, delay) < (0.99 if abs(delay) < 0.01 else 0.96) * misfit(kept, 0.0)
+    for raw in (fresh, md.prepare(robot, fresh)):  # validation removes it, too
+        assert md.validate(estimate, raw).rmse == pytest.approx(best, rel=0.02)
+        assert md.validate(prepared, raw).rmse == pytest.approx(best, rel=0.02)
+
+
+def test_punctual_torques_stay() -> None:
+    robot = robot_with(("viscous", "coulomb"))
+    estimate = md.identify(robot, log(robot, 0), consistent=False, **OWN)
+    assert not DELAYS & {notice.code for notice in estimate.notices}
+    assert "delay" not in estimate.settings["preparation"]
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["width chosen", "width given"])

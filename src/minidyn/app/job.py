@@ -130,7 +130,9 @@ class Job:
     def _read(self, log: Log, lazy: bool | None, estimate: Estimate | None) -> Recording | LazyRecording:
         where = self.lazy if lazy is None else lazy
         on_disk = sum(map(_size, log.files)) > self.large if where is None else where
-        if self.preparation.get("delay") or self.preparation.get("resample"):
+        fitted = {} if estimate is None else estimate.settings.get("preparation") or {}
+        wish = {"delay": fitted.get("delay"), **self.preparation} if self.preparation else {}
+        if wish.get("delay") or wish.get("resample"):
             on_disk = False  # torques are moved, and samples interpolated, in memory alone
         key = (log.files, repr(log.reading), on_disk)  # a log that is fitted in part and tested in part is read once
         if key not in self._whole:
@@ -141,10 +143,7 @@ class Job:
             raw = raw[round(log.part[0] * len(raw)) : round(log.part[1] * len(raw))]
         if not self.preparation:
             return raw  # type: ignore[no-any-return] # the library prepares
-        fitted = {} if estimate is None else estimate.settings.get("preparation") or {}
-        found: Recording | LazyRecording = prepare(
-            self.robot, raw, **{"cutoff": fitted_cutoff(raw, fitted), **self.preparation}
-        )
+        found: Recording | LazyRecording = prepare(self.robot, raw, **{"cutoff": fitted_cutoff(raw, fitted), **wish})
         return found
 
     @property
@@ -178,7 +177,7 @@ class Job:
 
     def validate_fit(self, estimate: Estimate) -> Validation:
         """Return the errors of a model on the fitted logs; that these are fitted data is no surprise."""
-        found = validate(estimate, self.fitted)
+        found = validate(estimate, self.recording(*self.fit, estimate=estimate))
         return replace(found, notices=tuple(known for known in found.notices if known.code != FITTED.code))
 
     def cross_validate(self, folds: int) -> CrossValidation:

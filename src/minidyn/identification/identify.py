@@ -20,19 +20,24 @@ from minidyn.errors import MinidynError, UnknownName
 from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.consistency import consistent_model, something_moves
 from minidyn.identification.consistency.prior import DISTANCES, Prior, as_prior, knows_a_body, prior_parameters
-from minidyn.identification.diagnostics.excitation import delay_notices, excitation_notices
+from minidyn.identification.diagnostics.excitation import (
+    DELAY_REMOVED,
+    delay_notices,
+    excitation_notices,
+    whole_delay,
+)
 from minidyn.identification.diagnostics.plausible import mass_notices, require_meaning, scale_notices
 from minidyn.identification.estimate import Estimate
-from minidyn.identification.estimators.method import Method, Options
+from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.friction.choose import choose_friction, starting_model
+from minidyn.identification.friction.choose import FrictionChoice, choose_friction, starting_model
 from minidyn.identification.poses import identify_poses
 from minidyn.identification.rows.base_rows import Progress, counted
 from minidyn.model.drives import AUTO, OWN, friction_symbols
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, info, look
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.ready import as_recording, ready, resting_poses, with_mapped_coupling
+from minidyn.recording.ready import as_recording, punctual, ready, resting_poses, with_mapped_coupling
 from minidyn.recording.recording import SKETCH, Recording, without_sketch
 from minidyn.recording.sketch import sketch_of, sketched
 
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
     from minidyn.control.controller import Controller
 
 PathLike: TypeAlias = str | os.PathLike[str]
+_FALL = 0.25  # of the share that a delay should explain: so much smaller residuals must be without it
 _FEWEST = 20  # samples that a prior can do with
 
 IN_MEMORY = info("identify.in_memory", "The method needs the whole recording: it was read into memory.")
@@ -134,7 +140,6 @@ def identify(
     require_whole(base, "identify")
     options = Options(threads, counted(progress if callable(progress) else None), controller)
     data, more = ready_for(estimator, model, log, options.progress)
-    notices += more
     start = base_parameters(model) if base is None else base
     # a prior decides what a weak recording leaves open; without one, or without any motion, it is refused
     known = prior_parameters(model, prior, (robot,))
@@ -142,14 +147,23 @@ def identify(
     # a simulated loop passes through the filter of the torque: a width that replaces that filter would be wrong there
     simulated = estimator.simulates_torque and controller is not None
     widths = sign_width is None and not simulated
-    choice = choose_friction(model, start, data, friction, widths=widths, fixed=base is not None)
     options = replace(options, allow_open=filled)
-    found = choice.fit(lambda loaded: estimator.solve(loaded, choice.base, data, options))
-    found = choice.with_width_uncertainty(found, data.info.get("cutoff"), simulated or estimator.filters_columns)
+
+    def solved(data: AnyRecording) -> tuple[FrictionChoice, Solution, list[Notice]]:
+        choice = choose_friction(model, start, data, friction, widths=widths, fixed=base is not None)
+        found = choice.fit(lambda loaded: estimator.solve(loaded, choice.base, data, options))
+        found = choice.with_width_uncertainty(found, data.info.get("cutoff"), simulated or estimator.filters_columns)
+        # loads that friction grows with are those of the fit
+        fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
+        return choice, found, delay_notices(fitted, choice.base, data, found)
+
+    choice, found, late = solved(data)
+    if late:
+        data, more, (choice, found, late) = _punctual(model, log, data, more, (choice, found, late), solved)
     beta, parameters = found.beta, lifted(choice.base, found.beta, choice.robot)
-    fitted = choice.robot.with_parameters(parameters)  # loads that friction grows with are those of the fit
-    notices += [*about_robot_file(robot.notices), *choice.notices, *found.notices]
-    notices += [*delay_notices(fitted, choice.base, data, found), *excitation_notices(fitted, choice.base, found)]
+    fitted = choice.robot.with_parameters(parameters)
+    notices += [*more, *about_robot_file(robot.notices), *choice.notices, *found.notices]
+    notices += [*late, *excitation_notices(fitted, choice.base, found)]
     settings: dict[str, Any] = {"method": method, "samples": len(data)}
     if preparation := without_sketch(data.info):
         settings["preparation"] = preparation  # validation prepares raw recordings alike
@@ -176,6 +190,40 @@ def identify(
         tuple(notices),
         settings,
     )
+
+
+_Fit = tuple[FrictionChoice, Solution, list[Notice]]
+
+
+def _punctual(
+    robot: Robot,
+    log: AnyRecording,
+    data: AnyRecording,
+    more: list[Notice],
+    fit: _Fit,
+    solved: Callable[[AnyRecording], _Fit],
+) -> tuple[AnyRecording, list[Notice], _Fit]:
+    """Return data, what is known of them, and the fit without a delay of torques, where that explains them better."""
+    choice, found, late = fit
+    told = late[0].data
+    if not isinstance(data, Recording):
+        return data, more, fit
+    fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
+    delay, std = whole_delay(fitted, choice.base, data, found, told["delay"])
+    moved = punctual(robot, log, data, delay)
+    if moved is None:
+        return data, more, fit
+    again = solved(moved)
+    fall = 1.0 - float(np.sqrt(np.mean((again[1].sigma / found.sigma) ** 2)))
+    if not fall > _FALL * told["share"]:
+        return data, more, fit
+    word = "late" if delay > 0 else "early"
+    text = (
+        f"torques were {1e3 * abs(delay):.2g} ms {word} against positions (± {1e3 * std:.1g} ms) and were moved; "
+        f"residuals are {100 * fall:.0f} % smaller"
+    )
+    removed = DELAY_REMOVED(text, delay=delay, std=std, share=told["share"], fall=fall)
+    return moved, list(moved.notices), (again[0], again[1], [removed, *again[2]])
 
 
 def check_options(

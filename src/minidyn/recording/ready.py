@@ -39,7 +39,7 @@ _TILE = 1 << 14  # samples that are searched for poses at once
 RecordingLike = AnyRecording | str | os.PathLike[str]
 """A recording, in memory or on disk, or the path of a log: what every door function takes."""
 
-DELAY = info("prepare.delay", "Torques were moved in time by the given delay.")
+DELAY = info("prepare.delay", "Torques were moved in time by a delay that was given, or found in the data.")
 TOO_SHORT = look(
     "prepare.too_short",
     "Pieces of the recording are too short to be filtered and were left out.",
@@ -73,7 +73,7 @@ def prepare(
     rate: float | None = None,
     resample: float | None = None,
     time: str = "auto",
-    delay: float = 0.0,
+    delay: float | None = None,
 ) -> _Kind:
     """Return a recording with q, dq and ddq filtered and differentiated without delay, and tau filtered alike.
 
@@ -96,8 +96,8 @@ def prepare(
         resample: Interpolate to so many samples per second; None: to the log's rate, where samples are truly uneven.
         time: "auto": from how far positions move between samples, see `recordings`; "stamps": the samples were taken
             when their stamps say; "even": they were taken evenly, whatever stamps say.
-        delay: Seconds that torques are late against positions (`md.identify` reports where they seem so): they are
-            moved back; negative: early.
+        delay: Seconds that torques are late against positions: they are moved back; negative: early. None: as they
+            are, and `md.identify` removes a delay that is clear; 0: as they are, and it does not.
 
     Returns:
         A recording; telemetry "tau_raw" is the measured torque at the same instants, "outlier" marks bridged samples
@@ -118,7 +118,7 @@ def prepare(
         raise ShapeError(f"decimate: expected a whole number from 1, got {decimate!r}")
     if not isinstance(order, int) or not 1 <= order <= 10:
         raise ShapeError(f"order: expected 1 to 10, got {order!r}")
-    if not (isinstance(delay, int | float) and math.isfinite(delay)):
+    if delay is not None and not (isinstance(delay, int | float) and math.isfinite(delay)):
         raise ShapeError(f"delay: expected a number of seconds, got {delay!r}")
     if time not in TIMES:
         raise errors.UnknownName("time", time, TIMES)
@@ -132,14 +132,14 @@ def prepare(
         if delay:
             raise errors.Unsupported("delay= needs the whole recording: prepare(robot, recording.load(), delay=...)")
         on_disk = prepare_on_disk(raw, wish)
-        made = on_disk if on_disk is not None else held(_in_memory(raw.load(), wish, 0.0))
+        made = on_disk if on_disk is not None else held(_in_memory(raw.load(), wish, delay))
     else:
-        made = _in_memory(_without_delay(raw, delay), wish, float(delay))
+        made = _in_memory(raw, wish, delay)
     return cast(_Kind, replace(made, info={**made.info, **info_of([sketch_of(raw)])}))
 
 
-def _in_memory(recording: Recording, wish: segments.Settings, delay: float) -> Recording:
-    notices = [DELAY(f"torques are moved by {1e3 * delay:.4g} ms, as given", delay=delay)] if delay else []
+def _in_memory(recording: Recording, wish: segments.Settings, delay: float | None) -> Recording:
+    notices = [DELAY(f"torques are moved by {1e3 * delay:.4g} ms", delay=delay)] if delay else []
     parts = [part for run in recording.runs for part in segments.even_stretches(run, wish, notices)]
     whole = [part for part in parts if len(part.q) >= segments.SHORTEST]
     if len(whole) < len(parts):
@@ -155,6 +155,9 @@ def _in_memory(recording: Recording, wish: segments.Settings, delay: float) -> R
     for part in whole:
         arrays = segments.process(part, settings)
         begin, end = _kept(arrays["dq"], part, settings)
+        if delay and "tau" in arrays:
+            arrays, first, last = _late(arrays, delay, part.periodic)
+            begin, end = max(begin, first), min(end, last)
         if end - begin >= segments.SHORTEST:
             keep = slice(begin, end, settings.every(part.rate))
             marked += int(arrays["outlier"].sum())
@@ -176,7 +179,7 @@ def _in_memory(recording: Recording, wish: segments.Settings, delay: float) -> R
         text = f"{marked} samples were spikes or holes and are bridged (telemetry outlier)"
         notices.append(SPIKES(text, count=marked))
     logged = logged_rate(recording)
-    info = segments.facts(settings, band, whole, used, logged) | ({"delay": delay} if delay else {})
+    info = segments.facts(settings, band, whole, used, logged) | ({} if delay is None else {"delay": float(delay)})
     joined = {name: np.concatenate([arrays[name] for arrays in made]) for name in made[0]}
     starts = np.cumsum([0, *(len(arrays["t"]) for arrays in made[:-1])]).tolist()
     known = tuple(dict.fromkeys((*recording.notices, *notices)))
@@ -191,18 +194,63 @@ def _kept(dq: Array, part: segments.Segment, settings: segments.Settings) -> tup
     return max(begin, margin), min(end, len(dq) - margin)
 
 
-def _without_delay(recording: Recording, delay: float) -> Recording:
-    """Return the recording with each torque moved to the time it belongs to; ends without a torque are left out."""
-    if recording.tau is None or delay == 0:
-        return recording
+def _late(arrays: Mapping[str, Array], delay: float, periodic: bool = False) -> tuple[dict[str, Array], int, int]:
+    """Return what was prepared of a run with its torques moved back by a delay, s, and between which samples they are.
+
+    Filtered torques are smooth between samples. What a measured torque differs from them by is noise, which is not
+    interpolated: that would make it smaller, and the model look better.
+    """
+    from scipy.interpolate import CubicSpline  # rarely needed, and slow to import
+
+    t, tau = arrays["t"], arrays["tau"]
+    noise = arrays.get("tau_raw", tau) - tau
+    if periodic:
+        step = (t[-1] - t[0]) / (len(t) - 1)
+        long = np.concatenate([tau, tau, tau])
+        moved = CubicSpline(t[0] + step * np.arange(-len(t), 2 * len(t)), long)(t + delay)
+        shift = round(delay / step)
+        made = {**arrays, "tau": moved}
+        return made | ({"tau_raw": moved + np.roll(noise, -shift, axis=0)} if "tau_raw" in arrays else {}), 0, len(t)
+    inside = np.flatnonzero((t + delay >= t[0]) & (t + delay <= t[-1]))
+    if not len(inside):
+        return dict(arrays), 0, 0
+    begin, end = int(inside[0]), int(inside[-1]) + 1
+    moved = tau.copy()
+    moved[begin:end] = CubicSpline(t, tau)(t[begin:end] + delay)
+    made = {**arrays, "tau": moved}
+    if "tau_raw" in arrays:
+        near = np.clip(np.searchsorted(t, t + delay - 0.5 * float(np.median(np.diff(t)))), 0, len(t) - 1)
+        made["tau_raw"] = moved + noise[near]
+    return made, begin, end
+
+
+def punctual(robot: Robot, log: AnyRecording, data: AnyRecording, delay: float) -> Recording | None:
+    """Return prepared data again with torques moved back by a delay, s, from the log they were prepared from.
+
+    None where nothing may be moved: on disk, a delay was given, or the data were not prepared.
+    """
+    if not isinstance(data, Recording) or not isinstance(log, Recording) or not data.prepared:
+        return None
+    if "delay" in log.info or data.tau is None:
+        return None
+    if not log.prepared:
+        options = {name: data.info[name] for name in ("cutoff", "time") if name in data.info}
+        return prepare(robot, in_robot_order(robot, log), delay=delay, **cast(dict[str, Any], options))
+    return moved_torques(data, delay)
+
+
+def moved_torques(data: Recording, delay: float) -> Recording:
+    """Return a prepared recording with its torques moved back by a delay, s; ends without a torque are left out."""
     runs = []
-    for run in recording.runs:
-        there = run.t + delay
-        inside = np.flatnonzero((there >= run.t[0]) & (there <= run.t[-1]))
-        if len(inside) and run.tau is not None:
-            tau = np.column_stack([np.interp(there[inside], run.t, column) for column in run.tau.T])
-            runs.append(replace(run[int(inside[0]) : int(inside[-1]) + 1], tau=tau))
-    return concatenate(runs) if runs else recording[:0]
+    for run in data.runs:
+        arrays = {"t": run.t, "tau": np.asarray(run.tau)}
+        arrays |= {"tau_raw": run.telemetry["tau_raw"]} if "tau_raw" in run.telemetry else {}
+        made, begin, end = _late(arrays, delay)
+        more = {name: made[name] for name in ("tau_raw",) if name in made}
+        if end - begin >= segments.SHORTEST:
+            runs.append(replace(run, tau=made["tau"], telemetry={**run.telemetry, **more})[begin:end])
+    whole = concatenate(runs) if runs else data[:0]
+    return replace(whole, info={**data.info, "delay": delay}, notices=data.notices)
 
 
 class _Needs(TypedDict, total=False):
@@ -266,6 +314,9 @@ def ready(
     if tau and "tau" not in ordered.signals:
         raise MinidynError(f"{purpose} needs measured torques; {name} has none")
     made = ordered
+    delay = float((preparation or {}).get("delay") or 0.0)
+    if delay and tau and isinstance(made, Recording) and made.prepared and "delay" not in made.info:
+        made = moved_torques(made, delay)
     lacking = {"dq", "ddq"} - set(ordered.signals)
     if lacking if ddq or not ordered.prepared else "dq" in lacking:
         made = _prepared(robot, ordered, preparation, every_sample)
@@ -293,7 +344,7 @@ def _prepared(
         delay = float(preparation.get("delay") or 0.0)
         if delay:
             recording = recording.load()  # torques are moved in memory alone, as they were for the fit
-        wish |= {"cutoff": fitted_cutoff(recording, preparation), "delay": delay}
+        wish |= {"cutoff": fitted_cutoff(recording, preparation), "delay": delay or None}
         wish |= {"time": preparation["time"]} if "time" in preparation else {}
     made = prepare(robot, recording, **wish)
     if wish:

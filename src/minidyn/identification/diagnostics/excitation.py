@@ -26,6 +26,7 @@ from minidyn.model.drives import BY_SYMBOL
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, info, look
 from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.ready import moved_torques
 from minidyn.recording.recording import Recording
 
 _WEAK = 0.3  # a relative standard deviation beyond which a parameter is called weak
@@ -43,6 +44,7 @@ _ENOUGH = 4000  # samples to see a delay; a longer recording is thinned
 _SURE = 5.0  # standard deviations beyond which a delay is reported
 _REVERSAL = 0.05  # of a joint's speed, over which friction that the model lacks reverses
 _OPEN = 1e-14  # squares of singular values below this part of the largest are rounding
+_ROUNDS = 4  # in which a delay is found
 _MATTERS = 0.05  # of the residual's power that goes away: less is not worth a word
 
 POOR = act(
@@ -70,8 +72,16 @@ MOTION = look(
 )
 DELAY = look(
     "identify.torque_delay",
-    "Torques and positions are not from the same instant.",
+    "Torques and positions are not from the same instant. Nothing was moved: the log is on disk, was prepared with a "
+    "delay, or fits no better without it.",
     "Shift the torques: --delay {delay:.2g} in the shell, md.prepare(robot, recording, delay={delay:.2g}) in Python.",
+)
+
+DELAY_REMOVED = look(
+    "identify.delay_removed",
+    "Torques and positions are not from the same instant. Torques were moved by the delay, and the model fitted again.",
+    "A controller should know of it. To keep the torques where they are: --delay 0 in the shell, md.prepare(robot, "
+    "recording, delay=0) in Python.",
 )
 
 
@@ -310,6 +320,19 @@ def _friction_lacking(robot: Robot, dq: Array) -> Array:
             [speed, np.tanh(speed / width), np.ones(len(dq))]
         )
     return columns
+
+
+def whole_delay(
+    robot: Robot, base: BaseMap, recording: Recording, found: Solution, first: float
+) -> tuple[float, float]:
+    """Return a delay and its standard deviation, s: `torque_delay` finds it to first order, and then what is left."""
+    delay, std = first, 0.0
+    for _ in range(_ROUNDS):
+        rest, std, _ = torque_delay(robot, base, moved_torques(recording, delay), found.beta, found.sigma)
+        delay += rest
+        if not abs(rest) > std:
+            break
+    return delay, std
 
 
 def delay_notices(robot: Robot, base: BaseMap, recording: AnyRecording, found: Solution) -> list[Notice]:
