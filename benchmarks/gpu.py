@@ -58,6 +58,33 @@ def jax_seconds(robot, what: str, base, arrays) -> float:
     return statistics.median(found)
 
 
+def gradients() -> None:
+    """Print what the gradient with respect to all arguments costs, in times of the function."""
+    from minidyn.graph.derivative import vjp
+    from minidyn.graph.targets.cuda.kernel import CudaFunction
+
+    print(
+        "\n| robot | function | ns a sample | gradient, ns | ratio | operations, ratio |\n|---|---|---:|---:|---:|---:|"
+    )
+    for robot_name in ROBOTS:
+        for what in FUNCTIONS[:3]:
+            function = md.compile(md.load(robot_name), what).function
+            back = vjp(function, [argument.name for argument in function.arguments])
+            times, operations = [], []
+            for each in (function, back):
+                sizes = [a.size for a in each.arguments]
+                count = int(6e9 / 8 / (sum(sizes) + sum(r.size for r in each.results))) // 1024 * 1024
+                arrays = [cp.random.standard_normal((size, count)) for size in sizes]
+                kernel = CudaFunction(each, layout="components")
+                out = kernel(*arrays)
+                times.append(seconds(kernel, *arrays, out=out) / count * 1e9)
+                operations.append(each.counts["mul"] + each.counts["add"])
+                del arrays, out
+                cp.get_default_memory_pool().free_all_blocks()
+            ratios = f"{times[1] / times[0]:.2f} | {operations[1] / operations[0]:.2f}"
+            print(f"| {robot_name} | {what} | {times[0]:.4f} | {times[1]:.4f} | {ratios} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bytes", type=float, default=8e9, help="size of all arrays of a call")
@@ -105,6 +132,7 @@ def main() -> None:
                     print(f"| {robot_name} | {what} | JAX | | | {other * 1e9:.4f} | {1e-9 / other:.2f} | |", flush=True)
                 del arrays, out, check
                 cp.get_default_memory_pool().free_all_blocks()
+    gradients()
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"gpu": name, "copy": copy, "rows": rows}, file, indent=1)

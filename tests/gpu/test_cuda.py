@@ -136,3 +136,57 @@ def test_shapes_and_errors() -> None:
     strided = torch.zeros((robot.n, 4), device="cuda", dtype=torch.float64).T
     with pytest.raises(MinidynError, match="contiguous"):
         gpu(strided, strided, strided)
+
+
+def numeric_gradient(kernel, arrays, at, weight, step=1e-6):
+    """Return the gradient of the weighted sum of the result with respect to one argument, by differences."""
+    found = np.zeros_like(arrays[at])
+    for k in range(arrays[at].shape[-1]):
+        ends = []
+        for side in (step, -step):
+            moved = [array.copy() for array in arrays]
+            moved[at][..., k] += side
+            ends.append(np.sum(weight * kernel(*moved), axis=tuple(range(1, weight.ndim))))
+        found[..., k] = (ends[0] - ends[1]) / (2 * step)
+    return found
+
+
+@pytest.mark.parametrize("what", ["inverse_dynamics", "forward_dynamics", "inertia_matrix"])
+@pytest.mark.parametrize("layout", ["rows", "components"])
+def test_gradients_of_tensors(what, layout) -> None:
+    torch = pytest.importorskip("torch")
+    native, _, arrays = cases(md.load("ur10e"), what, 20)
+    function = md.compile(native.robot, what, target="cuda", layout=layout).torch()
+    given = [
+        torch.tensor(a if layout == "rows" else np.ascontiguousarray(a.T), device="cuda", requires_grad=True)
+        for a in arrays
+    ]
+    found = function(*given)
+    weight = np.random.default_rng(1).normal(size=native(*arrays).shape)
+    factor = torch.tensor(weight if layout == "rows" else np.moveaxis(weight, 0, -1).copy(), device="cuda")
+    (found * factor).sum().backward()
+    for at, tensor in enumerate(given):
+        mine = tensor.grad.cpu().numpy()
+        close(mine if layout == "rows" else mine.T, numeric_gradient(native, arrays, at, weight), 1e-7)
+
+
+def test_gradient_of_parameters_that_all_samples_share() -> None:
+    torch = pytest.importorskip("torch")
+    robot = md.load("scara")
+    kernel = md.compile(robot, "inverse_dynamics", target="cuda", parameters="argument")
+    rng = np.random.default_rng(0)
+    q, dq, ddq = (torch.tensor(a, device="cuda") for a in rng.normal(size=(3, 30, robot.n)))
+    phi = torch.tensor(np.array(robot.parameters), device="cuda", requires_grad=True)
+    kernel.torch()(q, dq, ddq, phi).sum().backward()
+    Y = md.regressor(robot, q.cpu().numpy(), dq.cpu().numpy(), ddq.cpu().numpy())  # torques are linear in phi
+    close(phi.grad.cpu().numpy(), Y.sum(axis=(0, 1)))
+
+
+def test_vmap_of_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    native, _, arrays = cases(md.load("ur10e"), "inverse_dynamics", 40)
+    function = md.compile(native.robot, "inverse_dynamics", target="cuda").torch()
+    q, dq, ddq = (torch.tensor(a, device="cuda") for a in arrays)
+    close(torch.func.vmap(function)(q, dq, ddq).cpu().numpy(), native(*arrays))
+    one = torch.func.vmap(function, in_dims=(0, 0, None))(q, dq, ddq[0])
+    close(one.cpu().numpy(), native(arrays[0], arrays[1], np.broadcast_to(arrays[2][0], arrays[2].shape)))

@@ -270,9 +270,7 @@ def _no_tracers(array: Any, dtype: np.dtype[Any]) -> Any:
     import jax
 
     if isinstance(array, jax.core.Tracer):
-        raise WrongArgument(
-            'inside jax.jit, grad and vmap use the function that kernel.source("jax") prints, which JAX traces'
-        )
+        raise WrongArgument("inside jax.jit, grad and vmap use kernel.jax(), which JAX traces")
     return jax.numpy.asarray(array, dtype=dtype) if isinstance(array, np.ndarray) else array
 
 
