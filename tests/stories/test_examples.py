@@ -17,6 +17,8 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 def test_example_runs(
     script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    if "import torch" in script.read_text(encoding="utf-8"):
+        pytest.importorskip("torch", reason="needs PyTorch")
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(script), run_name="__main__")
     shown = capfd.readouterr()
