@@ -380,9 +380,11 @@ def test_raw_runs_are_prepared_and_runs_on_disk_are_read(tmp_path: Path) -> None
 def test_plan_is_readable() -> None:
     plan = md.one_joint_plan(md.load("stanford"))
     text = str(plan)
-    assert text.startswith("stanford: 4 steps show 33 constants")
+    assert text.startswith("stanford: 4 steps show 33 base parameters")
     assert "as step 1" in text
-    assert "U33_2" in text
+    names = md.base_parameters(plan.robot).names
+    assert sorted(name for step in plan.shown() for name in step) == sorted(names)
+    assert not [name for name in set(plan.base.names) - set(names) if name in text]  # the paper's stay inside
     assert len([line for line in text.splitlines() if line[:2] in ("1 ", "2 ", "3 ", "4 ")]) == 4
     assert repr(plan).startswith("Plan('stanford': 4 steps, 33 constants, worst condition")
 
@@ -391,11 +393,12 @@ def test_command() -> None:
     runner = CliRunner()
     shown = runner.invoke(main, ["plan", "stanford"])
     assert shown.exit_code == 0, shown.output
-    assert "4 steps show 33 constants" in shown.output
-    assert "all of joint4" in shown.output
+    assert "4 steps show 33 base parameters" in shown.output
+    assert "ZZR1, MR3" in shown.output
     content = json.loads(runner.invoke(main, ["plan", "stanford", "--json"]).stdout)
     assert content == json.loads(json.dumps(md.one_joint_plan(md.load("stanford")).to_json()))
     assert content["condition"] < 50
+    assert content["steps"][2]["shows"] == ["ZZR2"]
     assert [step["number"] for step in content["steps"]] == [1, 2, 3, 4]
     refused = runner.invoke(main, ["plan", "two_arm"])
     assert refused.exit_code == 2

@@ -94,7 +94,11 @@ def test_bags(kind, bare, tmp_path) -> None:
     if bare and kind != "bag":
         inside = next(path.glob(f"*.{kind}"))
         path = inside.rename(tmp_path / f"bare.{kind}")
-    check(md.read_recording(path, ROBOT))
+    whole = md.read_recording(path, ROBOT)
+    check(whole)
+    [said] = [notice.data for notice in whole.notices if notice.code == "recording.columns"]
+    assert said["tau"] == [f"effort[{name}]" for name in NAMES]  # in the robot's order
+    assert (said["topic"], said["time"]) == (["/joint_states"], ["header.stamp"])
     lazy = md.read_recording(path, ROBOT, lazy=True)
     assert [len(tile) for tile in lazy.tiles(150)] == [150, 50]
     check(lazy.load())

@@ -137,7 +137,7 @@ def test_prepared_recordings_know_their_log(tmp_path: Path) -> None:
     estimate, run = _fitted()
     prepared = md.prepare(md.load("two_link"), run, cutoff=10.0)
     assert md.validate(estimate, prepared).overlap == 1.0
-    for name in ("p.npz", "p.parquet"):
+    for name in ("p.npz", "p.parquet", "p.csv"):
         prepared.save(tmp_path / name)
         assert md.validate(estimate, tmp_path / name).overlap == 1.0
     fit, test = prepared[:200], prepared[200:]

@@ -144,8 +144,8 @@ class Check:
         return [
             (
                 one.name,
-                f"{size(one.least)} ... {size(one.most)} {one.unit}",
-                f"{size(one.lower)} ... {size(one.upper)}" if math.isfinite(one.used) else "none",
+                f"{size(one.least)} to {size(one.most)}",
+                f"{size(one.lower)} to {size(one.upper)}" if math.isfinite(one.used) else "none",
                 size(one.speed),
                 size(one.torque),
                 size(one.scale),

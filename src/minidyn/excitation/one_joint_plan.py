@@ -11,6 +11,8 @@ import numpy as np
 
 from minidyn.arrays import Array, plain_values
 from minidyn.base.base_map import BaseMap
+from minidyn.base.base_parameters import base_parameters
+from minidyn.base.equivalence import equivalence
 from minidyn.excitation.one_joint_design import Design
 from minidyn.excitation.one_joint_equations import Equations
 from minidyn.formats.load import RobotLike, as_robot
@@ -29,6 +31,7 @@ WEAK = look(
     "Allow higher speeds if the robot does.",
 )
 
+_NOTHING = 1e-9  # a coefficient that is rounding
 _POOR = 100.0  # scaled conditions above this are worth a word
 _WEAK = 1000.0  # conditions in SI units above this, too
 
@@ -43,8 +46,8 @@ class Experiment:
         index: Its place among the robot's joints, from 0.
         place: Where all joints are (n,), rad or m; the moving one's entry is the middle of its motion.
         trajectory: The suggested motion of all joints, callable as t -> (q, dq, ddq); only one moves.
-        yields: Names of the constants that this motion shows and no earlier kind of step does. Empty: it makes others
-            sharper.
+        yields: Names of the constants (of the paper: "U33_2", "k3x") that this motion shows and no earlier kind of step
+            does. Empty: it makes others sharper. :meth:`Plan.shown` has the base parameters.
         rules: The steps of Lin1992's Algorithm 2 that it serves: "1", "2.1", "2.2", "3.1", "3.2", or "drive".
     """
 
@@ -135,38 +138,41 @@ class Plan:
             "joint_names": list(self.robot.joint_names),
             "constants": list(self.base.names),
             "condition": self.condition,
-            "steps": [step.to_json() for step in self.steps],
+            "base_parameters": list(chain.from_iterable(shown := self.shown())),
+            "steps": [step.to_json() | {"shows": list(names)} for step, names in zip(self.steps, shown)],
             "systems": [plain_values(asdict(system)) for system in self.systems],
             "notices": [notice.to_json() for notice in self.notices],
         }
 
-    def step_rows(self) -> list[tuple[str, ...]]:
-        """Return the steps as text: number, joint, motion, where the others are locked, what it shows."""
-        rows: list[tuple[str, ...]] = []
-        seen: dict[int, int] = {}
+    def shown(self, base: BaseMap | None = None) -> list[tuple[str, ...]]:
+        """For each step the base parameters, by the names of `base`, that are known from it on and not before.
+
+        Args:
+            base: Base parameters of this robot; None: those of :func:`minidyn.base_parameters`.
+        """
+        chosen = base_parameters(self.robot) if base is None else base
+        needed = np.abs(equivalence(self.base, chosen)) > _NOTHING
+        constants, found, shown = set[str](), set[str](), list[tuple[str, ...]]()
         for step in self.steps:
+            constants |= set(step.yields)
+            missing = np.array([name not in constants for name in self.base.names])
+            known = [name for name, parts in zip(chosen.names, needed) if not (parts & missing).any()]
+            shown.append(tuple(name for name in known if name not in found))
+            found |= set(known)
+        return shown
+
+    def step_rows(self, base: BaseMap | None = None) -> list[tuple[str, ...]]:
+        """Return the steps as text: number, joint, motion, where the others are locked, what it shows (by `base`)."""
+        rows, seen = list[tuple[str, ...]](), dict[int, int]()
+        for step, names in zip(self.steps, self.shown(base)):
             low, high = step.span
             locked = ", ".join(f"{name}={value:.3f}" for name, value in step.locked.items())
             motion = f"{low:.3f} to {high:.3f}, {step.trajectory.period:.2f} s"
-            shows = self._shows(step) if step.index not in seen else f"as step {seen[step.index]}"
+            part = "parts of combinations" if step.yields else "the same base parameters more sharply"
+            part = f"as step {seen[step.index]}" if step.index in seen else part
             seen.setdefault(step.index, step.number)
-            rows.append((str(step.number), step.joint, motion, locked or "-", shows))
+            rows.append((str(step.number), step.joint, motion, locked or "-", ", ".join(names) or part))
         return rows
-
-    def _shows(self, step: Experiment) -> str:
-        """What a step shows, joint by joint: "all of joint2" where it is all of them."""
-        if not step.yields:
-            return "the same constants more sharply"
-        new, parts, whole = set(step.yields), [], []
-        for system in reversed(self.systems):
-            names = [name for name in system.constants if name in new]
-            if len(names) == len(system.constants) > 1:
-                whole.append(system.joint)
-            elif names:
-                parts.append(" ".join(names))
-        if whole:
-            parts.append(f"all of {' '.join(whole)}")
-        return ", ".join(parts)
 
     def system_rows(self) -> list[tuple[str, ...]]:
         """Return the systems as text: joint, number of constants, steps, condition."""
@@ -177,9 +183,9 @@ class Plan:
 
     def __str__(self) -> str:
         parts = [
-            f"{self.robot.name}: {len(self.steps)} steps show {self.base.rank} constants",
+            f"{self.robot.name}: {len(self.steps)} steps show {self.base.rank} base parameters",
             _text(("step", "moves", "rad or m, period", "others locked at", "shows"), self.step_rows()),
-            _text(("torque of", "constants", "from steps", "condition"), self.system_rows()),
+            _text(("torque of", "combinations", "from steps", "condition"), self.system_rows()),
             *map(str, self.notices),
         ]
         return "\n\n".join(parts)

@@ -2,8 +2,8 @@
 
 Saved, an archive (.npz) has the keys t, q, tau, dq, ddq, joint_names, starts, notices, prepared and telemetry.NAME. A
 table (.parquet, .csv) has the columns t, run, then q.JOINT, dq.JOINT, ddq.JOINT, tau.JOINT and telemetry.NAME.K;
-Parquet also keeps the notices. That a recording was prepared stands in the metadata of Parquet and in a comment that
-begins a CSV.
+Parquet also keeps the notices. That a recording was prepared, and the sketch of the log it was made of, stand in the
+metadata of Parquet and in comments that begin a CSV.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ SKETCH = "sketch"
 
 PREPARED = "# minidyn: prepared"
 """First line of a CSV that holds a prepared recording."""
+SKETCHED = "# minidyn: sketch "
+"""How its second line begins: the sketch of what was logged follows."""
 
 _ENDINGS = (".npz", ".parquet", ".csv")
 _LABELS = {
@@ -212,7 +214,8 @@ class Recording:
             archive |= {name: np.array(text) for name, text in self._saved_sketch().items()}
             np.savez(buffer, **archive, notices=np.array([json.dumps(one) for one in notices], dtype=str))
         elif suffix == ".csv":
-            buffer.write(f"{PREPARED}\n".encode() if self.prepared else b"")
+            heads = [PREPARED, *(SKETCHED + text for text in self._saved_sketch().values())] if self.prepared else []
+            buffer.write("".join(f"{line}\n" for line in heads).encode())
             _write_csv(self._columns(), buffer)
         elif suffix in _ENDINGS:
             about = {"minidyn.notices": json.dumps(notices), "minidyn.prepared": json.dumps(self.prepared)}

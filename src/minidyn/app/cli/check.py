@@ -79,7 +79,7 @@ def _print(found: Check) -> None:
     more = f" and {len(found.runs) - 4} more" if len(found.runs) > 4 else ""
     click.echo(f"{len(found.runs)} run{'s' if len(found.runs) > 1 else ''}: {rates}{more}")
     title = f"{safe(found.robot.name)}: the log joint by joint (rad or m, N m or N)"
-    print_table(title, HEADINGS, (map(safe, row) for row in found.rows()), right=range(3, 10))
+    print_table(title, HEADINGS, (map(safe, row) for row in found.rows()), right=range(1, 10))
     if found.excitation:
         how = {"well": "well (standard deviation up to 10 %)", "fairly": "fairly (up to 30 %)"}
         how |= {"weakly": "weakly (more)", "not": "not at all"}
@@ -88,7 +88,8 @@ def _print(found: Check) -> None:
             for word, text in how.items()
             if (names := found.shown(word))
         ]
-        title = f"what this log shows of {len(found.excitation)} base parameters (condition {found.condition:.3g})"
+        how_judged = f"condition {found.condition:.3g}; small ones by their torque"
+        title = f"what this log shows of {len(found.excitation)} base parameters ({how_judged})"
         print_table(title, ("", "", "parameters"), lines, right=(1,))
     if found.overlap is not None:
         click.echo(f"{100 * found.overlap:.3g} % of this log is in the fitted data")

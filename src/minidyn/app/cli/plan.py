@@ -35,10 +35,10 @@ def plan(robot: str, friction: str | None, rotor_inertia: bool | None, as_json: 
     if as_json:
         print_json(made.to_json())
         return
-    title = f"{safe(arm.name)}: {len(made.steps)} steps show {made.base.rank} constants"
+    title = f"{safe(arm.name)}: {len(made.steps)} steps show {made.base.rank} base parameters"
     columns = ("step", "moves", "rad or m, period", "others locked at", "shows")
     print_table(title, columns, (map(safe, row) for row in made.step_rows()), right=(0,))
     title = "Solved from the last joint to the first"
-    wanted = ("torque of", "constants", "from steps", "condition")
+    wanted = ("torque of", "combinations", "from steps", "condition")
     print_table(title, wanted, (map(safe, row) for row in made.system_rows()))
     print_notices(made.notices)

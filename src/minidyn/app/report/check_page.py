@@ -200,13 +200,14 @@ def _excitation(check: Check) -> Section | None:
 
 def _joints(check: Check) -> Section:
     lead = (
-        "Speed and torque are the largest ones. Scale is the torque over that of the robot's file. Noise is what "
-        "a first fit does not explain, over the torque's rms. Saturated is the share of samples at the largest torque."
+        "Positions are in rad or m, torques in N m or N. Speed and torque are the largest ones. Scale is the torque "
+        "over that of the robot's file. Noise is what a first fit does not explain, over the torque's rms. Saturated "
+        "is the share of samples at the largest torque."
     )
     rows = [[short(row[0], 60), *row[1:]] for row in check.rows()]
     numbered = enumerate(check.runs, 1)
     runs = [(str(k), count(run.samples), f"{number(run.seconds)} s", number(run.rate)) for k, run in numbered]
-    content = [table("The log joint by joint", HEADINGS, rows, range(3, 10))]
+    content = [table("The log joint by joint", HEADINGS, rows, range(1, 10))]
     listed = table("Runs", ("run", "samples", "length", "samples per second"), runs, (1, 2, 3))
     content.append(folded(f"Runs ({len(runs)})", listed, open_=len(runs) < 5))
     return Section("joints", "Joint by joint", lead, tuple(content))

@@ -13,7 +13,6 @@ from minidyn.app.report.facts import Facts, command_line, generate_command
 from minidyn.app.report.html import Section, figure, folded, table
 from minidyn.app.study.store import versions
 from minidyn.arrays import Array
-from minidyn.base.equivalence import equivalence
 from minidyn.display import Html, envelope, tag
 from minidyn.dynamics.kernel import compile_kernel
 from minidyn.errors import MinidynError
@@ -29,8 +28,6 @@ _FUNCTIONS = {
     "base_regressor": "base regressor",
 }
 _BATCH, _REPEATS = 2048, 12
-_NOTHING = 1e-9  # a coefficient that is rounding
-_SHARPER = "the same base parameters more sharply"
 _WORDS = {
     "friction": "friction terms",
     "friction_error": "error with these friction terms, held-out blocks",
@@ -78,22 +75,10 @@ def plan_section(facts: Facts) -> Section | None:
 
 def _shown_by(facts: Facts, plan: Plan) -> list[str]:
     """For each step the base parameters, by the names of this page, that are known from it on."""
-    names = facts.estimate.names
     try:
-        needed = np.abs(equivalence(plan.base, facts.estimate.base)) > _NOTHING
+        return [row[-1] for row in plan.step_rows(facts.estimate.base)]
     except MinidynError:  # of another robot's drives
-        return [f"{len(step.yields)} combinations" if step.yields else _SHARPER for step in plan.steps]
-    constants: set[str] = set()
-    found: set[int] = set()
-    shown = []
-    for step in plan.steps:
-        constants |= set(step.yields)
-        missing = np.array([name not in constants for name in plan.base.names])
-        new = [k for k in range(len(names)) if k not in found and not (needed[k] & missing).any()]
-        found |= set(new)
-        part = "parts of combinations" if step.yields and len(found) < len(names) else _SHARPER
-        shown.append(", ".join(names[k] for k in new) or part)
-    return shown
+        return [f"{len(step.yields)} combinations" if step.yields else "-" for step in plan.steps]
 
 
 def _agreement(facts: Facts, found: Estimate) -> Html:

@@ -107,8 +107,10 @@ class BagTable(LogTable):
         for signal in sorted(found - several[0].intersection(*several)):
             text = f"{path.name}: some messages have no {dict(_FIELDS)[signal]}; NaN there"
             notices.append(PARTLY_MISSING(text, file=path.name, signal=signal))
-        here = [signal for signal, _ in _FIELDS if signal in found]
-        self.names = ("t", *(f"{signal}.{name}" for signal in here for name in self.joint_names))
+        here = [(signal, field) for signal, field in _FIELDS if signal in found]
+        columns = {f"{signal}.{name}": f"{field}[{name}]" for signal, field in here for name in self.joint_names}
+        self.names = ("t", *columns)
+        self.labels = {"topic": self._topic, "time": "arrival" if use else "header.stamp"} | columns
         self.notices = tuple(notices)
         self._values = np.array(kept[self.joint_names])[order] if keep else None
 

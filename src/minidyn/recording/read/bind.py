@@ -89,12 +89,13 @@ def bind(table: LogTable, given: SignalMap, robot: Robot | None) -> Binding:
     keys, columns = _keyed(table, given, guesses, known)
     names, chosen = _order(table, keys, given, robot, notices)
     signals = {signal: tuple(found[key] for key in chosen) for signal, found in columns.items()}
-    if not table.own:
-        shown = "; ".join(f"{signal} = {_short(names)}" for signal, names in signals.items())
-        taken = {signal: list(columns) for signal, columns in signals.items()}
+    if table.labels or not table.own:
+        taken = {signal: [table.labels.get(name, name) for name in columns] for signal, columns in signals.items()}
+        taken |= {what: [label] for what, label in table.labels.items() if what not in table.names}
+        shown = "; ".join(f"{what} = {_short(names)}" for what, names in taken.items())
         notices.append(COLUMNS(f"{table.path.name}: {shown}", file=table.path.name, **taken))
-        if "tau" in signals and given.drive_gain is None:
-            notices += _currents(table, signals["tau"], given, guesses.get("tau", ()), known)
+    if not table.own and "tau" in signals and given.drive_gain is None:
+        notices += _currents(table, signals["tau"], given, guesses.get("tau", ()), known)
     if "tau" not in signals and given.tau is not False:
         notices.append(NO_TORQUES(f"{table.path.name}: no torques found", file=table.path.name))
     units = {} if table.own or given.units is not None else _units(table, signals, known, notices)

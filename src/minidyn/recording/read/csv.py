@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv as text_csv
 import importlib.util
+import json
 import math
 import re
 import sys
@@ -22,7 +23,8 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, optional
 from minidyn.recording.read.tables import Columns, LogTable, numbers
-from minidyn.recording.recording import PREPARED
+from minidyn.recording.recording import PREPARED, SKETCHED
+from minidyn.recording.sketch import Sketch
 
 _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?$|[+-]?(nan|inf(inity)?)$", re.IGNORECASE)
 _EMPTY = ("", "na", "n/a", "null", "none", "#n/a", "-nan")
@@ -41,7 +43,11 @@ class CsvTable(LogTable):
         comments = 0
         while comments < len(top) and top[comments].lstrip()[:1] in ("#", "%"):
             comments += 1
-        self.prepared = PREPARED in (line.strip() for line in top[:comments])
+        heads = [line.strip() for line in top[:comments]]
+        self.prepared = PREPARED in heads
+        with suppress(ValueError):  # a sketch that is cut off is none
+            texts = (line.removeprefix(SKETCHED) for line in heads if line.startswith(SKETCHED))
+            self.sketch = Sketch.from_json(json.loads(next(texts, "null")))
         lines = [line for line in top[comments:] if line.strip()]
         if not lines:
             raise DescriptionError(f"{path}: no samples; the file is empty")
@@ -203,12 +209,15 @@ def _first_lines(path: Path) -> list[str]:
     try:
         with path.open("rb") as file:
             data = file.read(1 << 16)
+            if PREPARED.encode() in data[:100]:  # a sketch may follow, one long line
+                data += file.read(1 << 20)
+            more = bool(file.read(1))
     except OSError as error:
         raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
     if b"\0" in data:
         raise DescriptionError(f"{path}: not a text file (zero bytes found)")
     lines = data.decode("utf-8-sig", errors="replace").splitlines()
-    if len(data) == 1 << 16 and len(lines) > 1:
+    if more and len(lines) > 1:
         lines.pop()
     return lines[:40]
 

@@ -12,6 +12,7 @@ import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ class LogTable(ABC):
     prepared: bool = False  # whether it says that minidyn prepared what it holds
     sketch: Sketch | None = None  # of what was logged, where it holds what minidyn prepared of that
     own: bool = False  # whether names are exact and times seconds: files minidyn wrote, and bags
+    # of a file without columns: what each column was there, and by further keys what else is to be shown (a topic)
+    labels: Mapping[str, str] = MappingProxyType({})
     row: str = "row"  # what messages call one
     _rows: int
 
