@@ -8,8 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from minidyn.app.casestudies.page import markdown
-from minidyn.app.casestudies.run import STUDIES, case_study
+from minidyn.app.casestudies.run import STUDIES, case_study, markdown
 from minidyn.app.casestudies.study import Figure, Study
 
 HERE = Path(__file__).parent

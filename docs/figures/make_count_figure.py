@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from minidyn.app.casestudies.lin_fang_1999 import PRINTED
 from minidyn.base.minimal_program import recorded_function
 from minidyn.base.virtual_links import generic_chain, rigid_chain
 from minidyn.formats.load import load
 from minidyn.model.robot import Robot
 from minidyn.papers.operation_count import formulation_lines, moment_lines, operation_count, paper_count, total
-from minidyn.papers.printed_totals import PRINTED
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "operation-counts.md"

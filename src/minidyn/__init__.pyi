@@ -28,7 +28,7 @@ from minidyn.recording.lazy import LazyRecording as LazyRecording
 from minidyn.recording.lazy import concatenate as concatenate
 from minidyn.recording.read.read import read_recording as read_recording
 from minidyn.recording.ready import prepare as prepare
-from minidyn.identification.rows.filtered import filtered_regressor as filtered_regressor
+from minidyn.identification.estimators.acceleration_free import filtered_regressor as filtered_regressor
 from minidyn.excitation.excite import excite as excite
 from minidyn.excitation.excitation import Excitation as Excitation
 from minidyn.excitation.one_joint_plan import one_joint_plan as one_joint_plan

@@ -13,8 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import minidyn as md
-from minidyn.app.casestudies.page import case_study_page
-from minidyn.app.casestudies.run import MAKERS, STUDIES, case_study, option_values
+from minidyn.app.casestudies.run import MAKERS, STUDIES, case_study, case_study_page, option_values
 from minidyn.app.casestudies.study import AGREES, DIFFERS, ERRATUM, Entry, Study
 from minidyn.app.cli.main import main
 from minidyn.errors import UnknownName

@@ -11,10 +11,10 @@ import pytest
 
 import minidyn as md
 from conftest import count
+from minidyn.app.casestudies.lin_fang_1999 import PRINTED, printed_counts
 from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.model.robot import Robot
 from minidyn.papers.operation_count import formulation_lines, moment_lines, operation_count, paper_count, total
-from minidyn.papers.printed_totals import PRINTED, printed_counts
 
 GOLDEN = json.loads((Path(__file__).parent / "lin.json").read_text())
 RIGHT = math.pi / 2

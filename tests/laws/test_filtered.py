@@ -10,7 +10,7 @@ import pytest
 import minidyn as md
 from conftest import count
 from minidyn.errors import MinidynError, ShapeError, UnknownName
-from minidyn.identification.rows.filtered import FORMS, integral, low_pass
+from minidyn.identification.estimators.acceleration_free import FORMS, integral, low_pass
 from minidyn.model.robot import Robot
 from robot_cases import relative_error, robot_of_seed
 

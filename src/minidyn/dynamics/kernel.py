@@ -18,7 +18,7 @@ from minidyn.dynamics.sources import function_source, notes_of, portable_llvm
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError, UnknownName, WrongArgument
 from minidyn.graph.function import Function, evaluate_in_blocks
 from minidyn.graph.targets.cuda.kernel import CudaFunction
-from minidyn.graph.targets.differentiable import jax_function, torch_function
+from minidyn.graph.targets.differentiable import jax_function, on_processor, torch_function
 from minidyn.graph.targets.native.builtin import called_by
 from minidyn.graph.targets.native.kernel import Recent, check_out, compile_function, is_compiled, take_argument
 from minidyn.model.robot import Robot
@@ -128,7 +128,7 @@ class Kernel:
             return torch_function(
                 self.function, lambda f: CudaFunction(f, cuda.dtype, cuda.layout), cuda.layout == "rows"
             )
-        return torch_function(self.function, _on_tensors)
+        return torch_function(self.function, on_processor)
 
     def jax(self) -> Callable[..., Any]:
         """Return the function for JAX arrays (..., n), traced step by step: `jit`, `grad` and `vmap` see through it."""
@@ -141,19 +141,6 @@ class Kernel:
     def __repr__(self) -> str:
         counts = self.counts
         return f"Kernel({self.what} of {self.robot.name!r}: {counts['mul']} mul, {counts['add']} add)"
-
-
-def _on_tensors(function: Function) -> Callable[..., Any]:
-    """Return the machine code of a function for PyTorch tensors in float64 on the processor."""
-    import torch
-
-    native = compile_function(function)
-
-    def call(*tensors: Any) -> Any:
-        found = native(*[tensor.detach().numpy() for tensor in tensors])
-        return tuple(map(torch.as_tensor, found)) if isinstance(found, tuple) else torch.as_tensor(found)
-
-    return call
 
 
 def check_parameters(robot: Robot, parameters: ArrayLike) -> NDArray[np.float64]:

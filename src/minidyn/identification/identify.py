@@ -1,4 +1,8 @@
-"""From a recording to a trusted model, in one call."""
+"""From a recording to a trusted model, in one call.
+
+A log of poses at rest holds nothing of speeds and accelerations: it identifies the parameters of gravity alone
+(Lin1994 Theorem 4), each pose as one sample, the means of its positions and torques.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,6 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import FrictionChoice, choose_friction, starting_model
-from minidyn.identification.poses import identify_poses
 from minidyn.identification.rows.base_rows import Progress, counted
 from minidyn.model.drives import AUTO, OWN, friction_symbols
 from minidyn.model.robot import Robot
@@ -43,6 +46,7 @@ from minidyn.recording.sketch import sketch_of, sketched
 
 if TYPE_CHECKING:
     from minidyn.control.controller import Controller
+from minidyn.errors import Unsupported
 
 PathLike: TypeAlias = str | os.PathLike[str]
 _FALL = 0.25  # of the share that a delay should explain: so much smaller residuals must be without it
@@ -288,3 +292,69 @@ def lifted(base: BaseMap, beta: Array, robot: Robot) -> Array:
     """Return standard parameters with these base values, the regrouped ones as the robot knows them."""
     regrouped = robot.parameters[list(robot.layout.indices(base.regrouped))]
     return np.asarray(base.lift(beta, np.nan_to_num(regrouped)), dtype=float)
+
+
+AT_REST = look(
+    "identify.at_rest",
+    "The log holds poses at rest only: they identify the parameters of gravity, nothing of inertia and friction.",
+    "The estimate predicts torques at rest. Record motions to identify the rest. Approach each pose from both sides, "
+    "so that friction cancels in the mean.",
+)
+
+_METHODS = ("wls", "ols", "irls")
+
+
+def identify_poses(
+    robot: Robot,
+    poses: Recording,
+    method: Method,
+    base: BaseMap | None,
+    options: Options,
+    before: Sequence[Notice] = (),
+) -> Estimate:
+    """Return the parameters of gravity from poses at rest.
+
+    Standard parameters that poses do not show are those of the robot; NaN where it does not know them.
+
+    Implements: Lin1994 Theorem 4, identification of the gravity load.
+    """
+    if method.name not in _METHODS:
+        raise Unsupported(f'the log holds poses at rest only; method {method.name!r} needs motion: use "wls"')
+    model = robot.with_drives(False, ()) if base is None else base.robot.with_parameters(robot.parameters)
+    base = base_parameters(model, model="gravity") if base is None else base
+    if base.rank == 0:
+        raise MinidynError(f"the log holds poses at rest only, and gravity loads no joint of robot {robot.name!r}")
+    if len(poses) * robot.n < 2 * base.rank:
+        raise MinidynError(
+            f"{len(poses)} poses at rest are too few for {base.rank} parameters of gravity; record at least "
+            f"{2 * base.rank // robot.n + 1}, better ten times as many"
+        )
+    found = method.solve(model, base, poses, options)
+    text = (
+        f"the log holds {len(poses)} poses at rest: they identify the {base.rank} parameters of gravity; inertia and "
+        "friction are not identified"
+    )
+    notices: list[Notice] = [*before, *poses.notices, AT_REST(text, poses=len(poses), rank=base.rank), *found.notices]
+    fitted = replace(model.with_parameters(_own(base, found.beta, model)), notices=())
+    settings = {"method": method.name, "model": "gravity", "samples": len(poses), **found.settings}
+    return Estimate(
+        fitted,
+        base,
+        found.beta,
+        found.covariance,
+        found.sigma,
+        method.name,
+        False,
+        found.condition,
+        len(poses),
+        tuple(notices),
+        settings,
+    )
+
+
+def _own(base: BaseMap, beta: Array, robot: Robot) -> Array:
+    """Return standard parameters with these base values, all others as the robot has them."""
+    phi = np.array(robot.parameters)
+    regrouped, kept = (list(robot.layout.indices(names)) for names in (base.regrouped, base.kept))
+    phi[[*kept, *regrouped]] = base.lift(beta, np.nan_to_num(phi[regrouped]))[[*kept, *regrouped]]
+    return phi

@@ -36,8 +36,7 @@ def casestudy(name: str, output: str, words: tuple[str, ...], every: bool, as_js
 
     Example: minidyn casestudy lu-meng --with bandwidth=15 --output lu-meng.html
     """
-    from minidyn.app.casestudies.page import case_study_page, summary
-    from minidyn.app.casestudies.run import STUDIES, case_study, option_values
+    from minidyn.app.casestudies.run import STUDIES, case_study, case_study_page, option_values, summary
     from minidyn.display import save_figure
     from minidyn.errors import MinidynError, UnknownName
     from minidyn.files import check_folder, check_outputs, write_atomically
@@ -80,7 +79,7 @@ def casestudy(name: str, output: str, words: tuple[str, ...], every: bool, as_js
 
 def _print(study: Study, every: bool) -> None:
     """Print tables: every value, or those that do not agree; a short table always whole."""
-    from minidyn.app.casestudies.page import COLUMNS, cells
+    from minidyn.app.casestudies.run import COLUMNS, cells
     from minidyn.app.casestudies.study import AGREES
 
     for table in study.tables:

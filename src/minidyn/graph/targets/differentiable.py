@@ -13,6 +13,7 @@ from typing import Any
 
 from minidyn.graph.derivative import vjp
 from minidyn.graph.function import ARITHMETIC, Function, batch_shape, run_tape
+from minidyn.graph.targets.native.kernel import compile_function
 
 Run = Callable[..., Any]
 """A compiled function of tensors."""
@@ -106,5 +107,18 @@ def jax_function(function: Function) -> Callable[..., Any]:
             stacked = jnp.stack(each, axis=-1) if each else jnp.zeros((*batch, 0))
             found.append(stacked.reshape(batch + result.shape))
         return found[0] if len(found) == 1 else tuple(found)
+
+    return call
+
+
+def on_processor(function: Function) -> Callable[..., Any]:
+    """Return the machine code of a function for PyTorch tensors in float64 on the processor."""
+    import torch
+
+    native = compile_function(function)
+
+    def call(*tensors: Any) -> Any:
+        found = native(*[tensor.detach().numpy() for tensor in tensors])
+        return tuple(map(torch.as_tensor, found)) if isinstance(found, tuple) else torch.as_tensor(found)
 
     return call

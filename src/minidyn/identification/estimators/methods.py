@@ -8,10 +8,9 @@ from types import MappingProxyType
 from minidyn.identification.estimators.acceleration_free import ENERGY, FILTERED, MOMENTUM
 from minidyn.identification.estimators.closed_loop import DIDIM
 from minidyn.identification.estimators.instrumental import IV
-from minidyn.identification.estimators.least_squares import IRLS, OLS, WLS
+from minidyn.identification.estimators.least_squares import IRLS, OLS, PARALLEL, WLS
 from minidyn.identification.estimators.method import Method
 from minidyn.identification.estimators.one_joint import ONE_JOINT
-from minidyn.identification.estimators.parallel import PARALLEL
 from minidyn.identification.estimators.total_least_squares import TLS
 
 DESCRIPTIONS = {
