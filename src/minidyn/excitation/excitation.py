@@ -37,7 +37,8 @@ class Excitation:
         covariance: Predicted covariance of the base parameters (b, b).
         condition: Condition number of the weighted regressor in an orthonormal basis of what is identifiable.
         logdet: log det(YᵀY / N) of the same, N samples.
-        margins: Largest share of each limit by joint: {"velocity": {"joint1": 0.99}}.
+        margins: Largest share of each limit by joint: {"velocity": {"joint1": 0.99}}; under "distance" the least
+            distance of each pair of links that was checked, m: {"link2 - link5": 0.08}.
         feasible: Whether all limits are kept at all times.
         notices: What a reader should know.
         settings: How it was found.
@@ -156,9 +157,10 @@ class Excitation:
     def table(self) -> DisplayTable:
         """Return the limits as a table: the largest share of each by joint."""
         columns: dict[str, Any] = {"joint": list(self.margins["position"])}
-        for kind, shares in self.margins.items():
-            columns[kind] = [shares.get(joint) for joint in columns["joint"]]
-        return DisplayTable(repr(self), columns, tuple(self.margins), self.notices)
+        kinds = [kind for kind in self.margins if kind != "distance"]
+        for kind in kinds:
+            columns[kind] = [self.margins[kind].get(joint) for joint in columns["joint"]]
+        return DisplayTable(repr(self), columns, tuple(kinds), self.notices)
 
     def _repr_html_(self) -> str:
         return self.table().to_html()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,11 +18,12 @@ from minidyn.dynamics.functions import base_regressor
 from minidyn.dynamics.record import record, require_formulas, without_unknowns
 from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
 from minidyn.excitation.bounds import Bounds, Given, bounds_of
+from minidyn.excitation.clearance import Clearance, clearance_of
 from minidyn.excitation.criteria import CRITERIA, evaluate_criteria
 from minidyn.excitation.excitation import Excitation
 from minidyn.excitation.motion import Family
 from minidyn.excitation.proof import Proof, prove
-from minidyn.excitation.search import Problem, Search
+from minidyn.excitation.search import TIGHT, Problem, Search
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.graph.function import Function
 from minidyn.model.drives import AUTO, OWN, PLAIN
@@ -51,11 +52,6 @@ NO_NOISE = look(
     "mean of the effort limits. Predicted standard deviations are in proportion to it.",
     "Give noise=, N m or N for each joint, or an earlier estimate.",
 )
-NO_COLLISIONS = look(
-    "excite.no_collisions",
-    "Collisions of the robot with itself and with obstacles were not checked.",
-    "Watch the motion at 10 % speed with the emergency stop in hand before running it.",
-)
 ENDED_EARLY = info(
     "excite.ended_early",
     "The search was ended before it was done; the best motion so far that keeps all limits was returned.",
@@ -71,8 +67,7 @@ _NOISE = 0.01  # of the effort limits
 _RISE = 0.5  # s to full speed where torques cannot be predicted
 _SMOOTH = 0.02  # of the speed limit: over which friction reverses in the search
 _STATES = 400  # of the work space
-_TIGHT = {"position": 0.999, "velocity": 0.999, "acceleration": 0.999, "jerk": 0.999, "torque": 0.995}
-_REFINED = 2  # times at most
+_REFINED = 3  # times at most
 _LITTLE = 1.003  # limits that are exceeded by less are kept by a motion that is a little smaller
 _SMALLER = (0.999, 0.997, 0.98, 0.95, 0.9, 0.8, 0.6, 0.4, 0.2, 0.05)
 
@@ -90,6 +85,8 @@ def excite(
     end: ArrayLike | None = None,
     limits: Given | None = None,
     torque_share: float = 0.8,
+    clearance: float = 0.02,
+    obstacles: Sequence[Mapping[str, Any]] | None = None,
     noise: ArrayLike | Any = None,
     harmonics: int = 5,
     periods: int = 1,
@@ -101,8 +98,8 @@ def excite(
     """Design a motion that shows a robot's base parameters as well as its limits allow.
 
     The motion is a Fourier series that begins and ends at rest. Positions, speeds, accelerations, jerks and torques
-    keep their limits at all times, not at samples alone. Interrupted (Ctrl-C, `time_limit`), the best motion so far is
-    returned.
+    keep their limits, and links their distances, at all times, not at samples alone. Interrupted (Ctrl-C,
+    `time_limit`), the best motion so far is returned.
 
     Args:
         robot: The robot, its name or path. Its parameters, where known, predict the torques.
@@ -118,6 +115,10 @@ def excite(
         limits: Limits beside those of the robot's file; the narrower ones count: {"velocity": 1.0, "acceleration":
             [2, 2, 5], "upper": {"elbow": 1.5}}, of "lower", "upper", "velocity", "acceleration", "jerk", "effort".
         torque_share: Share of the effort limits that may be used.
+        clearance: Least distance of links from each other and from obstacles, m; needs the shapes in a URDF or MJCF.
+        obstacles: What to keep away from, in the world, m: {"kind": "plane", "point": [0, 0, 0], "normal": [0, 0, 1]}
+            (stay above), {"kind": "sphere", "centre": ..., "radius": ...}, {"kind": "capsule", "from": ..., "to": ...,
+            "radius": ...}, {"kind": "inside", "lower": ..., "upper": ...} (a box to stay in).
         noise: Standard deviation of the torques' noise, one or (n,), N m or N, or an estimate of this robot; None: one
             percent of the geometric mean of the effort limits.
         harmonics: Multiples of the base frequency.
@@ -154,17 +155,22 @@ def excite(
     notices += more
     samples = (_RATE if rate is None else float(rate)) * duration
     problem = _problem(model, base, family, bounds, criterion, sigma, samples, phi)
+    if not isinstance(clearance, int | float) or isinstance(clearance, bool) or not 0 <= clearance < np.inf:
+        raise MinidynError(f"excite: clearance: expected a distance in m, got {clearance!r}")
+    poses = work_poses(bounds, robot.n)
+    apart, more = clearance_of(robot, float(clearance), obstacles, poses)
+    notices += more
+    problem.clearance = None if apart is None else apart.near(poses)
     torque = None if phi is None else record(model, "inverse_dynamics", parameters=phi)
     deadline = np.inf if time_limit is None else begun + time_limit
     search = Search(problem, deadline, progress if callable(progress) else None)
     search.run(np.random.default_rng(seed))
-    coefficients, proof = _finish(search, torque)
+    coefficients, proof = _finish(search, torque, apart)
     if search.stopped:
         why = "time_limit was reached" if search.stopped == "time" else "it was interrupted"
         notices.append(ENDED_EARLY(f"the search was ended early: {why}", reason=search.stopped))
     if not proof.holds:
         notices.append(_infeasible(proof))
-    notices.append(NO_COLLISIONS("collisions of the robot with itself and with obstacles were not checked"))
     settings = {
         "harmonics": harmonics,
         "periods": periods,
@@ -261,7 +267,7 @@ def _problem(
         np.zeros((base.rank, base.rank)),
         np.zeros((base.rank, base.rank)),
         np.zeros(base.rank) if phi is None else base.values(phi),
-        dict(_TIGHT),
+        dict(TIGHT),
     )
     rng = np.random.default_rng(0)
     n = model.n
@@ -274,27 +280,29 @@ def _problem(
     return problem
 
 
-def _finish(search: Search, torque: Function | None) -> tuple[Array, Proof]:
+def _finish(search: Search, torque: Function | None, apart: Clearance | None) -> tuple[Array, Proof]:
     """Return the coefficients of a motion that provably keeps all limits, or comes nearest to it, and the proof."""
     problem = search.problem
 
     def tried(coefficients: Array) -> Proof:
-        return prove(problem.family, problem.bounds, coefficients, torque, problem.robot.n)
+        return prove(problem.family, problem.bounds, coefficients, torque, problem.robot.n, apart)
 
     nearest = search.still if search.least[1] is None else search.least[1]
     coefficients = problem.coefficients(nearest if search.best is None else search.best)
     proof = tried(coefficients)
     for _ in range(_REFINED):
-        if proof.worst.share < _LITTLE or search.stopped or search.best is None:
+        if proof.worst.share < _LITTLE or search.stopped or search.last is None:
             break
-        for kind, share in proof.shares.items():
-            over = float(share.max())
+        for kind in ("position", "velocity", "acceleration", "jerk"):
+            over = float(proof.shares[kind].max()) if kind in proof.shares else 0.0
             if over > 1.0:
                 problem.tight[kind] *= 0.999 / over
+        problem.look_at(proof.critical)
         search.refine(problem.variables(coefficients))
-        if search.best is None:
+        ended = search.last if search.best is None else search.best
+        if ended is None:
             break
-        coefficients = problem.coefficients(search.best)
+        coefficients = problem.coefficients(ended)
         proof = tried(coefficients)
     if proof.holds:
         return coefficients, proof
@@ -308,12 +316,20 @@ def _finish(search: Search, torque: Function | None) -> tuple[Array, Proof]:
     return coefficients, proof
 
 
+def work_poses(bounds: Bounds, n: int) -> Array:
+    """Return poses (M, n) spread over the ranges."""
+    spread = np.random.default_rng(2).uniform(-1.0, 1.0, (300, n))
+    return np.asarray(bounds.middle[:n] + bounds.reach["position"][:n] * spread)
+
+
 def _infeasible(proof: Proof) -> Notice:
     worst = proof.worst
     text = (
         f"no motion was found that keeps all limits: {worst.limit} of joint {worst.joint!r} reaches "
         f"{percent(worst.share, 0)} of its limit at t = {worst.time:.3f} s"
     )
+    if worst.limit == "distance":
+        text = f"no motion was found that keeps all distances: {worst.joint} at t = {worst.time:.3f} s"
     return INFEASIBLE(text, limit=worst.limit, joint=worst.joint, time=worst.time, share=worst.share)
 
 
@@ -348,6 +364,8 @@ def _judged(
     values = np.linalg.eigvalsh(gram) * scale**2
     names = problem.bounds.joints
     margins = {kind: dict(zip(names, shares.tolist())) for kind, shares in proof.shares.items()}
+    if proof.distances:
+        margins["distance"] = proof.distances
     return Excitation(
         model,
         base,

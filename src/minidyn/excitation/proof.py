@@ -3,17 +3,19 @@
 Positions and their derivatives: between two samples a function leaves the chord by at most h²/8 times its largest
 second derivative, and the coefficients bound that. Torques: the motion of a short time lies in a box, and the recorded
 torque function is evaluated on boxes (`minidyn.graph.interval`); where the result is not within the limits the time is
-halved. Coulomb friction that reverses inside is then covered, too.
+halved. Coulomb friction that reverses inside is then covered, too. Distances: they cannot change faster than the joints
+can carry the farthest point of the robot; where that is too much for the clearance the time is halved.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.excitation.bounds import KINDS, Bounds
+from minidyn.excitation.clearance import Clearance
 from minidyn.excitation.motion import Family
 from minidyn.graph.function import Function, evaluate_in_blocks
 from minidyn.graph.interval import enclose
@@ -24,6 +26,8 @@ _FIRST = 0.02  # s, of the boxes to begin with
 _HALVINGS = 14
 _ROUNDING = 1e-9  # shares above one by less are rounding
 _BLOCK = 4096  # boxes at a time
+_CRITICAL = 0.97  # share of an effort limit from which a time is critical
+_CLOSE = 0.005  # m beyond the clearance up to which a time is critical
 
 
 @dataclass(frozen=True)
@@ -44,14 +48,25 @@ class Proof:
         shares: {kind: largest share of the limit (joints,)}; above one where it is exceeded.
         worst: The largest of all.
         holds: Whether all limits are kept at all times.
+        distances: Least distance of each pair that must stay apart, m.
+        critical: Times at which a torque or a distance is nearest to its limit, s.
     """
 
     shares: dict[str, Array]
     worst: Worst
     holds: bool
+    distances: dict[str, float] = field(default_factory=dict)
+    critical: Array = field(default_factory=lambda: np.zeros(0))
 
 
-def prove(family: Family, bounds: Bounds, coefficients: Array, torque: Function | None, robot_joints: int) -> Proof:
+def prove(
+    family: Family,
+    bounds: Bounds,
+    coefficients: Array,
+    torque: Function | None,
+    robot_joints: int,
+    clearance: Clearance | None = None,
+) -> Proof:
     """Return how much of each limit a motion with coefficients (m, n) uses at most.
 
     `torque` is the recorded function of q, dq, ddq; None: torques are not limited.
@@ -61,7 +76,8 @@ def prove(family: Family, bounds: Bounds, coefficients: Array, torque: Function 
     h = float(t[1] - t[0])
     motion = _motion(family, coefficients, t)
     highest = family.bounds(coefficients) @ np.abs(bounds.follow).T
-    shares, worst, holds = {}, Worst("position", bounds.joints[0], 0.0, 0.0), True
+    shares, worst = {}, Worst("position", bounds.joints[0], 0.0, 0.0)
+    critical = [np.zeros(0)]
     for order in bounds.active:
         kind = KINDS[order]
         extra = h * h / 8 * highest[order + 2] if order + 2 < len(highest) else h / 2 * highest[order + 1]
@@ -73,6 +89,7 @@ def prove(family: Family, bounds: Bounds, coefficients: Array, torque: Function 
         used = np.abs(tau) / bounds.effort
         shares["torque"] = used.max(axis=0)
         names = bounds.joints[:robot_joints]
+        critical.append(_peaks(t, used, _CRITICAL))
         worst = _larger(worst, "torque", names, t, used)
         if worst.share <= 1.0 + _ROUNDING:
             exceeded = _boxes(family, bounds, coefficients, torque)
@@ -80,8 +97,21 @@ def prove(family: Family, bounds: Bounds, coefficients: Array, torque: Function 
                 joint, time, share = exceeded
                 shares["torque"][joint] = max(shares["torque"][joint], share)
                 worst = Worst("torque", names[joint], time, share)
+    distances = {}
+    if clearance is not None:
+        apart = clearance.distances(motion[0])
+        distances = dict(zip(clearance.names, apart.min(axis=0).tolist()))
+        critical.append(_peaks(t, -apart, -clearance.least - _CLOSE))
+        sample, pair = (int(k) for k in np.unravel_index(int(np.argmin(apart)), apart.shape))
+        found = pair, float(t[sample]), float(apart[sample, pair])
+        if found[2] >= clearance.least:
+            found = _too_near(family, clearance, coefficients) or found
+        # a share above one where the distance is below the clearance
+        share = 1.0 + (clearance.least - found[2]) / max(clearance.least, 1e-3)
+        if found[2] < clearance.least and share > worst.share:
+            worst = Worst("distance", clearance.names[found[0]], found[1], share)
     holds = worst.share <= 1.0 + _ROUNDING
-    return Proof(shares, worst, holds)
+    return Proof(shares, worst, holds, distances, np.unique(np.concatenate(critical)))
 
 
 def _larger(worst: Worst, kind: str, names: tuple[str, ...], t: Array, used: Array) -> Worst:
@@ -90,11 +120,39 @@ def _larger(worst: Worst, kind: str, names: tuple[str, ...], t: Array, used: Arr
     return Worst(kind, names[joint], float(t[sample]), share) if share > worst.share else worst
 
 
+def _peaks(t: Array, values: Array, least: float) -> Array:
+    """Times at which a column of values (N, k) has a local maximum above a bound."""
+    inner = values[1:-1]
+    peaks = (inner >= values[:-2]) & (inner > values[2:]) & (inner > least)
+    return np.asarray(t[1:-1][peaks.any(axis=1)])
+
+
 def _motion(family: Family, coefficients: Array, t: Array) -> list[Array]:
     phi, step = family.functions(t)
     found = [phi[k] @ coefficients + np.outer(step[k], family.shift) for k in range(len(phi))]
     found[0] = found[0] + family.beginning
     return found
+
+
+def _too_near(family: Family, clearance: Clearance, coefficients: Array) -> tuple[int, float, float] | None:
+    """Return (pair, time, distance) that may be below the clearance however short the time; None: none is."""
+    highest = family.bounds(coefficients)
+    width = min(_FIRST, family.span / 50) / 2
+    middle = np.arange(width / 2, family.span, width)
+    for _ in range(_HALVINGS):
+        q, dq = _motion(family, coefficients, middle)[:2]
+        half = 0.5001 * width
+        apart = clearance.distances(q) - (half * np.abs(dq) + half**2 / 2 * highest[2]) @ clearance.reach.T
+        open_ = apart.min(axis=1) < clearance.least
+        if not open_.any():
+            return None
+        found, nearest = middle[open_], apart[open_]
+        if len(found) > 50_000:
+            break
+        middle = np.sort(np.concatenate([found - width / 4, found + width / 4]))
+        width /= 2
+    sample, pair = (int(k) for k in np.unravel_index(int(np.argmin(nearest)), nearest.shape))
+    return pair, float(found[sample]), float(nearest[sample, pair])
 
 
 def _boxes(family: Family, bounds: Bounds, coefficients: Array, torque: Function) -> tuple[int, float, float] | None:

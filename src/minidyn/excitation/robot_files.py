@@ -102,7 +102,9 @@ def _points(
         "Keep the emergency stop in hand, and people out of reach. Run it at 10 % speed first.",
         f"Robot: {safe_comment(robot.name)}; {whole:.3f} s at {100 * speed:.3g} % of the designed speed.",
         f"Checked at all times: {', '.join(checked) or 'nothing'}.",
-        "NOT checked: collisions of the robot with itself, its tool, cables, obstacles and people.",
+        "NOT checked: collisions of the tool, cables, obstacles that were not given, and people."
+        if "distance" in checked
+        else "NOT checked: collisions of the robot with itself, its tool, cables, obstacles and people.",
         *(ramp if home is not None else ("The robot must stand at the first point before it starts.",)),
         "Made by minidyn.",
     )

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.dynamics.record import record
 from minidyn.excitation.bounds import KINDS, Bounds
+from minidyn.excitation.clearance import NEARBY, Clearance
 from minidyn.excitation.criteria import log_criterion
 from minidyn.excitation.motion import Family
 from minidyn.graph.derivative import vjp
@@ -41,8 +42,10 @@ _ROOM = 0.3  # times the weight: where the parabola begins
 _STARTS = 4  # motions to start from
 _KEPT = (2, 1, 1, 1, 1)  # that go on with each weight
 _STEPS = (100, 100, 80, 80, 80)  # of the solver with each weight
-_FULL = 0.9995  # share of the limits up to which samples count as keeping them: between samples it is a trifle more
+_FULL = 0.9998  # share of the limits up to which samples count as keeping them: between samples it is a trifle more
 _NEAR = 1.05  # a motion that exceeds limits by less is pulled in
+TIGHT = {"position": 0.9985, "velocity": 0.9985, "acceleration": 0.9985, "jerk": 0.9985, "torque": 0.995}
+"""Shares of the limits that samples may use to begin with: between them it is a little more."""
 _POSES = 400  # that are looked at for a place to start from
 
 
@@ -61,6 +64,9 @@ class Problem:
     known: Array  # information (b, b) that is there before, orthonormal basis
     prior: Array  # base parameters (b,) that predict the torques; of no effect where efforts are not limited
     tight: dict[str, float]  # share of each limit that samples may use
+    clearance: Clearance | None = None  # distances to keep
+    critical: Array = field(default_factory=lambda: np.zeros(0))  # times (s) that are looked at beside the samples
+    apart: float = 0.002  # m that samples keep beyond the clearance: between them distances are smaller
 
     @cached_property
     def times(self) -> Array:
@@ -76,8 +82,13 @@ class Problem:
 
     @cached_property
     def functions(self) -> tuple[list[Array], list[Array]]:
-        """Basis functions and smooth step with derivatives, at the samples."""
-        return self.family.functions(self.times)
+        """Basis functions and smooth step with derivatives, at the samples and at critical times after them."""
+        return self.family.functions(np.concatenate([self.times, self.critical]))
+
+    def look_at(self, times: Array) -> None:
+        """Add times at which torques and distances are kept, too: those where they are critical between samples."""
+        self.critical = np.concatenate([self.critical, times])
+        self.__dict__.pop("functions", None)
 
     @cached_property
     def finer(self) -> tuple[list[Array], list[Array]]:
@@ -140,13 +151,21 @@ class Problem:
         """Whether torques have limits."""
         return bool(np.isfinite(self.bounds.effort).any())
 
+    def largest_share(self, coefficients: Array) -> float:
+        """Return the largest share of a limit, distances included, at the samples."""
+        motion = self.motion(coefficients)
+        shares = list(self.shares(coefficients, self.regressor(motion)).values())
+        if self.clearance is not None:
+            shares.append(self.clearance.shares(motion[0], self.apart)[0])
+        return max(float(np.abs(share).max()) for share in shares)
+
     def reach(self, kind: str) -> Array:
         """Return the limits (joints,) that samples may use: a little less than all."""
         return self.tight[kind] * (self.bounds.effort if kind == "torque" else self.bounds.reach[kind])
 
     def information(self, Y: Array) -> tuple[Array, Array]:
         """Return weighted rows W (N n, b) in the orthonormal basis and the information matrix of the whole motion."""
-        W = (self.weights[:, None] * Y).reshape(-1, self.base.rank) @ self.orthonormal
+        W = (self.weights[:, None] * Y[: len(self.times)]).reshape(-1, self.base.rank) @ self.orthonormal
         return W, self.samples / len(self.times) * (W.T @ W) + self.known
 
     def regressor(self, motion: list[Array]) -> Array:
@@ -161,11 +180,19 @@ class Problem:
         W, F = self.information(Y)
         count = len(self.times)
         value, slope = log_criterion(criterion, F, self.work)
-        G = (2 * self.samples / count * (W @ slope) @ self.orthonormal.T).reshape(Y.shape) * self.weights[:, None]
+        G = np.zeros(Y.shape)
+        G[:count] = (2 * self.samples / count * (W @ slope) @ self.orthonormal.T).reshape(count, *Y.shape[1:])
+        G *= self.weights[:, None]
         total, worst = value, 0.0
         gradient = np.zeros_like(coefficients)
+        if self.clearance is not None:
+            share, back = self.clearance.shares(motion[0], self.apart)
+            worst = (1.0 - self.apart / NEARBY) ** 2 * float(share.max())  # of the clearance alone
+            price, rate = _barrier(share, barrier)
+            total += price / len(share)
+            gradient += self.functions[0][0].T @ back(rate / len(share))
         for kind, share in self.shares(coefficients, Y).items():
-            worst = max(worst, self.tight[kind] * float(np.abs(share).max()))
+            worst = max(worst, TIGHT[kind] * float(np.abs(share).max()))
             price, rate = _barrier(share, barrier)
             total += price / len(share)
             rate /= len(share) * self.reach(kind)
@@ -173,7 +200,7 @@ class Problem:
                 G += rate[:, :, None] * self.prior
             else:
                 gradient += self.finer[0][KINDS.index(kind)].T @ (rate @ self.bounds.follow)
-        through_regressor = self._regressor[1](*motion, np.ascontiguousarray(G.reshape(count, -1)))
+        through_regressor = self._regressor[1](*motion, G.reshape(len(G), -1))
         for phi, part in zip(self.functions[0], through_regressor):
             gradient += phi.T @ part
         return total, np.einsum("jab,aj->jb", self.scales, gradient).ravel(), value, worst
@@ -210,6 +237,7 @@ class Search:
         np.inf,
         None,
     )  # largest share of a limit, and the motion nearest to keeping all
+    last: Array | None = None  # where the solver ended
     evaluations: int = 0
     stopped: str = ""  # "time" or "interrupt" where it was ended
 
@@ -239,10 +267,11 @@ class Search:
             self.stopped = "interrupt"
 
     def refine(self, u: Array, steps: int = _STEPS[-1]) -> None:
-        """Search on from a motion with the last weight: limits were drawn tighter."""
-        self.best, self.value = None, np.inf
+        """Search on from a motion with the last weights: limits were drawn tighter, or more times are looked at."""
+        self.best, self.value, self.last = None, np.inf, u
         try:
-            self._minimise(u, _WEIGHTS[-1], self.problem.criterion, steps)
+            for weight in _WEIGHTS[-2:]:
+                u = self._minimise(u, weight, self.problem.criterion, steps)[1]
         except Stopped:
             self.stopped = "time"
         except KeyboardInterrupt:
@@ -254,13 +283,14 @@ class Search:
         options: Any = {"maxiter": steps, "gtol": 1e-3}
         judged: Any = partial(self._judge, weight=weight, criterion=criterion)
         found = minimize(judged, u, jac=True, method="BFGS", options=options)
-        self._pull_in(np.asarray(found.x))
+        self.last = np.asarray(found.x)
+        self._pull_in(self.last)
         return float(found.fun), np.asarray(found.x)
 
     def _pull_in(self, u: Array) -> None:
         """Look at a motion a little smaller: barriers let it exceed limits by a trifle."""
         worst = self.problem.judge(u, _WEIGHTS[-1], self.problem.criterion)[3]
-        for more in (1e-6, 2e-4, 2e-3):
+        for more in (1e-6, 2e-4, 2e-3, 1e-2, 3e-2):
             if worst <= _FULL or worst > _NEAR:
                 break
             v = self.still + (u - self.still) * (_FULL / worst - more)
@@ -301,11 +331,13 @@ def resting_pose(problem: Problem, rng: np.random.Generator) -> Array:
     if problem.torque_limited:
         torque = problem.regressor([q, np.zeros_like(q), np.zeros_like(q)]) @ problem.prior
         worst = np.maximum(worst, (np.abs(torque) / bounds.effort).max(axis=1))
+    if problem.clearance is not None:
+        worst = np.maximum(worst, problem.clearance.shares(q)[0].max(axis=1))
     good = np.flatnonzero(worst <= max(0.5, float(worst.min())))  # the middle, where it is good enough
     return np.asarray(q[int(good[0])])
 
 
-def start_motion(problem: Problem, rest: Array, rng: np.random.Generator) -> Array:
+def start_motion(problem: Problem, rest: Array, rng: np.random.Generator, use: float = 0.7) -> Array:
     """Return free variables of a random motion about one at rest, as large as the limits allow."""
     family = problem.family
     falling = 1.0 / np.arange(1, family.harmonics + 1)[:, None]
@@ -317,12 +349,10 @@ def start_motion(problem: Problem, rest: Array, rng: np.random.Generator) -> Arr
         for order in problem.bounds.active:
             reach = problem.bounds.reach[KINDS[order]][joint]
             used = max(used, float(np.abs(problem.functions[0][order] @ swing[:, joint]).max()) / reach)
-        swing[:, joint] *= 0.7 / used
+        swing[:, joint] *= use / used
     size = 1.0
     for _ in range(12):
-        coefficients = still + size * swing
-        shares = problem.shares(coefficients, problem.regressor(problem.motion(coefficients)))
-        if max(float(np.abs(share).max()) for share in shares.values()) < 0.97:
+        if problem.largest_share(still + size * swing) < 0.97:
             break
         size *= 0.8
     return problem.variables(still + size * swing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -64,6 +65,8 @@ def _limits(words: tuple[str, ...]) -> dict[str, Any] | None:
 @option_of(_EXCITE, "--end", type=Gain(), help="Pose at the end. Default: as at the start.")
 @click.option("--limit", "limits", multiple=True, help="velocity=1.0, velocity=1,1,2 or velocity.elbow=0.5; repeat.")
 @option_of(_EXCITE, "--torque-share", type=float, help="Share of the effort limits that may be used.")
+@option_of(_EXCITE, "--clearance", type=float, help="Least distance of links, and from obstacles, m.")
+@click.option("--obstacles", type=click.Path(), help="TOML file with tables [[obstacle]] (docs/excitation.md).")
 @option_of(_EXCITE, "--noise", type=Gain(), help="Of the torques, N m or N: 0.5, or one for each joint.")
 @option_of(_EXCITE, "--harmonics", type=int, help="Multiples of the base frequency.")
 @option_of(_EXCITE, "--periods", type=int, help="How often the motion repeats.")
@@ -80,6 +83,7 @@ def excite(
     friction: tuple[str, ...],
     limits: tuple[str, ...],
     home: Any,
+    obstacles: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -88,6 +92,7 @@ def excite(
     Example: minidyn excite ur5e --duration 10 --format urscript --output motion
     """
     from minidyn.app.result_folder import write_excitation
+    from minidyn.excitation.clearance import read_obstacles
     from minidyn.excitation.excite import excite as design
     from minidyn.excitation.robot_files import FORMATS
     from minidyn.files import check_folder
@@ -100,6 +105,8 @@ def excite(
     check_folder(output)
     terms: Any = None if not friction else () if friction == ("none",) else friction
     wanted = given({**options, "friction": terms, "limits": _limits(limits)})
+    if obstacles is not None:
+        wanted["obstacles"] = read_obstacles(Path(obstacles))
     if isinstance(wanted.get("friction"), tuple) and wanted["friction"] in (("auto",), ("own",)):
         wanted["friction"] = wanted["friction"][0]
     for name in ("start", "end"):
@@ -108,12 +115,12 @@ def excite(
     with progress(f"designing a motion for {arm.name}") as counted:
         made = design(arm, duration, progress=counted, **wanted)
     summary = write_excitation(
-        made, output, formats, home=[home] if isinstance(home, float) else home, inputs=inputs(robot)
+        made, output, formats, home=[home] if isinstance(home, float) else home, inputs=inputs(robot, obstacles)
     )
     if as_json:
         print_json(summary)
         return
-    kinds = list(made.margins)
+    kinds = [kind for kind in made.margins if kind != "distance"]
     rows = [
         (
             safe(joint),
@@ -126,6 +133,9 @@ def excite(
     shown = [(safe(name), plain_number(std, 3), plain_percent(share)) for share, std, name in worst[:_FEW]]
     title = f"predicted errors of a log of {duration:g} s at {made.rate:g} Hz, worst first"
     print_table(title, ("parameter", "std", "relative"), shown)
+    if "distance" in made.margins:
+        pair, least = min(made.margins["distance"].items(), key=lambda item: item[1])
+        click.echo(f"least distance {1000 * least:.1f} mm: {safe(pair)}")
     click.echo(f"condition {made.condition:.4g}, logdet {made.logdet:.5g}")
     print_notices(made.notices)
     click.echo("written: " + ", ".join(plain(f"{output}/{name}") for name in summary["files"]))

@@ -140,6 +140,11 @@ _EXCITE: dict[str, Check] = {
     **dict.fromkeys(("start", "end", "home"), _kind("a list of numbers", _are_numbers)),
     "limits": _kind("a table such as { velocity = 1.0, upper = { elbow = 1.5 } }", lambda v: isinstance(v, dict)),
     **dict.fromkeys(("torque_share", "rate", "time_limit"), _positive),
+    "clearance": _from_zero,
+    "obstacles": _kind(
+        'a list of tables such as { kind = "plane", point = [0, 0, 0], normal = [0, 0, 1] }',
+        lambda v: isinstance(v, list) and all(isinstance(x, dict) for x in v),
+    ),
     "noise": _numbers,
     **dict.fromkeys(("harmonics", "periods", "seed"), _integer),
     "formats": _one_of(MOTIONS, several=True),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from minidyn.arrays import Array
 from minidyn.formats.mjcf.compile import rotation
 from minidyn.formats.urdf.surfaces import Surface, box, cylinder, sphere, thinned, together
 
@@ -30,6 +31,31 @@ def mjcf_surfaces(path: Path, most: int) -> dict[str, Surface]:
             R, p = rotation(model.geom_quat[geom]), model.geom_pos[geom]
             parts.setdefault(body, []).append(Surface(made.points @ R.T + p, made.triangles))
     return thinned({name: together(found) for name, found in parts.items()}, most)
+
+
+def body_shapes(path: Path) -> dict[str, Array]:
+    """Return all corners (k, 3) of each body's shape in its frame, by name: of geoms that collide, or of all."""
+    try:
+        import mujoco
+
+        model = mujoco.MjModel.from_xml_path(str(path))
+    except (ImportError, ValueError, RuntimeError, OSError):
+        return {}
+    kinds, found = mujoco.mjtGeom, dict[str, list[Array]]()
+    touches = (model.geom_contype != 0) | (model.geom_conaffinity != 0)
+    for geom in range(model.ngeom):
+        body = int(model.geom_bodyid[geom])
+        collide = touches[geom] or not touches[model.geom_bodyid == body].any()
+        made = _shape(kinds, model, geom) if collide and model.body(body).name else None
+        if made is None:
+            continue
+        points = made.points
+        if model.geom_type[geom] == kinds.mjGEOM_CAPSULE:  # with its round ends
+            radius, half = (float(x) for x in model.geom_size[geom][:2])
+            points = cylinder(radius, 2 * (half + radius)).points
+        R, p = rotation(model.geom_quat[geom]), model.geom_pos[geom]
+        found.setdefault(model.body(body).name, []).append(points @ R.T + p)
+    return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
 def _shape(kinds: Any, model: Any, geom: int) -> Surface | None:

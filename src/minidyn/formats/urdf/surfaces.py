@@ -54,6 +54,27 @@ def surfaces_of(urdf: Path, most: int) -> dict[str, Surface]:
     return thinned(found, most)
 
 
+def link_shapes(urdf: Path) -> tuple[dict[str, Array], list[str]]:
+    """Return all corners (k, 3) of each link's shape in its frame, by name, and links of which a part is missing.
+
+    The shapes are those for collisions, or what is seen where there are none.
+    """
+    try:
+        root = read_xml(urdf, "robot")
+    except _BROKEN:
+        return {}, []
+    found, missing = {}, []
+    for link in root.children("link"):
+        shapes = list(link.children("collision")) or list(link.children("visual"))
+        parts = [_placed(shape, urdf) for shape in shapes]
+        if not all(parts):
+            missing.append(link.text("name", ""))
+        corners = [surface.points for part in parts for surface in part]
+        if corners:
+            found[link.text("name", "")] = np.concatenate(corners)
+    return found, missing
+
+
 def mesh_files(name: str, urdf: Path) -> Iterator[Path]:
     """Yield where the file of a mesh may be: beside the URDF, or in a package whose folder stands above it."""
     if name.startswith("package://"):

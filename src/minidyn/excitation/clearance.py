@@ -1,0 +1,375 @@
+"""Distances: a robot's links as capsules, each other, and obstacles; and whether a motion keeps a clearance.
+
+A capsule is a segment with a radius that holds all corners of a link's shape, so that it holds the convex shape, too.
+The distance of two capsules is that of their segments less both radii; where it is smallest, its gradient is along the
+line between the nearest points. Obstacles are spheres and capsules that stand still, and planes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minidyn.arrays import Array, real_array
+from minidyn.dynamics.kinematics import link_placement
+from minidyn.dynamics.tree import REAL, coordinates, place
+from minidyn.errors import DescriptionError, MissingExtra, UnknownName
+from minidyn.formats.toml.table import read_tables
+from minidyn.formats.urdf.surfaces import link_shapes
+from minidyn.graph.derivative import vjp
+from minidyn.graph.function import Function
+from minidyn.graph.scalar import Graph
+from minidyn.graph.targets.native.kernel import compile_function
+from minidyn.model.geometry import matrix_of
+from minidyn.model.robot import Robot
+from minidyn.notices import Notice, info, look
+
+NO_COLLISIONS = look(
+    "excite.no_collisions",
+    "Collisions of the robot with itself and with obstacles were not checked: its file says nothing about its shape.",
+    "Use a URDF or MJCF file with the robot's shape; watch the motion at 10 % speed, the emergency stop in hand.",
+)
+NOT_CHECKED = look(
+    "excite.links_not_checked",
+    "The shape of links is not known, so that their distances were not checked.",
+    "Put the mesh files where the robot's file says they are.",
+)
+ALWAYS_NEAR = info(
+    "excite.always_near",
+    "Pairs of links that are nearer than the clearance in every pose are not checked: they are neighbours, or their "
+    "capsules are too thick to tell.",
+)
+
+KINDS = {
+    "sphere": ("centre", "radius"),
+    "capsule": ("from", "to", "radius"),
+    "plane": ("point", "normal"),
+    "inside": ("lower", "upper"),
+}
+"""Obstacles and what each needs: a plane's normal points to where the robot may be; "inside" is a box to stay in."""
+
+_SLIDE = 2.0  # m, of joints that slide without limits
+NEARBY = 0.15
+"""Metres beyond the clearance within which a distance counts in a search."""
+_TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Capsule:
+    """A capsule on a link (-1: the base or the world)."""
+
+    name: str
+    link: int
+    start: Array
+    end: Array
+    radius: float
+
+
+def fit_capsule(points: Array) -> tuple[Array, Array, float]:
+    """Return (start, end, radius) of a slim capsule that holds all points (k, 3)."""
+    centre = (points.min(axis=0) + points.max(axis=0)) / 2
+    axes = [*np.eye(3), *np.linalg.svd(points - points.mean(axis=0), full_matrices=False)[2]]
+    best: tuple[float, Array, Array, float] | None = None
+    for axis in axes:
+        along = (points - centre) @ axis
+        across = points - centre - np.outer(along, axis)
+        middle = (across.min(axis=0) + across.max(axis=0)) / 2
+        middle = middle - (middle @ axis) * axis
+        for _ in range(30):  # towards the farthest point, by less and less: the smallest circle
+            far = across - middle
+            step = far[int(np.argmax(np.einsum("ij,ij->i", far, far)))]
+            middle = middle + step / (2.0 + _ + 1)
+        ray = np.linalg.norm(across - middle, axis=1)
+        radius = float(ray.max()) * (1 + 1e-9)
+        cap = np.sqrt(np.maximum(radius**2 - ray**2, 0.0))
+        low, high = float((along + cap).min()), float((along - cap).max())
+        if low > high:
+            low = high = (low + high) / 2
+        volume = np.pi * radius**2 * (high - low) + 4 / 3 * np.pi * radius**3
+        if best is None or volume < best[0]:
+            best = float(volume), centre + middle + low * axis, centre + middle + high * axis, radius
+    assert best is not None  # noqa: S101 - there are always six axes
+    start, end, radius = best[1:]
+    if np.allclose(start, end):  # a sphere: how far the farthest point is
+        radius = float(np.linalg.norm(points - start, axis=1).max()) * (1 + 1e-9)
+    return start, end, radius
+
+
+@dataclass(frozen=True, eq=False)
+class Clearance:
+    """Pairs that must stay apart."""
+
+    robot: Robot
+    capsules: tuple[Capsule, ...]
+    pairs: tuple[tuple[int, int], ...]  # of capsules
+    planes: tuple[tuple[int, Array, float], ...]  # (capsule, normal, offset): normal x >= offset
+    least: float  # m
+
+    @cached_property
+    def function(self) -> Function:
+        """Both ends of every capsule in the world (2 C, 3) from q."""
+        graph = Graph()
+        q = list(graph.inputs("q", self.robot.n))
+        still = [0.0] * self.robot.n
+        tree = place(self.robot, coordinates(self.robot, q, still, still).q, REAL)
+        ends = []
+        for one in self.capsules:
+            for point in (one.start, one.end):
+                placed = link_placement(tree, one.link, (), tuple(point.tolist()))  # type: ignore[arg-type]
+                ends.append([placed[row][3] for row in range(3)])
+        return graph.function("capsule_ends", {"ends": ends})
+
+    @cached_property
+    def _compiled(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        return compile_function(self.function), compile_function(vjp(self.function, ("q",)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each distance is between."""
+        apart = [f"{self.capsules[a].name} - {self.capsules[b].name}" for a, b in self.pairs]
+        return (*apart, *(f"{self.capsules[k].name} - plane" for k, _, _ in self.planes))
+
+    def distances(self, q: Array) -> Array:
+        """Return all distances (N, pairs), m, at positions (N, n)."""
+        return self._measure(self._ends(q))[0]
+
+    def _ends(self, q: Array) -> Array:
+        return np.asarray(self._compiled[0](np.ascontiguousarray(q))).reshape(len(q), -1, 2, 3)
+
+    def shares(self, q: Array, more: float = 0.0) -> tuple[Array, Callable[[Array], Array]]:
+        """Return how much of each distance is used up (N, pairs): 1 at the clearance and `more`, 0 far away.
+
+        And a function that takes weights of these (N, pairs) back to q (N, n).
+        """
+        ends = self._ends(q)
+        distance, give = self._measure(ends)
+        near = np.maximum(0.0, 1.0 - (distance - self.least - more) / NEARBY)
+
+        def back(weights: Array) -> Array:
+            slope = give(-2.0 * near / NEARBY * weights).reshape(len(q), -1)
+            return np.asarray(self._compiled[1](np.ascontiguousarray(q), np.ascontiguousarray(slope)))
+
+        return near**2, back
+
+    def _measure(self, ends: Array) -> tuple[Array, Callable[[Array], Array]]:
+        """Return distances (N, pairs) of capsule ends (N, C, 2, 3), and what takes weights back to the ends."""
+        radii = np.array([one.radius for one in self.capsules])
+        first, second = (np.array([pair[k] for pair in self.pairs], dtype=int) for k in range(2))
+        A, B = ends[:, first], ends[:, second]
+        s, t = _nearest(A[:, :, 0], A[:, :, 1], B[:, :, 0], B[:, :, 1])
+        between = (1 - s) * A[:, :, 0] + s * A[:, :, 1] - (1 - t) * B[:, :, 0] - t * B[:, :, 1]
+        length = np.linalg.norm(between, axis=2)
+        apart = length - radii[first] - radii[second]
+        flat = [np.einsum("nek,k->ne", ends[:, k], normal) - offset - radii[k] for k, normal, offset in self.planes]
+        lower = [part.min(axis=1) for part in flat]
+
+        def give(weights: Array) -> Array:
+            found = np.zeros_like(ends)
+            normal = between / np.maximum(length, _TINY)[:, :, None] * weights[:, : len(self.pairs), None]
+            for column, (a, b) in enumerate(self.pairs):
+                force, along, across = normal[:, column], s[:, column], t[:, column]
+                found[:, a, 0] += (1 - along) * force
+                found[:, a, 1] += along * force
+                found[:, b, 0] -= (1 - across) * force
+                found[:, b, 1] -= across * force
+            for column, ((k, direction, _), part) in enumerate(zip(self.planes, flat)):
+                nearest = part.argmin(axis=1)
+                push = weights[:, len(self.pairs) + column, None] * direction
+                found[np.arange(len(ends)), k, nearest] += push
+            return found
+
+        return np.column_stack([apart, *lower]) if lower else apart, give
+
+    @cached_property
+    def reach(self) -> Array:
+        """How fast each distance can change at most for a unit of each joint's speed (pairs, n).
+
+        Only joints between the two links count; a turn moves a point by at most its distance from the axis.
+        """
+        carried = [self._carried(one) for one in self.capsules]
+        rows = [{**carried[a], **carried[b]} for a, b in self.pairs]
+        for row, (a, b) in zip(rows, self.pairs):
+            for joint in set(carried[a]) & set(carried[b]):
+                del row[joint]  # it moves both alike
+        rows += [carried[k] for k, _, _ in self.planes]
+        found = np.zeros((len(rows), self.robot.n))
+        for number, row in enumerate(rows):
+            for index, size in row.items():
+                own = self.robot.joints[index]
+                terms = ((own.name, 1.0),) if own.follows is None else own.follows.terms
+                for leader, ratio in terms:
+                    found[number, self.robot.joint_names.index(leader)] += abs(ratio) * size
+        return found
+
+    def _carried(self, one: Capsule) -> dict[int, float]:
+        """By joint that carries a capsule: how far its points are from the joint's axis at most, 1 where it slides."""
+        found, index = dict[int, float](), one.link
+        far = float(max(np.linalg.norm(one.start), np.linalg.norm(one.end)))
+        while index >= 0:
+            joint = self.robot.joints[index]
+            far += float(np.linalg.norm(matrix_of(joint.after)[:3, 3]))
+            if joint.kind != "fixed":
+                found[index] = far if joint.turns else 1.0
+            if joint.slides:
+                ends = np.abs([joint.limits.lower, joint.limits.upper])
+                far += float(ends.max()) if np.isfinite(ends).all() else _SLIDE
+            far += float(np.linalg.norm(matrix_of(joint.before)[:3, 3]))
+            index = joint.parent
+        return found
+
+    def near(self, poses: Array) -> Clearance:
+        """Return the same without pairs that are far apart in all of many poses: those that a search looks at."""
+        close = self.distances(poses).min(axis=0) < self.least + NEARBY
+        pairs = tuple(pair for pair, is_close in zip(self.pairs, close) if is_close)
+        planes = tuple(plane for plane, is_close in zip(self.planes, close[len(self.pairs) :]) if is_close)
+        used = sorted({k for pair in pairs for k in pair} | {plane[0] for plane in planes})
+        place = {k: number for number, k in enumerate(used)}
+        return replace(
+            self,
+            capsules=tuple(self.capsules[k] for k in used),
+            pairs=tuple((place[a], place[b]) for a, b in pairs),
+            planes=tuple((place[k], normal, offset) for k, normal, offset in planes),
+        )
+
+
+def _nearest(p1: Array, q1: Array, p2: Array, q2: Array) -> tuple[Array, Array]:
+    """Return where (0 to 1) the nearest points of segments p1 q1 and p2 q2 are, each (..., 1)."""
+    d1, d2, r = q1 - p1, q2 - p2, p1 - p2
+    a, e = (d1 * d1).sum(-1), (d2 * d2).sum(-1)
+    b, c, f = (d1 * d2).sum(-1), (d1 * r).sum(-1), (d2 * r).sum(-1)
+    det = a * e - b * b
+    safe_a, safe_e = np.where(a > _TINY, a, 1.0), np.where(e > _TINY, e, 1.0)
+    s = np.where(det > 1e-9 * safe_a * safe_e, np.clip((b * f - c * e) / np.where(det > 0, det, 1.0), 0, 1), 0.0)
+    t = np.where(e > _TINY, (b * s + f) / safe_e, 0.0)
+    t = np.clip(t, 0, 1)
+    s = np.where(a > _TINY, np.clip((b * t - c) / safe_a, 0, 1), 0.0)
+    t = np.where(e > _TINY, np.clip((b * s + f) / safe_e, 0, 1), 0.0)
+    return s[..., None], t[..., None]
+
+
+def clearance_of(
+    robot: Robot, least: float, obstacles: Sequence[Mapping[str, Any]] | None, poses: Array
+) -> tuple[Clearance | None, list[Notice]]:
+    """Return the distances that a robot's motions must keep, None where its shape is not known, and what to know.
+
+    `poses` (M, n) are those that tell pairs which are always near.
+    """
+    shapes, missing = _shapes(robot)
+    notices = []
+    if not shapes:
+        if obstacles:
+            raise DescriptionError(
+                f"excite: obstacles: the shape of robot {robot.name!r} is not known; use its URDF or MJCF file"
+            )
+        text = "collisions of the robot with itself and with obstacles were not checked: its shape is not known"
+        return None, [NO_COLLISIONS(text)]
+    if missing:
+        text = f"the shape of {len(missing)} links is not known, {missing[0]!r} first: their distances were not checked"
+        notices.append(NOT_CHECKED(text, links=missing))
+    capsules = []
+    for name, points in shapes.items():
+        link, steps = robot.find_frame(name)
+        T = matrix_of(steps)
+        start, end, radius = fit_capsule(points @ T[:3, :3].T + T[:3, 3])
+        capsules.append(Capsule(name, link, start, end, radius))
+    own = len(capsules)
+    fixed, planes = _obstacles(robot, obstacles or ())
+    capsules += fixed
+    pairs = [(a, b) for a, b in combinations(range(own), 2) if _apart(robot, capsules[a].link, capsules[b].link)]
+    pairs += [(a, b) for a in range(own) if capsules[a].link >= 0 for b in range(own, len(capsules))]
+    flat = [(k, normal, offset) for normal, offset in planes for k in range(own) if capsules[k].link >= 0]
+    if not pairs and not flat:
+        return None, notices
+    every = Clearance(robot, tuple(capsules), tuple(pairs), tuple(flat), least)
+    near = every.distances(poses).max(axis=0) < least
+    if near.any():
+        names = [name for name, is_near in zip(every.names, near) if is_near]
+        text = f"{len(names)} pairs are nearer than the clearance in every pose and not checked, {names[0]} first"
+        notices.append(ALWAYS_NEAR(text, pairs=names))
+    kept = tuple(pair for pair, is_near in zip(pairs, near) if not is_near)
+    left = tuple(plane for plane, is_near in zip(flat, near[len(pairs) :]) if not is_near)
+    if not kept and not left:
+        return None, notices
+    return Clearance(robot, tuple(capsules), kept, left, least), notices
+
+
+def _apart(robot: Robot, a: int, b: int) -> bool:
+    """Whether two links (-1: base) can touch: neither the same nor neighbours."""
+    return a != b and robot.joints[max(a, b)].parent != min(a, b)
+
+
+def _shapes(robot: Robot) -> tuple[dict[str, Array], list[str]]:
+    """Corners of the links' shapes by name, and links whose shape could not be read."""
+    source = Path(robot.source)
+    ending = source.suffix.lower()
+    if ending not in (".urdf", ".xml", ".mjcf") or not os.path.isfile(source):
+        return {}, []
+    if ending == ".urdf":
+        found, missing = link_shapes(source)
+    else:
+        try:
+            from minidyn.formats.mjcf.surfaces import body_shapes  # mujoco is an extra
+        except MissingExtra:
+            return {}, []
+        found, missing = body_shapes(source), []
+    known = {robot.base_name, *robot.link_names, *(frame.name for frame in robot.frames)}
+    return {name: points for name, points in found.items() if name in known}, [m for m in missing if m in known]
+
+
+def _obstacles(robot: Robot, given: Sequence[Mapping[str, Any]]) -> tuple[list[Capsule], list[tuple[Array, float]]]:
+    """Obstacles as capsules and planes; the world's coordinates, m."""
+    if isinstance(given, Mapping | str):
+        raise DescriptionError(f"excite: obstacles: expected a list of obstacles, got {given!r}")
+    base = np.linalg.inv(robot.base_placement)
+    capsules, planes = [], []
+    for number, one in enumerate(given, start=1):
+        where = f"excite: obstacle {number}"
+        if not isinstance(one, Mapping) or "kind" not in one:
+            raise DescriptionError(f'{where}: expected {{"kind": "plane", ...}}, got {one!r}')
+        kind = one["kind"]
+        if kind not in KINDS:
+            raise UnknownName(f"kind of obstacle {number}:", kind, KINDS)
+        wrong = sorted((set(one) - {"name"}) ^ {"kind", *KINDS[kind]})
+        if wrong:
+            raise DescriptionError(f"{where} ({kind}): expected {', '.join(KINDS[kind])}; see {', '.join(wrong)}")
+        values = {key: _vector(one[key], f"{where}: {key}", key == "radius") for key in KINDS[kind]}
+        if kind in ("sphere", "capsule"):
+            start, end = (values[key] for key in (("centre", "centre") if kind == "sphere" else ("from", "to")))
+            first, last = (base[:3, :3] @ point + base[:3, 3] for point in (start, end))
+            name = str(one.get("name", f"{kind} {number}"))
+            capsules.append(Capsule(name, -1, first, last, float(values["radius"])))
+        elif kind == "plane":
+            size = float(np.linalg.norm(values["normal"]))
+            if not size > 0:
+                raise DescriptionError(f"{where}: normal: expected a direction, got zero")
+            normal = values["normal"] / size
+            planes.append((normal, float(normal @ values["point"])))
+        else:
+            for axis in range(3):
+                planes.append((np.eye(3)[axis], float(values["lower"][axis])))
+                planes.append((-np.eye(3)[axis], -float(values["upper"][axis])))
+    return capsules, planes
+
+
+def read_obstacles(path: Path) -> list[dict[str, Any]]:
+    """Return the obstacles of a TOML file: tables [[obstacle]] with the keys of `md.excite`'s obstacles."""
+    top = read_tables(path)
+    top.finish(["obstacle"])
+    found = [dict(table.data) for table in top.tables("obstacle")]
+    if not found:
+        raise DescriptionError(f'{path}: no obstacles; expected tables [[obstacle]] with kind = "plane", ...')
+    return found
+
+
+def _vector(value: Any, where: str, scalar: bool) -> Array:
+    found = real_array(value, where)
+    if found.shape != (() if scalar else (3,)) or not np.all(np.isfinite(found)):
+        raise DescriptionError(f"{where}: expected {'a number' if scalar else 'three numbers, m'}, got {value!r}")
+    return found

@@ -1,0 +1,173 @@
+"""Distances of links and obstacles: capsules hold their shapes, distances agree with MuJoCo, motions keep them."""
+
+import numpy as np
+import pytest
+
+import minidyn as md
+from conftest import count
+from minidyn.excitation.bounds import bounds_of
+from minidyn.excitation.clearance import Capsule, Clearance, clearance_of, fit_capsule, read_obstacles
+from minidyn.excitation.excite import work_poses
+from minidyn.formats.urdf.surfaces import box, cylinder, sphere
+
+ARM = """<robot name="arm">
+  <link name="floor"><collision><geometry><box size="0.3 0.3 0.1"/></geometry></collision></link>
+  {links}
+</robot>"""
+LINK = """<link name="l{k}">
+    <inertial><mass value="2"/><origin xyz="0.1 0 0"/>
+      <inertia ixx="0.01" iyy="0.02" izz="0.02" ixy="0" ixz="0" iyz="0"/></inertial>
+    <collision><origin xyz="0.15 0 0" rpy="0 1.5707963 0"/>
+      <geometry><cylinder radius="0.04" length="0.3"/></geometry></collision>
+  </link>
+  <joint name="j{k}" type="revolute"><parent link="{parent}"/><child link="l{k}"/>
+    <origin xyz="{xyz}"/><axis xyz="{axis}"/>
+    <limit lower="-2.9" upper="2.9" velocity="2" effort="60"/></joint>"""
+
+
+@pytest.fixture
+def arm(tmp_path):
+    rows = [("floor", "0 0 0.3", "0 0 1"), ("l0", "0.1 0 0.1", "0 1 0"), ("l1", "0.35 0 0", "0 1 0")]
+    rows.append(("l2", "0.35 0 0", "0 1 0"))
+    links = [LINK.format(k=k, parent=p, xyz=xyz, axis=axis) for k, (p, xyz, axis) in enumerate(rows)]
+    path = tmp_path / "arm.urdf"
+    path.write_text(ARM.format(links="".join(links)))
+    return md.load(path)
+
+
+def segment_points(start, end, many=201):
+    return start + np.linspace(0, 1, many)[:, None] * (end - start)
+
+
+@pytest.mark.parametrize("seed", range(count(20, 300)))
+def test_a_capsule_holds_its_shape_and_is_slim(seed) -> None:
+    rng = np.random.default_rng(seed)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    shape = [box(rng.uniform(0.05, 0.5, 3)), cylinder(0.05, 0.4), sphere(np.full(3, 0.2))][seed % 3]
+    points = shape.points @ turn.T + rng.normal(size=3)
+    start, end, radius = fit_capsule(points)
+    along = end - start
+    s = np.clip((points - start) @ along / max(along @ along, 1e-12), 0, 1)
+    away = np.linalg.norm(points - start - s[:, None] * along, axis=1)
+    assert away.max() <= radius + 1e-9
+    half = np.ptp(points, axis=0).max() / 2
+    assert radius <= np.sqrt(3) * half + 1e-9
+    if seed % 3 == 1:
+        assert radius < 0.065  # a long cylinder is not held by a ball
+
+
+@pytest.mark.parametrize("seed", range(count(5, 60)))
+def test_distances_agree_with_mujoco(arm, seed) -> None:
+    import mujoco
+
+    rng = np.random.default_rng(seed)
+    ends = rng.normal(size=(4, 2, 3))
+    ends[3, 1] = ends[3, 0]  # a sphere
+    radii = rng.uniform(0.02, 0.3, 4)
+    capsules = tuple(Capsule(f"c{k}", -1, ends[k, 0], ends[k, 1], float(radii[k])) for k in range(4))
+    pairs = tuple((a, b) for a in range(4) for b in range(a + 1, 4))
+    found = Clearance(arm, capsules, pairs, (), 0.0).distances(np.zeros((1, arm.n)))[0]
+    geoms = "".join(
+        f'<body><geom type="sphere" size="{r}" pos="{" ".join(map(repr, e[0].tolist()))}"/></body>'
+        if np.allclose(e[0], e[1])
+        else f'<body><geom type="capsule" size="{r}" fromto="{" ".join(map(repr, e.ravel().tolist()))}"/></body>'
+        for e, r in zip(ends, radii.tolist())
+    )
+    model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{geoms}</worldbody></mujoco>")
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    for distance, (a, b) in zip(found, pairs):
+        peer = mujoco.mj_geomDistance(model, data, a, b, 100.0, None)
+        if distance > 1e-3:
+            assert distance == pytest.approx(peer, abs=1e-6)
+        points = [segment_points(*ends[k]) for k in (a, b)]
+        nearest = np.linalg.norm(points[0][:, None] - points[1][None], axis=2).min() - radii[a] - radii[b]
+        assert distance <= nearest + 1e-12
+        assert distance >= nearest - 0.02
+
+
+def test_gradients_of_distances_are_exact(arm) -> None:
+    rng = np.random.default_rng(3)
+    obstacles = [
+        {"kind": "sphere", "centre": [0.5, 0.4, 0.5], "radius": 0.1},
+        {"kind": "plane", "point": [0, 0, 0.1], "normal": [0, 0.1, 1]},
+    ]
+    found, notices = clearance_of(arm, 0.02, obstacles, work_poses(bounds_of(arm, None, 1.0), arm.n))
+    assert found is not None
+    assert not [n for n in notices if n.code == "excite.links_not_checked"]
+    q = rng.uniform(-2.5, 2.5, (50, arm.n))
+    share, back = found.shares(q, 0.01)
+    weights = rng.normal(size=share.shape)
+    slope, h = back(weights), 1e-7
+    for joint in range(arm.n):
+        step = np.zeros(arm.n)
+        step[joint] = h
+        numeric = ((found.shares(q + step, 0.01)[0] - found.shares(q - step, 0.01)[0]) * weights).sum(axis=1) / (2 * h)
+        wrong = np.abs(slope[:, joint] - numeric) > 1e-5 * max(1.0, np.abs(numeric).max())
+        assert wrong.mean() < 0.05  # where two points are equally near there is no gradient
+    # no distance changes faster than `reach` says
+    dq = rng.normal(size=q.shape)
+    change = np.abs(found.distances(q + 1e-6 * dq) - found.distances(q)) / 1e-6
+    assert np.all(change <= np.abs(dq) @ found.reach.T + 1e-6)
+
+
+def test_neighbours_and_pairs_that_are_always_near_are_left_out(arm) -> None:
+    found, notices = clearance_of(arm, 0.02, None, work_poses(bounds_of(arm, None, 1.0), arm.n))
+    assert found is not None
+    assert "l0 - l1" not in found.names
+    assert "l0 - l3" in found.names
+    thick, notices = clearance_of(arm, 2.0, None, work_poses(bounds_of(arm, None, 1.0), arm.n))
+    (notice,) = [n for n in notices if n.code == "excite.always_near"]
+    assert thick is None
+    assert set(notice.data["pairs"]) == set(found.names)
+
+
+def test_a_designed_motion_keeps_its_distances_at_1_khz(arm) -> None:
+    obstacles = [
+        {"kind": "plane", "point": [0, 0, 0.05], "normal": [0, 0, 1]},
+        {"kind": "capsule", "from": [0.6, 0.6, 0], "to": [0.6, 0.6, 1], "radius": 0.1, "name": "post"},
+        {"kind": "inside", "lower": [-2, -2, -2], "upper": [2, 2, 1.2]},
+    ]
+    made = md.excite(arm, 5.0, obstacles=obstacles, clearance=0.03, noise=0.5, time_limit=15)
+    assert made.feasible, made.notices
+    q = made.trajectory(np.arange(0, 5, 1e-3))[0]
+    ends = {}
+    for link in ("l0", "l1", "l2", "l3"):  # the cylinders of the file, as many points; another way than capsules
+        rim = cylinder(0.04, 0.3).points @ np.array([[0, 0, -1.0], [0, 1, 0], [1, 0, 0]]) + [0.15, 0, 0]
+        T = md.forward_kinematics(arm, q, link)
+        ends[link] = np.einsum("nij,kj->nki", T[:, :3, :3], rim) + T[:, None, :3, 3]
+    for link in ("l1", "l2", "l3"):
+        points = ends[link]
+        assert points[..., 2].min() >= 0.05 + 0.03 - 1e-6
+        assert points[..., 2].max() <= 1.2 - 0.03 + 1e-6
+        away = np.linalg.norm(points[..., :2] - 0.6, axis=-1)
+        assert np.where((points[..., 2] > 0) & (points[..., 2] < 1), away, 9.0).min() >= 0.13 - 1e-6
+    near = np.linalg.norm(ends["l3"][:, :, None] - ends["l1"][:, None], axis=-1).min()
+    assert near >= 0.03
+    assert min(made.margins["distance"].values()) >= 0.03
+    assert not [n for n in made.notices if n.code == "excite.no_collisions"]
+    free = md.excite(arm, 5.0, clearance=0.0, noise=0.5, time_limit=10)
+    q = free.trajectory(np.arange(0, 5, 1e-3))[0]
+    assert md.forward_kinematics(arm, q, "l3")[:, 2, 3].min() < 0.08  # without the plane it goes lower
+
+
+def test_obstacles_are_checked_and_read_from_a_file(arm, tmp_path) -> None:
+    file = tmp_path / "cell.toml"
+    file.write_text('[[obstacle]]\nkind = "plane"\npoint = [0, 0, 0]\nnormal = [0, 0, 1]\n')
+    assert read_obstacles(file) == [{"kind": "plane", "point": [0, 0, 0], "normal": [0, 0, 1]}]
+    for wrong, word in (
+        ([{"kind": "cone"}], "cone"),
+        ([{"kind": "plane", "point": [0, 0, 0]}], "normal"),
+        ([{"kind": "sphere", "centre": [0, 0], "radius": 1}], "three numbers"),
+        ({"kind": "plane"}, "list"),
+        ([{"kind": "plane", "point": [0, 0, 0], "normal": [0, 0, 0]}], "direction"),
+    ):
+        with pytest.raises(md.MinidynError, match=word):
+            md.excite(arm, 3.0, obstacles=wrong)
+    with pytest.raises(md.MinidynError, match="shape"):
+        md.excite("two_link", 3.0, obstacles=[{"kind": "plane", "point": [0, 0, 0], "normal": [0, 0, 1]}])
+    with pytest.raises(md.MinidynError, match="clearance"):
+        md.excite(arm, 3.0, clearance=-1)
+    made = md.excite(arm, 3.0, start=[0, 2.5, 0, 0], obstacles=read_obstacles(file), time_limit=1)
+    (notice,) = [n for n in made.notices if n.code == "excite.infeasible"]
+    assert notice.data["limit"] == "distance"
