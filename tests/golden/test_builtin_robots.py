@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,13 +138,15 @@ def test_hpr() -> None:
     assert (robot.n, len(robot.joints), len(robot.parameter_names)) == (5, 7, 77)
     assert robot.joint_names == ("joint1", "joint3", "joint4", "joint6", "joint7")
     assert [joint.parent + 1 for joint in robot.joints] == [0, 1, 1, 2, 3, 4, 6]
+    assert dict(robot.symbols) == {"D4": 0.6, "D5": 0.25, "D6": 0.7}
     rows = zip([0, 90, 90, 0, 0, 0, 90], [0, 0, 0, 0.6, 0.25, 0.7, 0])
     for joint, (alpha, a) in zip(robot.joints, rows):
-        assert joint.before == mdh_steps("revolute", {"alpha": math.radians(alpha), "a": a}, "row")
+        unnamed = tuple(replace(step, symbol="") for step in joint.before)
+        assert unnamed == mdh_steps("revolute", {"alpha": math.radians(alpha), "a": a}, "row")
     assert not robot.parameters_known
     loop = robot.loops[0]
-    assert (loop.link_a, loop.steps_a) == (3, (Step("tx", 0.25),))
-    assert (loop.link_b, loop.steps_b) == (4, (Step("tx", -0.6),))
+    assert (loop.link_a, loop.steps_a) == (3, (Step("tx", 0.25, "D5"),))
+    assert (loop.link_b, loop.steps_b) == (4, (Step("tx", -0.6, "D4", -1.0),))
     q = np.random.default_rng(0).uniform(-3, 3, (50, 5))
     q_all = solve_loops(robot, q)
     assert q_all[:, 1] == pytest.approx(q[:, 1] - q[:, 2])

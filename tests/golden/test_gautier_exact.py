@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import minidyn as md
+from minidyn.base.equivalence import rows_of_text
 from minidyn.model.robot import Robot
 
 # Gautier's d0 by its old name
@@ -102,6 +103,31 @@ def test_hpr_with_its_loop_closed(model: str) -> None:
     for name, row in HPR["beta"].items():
         assert found[name] == pytest.approx(row, abs=1e-8), name
     assert found["MX3"]["MX5"] == 5 / 12
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_hpr_in_symbols(model: str, tmp_path: Path) -> None:
+    """Printed relations have the golden numbers, and those of robot files with other lengths."""
+    base = md.base_parameters(md.load("hpr"), model=model)
+    texts = [str(relation) for relation in base.relations()]
+    assert not any("." in text for text in texts)  # every length by its name
+    for relation, name in zip(base.relations(), base.kept):
+        for term in relation.terms[1:]:
+            value = term.value if term.polynomial is None else term.polynomial.value({"D4": 0.6, "D5": 0.25, "D6": 0.7})
+            assert value == pytest.approx(HPR["beta"][name][term.parameter], abs=1e-8)
+    text = (Path(md.__file__).parent / "model" / "robots" / "hpr.toml").read_text(encoding="utf-8")
+    rng = np.random.default_rng(29)
+    for number in range(3):
+        path = tmp_path / f"hpr{number}.toml"
+        changed = text
+        for name, old in (("D4", 0.6), ("D5", 0.25), ("D6", 0.7)):
+            changed = changed.replace(f"{name} = {old}\n", f"{name} = {rng.uniform(0.2, 0.9):.3f}\n")
+        path.write_text(changed, encoding="utf-8")
+        other = md.base_parameters(md.load(path), model=model)
+        assert not np.allclose(other.K, base.K)
+        # the text is read with the lengths of the other file
+        _, rows = rows_of_text(texts, other.robot.layout.names, dict(other.robot.symbols))
+        np.testing.assert_allclose(rows, other.matrix, atol=1e-9)
 
 
 @pytest.mark.parametrize("model", MODELS)

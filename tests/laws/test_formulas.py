@@ -128,9 +128,16 @@ def test_base_parameters_are_enough(seed: int, method: str) -> None:
             assert_same(reader(found, values), [wanted], weight(robot))
 
 
-@pytest.mark.parametrize("seed", range(count(8, 100)))
+def relations_robot(seed: int) -> md.Robot:
+    if seed:
+        return robot_of_seed(seed + 299)
+    robot = md.load("hpr")  # a loop: its relations have fractions of lengths
+    return robot.with_parameters(np.random.default_rng(0).normal(size=len(robot.layout)))
+
+
+@pytest.mark.parametrize("seed", range(count(9, 101)))
 def test_relations_give_the_base_parameters(seed: int) -> None:
-    robot = robot_of_seed(seed + 300)
+    robot = relations_robot(seed)
     base = md.base_parameters(robot)
     found = md.formulas(robot, "relations", base=base, digits=15)
     lengths = dict(named_lengths(robot).symbols)

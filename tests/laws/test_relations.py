@@ -6,15 +6,17 @@ import json
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from base_robots import special_robot
+from base_robots import looped_arm, special_robot
 from hostile_names import HOSTILE
 
 import minidyn as md
 from conftest import count, numeric_base
 from minidyn.base.base_map import BaseMap
+from minidyn.base.numeric.samples import model_rows, random_states, units_of
 from minidyn.base.printing.relations import (
     UNICODE,
     RelationTerm,
@@ -25,7 +27,10 @@ from minidyn.base.printing.relations import (
     sum_text,
 )
 from minidyn.base.printing.symbols import LengthPolynomial, symbolic_entries
+from minidyn.base.rows import MODELS
+from minidyn.dynamics.tree import NamedLengths
 from minidyn.model.geometry import Step
+from minidyn.model.loops import check_loops
 from minidyn.model.robot import Robot
 
 # Gautier's d0 by its old name
@@ -43,7 +48,11 @@ def named(robot: Robot, share: float = 1.0) -> Robot:
         return replace(step, symbol=symbols[-1][0], factor=1.0)
 
     joints = tuple(replace(joint, before=tuple(map(name, joint.before))) for joint in robot.joints)
-    return replace(robot, joints=joints, symbols=tuple(symbols))
+    loops = tuple(
+        replace(loop, steps_a=tuple(map(name, loop.steps_a)), steps_b=tuple(map(name, loop.steps_b)))
+        for loop in robot.loops
+    )
+    return replace(robot, joints=joints, loops=loops, symbols=tuple(symbols))
 
 
 def with_lengths(robot: Robot, values: dict[str, float]) -> Robot:
@@ -56,13 +65,20 @@ def with_lengths(robot: Robot, values: dict[str, float]) -> Robot:
         replace(joint, before=tuple(map(change, joint.before)), after=tuple(map(change, joint.after)))
         for joint in robot.joints
     )
-    return replace(robot, joints=joints, symbols=tuple(values.items()))
+    loops = tuple(
+        replace(loop, steps_a=tuple(map(change, loop.steps_a)), steps_b=tuple(map(change, loop.steps_b)))
+        for loop in robot.loops
+    )
+    robot = replace(robot, joints=joints, loops=loops, symbols=tuple(values.items()))
+    check_loops(robot, {})
+    return robot
 
 
-def check_polynomials(base: BaseMap, rng: np.random.Generator) -> int:
+def check_polynomials(base: BaseMap, rng: np.random.Generator, values: dict[str, float] | None = None) -> int:
     """Check every polynomial against K of the robot with other lengths; return how many there are."""
     found = symbolic_entries(base)
-    values = {name: float(value * rng.uniform(0.5, 2.0)) for name, value in base.robot.symbols}
+    if values is None:
+        values = {name: float(value * rng.uniform(0.5, 2.0)) for name, value in base.robot.symbols}
     other = numeric_base(with_lengths(base.robot, values), "qr", base.model)
     assert other.kept == base.kept
     for (row, column), polynomial in found.items():
@@ -132,10 +148,150 @@ def test_lengths_that_coincide_keep_their_numbers() -> None:
         assert polynomial.value(dict(robot.symbols)) == pytest.approx(base.K[row, column])
 
 
-def test_loops_and_held_joints_keep_numbers() -> None:
-    assert symbolic_entries(numeric_base(md.load("hpr"))) == {}
+def test_solved_loops_and_held_joints_keep_numbers() -> None:
+    assert symbolic_entries(numeric_base(named(looped_arm(0, solved=True)))) == {}
     assert symbolic_entries(numeric_base(md.load("puma560"), joints=("joint2", "joint3"))) == {}
     assert symbolic_entries(numeric_base(md.load("ur10e"))) == {}
+
+
+@pytest.mark.parametrize("seed", range(count(8, 200)))
+def test_loops_with_given_functions_have_formulas(seed: int) -> None:
+    """A parallelogram: sides that are opposite are one length, written by the name that comes first."""
+    rng = np.random.default_rng((seed, 15))
+    robot = named(looped_arm(seed))
+    sides = {step.symbol: -step.value for step in robot.loops[0].steps_b} | {
+        step.symbol: step.value for step in robot.loops[0].steps_a
+    }
+    first, second = (robot.joints[k].before[0].symbol for k in (3, 4))
+    other = {name: float(value * rng.uniform(0.5, 2.0)) for name, value in robot.symbols}
+    (a,), (b,) = robot.loops[0].steps_a, robot.loops[0].steps_b
+    other |= {a.symbol: other[second], b.symbol: -other[first]}
+    for model in ("torque", "energy") if seed % 4 == 0 else ("torque",):
+        base = numeric_base(robot, "qr", model)
+        number = check_polynomials(base, rng, other)
+        changed = np.abs(numeric_base(with_lengths(robot, other), "qr", model).K - base.K) > 1e-9 * (
+            1.0 + np.abs(base.K)
+        )
+        assert number >= np.count_nonzero(changed)
+        used = {name for entry in symbolic_entries(base).values() for name in names_in(entry)}
+        assert not used & sides.keys()
+        assert {first, second} <= used
+
+
+def names_in(entry: LengthPolynomial) -> set[str]:
+    own = {name for _, product in entry.terms for name in product}
+    return own if entry.divisor is None else own | names_in(entry.divisor)
+
+
+def test_lengths_that_a_loop_fixes_are_numbers() -> None:
+    hpr = md.load("hpr")
+    (loop,) = hpr.loops
+    plain = tuple(replace(step, symbol="") for step in loop.steps_a)
+    found = {r.name: str(r) for r in relations(numeric_base(replace(hpr, loops=(replace(loop, steps_a=plain),))))}
+    assert found["XXR3"] == "XXR3 = XX3 - YY3 + XX4 - YY4 - 0.0625 M5 - D6² (M6 + M7)"
+    assert found["MXR3"] == "MXR3 = MX3 + (0.25/D4) MX5 + 0.25 M5"
+
+
+FOUR_SIDES = """
+gravity = [0, -9.81, 0]
+[symbols]
+crank = 0.5
+ground = 0.4
+coupler = 0.4
+rocker = 0.5
+[[joint]]
+name = "one"
+[[joint]]
+name = "two"
+parent = 1
+a = "crank"
+[[joint]]
+name = "three"
+parent = 0
+a = "ground"
+[[joint]]
+name = "tip"
+parent = 3
+alpha = "90 deg"
+a = "rocker"
+[[loop]]
+name = "sides"
+kind = "point"
+a = { link = "link2", xyz = ["coupler", 0, 0] }
+b = { link = "link3", xyz = ["rocker", 0, 0] }
+functions = { two = "-q1", three = "q1" }
+"""
+
+
+def test_sides_of_a_loop_follow_each_other(tmp_path: Path) -> None:
+    """Opposite sides are equal: the one that the file names last is written by the other, wherever it stands."""
+    path = tmp_path / "sides.toml"
+    path.write_text(FOUR_SIDES)
+    base = md.base_parameters(md.load(path))
+    (first,) = (str(relation) for relation in relations(base) if relation.name == "ZZR1")
+    assert first == "ZZR1 = ZZ1 + crank² (M2 + M4) + ZZ3 + YY4"
+    other = {"crank": 0.7, "ground": 0.3, "coupler": 0.3, "rocker": 0.7}
+    assert check_polynomials(numeric_base(base.robot), np.random.default_rng(0), other) > 2
+    path.write_text(FOUR_SIDES.replace("coupler = 0.4", "coupler = -0.4").replace('["coupler"', '["-coupler"'))
+    assert [str(r) for r in relations(md.base_parameters(md.load(path)))] == [str(r) for r in relations(base)]
+
+
+FOLLOWER = """
+[symbols]
+L1 = 0.4
+L2 = 0.3
+[[joint]]
+name = "crank"
+[[joint]]
+name = "rocker"
+alpha = "90 deg"
+a = "L1"
+mimic = { formula = "atan2(sin(crank), 2 + cos(crank))" }
+[[joint]]
+name = "tip"
+alpha = "90 deg"
+a = "L2"
+"""
+
+
+def test_followers_by_formulas(tmp_path: Path) -> None:
+    path = tmp_path / "follower.toml"
+    path.write_text(FOLLOWER)
+    robot = md.load(path)
+    assert robot.formulas
+    states = random_states(robot, units_of(robot), 5, 3)
+    for model in MODELS:  # arrays of lengths go another way than compiled rows
+        rows = model_rows(robot, model, states, NamedLengths({"L1": np.full((2, 1), 0.4)}), (2,))
+        np.testing.assert_allclose(rows, [model_rows(robot, model, states)] * 2, atol=1e-12)
+    base = numeric_base(robot)
+    assert check_polynomials(base, np.random.default_rng(2)) > 3
+    assert any("L1" in str(relation) for relation in relations(base))
+
+
+def test_fractions_of_another_choice() -> None:
+    """Masses kept in the place of first moments are divided by lengths."""
+    base = md.base_parameters("puma560", order=("M4", "M3"))
+    texts = {relation.name: str(relation) for relation in relations(base)}
+    found = symbolic_entries(base)
+    assert any(entry.divisor for entry in found.values())
+    values = {"D3": 0.4, "R3": 0.3, "D4": 0.1, "R4": 0.5}
+    other = md.base_parameters(with_lengths(base.robot, values), order=("M4", "M3"))
+    assert other.kept == base.kept
+    for place, entry in found.items():
+        assert entry.value(values) == pytest.approx(other.K[place], rel=1e-8, abs=1e-9), texts
+    changed = np.abs(other.K - base.K) > 1e-9 * (1.0 + np.abs(base.K))
+    assert len(found) >= np.count_nonzero(changed)
+
+
+def test_printed_fractions_are_read_back() -> None:
+    base = md.base_parameters("hpr")
+    texts = [str(relation) for relation in relations(base)]
+    assert "MXR4 = MX4 - (D5/D4) MX5 + D6 (M6 + M7)" in texts
+    assert md.equivalence(base, "\n".join(texts)).equivalent
+    assert r"\mathrm{MX}_{4} - \frac{D_{5}}{D_{4}}\,\mathrm{MX}_{5}" in base.to_latex()
+    ratio = LengthPolynomial(((1.0, ("A", "A")), (-1.0, ("B",))), LengthPolynomial(((1.0, ("A",)), (2.0, ("B",)))))
+    assert RelationTerm("M1", 1.0, ratio).coefficient == "(A² - B)/(A + 2 B)"
+    assert sum_text([RelationTerm(name, 1.0, ratio) for name in ("M1", "M2")]) == "((A² - B)/(A + 2 B))(M1 + M2)"
 
 
 def test_relations_are_the_map() -> None:

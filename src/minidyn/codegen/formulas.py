@@ -16,6 +16,7 @@ import numpy as np
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.printing.relations import Relation, RelationTerm, relations
+from minidyn.base.printing.symbols import LengthPolynomial
 from minidyn.codegen.expressions import (
     Expression,
     Line,
@@ -23,6 +24,7 @@ from minidyn.codegen.expressions import (
     closed,
     latex_name,
     listing,
+    minus,
     number,
     product,
     symbol,
@@ -152,14 +154,22 @@ def _combination(relation: Relation, symbols: dict[str, Symbol]) -> Expression:
 
 
 def _coefficient(term: RelationTerm, symbols: dict[str, Symbol]) -> Expression:
-    if term.polynomial is None:
-        return number(term.value)
-    return total(
+    return number(term.value) if term.polynomial is None else _in_lengths(term.polynomial, symbols)
+
+
+def _in_lengths(polynomial: LengthPolynomial, symbols: dict[str, Symbol]) -> Expression:
+    above = total(
         [
             product([number(x), *(symbol(symbols[name]) for name in sorted(names))])
-            for x, names in sorted(term.polynomial.terms, key=lambda pair: pair[0] < 0)
+            for x, names in sorted(polynomial.terms, key=lambda pair: pair[0] < 0)
         ]
     )
+    if polynomial.divisor is None:
+        return above
+    below = _in_lengths(polynomial.divisor, symbols)
+    if above.kind == "minus":  # the sign stands in front of the fraction
+        return minus(Expression("div", (above.args[0], below)))
+    return Expression("div", (above, below))
 
 
 def _parameter_meanings(robot: Robot, names: Iterable[str], symbols: dict[str, Symbol]) -> list[Meaning]:

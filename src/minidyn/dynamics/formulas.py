@@ -160,7 +160,15 @@ def named_lengths(robot: Robot, reserved: Iterable[str] = ()) -> Robot:
         for number, joint in enumerate(robot.joints, 1)
     )
     base = named(robot.base, _along(robot.base, "xyz"), 0)
-    return replace(robot, joints=joints, base=base, symbols=tuple(values.items()))
+    loops = tuple(
+        replace(
+            loop,
+            steps_a=named(loop.steps_a, [f"a{letter}" for letter in _along(loop.steps_a, "xyz")], number),
+            steps_b=named(loop.steps_b, [f"b{letter}" for letter in _along(loop.steps_b, "xyz")], number),
+        )
+        for number, loop in enumerate(robot.loops, 1)
+    )
+    return replace(robot, joints=joints, base=base, loops=loops, symbols=tuple(values.items()))
 
 
 def _along(steps: Steps, letters: str) -> list[str]:

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 def loop_residual(robot: Robot, loop: Loop, q_all: ArrayLike) -> tuple[Array, Array]:
     """Return the distance of a loop's origins (...), m, and the angle between its frames (...), rad (0 for a point)."""
-    difference = _difference(tree_pose(robot, q_all), loop)
+    difference = loop_difference(tree_pose(robot, q_all), loop)
     turned = np.linalg.norm(difference[..., 3:], axis=-1) if loop.kind == "frame" else np.zeros(difference.shape[:-1])
     return np.linalg.norm(difference[..., :3], axis=-1), turned
 
 
-def _difference(pose: TreePose, loop: Loop) -> Array:
-    """Frame b seen from frame a, world axes: (..., 3) for a point, (..., 6) with the turn for a frame."""
+def loop_difference(pose: TreePose, loop: Loop) -> Array:
+    """Return frame b seen from frame a, world axes: (..., 3) for a point, (..., 6) with the turn for a frame."""
     A, B = pose.frame(loop.link_a, loop.steps_a), pose.frame(loop.link_b, loop.steps_b)
     shift = B[..., :3, 3] - A[..., :3, 3]
     if loop.kind == "point":
@@ -63,7 +63,7 @@ def _rotation_vector(R: Array) -> Array:
 
 def constraint(robot: Robot, pose: TreePose) -> tuple[Array, Array]:
     """Return the differences of all loops to solve (..., m) and their Jacobian (..., m, joints)."""
-    values = np.concatenate([_difference(pose, loop) for loop in robot.implicit_loops], axis=-1)
+    values = np.concatenate([loop_difference(pose, loop) for loop in robot.implicit_loops], axis=-1)
     return values, np.concatenate(_relative(pose, pose.jacobian), axis=-2)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.rows import MODELS, Arithmetic
-from minidyn.dynamics.tree import REAL, Numbers, coordinates, place
+from minidyn.dynamics.tree import REAL, Coordinates, Numbers, Row, coordinates, place
 from minidyn.errors import LoopError
 from minidyn.model.drives import INERTIAS, TERMS
 from minidyn.model.joint import typical_length
@@ -151,7 +151,7 @@ def model_rows(
     dq = states.dq if wanted.speeds else np.zeros_like(states.dq)
     if not wanted.accelerations:
         states = replace(states, ddq=np.zeros_like(states.ddq))
-    if robot.implicit_loops or robot.formulas:
+    if robot.implicit_loops or (robot.formulas and numbers is REAL):
         from minidyn.dynamics.functions import energy_regressor, regressor  # compiled: these robots alone need it
 
         if not wanted.weight:
@@ -163,9 +163,25 @@ def model_rows(
         if not wanted.friction:
             Y[..., [column.index for column in robot.layout.columns if column.is_friction]] = 0.0
         return Y
-    c = coordinates(robot, list(states.q.T), list(dq.T), list(states.ddq.T))
+    if robot.formulas:
+        c = _by_formulas(robot, replace(states, dq=dq))
+    else:
+        c = coordinates(robot, list(states.q.T), list(dq.T), list(states.ddq.T))
     tree = place(robot, c.q, numbers)
     return wanted.rows(robot, tree, c, Arithmetic((*lead, len(dq))), None)
+
+
+def _by_formulas(robot: Robot, states: JointStates) -> Coordinates:
+    """Return the coordinates of all joints as arrays, formulas included, which `coordinates` records on graphs only."""
+    from minidyn.model.loops import loop_jacobian, solve_loops
+
+    q = solve_loops(robot, states.q)
+    G, drift = loop_jacobian(robot, q, states.dq)
+    dq, ddq = (np.einsum("eij,ej->ei", G, rates) for rates in (states.dq, states.ddq))
+    rows: list[Row] = [
+        {k: G[:, joint, k] for k in range(robot.n) if G[:, joint, k].any()} for joint in range(len(robot.joints))
+    ]
+    return Coordinates(list(q.T), list(dq.T), list((ddq + drift).T), rows, robot.n)
 
 
 def unitless_rows(

@@ -9,7 +9,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -143,7 +143,19 @@ _Factor = tuple[int, str, bool]
 def _factor(term: RelationTerm, alphabet: Alphabet) -> _Factor:
     if term.polynomial is None:
         return -1 if term.value < 0 else 1, alphabet.number(term.value), False
-    terms = [(number, product) for number, product in term.polynomial.terms if alphabet.number(number) != "0"]
+    return _polynomial_factor(term.polynomial, alphabet)
+
+
+def _polynomial_factor(polynomial: LengthPolynomial, alphabet: Alphabet) -> _Factor:
+    if polynomial.divisor is not None:
+        sign, above, is_sum = _polynomial_factor(replace(polynomial, divisor=None), alphabet)
+        other, below, _ = _polynomial_factor(polynomial.divisor, alphabet)
+        if alphabet.name == "latex":
+            return sign * other, rf"\frac{{{above}}}{{{below}}}", False
+        above = alphabet.bracket(above) if is_sum else above
+        below = alphabet.bracket(below) if " " in below else below
+        return sign * other, f"{above}/{below}", True
+    terms = [(number, product) for number, product in polynomial.terms if alphabet.number(number) != "0"]
     if not terms:
         return 1, "0", False
     ordered = sorted(terms, key=lambda pair: (pair[0] < 0, -len(pair[1]), sorted(pair[1])))
@@ -191,10 +203,10 @@ class Relation:
 def relations(base: BaseMap) -> tuple[Relation, ...]:
     """Return the relations of a map, one for each base parameter, in the order of `base.names`.
 
-    Coefficients are written with the lengths the robot's file names, where they are polynomials in them on a
-    chain or tree; others are numbers.
+    Coefficients are written with the lengths the robot's file names, where they are polynomials or small fractions of
+    them; others are numbers.
 
-    Implements: Gautier1991 Table V.
+    Implements: Gautier1991 Table V, section "Application to Graph-Structured Robots" in symbols.
     """
     if base.rows is not None:
         names, of_rule = base.robot.layout.names, rule_entries(base)

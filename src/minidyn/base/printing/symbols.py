@@ -1,9 +1,13 @@
-"""Entries of the regrouping matrix as polynomials in the lengths that the robot's file names.
+"""Entries of the regrouping matrix as polynomials and fractions of the lengths that the robot's file names.
 
 For a fixed choice of kept and regrouped parameters every entry of K has a unit (1, m or m²) and, on chains and trees,
-is a polynomial of that degree in the robot's lengths. It is found by evaluation: K at random lengths shows on which
-symbols each entry depends, a few more lengths determine its coefficients, and still more must agree with it. An entry
-that is not such a polynomial (a fraction, a coincidence of lengths) keeps its number.
+is a polynomial of that degree in the robot's lengths; with closed loops, or another choice, it may be a fraction of
+two. It is found by evaluation: K at random lengths shows on which symbols each entry depends, a few more lengths
+determine its coefficients, and still more must agree with it. An entry that is neither (a large fraction, a coincidence
+of lengths) keeps its number.
+
+Lengths of a loop are not free: it must close. Where the passive joints are given as functions, how far it is open is
+linear in the lengths, so that those which may be chosen freely, and those which follow them, are found by elimination.
 
 Polynomials in the robot's lengths and parameters: just enough algebra to write the combinations down in symbols.
 """
@@ -24,6 +28,7 @@ from minidyn.base.closed_form.structure import Structure
 from minidyn.base.numeric.samples import Units, random_states, unitless_rows, units_of
 from minidyn.base.rows import MODELS
 from minidyn.dynamics.tree import NamedLengths
+from minidyn.model.geometry import Steps
 from minidyn.model.robot import Robot
 
 if TYPE_CHECKING:
@@ -104,6 +109,11 @@ Monomial = tuple[str, ...]
 """Symbols of a product, repeated for powers: ("D3", "D3") is D3²."""
 
 _SPARE = 6  # points beyond those that determine a polynomial
+_MOST_FRACTION = 4  # symbols in one entry that is a fraction
+_DEGREES = sorted(
+    ((p, q) for q in (1, 2) for p in range(q + 3)), key=sum
+)  # of a fraction's two parts, simple ones first
+_TIES = (0.0, 0.5, 1.0, 2.0)  # factors with which a length may follow others for a loop to close
 _MOST = 20  # symbols in one entry; formulas of more are no use to anybody and are left as numbers
 _AGREE = 1e-9  # against the largest term of the entry
 _MEMORY = 48e6  # bytes of rows at a time
@@ -111,23 +121,28 @@ _MEMORY = 48e6  # bytes of rows at a time
 
 @dataclass(frozen=True)
 class LengthPolynomial:
-    """A sum of number · product of symbols."""
+    """A sum of number · product of symbols, or a fraction of two."""
 
     terms: tuple[tuple[float, Monomial], ...]  # (number, product), in order of the products' degree and names
+    divisor: LengthPolynomial | None = None  # what it is divided by
 
     def value(self, symbols: Mapping[str, float]) -> float:
-        """Return the polynomial's value for values of the symbols."""
-        return float(sum(number * np.prod([symbols[name] for name in product]) for number, product in self.terms))
+        """Return its value for values of the symbols."""
+        above = float(sum(number * np.prod([symbols[name] for name in product]) for number, product in self.terms))
+        return above if self.divisor is None else above / self.divisor.value(symbols)
 
 
 def symbolic_entries(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
-    """Return {(row, column) of K: polynomial in named lengths}; entries that are plain numbers are left out.
+    """Return {(row, column) of K: polynomial or fraction of named lengths}; plain numbers are left out.
 
-    Robots with loops keep numbers: their lengths are not free, since the loops must close. So do maps for some joints
-    only, whose K depends on where the others stand.
+    Loops that are solved for keep numbers: their lengths are not free, since the loops must close. So do maps for some
+    joints only, whose K depends on where the others stand.
     """
-    symbols = _length_symbols(base.robot)
-    if not symbols or not base.K.size or base.robot.loops or base.robot.formulas or base.joints is not None:
+    if not base.K.size or base.joints is not None or not _length_symbols(base.robot) or base.robot.implicit_loops:
+        return {}
+    lengths = _Lengths.of(base.robot)
+    symbols = lengths.free
+    if not symbols:
         return {}
     rng = np.random.default_rng(0)
     units = units_of(base.robot)
@@ -136,7 +151,7 @@ def symbolic_entries(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
     scale = kept[:, None] / regrouped  # (b, d): the SI value of an entry of K whose value without units is 1
 
     def entries(points: Array) -> tuple[Array, NDArray[np.bool_]]:
-        return _entries(base, units, symbols, points, rng)
+        return _entries(base, units, lengths, points, rng)
 
     first = _points(rng, 1, len(symbols))
     probes = np.repeat(first, len(symbols) + 1, axis=0)
@@ -154,17 +169,101 @@ def symbolic_entries(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
         which = tuple(int(k) for k in np.flatnonzero(moved[:, row, column]))
         groups.setdefault(which, []).append((int(row), int(column)))
     values = dict(base.robot.symbols)
-    found = {}
+    found: dict[tuple[int, int], LengthPolynomial] = {}
+    fractions = []
+
+    def add(place: tuple[int, int], entry: LengthPolynomial) -> None:
+        error = abs(entry.value(values) - base.K[place])
+        if error <= _AGREE * scale[place] * max(1.0, abs(base.K[place]) / scale[place]):
+            found[place] = entry
+
     for which, places in groups.items():
         names = [symbols[k] for k in which]
         for place, coefficients in zip(places, _fit(points[:, which], K[:, *np.array(places).T])):
-            if coefficients is None:
-                continue
-            polynomial = _polynomial(coefficients, names, float(scale[place]), units.length)
-            error = abs(polynomial.value(values) - base.K[place])
-            if error <= _AGREE * scale[place] * max(1.0, abs(base.K[place]) / scale[place]):
-                found[place] = polynomial
+            if coefficients is not None:
+                add(place, _polynomial(coefficients, names, float(scale[place]), units.length))
+            elif len(which) <= _MOST_FRACTION:
+                fractions.append((which, place))
+    if fractions:
+        width = max(len(which) for which, _ in fractions)
+        most = max(len(_products(width, p)) + len(_products(width, q)) for p, q in _DEGREES)
+        points = _points(rng, most + _SPARE, len(symbols))
+        K, sound = entries(points)
+        for which, place in fractions:
+            parts = _fit_fraction(points[:, which], K[:, *place]) if sound[place[1]] else None
+            if parts is not None:
+                add(place, _fraction(*parts, [symbols[k] for k in which], float(scale[place]), units.length))
     return found
+
+
+@dataclass(frozen=True)
+class _Lengths:
+    """The named lengths that may be chosen freely, and those that follow them so that loops close."""
+
+    free: tuple[str, ...]
+    tied: Mapping[str, Array]  # of each name that follows, its factors (free,)
+
+    @classmethod
+    def of(cls, robot: Robot) -> _Lengths:
+        """Find the lengths of a robot whose passive joints, if any, are given as functions.
+
+        How far the loops are open is linear in the lengths, A l + c = 0. The first names of the file are free where
+        there is a choice; a name that would follow by other factors than ±1/2, ±1 and ±2 is a number, with all that it
+        depends on.
+        """
+        symbols = _length_symbols(robot)
+        if not robot.loops:
+            return cls(tuple(symbols), {})
+        symbols += _length_symbols(robot, loops=True, but=symbols)
+        A = _openings(robot, symbols)
+        tied: list[int] = []
+        for k in reversed(range(len(symbols))):
+            if np.linalg.matrix_rank(A[:, [*tied, k]], tol=_AGREE) > len(tied):
+                tied.append(k)
+        free = [k for k in range(len(symbols)) if k not in tied]
+        factors, *_ = np.linalg.lstsq(A[:, tied], -A[:, free], rcond=None)  # (tied, free)
+        factors = np.where(np.abs(factors) < _AGREE, 0.0, factors)
+        lengths = np.array([dict(robot.symbols)[name] for name in symbols])
+        simple = np.min(np.abs(np.abs(factors)[..., None] - _TIES), axis=-1) < _AGREE
+        fixed = np.zeros(len(free), dtype=bool)
+        while True:
+            rest = np.where(fixed, 0.0, factors)
+            whole = np.abs(rest @ lengths[free] - lengths[tied]) <= _AGREE * np.abs(lengths).max()
+            more = fixed | np.any((rest != 0.0) & ~(whole & simple.all(axis=1))[:, None], axis=0)
+            if np.array_equal(more, fixed):
+                break
+            fixed = more
+        follows = {symbols[k]: row[~fixed] for k, row in zip(tied, rest) if row[~fixed].any()}
+        return cls(tuple(symbols[k] for k, no in zip(free, fixed) if not no), follows)
+
+    def numbers(self, points: Array) -> NamedLengths:
+        """Return the lengths for values (points, free) of the free ones, in metres."""
+        values = {name: points[:, k : k + 1] for k, name in enumerate(self.free)}
+        return NamedLengths(values | {name: (points @ row)[:, None] for name, row in self.tied.items()})
+
+
+def _openings(robot: Robot, symbols: Sequence[str]) -> Array:
+    """Return by how much (m, symbols) the loops open for a unit of each symbol at random positions."""
+    from minidyn.model.loops import solve_loops
+    from minidyn.model.placements import loop_difference, tree_pose
+
+    units = units_of(robot)
+    q_all = solve_loops(robot, random_states(robot, units, len(symbols) + _SPARE, 0).q)
+
+    def opened(name: str, by: float) -> Array:
+        def changed(steps: Steps) -> Steps:
+            return tuple(
+                replace(step, value=step.value + by * step.factor) if step.symbol == name and not step.is_turn else step
+                for step in steps
+            )
+
+        joints = tuple(replace(j, before=changed(j.before), after=changed(j.after)) for j in robot.joints)
+        loops = [replace(a, steps_a=changed(a.steps_a), steps_b=changed(a.steps_b)) for a in robot.loops]
+        pose = tree_pose(replace(robot, joints=joints), q_all)
+        return np.concatenate([loop_difference(pose, loop)[..., :3].ravel() for loop in loops])
+
+    closed = opened("", 0.0)
+    return np.stack([(opened(name, units.length) - closed) / units.length for name in symbols], axis=1)
 
 
 def rule_entries(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
@@ -190,15 +289,17 @@ def rule_entries(base: BaseMap) -> dict[tuple[int, int], LengthPolynomial]:
     }
 
 
-def _length_symbols(robot: Robot) -> list[str]:
-    """Return the symbols that name lengths which are not zero, in the order of the robot file."""
+def _length_symbols(robot: Robot, loops: bool = False, but: Sequence[str] = ()) -> list[str]:
+    """Return the symbols of lengths (of links, or of loops) that are not zero, in the order of the robot file."""
+    links = [steps for joint in robot.joints for steps in (joint.before, joint.after)]
+    ends = [steps for loop in robot.loops for steps in (loop.steps_a, loop.steps_b)]
     used = {
         step.symbol
-        for joint in robot.joints
-        for step in (*joint.before, *joint.after)
+        for steps in (ends if loops else links)
+        for step in steps
         if step.symbol and not step.is_turn and step.value != 0.0
     }
-    return [name for name, _ in robot.symbols if name in used]
+    return [name for name, _ in robot.symbols if name in used and name not in but]
 
 
 def _points(rng: np.random.Generator, count: int, width: int) -> Array:
@@ -207,7 +308,7 @@ def _points(rng: np.random.Generator, count: int, width: int) -> Array:
 
 
 def _entries(
-    base: BaseMap, units: Units, symbols: Sequence[str], points: Array, rng: np.random.Generator
+    base: BaseMap, units: Units, lengths: _Lengths, points: Array, rng: np.random.Generator
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Return K (points, b, d) without units, and which columns (d,) are combinations of the kept ones at all points."""
     robot = replace(base.robot, base=tuple(step for step in base.robot.base if step.is_turn))
@@ -219,8 +320,8 @@ def _entries(
     chunk = max(1, int(_MEMORY / (8 * count * model.rows_of(robot.n) * len(robot.layout))))
     found = []
     for part in np.array_split(points, -(-len(points) // chunk)):
-        lengths = NamedLengths({name: part[:, k : k + 1] * units.length for k, name in enumerate(symbols)})
-        W = unitless_rows(robot, base.model, states, units, numbers=lengths, lead=(len(part),))
+        numbers = lengths.numbers(part * units.length)
+        W = unitless_rows(robot, base.model, states, units, numbers=numbers, lead=(len(part),))
         found.append(_solve(W.reshape(len(part), -1, W.shape[-1]), kept, regrouped))
     return np.concatenate([K for K, _ in found]), np.logical_and.reduce([sound for _, sound in found])
 
@@ -235,27 +336,78 @@ def _solve(W: Array, kept: Sequence[int], regrouped: Sequence[int]) -> tuple[Arr
     return K / lengths.swapaxes(-1, -2), sound
 
 
-def _products(count: int) -> list[tuple[int, ...]]:
-    """Return all products of up to two of `count` symbols, as tuples of their places."""
-    return [product for degree in range(3) for product in combinations_with_replacement(range(count), degree)]
+def _products(count: int, most: int = 2) -> list[tuple[int, ...]]:
+    """Return all products of up to so many of `count` symbols, as tuples of their places."""
+    return [product for degree in range(most + 1) for product in combinations_with_replacement(range(count), degree)]
+
+
+def _powers(points: Array, products: Sequence[tuple[int, ...]]) -> Array:
+    """Return the products' values (points, products)."""
+    return np.stack([np.prod(points[:, product], axis=1) for product in products], axis=1)
 
 
 def _fit(points: Array, values: Array) -> Iterable[Array | None]:
     """Return for each column of values (points, k) the coefficients of all products, None where they do not fit."""
-    products = _products(points.shape[1])
-    A = np.stack([np.prod(points[:, product], axis=1) for product in products], axis=1)
-    coefficients, *_ = np.linalg.lstsq(A, values, rcond=None)
+    A = _powers(points, _products(points.shape[1]))
+    coefficients = np.asarray(np.linalg.lstsq(A, values, rcond=None)[0], dtype=float)
     misfit = np.abs(A @ coefficients - values).max(axis=0)
     size = np.abs(values).max(axis=0)
     return [coefficients[:, k] if misfit[k] <= _AGREE * size[k] else None for k in range(values.shape[1])]
 
 
+_Part = dict[tuple[int, ...], float]
+"""Coefficients by product."""
+
+
+def _fit_fraction(points: Array, values: Array) -> tuple[_Part, _Part] | None:
+    """Return numerator and denominator of the simplest fraction with these values (points,), None where there is none.
+
+    The denominator's first coefficient is 1. Coefficients are a null vector of above - values · below = 0; degrees
+    that are too large would have several.
+    """
+    for degrees in _DEGREES:
+        above, below = (_products(points.shape[1], degree) for degree in degrees)
+        A = np.concatenate([_powers(points, above), -values[:, None] * _powers(points, below)], axis=1)
+        A /= 1.0 + np.abs(values)[:, None]
+        _, sigma, V = np.linalg.svd(A)
+        if sigma[-1] > _AGREE * sigma[0]:
+            continue
+        used = np.abs(V[-1]) > 1e-7 * np.abs(V[-1]).max()
+        lead = int(np.flatnonzero(used & (np.arange(len(used)) >= len(above)))[-1])  # of the highest degree
+        others = [int(k) for k in np.flatnonzero(used) if k != lead]
+        x, *_ = np.linalg.lstsq(A[:, others], -A[:, lead], rcond=None)
+        if np.abs(A[:, others] @ x + A[:, lead]).max() > _AGREE * np.abs(A[:, [*others, lead]]).max():
+            return None
+        found = dict(zip([*others, lead], [*x.tolist(), 1.0]))
+        split = len(above)
+        return (
+            {above[k]: found[k] for k in sorted(found) if k < split},
+            {below[k - split]: found[k] for k in sorted(found) if k >= split},
+        )
+    return None
+
+
+def _fraction(above: _Part, below: _Part, names: Sequence[str], scale: float, length: float) -> LengthPolynomial:
+    """Return a fraction of lengths without units in SI."""
+    unit = length ** max(map(len, below))
+    return LengthPolynomial(
+        _terms(above, names, scale * unit, length), LengthPolynomial(_terms(below, names, unit, length))
+    )
+
+
 def _polynomial(coefficients: Array, names: Sequence[str], scale: float, length: float) -> LengthPolynomial:
     largest = float(np.abs(coefficients).max())
-    terms = []
-    for number, product in zip(coefficients, _products(len(names))):
-        if abs(number) > _AGREE * largest:
-            # twelve digits are more than the fit is good for and make whole numbers whole
-            value = float(f"{float(number) * scale / length ** len(product):.12g}")
-            terms.append((value, tuple(names[k] for k in product)))
-    return LengthPolynomial(tuple(terms))
+    products = zip(_products(len(names)), coefficients.tolist())
+    return LengthPolynomial(
+        _terms(
+            {product: number for product, number in products if abs(number) > _AGREE * largest}, names, scale, length
+        )
+    )
+
+
+def _terms(part: _Part, names: Sequence[str], scale: float, length: float) -> tuple[tuple[float, Monomial], ...]:
+    # twelve digits are more than the fit is good for and make whole numbers whole
+    return tuple(
+        (float(f"{number * scale / length ** len(product):.12g}"), tuple(names[k] for k in product))
+        for product, number in part.items()
+    )
