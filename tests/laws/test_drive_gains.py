@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 from test_payload import motion, truth
 
 import minidyn as md
@@ -39,6 +40,28 @@ def test_gains_are_found_with_honest_uncertainty(name: str) -> None:
     estimate = md.identify(robot.with_parameters(None), found.apply(bare), prior=False, consistent=False, **OWN)
     assert md.validate(estimate, motion(robot, 77)).relative_error < 0.1
     assert found.table().count("\n") == robot.n + 1
+
+
+@pytest.mark.parametrize(
+    ("width", "memory", "noise"), [(0.0, 0.0, 2e-5), (0.05, 0.9, 1e-4)], ids=["sharp friction", "slow noise"]
+)
+def test_intervals_of_raw_logs_hold_the_truth(width: float, memory: float, noise: float) -> None:
+    """Logs of positions and currents alone: friction with edges that the low-pass rounds, noise that remembers."""
+    robot = truth("scara").with_drives(sign_width=width)
+    both, t = (robot, md.Payload(0.0, LOAD).on(robot)), np.arange(0, 15, 1 / 250)
+    gains, scores = np.random.default_rng(1).uniform(5, 15, robot.n), []
+    for seed in range(count(8, 60)):
+        runs = []
+        for k, one in enumerate(both):
+            rng = np.random.default_rng(2 * seed + k)
+            q, dq, ddq = md.trajectory.fourier(robot, seed=2 * seed + k, speed=2.0)(t)
+            white = lfilter([np.sqrt(1 - memory**2)], [1, -memory], rng.normal(size=q.shape), axis=0)
+            tau = md.inverse_dynamics(one, q, dq, ddq) + np.linspace(0.5, 0.1, robot.n) * white
+            runs.append(md.Recording(t, q + noise * rng.normal(size=q.shape), tau / gains))
+        found = md.identify_drive_gains(robot.with_parameters(None), *runs, 5.0)
+        scores.append((found.gains - gains) / found.std)
+    assert 0.7 < np.sqrt(np.mean(np.square(scores))) < 1.25
+    assert np.mean(np.abs(scores) < 1.96) > 0.88
 
 
 def test_a_planar_arm_feels_little_of_the_load() -> None:

@@ -115,8 +115,11 @@ def test_bag_with_a_gripper_and_dropped_joints(tmp_path) -> None:
     assert "recording.gaps" not in found
     assert found["recording.other_messages"].data["count"] == 1
     assert found["recording.other_messages"].data["joints"] == list(NAMES[:5])
-    assert found["recording.topic_chosen"].data["topic"] == "/joint_states"
-    assert found["recording.topic_chosen"].data["others"] == ["/gripper"]
+    assert found["recording.columns"].data["topic"] == ["/joint_states"]
+    assert "recording.topic_chosen" not in found  # no joint of the robot is on the other one
+    both = write_bag(tmp_path / "both", "db3", {"/left": rows, "/joint_states": rows})
+    chosen = {notice.code: notice for notice in md.read_recording(both, ROBOT).notices}["recording.topic_chosen"]
+    assert chosen.data == {"file": "both", "topic": "/joint_states", "others": ["/left"]}
     assert md.read_recording(path, topic="/gripper").joint_names == ("finger",)
     with pytest.raises(UnknownName, match="did you mean '/joint_states'"):
         md.read_recording(path, topic="/joint_state")

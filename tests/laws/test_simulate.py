@@ -260,3 +260,13 @@ def test_what_cannot_be_meant_is_refused() -> None:
     body = {"mass": 0.5, "com": [0.2, 0, 0]}
     ten = md.Payload(0.0, [0, 0, 0, 0.02, 0, 0.02, 0.1, 0, 0, 0.5]).on(robot)
     np.testing.assert_allclose(md.Payload(0.0, body).on(robot).parameters, ten.parameters, atol=1e-15)
+
+
+def test_torque_noise_of_each_joint() -> None:
+    robot = md.load("scara")
+    law, path = md.control.computed_torque(robot, bandwidth=10), md.trajectory.fourier(robot, seed=1)
+    clean, noisy = (md.simulate(robot, law, path, 1.0, torque_noise=one) for one in (0.0, [0.5, 0.0, 0.1, 2.0]))
+    np.testing.assert_allclose((noisy.tau - clean.tau).std(axis=0), [0.5, 0.0, 0.1, 2.0], rtol=0.1)
+    for wrong in (-1.0, [0.1, 0.1], [0.1, 0.1, 0.1, np.nan]):
+        with pytest.raises(md.MinidynError, match="torque_noise: expected"):
+            md.simulate(robot, law, path, 0.1, torque_noise=wrong)

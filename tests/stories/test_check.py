@@ -18,7 +18,7 @@ from minidyn.app.cli.main import main
 from minidyn.errors import DescriptionError, MinidynError
 from minidyn.identification.diagnostics.plausible import Meaningless, meaningless
 from minidyn.model.joint import Limits
-from report_cases import HOSTILE_NAME, hostile_estimate
+from report_cases import HOSTILE_NAME, hostile_estimate, small_estimate
 
 LIMITS = Limits(-2.5, 2.5, 4.0, 200.0)
 
@@ -194,6 +194,12 @@ def test_anyway_goes_on(tmp_path: Path) -> None:
         "--output", tmp_path / "out",
     )  # fmt: skip
     assert done.exit_code == 0, done.stderr
+    log(2).save(tmp_path / "test.csv")
+    files = (tmp_path / "robot.toml", tmp_path / "log.csv", "--validate", tmp_path / "test.csv")
+    arguments = (*files, "--friction", "own")
+    assert run("compare", *arguments).exit_code == 2
+    compared = run("compare", *arguments, "--methods", "ols", "--anyway")
+    assert compared.exit_code == 0, compared.stderr
     text = '[robot]\nfile = "robot.toml"\n[identify]\nlogs = ["log.csv"]\nanyway = true\nfriction = "own"\n'
     (tmp_path / "study.toml").write_text(text)
     assert md.run_study(tmp_path / "study.toml")["identify"].state == "done"
@@ -282,15 +288,19 @@ def test_hostile_names_stay_text_on_the_page(browser: Browser, tmp_path: Path) -
     assert HOSTILE_NAME[:20] in browser.evaluate("document.body.textContent")
 
 
-@pytest.mark.parametrize("verb", ["identify", "compare"])
+@pytest.mark.parametrize("verb", ["identify", "compare", "check", "validate", "payload", "report"])
 def test_wrong_units_and_missing_logs_are_found_before_anything_is_read(verb: str, tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("t,q1\n0,0\n")
+    model, second = "two_link", ("--validate",) if verb in ("identify", "compare") else ()
+    if verb in ("validate", "payload", "report"):
+        small_estimate().save(tmp_path / "estimate.json")
+        model = str(tmp_path / "estimate.json")
     for words, told in (
-        (("log.csv", "--validate", "log.csv", "--units", "q=degg"), "degg"),
-        (("log.csv", "--validate", "gone.csv"), "gone.csv"),
+        (("log.csv", *second, "log.csv", "--units", "q=degg"), "degg"),
+        (("log.csv", *second, "gone.csv"), "gone.csv"),
     ):
         paths = [str(tmp_path / word) if word.endswith(".csv") else word for word in words]
-        result = CliRunner().invoke(main, [verb, "two_link", *paths])
+        result = CliRunner().invoke(main, [verb, model, *paths])
         assert result.exit_code == 2
         assert told in result.stderr
         assert "reading" not in result.stderr

@@ -396,6 +396,26 @@ def test_payloads_and_comparisons_are_steps(tmp_path: Path) -> None:
         md.run_study(tmp_path / "study.toml")
 
 
+def test_a_study_with_units_runs_to_the_end(tmp_path: Path) -> None:
+    """Degrees and millinewton metres, said once under [mapping], give the model of radians and newton metres."""
+    robot = md.load("two_link")
+    md.save(robot, tmp_path / "arm.toml")
+    law, found = md.control.computed_torque(robot, bandwidth=10.0), []
+    runs = [md.simulate(robot, law, md.trajectory.fourier(robot, seed=seed), 4.0) for seed in (1, 2)]
+    for scale, units in ((1.0, ""), (1e3, '[mapping]\nunits = { q = "deg", tau = "mNm" }\n')):
+        for name, log in zip(("fit", "test"), runs):
+            q = np.degrees(log.q) if units else log.q
+            table, heads = np.column_stack([log.t, q, scale * np.asarray(log.tau)]), "time,q1,q2,tau1,tau2"
+            np.savetxt(tmp_path / f"{name}.csv", table, delimiter=",", header=heads, comments="", fmt="%.17g")
+        logs = "".join(f'[[log]]\nname = "{name}"\nfiles = ["{name}.csv"]\n' for name in ("fit", "test"))
+        steps = '[identify]\nlogs = ["fit"]\nfriction = "own"\n[validate]\nlogs = ["test"]\n[report]\ncode = false\n'
+        (tmp_path / "study.toml").write_text(f'[robot]\nfile = "arm.toml"\n{units}{logs}{steps}')
+        result = md.run_study(tmp_path / "study.toml")
+        assert set(states(result).values()) == {"done"}
+        found.append(md.load_estimate(tmp_path / "study" / "identify" / "estimate.json").beta)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+
+
 def test_motors_that_two_joints_turn(tmp_path: Path) -> None:
     """A motor-side log: the mapping's coupling couples the drives of the model, too; [robot] decides otherwise."""
     robot = md.load("two_link").with_drives(True, ("viscous",), coupling={"joint2": {"joint1": -0.5}})

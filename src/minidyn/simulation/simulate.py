@@ -38,7 +38,7 @@ def simulate(
     resolution: float = 0.0,
     noise: float = 0.0,
     velocity_noise: float = 0.0,
-    torque_noise: float = 0.0,
+    torque_noise: ArrayLike = 0.0,
     torque_limit: ArrayLike | None = None,
     payload: Payload | None = None,
     plant: str = "minidyn",
@@ -62,7 +62,7 @@ def simulate(
         resolution: Of the encoders, rad or m; 0: perfect.
         noise: Standard deviation of measured positions.
         velocity_noise: Standard deviation of measured speeds.
-        torque_noise: Standard deviation of measured torques.
+        torque_noise: Standard deviation of measured torques, one for all joints or one for each (n,).
         torque_limit: Largest torque (n,) or a number; None: no limit.
         payload: A load picked up during the run.
         plant: Who computes the robot's accelerations: "minidyn", "regressor" (slower, from the regressor alone) or,
@@ -77,15 +77,15 @@ def simulate(
     robot = as_robot(robot)
     setup = Setup(robot, controller, trajectory, duration, dt, q0, dq0, control, solver, delay)
     rng = np.random.default_rng(seed)
-    limit = _limit(torque_limit, robot.n)
-    _not_negative(resolution=resolution, noise=noise, velocity_noise=velocity_noise, torque_noise=torque_noise)
+    limit, spread = _limit(torque_limit, robot.n), _spread(torque_noise, robot.n)
+    _not_negative(resolution=resolution, noise=noise, velocity_noise=velocity_noise)
     forward = plants_of(robot, plant, payload)
     pick_up = np.inf if payload is None else payload.time
     log = run(setup, rng, resolution, noise, velocity_noise, limit, forward, pick_up)
     shape = log["tau"].shape
     q = quantised(log["q_true"] + noise * rng.normal(size=shape), resolution)
     dq = log["dq_true"] + velocity_noise * rng.normal(size=shape)
-    tau = log["tau"] + torque_noise * rng.normal(size=shape)
+    tau = log["tau"] + spread * rng.normal(size=shape)
     telemetry, notices = _telemetry(setup, log), list[Notice]()
     if check and controller is not None:
         notices += _check(controller, setup, log, telemetry, payload)
@@ -105,7 +105,7 @@ def simulate_batch(
     control: str = "sampled",
     noise: float = 0.0,
     velocity_noise: float = 0.0,
-    torque_noise: float = 0.0,
+    torque_noise: ArrayLike = 0.0,
     torque_limit: ArrayLike | None = None,
     estimates: bool = False,
     seed: int = 0,
@@ -119,8 +119,8 @@ def simulate_batch(
     robot = as_robot(robot)
     setup = Setup(robot, controller, trajectory, duration, dt, q0, dq0, control, "rk4", 0.0, True, estimates)
     rng = np.random.default_rng(seed)
-    limit = _limit(torque_limit, robot.n)
-    _not_negative(noise=noise, velocity_noise=velocity_noise, torque_noise=torque_noise)
+    limit, spread = _limit(torque_limit, robot.n), _spread(torque_noise, robot.n)
+    _not_negative(noise=noise, velocity_noise=velocity_noise)
     forward = plants_of(robot, "minidyn", None, threads)
     log = run(setup, rng, 0.0, noise, velocity_noise, limit, forward, np.inf)
     recordings = []
@@ -128,7 +128,7 @@ def simulate_batch(
         own = {name: values if name in ("t", *REFERENCE) else values[:, row] for name, values in log.items()}
         shape = own["tau"].shape
         q = own["q_true"] + noise * rng.normal(size=shape)
-        tau = own["tau"] + torque_noise * rng.normal(size=shape)
+        tau = own["tau"] + spread * rng.normal(size=shape)
         dq = own["dq_true"] + velocity_noise * rng.normal(size=shape)
         telemetry = _telemetry(setup, own)
         recordings.append(Recording(log["t"], q, tau, dq, own["ddq"], robot.joint_names, telemetry=telemetry))
@@ -148,6 +148,13 @@ def _limit(given: ArrayLike | None, n: int) -> Array:
     if limit.shape not in ((), (n,)) or not np.all(limit > 0):
         raise MinidynError(f"simulate: torque_limit: expected a positive number or {n} of them, got {given!r}")
     return limit
+
+
+def _spread(given: ArrayLike, n: int) -> Array:
+    spread = np.asarray(given, dtype=float)
+    if spread.shape not in ((), (n,)) or not np.all((spread >= 0) & (spread < np.inf)):
+        raise MinidynError(f"simulate: torque_noise: expected a number from 0 on, or {n} of them, got {given!r}")
+    return spread
 
 
 def _not_negative(**given: float) -> None:

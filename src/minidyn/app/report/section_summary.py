@@ -109,18 +109,33 @@ def summary_section(facts: Facts) -> Section:
     return Section("summary", "Summary", "", (head, glance, following, _rules(verdict)))
 
 
+_RULES = {
+    "consistent": "physically consistent",
+    "condition": "condition number",
+    "fitted_data": "share of the test data that was fitted",
+    "tested": "tested on other data than the fitted",
+    "error": "torque error on test data",
+    "overfit": "error on test data over that on fitted data",
+    "prior": "error over that of the robot's file",
+    "joint_error": "error without noise",
+    "joint_raw": "error with noise",
+    "joint_systematic": "systematic share of the residual",
+    "notice": "no notice asks for action",
+}
+_SHARES = ("fitted_data", "error", "joint_error", "joint_raw", "joint_systematic")
+
+
+def _found(rule: str, value: float | None) -> str:
+    return percent(value) if rule in _SHARES and value is not None else number(value)
+
+
 def _rules(verdict: Verdict) -> Html:
     """Every rule of the verdict with its limit, folded."""
-    rows = [
-        (
-            rule.name.replace("_", " "),
-            short(rule.joint),
-            "pass" if rule.ok else rule.level,
-            number(rule.value),
-            number(rule.limit),
-        )
-        for rule in verdict.rules
-    ]
+    rows = []
+    for rule in verdict.rules:
+        value, limit = (_found(rule.name, one) for one in (rule.value, rule.limit))
+        name = tag("span", _RULES.get(rule.name, rule.name.replace("_", " ")), title=rule.name)
+        rows.append((name, short(rule.joint), "pass" if rule.ok else rule.level, value, limit))
     met = sum(rule.ok for rule in verdict.rules)
     made = table("Rules of the verdict", ("rule", "joint", "result", "found", "limit"), rows, right=(3, 4))
     return folded(f"Rules and limits of the verdict: {met} of {len(rows)} are met", made)

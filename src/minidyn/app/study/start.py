@@ -68,7 +68,7 @@ friction = {{ viscous = {viscous}, coulomb = {coulomb} }}
 rotor_inertia = {rotor}
 parameter_spread = 0.1
 noise = 1e-5
-torque_noise = {noise:.2g}
+torque_noise = {noise}
 """
 
 
@@ -107,11 +107,12 @@ def _simulated(robot: Robot) -> str:
     # geared motors: what their rotors add is of the size of what they move, and never nothing
     rotor = np.maximum(0.3 * inertia, 0.02 * inertia.max())
     coulomb = np.maximum(0.05 * torque, 0.1 * rotor)
-    drives = {"viscous": 0.5 * coulomb / speed, "coulomb": coulomb, "rotor": rotor}
+    felt = np.sqrt(torque**2 + coulomb**2 + np.mean((rotor * ddq) ** 2, axis=0))
+    noise = np.minimum(0.02 * np.median(torque), 0.2 * felt)  # sensors of one kind, but a finger is to be seen
+    drives = {"viscous": 0.5 * coulomb / speed, "coulomb": coulomb, "rotor": rotor, "noise": noise}
     values = {name: "[" + ", ".join(f"{value:.2g}" for value in each) + "]" for name, each in drives.items()}
-    noise = 0.02 * float(np.median(torque))
     lengths = {"fit": 10, "test": 5}
-    runs = [_SIMULATE.format(name=name, duration=lengths[name], noise=noise, **values) for name in lengths]
+    runs = [_SIMULATE.format(name=name, duration=lengths[name], **values) for name in lengths]
     why = "# No log was given: two runs are simulated, with drives and parameters that the robot's file does not know."
     return f"\n{why}\n{''.join(runs)}"
 

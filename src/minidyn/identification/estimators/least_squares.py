@@ -32,7 +32,7 @@ from minidyn.identification.rows.base_rows import (
     signals_of,
     steady_regressor,
 )
-from minidyn.identification.rows.pieces import Piece
+from minidyn.identification.rows.pieces import Columns, Piece
 from minidyn.identification.rows.triangles import STRETCHES, Triangles, assemble
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording
@@ -195,20 +195,25 @@ def parallel(robot: Robot, base: BaseMap, recording: AnyRecording, options: Opti
     """Estimate base parameters by weighted least squares on regressor and torque after one low-pass."""
     whole = recording.load()
     cutoff = cutoff_of(whole, _TIMES_BAND, 0.2)
-    found = fit_system(base, partial(_pieces, robot, base, whole, cutoff), options.allow_open)
+
+    def columns(run: Recording) -> tuple[Array, Array]:
+        q, dq, ddq, tau = signals_of(run, "q", "dq", "ddq", "tau")
+        return steady_regressor(robot, base, q, dq, ddq), tau
+
+    found = fit_system(base, partial(filtered_pieces, whole, columns, cutoff), options.allow_open)
     settings = {"parallel_cutoff": cutoff, "rows": found.rows * robot.n}
     return found.solution((), settings, options, len(whole))
 
 
-def _pieces(robot: Robot, base: BaseMap, recording: Recording, cutoff: float) -> Iterator[Piece]:
-    """Rows run by run: filtered whole, the ends that the filter spoils cut off, thinned, then cut into stretches."""
+def filtered_pieces(recording: Recording, columns: Columns, cutoff: float) -> Iterator[Piece]:
+    """Yield rows run by run: filtered whole, the ends that the filter spoils cut off, thinned, cut into stretches."""
     for run, start in zip(recording.runs, recording.starts):
-        q, dq, ddq, tau = signals_of(run, "q", "dq", "ddq", "tau")
         rate = 1.0 / max(float(np.median(np.diff(run.t))), 1e-12) if len(run) > 1 else 1.0
         spoiled = int(np.ceil(rate / cutoff))
         if len(run) < 3 * spoiled + 10:
             continue
-        W = lowpass(steady_regressor(robot, base, q, dq, ddq), rate, cutoff, _ORDER)
+        W, tau = columns(run)
+        W = lowpass(W, rate, cutoff, _ORDER)
         keep = np.arange(spoiled, len(run) - spoiled, max(1, int(rate / (_PER_PERIOD * cutoff))))
         y = lowpass(tau, rate, cutoff, _ORDER)
         for rows in np.array_split(keep, STRETCHES):

@@ -6,6 +6,9 @@ joints are solved together, because they share the bodies they carry.
 The currents are what is noisy, so the model predicts them: i_j = (Y_j beta + Y_j^L phi_L) / k_j + noise. Plain least
 squares for k_j i_j = ... would put noise into the columns and make gains too small. Total least squares avoids that for
 equal noise, the form here for any, and it is the likeliest solution for normal noise.
+
+Currents of a prepared run have passed a low-pass, which rounds off the edges of dry friction. The columns pass the same
+one: otherwise these edges are errors of the model at every reversal, alike in all runs, that no spread shows.
 """
 
 from __future__ import annotations
@@ -25,8 +28,10 @@ from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import base_regressor, regressor
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.formats.load import RobotLike, as_robot
-from minidyn.identification.estimators.solve import memory_of
-from minidyn.identification.rows.pieces import Columns, pieces_of, reduced, residuals
+from minidyn.identification.estimators.least_squares import filtered_pieces
+from minidyn.identification.estimators.solve import block_length
+from minidyn.identification.estimators.states import cutoff_of
+from minidyn.identification.rows.pieces import Columns, Piece, Pieces, pieces_of, reduced
 from minidyn.identification.rows.triangles import Triangles, joined
 from minidyn.model.geometry import matrix_of
 from minidyn.model.parameters import from_body, transform
@@ -126,6 +131,18 @@ class GainProblem:
         values += [(x[:n] - prior) / (_PRIOR * prior), x[n + b :]]
         return np.concatenate(values), np.vstack([*slopes, gain_rows, load_rows])
 
+    def left(self, x: Array, piece: Piece) -> Array:
+        """Return measured minus predicted currents (K, n)."""
+        return np.asarray(piece.y - x[: len(self.rows.factors)] * (piece.W @ self.torque_parameters(x)))
+
+    def slopes(self, x: Array, W: Array) -> Array:
+        """Return what predicted currents change by with x (K, n, unknowns)."""
+        n = len(self.rows.factors)
+        gains = np.eye(n) * (W @ self.torque_parameters(x))[..., None]
+        scaled = x[:n, None] * W
+        load = scaled[..., self.rank :] @ self.open_directions
+        return np.concatenate([gains, scaled[..., : self.rank], load], axis=2)
+
     def solve(self, x: Array, scale: Array) -> Array:
         """Return the likeliest x, inverse gains positive."""
         n = len(self.rows.factors)
@@ -143,11 +160,13 @@ class GainProblem:
     def covariance(self, x: Array, scale: Array) -> Array:
         """Return the covariance of x for currents with this noise (n,)."""
         _, J = self.system(x, scale, np.abs(x[: len(self.rows.factors)]))
-        norms = np.maximum(np.linalg.norm(J, axis=0), 1e-300)
+        norms = np.linalg.norm(J, axis=0)
+        norms = np.where(norms > 0, norms, 1.0)  # what no sample shows has no slope
         inverse = np.linalg.pinv(J / norms, rcond=1e-13)
         return np.asarray(inverse @ inverse.T / np.outer(norms, norms))
 
 
+_BLOCKS = 60  # of time, about: more take longer and say no more
 _LOOSE = 0.1  # relative standard deviation beyond which a gain is called open
 
 APPLIED = info("gains.applied", "Torques are currents times identified drive gains.")
@@ -248,10 +267,13 @@ def identify_drive_gains(
     if carrier < 0:
         raise DescriptionError(f"a load on the base {link!r} moves nothing; name a moving link")
     chosen = base_parameters(robot) if base is None else base
-    runs = [ready(robot, run, purpose="identifying drive gains", in_memory=True) for run in given]
+    runs = [ready(robot, run, purpose="identifying drive gains", in_memory=True, every_sample=True) for run in given]
     notices = [notice for run, raw in zip(runs, given) for notice in run.notices if notice not in raw.notices]
     columns = [_columns(robot, chosen, carrier, matrix_of(steps), loaded) for loaded in (False, True)]
-    pieces = [pieces_of(run, own) for run, own in zip(runs, columns)]
+    pieces = [
+        partial(filtered_pieces, run, own, cutoff_of(run, 4.0, 0.2)) if run.prepared else pieces_of(run, own)
+        for run, own in zip(runs, columns)
+    ]
     problem = GainProblem(joined([reduced(own) for own in pieces]), chosen.rank, known, open_directions)
     x = problem.first_guess()
     floor = 1e-9 * np.sqrt(np.mean(np.square(np.concatenate([np.asarray(run.tau) for run in runs])), axis=0)) + 1e-300
@@ -259,16 +281,8 @@ def identify_drive_gains(
     for _ in range(2):
         scale = np.maximum(np.sqrt(problem.rows_squares(x) / samples), floor)
         x = problem.solve(x, scale)
-    torque, memories = problem.torque_parameters(x), []
-    for run, own in zip(runs, pieces):
-        measured = residuals(own, np.zeros_like(torque))
-        left = measured - (measured - residuals(own, torque)) * x[:n]
-        memories.append(memory_of(left, run.starts))
-    memory = np.mean(memories, axis=0)
-    independent = float(np.sum(samples / memory))
-    grown = memory * independent / max(independent - len(x), 0.1 * independent)
     sigma = np.maximum(np.sqrt(problem.rows_squares(x) / samples), floor)
-    covariance = problem.covariance(x, sigma * np.sqrt(grown))
+    covariance = _covariance(problem, x, sigma, pieces)
     gains = 1.0 / x[:n]
     spread = covariance[:n, :n] * np.outer(gains**2, gains**2)
     ten = problem.load(x)
@@ -276,6 +290,33 @@ def identify_drive_gains(
     payload = Payload(0.0, ten, None, link, of_load)
     notices += _open(robot.joint_names, gains, np.sqrt(np.diag(spread)))
     return DriveGains(robot, gains, spread, chosen, x[n : n + chosen.rank], payload, sigma, tuple(notices))
+
+
+def _covariance(problem: GainProblem, x: Array, sigma: Array, pieces: Sequence[Pieces]) -> Array:
+    """Return the covariance of x by leaving out one block of time after the other, at least that of white residuals.
+
+    Blocks are longer than the memory of the residuals. All joints share bodies, and errors of positions and of the
+    model reach several of them at once, so that a block holds all joints. Blocks that decide a parameter pull it
+    towards their own errors: what the others say without them shows that, the spread of residuals does not.
+    """
+    longest = max((piece for own in pieces for piece in own()), key=lambda piece: len(piece.t))
+    length, _ = block_length(problem.left(x, longest), longest.t, problem.rows.samples)
+    length = max(length, problem.rows.samples // _BLOCKS)
+    white = problem.covariance(x, sigma)
+    unit = np.sqrt(np.diag(white))
+    unit = np.where(unit > 0, unit, 1.0)
+    scaled, identity = white / np.outer(unit, unit), np.eye(len(x))
+    moved = []
+    for piece in (piece for own in pieces for piece in own()):
+        left = problem.left(x, piece) / sigma
+        for rows in np.array_split(np.arange(len(left)), max(1, round(len(left) / length))):
+            J = (problem.slopes(x, piece.W[rows]) / sigma[:, None]).reshape(-1, len(x)) * unit
+            pull = scaled @ (J.T @ left[rows].ravel())
+            moved.append(np.linalg.solve(identity - scaled @ (J.T @ J), pull) * unit)
+    D = np.array(moved)
+    spread = (len(D) - 1) / len(D) * D.T @ D
+    factor = np.sqrt(np.maximum(np.diag(white) / np.maximum(np.diag(spread), 1e-300), 1.0))
+    return np.asarray(spread * np.outer(factor, factor))
 
 
 def _known_load(robot: Robot, mass: float, com: ArrayLike | None, inertia: ArrayLike | None) -> tuple[Array, Array]:

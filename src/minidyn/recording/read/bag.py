@@ -172,8 +172,12 @@ class BagTable(LogTable):
                 named = {same_word(str(joint)) for joint in message.name}
                 return len(wanted & named), len(named), name.endswith("joint_states")
 
-            best: str = max(fitting, key=suits)
-            others = [name for name in fitting if name != best]
+            fit = {name: suits(name) for name in fitting}
+            best = max(fit, key=lambda name: fit[name])
+            # a gripper's topic is no choice for an arm, and one that has all of its joints none for anybody
+            others = [name for name in fitting if name != best and (fit[name][0] or not fit[best][0])]
+            if not others:
+                return best
             text = f"{self.path.name}: topic {best} is read; also there: {', '.join(others)}"
             notices.append(TOPIC_CHOSEN(text, file=self.path.name, topic=best, others=others))
             return best

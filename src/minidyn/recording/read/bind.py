@@ -92,7 +92,8 @@ def bind(table: LogTable, given: SignalMap, robot: Robot | None) -> Binding:
     if table.labels or not table.own:
         taken = {signal: [table.labels.get(name, name) for name in columns] for signal, columns in signals.items()}
         taken |= {what: [label] for what, label in table.labels.items() if what not in table.names}
-        shown = "; ".join(f"{what} = {_short(names)}" for what, names in taken.items())
+        limit = 2 if table.labels else 4  # fields of messages are long
+        shown = "; ".join(f"{what} = {_short(names, limit)}" for what, names in taken.items())
         notices.append(COLUMNS(f"{table.path.name}: {shown}", file=table.path.name, **taken))
     if not table.own and "tau" in signals and given.drive_gain is None:
         notices += _currents(table, signals["tau"], given, guesses.get("tau", ()), known)
@@ -116,7 +117,8 @@ def _currents(
     if not given.currents_as_torque and (named or (isinstance(unit, str) and unit.lower() in amperes)):
         raise DescriptionError(
             f"{table.path}: tau is read from motor currents ({_short(columns)}) without a gain: masses would come out "
-            "wrong. drive_gain (N m/A, with gear_ratio; in the shell in a mapping file) makes torques of them; "
+            "wrong. drive_gain (N m/A, with gear_ratio; in the shell in a mapping file) makes torques of them, and "
+            "md.identify_drive_gains finds gains that are not known from a run with a weighed load; "
             "currents_as_torque=True (--currents-as-torque) takes them as they are: as torques, or for a model in "
             "amperes"
         )
