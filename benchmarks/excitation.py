@@ -142,14 +142,14 @@ def _lagrangian(problem: Problem, u: Array, look: Any) -> Array:
 
 
 def _constrained(method: str) -> Any:
-    """A solver of SciPy that takes constraints, with exact Jacobians, limits at every fourth sample."""
+    """A solver of SciPy that takes constraints, with exact Jacobians of the shares at the samples."""
 
     def solve(problem: Problem, u: Array, look: Any) -> Array:
         import minidyn.excitation.search as search_module
 
         function = record(problem.robot, "inverse_dynamics", parameters=problem.robot.parameters)
         rates = [compile_function(jacobian(function, name)) for name in ("q", "dq", "ddq")]
-        n, m, some = problem.family.joints, problem.family.size, slice(None, None, 4)
+        n, m, some = problem.family.joints, problem.family.size, slice(None)
         phi = [part[some] for part in problem.functions[0]]
         own = slice(0, n)
         sizes = (problem.bounds.reach["position"][own], problem.bounds.reach["velocity"][own], problem.bounds.effort)

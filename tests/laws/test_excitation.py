@@ -219,6 +219,28 @@ def test_predicted_errors_are_those_of_repeated_fits() -> None:
     assert made.seconds_for(float(made.relative_std[2]) / 2, name) == pytest.approx(4 * made.duration)
 
 
+def test_a_second_motion_adds_to_what_is_known() -> None:
+    robot = random_chain(5, "RRR", friction=("viscous", "coulomb"), rotor_inertia=True)
+    robot = limited(robot, np.random.default_rng(0), effort=200.0)
+    first = md.excite(robot, 4.0, friction="own", rotor_inertia=None, noise=0.3, time_limit=3)
+    second = md.excite(robot, 4.0, after=first, criterion="e", time_limit=6)
+    assert second.names == first.names
+    np.testing.assert_array_equal(second.sigma, first.sigma)
+    t = (np.arange(2000) + 0.5) * 4.0 / 2000
+    W = md.base_regressor(robot, *second.trajectory(t), base=first.base).reshape(-1, first.base.rank) / 0.3
+    together = np.linalg.inv(np.linalg.inv(first.covariance) + 400 / 2000 * W.T @ W)
+    np.testing.assert_allclose(second.covariance, together, rtol=1e-6, atol=1e-12 * np.abs(together).max())
+    L = np.linalg.qr(first.base.matrix.T)[1].T
+    worst = [np.linalg.eigvalsh(np.linalg.inv(L.T @ np.linalg.inv(C) @ L))[-1] for C in (first.covariance, together)]
+    assert worst[1] < 0.5 * worst[0] * 0.999  # more than a repetition gives
+    with pytest.raises(md.MinidynError, match="after 1"):
+        md.excite(robot, 4.0, after="estimate.json")
+    with pytest.raises(md.MinidynError, match="joints"):
+        md.excite("panda", 4.0, after=first)
+    with pytest.raises(md.MinidynError, match="friction"):
+        md.excite(robot, 4.0, after=first, friction=())
+
+
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_each_criterion_is_best_by_its_own_measure(criterion) -> None:
     robot = md.load("two_link")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +19,56 @@ from minidyn.excitation.robot_files import save_motion
 from minidyn.files import AnyPath
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, notices_json
+
+
+class Known(Protocol):
+    """What is known about a robot's base parameters: an estimate, or an earlier design."""
+
+    @property
+    def robot(self) -> Robot:
+        """The robot."""
+        ...
+
+    @property
+    def base(self) -> BaseMap:
+        """Its base parameters."""
+        ...
+
+    @property
+    def covariance(self) -> Array:
+        """Their covariance (b, b)."""
+        ...
+
+    @property
+    def sigma(self) -> Array:
+        """Noise of the torques (n,)."""
+        ...
+
+
+def as_known(robot: Robot, after: Any, terms_free: bool) -> list[Known]:
+    """Return what is known already as a list, checked: all of this robot, with the same base parameters."""
+    found = [] if after is None else list(after) if isinstance(after, list | tuple) else [after]
+    for place, one in enumerate(found, start=1):
+        where = f"excite: after {place}"
+        if not all(hasattr(one, name) for name in ("base", "covariance", "robot", "sigma")):
+            raise MinidynError(
+                f"{where}: expected an estimate (md.identify, md.load_estimate) or a design, got {one!r}"
+            )
+        if one.robot.joint_names != robot.joint_names:
+            raise MinidynError(
+                f"{where}: it is of robot {one.robot.name!r}, whose joints are not those of {robot.name!r}"
+            )
+        if one.base.names != found[0].base.names:
+            raise MinidynError(
+                f"{where}: its base parameters are not those of the first; identify both with the same terms"
+            )
+        if not np.all(np.isfinite(one.covariance)):
+            raise MinidynError(f"{where}: it leaves parameters open; design without after=")
+    if found and not terms_free:
+        raise MinidynError(
+            "excite: after: the drive terms are those of the estimate; leave friction and rotor_inertia out"
+        )
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParamet
 from minidyn.excitation.bounds import Bounds, Given, bounds_of
 from minidyn.excitation.clearance import Clearance, clearance_of
 from minidyn.excitation.criteria import CRITERIA, evaluate_criteria
-from minidyn.excitation.excitation import Excitation
+from minidyn.excitation.excitation import Excitation, Known, as_known
 from minidyn.excitation.motion import Family
 from minidyn.excitation.proof import Proof, prove
 from minidyn.excitation.search import TIGHT, Problem, Search
@@ -87,6 +87,7 @@ def excite(
     torque_share: float = 0.8,
     clearance: float = 0.02,
     obstacles: Sequence[Mapping[str, Any]] | None = None,
+    after: Known | Sequence[Known] | None = None,
     noise: ArrayLike | Any = None,
     harmonics: int = 5,
     periods: int = 1,
@@ -119,8 +120,11 @@ def excite(
         obstacles: What to keep away from, in the world, m: {"kind": "plane", "point": [0, 0, 0], "normal": [0, 0, 1]}
             (stay above), {"kind": "sphere", "centre": ..., "radius": ...}, {"kind": "capsule", "from": ..., "to": ...,
             "radius": ...}, {"kind": "inside", "lower": ..., "upper": ...} (a box to stay in).
-        noise: Standard deviation of the torques' noise, one or (n,), N m or N, or an estimate of this robot; None: one
-            percent of the geometric mean of the effort limits.
+        after: What is known already: an estimate of this robot, or an earlier design that will be run, or several. The
+            motion then adds most to it, errors are predicted for all together, the drive terms are those of the first,
+            and its parameters predict the torques.
+        noise: Standard deviation of the torques' noise, one or (n,), N m or N, or an estimate of this robot; None: that
+            of `after`, or one percent of the geometric mean of the effort limits.
         harmonics: Multiples of the base frequency.
         periods: How often the motion repeats within the duration.
         rate: Samples a second of the log that errors are predicted for; None: 100.
@@ -141,9 +145,14 @@ def excite(
     begun = time.monotonic()
     bounds = bounds_of(robot, limits, torque_share)
     notices = list(bounds.notices)
-    terms = PLAIN if friction == AUTO else None if isinstance(friction, str) and friction == OWN else friction
-    model = robot.with_drives(rotor_inertia, terms)
-    base = base_parameters(model)
+    earlier = as_known(robot, after, friction == AUTO and rotor_inertia is True)
+    if earlier:
+        base, noise = earlier[0].base, earlier[0] if noise is None else noise
+        model = base.robot.with_parameters(earlier[0].robot.parameters)
+    else:
+        terms = PLAIN if friction == AUTO else None if isinstance(friction, str) and friction == OWN else friction
+        model = robot.with_drives(rotor_inertia, terms)
+        base = base_parameters(model)
     family = Family(robot.n, float(duration), int(periods), int(harmonics), *_poses(robot, start, end))
     phi, more = _prior(model)
     notices += more
@@ -155,6 +164,8 @@ def excite(
     notices += more
     samples = (_RATE if rate is None else float(rate)) * duration
     problem = _problem(model, base, family, bounds, criterion, sigma, samples, phi)
+    for one in earlier:
+        problem.known += problem.orthonormal.T @ np.linalg.pinv(one.covariance, hermitian=True) @ problem.orthonormal
     if not isinstance(clearance, int | float) or isinstance(clearance, bool) or not 0 <= clearance < np.inf:
         raise MinidynError(f"excite: clearance: expected a distance in m, got {clearance!r}")
     poses = work_poses(bounds, robot.n)

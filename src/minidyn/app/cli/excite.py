@@ -67,6 +67,9 @@ def _limits(words: tuple[str, ...]) -> dict[str, Any] | None:
 @option_of(_EXCITE, "--torque-share", type=float, help="Share of the effort limits that may be used.")
 @option_of(_EXCITE, "--clearance", type=float, help="Least distance of links, and from obstacles, m.")
 @click.option("--obstacles", type=click.Path(), help="TOML file with tables [[obstacle]] (docs/excitation.md).")
+@click.option(
+    "--after", multiple=True, type=click.Path(), help="A saved estimate that the motion shall add to; repeat."
+)
 @option_of(_EXCITE, "--noise", type=Gain(), help="Of the torques, N m or N: 0.5, or one for each joint.")
 @option_of(_EXCITE, "--harmonics", type=int, help="Multiples of the base frequency.")
 @option_of(_EXCITE, "--periods", type=int, help="How often the motion repeats.")
@@ -84,6 +87,7 @@ def excite(
     limits: tuple[str, ...],
     home: Any,
     obstacles: str | None,
+    after: tuple[str, ...],
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -105,6 +109,10 @@ def excite(
     check_folder(output)
     terms: Any = None if not friction else () if friction == ("none",) else friction
     wanted = given({**options, "friction": terms, "limits": _limits(limits)})
+    if after:
+        from minidyn.identification.estimate import load_estimate
+
+        wanted["after"] = [load_estimate(path) for path in after]
     if obstacles is not None:
         wanted["obstacles"] = read_obstacles(Path(obstacles))
     if isinstance(wanted.get("friction"), tuple) and wanted["friction"] in (("auto",), ("own",)):
@@ -115,7 +123,7 @@ def excite(
     with progress(f"designing a motion for {arm.name}") as counted:
         made = design(arm, duration, progress=counted, **wanted)
     summary = write_excitation(
-        made, output, formats, home=[home] if isinstance(home, float) else home, inputs=inputs(robot, obstacles)
+        made, output, formats, home=[home] if isinstance(home, float) else home, inputs=inputs(robot, obstacles, *after)
     )
     if as_json:
         print_json(summary)
