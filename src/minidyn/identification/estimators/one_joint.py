@@ -5,7 +5,8 @@ those of the joints behind it, known by then. What is not known exactly of those
 found next.
 
 Errors of positions, speeds and accelerations act on the torques of all joints at once, along the whole chain, and are
-larger where the motion is faster. So the covariance is not that of equal and independent noise: residuals of all joints
+larger where the motion is faster. Their squares make columns too long and constants too small: what noise of the
+encoder of the moving joint does to the normal equations is known (`noise_gain`) and is taken out. And the covariance is not that of equal and independent noise: residuals of all joints
 at one instant are carried through the chain together, and their sums over blocks of time say how far the constants may
 be off. Locked joints are replaced by their means before anything is filtered; what the means are off by is the same for
 a whole run, which no residual shows, and is added.
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.rows.triangles import assemble
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording, concatenate
+from minidyn.recording.prepare.signals import noise_gain
 from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, ready
 from minidyn.recording.recording import SKETCH, Recording
 from minidyn.recording.sketch import sketch_of, sketched
@@ -48,6 +50,8 @@ _STILL = 0.1  # of the mover's span: another joint that covers more of it moves 
 _LEAST = 1e-6  # rad or m: less is no motion
 _OPEN = 1e-7  # singular values of a matrix with unit columns that are smaller leave a combination open
 _STEP = 1e-4  # rad or m: of the differences that say what a wrong place does to the torques
+_NOISE_UNSURE = 0.1  # share of what encoders' noise does that is not known: its variance is a median over a spectrum
+_MOST_NOISE = 0.3  # share of a joint's normal equations that may be noise: of more it cannot be told how much
 _SHOWN = 8  # runs that a message names
 _PURPOSE = "identification one joint at a time"
 
@@ -239,6 +243,7 @@ def _chain(equations: Equations, data: Recording) -> _Chain:
     beta, sigma = np.zeros(base.rank), np.full(robot.n, np.nan)
     noise, bodies = np.zeros_like(tau), list[BodyConstants]()
     inverses, carried = dict[int, Array](), dict[int, Array]()
+    roots, unsure, share = _encoder_roots(data), np.zeros((robot.n, base.rank)), _NOISE_UNSURE
     for joint in reversed(range(equations.n)):
         own, behind = _places(equations, joint)
         if not own:
@@ -248,16 +253,30 @@ def _chain(equations: Equations, data: Recording) -> _Chain:
         if not used:
             raise MinidynError(_missing(robot, joint, names))
         rows = np.zeros((len(data), base.rank))
+        spread = list[tuple[slice, int, Array, Array]]()
         for part, mover in used:
-            motion = (np.asarray(getattr(data, name))[part, mover] for name in ("q", "dq", "ddq"))
-            rows[part] = equations.rows(mover, joint, data.q[part].mean(axis=0), *motion)
+            motion = np.stack([np.asarray(getattr(data, name))[part, mover] for name in ("q", "dq", "ddq")])
+            around = motion[:, None] + _around(roots[mover])[:, :, None]  # (3, points, N)
+            made = equations.rows(mover, joint, data.q[part].mean(axis=0), *around.reshape(3, -1))
+            rows[part], *others = made.reshape(around.shape[1], -1, base.rank)
+            for ahead, back in zip(others[::2], others[1::2]):
+                spread.append((part, mover, (ahead - back) / 2, (ahead + back) / 2 - rows[part]))
         seen = np.concatenate([np.arange(len(data))[part] for part, _ in used])
-        A, B = rows[:, own], rows[:, behind]
-        inverse, condition = _inverse(A[seen], names, robot, joint)
+        inverse, condition = _inverse(rows[seen][:, own], names, robot, joint)
         inverses[joint] = np.zeros((len(own), len(data)))
         inverses[joint][:, seen] = inverse
-        carried[joint] = inverses[joint] @ B
-        beta[own] = inverse @ (tau[seen, joint] - B[seen] @ beta[behind])
+        # E[Aᵀ(τ - Yβ)] = -Σ (DᵀDβ + AᵀSβ), D and S first and second differences over one standard deviation
+        excess = np.zeros((robot.n, len(own), base.rank))
+        for part, mover, D, S in spread:
+            excess[mover] += inverse @ inverse.T @ D[:, own].T @ D + inverses[joint][:, part] @ S
+        total = excess.sum(axis=0)
+        if np.abs(np.linalg.eigvals(total[:, own])).max() > _MOST_NOISE:
+            share, total = 1.0, np.zeros_like(total)
+        keep = np.linalg.inv(np.eye(len(own)) - total[:, own])
+        inverses[joint] = keep @ inverses[joint]
+        carried[joint] = inverses[joint] @ rows[:, behind] - keep @ total[:, behind]
+        beta[own] = inverses[joint] @ tau[:, joint] - carried[joint] @ beta[behind]
+        unsure[:, own] = share * (keep @ (excess @ beta).T).T - unsure[:, behind] @ carried[joint].T
         residual = tau[seen, joint] - rows[seen] @ beta
         variance, noise[seen, joint] = _noise(residual, rows[seen], len(own))
         sigma[joint] = np.sqrt(variance)
@@ -267,11 +286,28 @@ def _chain(equations: Equations, data: Recording) -> _Chain:
     worst = max((body.condition for body in bodies), default=1.0)
     found = _Chain(equations, edges, movers, inverses, carried, beta, np.zeros(0), sigma, 1.0, worst, {})
     covariance, memory = _covariance(found, noise)
-    covariance = covariance + _place_covariance(robot.with_parameters(base.lift(beta)), found, data)
+    covariance = covariance + _place_covariance(found, data) + unsure.T @ unsure
     std = np.sqrt(np.diag(covariance))
     bodies = [replace(body, std={name: float(std[base.names.index(name)]) for name in body.values}) for body in bodies]
     settings = {"runs": len(runs), "bodies": [asdict(body) for body in reversed(bodies)]}
     return replace(found, covariance=covariance, memory=memory, settings=settings)
+
+
+def _encoder_roots(data: Recording) -> Array:
+    """Roots L (n, 3, 3) of the covariance LLᵀ of errors in q, dq and ddq that each joint's encoder makes; zero: unknown.
+
+    Only preparation knows, and only where speeds are differences of positions.
+    """
+    known = data.info
+    if not known.get("differentiated"):
+        return np.zeros((data.n, 3, 3))
+    gain = noise_gain(*(cast("Any", known[name]) for name in ("rate", "cutoff", "order")))
+    return np.asarray(known["position_noise"], dtype=float)[:, None, None] * np.linalg.cholesky(gain)
+
+
+def _around(root: Array) -> Array:
+    """Points (3, 7) around a state: itself, and one standard deviation ahead and back; itself alone without noise."""
+    return np.column_stack([np.zeros(3), *(side * column for column in root.T for side in (1.0, -1.0) if root.any())])
 
 
 def _mover(robot: Robot, q: Array) -> int:
@@ -294,15 +330,17 @@ def _covariance(found: _Chain, noise: Array) -> tuple[Array, float]:
     return solve.block_covariance(np.eye(b), sums, white, total * noise.shape[1])
 
 
-def _place_covariance(robot: Robot, found: _Chain, data: Recording) -> Array:
+def _place_covariance(found: _Chain, data: Recording) -> Array:
     """What wrong places of locked joints add to the covariance (b, b): the same error for a whole run."""
+    robot = found.equations.robot
+    parameters = found.equations.base.lift(found.beta)
     errors = np.asarray(data.info.get(PLACE_ERROR, np.zeros(robot.n)), dtype=float)
     P = np.zeros((len(found.beta), len(found.beta)))
     motion = np.asarray(data.dq), np.asarray(data.ddq)
     for joint in np.flatnonzero(errors > 0):
         step = np.zeros(robot.n)
         step[joint] = _STEP
-        ahead, back = (inverse_dynamics(robot, data.q + side * step, *motion) for side in (1.0, -1.0))
+        ahead, back = (inverse_dynamics(robot, data.q + side * step, *motion, parameters) for side in (1.0, -1.0))
         locked = np.repeat([mover != joint for mover in found.movers], np.diff(found.edges))
         moved = found.moved(locked[:, None] * (ahead - back) / (2 * _STEP)) * errors[joint]
         P += moved.T @ moved

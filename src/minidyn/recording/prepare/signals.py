@@ -26,6 +26,7 @@ _PASS = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, 
 _FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
 _SECOND = np.array([-1 / 560, 8 / 315, -1 / 5, 8 / 5, -205 / 72, 8 / 5, -1 / 5, 8 / 315, -1 / 560])
 _CHUNK = 2048  # samples
+_GRID = 4096  # frequencies at which a response is summed
 _TIMES_BAND = 6.0  # the cut-off is so many times the band of the motion: nothing of the motion is bent (1e-6)
 _SHARE = 0.999  # the band holds this share of the power of the speeds
 _LEAST = 20.0  # Hz: friction that turns makes torques faster than a slow motion
@@ -112,6 +113,22 @@ def derivatives(values: Array, step: float, periodic: bool = False, rows: slice 
     return first, second
 
 
+def noise_gain(rate: float, cutoff: float, order: int) -> Array:
+    """Return what white noise of positions becomes: the covariance (3, 3) of q, dq and ddq for a variance of one.
+
+    For positions that pass `lowpass` and then `derivatives`. Speeds are independent of the other two, at one instant.
+    """
+    sections, _ = butterworth(order, float(cutoff), float(rate))
+    angle = np.pi * (np.arange(_GRID) + 0.5) / _GRID
+    powers = np.exp(-1j * np.outer([0, 1, 2], angle))
+    kept = np.prod(np.abs((sections[:, :3] @ powers) / (sections[:, 3:] @ powers)) ** 2, axis=0)  # of both passes
+    steps = np.arange(-4, 5)
+    first, second = _FIRST @ np.sin(np.outer(steps, angle)) * rate, _SECOND @ np.cos(np.outer(steps, angle)) * rate**2
+    C = np.diag([np.mean(kept**2), np.mean((kept * first) ** 2), np.mean((kept * second) ** 2)])
+    C[0, 2] = C[2, 0] = np.mean(kept**2 * second)
+    return C
+
+
 def choose_cutoff(runs: Sequence[Array], rates: Sequence[float]) -> Band:
     """Return the cut-off the positions (N, n) of the runs call for.
 
@@ -130,7 +147,8 @@ def choose_cutoff(runs: Sequence[Array], rates: Sequence[float]) -> Band:
         size = min(len(q), 1 << math.ceil(math.log2(max(8 * rate, 64))))
         f, power = power_spectrum(q, rate, size)
         floor = np.median(power[f > 0.25 * rate], axis=0)
-        floors.append(np.sqrt(floor * rate / 2))
+        averaged = 1 + (len(q) - size) // (size - size // 2)
+        floors.append(np.sqrt(floor * rate / 2 / (1 - 1 / (3 * averaged))))  # a median of squares is below their mean
         speed = np.sqrt(np.sum((f[:, None] ** 2) * np.maximum(power - 2 * floor, 0), axis=0))
         for joint in np.flatnonzero(speed > 0.05 * speed.max()):
             ends = _sinks(power[:, joint], float(floor[joint]))
