@@ -31,7 +31,7 @@ def motions(robot: md.Robot) -> dict[str, list[tuple[np.ndarray, np.ndarray, np.
     """Return times, positions and torques of the runs of both ways, as many samples in all."""
     made: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {"one-joint": [], "wls": []}
     total = 0.0
-    for step in md.one_joint_plan(robot).steps:
+    for step in md.one_joint_plan(robot, friction=OPTIONS["friction"], rotor_inertia=OPTIONS["rotor_inertia"]).steps:
         t = np.arange(0.0, PERIODS * step.trajectory.period, STEP)
         made["one-joint"].append((t, *_motion(robot, step.trajectory, t)))
         total += PERIODS * step.trajectory.period

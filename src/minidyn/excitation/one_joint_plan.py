@@ -16,6 +16,7 @@ from minidyn.base.equivalence import equivalence
 from minidyn.excitation.one_joint_design import Design
 from minidyn.excitation.one_joint_equations import Equations
 from minidyn.formats.load import RobotLike, as_robot
+from minidyn.model.drives import starting_terms
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
 from minidyn.simulation.trajectory import Fourier
@@ -198,9 +199,9 @@ class Plan:
 
 
 def one_joint_plan(
-    robot: RobotLike, *, friction: Iterable[str] | None = None, rotor_inertia: bool | None = None
+    robot: RobotLike, *, friction: Iterable[str] | str = "auto", rotor_inertia: bool | None = True
 ) -> Plan:
-    """Return experiments from which :func:`minidyn.identify_one_joint` finds all constants of a serial chain.
+    """Return experiments that show all constants of a serial chain: runs for `md.identify(robot, runs, "one-joint")`.
 
     One joint moves at a time, within limits of position and speed; mostly the first rotational one. Where the others
     are locked is chosen so that every small problem is well conditioned. Obstacles, and the robot's own links, are not
@@ -209,9 +210,11 @@ def one_joint_plan(
     Args:
         robot: A robot, its name or path: a serial chain of rotational and translational joints with any frames and any
             base. Its parameters are not read.
-        friction: Friction terms that are to be shown, names of minidyn.model.drives.TERMS; None: those of the robot.
+        friction: Friction terms that are to be shown, in the words of :func:`minidyn.identify` and with its default:
+            "auto": viscous, Coulomb and offset, and then every other term shows, too; "own": those of the robot's file,
+            which :func:`minidyn.identify_one_joint` looks for; or names of minidyn.model.drives.TERMS, () for none.
             Each joint that has some must move.
-        rotor_inertia: Whether rotor inertias are to be shown; None: as the robot has them.
+        rotor_inertia: Whether rotor inertias are to be shown; None: as the robot's file has them.
 
     Raises:
         Unsupported: Trees, loops, joints that follow others, coupled drives; the message names what to use.
@@ -220,9 +223,7 @@ def one_joint_plan(
     Differs: One set of places serves all joints, which needs fewer runs; every joint's torque is read in every run of
         a joint before it; which joints must move is found by rank; rotor inertia and friction take part.
     """
-    robot = as_robot(robot)
-    if friction is not None or rotor_inertia is not None:
-        robot = robot.with_drives(rotor_inertia, friction)
+    robot = as_robot(robot).with_drives(rotor_inertia, starting_terms(friction))
     equations = Equations.of(robot, "one_joint_plan")
     design = Design(equations)
     steps = []

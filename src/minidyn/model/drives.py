@@ -189,6 +189,11 @@ class Drive:
         return rotor + tuple(FRICTION[term] for term in self.friction)
 
 
+def starting_terms(friction: Iterable[str] | str) -> Iterable[str] | None:
+    """Return the terms that identification begins with: PLAIN ones for "auto", None (keep them) for "own"."""
+    return PLAIN if friction == AUTO else None if friction == OWN else friction
+
+
 def friction_symbols(terms: object) -> tuple[str, ...]:
     """Return the names of drive terms in storage order, each once, from a name or several of TERMS or ALIASES."""
     if isinstance(terms, str):

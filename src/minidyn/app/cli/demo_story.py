@@ -163,7 +163,7 @@ def _robots(story: _Story) -> tuple[Robot, Robot]:
 
 def _one_joint_at_a_time(story: _Story, true: Robot) -> tuple[Plan, Estimate]:
     with story.step("A plan: one joint at a time") as say:
-        plan = one_joint_plan(true)
+        plan = one_joint_plan(true, friction="own", rotor_inertia=None)
         say(
             f"{len(plan.steps)} safe runs, in which one joint moves, show all {plan.base.rank} constants, condition "
             f"numbers up to {plan.condition:.0f}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from minidyn.app.cli.options import json_option, option_of, robot_argument
+from minidyn.app.cli.options import given, json_option, option_of, robot_argument
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
 
 PLAN = "excitation.one_joint_plan:one_joint_plan"
@@ -12,26 +12,28 @@ PLAN = "excitation.one_joint_plan:one_joint_plan"
 
 @click.command()
 @robot_argument
-@option_of(PLAN, "--friction", help="Friction terms to be shown, as in viscous,coulomb,offset. Default: the robot's.")
 @option_of(
-    PLAN, "--rotor-inertia/--no-rotor-inertia", help="Show rotor inertias. Default: where the robot's file has them."
+    PLAN,
+    "--friction",
+    help="Friction terms to be shown, in the words of minidyn identify: auto (viscous, coulomb, offset, and then all "
+    "others, too), terms such as viscous,coulomb, none, or own (the terms of the robot's file).",
 )
+@option_of(PLAN, "--rotor-inertia/--no-rotor-inertia", help="Show rotor inertias.")
 @json_option
 def plan(robot: str, friction: str | None, rotor_inertia: bool | None, as_json: bool) -> None:
     """Plan experiments that identify a ROBOT (a serial chain) by moving one joint at a time.
 
     Example: minidyn plan stanford
 
-    Example: minidyn plan robot.urdf --friction viscous,coulomb,offset --rotor-inertia
+    Example: minidyn plan robot.urdf --friction none --no-rotor-inertia
     """
-    from minidyn.app.job import listed
+    from minidyn.app.job import friction_terms
     from minidyn.excitation.one_joint_plan import one_joint_plan
     from minidyn.formats.load import load
 
     arm = told(load(robot))
     with progress(f"planning experiments for {arm.name}"):
-        terms = None if friction is None else [word for word in listed(friction) if word != "none"]
-        made = one_joint_plan(arm, friction=terms, rotor_inertia=rotor_inertia)
+        made = one_joint_plan(arm, **given({"friction": friction_terms(friction), "rotor_inertia": rotor_inertia}))
     if as_json:
         print_json(made.to_json())
         return

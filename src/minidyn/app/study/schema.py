@@ -154,7 +154,7 @@ STEPS: dict[str, dict[str, Check]] = {
     "simulate": _SIMULATE,
     "excite": _EXCITE,
     "base": {"method": _text, "model": _text, "seed": _integer, "joints": _texts, "tolerance": _number},
-    "plan": {"friction": _one_of(TERMS, several=True), "rotor_inertia": _flag},
+    "plan": {"friction": _terms, "rotor_inertia": _flag},
     "identify": {"logs": _texts, "lazy": _flag, "method": _one_of(METHODS), "consistent": _flag} | _MODEL,
     "validate": {"logs": _texts},
     "payload": {"name": _text, "logs": _texts, "link": _text},

@@ -5,11 +5,12 @@ those of the joints behind it, known by then. What is not known exactly of those
 found next.
 
 Errors of positions, speeds and accelerations act on the torques of all joints at once, along the whole chain, and are
-larger where the motion is faster. Their squares make columns too long and constants too small: what noise of the
-encoder of the moving joint does to the normal equations is known (`noise_gain`) and is taken out. And the covariance is not that of equal and independent noise: residuals of all joints
-at one instant are carried through the chain together, and their sums over blocks of time say how far the constants may
-be off. Locked joints are replaced by their means before anything is filtered; what the means are off by is the same for
-a whole run, which no residual shows, and is added.
+larger where the motion is faster. Their squares make columns too long and constants too small: what the noise of the
+moving joint's encoder adds to the normal equations is known (`noise_gain`) and is taken out. The covariance is not that
+of equal and independent noise either: residuals of all joints at one instant are carried through the chain together,
+and their sums over blocks of time say how far the constants may be off. Locked joints are replaced by their means
+before anything is filtered; what the means are off by is the same for a whole run, which no residual shows, and is
+added.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ _OPEN = 1e-7  # singular values of a matrix with unit columns that are smaller l
 _STEP = 1e-4  # rad or m: of the differences that say what a wrong place does to the torques
 _NOISE_UNSURE = 0.1  # share of what encoders' noise does that is not known: its variance is a median over a spectrum
 _MOST_NOISE = 0.3  # share of a joint's normal equations that may be noise: of more it cannot be told how much
+_LEAST_NOISE = 0.01  # share of a torque's variance that is its own noise, at least
 _SHOWN = 8  # runs that a message names
 _PURPOSE = "identification one joint at a time"
 
@@ -240,7 +242,7 @@ def _chain(equations: Equations, data: Recording) -> _Chain:
     robot, base, edges = equations.robot, equations.base, (*data.starts, len(data))
     tau = np.asarray(data.tau)
     runs = [(slice(begin, end), _mover(robot, data.q[begin:end])) for begin, end in pairwise(edges)]
-    beta, sigma = np.zeros(base.rank), np.full(robot.n, np.nan)
+    beta, sigma, still = np.zeros(base.rank), np.full(robot.n, np.nan), np.full(robot.n, np.nan)
     noise, bodies = np.zeros_like(tau), list[BodyConstants]()
     inverses, carried = dict[int, Array](), dict[int, Array]()
     roots, unsure, share = _encoder_roots(data), np.zeros((robot.n, base.rank)), _NOISE_UNSURE
@@ -280,12 +282,14 @@ def _chain(equations: Equations, data: Recording) -> _Chain:
         residual = tau[seen, joint] - rows[seen] @ beta
         variance, noise[seen, joint] = _noise(residual, rows[seen], len(own))
         sigma[joint] = np.sqrt(variance)
+        shaken = sum(float(np.sum((D @ beta) ** 2)) for _, _, D, _ in spread) / len(seen)
+        still[joint] = np.sqrt(np.maximum(variance - shaken, _LEAST_NOISE * variance))
         values = dict(zip(names, beta[own].tolist()))
         bodies.append(BodyConstants(label, values, {}, condition, len(seen), float(sigma[joint])))
     movers = tuple(mover for _, mover in runs)
     worst = max((body.condition for body in bodies), default=1.0)
     found = _Chain(equations, edges, movers, inverses, carried, beta, np.zeros(0), sigma, 1.0, worst, {})
-    covariance, memory = _covariance(found, noise)
+    covariance, memory = _covariance(found, noise, still)
     covariance = covariance + _place_covariance(found, data) + unsure.T @ unsure
     std = np.sqrt(np.diag(covariance))
     bodies = [replace(body, std={name: float(std[base.names.index(name)]) for name in body.values}) for body in bodies]
@@ -294,9 +298,9 @@ def _chain(equations: Equations, data: Recording) -> _Chain:
 
 
 def _encoder_roots(data: Recording) -> Array:
-    """Roots L (n, 3, 3) of the covariance LLᵀ of errors in q, dq and ddq that each joint's encoder makes; zero: unknown.
+    """Roots L (n, 3, 3) of the covariance LLᵀ of errors in q, dq and ddq from the noise of each joint's encoder.
 
-    Only preparation knows, and only where speeds are differences of positions.
+    Zero where it is unknown: only preparation knows, and only where speeds are differences of positions.
     """
     known = data.info
     if not known.get("differentiated"):
@@ -314,10 +318,12 @@ def _mover(robot: Robot, q: Array) -> int:
     return int(np.argmax(_span(robot, q)))
 
 
-def _covariance(found: _Chain, noise: Array) -> tuple[Array, float]:
+def _covariance(found: _Chain, noise: Array, still: Array) -> tuple[Array, float]:
     """The covariance (b, b) of the constants from the noise of all torques (T, n), and how many samples repeat others.
 
-    Sums over blocks of time hold what repeats, what grows with the motion, and what all joints have in common.
+    Sums over blocks of time hold what repeats, what grows with the motion, and what all joints have in common. At least
+    the noise of the torques themselves (`still`, standard deviations (n,)) counts as independent; errors of
+    accelerations have both signs within a short time and count less.
     """
     b, total = found.equations.base.rank, len(noise)
     root = found.noise_root(found.sigma)
@@ -326,8 +332,9 @@ def _covariance(found: _Chain, noise: Array) -> tuple[Array, float]:
         return white, 1.0
     begin, end = max(pairwise(found.edges), key=lambda edge: edge[1] - edge[0])
     length, _ = solve.block_length(noise[begin:end], np.arange(float(end - begin)), total)
-    sums = found.moved(noise, length)
-    return solve.block_covariance(np.eye(b), sums, white, total * noise.shape[1])
+    least = found.noise_root(still)
+    made, _ = solve.block_covariance(np.eye(b), found.moved(noise, length), least @ least.T, total * noise.shape[1])
+    return made, max(1.0, float(np.mean(np.diag(made) / np.maximum(np.diag(white), 1e-300))))
 
 
 def _place_covariance(found: _Chain, data: Recording) -> Array:

@@ -26,7 +26,7 @@ from minidyn.identification.estimators.method import Solution
 from minidyn.identification.friction.search import RigidColumns, Search
 from minidyn.identification.friction.table import BLOCKS, FrictionModel
 from minidyn.identification.rows.base_rows import Samples
-from minidyn.model.drives import AUTO, OWN, PLAIN, friction_symbols
+from minidyn.model.drives import AUTO, OWN, PLAIN, friction_symbols, starting_terms
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, look
@@ -136,7 +136,7 @@ def starting_model(
             )
 
         robot, rotor_inertia = robot.with_joints(as_mapped), None if rotor_inertia else rotor_inertia
-    terms = PLAIN if friction == AUTO else None if friction == OWN else friction
+    terms = starting_terms(friction)
     if terms is not None or rotor_inertia is not None or sign_width is not None:
         robot = robot.with_drives(rotor_inertia, terms, sign_width)
     if base is not None and base.robot.parameter_names != robot.parameter_names:
