@@ -10,7 +10,7 @@ def _angles(locked: dict[str, float]) -> str:
 
 
 robot = md.load("stanford")
-plan = md.one_joint_plan(robot)
+plan = md.one_joint_plan(robot, friction="own", rotor_inertia=None)  # a model without friction
 print(f"{len(plan.steps)} experiments show {plan.base.rank} constants of the {robot.name}")
 for step in plan.steps:
     print(f"   move {step.joint} for {step.trajectory.period:.1f} s, the others locked at", _angles(step.locked))

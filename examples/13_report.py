@@ -11,7 +11,13 @@ fit, test = (
     for seed in (1, 2)
 )
 estimate = md.identify(robot, fit, friction=(), rotor_inertia=False)
-path = md.report(estimate, {"another run": test}, "report.html", fit=fit, plan=md.one_joint_plan(robot))
+path = md.report(
+    estimate,
+    {"another run": test},
+    "report.html",
+    fit=fit,
+    plan=md.one_joint_plan(robot, friction="own", rotor_inertia=None),
+)
 
 text = Path(path).read_text(encoding="utf-8")
 print(f"{path}: {len(text) / 1e6:.2f} MB; open it in a browser, print it, send it")

@@ -254,7 +254,7 @@ def _smallest(link: Any) -> float:
 
 def one_joint() -> Figure:
     """The first experiments of a plan: one joint moves, the others stand."""
-    plan = md.one_joint_plan("puma4")
+    plan = md.one_joint_plan("puma4", friction="own", rotor_inertia=None)
     figure, axes = panels(min(4, len(plan.steps)), 2.8, sharey=True)
     for number, (axis, step) in enumerate(zip(axes, plan.steps)):
         t = np.linspace(0.0, step.trajectory.period, 400)

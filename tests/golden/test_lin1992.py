@@ -104,7 +104,7 @@ def test_table_2() -> None:
 
 def test_the_plan_is_better_than_the_papers_choice() -> None:
     robot = stanford()
-    plan = md.one_joint_plan(robot)
+    plan = md.one_joint_plan(robot, friction="own", rotor_inertia=None)
     papers = {joint: GOLDEN["identification_cond"][f"cond_joint{joint}"] for joint in (2, 3, 4, 5, 6)}
     assert {system.joint for system in plan.systems} == set(robot.joint_names)
     for system in plan.systems:

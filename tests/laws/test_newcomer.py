@@ -35,7 +35,7 @@ def test_tables_of_the_guide_exist() -> None:
 
 def test_one_default_for_all_that_identify() -> None:
     own = signature(md.identify).parameters
-    for function in (md.compare, md.cross_validate):
+    for function in (md.compare, md.cross_validate, md.one_joint_plan):
         for name, parameter in signature(function).parameters.items():
             if name in own and name != "consistent":  # compare takes several
                 assert parameter.default == own[name].default, f"{function.__name__}: {name}"

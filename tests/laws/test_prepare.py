@@ -12,7 +12,7 @@ import minidyn as md
 from minidyn import control
 from minidyn.errors import DescriptionError, ShapeError, Unsupported
 from minidyn.notices import Notice
-from minidyn.recording.prepare.signals import choose_cutoff, derivatives, lowpass, moving_part, spikes
+from minidyn.recording.prepare.signals import choose_cutoff, derivatives, lowpass, moving_part, noise_gain, spikes
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 ROBOT = md.load("ur10e")
@@ -128,6 +128,26 @@ def test_cutoff_follows_motion_noise_and_rate() -> None:
     assert (stated["cutoff"], stated["given"]) == (7.0, True)
     with pytest.raises(ShapeError, match="not below half the sample rate"):
         md.prepare(ROBOT, log(50), cutoff=25.0)
+
+
+@pytest.mark.parametrize(("rate", "cutoff", "order"), [(50.0, 5.0, 4), (50.0, 17.0, 4), (200.0, 20.0, 2)])
+def test_what_noise_of_positions_becomes(rate: float, cutoff: float, order: int) -> None:
+    """Covariance of the errors of q, dq and ddq, against noise that passes the filter and the differences."""
+    noise = np.random.default_rng(3).normal(size=(40_000, 8))
+    low = lowpass(noise, rate, cutoff, order)
+    parts = [part[1000:-1000].ravel() for part in (low, *derivatives(low, 1 / rate))]
+    gain = noise_gain(rate, cutoff, order)
+    unit = np.sqrt(np.diag(gain))
+    np.testing.assert_allclose(np.cov(parts) / np.outer(unit, unit), gain / np.outer(unit, unit), atol=0.02)
+
+
+@pytest.mark.parametrize("samples", [300, 900, 4000])
+def test_noise_of_positions_is_not_understated(samples: int) -> None:
+    """White noise on a slow motion, short logs and long: its variance is found to 5 % on average."""
+    rng = np.random.default_rng(samples)
+    slow = np.sin(2 * np.pi * 0.4 * np.arange(samples) / 50.0)[:, None]
+    found = [choose_cutoff([slow + 1e-3 * rng.normal(size=(samples, 4))], [50.0]).floor for _ in range(25)]
+    assert np.mean(np.square(found)) == pytest.approx(1e-6, rel=0.05)
 
 
 @pytest.mark.parametrize("case", [0, 2])

@@ -178,7 +178,7 @@ def test_experiments_with_one_joint_at_a_time_are_recognised() -> None:
     robot = robot.with_parameters(np.nan_to_num(robot.parameters, nan=0.1))
     rng = np.random.default_rng(0)
     runs = []
-    for step in md.one_joint_plan(robot).steps:
+    for step in md.one_joint_plan(robot, friction="own", rotor_inertia=None).steps:
         t = step.trajectory.period * np.arange(200) / 200
         q, dq, ddq = step.trajectory(t)
         tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.1 * rng.normal(size=q.shape)

@@ -501,7 +501,7 @@ def test_commands_name_the_files_of_the_reader(tmp_path: Path) -> None:
 
 def test_parameters_have_one_set_of_names(tmp_path: Path) -> None:
     estimate = small_estimate()
-    plan = md.one_joint_plan(estimate.base.robot)
+    plan = md.one_joint_plan(estimate.base.robot, friction="own", rotor_inertia=None)
     assert not set(plan.base.names) <= set(estimate.names)  # the plan has names of its own
     page = md.report(estimate, tmp_path / "r.html", plan=plan, code=False)
     text = read(page).text

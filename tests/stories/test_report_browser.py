@@ -26,7 +26,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     fit, other = small_runs()
-    plan = md.one_joint_plan(small_estimate().base.robot)
+    plan = md.one_joint_plan(small_estimate().base.robot, friction="own", rotor_inertia=None)
     target = tmp_path_factory.mktemp("report") / "r.html"
     return md.report(small_estimate(), {"other run": other}, target, fit=fit, plan=plan)
 

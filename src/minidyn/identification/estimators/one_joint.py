@@ -373,8 +373,8 @@ def _missing(robot: Robot, joint: int, names: Sequence[str]) -> str:
     text = f"the runs do not show {', '.join(names)} of joint {robot.joint_names[joint]!r}; "
     if set(names) <= {column.name for drive in robot.layout.drives for column in drive}:
         return (
-            f"{text}for these terms of its drive the joint itself must move. md.one_joint_plan and minidyn plan with "
-            "the same friction and rotor_inertia list the runs; or leave the terms out: friction=() and "
+            f"{text}for these terms of its drive the joint itself must move. md.one_joint_plan and minidyn plan, with "
+            "the same friction and rotor_inertia, list the runs; or leave the terms out: friction=() and "
             "rotor_inertia=False (--friction none --no-rotor-inertia)"
         )
     return f"{text}md.one_joint_plan(robot) lists the runs that do, and samples of a run must show its whole motion"
