@@ -306,7 +306,8 @@ def _encoder_roots(data: Recording) -> Array:
     if not known.get("differentiated"):
         return np.zeros((data.n, 3, 3))
     gain = noise_gain(*(cast("Any", known[name]) for name in ("rate", "cutoff", "order")))
-    return np.asarray(known["position_noise"], dtype=float)[:, None, None] * np.linalg.cholesky(gain)
+    noise = np.asarray(known["position_noise"], dtype=float)
+    return np.asarray(noise[:, None, None] * np.linalg.cholesky(gain))
 
 
 def _around(root: Array) -> Array:
