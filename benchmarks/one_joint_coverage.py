@@ -7,6 +7,7 @@ standard deviations of the truth, the root mean square of error over standard de
 standard deviations over all constants, and the error of the torques on another motion.
 
     python benchmarks/one_joint_coverage.py --campaigns 200 --json coverage.json
+    python benchmarks/one_joint_coverage.py --campaigns 20 --levels 1e-3 --also tls iv
     python benchmarks/one_joint_coverage.py --read coverage.json --figure docs/figures/one-joint-errors.svg
 """
 
@@ -45,18 +46,22 @@ def _motion(robot: md.Robot, trajectory: md.Trajectory, t: np.ndarray) -> tuple[
     return q, md.inverse_dynamics(robot, q, dq, ddq)
 
 
-def campaigns(robot: md.Robot, level: float, count: int) -> dict[str, Any]:
-    """Return the figures of so many campaigns with noise of this size on all positions."""
+def campaigns(robot: md.Robot, level: float, count: int, also: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the figures of so many campaigns with noise of this size on all positions.
+
+    Methods of `also` are tried on the runs in which all joints move.
+    """
     quiet = motions(robot)
+    quiet |= dict.fromkeys(also, quiet["wls"])
     base = md.base_parameters(robot)
     true = base.values()
     q, dq, ddq = md.trajectory.fourier(robot, seed=8)(np.linspace(0.0, 10.0, 500))
     Y = md.base_regressor(robot, q, dq, ddq, base=base)
     torque = np.sqrt(np.mean((Y @ true) ** 2, axis=0))
     noise = TORQUE_NOISE * np.sqrt(np.mean(quiet["wls"][0][2] ** 2, axis=0))
-    scores: dict[str, list[np.ndarray]] = {"one-joint": [], "wls": []}
-    stds: dict[str, list[np.ndarray]] = {"one-joint": [], "wls": []}
-    errors: dict[str, list[float]] = {"one-joint": [], "wls": []}
+    scores: dict[str, list[np.ndarray]] = {method: [] for method in quiet}
+    stds: dict[str, list[np.ndarray]] = {method: [] for method in quiet}
+    errors: dict[str, list[float]] = {method: [] for method in quiet}
     for number in range(count):
         rng = np.random.default_rng(number)
         for method, runs in quiet.items():
@@ -105,6 +110,11 @@ def table(rows: list[dict[str, Any]]) -> str:
         shares = [f"{100 * value:.1f} %" for value in (one["within_2"], one["least_within_2"], every["within_2"])]
         errors = [f"{100 * value:.3g} %" for value in (one["torque_error"], every["torque_error"])]
         lines.append(f"| {row['noise']:g} | {' | '.join(shares)} | {' | '.join(errors)} | {row['error_ratio']:.2f} |")
+    for row in rows:
+        others = {method: part["torque_error"] for method, part in row.items() if isinstance(part, dict)}
+        if len(others) > 2:
+            told = ", ".join(f"{method} {100 * error:.3g} %" for method, error in others.items())
+            lines += ["", f"torque errors at {row['noise']:g}: {told}"]
     return "\n".join(lines)
 
 
@@ -141,11 +151,12 @@ def main() -> None:
     parser.add_argument("--levels", type=float, nargs="+", default=LEVELS, help="noise of positions, rad or m")
     parser.add_argument("--read", type=Path, nargs="+", help="figures of earlier runs instead of new campaigns")
     parser.add_argument("--figure", type=Path)
+    parser.add_argument("--also", nargs="+", default=(), metavar="METHOD", help="more methods while all joints move")
     given = parser.parse_args()
     if given.read:
         rows = [row for path in given.read for row in json.loads(path.read_text())]
     else:
-        rows = [campaigns(md.load(given.robot), level, given.campaigns) for level in given.levels]
+        rows = [campaigns(md.load(given.robot), level, given.campaigns, tuple(given.also)) for level in given.levels]
     print(table(rows))
     if given.json:
         given.json.write_text(json.dumps(rows, indent=1))
