@@ -1,65 +1,21 @@
 """Text for people: foreign names made harmless, and numbers as they are read.
 
 Names come from files and are not trusted: what would be acted upon (control characters, direction marks, markup) is
-shown instead. Into generated code text of a user comes through `safe_identifier` and `safe_comment` alone: an
-identifier keeps only letters, digits and underscores, a comment only characters that can neither end it nor continue it
-on another line. `number`, `percent` and `count` are typeset, for pages; `plain_number` and `plain_percent` are for
+shown instead. Into generated code text of a user comes through `safe_comment` and, for names, `safe_identifier`
+(:mod:`minidyn.graph.function`) alone: a comment keeps only characters that can neither end it nor continue it on
+another line. `number`, `percent` and `count` are typeset, for pages; `plain_number` and `plain_percent` are for
 terminals and Markdown.
 """
 
 from __future__ import annotations
 
-import keyword
 import math
-import re
 import unicodedata
-from collections.abc import Iterable
 
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")
 """Kinds of characters that are not seen but acted upon: control, direction marks, halves of pairs, line separators."""
 
-LONGEST_NAME = 63  # characters C99 compares in an internal name
 LONGEST_COMMENT = 200
-
-# keywords of C and C++
-_C_KEYWORDS = """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class
-    co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype default
-    delete do double dynamic_cast else enum explicit export extern false far float for friend goto if inline int long
-    mutable namespace near new noexcept not not_eq nullptr operator or or_eq private protected public register
-    reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch
-    template this thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned using virtual
-    void volatile wchar_t while xor xor_eq
-"""
-# names generated Python uses, and what reads as syntax there
-_PYTHON_NAMES = """
-    match type case print exec np numpy jnp jax batch ValueError
-"""
-# macros of common headers, which would rewrite a name silently
-_MACROS = """
-    NULL EOF NAN INFINITY HUGE_VAL HUGE_VALF HUGE_VALL MAXFLOAT FP_NAN FP_INFINITE FP_ZERO FP_NORMAL I errno assert
-    unix linux i386 isnan isinf isfinite isnormal signbit fpclassify isgreater isless isunordered M_E M_PI OVERFLOW
-    UNDERFLOW DOMAIN SING
-"""
-# functions of the C library: one of ours with that name would clash with the compiler's own
-_LIBRARY = """
-    main exit abort abs labs llabs div ldiv atoi atof atol malloc calloc realloc free printf puts putchar scanf memcpy
-    memset memmove memcmp strlen strcpy strcat strcmp index rindex ffs bcmp bcopy bzero signal time clock rand srand
-    qsort bsearch getenv system remove rename read write open close link acos asin atan atan2 cos sin tan cosh sinh
-    tanh acosh asinh atanh exp exp2 exp10 expm1 frexp ldexp log log10 log1p log2 logb ilogb modf scalbn scalbln cbrt
-    fabs hypot pow pow10 sqrt erf erfc lgamma tgamma gamma ceil floor nearbyint rint lrint llrint round lround llround
-    trunc fmod remainder remquo drem copysign nan nextafter nexttoward fdim fmax fmin fma sincos significand scalb j0
-    j1 jn y0 y1 yn cabs carg cexp cimag clog conj cpow cproj creal csin ccos csqrt ctan
-"""
-# names that generated CUDA uses
-_CUDA = """
-    threadIdx blockIdx blockDim gridDim warpSize md_real md_sign md_flush md_pitch md_count md_one md_i md_k md_live
-    md_stage md_lane md_warp md_row md_left md_step
-"""
-_MACRO = re.compile(r"(M|FP|HUGE|MATH)_([A-Z0-9]+_)*[A-Z0-9]+")
-_RESERVED = frozenset(keyword.kwlist).union(
-    _C_KEYWORDS.split(), _PYTHON_NAMES.split(), _MACROS.split(), _LIBRARY.split(), _CUDA.split()
-)
 
 _SUPER = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -105,29 +61,7 @@ def plot_label(text: object, length: int = 60) -> str:
     return "".join(c if c.isprintable() else "?" for c in str(text))[:length].replace("$", r"\$")
 
 
-# -------------------------------------------------------------------- names in generated code
-
-
-def safe_identifier(text: str, taken: Iterable[str] = ()) -> str:
-    """Return an identifier valid in C, C++ and Python that resembles `text` and is not among `taken`.
-
-    Text that is already safe comes back unchanged. Otherwise accents are dropped, runs of other characters become one
-    underscore, keywords and library names get a trailing underscore, and a name already taken gets a number. It has at
-    most 63 characters of ``[A-Za-z0-9_]``, starts with a letter and has no two underscores in a row.
-    """
-    plain = unicodedata.normalize("NFKD", text[: 4 * LONGEST_NAME]).encode("ascii", "ignore").decode()
-    name = re.sub(r"[^A-Za-z0-9]+", "_", plain).lstrip("_")[:LONGEST_NAME]
-    if not name or not name[0].isalpha():
-        name = ("x" + name)[:LONGEST_NAME]
-    if name in _RESERVED or _MACRO.fullmatch(name):
-        name = name[: LONGEST_NAME - 1].rstrip("_") + "_"
-    used = frozenset(taken)
-    candidate, number = name, 2
-    while candidate in used:
-        suffix = f"_v{number}"  # "_2" could make a library's M_PI_2 of M_PI
-        candidate = name[: LONGEST_NAME - len(suffix)].rstrip("_") + suffix
-        number += 1
-    return candidate
+# -------------------------------------------------------------------- names and comments in generated code
 
 
 def new_name(wanted: str, taken: set[str]) -> str:
@@ -136,14 +70,6 @@ def new_name(wanted: str, taken: set[str]) -> str:
         wanted += "_"
     taken.add(wanted)
     return wanted
-
-
-def fresh_prefix(prefix: str, taken: Iterable[str]) -> str:
-    """Return `prefix`, lengthened until no name in `taken` is the prefix followed by digits."""
-    used = list(taken)
-    while any(name.startswith(prefix) and name[len(prefix) :].isdigit() for name in used):
-        prefix += prefix[-1]
-    return prefix
 
 
 def safe_comment(text: object) -> str:

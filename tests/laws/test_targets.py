@@ -14,11 +14,11 @@ import pytest
 from random_programs import Program, close, samples
 
 from c_compiler import STRICT, needs_gcc
-from minidyn.graph.function import Argument, Function, Instruction, Result, evaluate
+from minidyn.graph.function import Argument, Function, Instruction, Result, evaluate, fresh_prefix, safe_identifier
 from minidyn.graph.scalar import Graph, atan2, cos, sign, sin, sqrt
 from minidyn.graph.targets.c import c_name, c_source
 from minidyn.graph.targets.python import jax_source, python_source
-from minidyn.text import fresh_prefix, safe_comment, safe_identifier
+from minidyn.text import safe_comment
 
 HOSTILE = [
     "*/ int injected(void) { return 1; } /*",

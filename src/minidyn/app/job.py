@@ -23,9 +23,10 @@ from minidyn.identification.validate import FITTED, Validation, validate
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
 from minidyn.recording.lazy import LazyRecording, concatenate
+from minidyn.recording.prepare.times import fitted_cutoff
 from minidyn.recording.read.mapping import SignalMap, check_units
 from minidyn.recording.read.read import are_one_run, read_recording
-from minidyn.recording.ready import fitted_cutoff, prepare
+from minidyn.recording.ready import prepare
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
 

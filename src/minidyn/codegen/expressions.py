@@ -302,3 +302,18 @@ def latex_name(name: str) -> str:
     if re.fullmatch(r"[A-Za-z]", name):
         return name
     return LATEX.parameter(name) if re.fullmatch(r"[A-Za-z]+\d+", name) else rf"\mathrm{{{escape_latex(name)}}}"
+
+
+def joints_behind(function: Function, index: int) -> list[int]:
+    """Return the elements of q that a step depends on; [] where it depends on anything else too."""
+    q = next(place for place, argument in enumerate(function.arguments) if argument.name == "q")
+    found: set[int] = set()
+    waiting = [index]
+    while waiting:
+        step = function.tape[waiting.pop()]
+        if isinstance(step.value, tuple):
+            if step.value[0] != q:
+                return []
+            found.add(step.value[1])
+        waiting += step.args
+    return sorted(found)

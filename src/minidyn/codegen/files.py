@@ -15,10 +15,10 @@ from minidyn.errors import DescriptionError, MinidynError, UnknownName, Unsuppor
 from minidyn.files import write_atomically
 from minidyn.formats.load import as_robot
 from minidyn.formats.toml.write import toml_text
-from minidyn.graph.function import Function
+from minidyn.graph.function import Function, safe_identifier
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
-from minidyn.text import safe_comment, safe_identifier
+from minidyn.text import safe_comment
 
 TARGETS = ("c", *PRINTERS, "llvm")
 """Languages that files are written in."""

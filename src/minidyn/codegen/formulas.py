@@ -18,6 +18,7 @@ from minidyn.base.base_parameters import base_parameters
 from minidyn.base.printing.relations import Relation, RelationTerm, relations
 from minidyn.base.printing.symbols import LengthPolynomial
 from minidyn.codegen.expressions import (
+    joints_behind,
     Expression,
     Line,
     Symbol,
@@ -358,7 +359,7 @@ class _Writer:
         def other(index: int) -> Symbol:
             step = function.tape[index]
             if step.op in ("sin", "cos"):
-                joints = _joints(function, index)
+                joints = joints_behind(function, index)
                 if len(joints) == 1:
                     return self.new(f"{step.op[0]}{joints[0] + 1}", f"{step.op[0]}_{{{joints[0] + 1}}}")
             number = next(count)
@@ -412,18 +413,3 @@ class _Writer:
             yield from _parameter_meanings(self.robot, shown, self.symbols)
         else:
             yield from (_known(self.symbols[name], "base parameter", self.own[name]) for name in shown)
-
-
-def _joints(function: Function, index: int) -> list[int]:
-    """Return the elements of q that a step depends on; [] where it depends on anything else too."""
-    q = next(place for place, argument in enumerate(function.arguments) if argument.name == "q")
-    found: set[int] = set()
-    waiting = [index]
-    while waiting:
-        step = function.tape[waiting.pop()]
-        if isinstance(step.value, tuple):
-            if step.value[0] != q:
-                return []
-            found.add(step.value[1])
-        waiting += step.args
-    return sorted(found)

@@ -20,13 +20,13 @@ from minidyn.dynamics.papers.sixteen import sixteen_layout
 from minidyn.dynamics.record import WHAT, build, lifted, require_formulas
 from minidyn.dynamics.tree import NamedLengths
 from minidyn.dynamics.vectors import Scalar
-from minidyn.graph.function import Function
+from minidyn.graph.function import Function, safe_identifier
 from minidyn.graph.node import Node
 from minidyn.graph.polynomial import Polynomial, expand
 from minidyn.graph.scalar import Graph
 from minidyn.model.geometry import Step, Steps
 from minidyn.model.robot import Robot
-from minidyn.text import new_name, safe_identifier
+from minidyn.text import new_name
 
 _MDH = re.compile(r"(rz)?(tz)?(rx)?(tx)?(rz|tz)*")  # the order of an mDH row: gamma b alpha a theta d
 NOTED = "noted"

@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from minidyn.errors import UnknownName
-from minidyn.graph.function import Function
+from minidyn.graph.function import Function, safe_identifier
 from minidyn.graph.targets.c import c_name, c_source
 from minidyn.graph.targets.cuda.source import cuda_source
 from minidyn.graph.targets.native.host import library_address
 from minidyn.graph.targets.python import jax_source, python_source
 from minidyn.model.robot import Robot
-from minidyn.text import safe_identifier
 
 PRINTERS: Mapping[str, tuple[str, Callable[..., str]]] = MappingProxyType(
     {"python": (".py", python_source), "jax": ("_jax.py", jax_source), "cuda": (".cu", cuda_source)}

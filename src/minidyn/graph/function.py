@@ -3,15 +3,21 @@
 The program is what the recorder (:mod:`minidyn.graph.scalar`) produces and what every target reads. It is a frozen
 value, so it can be cached, compared and fingerprinted. `evaluate` is slow, obvious, and what every target is compared
 with.
+
+Names of arguments, results and functions come from files that others wrote: :func:`safe_identifier` keeps letters,
+digits and underscores alone.
 """
 
 from __future__ import annotations
 
 import hashlib
+import keyword
 import math
 import operator
+import re
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -20,6 +26,48 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.errors import ShapeError
+
+LONGEST_NAME = 63  # characters C99 compares in an internal name
+
+# keywords of C and C++
+_C_KEYWORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t class
+    co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue decltype default
+    delete do double dynamic_cast else enum explicit export extern false far float for friend goto if inline int long
+    mutable namespace near new noexcept not not_eq nullptr operator or or_eq private protected public register
+    reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct switch
+    template this thread_local throw true try typedef typeid typename typeof typeof_unqual union unsigned using virtual
+    void volatile wchar_t while xor xor_eq
+"""
+# names generated Python uses, and what reads as syntax there
+_PYTHON_NAMES = """
+    match type case print exec np numpy jnp jax batch ValueError
+"""
+# macros of common headers, which would rewrite a name silently
+_MACROS = """
+    NULL EOF NAN INFINITY HUGE_VAL HUGE_VALF HUGE_VALL MAXFLOAT FP_NAN FP_INFINITE FP_ZERO FP_NORMAL I errno assert
+    unix linux i386 isnan isinf isfinite isnormal signbit fpclassify isgreater isless isunordered M_E M_PI OVERFLOW
+    UNDERFLOW DOMAIN SING
+"""
+# functions of the C library: one of ours with that name would clash with the compiler's own
+_LIBRARY = """
+    main exit abort abs labs llabs div ldiv atoi atof atol malloc calloc realloc free printf puts putchar scanf memcpy
+    memset memmove memcmp strlen strcpy strcat strcmp index rindex ffs bcmp bcopy bzero signal time clock rand srand
+    qsort bsearch getenv system remove rename read write open close link acos asin atan atan2 cos sin tan cosh sinh
+    tanh acosh asinh atanh exp exp2 exp10 expm1 frexp ldexp log log10 log1p log2 logb ilogb modf scalbn scalbln cbrt
+    fabs hypot pow pow10 sqrt erf erfc lgamma tgamma gamma ceil floor nearbyint rint lrint llrint round lround llround
+    trunc fmod remainder remquo drem copysign nan nextafter nexttoward fdim fmax fmin fma sincos significand scalb j0
+    j1 jn y0 y1 yn cabs carg cexp cimag clog conj cpow cproj creal csin ccos csqrt ctan
+"""
+# names that generated CUDA uses
+_CUDA = """
+    threadIdx blockIdx blockDim gridDim warpSize md_real md_sign md_flush md_pitch md_count md_one md_i md_k md_live
+    md_stage md_lane md_warp md_row md_left md_step
+"""
+_MACRO = re.compile(r"(M|FP|HUGE|MATH)_([A-Z0-9]+_)*[A-Z0-9]+")
+_RESERVED = frozenset(keyword.kwlist).union(
+    _C_KEYWORDS.split(), _PYTHON_NAMES.split(), _MACROS.split(), _LIBRARY.split(), _CUDA.split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,3 +237,33 @@ def batch_shape(function: Function, shapes: list[tuple[int, ...]]) -> tuple[int,
     except ValueError:
         text = ", ".join(f"{a.name} {shape}" for a, shape in zip(function.arguments, shapes) if not a.uniform)
         raise ShapeError(f"{function.name}: leading shapes do not broadcast: {text}") from None
+
+
+def safe_identifier(text: str, taken: Iterable[str] = ()) -> str:
+    """Return an identifier valid in C, C++ and Python that resembles `text` and is not among `taken`.
+
+    Text that is already safe comes back unchanged. Otherwise accents are dropped, runs of other characters become one
+    underscore, keywords and library names get a trailing underscore, and a name already taken gets a number. It has at
+    most 63 characters of ``[A-Za-z0-9_]``, starts with a letter and has no two underscores in a row.
+    """
+    plain = unicodedata.normalize("NFKD", text[: 4 * LONGEST_NAME]).encode("ascii", "ignore").decode()
+    name = re.sub(r"[^A-Za-z0-9]+", "_", plain).lstrip("_")[:LONGEST_NAME]
+    if not name or not name[0].isalpha():
+        name = ("x" + name)[:LONGEST_NAME]
+    if name in _RESERVED or _MACRO.fullmatch(name):
+        name = name[: LONGEST_NAME - 1].rstrip("_") + "_"
+    used = frozenset(taken)
+    candidate, number = name, 2
+    while candidate in used:
+        suffix = f"_v{number}"  # "_2" could make a library's M_PI_2 of M_PI
+        candidate = name[: LONGEST_NAME - len(suffix)].rstrip("_") + suffix
+        number += 1
+    return candidate
+
+
+def fresh_prefix(prefix: str, taken: Iterable[str]) -> str:
+    """Return `prefix`, lengthened until no name in `taken` is the prefix followed by digits."""
+    used = list(taken)
+    while any(name.startswith(prefix) and name[len(prefix) :].isdigit() for name in used):
+        prefix += prefix[-1]
+    return prefix

@@ -19,9 +19,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from minidyn.errors import ShapeError
-from minidyn.graph.function import Argument, Function, Instruction, Result
+from minidyn.graph.function import Argument, Function, Instruction, Result, safe_identifier
 from minidyn.graph.node import Node, as_float, not_finite, other_graph
-from minidyn.text import safe_identifier
 
 Scalar: TypeAlias = Any
 """What a recursion computes with: a float, a NumPy array with one value per sample, or a Node."""

@@ -21,11 +21,11 @@ from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
-from minidyn.recording.lazy import AnyRecording, ChangedRun, LazyRecording, RunOnDisk, concatenate, held
+from minidyn.recording.lazy import AnyRecording, ChangedRun, LazyRecording, RunOnDisk, held
 from minidyn.recording.prepare import segments
 from minidyn.recording.prepare.on_disk import PreparedRun, prepare_on_disk, spooled
 from minidyn.recording.prepare.signals import moving_part
-from minidyn.recording.prepare.times import TIMES, logged_rate
+from minidyn.recording.prepare.times import TIMES, fitted_cutoff, logged_rate
 from minidyn.recording.read.mapping import COUPLED
 from minidyn.recording.read.read import read_recording
 from minidyn.recording.recording import SIGNALS, Recording
@@ -56,7 +56,6 @@ DEFAULTS = info(
 )
 
 _Kind = TypeVar("_Kind", bound=AnyRecording)
-_HEAD = 1 << 12  # samples that show the rate
 
 
 def prepare(
@@ -156,7 +155,7 @@ def _in_memory(recording: Recording, wish: segments.Settings, delay: float | Non
         arrays = segments.process(part, settings)
         begin, end = _kept(arrays["dq"], part, settings)
         if delay and "tau" in arrays:
-            arrays, first, last = _late(arrays, delay, part.periodic)
+            arrays, first, last = segments.late(arrays, delay, part.periodic)
             begin, end = max(begin, first), min(end, last)
         if end - begin >= segments.SHORTEST:
             keep = slice(begin, end, settings.every(part.rate))
@@ -194,36 +193,6 @@ def _kept(dq: Array, part: segments.Segment, settings: segments.Settings) -> tup
     return max(begin, margin), min(end, len(dq) - margin)
 
 
-def _late(arrays: Mapping[str, Array], delay: float, periodic: bool = False) -> tuple[dict[str, Array], int, int]:
-    """Return what was prepared of a run with its torques moved back by a delay, s, and between which samples they are.
-
-    Filtered torques are smooth between samples. What a measured torque differs from them by is noise, which is not
-    interpolated: that would make it smaller, and the model look better.
-    """
-    from scipy.interpolate import CubicSpline  # rarely needed, and slow to import
-
-    t, tau = arrays["t"], arrays["tau"]
-    noise = arrays.get("tau_raw", tau) - tau
-    if periodic:
-        step = (t[-1] - t[0]) / (len(t) - 1)
-        long = np.concatenate([tau, tau, tau])
-        moved = CubicSpline(t[0] + step * np.arange(-len(t), 2 * len(t)), long)(t + delay)
-        shift = round(delay / step)
-        made = {**arrays, "tau": moved}
-        return made | ({"tau_raw": moved + np.roll(noise, -shift, axis=0)} if "tau_raw" in arrays else {}), 0, len(t)
-    inside = np.flatnonzero((t + delay >= t[0]) & (t + delay <= t[-1]))
-    if not len(inside):
-        return dict(arrays), 0, 0
-    begin, end = int(inside[0]), int(inside[-1]) + 1
-    moved = tau.copy()
-    moved[begin:end] = CubicSpline(t, tau)(t[begin:end] + delay)
-    made = {**arrays, "tau": moved}
-    if "tau_raw" in arrays:
-        near = np.clip(np.searchsorted(t, t + delay - 0.5 * float(np.median(np.diff(t)))), 0, len(t) - 1)
-        made["tau_raw"] = moved + noise[near]
-    return made, begin, end
-
-
 def punctual(robot: Robot, log: AnyRecording, data: AnyRecording, delay: float) -> Recording | None:
     """Return prepared data again with torques moved back by a delay, s, from the log they were prepared from.
 
@@ -236,21 +205,7 @@ def punctual(robot: Robot, log: AnyRecording, data: AnyRecording, delay: float) 
     if not log.prepared:
         options = {name: data.info[name] for name in ("cutoff", "time") if name in data.info}
         return prepare(robot, in_robot_order(robot, log), delay=delay, **cast(dict[str, Any], options))
-    return moved_torques(data, delay)
-
-
-def moved_torques(data: Recording, delay: float) -> Recording:
-    """Return a prepared recording with its torques moved back by a delay, s; ends without a torque are left out."""
-    runs = []
-    for run in data.runs:
-        arrays = {"t": run.t, "tau": np.asarray(run.tau)}
-        arrays |= {"tau_raw": run.telemetry["tau_raw"]} if "tau_raw" in run.telemetry else {}
-        made, begin, end = _late(arrays, delay)
-        more = {name: made[name] for name in ("tau_raw",) if name in made}
-        if end - begin >= segments.SHORTEST:
-            runs.append(replace(run, tau=made["tau"], telemetry={**run.telemetry, **more})[begin:end])
-    whole = concatenate(runs) if runs else data[:0]
-    return replace(whole, info={**data.info, "delay": delay}, notices=data.notices)
+    return segments.moved_torques(data, delay)
 
 
 class _Needs(TypedDict, total=False):
@@ -316,7 +271,7 @@ def ready(
     made = ordered
     delay = float((preparation or {}).get("delay") or 0.0)
     if delay and tau and isinstance(made, Recording) and made.prepared and "delay" not in made.info:
-        made = moved_torques(made, delay)
+        made = segments.moved_torques(made, delay)
     lacking = {"dq", "ddq"} - set(ordered.signals)
     if lacking if ddq or not ordered.prepared else "dq" in lacking:
         made = _prepared(robot, ordered, preparation, every_sample)
@@ -350,14 +305,6 @@ def _prepared(
     if wish:
         return made
     return replace(made, notices=(DEFAULTS("the recording was prepared with default settings"), *made.notices))
-
-
-def fitted_cutoff(recording: AnyRecording, preparation: Mapping[str, Any]) -> float | None:
-    """Return the cut-off of an earlier preparation, Hz; None where a recording has another sample rate."""
-    cutoff = float(preparation.get("cutoff") or 0.0)
-    rate = float(preparation.get("logged_rate") or preparation.get("rate") or 0.0)
-    head = next(recording.tiles(_HEAD), None) if cutoff else None
-    return cutoff if head is not None and rate and abs(logged_rate(head) / rate - 1) < 0.1 else None
 
 
 def in_robot_order(robot: Robot, recording: _Kind, *, name: str = "the recording") -> _Kind:

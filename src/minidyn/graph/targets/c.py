@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from minidyn.graph.function import Function
+from minidyn.graph.function import Function, safe_identifier
 from minidyn.graph.targets.text import Names, comment_lines, printed_parts, statements
-from minidyn.text import safe_identifier
 
 
 def c_name(function: Function, prefix: str = "") -> str:

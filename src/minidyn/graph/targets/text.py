@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from minidyn.graph.function import Argument, Function, Instruction, Result
-from minidyn.text import LONGEST_NAME, fresh_prefix, safe_comment, safe_identifier
+from minidyn.graph.function import LONGEST_NAME, Argument, Function, Instruction, Result, fresh_prefix, safe_identifier
+from minidyn.text import safe_comment
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 

@@ -26,7 +26,7 @@ from minidyn.model.drives import BY_SYMBOL
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, info, look
 from minidyn.recording.lazy import AnyRecording
-from minidyn.recording.ready import moved_torques
+from minidyn.recording.prepare.segments import moved_torques
 from minidyn.recording.recording import Recording
 
 _WEAK = 0.3  # a relative standard deviation beyond which a parameter is called weak

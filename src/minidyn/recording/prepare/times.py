@@ -18,13 +18,16 @@ rounded.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.notices import Notice, info
+from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording, each_array
 
 HELD_OUT = info(
@@ -62,6 +65,12 @@ _MOSTLY = 0.3  # share of the moving samples that repeat: the log is faster than
 _SOME = 0.01  # ... that repeat: the clocks differ
 _CLEAR = 6.0  # times what positions are off by: so far they move within a tick that is counted
 _BETTER = 0.7  # what is left of the positions' steps, where counting ticks is right
+UNWRAPPED = info(
+    "recording.unwrapped",
+    "Positions jump by a whole turn, as encoders of one turn do; they were made continuous.",
+)
+_JUMP = 0.5  # rad: what may be left of a jump by a whole turn; no joint moves so far between two samples
+_HEAD = 1 << 12  # samples that show the rate
 
 
 @dataclass(frozen=True)
@@ -224,3 +233,27 @@ def _counted(run: Recording, again: NDArray[np.bool_]) -> tuple[Recording, int, 
         return None
     t = made.t[0] + tick * np.concatenate([[0.0], np.cumsum(ticks)])
     return each_array(made, np.asarray, t=t), int(np.sum(ticks - 1)), tick
+
+
+def unwrapped(q: Array) -> tuple[Array, list[int]]:
+    """Return positions (N, n) of one run without jumps of 2π, and the joints that had some."""
+    turned: list[int] = []
+    far = np.any(np.abs(np.nan_to_num(np.diff(q, axis=0))) > math.pi, axis=0)
+    for joint in np.flatnonzero(far):
+        good = np.isfinite(q[:, joint])
+        steps = np.diff(q[good, joint])
+        turns = np.rint(steps / (2 * math.pi))
+        jumps = (turns != 0) & (np.abs(steps - 2 * math.pi * turns) < _JUMP)
+        if jumps.any():
+            q = q.copy() if not turned else q
+            q[good, joint] -= 2 * math.pi * np.concatenate([[0.0], np.cumsum(np.where(jumps, turns, 0.0))])
+            turned.append(int(joint))
+    return q, turned
+
+
+def fitted_cutoff(recording: AnyRecording, preparation: Mapping[str, Any]) -> float | None:
+    """Return the cut-off of an earlier preparation, Hz; None where a recording has another sample rate."""
+    cutoff = float(preparation.get("cutoff") or 0.0)
+    rate = float(preparation.get("logged_rate") or preparation.get("rate") or 0.0)
+    head = next(recording.tiles(_HEAD), None) if cutoff else None
+    return cutoff if head is not None and rate and abs(logged_rate(head) / rate - 1) < 0.1 else None

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.model.robot import Robot
-from minidyn.notices import Kind, Notice, act, info, look
+from minidyn.notices import Kind, Notice, act, look
 from minidyn.recording.read.tables import TIME_SORTED
 from minidyn.recording.recording import Recording
 
@@ -47,10 +47,6 @@ HELD = look(
     "Positions repeat while the robot moves: it is logged faster than it is measured.",
     "Preparation keeps the first sample of each value. Log at the rate of the measurement.",
 )
-UNWRAPPED = info(
-    "recording.unwrapped",
-    "Positions jump by a whole turn, as encoders of one turn do; they were made continuous.",
-)
 _UNITS = (
     "Check the units and signs of the log: --units q=deg,dq=deg,tau=mNm (units=... in Python) says units, a mapping "
     "file which column is what."
@@ -69,26 +65,9 @@ _Found = tuple[Kind, str, dict[str, Any]]
 """A kind of notice on one joint, its sentence and its data."""
 
 _NOISY = 0.1  # of an acceleration's size that may be noise
-_JUMP = 0.5  # rad: what may be left of a jump by a whole turn; no joint moves so far between two samples
 _WINDOW = 0.05  # s over which speeds are compared: noise of single samples is averaged, motion is not
 _DEGREES = 180 / math.pi
 _RATIOS = {"degrees": _DEGREES, "millimetres": 1000.0}
-
-
-def unwrapped(q: Array) -> tuple[Array, list[int]]:
-    """Return positions (N, n) of one run without jumps of 2π, and the joints that had some."""
-    turned: list[int] = []
-    far = np.any(np.abs(np.nan_to_num(np.diff(q, axis=0))) > math.pi, axis=0)
-    for joint in np.flatnonzero(far):
-        good = np.isfinite(q[:, joint])
-        steps = np.diff(q[good, joint])
-        turns = np.rint(steps / (2 * math.pi))
-        jumps = (turns != 0) & (np.abs(steps - 2 * math.pi * turns) < _JUMP)
-        if jumps.any():
-            q = q.copy() if not turned else q
-            q[good, joint] -= 2 * math.pi * np.concatenate([[0.0], np.cumsum(np.where(jumps, turns, 0.0))])
-            turned.append(int(joint))
-    return q, turned
 
 
 def runs_of(times: Array, run: Array | None, name: str) -> tuple[list[int], NDArray[np.intp] | None, list[Notice]]:

@@ -17,10 +17,11 @@ from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import LazyRecording, concatenate
+from minidyn.recording.prepare.times import UNWRAPPED, unwrapped
 from minidyn.recording.read.bag import BagTable
 from minidyn.recording.read.bind import Binding, bind, guessed_signals
 from minidyn.recording.read.csv import CsvTable
-from minidyn.recording.read.inspect_signals import UNWRAPPED, StepCheck, inspect_values, runs_of, unwrapped
+from minidyn.recording.read.inspect_signals import StepCheck, inspect_values, runs_of
 from minidyn.recording.read.mapping import SECONDS, Conversion, SignalMap, SignalOptions, conversion, mapped_coupling
 from minidyn.recording.read.mat import mat_table
 from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, ParquetTable, stacked
