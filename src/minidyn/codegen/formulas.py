@@ -18,11 +18,11 @@ from minidyn.base.base_parameters import base_parameters
 from minidyn.base.printing.relations import Relation, RelationTerm, relations
 from minidyn.base.printing.symbols import LengthPolynomial
 from minidyn.codegen.expressions import (
-    joints_behind,
     Expression,
     Line,
     Symbol,
     closed,
+    joints_behind,
     latex_name,
     listing,
     minus,
@@ -37,7 +37,6 @@ from minidyn.dynamics.kernel import NEEDED, require_own, require_robot
 from minidyn.dynamics.papers.sixteen import sixteen_layout
 from minidyn.dynamics.record import WHAT, without_unknowns
 from minidyn.errors import MinidynError, UnknownName, Unsupported
-from minidyn.graph.function import Function
 from minidyn.graph.polynomial import Atom, expand
 from minidyn.model.parameters import STANDARD
 from minidyn.model.robot import Robot
