@@ -27,3 +27,12 @@ def test_a_module_of_no_known_stage_and_a_wrong_import_are_seen() -> None:
 def test_public_names_exist() -> None:
     for name in minidyn.__all__:
         assert getattr(minidyn, name) is not None
+
+
+def test_the_house_stays_within_its_figures() -> None:
+    found = house.modules()
+    assert len(house.single_importers(found)) < 60
+    assert {name: module.lines for name, module in found.items() if module.lines > 425} == {}
+    steps = house.walk()
+    assert len({name for step in steps.values() for name in step.files}) <= 110
+    assert len(steps["identify"].files) <= 55
