@@ -95,7 +95,7 @@ def run(*words: object) -> str:
 
 def verb_of(code: str) -> str:
     stage = code.split(".")[0]
-    return stage if stage in ("simulate", "plan", "base", "payload") else "identify"
+    return stage if stage in ("simulate", "plan", "base", "payload", "excite") else "identify"
 
 
 def test_options_in_advice_are_options_of_the_verb() -> None:
@@ -107,7 +107,15 @@ def test_options_in_advice_are_options_of_the_verb() -> None:
 
 
 def test_keywords_in_advice_exist_in_python_and_in_the_shell() -> None:
-    doors = (md.read_recording, md.prepare, md.identify, md.base_parameters, md.Estimate.export, md.Robot.with_drives)
+    doors = (
+        md.read_recording,
+        md.prepare,
+        md.identify,
+        md.base_parameters,
+        md.Estimate.export,
+        md.Robot.with_drives,
+        md.excite,
+    )
     known = {name for door in doors for name in inspect.signature(door).parameters} | {*OPTIONS}
     found = [(kind, word) for kind in KINDS for word in _KEYWORD.findall(kind.advice)]
     assert len(found) > 8
@@ -115,7 +123,7 @@ def test_keywords_in_advice_exist_in_python_and_in_the_shell() -> None:
         assert word in known, f"{kind.code}: {kind.advice}"
         if word in _PYTHON_ONLY or f"with_drives({word}" in kind.advice:
             continue
-        option = "--" + word.replace("_", "-")
+        option = "--" + {"limits": "limit"}.get(word, word).replace("_", "-")  # one at a time in the shell
         assert option in options_of(verb_of(kind.code)) or word in OPTIONS, f"{kind.code}: {kind.advice}"
 
 

@@ -40,7 +40,7 @@ def test_ur10_bag() -> None:
     assert recording.joint_names[0] == "shoulder_pan_joint"
     np.testing.assert_allclose(np.diff(recording.t), 1 / 125, atol=1e-8)
     np.testing.assert_allclose(recording.q[0, :2], [0.61977826, -1.8644074], atol=1e-8)
-    assert recording.notices == ()
+    assert [notice.code for notice in recording.notices] == ["recording.columns"]
     ready = md.prepare(robot, recording)
     assert 8 <= ready.info["cutoff"] <= 30  # where the fit is flat
     assert ready.info["decimate"] == 1

@@ -90,19 +90,22 @@ def test_a_legged_robot_has_its_base_fixed_and_says_so(tmp_path: Path) -> None:
         ("identify", ("--method", "best")),
         ("identify", ("--friction", "viscous,stick")),
         ("identify", ("--prior", "nothing.urdf")),
-        ("compare", ("--validate", "absent.csv", "--methods", "ols,best")),
+        ("compare", ("--validate", "log.csv", "--methods", "ols,best")),
     ],
 )
 def test_wrong_options_are_found_before_logs_are_read(
-    verb: str, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    verb: str, options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("log.csv").write_text("not to be read")  # a log that is not there would be said first
+
     def never(*_: object, **__: object) -> None:
         raise AssertionError("a log was read")
 
     monkeypatch.setattr("minidyn.app.job.read_recording", never)
-    found = run(verb, "two_link", "absent.csv", *options)
+    found = run(verb, "two_link", "log.csv", *options)
     assert found.exit_code == 2
-    assert "absent.csv" not in found.stderr
+    assert "log.csv" not in found.stderr
     assert "best" in found.stderr or "stick" in found.stderr or "nothing.urdf" in found.stderr
 
 

@@ -20,7 +20,6 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.minimal_program import check_formulation, is_chain, minimal_program
-from minidyn.base.numeric.own_rows import OWN
 from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import call
 from minidyn.dynamics.kernel import BaseColumns, Kernel, compile_kernel, kernel_of, require_robot, require_whole
@@ -244,8 +243,7 @@ def _check_map(robot: Robot, what: str, base: BaseMap) -> None:
     require_robot(robot, what)
     if not isinstance(base, BaseMap):
         raise MinidynError(f"{what}: base: expected a result of md.base_parameters, got {base!r}")
-    if base.model == OWN:
-        require_whole(base, what, _NEEDS.get(what, "torque"))  # says that there is no robot behind it
+    require_whole(base, what, _NEEDS.get(what, "torque"))
     if base.robot.structure_fingerprint != robot.structure_fingerprint:
         raise MinidynError(f"{what}: base is of robot {base.robot.name!r}, which is not built like {robot.name!r}")
     missing = _determined(robot.structure_fingerprint, what, base)

@@ -48,7 +48,7 @@ _link_option = click.option(
 )
 @output_option(".")
 @_parameters_option
-@click.option("--base", is_flag=True, help="From base parameters alone, by the cheapest program known.")
+@click.option("--base", is_flag=True, default=None, help="From base parameters alone, by the cheapest program known.")
 @click.option("--formulation", type=int, help="Of the inertia matrix: 1 to 5 (LinFang1999), 6. Implies --base.")
 @_link_option
 @json_option
