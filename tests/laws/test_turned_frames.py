@@ -171,6 +171,14 @@ def test_nearly_parallel_axes_are_said(method: str) -> None:
     assert all(n.code != "base.nearly_special" for n in md.base_parameters(tilted(0.01), method).notices)
 
 
+def test_a_number_as_written_that_floating_point_does_not_see() -> None:
+    robot = special_robot(833)
+    base = md.base_parameters(as_urdf(robot, np.random.default_rng((833, 11))))
+    (notice,) = base.notices
+    assert notice.code == "base.snapped_geometry"
+    assert base.rank == md.base_parameters(robot).rank < notice.data["rank_as_written"]
+
+
 def test_nearly_parallel_axes_with_a_normal_far_away() -> None:
     """Frames on the common normal would be kilometres away and cost the digits of everything near."""
     robot = as_urdf(special_robot(1424), np.random.default_rng((1424, 11)))
@@ -187,9 +195,6 @@ def test_nearly_parallel_axes_with_a_normal_far_away() -> None:
         other = turned(replace(robot, joints=tuple(joints)), rng)
         found = canonical(other, ROUNDING)
         assert np.abs(found.frames[:, :3, 3]).max() < 1e3, seed
-        q, dq, ddq = rng.uniform(-2.0, 2.0, (3, 4, robot.n))
-        Y, own = (md.regressor(r, q, dq, ddq) for r in (other, found.in_own_frames()))
-        np.testing.assert_allclose(own, Y, atol=1e-10 * np.abs(Y).max())
         base = md.base_parameters(other, tolerance=0.0)
         assert not {"base.counts_differ", "base.inexact_relations"} & {n.code for n in base.notices}, seed
 

@@ -13,7 +13,7 @@ from minidyn.base.base_map import BaseMap, Question
 from minidyn.base.canonical import Relation, canonical, shows_everything
 from minidyn.model.joint import typical_length
 from minidyn.model.robot import Robot
-from minidyn.notices import Kind, look
+from minidyn.notices import Kind, act, look
 
 NEAR = 1e-3
 """Where geometry is nearly special to this and that would change the number of base parameters, a notice says so."""
@@ -29,6 +29,12 @@ NEARLY_SPECIAL = look(
     "Axes are nearly but not exactly special, and exactly special ones would have fewer base parameters; the "
     "additional ones hardly act and are hard to identify.",
     "If the axes are meant to be special, pass tolerance={needed:.1g}, or correct the robot file.",
+)
+
+COUNTS_DIFFER = act(
+    "base.counts_differ",
+    "Exact arithmetic and floating point do not agree on the number of base parameters.",
+    'Compare with method="qr" and its gap, and check the geometry of the robot file; please report this robot.',
 )
 
 
@@ -81,9 +87,12 @@ def decided(
     chosen = Answer(written, ())
     if any(share(relation) <= tolerance for relation in near):
         snapped = at(tolerance)
-        if snapped.base.rank != written.rank:
-            text = f"taken as exactly so: {snapped.base.rank} base parameters, {written.rank} as written"
-            chosen = snapped.with_notice(SNAPPED, text, rank_as_written=written.rank)
+        # as written, floating point may see no more than the snapped number: exact arithmetic counts
+        differ = [notice for notice in written.notices if notice.code == COUNTS_DIFFER.code]
+        count = int(differ[0].data["exact"]) if differ else written.rank
+        if snapped.base.rank != count:
+            text = f"taken as exactly so: {snapped.base.rank} base parameters, {count} as written"
+            chosen = snapped.with_notice(SNAPPED, text, rank_as_written=count)
     if all(share(relation) <= tolerance for relation in near):
         return chosen.base
     further = at(NEAR)

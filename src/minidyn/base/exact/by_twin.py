@@ -25,19 +25,12 @@ from minidyn.base.exact.exact import (
 )
 from minidyn.base.numeric.row_space import in_leaders, leaders
 from minidyn.base.numeric.samples import units_of
-from minidyn.base.tolerance import Answer, decided, nearly_special
-from minidyn.notices import act
+from minidyn.base.tolerance import COUNTS_DIFFER, Answer, decided, nearly_special
 
 _SOUND = 1e-7  # of kept columns of the robot's own frames: less is not told from zero by eigenvalues
 _SHORTEST = 1e-3  # share of the longest column that errors of shorter ones are compared with
 _TOLD = 1e-11  # of kept columns by singular values
 _NOISE = 1e-12  # entries of rows without units that are rounding of zeros
-
-COUNTS_DIFFER = act(
-    "base.counts_differ",
-    "Exact arithmetic and floating point do not agree on the number of base parameters.",
-    'Compare with method="qr" and its gap, and check the geometry of the robot file; please report this robot.',
-)
 
 
 def hidden_base(question: Question, plain: Solved, seed: int, tolerance: float) -> BaseMap:
