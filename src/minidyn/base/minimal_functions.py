@@ -22,7 +22,15 @@ from minidyn.base.closed_form.mlc import mlc_base
 from minidyn.base.minimal_program import check_formulation, is_chain, minimal_program
 from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import call
-from minidyn.dynamics.kernel import BaseColumns, Kernel, compile_kernel, kernel_of, require_robot, require_whole
+from minidyn.dynamics.kernel import (
+    NEEDED,
+    BaseColumns,
+    Kernel,
+    compile_kernel,
+    kernel_of,
+    require_own,
+    require_robot,
+)
 from minidyn.dynamics.papers.minimal import MINIMAL_WHAT
 from minidyn.dynamics.record import WHAT
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError, UnknownName, Unsupported
@@ -31,14 +39,13 @@ from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.model.robot import Robot
 
 _FOREIGN = 1e-7  # share of a combination that a map may miss by rounding, in the robot's own units
-_NEEDS = {"inertia_matrix": "inertia", "coriolis_matrix": "inertia", "gravity_torque": "gravity"}
 
 
 @lru_cache(maxsize=64)
 def _determined(structure: str, what: str, base: BaseMap) -> str:
     """Return "" where a map determines a function, else the combination that it misses."""
     robot = base.robot
-    need = _NEEDS.get(what, "torque")
+    need = NEEDED.get(what, "torque")
     try:
         missing = _missing(mlc_base(robot, "1999", need), base)
         # geometry that is nearly special: as written, or as it is meant
@@ -243,9 +250,7 @@ def _check_map(robot: Robot, what: str, base: BaseMap) -> None:
     require_robot(robot, what)
     if not isinstance(base, BaseMap):
         raise MinidynError(f"{what}: base: expected a result of md.base_parameters, got {base!r}")
-    require_whole(base, what, _NEEDS.get(what, "torque"))
-    if base.robot.structure_fingerprint != robot.structure_fingerprint:
-        raise MinidynError(f"{what}: base is of robot {base.robot.name!r}, which is not built like {robot.name!r}")
+    require_own(robot, base, what, NEEDED.get(what, "torque"))
     missing = _determined(robot.structure_fingerprint, what, base)
     if missing:
         raise NotEquivalent(
