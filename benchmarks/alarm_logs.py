@@ -1,9 +1,10 @@
-"""Simulated logs for alarms.py: healthy ones, and faults that are planted into them."""
+"""Simulated logs for alarms.py and truth.py: healthy ones, and faults that are planted into them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,13 @@ class Log:
     ddq: Array  # written to files where it is asked for
     noise: Array  # of the torques (n,)
     step: float  # of the encoders
+
+    def save(self, path: Path, *, ddq: bool = False) -> Path:
+        """Write what was measured to an NPZ file; return its path."""
+        signals = {"time_s": self.t, "position": self.q, "effort": self.tau}
+        signals |= {} if self.dq is None else {"velocity": self.dq}
+        np.savez(path, **signals, **({"acceleration": self.ddq} if ddq else {}))
+        return path
 
 
 def true_robot(file: md.Robot, rng: np.random.Generator) -> md.Robot:
@@ -71,16 +79,25 @@ def healthy(seed: int, robots: Iterable[str] = ROBOTS, *, true: md.Robot | None 
 
 
 def motion_log(
-    file: md.Robot, true: md.Robot, seed: int, rng: Any, motion: Any, duration: float, like: Log | None = None
+    file: md.Robot,
+    true: md.Robot,
+    seed: int,
+    rng: Any,
+    motion: Any,
+    duration: float,
+    like: Log | None = None,
+    *,
+    rates: Sequence[float] = RATES,
+    more: Callable[[Array], Array] | None = None,
 ) -> Log:
     """Return what is logged of a motion: encoders with steps, noisy torques, speeds that are measured or not.
 
-    Sensors are those of another log, or drawn.
+    Sensors are those of another log, or drawn. More torque (N, n), a function of the times, may act on the robot.
     """
-    rate = float(rng.choice(RATES)) if like is None else float(round(1 / (like.t[1] - like.t[0])))
+    rate = float(rng.choice(rates)) if like is None else float(round(1 / (like.t[1] - like.t[0])))
     t = np.arange(int(duration * rate)) / rate
     q, dq, ddq = motion(t)
-    tau = md.inverse_dynamics(true, q, dq, ddq)
+    tau = md.inverse_dynamics(true, q, dq, ddq) + (0.0 if more is None else more(t))
     size = np.sqrt(np.mean(tau**2, axis=0))
     noise = rng.choice([0.005, 0.02, 0.05]) * size if like is None else like.noise
     tau = tau + noise * rng.normal(size=tau.shape)

@@ -64,10 +64,7 @@ BY_NAME = {
 
 def raised(log: Log, stage: str, folder: Path) -> set[str]:
     """Return the codes of notices of level "act" and "look", and of rules that fail, up to a stage."""
-    path = folder / "log.npz"
-    signals = {"time_s": log.t, "position": log.q, "effort": log.tau} | ({} if log.dq is None else {"velocity": log.dq})
-    signals |= {"acceleration": log.ddq} if stage == "use_ddq" else {}
-    np.savez(path, **signals)
+    path = log.save(folder / "log.npz", ddq=stage == "use_ddq")
     recording = md.read_recording(path, log.file, use_ddq=stage == "use_ddq")
     notices = list(recording.notices)
     if stage == "check":

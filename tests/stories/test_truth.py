@@ -1,0 +1,55 @@
+"""A sample of benchmarks/truth.py: effects are what they say, and the default beats plain least squares."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import minidyn as md  # noqa: E402
+import truth  # noqa: E402
+import truth_effects  # noqa: E402
+from conftest import count  # noqa: E402
+
+
+@pytest.mark.parametrize("effect", ["none", "jitter", *list(truth_effects.EFFECTS)[2 : count(2, 99)]])
+def test_the_default_is_not_worse_than_plain_least_squares(effect: str) -> None:
+    """One small robot: the whole table is made by the benchmark."""
+    row = truth.work(("two_link", effect, 4, ("default", "plain")))
+    assert row["refused"] == {}
+    assert row["errors"]["default"][0] < 1.2 * row["errors"]["plain"][0]
+
+
+def test_motion_with_rests_is_its_own_derivative() -> None:
+    motion = truth_effects._with_rests(md.trajectory.fourier("scara", seed=3))
+    t = np.linspace(0.0, 9.0, 90_001)
+    q, dq, ddq = motion(t)
+    inside = slice(2, -2)
+    assert np.abs(np.gradient(q, t, axis=0) - dq)[inside].max() < 1e-4 * np.abs(dq).max()
+    assert np.abs(np.gradient(dq, t, axis=0) - ddq)[inside].max() < 5e-3 * np.abs(ddq).max()
+    assert np.all(dq[(t > 2.55) & (t < 2.95)] == 0.0)
+
+
+def test_friction_with_memory_follows_dahls_equation() -> None:
+    """dz/dx = (1 - z sgn(dx)) / travel, integrated in small steps."""
+    q = 0.01 * np.sin(np.linspace(0.0, 9.0, 4001))[:, None]
+    z, fine = 0.0, []
+    for step in np.diff(q[:, 0], prepend=0.0):
+        for _ in range(20):
+            z += (step - abs(step) * z) / 20 / 1e-3
+        fine.append(z)
+    found = truth_effects._memory(q, np.array([1e-3]))[:, 0]
+    assert np.abs(found - fine).max() < 1e-3
+    assert found.max() > 0.99
+    assert found.min() < -0.99
+
+
+def test_every_effect_is_in_the_table_of_the_page() -> None:
+    page = (ROOT / "docs" / "truth.md").read_text(encoding="utf-8")
+    assert set(truth_effects.EFFECTS) <= set(re.findall(r"^\| (\w+): ", page, re.M))
+    assert "| **all** |" in page
