@@ -125,8 +125,8 @@ HOMES: dict[str, tuple[Home, ...]] = {
         Home("eq. (5)-(7)", "minidyn.dynamics.functions:coriolis_matrix", "Christoffel symbols; (7) corrected"),
         Home(
             "eq. (9), Theorem 2",
-            "minidyn.base.base_parameters:base_parameters",
-            "what inertia and gravity share is found by rank",
+            "minidyn.base.closed_form.partition:inertia_and_gravity",
+            "the sets of inertia and gravity, and P1, P2 between them",
         ),
         Home("eq. (10)-(11)", "minidyn.dynamics.papers.chain:ChainJoint", "shift and turn of a joint"),
         Home("eq. (12)-(14)", "minidyn.dynamics.papers.chain:composite_bodies", ""),

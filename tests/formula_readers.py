@@ -192,28 +192,28 @@ def check_latex(text: str) -> None:
 
 
 def read_sympy(formulas: Formulas, values: Mapping[str, float]) -> list[np.ndarray]:
-    """Return the results of the sympy program; without sympy its symbols are their values at once."""
-    source = formulas.sympy()
-    space: dict[str, object] = {}
+    """Return the results of the sympy program, run with the values in the place of its symbols.
+
+    Where sympy is installed its own functions compute them. Numbers instead of symbols: the expressions of a listing
+    grow with every line, and putting values into them afterwards takes minutes.
+    """
+    stand_in = types.ModuleType("sympy")
     try:
-        import sympy  # noqa: F401
+        import sympy
+
+        stand_in.__dict__.update(vars(sympy), symbols=lambda name, real: sympy.Float(values[name], 30))
     except ImportError:
-        stand_in = types.ModuleType("sympy")
         stand_in.__dict__.update(FUNCTIONS, Matrix=np.array, symbols=lambda name, real: values[name])
-        sys.modules["sympy"] = stand_in
-        try:
-            exec(source, space)  # noqa: S102
-        finally:
-            del sys.modules["sympy"]
-        return [np.array(space[r.name.text], dtype=float).reshape(r.shape) for r in formulas.results]
-    exec(source, space)  # noqa: S102
-    found = []
-    for result in formulas.results:
-        whole = space[result.name.text]
-        at = {space[each.symbol.text]: values[each.symbol.text] for each in formulas.meanings}
-        number = whole.subs(at) if hasattr(whole, "subs") else whole
-        found.append(np.array(number, dtype=float).reshape(result.shape))
-    return found
+    space: dict[str, object] = {}
+    before = sys.modules.get("sympy")
+    sys.modules["sympy"] = stand_in
+    try:
+        exec(formulas.sympy(), space)  # noqa: S102
+    finally:
+        del sys.modules["sympy"]
+        if before:
+            sys.modules["sympy"] = before
+    return [np.array(space[r.name.text], dtype=float).reshape(r.shape) for r in formulas.results]
 
 
 READERS = {"text": read_text, "latex": read_latex, "sympy": read_sympy}

@@ -38,6 +38,7 @@ TOO_NOISY = look(
 )
 
 _MATTERS = 0.2  # share of the misfit that errors of columns must explain before they are worth a word
+_AS_GOOD = 0.01  # two estimates whose squares left over differ by a smaller share explain the torques equally well
 
 
 def total_least_squares(robot: Robot, base: BaseMap, recording: AnyRecording, options: Options) -> Solution:
@@ -62,20 +63,21 @@ def total_least_squares(robot: Robot, base: BaseMap, recording: AnyRecording, op
         else:
             refined, share = _refined(pieces, found, T, L)
             # where errors are as large as columns the correction is worth nothing; smoothed states have little noise
-            if _left(both, refined) < _left(both, found):
+            corrected, plain = _left(both, refined), _left(both, found)
+            if corrected < plain:
                 found = refined
+            elif share < _MATTERS or corrected < (1.0 + _AS_GOOD) * plain:
+                text = (
+                    f"errors of the columns explain {100 * share:.1g} % of the misfit: weighted least squares was "
+                    "kept, which is as good"
+                )
+                notices = (NOT_TOTAL(text, reason="small errors"),)
             else:
                 text = (
                     "errors of the columns are too large for total least squares: it would explain torques along "
                     f"smoothed states ({smooth.origin}) worse than weighted least squares, which was kept"
                 )
                 notices = (TOO_NOISY(text, states=smooth.origin),)
-                if share < _MATTERS:
-                    text = (
-                        f"errors of the columns explain {100 * share:.1g} % of the misfit: weighted least squares was "
-                        "kept, which is as good"
-                    )
-                    notices = (NOT_TOTAL(text, reason="small errors"),)
     settings = {"state_cutoff": smooth.cutoff, "column_error_share": share}
     return found.solution(notices, settings, options, len(whole))
 
