@@ -29,6 +29,7 @@ STAGES = (
     "text",
     "files",
     "display",
+    "pages",
     "graph",
     "model",
     "formats",

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("#2a6fbb", "#c8553d", "#3d8c57", "#8a5fb5", "#b8860b", "#4f6d7a", "#a23b72", "#5b5b5b")
 MEASURED, MODEL, RESIDUAL, PRIOR = "#b4bec8", "#1b62b0", "#b8500b", "#7a4fa3"
-"""Colours of what was measured, the model, their difference and the prior: as in the report (app/report/style.css)."""
+"""Colours of what was measured, the model, their difference and the prior: as in the report (pages/style.css)."""
 MEASURED_LINE: dict[str, Any] = {"color": MEASURED, "linewidth": 3.0, "zorder": 1.5}
 PRIOR_LINE: dict[str, Any] = {"color": PRIOR, "linewidth": 1.0, "linestyle": (0, (5, 3)), "zorder": 1.7}
 MODEL_LINE: dict[str, Any] = {"color": MODEL, "linewidth": 1.1, "zorder": 2.0}

@@ -170,6 +170,7 @@ def test_the_shell_and_a_study_write_the_same_motion(tmp_path) -> None:
         "motion.csv",
         "motion.json",
         "motion.yaml",
+        "preview.html",
         "result.json",
     ]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == told["files"]

@@ -16,9 +16,9 @@ from click.testing import CliRunner
 import minidyn as md
 from conftest import OWN
 from minidyn.app.cli.main import main
-from minidyn.app.report.html import data_block
 from minidyn.display import envelope, shown_time, tag
 from minidyn.notices import Notice
+from minidyn.pages.html import data_block
 from minidyn.text import number, percent, with_error
 from report_cases import HOSTILE_NAME, hostile_estimate, small_estimate, small_runs
 from robot_cases import FOUR_BAR

@@ -94,11 +94,12 @@ def write_result(
 
 
 def excitation_files(made: Excitation, folder: Path, formats: Iterable[str] = (), home: Any = None) -> list[str]:
-    """Write a designed motion into a folder, and return the names: motion.json, tables, and files of other formats.
+    """Write a designed motion into a folder, and return the names: motion.json, preview.html, tables, other formats.
 
-    Each file has a twin at 10 % of the speed. A motion that does not keep its limits is written as motion.json alone.
+    Files for the robot have twins at 10 % of the speed; they are not written where limits are not kept.
     """
     write_atomically(folder / "motion.json", json.dumps(made.to_json(), indent=1, allow_nan=False).encode())
+    made.preview(folder / "preview.html")
     if made.feasible:
         for name in dict.fromkeys(("csv", *formats)):
             ending = MOTIONS[name][0]

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array, real_array
-from minidyn.errors import DescriptionError, MinidynError, ShapeError, UnknownName, Unsupported
+from minidyn.dynamics.record import without_unknowns
+from minidyn.errors import DescriptionError, MinidynError, ShapeError, UnknownName, UnknownParameters, Unsupported
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
@@ -80,6 +81,20 @@ class Bounds:
     def active(self) -> list[int]:
         """Orders of derivatives that are limited at all."""
         return [order for order, kind in enumerate(KINDS) if np.isfinite(self.reach[kind]).any()]
+
+
+def predicting_parameters(robot: Robot) -> tuple[Array | None, list[str]]:
+    """Return standard parameters (p,) that predict torques, None where they are not known.
+
+    Also the names of drive terms that have no value and count as zero.
+    """
+    drives = np.array([not column.is_inertial for column in robot.layout.columns])
+    unknown = drives & np.isnan(robot.parameters)
+    try:
+        phi = without_unknowns(robot, "inverse_dynamics", np.where(unknown, 0.0, robot.parameters))
+    except UnknownParameters:
+        return None, []
+    return phi, [robot.layout.names[k] for k in np.flatnonzero(unknown)]
 
 
 def bounds_of(robot: Robot, given: Given | None, share: float) -> Bounds:

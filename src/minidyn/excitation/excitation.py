@@ -14,11 +14,15 @@ from minidyn.arrays import Array, known_product, plain_values
 from minidyn.base.base_map import BaseMap
 from minidyn.display import DisplayTable
 from minidyn.errors import MinidynError, UnknownName
+from minidyn.excitation.bounds import Bounds
+from minidyn.excitation.clearance import Clearance
 from minidyn.excitation.motion import Motion
+from minidyn.excitation.preview import Shown, write_preview
 from minidyn.excitation.robot_files import save_motion
 from minidyn.files import AnyPath
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, notices_json
+from minidyn.text import number
 
 
 class Known(Protocol):
@@ -90,6 +94,8 @@ class Excitation:
         margins: Largest share of each limit by joint: {"velocity": {"joint1": 0.99}}; under "distance" the least
             distance of each pair of links that was checked, m: {"link2 - link5": 0.08}.
         feasible: Whether all limits are kept at all times.
+        bounds: The limits: of positions and their derivatives, and of torques.
+        clearance: The distances that are kept; None: shapes are not known.
         notices: What a reader should know.
         settings: How it was found.
     """
@@ -107,6 +113,8 @@ class Excitation:
     logdet: float
     margins: Mapping[str, Mapping[str, float]]
     feasible: bool
+    bounds: Bounds
+    clearance: Clearance | None = None
     notices: tuple[Notice, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -172,6 +180,19 @@ class Excitation:
         return save_motion(
             self.robot, self.trajectory, self.duration, path, format, tuple(self.margins), speed, home, rate
         )
+
+    def preview(self, path: AnyPath = "preview.html") -> Path:
+        """Write a page with the robot moving in 3D, and return its path: one HTML file that loads nothing.
+
+        It has the share of each limit that is used by joint, distances over time, positions, speeds and torques, and
+        the predicted errors. Motions that do not keep their limits are shown, too.
+        """
+        errors = list(zip(self.names, self.std.tolist(), self.relative_std.tolist()))
+        about = f"criterion {self.criterion} · condition {number(self.condition)}"
+        shown = Shown(
+            self.robot, self.trajectory, self.duration, self.bounds, self.clearance, self.margins, self.feasible, about
+        )
+        return write_preview(shown, path, self.notices, errors)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for `json.dump`; the motion by its coefficients."""

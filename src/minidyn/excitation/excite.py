@@ -15,9 +15,9 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.display import shows_progress
 from minidyn.dynamics.functions import base_regressor
-from minidyn.dynamics.record import record, require_formulas, without_unknowns
-from minidyn.errors import MinidynError, ShapeError, UnknownName, UnknownParameters
-from minidyn.excitation.bounds import Bounds, Given, bounds_of
+from minidyn.dynamics.record import record, require_formulas
+from minidyn.errors import MinidynError, ShapeError, UnknownName
+from minidyn.excitation.bounds import Bounds, Given, bounds_of, predicting_parameters
 from minidyn.excitation.clearance import Clearance, clearance_of
 from minidyn.excitation.criteria import CRITERIA, evaluate_criteria
 from minidyn.excitation.excitation import Excitation, Known, as_known
@@ -190,7 +190,7 @@ def excite(
         "evaluations": search.evaluations,
         "seconds": time.monotonic() - begun,
     }
-    return _judged(problem, model, coefficients, proof, sigma, samples, notices, settings)
+    return _judged(problem, model, coefficients, proof, apart, sigma, samples, notices, settings)
 
 
 def _check(
@@ -221,17 +221,12 @@ def _poses(robot: Robot, start: ArrayLike | None, end: ArrayLike | None) -> tupl
 
 def _prior(model: Robot) -> tuple[Array | None, list[Notice]]:
     """Standard parameters (p,) that predict the torques, None where they are not known; and what was assumed."""
-    drives = np.array([not column.is_inertial for column in model.layout.columns])
-    unknown = drives & np.isnan(model.parameters)
-    phi = np.where(unknown, 0.0, model.parameters)
-    try:
-        phi = without_unknowns(model, "inverse_dynamics", phi)
-    except UnknownParameters:
+    phi, names = predicting_parameters(model)
+    if phi is None:
         text = "torques cannot be predicted: the robot's parameters are not known; accelerations are limited instead"
         return None, [NO_MODEL(text)]
-    if not unknown.any():
+    if not names:
         return phi, []
-    names = [model.layout.names[k] for k in np.flatnonzero(unknown)]
     text = f"torques are predicted without {len(names)} drive terms whose values are not known, {names[0]} first"
     return phi, [NO_FRICTION_VALUES(text, parameters=names)]
 
@@ -349,6 +344,7 @@ def _judged(
     model: Robot,
     coefficients: Array,
     proof: Proof,
+    apart: Clearance | None,
     sigma: Array,
     samples: float,
     notices: list[Notice],
@@ -391,6 +387,8 @@ def _judged(
         float(np.log(values).sum()) if values[0] > 0 else float("-inf"),
         margins,
         proof.holds,
+        problem.bounds,
+        apart,
         tuple(most_serious_first(notices)),
         settings,
     )

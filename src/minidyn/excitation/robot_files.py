@@ -101,16 +101,20 @@ def _points(
         "WARNING: this file moves a robot.",
         "Keep the emergency stop in hand, and people out of reach. Run it at 10 % speed first.",
         f"Robot: {safe_comment(robot.name)}; {whole:.3f} s at {100 * speed:.3g} % of the designed speed.",
-        f"Checked at all times: {', '.join(checked) or 'nothing'}.",
-        "NOT checked: collisions of the tool, cables, obstacles that were not given, and people."
-        if "distance" in checked
-        else "NOT checked: collisions of the robot with itself, its tool, cables, obstacles and people.",
+        *what_was_checked(checked),
         *(ramp if home is not None else ("The robot must stand at the first point before it starts.",)),
         "Made by minidyn.",
     )
     joined = [np.concatenate([part[k] for part in parts]) for k in range(4)]
     turning = all(robot.joints[index].turns for index in robot.independent)
     return Points(robot.joint_names, joined[0], joined[1], joined[2], joined[3], warning, turning)
+
+
+def what_was_checked(checked: Sequence[str]) -> tuple[str, str]:
+    """Return what was checked, and what was not, as two sentences; `checked` are the limits."""
+    nothing = "of the robot with itself, its tool, cables, obstacles and people"
+    rest = "of the tool, cables, obstacles that were not given, and people" if "distance" in checked else nothing
+    return f"Checked at all times: {', '.join(checked) or 'nothing'}.", f"NOT checked: collisions {rest}."
 
 
 def _times(duration: float, rate: float) -> Array:

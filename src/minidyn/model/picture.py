@@ -96,6 +96,7 @@ class Scene:
     points: list[Array] = field(default_factory=list)  # x, y, z each
     shapes: list[Shape] = field(default_factory=list)  # what is drawn
     anchors: list[int] = field(default_factory=list)  # for each joint, the index of the point its label stands at
+    carriers: list[int] = field(default_factory=list)  # for each point, the index of the link that carries it; -1: base
 
     @property
     def front_last(self) -> list[Shape]:
@@ -105,10 +106,13 @@ class Scene:
             self.shapes, key=lambda shape: (_FIRST_DRAWN[shape.kind], float(depth[list(shape.points)].mean()))
         )
 
-    def add(self, kind: str, points: list[Array], body: int, closed: bool = False) -> None:
-        """Add a shape."""
+    def add(
+        self, kind: str, points: list[Array], body: int, closed: bool = False, carriers: list[int] | None = None
+    ) -> None:
+        """Add a shape; its points move with its body unless others carry them."""
         first = len(self.points)
         self.points += points
+        self.carriers += [body] * len(points) if carriers is None else carriers
         self.shapes.append(Shape(kind, tuple(range(first, len(self.points))), body, closed))
 
 
@@ -127,15 +131,53 @@ def scene_of(robot: Robot, q: ArrayLike | None = None, surfaces: Surfaces | None
         surfaces: What links and frames look like, by name: corners (v, 3) in their own frames, and the indices of the
             corners of each triangle (f, 3). Sticks and joints of links that have one are left out.
     """
-    q_all = _posture(robot) if q is None else solve_loops(robot, q)
+    scene = _placed(robot, _posture(robot) if q is None else solve_loops(robot, q), surfaces)
+    points = np.array(scene.points) @ _level(_up(robot))
+    points -= (points.max(axis=0) + points.min(axis=0)) / 2
+    scene.points = list(points / max(float(np.linalg.norm(points, axis=1).max()), 1e-9))
+    return scene
+
+
+def moving_scene(robot: Robot, q: Array, surfaces: Surfaces | None = None) -> tuple[Scene, Array]:
+    """Return the robot in motion, metres, z up: points in the frames of what carries them, and where these are.
+
+    Args:
+        robot: The robot, without loops that are solved numerically.
+        q: Positions (N, n), rad or m.
+        surfaces: As for :func:`scene_of`.
+
+    Returns:
+        The scene, and placements (N, 1 + links, 3, 4) of the base and of every link.
+    """
+    q_all = solve_loops(robot, q)
+    scene = _placed(robot, q_all[0], surfaces)
+    links = tree_pose(robot, q_all).links
+    base = np.broadcast_to(robot.base_placement, (len(links), 1, 4, 4))
+    placements = np.concatenate([base, links], axis=1)
+    carriers = np.array(scene.carriers) + 1
+    R, p = placements[0, carriers, :3, :3], placements[0, carriers, :3, 3]
+    scene.points = list(np.einsum("kji,kj->ki", R, np.array(scene.points) - p))
+    return scene, np.einsum("ji,nbjk->nbik", _level(_up(robot)), placements[:, :, :3])
+
+
+def up_frame(robot: Robot) -> Array:
+    """Return the axes of the frame (3, 3), one a column, in which gravity points down."""
+    return _level(_up(robot))
+
+
+def _placed(robot: Robot, q_all: Array, surfaces: Surfaces | None) -> Scene:
+    """The robot at positions of all joints, in the world, m."""
     pose = tree_pose(robot, q_all)
     scene = Scene(robot)
-    paths = [_path(robot, index, q_all, pose.links) for index in range(len(robot.joints))]
+    drawn = [_path(robot, index, q_all, pose.links) for index in range(len(robot.joints))]
+    paths = [path for path, _ in drawn]
     corners = np.concatenate([*paths, robot.base_placement[None, :3, 3]])
     size = max(float(np.ptp(corners, axis=0).max()), 1e-9)
     scene.add("ground", _ring(robot.base_placement[:3, 3], _up(robot), 0.16 * size), -1, closed=True)
-    for index, path in enumerate(paths):
-        scene.add("link", list(path), robot.joints[index].parent)
+    for index, (path, before) in enumerate(drawn):
+        parent = robot.joints[index].parent
+        carriers = [parent] * before + [index] * (len(path) - before)
+        scene.add("link", list(path), parent, carriers=carriers)
     for frame in robot.frames:
         if frame.link >= 0 and not _has_child(robot, frame.link):
             here = pose.links[frame.link]
@@ -162,11 +204,9 @@ def scene_of(robot: Robot, q: ArrayLike | None = None, surfaces: Surfaces | None
         scene.add("axis", [point - 0.11 * size * axis, point + 0.19 * size * axis], index)
         scene.anchors.append(len(scene.points))
         scene.points.append(point + 0.235 * size * axis)
+        scene.carriers.append(index)
     if surfaces:
         _add_surfaces(scene, surfaces, pose.links)
-    points = np.array(scene.points) @ _level(_up(robot))
-    points -= (points.max(axis=0) + points.min(axis=0)) / 2
-    scene.points = list(points / max(float(np.linalg.norm(points, axis=1).max()), 1e-9))
     return scene
 
 
@@ -184,6 +224,7 @@ def _add_surfaces(scene: Scene, surfaces: Surfaces, links: Array) -> None:
         T = (robot.base_placement if body < 0 else links[body]) @ placement
         first = len(scene.points)
         scene.points += list(corners @ T[:3, :3].T + T[:3, 3])
+        scene.carriers += [body] * len(corners)
         faces += [Shape("face", tuple(row), body, True) for row in (np.asarray(triangles) + first).tolist()]
         seen.add(body)
     scene.shapes = [one for one in scene.shapes if one.kind in ("ground", "axis") or one.body not in seen] + faces
@@ -229,17 +270,20 @@ def _closed(robot: Robot, tries: Array) -> Array:
     return np.array(found)
 
 
-def _path(robot: Robot, index: int, q_all: Array, links: Array) -> Array:
-    """Points from the parent's origin to the link's, along the elementary shifts of the joint's placement."""
+def _path(robot: Robot, index: int, q_all: Array, links: Array) -> tuple[Array, int]:
+    """Points from the parent's origin to the link's, along the elementary shifts; and how many the parent carries."""
     joint = robot.joints[index]
     here = robot.base_placement if joint.parent < 0 else links[joint.parent]
-    points = [here[:3, 3]]
+    points, before = [here[:3, 3]], 0
     moved = () if joint.kind == "fixed" else (Step(joint.motion, joint.direction * float(q_all[index])),)
-    for step in (*joint.before, *moved, *joint.after):
+    for number, step in enumerate((*joint.before, *moved, *joint.after)):
+        if number == len(joint.before):
+            before = len(points)
         here = here @ matrix_of((step,))
-        if not step.is_turn and np.linalg.norm(here[:3, 3] - points[-1]) > 0:
+        slides = joint.slides and number == len(joint.before)  # also where it stands at zero: later it does not
+        if slides or (not step.is_turn and np.linalg.norm(here[:3, 3] - points[-1]) > 0):
             points.append(here[:3, 3])
-    return np.array(points)
+    return np.array(points), before or len(points)
 
 
 def _has_child(robot: Robot, index: int) -> bool:

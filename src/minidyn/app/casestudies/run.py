@@ -14,10 +14,10 @@ from minidyn.app.casestudies.lin_1994 import lin_1994
 from minidyn.app.casestudies.lin_fang_1999 import lin_fang_1999
 from minidyn.app.casestudies.lu_meng_1993 import lu_meng_1993
 from minidyn.app.casestudies.study import AGREES, DIFFERS, ERRATUM, Entry, Figure, Study, Table
-from minidyn.app.report.charts import Axis, Plot, legend, nice_range, picture
-from minidyn.app.report.html import Section, figure, page, table
 from minidyn.display import Html, tag
 from minidyn.errors import MinidynError, UnknownName
+from minidyn.pages.charts import Axis, Plot, legend, nice_range, picture
+from minidyn.pages.html import Section, figure, page, table
 from minidyn.text import markdown_cell
 
 STUDIES = {

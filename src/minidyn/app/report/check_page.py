@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from minidyn.app.report.charts import Axis, Plot, legend, nice_range, picture
-from minidyn.app.report.html import Section, figure, folded, page, table
 from minidyn.arrays import Array
 from minidyn.display import Html, envelope, shown_time, tag
 from minidyn.errors import DescriptionError
 from minidyn.files import check_outputs, write_atomically
 from minidyn.identification.diagnostics.log_facts import FAIR, HEADINGS, LEVELS, WELL, JointFacts, shown_word
-from minidyn.notices import Notice
+from minidyn.pages.charts import Axis, Plot, legend, nice_range, picture
+from minidyn.pages.html import Section, figure, folded, notice_section, page, sentence, table
 from minidyn.recording.recording import Recording
 from minidyn.text import count, number, percent, short, visible
 
@@ -48,7 +47,7 @@ def write_check(check: Check, target: Path) -> Path:
 def _summary(check: Check) -> Section:
     sign = tag("span", _SIGNS[check.level], class_="sign", aria_hidden="true")
     reasons = [notice.text for notice in check.notices if notice.level == "act"]
-    listed = tag("ul", *(tag("li", _sentence(reason)) for reason in reasons[:5])) if reasons else None
+    listed = tag("ul", *(tag("li", sentence(reason)) for reason in reasons[:5])) if reasons else None
     words = tag("div", tag("p", LEVELS[check.level], class_="headline"), tag("p", _words(check)), listed)
     verdict = tag("div", sign, words, class_=f"verdict {check.level}")
     steps = [tag("li", step) for step in check.next[:6]]
@@ -66,10 +65,6 @@ def _words(check: Check) -> str:
         f"The motion shows {shown} of {len(check.excitation)} base parameters well enough (standard deviation up to "
         f"30 % of the value); condition number {number(check.condition)}."
     ) + ("" if check.overlap is None else f" Of this log {percent(check.overlap)} is in the fitted data.")
-
-
-def _sentence(text: str) -> str:
-    return visible(text) + ("" if text.endswith((".", "?")) else ".")
 
 
 def _ranges(check: Check) -> Html:
@@ -116,20 +111,7 @@ def _frame(joint: JointFacts) -> tuple[float, float]:
 
 
 def _notices(check: Check) -> Section | None:
-    titles = {"act": "To do", "look": "To know", "info": "Information"}
-    groups = []
-    for level, title in titles.items():
-        found = [one for one in check.notices if one.level == level]
-        if found:
-            content = tag("ul", *map(_notice, found), class_=f"notices {level}")
-            groups.append(folded(f"{title} ({len(found)})", content, open_=level != "info"))
-    lead = "What was noticed while the log was read and looked at, most serious first."
-    return Section("notices", "Notices", lead, tuple(groups)) if groups else None
-
-
-def _notice(notice: Notice) -> Html:
-    advice = tag("p", notice.advice, class_="advice") if notice.advice else None
-    return tag("li", tag("p", _sentence(notice.text)), advice)
+    return notice_section(check.notices, "What was noticed while the log was read and looked at, most serious first.")
 
 
 def _signals(check: Check) -> Section | None:

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from minidyn.app.report.charts import Axis, Plot, legend, picture
-from minidyn.app.report.html import Section, figure, page, table
 from minidyn.app.report.section_friction import curve_speeds, friction_columns, friction_curve, friction_picture
 from minidyn.app.report.section_model import before_after
 from minidyn.app.report.section_more import settings_rows
@@ -18,6 +16,8 @@ from minidyn.errors import MinidynError
 from minidyn.identification.diagnostics.origin import link_origins
 from minidyn.identification.estimate import Estimate
 from minidyn.model.joint import torque_unit
+from minidyn.pages.charts import Axis, Plot, legend, picture
+from minidyn.pages.html import Section, figure, page, table
 from minidyn.text import fixed, number, percent, short, visible, with_error
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from minidyn.app.report.facts import Facts, places_of
-from minidyn.app.report.html import Section, page
 from minidyn.app.report.section_friction import friction_section
 from minidyn.app.report.section_model import base_section, certificate_section, excitation_section, links_section
 from minidyn.app.report.section_more import code_section, control_section, plan_section, record_section
@@ -26,6 +25,7 @@ from minidyn.files import check_outputs, write_atomically
 from minidyn.identification.estimate import Estimate, as_estimate
 from minidyn.identification.validate import Validation, validate
 from minidyn.identification.verdict import Limits
+from minidyn.pages.html import Section, page
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.ready import as_recording
 from minidyn.recording.recording import Recording

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minidyn.app.report.charts import Axis, Plot, legend, nice_range, picture
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Section, figure
 from minidyn.arrays import Array
 from minidyn.display import Html, tag
 from minidyn.dynamics.functions import inverse_dynamics
@@ -18,6 +16,8 @@ from minidyn.model.drives import BY_SYMBOL, POSITION_TERMS, TERMS
 from minidyn.model.joint import torque_unit, unit_of
 from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
+from minidyn.pages.charts import Axis, Plot, legend, nice_range, picture
+from minidyn.pages.html import Section, figure
 from minidyn.text import number, short, visible
 
 _POINTS = 700  # of a joint

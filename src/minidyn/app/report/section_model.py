@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minidyn.app.report.charts import Axis, Plot, picture
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Section, folded, table
 from minidyn.arrays import Array
 from minidyn.base.printing.overview import units
 from minidyn.base.printing.relations import without_effect
@@ -17,6 +15,8 @@ from minidyn.display import Html, tag
 from minidyn.identification.diagnostics.origin import link_origins
 from minidyn.identification.verdict import separation
 from minidyn.model.joint import Joint
+from minidyn.pages.charts import Axis, Plot, picture
+from minidyn.pages.html import Section, folded, table
 from minidyn.recording.recording import Recording
 from minidyn.text import fixed, number, percent, short, visible
 

@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from minidyn.app.report.charts import Axis, Plot, legend, nice_range, picture
 from minidyn.app.report.facts import Facts, command_line, generate_command
-from minidyn.app.report.html import Section, figure, folded, table
 from minidyn.app.study.store import versions
 from minidyn.arrays import Array
 from minidyn.display import Html, envelope, tag
@@ -18,6 +16,8 @@ from minidyn.dynamics.kernel import compile_kernel
 from minidyn.errors import MinidynError
 from minidyn.excitation.one_joint_plan import Plan
 from minidyn.identification.estimate import Estimate
+from minidyn.pages.charts import Axis, Plot, legend, nice_range, picture
+from minidyn.pages.html import Section, figure, folded, table
 from minidyn.recording.recording import SKETCH
 from minidyn.text import count, fixed, number, short, visible
 

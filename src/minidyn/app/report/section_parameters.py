@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from minidyn.app.report.charts import legend, picture
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Section, folded, table
 from minidyn.arrays import Array
 from minidyn.base.printing.overview import units
 from minidyn.display import Html, join, tag
 from minidyn.model.drives import ROTOR, TERMS
 from minidyn.model.robot import Robot
+from minidyn.pages.charts import legend, picture
+from minidyn.pages.html import Section, folded, table
 from minidyn.text import fixed, number, percent, short, with_error
 
 _SIGMAS = 1.96  # of a 95 % interval

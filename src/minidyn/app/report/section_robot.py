@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 
-from minidyn.app.report.charts import picture
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Section, table
 from minidyn.arrays import Array
 from minidyn.base.closed_form.structure import Structure, structure_of
 from minidyn.display import Html, tag
-from minidyn.errors import MissingExtra
-from minidyn.formats.urdf.surfaces import surfaces_of
-from minidyn.model.picture import TILT, TURN, Scene, Shape, Surfaces, scene_of, view
+from minidyn.formats.looks import looks_of
+from minidyn.model.picture import TILT, TURN, Scene, Shape, scene_of, view
 from minidyn.model.robot import Robot
+from minidyn.pages.charts import picture
+from minidyn.pages.html import Section, table
 from minidyn.text import number, short, visible
 
 _LOWEST, _HIGHEST = -0.2, 1.2  # rad: how far the eye goes up and down
@@ -30,7 +26,7 @@ _SHADES = 8
 def robot_section(facts: Facts) -> Section:
     """Return the drawing, what r and s are, the joints, and the composite bodies."""
     robot = facts.estimate.robot
-    scene, looks = scene_of(robot), _surfaces(facts)
+    scene, looks = scene_of(robot), looks_of(facts.estimate.base.robot, _TRIANGLES)
     shown = scene_of(robot, surfaces=looks) if looks else scene
     structure = _structure(robot)
     marked = _marked(structure)
@@ -51,23 +47,6 @@ def robot_section(facts: Facts) -> Section:
     view_data |= {"size": _SIZE, "height": _HEIGHT, "margin": _MARGIN}
     points = [[round(10000 * float(x)) for x in point] for point in shown.points]
     return Section("robot", "The robot", lead, tuple(content), {"robot": {"points": points, **view_data}})
-
-
-def _surfaces(facts: Facts) -> Surfaces:
-    """What the links look like, from the file the robot was read from; empty where it is not there or shows nothing."""
-    source = facts.estimate.base.robot.source
-    ending = Path(source).suffix.lower()
-    if ending not in (".urdf", ".xml", ".mjcf") or not os.path.isfile(source):
-        return {}
-    if ending == ".urdf":
-        found = surfaces_of(Path(source), _TRIANGLES)
-    else:
-        try:
-            from minidyn.formats.mjcf.surfaces import mjcf_surfaces  # mujoco is an extra
-        except MissingExtra:
-            return {}
-        found = mjcf_surfaces(Path(source), _TRIANGLES)
-    return {name: (one.points, one.triangles) for name, one in found.items()}
 
 
 def _structure(robot: Robot) -> Structure | None:

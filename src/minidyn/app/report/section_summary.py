@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from minidyn.app.report.charts import Axis, Plot, legend, picture
 from minidyn.app.report.facts import Facts, command_line, generate_command, identify_command, report_command
-from minidyn.app.report.html import Section, figure, folded, table
 from minidyn.display import Html, tag
 from minidyn.identification.validate import Validation
 from minidyn.identification.verdict import LEVELS, Verdict, noise_words, separation
 from minidyn.notices import Notice, most_serious_first
+from minidyn.pages.charts import Axis, Plot, legend, picture
+from minidyn.pages.html import Section, figure, folded, table
 from minidyn.text import count, number, percent, short, visible
 
 _WIDTH, _ROW, _LEFT, _RIGHT, _HEAD = 430.0, 34.0, 124.0, 48.0, 8.0

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from minidyn.app.report.charts import Axis, Plot, legend, nice_range, picture, runs_path
 from minidyn.app.report.facts import Facts
-from minidyn.app.report.html import Section, figure, folded, table
 from minidyn.arrays import Array
 from minidyn.display import Html, envelope, join, shown_time, tag
 from minidyn.identification.diagnostics.residuals import whiteness_words
 from minidyn.identification.validate import Validation
 from minidyn.model.joint import torque_unit
 from minidyn.model.robot import Robot
+from minidyn.pages.charts import Axis, Plot, legend, nice_range, picture, runs_path
+from minidyn.pages.html import Section, figure, folded, table
 from minidyn.text import number, percent, short, visible
 
 if TYPE_CHECKING:

@@ -19,6 +19,8 @@ from typing import Any
 from minidyn import __version__
 from minidyn.arrays import plain_values
 from minidyn.display import Html, tag
+from minidyn.notices import Notice
+from minidyn.text import visible
 
 _LONG = 24  # letters: names up to this length are not broken over lines
 
@@ -92,12 +94,35 @@ def folded(summary: str, *content: object, open_: bool = False) -> Html:
     return tag("details", tag("summary", summary), *content, open=open_)
 
 
-def page(kind: str, title: str, about: str, sections: Sequence[Section]) -> str:
+def notice_section(notices: Iterable[Notice], lead: str) -> Section | None:
+    """Return all notices, most serious first; None where there are none."""
+    titles = {"act": "To do", "look": "To know", "info": "Information"}
+    given, groups = list(notices), []
+    for level, title in titles.items():
+        found = [one for one in given if one.level == level]
+        if found:
+            content = tag("ul", *map(_notice, found), class_=f"notices {level}")
+            groups.append(folded(f"{title} ({len(found)})", content, open_=level != "info"))
+    return Section("notices", "Notices", lead, tuple(groups)) if groups else None
+
+
+def _notice(notice: Notice) -> Html:
+    advice = tag("p", notice.advice, class_="advice") if notice.advice else None
+    return tag("li", tag("p", sentence(notice.text)), advice)
+
+
+def sentence(text: str) -> str:
+    """Return a text with a full stop, control characters made visible."""
+    return visible(text) + ("" if text.endswith((".", "?")) else ".")
+
+
+def page(kind: str, title: str, about: str, sections: Sequence[Section], script_files: Sequence[str] = ()) -> str:
     """Return a whole file as text: what kind of page it is, its heading, a line of facts, and its sections.
 
-    The section with the key "summary" comes first.
+    The section with the key "summary" comes first. `script_files` are those of this folder that it needs beside the
+    one of all pages.
     """
-    style, script = _asset("style.css"), _asset("view.js")
+    style, script = _asset("style.css"), "\n".join(_asset(name) for name in ("view.js", *script_files))
     policy = (  # nothing from anywhere; this style and this script alone
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; base-uri 'none'; "
         "form-action 'none'"
@@ -137,4 +162,4 @@ def _digest(text: str) -> str:
 
 @functools.cache
 def _asset(name: str) -> str:
-    return files("minidyn.app.report").joinpath(name).read_text(encoding="utf-8")
+    return files("minidyn.pages").joinpath(name).read_text(encoding="utf-8")

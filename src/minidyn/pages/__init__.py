@@ -1,0 +1,1 @@
+"""Pages: one HTML file each that loads nothing, its charts, style and script."""
