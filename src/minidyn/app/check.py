@@ -319,7 +319,7 @@ def _first_fit(robot: Robot, raw: AnyRecording) -> _FirstFit:
     data, notices = ready_for(method, model, raw)
     choice = choose_friction(model, base_parameters(model), data, AUTO)
     options = Options(allow_open=True)
-    found = choice.fit(lambda loaded: method.solve(loaded, choice.base, data, options))
+    found = choice.fit(lambda loaded: method.solve(loaded, choice.base, data, options)).made
     fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
     notices = [one for one in notices if one not in raw.notices]
     notices += [*choice.notices, *found.notices, *delay_notices(fitted, choice.base, data, found)]

@@ -175,12 +175,17 @@ def loads_of_motion(robot: Robot, q: Array, ten: Sequence[Sequence[Scalar]]) -> 
 
 
 def some_parameters(robot: Robot) -> Array:
-    """Return the robot's parameters (p,) with arbitrary numbers for unknown ones.
+    """Return the robot's parameters (p,) with arbitrary numbers for unknown ones, and for first moments of zero.
 
-    For questions on the structure of the model, to which it does not matter how large a load is.
+    For questions on the structure of the model, to which it does not matter how large a load is; but a link that its
+    file balances on the axis is to load the drive, as the real one does.
     """
-    arbitrary = np.random.default_rng(0).uniform(0.5, 1.5, len(robot.parameters))
-    return np.where(np.isnan(robot.parameters), arbitrary, robot.parameters)
+    values = np.array(robot.parameters)
+    for part in robot.layout.links:
+        moments = values[part][6:9]  # a view: MX, MY, MZ
+        moments[moments == 0.0] = np.nan
+    arbitrary = np.random.default_rng(0).uniform(0.5, 1.5, len(values))
+    return np.where(np.isnan(values), arbitrary, values)
 
 
 Block = Mapping[int, Sequence[Scalar]]

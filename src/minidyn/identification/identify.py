@@ -10,7 +10,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,6 +35,7 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import FrictionChoice, choose_friction, starting_model
+from minidyn.identification.friction.loads import Step, instead_of_load, settle
 from minidyn.identification.rows.base_rows import Progress, counted
 from minidyn.model.drives import AUTO, OWN, friction_symbols
 from minidyn.model.robot import Robot
@@ -153,21 +154,63 @@ def identify(
     widths = sign_width is None and not simulated
     options = replace(options, allow_open=filled)
 
-    def solved(data: AnyRecording) -> tuple[FrictionChoice, Solution, list[Notice]]:
-        choice = choose_friction(model, start, data, friction, widths=widths, fixed=base is not None)
-        found = choice.fit(lambda loaded: estimator.solve(loaded, choice.base, data, options))
-        found = choice.with_width_uncertainty(found, data.info.get("cutoff"), simulated or estimator.filters_columns)
+    def solved(data: AnyRecording, load: bool = True) -> _Fit:
+        choice = choose_friction(model, start, data, friction, widths=widths, fixed=base is not None, load=load)
+        settled = choice.fit(lambda loaded: estimator.solve(loaded, choice.base, data, options))
+        found = widened(choice, settled.made)
         # loads that friction grows with are those of the fit
         fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
-        return choice, found, delay_notices(fitted, choice.base, data, found)
+        return _Fit(choice, found, delay_notices(fitted, choice.base, data, found), settled.doubts)
 
-    choice, found, late = solved(data)
-    if late:
-        data, more, (choice, found, late) = _punctual(model, log, data, more, (choice, found, late), solved)
-    beta, parameters = found.beta, lifted(choice.base, found.beta, choice.robot)
-    fitted = choice.robot.with_parameters(parameters)
-    notices += [*more, *about_robot_file(robot.notices), *choice.notices, *found.notices]
-    notices += [*late, *excitation_notices(fitted, choice.base, found)]
+    def widened(choice: FrictionChoice, found: Solution) -> Solution:
+        return choice.with_width_uncertainty(found, data.info.get("cutoff"), simulated or estimator.filters_columns)
+
+    def finished(fit: _Fit) -> _Model:
+        choice, found = fit.choice, fit.found
+        parameters = lifted(choice.base, found.beta, choice.robot)
+        if not consistent:
+            return _Model(found, found.beta, parameters, list(fit.doubts), {})
+        own, weights = prior_parameters(choice.robot, prior, (robot, model)), list[dict[str, Any]]()
+
+        def step(found: Solution) -> Step[_Model]:
+            chosen = weights[-1] if len(weights) > 1 else None  # the prior's weight is settled before the loads are
+            made = consistent_model(choice.robot, choice.base, found, data, own, prior_kind, chosen)
+            weights.append(made[3])
+            return Step(_Model(found, *made), made[1], found.sigma)
+
+        if choice.columns is None or choice.parameters is None:
+            return step(found).made
+        first = None if fit.doubts else step(found)
+        again = estimator.solve
+        settled = settle(
+            choice.robot,
+            choice.columns.motion,
+            parameters,
+            lambda loaded: step(again(loaded, choice.base, data, options)),
+            first,
+        )
+        made = settled.made
+        found = made.found if made.found is found else widened(choice, made.found)
+        return made._replace(found=found, notices=[*made.notices, *settled.doubts])
+
+    fit = solved(data)
+    if fit.late:
+        data, more, fit = _punctual(model, log, data, more, fit, solved)
+    made, doubts = finished(fit), tuple[Notice, ...]()
+    if fit.choice.parameters is not None and fit.choice.columns is not None:
+
+        def without() -> tuple[tuple[_Fit, _Model], Robot, Array]:
+            other = solved(data, load=False)
+            model = finished(other)
+            return (other, model), other.choice.robot, model.parameters
+
+        loaded = fit.choice.robot, fit.choice.base, made.found, made.parameters, fit.choice.columns.motion
+        instead, doubts = instead_of_load(*loaded, friction != AUTO, without)
+        fit, made = instead or (fit, made)
+    choice, (found, beta, parameters, bounds, weight) = fit.choice, made
+    fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
+    notices += [*more, *about_robot_file(robot.notices), *choice.notices, *doubts, *found.notices]
+    notices += [*fit.late, *excitation_notices(fitted, choice.base, found)]
     settings: dict[str, Any] = {"method": method, "samples": len(data)}
     if preparation := without_sketch(data.info):
         settings["preparation"] = preparation  # validation prepares raw recordings alike
@@ -175,11 +218,9 @@ def identify(
         settings[SKETCH] = sketch.to_json()
     settings |= {**choice.settings, **found.settings}
     known = prior_parameters(choice.robot, prior, (robot, model))
-    notices += scale_notices(choice.robot, data, known)
+    notices += [*scale_notices(choice.robot, data, known), *bounds]
+    settings |= weight
     if consistent:
-        beta, parameters, more, weight = consistent_model(choice.robot, choice.base, found, data, known, prior_kind)
-        notices += more
-        settings |= weight
         notices += mass_notices(choice.robot, data, known, parameters)
     return Estimate(
         replace(choice.robot.with_parameters(parameters), notices=()),
@@ -196,7 +237,23 @@ def identify(
     )
 
 
-_Fit = tuple[FrictionChoice, Solution, list[Notice]]
+class _Fit(NamedTuple):
+    """Friction terms, and what an estimator made of the data with them."""
+
+    choice: FrictionChoice
+    found: Solution
+    late: list[Notice]  # of a delay between torques and positions
+    doubts: tuple[Notice, ...]  # whether loads that friction grows with have settled
+
+
+class _Model(NamedTuple):
+    """What became of a fit."""
+
+    found: Solution
+    beta: Array
+    parameters: Array
+    notices: list[Notice]
+    settings: dict[str, Any]
 
 
 def _punctual(
@@ -208,8 +265,7 @@ def _punctual(
     solved: Callable[[AnyRecording], _Fit],
 ) -> tuple[AnyRecording, list[Notice], _Fit]:
     """Return data, what is known of them, and the fit without a delay of torques, where that explains them better."""
-    choice, found, late = fit
-    told = late[0].data
+    choice, found, told = fit.choice, fit.found, fit.late[0].data
     if not isinstance(data, Recording):
         return data, more, fit
     fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
@@ -218,7 +274,7 @@ def _punctual(
     if moved is None:
         return data, more, fit
     again = solved(moved)
-    fall = 1.0 - float(np.sqrt(np.mean((again[1].sigma / found.sigma) ** 2)))
+    fall = 1.0 - float(np.sqrt(np.mean((again.found.sigma / found.sigma) ** 2)))
     if not fall > _FALL * told["share"]:
         return data, more, fit
     word = "late" if delay > 0 else "early"
@@ -227,7 +283,7 @@ def _punctual(
         f"residuals are {100 * fall:.0f} % smaller"
     )
     removed = DELAY_REMOVED(text, delay=delay, std=std, share=told["share"], fall=fall)
-    return moved, list(moved.notices), (again[0], again[1], [removed, *again[2]])
+    return moved, list(moved.notices), again._replace(late=[removed, *again.late])
 
 
 def check_options(

@@ -8,7 +8,7 @@ silent lie near the prior. How strong the prior is follows from cross-validation
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -328,15 +328,25 @@ def something_moves(robot: Robot, recording: Any) -> bool:
 
 
 def consistent_model(
-    robot: Robot, base: BaseMap, found: Solution, recording: Any, known: Array | None, prior_kind: str = "entropic"
+    robot: Robot,
+    base: BaseMap,
+    found: Solution,
+    recording: Any,
+    known: Array | None,
+    prior_kind: str = "entropic",
+    chosen: Mapping[str, Any] | None = None,
 ) -> tuple[Array, Array, list[Notice], dict[str, Any]]:
     """Return (beta (b,), phi (p,), notices, settings) of the consistent model nearest to data and prior.
 
     The prior (p,) is NaN where it is unknown; without one, bodies are drawn from the geometry where data are silent.
+    Settings that were chosen for nearly the same data say the prior's weight.
     """
     seen = typical_sizes(recording)
     weight, settings, start = 0.0, dict[str, Any](), None
-    if known is not None:
+    if known is not None and chosen is not None:
+        settings |= {name: chosen[name] for name in ("prior_kind", "prior_weight", "prior_curve")}
+        weight = settings["prior_weight"]
+    elif known is not None:
         weight, curve, start = _choose_weight(robot, base, found.folds(), known, prior_kind, seen=seen)
         settings |= {"prior_kind": prior_kind, "prior_weight": weight, "prior_curve": curve.tolist()}
     options: dict[str, Any] = {"prior_kind": prior_kind, "weight": weight, "seen": seen, "start": start}

@@ -19,10 +19,11 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
-from minidyn.dynamics.drives import drive_ratios, has_load, loads_of_motion
+from minidyn.dynamics.drives import drive_ratios, has_load
 from minidyn.dynamics.tree import coordinates
 from minidyn.errors import MinidynError
 from minidyn.identification.estimators.method import Solution
+from minidyn.identification.friction.loads import Settled, Step, settle
 from minidyn.identification.friction.search import RigidColumns, Search
 from minidyn.identification.friction.table import BLOCKS, FrictionModel
 from minidyn.identification.rows.base_rows import Samples
@@ -35,9 +36,6 @@ from minidyn.recording.lazy import AnyRecording
 _WIDTHS = (0.0, 0.01, 0.02, 0.04, 0.07, 0.13, 0.25, 0.5)  # over the root mean square of each drive's speed
 _FALLS = (0.05, 0.15, 0.4)  # Stribeck speeds, over the same
 _SAMPLES = 10_000  # enough to choose; a longer recording is thinned
-_SETTLED = 0.05  # of the noise: what loads may still change
-_ASTRAY = 0.02  # of the torque: a larger change of load friction is no correction
-_REPEATS = 3
 _SHARE = 0.6  # of the change is one standard deviation: simulated robots, sharp friction and soft, lie within two
 _FINEST = 1.1  # widths are chosen from steps of 17 %: nearer ones are not told apart
 _COARSEST = 2.0  # a width that may be all smear: half of it is as far off as the truth is
@@ -70,24 +68,19 @@ class FrictionChoice:
     settings: Mapping[str, Any] = field(default_factory=dict)  # what was tried, for records
     notices: tuple[Notice, ...] = ()  # what a reader should know
 
-    def fit(self, estimator: Callable[[Robot], Solution]) -> Solution:
+    def fit(self, estimator: Callable[[Robot], Solution]) -> Settled[Solution]:
         """Return the solution of an estimator; where friction grows with loads, repeated until they settle.
 
         The estimator takes the robot with the parameters that its loads are computed from.
         """
         if self.parameters is None or self.columns is None:
-            return estimator(self.robot)
-        values, motion = self.parameters, self.columns.motion
-        for _ in range(_REPEATS):
-            found = estimator(self.robot.with_parameters(values))
-            after = np.asarray(self.base.lift(found.beta), dtype=float)
-            moved = self._load_change(motion, values, after)
-            # an estimator that hardly sees gravity must not lead the loads astray
-            astray = moved > np.maximum(found.sigma, _ASTRAY * np.sqrt(np.mean(motion.tau**2, axis=0)))
-            if np.all(moved < _SETTLED * found.sigma) or np.any(astray):
-                break
-            values = after
-        return found
+            return Settled(estimator(self.robot))
+
+        def fit(loaded: Robot) -> Step[Solution]:
+            found = estimator(loaded)
+            return Step(found, np.asarray(self.base.lift(found.beta), dtype=float), found.sigma)
+
+        return settle(self.robot, self.columns.motion, self.parameters, fit)
 
     def with_width_uncertainty(self, found: Solution, cutoff: object, filtered: bool) -> Solution:
         """Return a solution whose covariance holds what the smoothing widths leave open.
@@ -101,18 +94,6 @@ class FrictionChoice:
         smear_at = float(cutoff) if isinstance(cutoff, int | float) and (chosen or not filtered) else None
         smeared = reversal_covariance(self.robot, self.base, self.columns, found.sigma, smear_at, chosen)
         return replace(found, covariance=found.covariance + smeared)
-
-    def _load_change(self, motion: Samples, before: Array, after: Array) -> Array:
-        """Return how much load friction changes between two sets of parameters (n,), root mean square, N m or N."""
-        robot = self.robot
-        links = [[list(values[part]) for part in robot.layout.links] for values in (before, after)]
-        loads = [np.abs(loads_of_motion(robot, motion.q, ten)) for ten in links]
-        found = np.zeros(robot.n)
-        for column in robot.layout.columns:
-            if column.symbol == "Fl" and column.joint in robot.independent:
-                change = after[column.index] * (loads[1][:, column.joint] - loads[0][:, column.joint])
-                found[robot.independent.index(column.joint)] = float(np.sqrt(np.mean(change**2)))
-        return found
 
 
 def starting_model(
@@ -155,13 +136,17 @@ def choose_friction(
     *,
     widths: bool = True,
     fixed: bool = False,
+    load: bool = True,
 ) -> FrictionChoice:
     """Choose what the file of a robot, which has the terms to begin with (`starting_model`), leaves open.
 
     Friction "auto": terms may be added; "own": where the robot has no terms and shows friction, a notice says so. With
     `widths` a smoothing width may be chosen where the robot has none; where the base parameters are given (`fixed`) no
-    term may be left out.
+    term may be left out. Without `load` friction that grows with the load is left out, even where it was asked for.
     """
+    if not load and has_load(robot):
+        robot = _without_load(robot, {joint.name for joint in robot.joints})
+        base = base_parameters(robot)
     drives = [joint.drive for joint in robot.joints]
     auto, bare = friction == AUTO, not any(drive.friction for drive in drives)
     unchanged = FrictionChoice(robot, base)
@@ -184,7 +169,7 @@ def choose_friction(
     sharp = {float("nan"): given} if given.any() or not widths else {ratio: ratio * speeds for ratio in _WIDTHS}
     falls = [known] if known.any() else [ratio * speeds for ratio in _FALLS]
     rigid = [name for name in base.kept if robot.layout.column(name).is_rigid]
-    found = Search(robot, rigid, motion, sharp, falls, auto, not fixed).run()
+    found = Search(robot, rigid, motion, sharp, falls, auto, not fixed, load).run()
     chosen = robot.with_drives(friction=found.terms) if auto else robot
     chosen = chosen.with_drives(sign_width=found.sign_width)
     if "stribeck" in found.terms:

@@ -188,7 +188,8 @@ class Search:
     """One search, from a robot with the terms to begin with and its independent columns of links and rotors.
 
     Smoothing widths of all joints to choose from are {name for records: (joints,)}, Stribeck speeds (joints,) each.
-    Terms may be added, and load friction may be left out where a joint's load hardly changes.
+    Terms may be added, with or without that of the load, and load friction may be left out where a joint's load hardly
+    changes.
     """
 
     def __init__(
@@ -200,6 +201,7 @@ class Search:
         falls: Sequence[Array],
         add: bool,
         leave_out: bool,
+        load: bool = True,
     ) -> None:
         self.robot, self.motion, self.rigid = robot, motion, tuple(rigid)
         self.add, self.leave_out = add, leave_out
@@ -210,7 +212,8 @@ class Search:
         self.bare = self.columns.bare
         self.own = friction_symbols(term for joint in robot.joints for term in joint.drive.friction)
         coupled = any(joint.drive.coupling for joint in robot.joints)
-        groups = [group for group in _CANDIDATES if add and (coupled or group != ALIASES["own"])]
+        never = [group for group, sense in ((ALIASES["own"], coupled), (("load",), load)) if not sense]
+        groups = [group for group in _CANDIDATES if add and group not in never]
         self.groups = [group for group in groups if not set(group) <= set(self.own)]
         self.every = friction_symbols((*self.own, *(term for group in self.groups for term in group)))
         self.parameters: Array | None = None

@@ -1,0 +1,153 @@
+"""Friction that grows with the load: the loads of a model are those of its own parameters.
+
+Columns of load friction are made with loads that are known before the fit, and the fit has loads of its own: gravity as
+its parameters give it. So fits are repeated, each with the loads of the one before, until the loads agree. A physically
+consistent model has other gravity than plain least squares where bounds or a prior bind, so that its loads are settled
+once more, with what makes it consistent inside the step. Where loads do not settle, the step whose own torques were
+nearest to the data counts: what matters is the model that is handed over, not the columns that it was fitted with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
+from minidyn.dynamics.drives import loads_of_motion
+from minidyn.dynamics.functions import inverse_dynamics
+from minidyn.identification.estimators.method import Solution
+from minidyn.identification.rows.base_rows import Samples
+from minidyn.model.drives import FRICTION
+from minidyn.model.robot import Robot
+from minidyn.notices import Notice, info, look
+
+_SETTLED = 0.05  # of the noise: what loads may still change
+_REPEATS = 8
+_CLEARLY = 0.99  # of the error of least squares without load friction: less is better in any case
+_SHORTEST, _LONGEST = 0.2, 3.0  # factors of a step
+
+LEFT_OUT = info(
+    "friction.load_left_out",
+    "Friction that grows with the load predicts better, but the finished model fits the data worse with it: left out.",
+)
+WORSE = look(
+    "friction.load_worse",
+    "The model with friction that grows with the load fits the data worse than the same fit without it.",
+    'Identify without the term "load". Where consistency costs much, the model may lack a spring or a counterbalance, '
+    "which changes what drives carry.",
+)
+UNSETTLED = look(
+    "friction.loads_unsettled",
+    "Loads that friction grows with did not settle: each fit gave others.",
+    'Identify without the term "load", or record a motion that shows gravity better: slow, through all of the range.',
+)
+
+Made = TypeVar("Made")
+
+
+class Step(NamedTuple, Generic[Made]):
+    """A fit: what was made of the data, with standard parameters (p,) and the noise of each joint (n,)."""
+
+    made: Made
+    parameters: Array
+    sigma: Array
+
+
+class Settled(NamedTuple, Generic[Made]):
+    """The step whose loads agree with those it was fitted with, or else the best one."""
+
+    made: Made
+    doubts: tuple[Notice, ...] = ()  # where loads do not agree
+
+
+def settle(
+    robot: Robot, motion: Samples, values: Array, fit: Callable[[Robot], Step[Made]], first: Step[Made] | None = None
+) -> Settled[Made]:
+    """Repeat a fit, which takes the robot with the parameters (p,) that its loads are computed from, until loads agree.
+
+    The first loads are those of the values; the first fit with them may be known.
+    """
+    errors, steps, changes = list[float](), list[Made](), list[float]()
+    factor, last = 1.0, np.zeros(0)
+    for _ in range(_REPEATS):
+        step, first = fit(robot.with_parameters(values)) if first is None else first, None
+        change = _load_change(robot, motion, values, step.parameters) / step.sigma
+        changes.append(float(np.sqrt(np.mean(change**2, axis=0)).max()))
+        if changes[-1] < _SETTLED:
+            return Settled(step.made)
+        steps.append(step.made)
+        errors.append(relative_error(robot, motion, step.parameters))
+        # Aitken's rule: steps that swing become shorter, steps that creep longer
+        now = change.ravel()
+        if last.size:
+            bend = now - last
+            factor *= -float(last @ bend) / max(float(bend @ bend), 1e-300)
+            factor = min(max(factor, _SHORTEST), _LONGEST)
+        values, last = values + factor * (step.parameters - values), now
+    best = int(np.argmin(errors))
+    text = (
+        f"loads that friction grows with did not settle in {_REPEATS} fits: friction still changes by "
+        f"{100 * changes[-1]:.3g} % of the noise; the fit with the smallest error, {100 * errors[best]:.3g} %, is taken"
+    )
+    return Settled(steps[best], (UNSETTLED(text, changes=changes, errors=errors),))
+
+
+def relative_error(robot: Robot, motion: Samples, parameters: Array) -> float:
+    """Return ‖tau - torque‖ / ‖tau‖ of parameters (p,) over samples, their loads their own."""
+    residual = motion.tau - inverse_dynamics(robot, *motion.motion, parameters)
+    return float(np.linalg.norm(residual) / max(float(np.linalg.norm(motion.tau)), 1e-300))
+
+
+def instead_of_load(
+    robot: Robot,
+    base: BaseMap,
+    found: Solution,
+    parameters: Array,
+    motion: Samples,
+    asked_for: bool,
+    without: Callable[[], tuple[Made, Robot, Array]],
+) -> tuple[Made | None, tuple[Notice, ...]]:
+    """Return what is made without load friction where that fits the data better, and a notice; else None.
+
+    The search for terms looks at plain least squares; a consistent model may have other loads. A term that was asked
+    for is kept, and a notice says so.
+
+    Args:
+        robot: With load friction.
+        base: Its base parameters.
+        found: What the data say of them.
+        parameters: The finished model (p,).
+        motion: Samples of the data.
+        asked_for: Whether the term was named, not chosen.
+        without: Makes the same without the term, with its robot and parameters.
+    """
+    error = relative_error(robot, motion, parameters)
+    others = [k for k, name in enumerate(base.names) if not name.startswith(FRICTION["load"])]
+    beta = np.zeros(base.rank)
+    beta[others] = np.linalg.lstsq(found.R[:, others], found.z, rcond=None)[0]
+    if error < _CLEARLY * relative_error(robot, motion, np.asarray(base.lift(beta), dtype=float)):
+        return None, ()  # better than the same fit without the term can be, consistent or not
+    made, other, values = without()
+    plain = relative_error(other, motion, values)
+    if error <= plain:
+        return None, ()
+    with_it, without_it = f"{100 * error:.3g} %", f"{100 * plain:.3g} %"
+    text = f"the model fits the data to {with_it} with friction that grows with the load, to {without_it} without it: "
+    if asked_for:
+        return None, (WORSE(f"{text}it was asked for and is kept", error=error, without=plain),)
+    return made, (LEFT_OUT(f"{text}it is left out", error=error, without=plain),)
+
+
+def _load_change(robot: Robot, motion: Samples, before: Array, after: Array) -> Array:
+    """Return how much load friction changes between two sets of parameters, sample by sample (N, n), N m or N."""
+    links = [[list(values[part]) for part in robot.layout.links] for values in (before, after)]
+    loads = [np.abs(loads_of_motion(robot, motion.q, ten)) for ten in links]
+    found = np.zeros(motion.q.shape)
+    for column in robot.layout.columns:
+        if column.symbol == FRICTION["load"] and column.joint in robot.independent:
+            change = loads[1][:, column.joint] - loads[0][:, column.joint]
+            found[:, robot.independent.index(column.joint)] = after[column.index] * change
+    return found
