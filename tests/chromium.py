@@ -21,6 +21,13 @@ def find_chromium() -> str | None:
     return named or next((path for path in map(shutil.which, NAMES) if path), None)
 
 
+CUT = """[...document.querySelectorAll('svg text')].filter(t => t.checkVisibility() && t.textContent).filter(t => {
+  const inner = t.getBoundingClientRect(), outer = t.ownerSVGElement.getBoundingClientRect();
+  return inner.right > outer.right + 1 || inner.left < outer.left - 1 || inner.bottom > outer.bottom + 1;
+}).map(t => t.textContent)"""
+"""Labels of figures that do not fit into them."""
+
+
 class Browser:
     """One page of a headless Chromium. What it logs, requests and complains about is kept in `events`."""
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import minidyn as md
-from chromium import Browser, find_chromium
+from chromium import CUT, Browser, find_chromium
 from minidyn.app.cli.main import main
 from minidyn.errors import DescriptionError, MinidynError
 from minidyn.identification.diagnostics.plausible import Meaningless, meaningless
@@ -103,6 +103,21 @@ def test_planted_faults_are_found() -> None:
     assert "check.speed_limit" in codes(md.check(fast, healthy))
     two = md.concatenate([healthy, md.Recording(3 * t, healthy.q, healthy.tau, joint_names=healthy.joint_names)])
     assert "check.rates_differ" in codes(md.check(arm(), two))
+
+
+def test_poor_excitation_asks_for_care_as_in_the_verdict_on_a_model() -> None:
+    """Joint 2 moves nearly as joint 1 does: a fit is possible, and not good."""
+    t = log().t
+    both = 0.2 * np.sin(1.3 * t)
+    near = np.column_stack([both, both + 0.004 * np.sin(0.8 * t)])
+    dq, ddq = (
+        np.gradient(np.gradient(near, t, axis=0), t, axis=0) if k else np.gradient(near, t, axis=0) for k in (0, 1)
+    )
+    tau = md.inverse_dynamics(arm(), near, dq, ddq) + 0.05 * np.random.default_rng(0).normal(size=near.shape)
+    found = md.check(arm(), md.Recording(t, near, tau, joint_names=arm().joint_names))
+    assert codes(found, "act") == {"identify.poor_excitation"}
+    assert found.level == "caution"
+    assert found.ok
 
 
 def test_torques_in_another_unit_are_found() -> None:
@@ -276,8 +291,16 @@ def test_the_page_runs_and_draws_without_a_complaint(browser: Browser, tmp_path:
         assert wide > 200, label
         assert marks > 0, label
         assert not broken, label
+    assert browser.evaluate(CUT) == []
     # the first picture is on the first screen
     assert browser.evaluate("document.querySelector('svg').getBoundingClientRect().top") < 900
+
+
+def test_labels_of_joints_without_limits_fit_into_the_picture(browser: Browser, tmp_path: Path) -> None:
+    free = arm().with_joints(lambda joint: replace(joint, limits=Limits()))
+    browser.open(md.check(free, log()).report(tmp_path / "check.html"))
+    assert browser.evaluate("document.querySelectorAll('figure.ranges svg text').length") == 4
+    assert browser.evaluate(CUT) == []
 
 
 def test_hostile_names_stay_text_on_the_page(browser: Browser, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import minidyn as md
-from chromium import Browser, find_chromium
+from chromium import CUT, Browser, find_chromium
 from mesh_cases import binary_stl, urdf
 from report_cases import HOSTILE_NAME, hostile_estimate, small_estimate, small_runs
 
@@ -56,11 +56,37 @@ def test_it_runs_and_draws_without_a_complaint(browser: Browser, page: Path, wid
     browser.open(page, width, 900, dark)
     assert browser.evaluate("document.documentElement.dataset.ready") == "yes"
     assert check_figures(browser) > 20
+    assert browser.evaluate(CUT) == []
     assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page scrolls sideways"
     assert browser.complaints() == []
     background = browser.evaluate("getComputedStyle(document.body).backgroundColor")
     light = sum(int(part) for part in background[4:-1].split(",")[:3]) > 384
     assert light is not dark
+
+
+def test_labels_of_many_parameters_do_not_lie_on_each_other(browser: Browser, tmp_path: Path) -> None:
+    """Sixty-nine of an arm with seven joints: in the map of correlations and below the bars of the excitation."""
+    terms = ("viscous", "coulomb", "offset")
+    robot = md.load("gen3").with_drives(True, terms)
+    robot = robot.with_parameters([0.3 if np.isnan(value) else value for value in robot.parameters])
+    t = np.arange(1500) / 100
+    q, dq, ddq = md.trajectory.fourier(robot, seed=2)(t)
+    tau = md.inverse_dynamics(robot, q, dq, ddq) + np.random.default_rng(0).normal(size=q.shape)
+    run = md.Recording(t, q, tau, dq, ddq, robot.joint_names)
+    estimate = md.identify("gen3", run, friction=terms, rotor_inertia=True, consistent=False)
+    assert len(estimate.names) == 69
+    browser.open(md.report(estimate, {}, tmp_path / "r.html", code=False))
+    script = """(() => { const lie = [];
+      for (const [figure, upright] of [['figure.heat', true], ['figure.heat', false], ['#excitation svg', false]]) {
+        const marks = [...document.querySelectorAll(figure + ' text.tick')].map(t => t.getBoundingClientRect())
+          .filter(b => (b.width > b.height) === upright).map(b => upright ? [b.top, b.bottom] : [b.left, b.right]);
+        marks.sort((a, b) => a[0] - b[0]);
+        lie.push([marks.length, marks.slice(1).filter((b, k) => b[0] < marks[k][1] - 3).length]);
+      } return lie; })()"""
+    for count, lying in browser.evaluate(script):
+        assert count >= 69
+        assert lying == 0
+    assert browser.evaluate(CUT) == []
 
 
 def test_text_can_be_read_in_both_themes(browser: Browser, page: Path) -> None:

@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import shutil
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -509,6 +510,35 @@ def test_a_starter_file_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "q.csv + tau.csv" in told.stdout, told.output
     assert run("x.toml", "--init").exit_code == 2
     assert run("x.toml", "--robot", "arm.toml").exit_code == 2
+
+
+def test_a_starter_file_takes_a_test_log_and_a_mapping(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    recording = md.read_recording("test.csv")
+    names = ",".join(f"{kind}{k}" for kind in ("q", "current_") for k in (1, 2))
+    for name in ("fit", "other"):
+        table = np.column_stack([recording.t, recording.q, recording.tau / [2.0, 4.0]])
+        np.savetxt(f"{name}.csv", table, delimiter=",", header=f"t,{names}", comments="")
+    Path("map.toml").write_text('drive_gain = [2.0, 4.0]\ntau = "current_*"\n\n[units]\ntau = "A"\n')
+    words = ("--init", "--robot", "arm.toml", "--log", "fit.csv", "--validate", "other.csv")
+    told = run("s.toml", *words, "--mapping", "map.toml")
+    assert told.exit_code == 0, told.output
+    assert "fit: fit.csv; test: other.csv" in told.stdout
+    study = tomllib.loads(Path("s.toml").read_text())
+    assert study["mapping"] == {"drive_gain": [2.0, 4.0], "tau": "current_*", "units": {"tau": "A"}}
+    assert [(one["name"], one["files"], "part" in one) for one in study["log"]] == [
+        ("fit", ["fit.csv"], False),
+        ("test", ["other.csv"], False),
+    ]
+    done = run("s.toml", "--step", "validate", "--json")
+    assert done.exit_code == 0, done.output
+    (step,) = [step for step in json.loads(done.stdout)["steps"] if step["step"] == "validate"]
+    assert step["summary"]["relative_error"]["test"] < 0.05
+    assert step["summary"]["data"]["test"] == "fitted data"  # the same samples under another name
+    assert run("t.toml", *words[:3], "--validate", "other.csv").exit_code == 2
+    assert run("s.toml", "--validate", "other.csv").exit_code == 2
+    assert run("t.toml", *words, "--mapping", "gone.toml").exit_code == 2
+    assert not Path("t.toml").exists()
 
 
 def test_a_hand_with_a_finger_that_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

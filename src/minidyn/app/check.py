@@ -20,7 +20,7 @@ from minidyn.dynamics.functions import base_regressor
 from minidyn.errors import MinidynError
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.consistency.prior import prior_parameters
-from minidyn.identification.diagnostics.excitation import WEAK, delay_notices, excitation_notices
+from minidyn.identification.diagnostics.excitation import POOR, WEAK, delay_notices, excitation_notices
 from minidyn.identification.diagnostics.log_facts import (
     HEADINGS,
     LEVELS,
@@ -62,6 +62,7 @@ NOT_SHOWN = act(
 _COUNTS = 0.1  # of a joint's torque: a parameter of less does not count
 _ENOUGH = 4000  # samples to see how large a parameter's torque is
 _QUIET = ("identify.helpful_motion",)  # no reason for caution alone
+_CAREFUL = (POOR.code,)  # no reason not to fit: the verdict on a model asks for care there, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +98,11 @@ class Check:
 
     @property
     def level(self) -> str:
-        """Return "good", "caution" or "bad": "act" notices make it bad, others that concern the data ask for care."""
-        if any(notice.level == "act" for notice in self.notices):
+        """Return "good", "caution" or "bad".
+
+        Notices that ask for action make it bad, others that concern the data ask for care, and so does poor excitation.
+        """
+        if any(notice.level == "act" and notice.code not in _CAREFUL for notice in self.notices):
             return "bad"
         doubts = [one for one in worth_telling(self.notices) if one.code not in _QUIET]
         return "caution" if doubts else "good"

@@ -86,6 +86,19 @@ class EstimateComparison:
         """The pairs that are more than three standard deviations apart, the most different first."""
         return tuple(sorted((one for one in self.pairs if one.apart > FAR), key=lambda one: -one.apart))
 
+    @property
+    def not_comparable(self) -> tuple[str, ...]:
+        """Sentences on what cannot be compared: parameters of one estimate, combinations that are not the same."""
+        mixed = [name for name in self.only[0] if name in self.only[1]]
+        found = [
+            f"only in {name}: {', '.join(names)}"
+            for name, own in zip(self.names, self.only)
+            if (names := [one for one in own if one not in mixed])
+        ]
+        if mixed:
+            found.append(f"of the same name, but other combinations of parameters: {', '.join(mixed)}")
+        return tuple(found)
+
     def table(self) -> str:
         """Return a Markdown table of the base parameters in both estimates."""
         heads = [markdown_cell(name) for name in self.names]

@@ -41,7 +41,7 @@ WRITTEN_ANEW = look(
 NEAREST = look(
     "export.nearest",
     "The estimate is not physically consistent: the MJCF holds the nearest consistent model, its side file the other.",
-    "Identify with consistent=True if MuJoCo is to simulate the estimate itself.",
+    "Identify with consistent=True (--consistent) if MuJoCo is to simulate the estimate itself.",
 )
 
 FORMATS = {"toml": "robot.toml", "urdf": "robot.urdf", "mjcf": "robot.xml", "c": "model.c"}

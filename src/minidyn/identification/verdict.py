@@ -268,7 +268,7 @@ def _run_rules(
     yield _rule("tested", "good", "it was tested on data it was not fitted to")
     yield _error_rule(error, runs, limits)
     if fitted and math.isfinite(error):
-        text = f"its error is {number(error / fitted, 2)} times larger on test data than on the fitted data"
+        text = f"its error on test data is {number(error / fitted, 2)} times that on the fitted data"
         over = error > max(limits.overfit * fitted, limits.error)
         yield _rule("overfit", "caution" if over else "good", text, error / fitted, limits.overfit)
     known = [run for run in runs.values() if run.prior_relative_error > 0 and math.isfinite(run.relative_error)]

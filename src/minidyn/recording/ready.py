@@ -175,7 +175,7 @@ def _in_memory(recording: Recording, wish: segments.Settings, delay: float | Non
     text = f"{used} of {len(recording)} samples are kept{f', one in {step}' if step > 1 else ''}"
     notices.append(segments.KEPT(text, samples=used, of=len(recording), step=step))
     if marked:
-        text = f"{marked} samples were spikes or holes and are bridged (telemetry outlier)"
+        text = f"spikes or holes (telemetry outliers) are bridged: {marked} sample{'s' if marked > 1 else ''}"
         notices.append(SPIKES(text, count=marked))
     logged = logged_rate(recording)
     info = segments.facts(settings, band, whole, used, logged) | ({} if delay is None else {"delay": float(delay)})

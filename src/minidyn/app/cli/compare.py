@@ -109,9 +109,8 @@ def compare_estimates(first: str, second: str, output: str | None, as_json: bool
     joints = [(safe(name), percent(share)) for name, share in found.difference.items()]
     joints.append(("all joints", percent(found.relative_difference)))
     print_table("torques on a motion within the joint limits", ("joint", "difference"), joints, right=(1,))
-    for name, others in zip((one, two), found.only):
-        if others:
-            click.echo(f"only in {name}: {', '.join(others)}")
+    for sentence in found.not_comparable:
+        click.echo(plain(sentence))
     for file in files:
         click.echo(f"written: {plain(file)}")
 

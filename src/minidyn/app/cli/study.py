@@ -81,10 +81,26 @@ def report(
 @click.option("--init", is_flag=True, help="Write STUDY to begin with, for --robot and --log, instead of running it.")
 @click.option("--robot", type=ROBOT, help="With --init: built-in name or file.")
 @click.option("--log", "logs", multiple=True, type=click.Path(), help="With --init: a log; repeat. None: simulated.")
+@click.option(
+    "--validate",
+    "test",
+    multiple=True,
+    type=click.Path(),
+    help="With --init: a log that is not fitted, to test on; repeat. None: the last log, or the end of a single one.",
+)
+@click.option("--mapping", type=click.Path(), help="With --init: TOML file that says how columns of logs are read.")
 @require_option
 @json_option
 def run(
-    study: str, init: bool, robot: str | None, logs: Files, require: str | None, as_json: bool, **options: Any
+    study: str,
+    init: bool,
+    robot: str | None,
+    logs: Files,
+    test: Files,
+    mapping: str | None,
+    require: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Run a STUDY file: a whole job as TOML, resumed where it stopped.
 
@@ -92,21 +108,24 @@ def run(
 
     Example: minidyn run study.toml
 
-    Example: minidyn run study.toml --init --robot ur10.urdf --log run.db3
+    Example: minidyn run study.toml --init --robot ur10.urdf --log run.db3 --validate other.db3
     """
     if init:
         if robot is None:
             raise click.UsageError("--init needs --robot ROBOT")
+        if not logs and (test or mapping):
+            raise click.UsageError("--validate and --mapping need --log LOG, the log that is fitted")
         from minidyn.app.study.start import write_starter
 
-        write_starter(study, robot, logs)
+        words = write_starter(study, robot, logs, test, mapping)
         if as_json:
             print_json({"files": [study]})
         else:
-            click.echo(f"written: {plain(study)}; read it, change it, then: minidyn run {plain(study)}")
+            click.echo(f"written: {plain(study)} ({plain(words)})")
+            click.echo(f"read it, change it, then: minidyn run {plain(study)}")
         return None
-    if robot is not None or logs:
-        raise click.UsageError("--robot and --log go with --init; a study file names its own")
+    if robot is not None or logs or test or mapping:
+        raise click.UsageError("--robot, --log, --validate and --mapping go with --init; a study file names its own")
     from minidyn.app.study.run import run_study
 
     result = run_study(study, around=lambda name: progress(f"step {name}"), **options)

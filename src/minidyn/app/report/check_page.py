@@ -89,7 +89,7 @@ def _ranges(check: Check) -> Html:
             title = f"{joint.name}: {joint.least:.3g} to {joint.most:.3g} {joint.unit}"
             bar = {"x": left, "y": y + 8, "width": max(right - left, 1.5), "height": 10, "rx": 2}
             marks.append(tag("rect", tag("title", title), class_=f"bar after {level}", **bar))
-        used = "no limits" if not bounded else percent(joint.used) + (" ✕" if joint.beyond else "")
+        used = "no limit" if not bounded else percent(joint.used) + (" ✕" if joint.beyond else "")
         level = "bad" if joint.beyond else "good"
         marks.append(tag("text", used, x=_SIDE + width + 6, y=y + 17, class_=f"value {level}"))
     words = ", ".join(f"{one.name} {one.least:.3g} to {one.most:.3g} {one.unit}" for one in check.joints)

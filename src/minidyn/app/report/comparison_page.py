@@ -138,9 +138,8 @@ def _parameters(found: EstimateComparison) -> Section:
         legend([("dot", one), ("second", two), ("zero-line", "zero")]),
         table("Base parameters of both estimates", headings, rows, (1, 2, 4), "estimates"),
     ]
-    for name, others in zip((one, two), found.only):
-        if others:
-            content.append(tag("p", f"Only in {name}: {', '.join(others)}.", class_="quiet"))
+    for sentence in found.not_comparable:
+        content.append(tag("p", f"{sentence[0].upper()}{sentence[1:]}.", class_="quiet"))
     lead = (
         "Values with 95 % intervals, the second estimate in the base parameters of the first. Apart: the difference "
         "over its standard deviation, were the two estimates independent; of logs that share samples it is too small."

@@ -147,13 +147,13 @@ def _strength(facts: Facts) -> Html:
         name = facts.estimate.names[index]
         x = plot.left + k * step
         title = tag("title", f"{name}: {percent(float(relative[index]))}")
-        class_ = "bar weak" if relative[index] > facts.limits.weak else "bar"
+        bar = "bar weak" if relative[index] > facts.limits.weak else "bar"
         box = {"x": x + 0.12 * step, "y": y, "width": 0.76 * step, "height": max(bottom - y, 1.0)}
-        marks.append(tag("rect", title, **box, class_=class_))
+        marks.append(tag("rect", title, **box, class_=bar))
         if count <= 84:
-            size = 8.5 if step > 10 else 7
+            class_ = "tick end " + ("tiny" if step > 9.0 else "mini")
             turned = f"translate({x + 0.5 * step + 3:.1f},{bottom + 6:.1f}) rotate(-90)"
-            marks.append(tag("text", name, class_="tick end", font_size=size, transform=turned))
+            marks.append(tag("text", name, class_=class_, transform=turned))
     marks.append(plot.level(facts.limits.weak, "limit", f"{percent(facts.limits.weak)}: weak beyond", left=True))
     return picture(width, height + 8, marks, f"Relative standard deviation of {count} base parameters", "chart wide")
 

@@ -141,12 +141,12 @@ def _heat_map(facts: Facts, correlation: Array) -> Html:
     marks = [tag("path", class_="track", d=f"M{edge:.1f},8V{8 + whole:.1f}H{edge + whole:.1f}Z")]
     marks += [tag("path", class_=class_, d="".join(places)) for class_, places in sorted(cells.items())]
     if edge == _EDGE:
-        names = facts.estimate.names
+        names, class_ = facts.estimate.names, "tick end " + ("tiny" if size > 9.0 else "mini")
         for row, k in enumerate(order):
             y = 8 + (row + 0.5) * size
-            marks.append(tag("text", names[k], class_="tick end", x=edge - 4, y=y + 3, font_size=min(9.0, size)))
-            turned = f"translate({edge + (row + 0.5) * size + 3:.1f},{8 + whole + 5:.1f}) rotate(-90)"
-            marks.append(tag("text", names[k], class_="tick end", font_size=min(9.0, size), transform=turned))
+            marks.append(tag("text", names[k], class_=class_, x=edge - 4, y=y + 2.5))
+            turned = f"translate({edge + (row + 0.5) * size + 2.5:.1f},{8 + whole + 5:.1f}) rotate(-90)"
+            marks.append(tag("text", names[k], class_=class_, transform=turned))
     strong = int(np.sum(np.tril(np.abs(shown), -1) > _STEPS[-1]))
     words = f"Correlations of {len(order)} parameters; {strong} pairs above {percent(_STEPS[-1])}"
     return picture(max(edge + whole + 6, _MAP), 8 + whole + edge, [join(marks)], words, "chart map")

@@ -312,7 +312,7 @@ def _spectrum(series: Array, rate: float, unit: str, name: str) -> Html:
     positive = curves[curves > 0]
     floor = max(float(np.percentile(positive, 2)) if len(positive) else 1e-12, 1e-6 * tops)
     axis = Axis(10.0 ** np.floor(np.log10(floor)), 10.0 ** np.ceil(np.log10(tops)), log=True)
-    plot = Plot(44, 22, _PANEL_WIDTH - 52, _PANEL_HEIGHT - 62, Axis(float(f[0]), float(f[-1]), log=True), axis)
+    plot = Plot(44, 22, _PANEL_WIDTH - 58, _PANEL_HEIGHT - 62, Axis(float(f[0]), float(f[-1]), log=True), axis)
     marks = [plot.axes("frequency, Hz", f"({unit})²/Hz" if "·" in unit else f"{unit}²/Hz", ticks=(6, 4))]
     for curve, class_ in zip(curves, ("measured", "residual")):
         marks.append(plot.path(f, _above(curve, axis.low), class_))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +12,14 @@ from minidyn.dynamics.functions import inertia_matrix, inverse_dynamics
 from minidyn.errors import DescriptionError
 from minidyn.files import write_atomically
 from minidyn.formats.load import load, robots
-from minidyn.formats.toml.write import quoted
+from minidyn.formats.toml.write import quoted, toml_value
 from minidyn.model.robot import Robot
+from minidyn.recording.read.mapping import SignalMap
 from minidyn.recording.read.read import are_one_run
 from minidyn.simulation.trajectory import fourier
 
+_Part = tuple[str, Sequence[str], tuple[float, float]]  # name, files, and between which shares of the samples
+_WHOLE = (0.0, 1.0)
 _STUDY = """\
 # A study: `minidyn run` does the steps below one after the other and skips what has not changed.
 # docs/study-files.md explains every table and key.
@@ -72,26 +75,36 @@ torque_noise = {noise}
 """
 
 
-def write_starter(path: str | Path, robot: str, logs: Sequence[str] = ()) -> None:
-    """Write a study file that identifies a robot from logs; without logs it simulates them.
+def write_starter(
+    path: str | Path, robot: str, logs: Sequence[str] = (), test: Sequence[str] = (), mapping: str | None = None
+) -> str:
+    """Write a study file that identifies a robot from logs and tests it; return in words what is fitted and tested.
 
-    The last of several logs, or the last part of a single one, is kept for validation. Files with different signals of
-    the same samples (positions here, torques there) are a single one. A file that exists is left alone.
+    Without `test`, the last of several logs, or the last part of a single one, is kept for the test; without logs they
+    are simulated. Files with different signals of the same samples (positions here, torques there) are a single log.
+    The keys of a mapping file are copied. A study file that exists is left alone.
     """
     target = Path(path)
     if target.exists():
         raise DescriptionError(f"{target}: exists already; choose another name or remove it")
     loaded = load(robot)  # a wrong robot is reported now, not when the study runs
-    for log in logs:
+    for log in (*logs, *test):
         if not Path(log).exists():
             raise DescriptionError(f"{log}: no such file")
+    keys = {} if mapping is None else {"mapping": mapping}
+    parts = _parts(logs, test, one_run=are_one_run(logs, loaded, keys)) if logs else ()
     text = _STUDY.format(
         name=quoted(target.stem),
         output=quoted(target.stem + "-results"),
         robot=quoted(robot if robot in robots() else _relative(target, robot)),
-        logs=_logs(target, logs, together=are_one_run(logs, loaded)) if logs else _simulated(loaded),
+        logs=_logs(target, parts, mapping) if parts else _simulated(loaded),
     )
     write_atomically(target, text.encode())
+    words = [
+        f"{name}: {', '.join(files)}" + ("" if part == _WHOLE else f" ({part[0]:.0%} to {part[1]:.0%})")
+        for name, files, part in parts
+    ]
+    return "; ".join(words) or "fit, test: simulated"
 
 
 def _simulated(robot: Robot) -> str:
@@ -117,15 +130,24 @@ def _simulated(robot: Robot) -> str:
     return f"\n{why}\n{''.join(runs)}"
 
 
-def _logs(path: Path, logs: Sequence[str], together: bool) -> str:
-    """Return two logs: the last file is for the test, or the last part where there is but one run."""
-    names = [quoted(_relative(path, log)) for log in logs]
-    parts = (("fit", names[:-1], ""), ("test", names[-1:], ""))
-    if len(names) == 1 or together:
-        parts = (("fit", names, "part = [0.0, 0.7]\n"), ("test", names, "part = [0.7, 1.0]\n"))
-    return _MAPPING + "".join(
-        f'\n[[log]]\nname = "{name}"\nfiles = [{", ".join(files)}]\n{part}' for name, files, part in parts
-    )
+def _parts(logs: Sequence[str], test: Sequence[str], one_run: bool) -> tuple[_Part, ...]:
+    """Return two logs; where no file is for the test, the last one is, or the last part where there is but one run."""
+    if test:
+        return ("fit", logs, _WHOLE), ("test", test, _WHOLE)
+    if len(logs) == 1 or one_run:
+        return ("fit", logs, (0.0, 0.7)), ("test", logs, (0.7, 1.0))
+    return ("fit", logs[:-1], _WHOLE), ("test", logs[-1:], _WHOLE)
+
+
+def _logs(path: Path, parts: Iterable[_Part], mapping: str | None) -> str:
+    """Return the tables of logs, and how they are read."""
+    given = {} if mapping is None else vars(SignalMap.of({}, mapping))
+    lines = [f"{key} = {toml_value(value)}\n" for key, value in given.items() if value is not None]
+    for name, files, part in parts:
+        listed = ", ".join(quoted(_relative(path, file)) for file in files)
+        lines.append(f'\n[[log]]\nname = "{name}"\nfiles = [{listed}]\n')
+        lines += [f"part = {toml_value(part)}\n"] * (part != _WHOLE)
+    return _MAPPING + "".join(lines)
 
 
 def _relative(path: Path, file: str) -> str:

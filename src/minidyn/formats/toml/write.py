@@ -176,15 +176,15 @@ def _quantity(step: Step, robot: Robot) -> str:
 
 
 def _notice(notice: Notice) -> str:
-    return quoted(str(notice)) if notice.code == "robot.note" else _value(notice.to_json())
+    return quoted(str(notice)) if notice.code == "robot.note" else toml_value(notice.to_json())
 
 
-def _value(value: object) -> str:
+def toml_value(value: object) -> str:
     """Return a plain value as TOML; None, which TOML lacks, as an empty text."""
     if isinstance(value, Mapping):
-        return _table((str(key), _value(inner)) for key, inner in value.items())
+        return _table((str(key), toml_value(inner)) for key, inner in value.items())
     if isinstance(value, list | tuple):
-        return _listed(map(_value, value))
+        return _listed(map(toml_value, value))
     if isinstance(value, bool):
         return str(value).lower()
     return repr(value) if isinstance(value, int | float) else quoted("" if value is None else str(value))

@@ -57,7 +57,7 @@ ALIKE = info(
     "identify.friction_terms_alike",
     "Friction terms of one joint act alike in the motion: their sum is known, each alone is not.",
     "The friction of a joint as a whole is known, so that torques are predicted well. Do not read its terms one by "
-    "one; fewer of them (--friction viscous,coulomb,offset) are easier to read.",
+    "one; fewer of them are easier to read: identify with --friction viscous,coulomb,offset.",
 )
 WEAK = info(
     "identify.weakly_determined",

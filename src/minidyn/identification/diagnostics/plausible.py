@@ -80,14 +80,14 @@ SCALE = act(
     "signals.torque_scale",
     "A joint's torques are not those of the robot's file: another unit, motor currents, or a wrong gear ratio.",
     "Check the unit of the torques: --units tau=mNm says it; drive_gain and gear_ratio of a mapping file are for "
-    "currents and the motor side. Where the log is right, the masses of the robot's file are wrong: prior=False "
-    "(--prior none) leaves them out.",
+    "currents and the motor side. Where the log is right, the masses of the robot's file are wrong: identify "
+    "with prior=False (--prior none).",
 )
 MASS = act(
     "signals.mass",
     "The model's total mass or gravity moments are far from those of the robot's file.",
     "Check the unit of the torques and the gear ratios, and weigh what you can. Where the robot's file is wrong, "
-    "prior=False (--prior none) leaves it out.",
+    "identify with prior=False (--prior none).",
 )
 NOTHING = info(
     "signals.nothing_to_compare",

@@ -51,7 +51,7 @@ TOO_FEW = look(
 MISSING = act(
     "friction.missing",
     "The robot shows friction that its file has no terms for, and none were asked for.",
-    'Identify with friction="auto".',
+    'Identify with friction="auto" (--friction auto).',
 )
 
 
