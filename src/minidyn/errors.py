@@ -8,8 +8,10 @@ from __future__ import annotations
 import difflib
 import functools
 import importlib
+import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 
@@ -85,8 +87,16 @@ def optional(module: str) -> Any:
         if (error.name or "").partition(".")[0] != library:
             raise
         extra, what = _EXTRAS[library]
-        text = f'{what} need {library}, which is not installed; add it: pip install "minidyn[{extra}]"'
-        raise MissingExtra(text) from None
+        raise MissingExtra(f"{what} need {library}, which is not installed; add it: {adding(extra)}") from None
+
+
+def adding(extra: str, home: str = sys.prefix) -> str:
+    """Return the command that adds an extra to the environment in a folder: pip's, or uv's for its tools and `uvx`."""
+    if (Path(home) / "uv-receipt.toml").exists():  # a second install drops the extras of the first
+        return f'uv tool install "minidyn[all,{extra}]"'
+    if any(part.startswith("archive-v") for part in Path(home).parts):  # in uv's cache
+        return f'uvx --from "minidyn[{extra}]" minidyn'
+    return f'pip install "minidyn[{extra}]"'
 
 
 class UnknownName(MinidynError, KeyError):

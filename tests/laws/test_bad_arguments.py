@@ -114,6 +114,10 @@ def test_what_is_no_robot_is_named(value: object, message: str) -> None:
 def test_a_log_where_the_robot_belongs(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text("t,q1\n")
+    (tmp_path / "bag").mkdir()
+    (tmp_path / "bag" / "metadata.yaml").write_text("rosbag2_bagfile_information:\n")
+    with pytest.raises(md.MinidynError, match="robot and recording seem to be swapped"):
+        md.identify(tmp_path / "bag", "two_link")
     with pytest.raises(md.MinidynError, match="robot and recording seem to be swapped"):
         as_robot(log)
     with pytest.raises(md.MinidynError, match="two_link"):

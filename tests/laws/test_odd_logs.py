@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import minidyn as md
-from minidyn.errors import DescriptionError, MissingExtra
+from minidyn.errors import DescriptionError, MissingExtra, adding
 
 T = np.arange(400) / 200
 TWO = md.load("two_link")
@@ -168,6 +168,15 @@ def test_simulink_structures_with_time(tmp_path: Path) -> None:
     log = md.read_recording(tmp_path / "log.mat")
     np.testing.assert_allclose(log.q, q)
     np.testing.assert_allclose(log.tau, tau)
+
+
+def test_a_missing_extra_is_added_by_the_command_of_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "tool").mkdir()
+    (tmp_path / "tool" / "uv-receipt.toml").touch()
+    for place, command in ((".", "pip install"), ("tool", "uv tool install"), ("archive-v0/x", "uvx --from")):
+        told = adding("ros", str(tmp_path / place))
+        assert told.startswith(command)
+        assert "ros]" in told
 
 
 def test_matlab_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -345,6 +345,10 @@ def test_missing_and_empty_logs(logs, tmp_path) -> None:
     (tmp_path / "half.json").write_text('{"minidyn": "estimate", "version": 2, "beta": [1')
     result = run("validate", tmp_path / "half.json", logs / "run.csv", code=2)
     assert "half.json: not a whole estimate" in result.stderr
+    (tmp_path / "robot.urdf").write_text("<robot/>")
+    result = run("validate", tmp_path / "robot.urdf", logs / "run.csv", code=2)
+    assert "a robot file" in result.stderr
+    assert "estimate.json" in result.stderr
 
 
 # -------------------------------------------------------------------- when the output is wrong

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -68,14 +69,19 @@ def test_labels_of_many_parameters_do_not_lie_on_each_other(browser: Browser, tm
     """Sixty-nine of an arm with seven joints: in the map of correlations and below the bars of the excitation."""
     terms = ("viscous", "coulomb", "offset")
     robot = md.load("gen3").with_drives(True, terms)
+    robot = robot.with_joints(lambda joint: replace(joint, name=f"shoulder_{joint.name}"))
     robot = robot.with_parameters([0.3 if np.isnan(value) else value for value in robot.parameters])
     t = np.arange(1500) / 100
     q, dq, ddq = md.trajectory.fourier(robot, seed=2)(t)
     tau = md.inverse_dynamics(robot, q, dq, ddq) + np.random.default_rng(0).normal(size=q.shape)
     run = md.Recording(t, q, tau, dq, ddq, robot.joint_names)
-    estimate = md.identify("gen3", run, friction=terms, rotor_inertia=True, consistent=False)
+    estimate = md.identify(robot, run, friction=terms, rotor_inertia=True, consistent=False)
     assert len(estimate.names) == 69
-    browser.open(md.report(estimate, {}, tmp_path / "r.html", code=False))
+    browser.open(md.report(estimate, {"run": run}, tmp_path / "r.html", code=False))
+    # the errors of joints with long names fit into the window
+    assert browser.evaluate(
+        "[...document.querySelectorAll('#torque .scroll')].every(s => s.scrollWidth <= s.clientWidth)"
+    )
     script = """(() => { const lie = [];
       for (const [figure, upright] of [['figure.heat', true], ['figure.heat', false], ['#excitation svg', false]]) {
         const marks = [...document.querySelectorAll(figure + ' text.tick')].map(t => t.getBoundingClientRect())

@@ -90,7 +90,7 @@ def as_robot(value: object, *, argument: str = "robot") -> Robot:
         try:
             return load(value)
         except DescriptionError as error:
-            if str(value).lower().endswith(_LOGS):
+            if str(value).lower().endswith(_LOGS) or (Path(value) / "metadata.yaml").exists():  # the last: a bag
                 raise DescriptionError(f"{argument}: {error}; robot and recording seem to be swapped") from None
             raise
     name = type(value).__name__

@@ -22,6 +22,7 @@ from minidyn.display import MEASURED, MODEL, PRIOR, DisplayTable, new_figure
 from minidyn.dynamics.functions import base_regressor, inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError, WrongArgument
 from minidyn.files import strict_json, with_numbers, write_atomically
+from minidyn.formats.load import SUFFIXES
 from minidyn.formats.toml.read import read_toml
 from minidyn.formats.toml.write import toml_text
 from minidyn.identification.consistency.certificate import Certificate, certify
@@ -325,6 +326,10 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
     source = Path(path)
     if source.is_dir():
         raise DescriptionError(f"{source}: a folder; name the estimate in it, as in {source / 'estimate.json'}")
+    if source.suffix.lower() in SUFFIXES:
+        raise DescriptionError(
+            f"{source}: a robot file; expected an estimate, such as the estimate.json that minidyn identify writes"
+        )
     try:
         content = with_numbers(json.loads(source.read_text(encoding="utf-8")))
         if not isinstance(content, dict) or content.get("minidyn") != "estimate":

@@ -155,7 +155,7 @@ class Validation:
         return figure
 
     def _display(self) -> DisplayTable:
-        shares = {"error": "relative_error", "without noise": "filtered_relative_error"}
+        shares = {"error": "relative_error", "low-passed": "filtered_relative_error"}
         shares["before identification"] = "prior_relative_error"
         entries = list(self.per_joint.values())
         columns: dict[str, list[Any]] = {"joint": list(self.per_joint)}

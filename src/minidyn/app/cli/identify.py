@@ -202,8 +202,8 @@ def _print_errors(estimate: Estimate, validations: dict[str, Validation]) -> Non
         "error: rms of measured minus predicted torque over rms of raw measured torque\n"
         "low-passed: the same without what no model of this bandwidth can follow (-: nothing was filtered)\n"
         "before: error of the robot file's own values; rms, bias: N m or N\n"
-        "autocorrelated: share of the residual that the sample before predicts, because friction, elasticity or delays "
-        "are not modelled"
+        "autocorrelated: correlation with the sample before (lag 1); of noise it is 0, friction, elasticity or delays "
+        "that are not modelled raise it"
     )
 
 

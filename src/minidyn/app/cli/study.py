@@ -187,7 +187,7 @@ def _words(step: StepResult) -> str:
         if key == "relative_error" and isinstance(value, dict):
             for log, error in value.items():
                 smooth = (step.summary.get("filtered_relative_error") or {}).get(log)
-                more = "" if smooth is None else f" ({100 * smooth:.3g} % without sensor noise)"
+                more = "" if smooth is None else f" ({100 * smooth:.3g} % low-passed)"
                 known = "not known, the measured torque is zero" if error is None else f"{100 * error:.3g} %{more}"
                 data = (step.summary.get("data") or {}).get(log, "")
                 parts.append(f"error on {log}{f' ({data})' if 'fitted data' in data else ''}: {known}")

@@ -34,7 +34,7 @@ _BINS = 31
 _EDGE = 3.5  # standard deviations at the ends of a histogram
 _ERRORS = (
     ("relative_error", "error"),
-    ("filtered_relative_error", "without noise"),
+    ("filtered_relative_error", "low-passed"),
     ("prior_relative_error", "before identification"),
 )
 
@@ -80,16 +80,17 @@ def _errors(facts: Facts, run: Validation) -> Html:
     rows.append(["all joints", *(percent(getattr(run, name)) for name, _ in shown), "", "", ""])
     headings = ["joint", *(title for _, title in shown), "error, rms", "bias", "residual"]
     note = (
-        "Error: share of the raw measured torque, root mean square. Without noise: the same after the low-pass of the "
-        "fit. Before identification: the error of the robot file."
+        "Error: share of the raw measured torque, root mean square. Low-passed: the same after the low-pass of the "
+        "fit, without what no model of this bandwidth can follow. Before identification: the error of the robot file. "
+        "Not white: each sample of the residual is like the one before (lag 1), something is not modelled."
     )
     made = table("Torque errors joint by joint", headings, rows, tuple(range(1, len(shown) + 3)), "total")
     return tag("div", made, tag("p", note, class_="quiet"))
 
 
 def residual_words(entry: Mapping[str, float]) -> str:
-    """Return whether a joint's residual is noise, in words."""
-    return whiteness_words(entry["ljung_box"], entry["whiteness"]) if "ljung_box" in entry else ""
+    """Return whether a joint's residual is noise, in a few words."""
+    return whiteness_words(entry["ljung_box"], entry["whiteness"]).split(",")[0] if "ljung_box" in entry else ""
 
 
 def _parts(found: CrossValidation) -> Html:
