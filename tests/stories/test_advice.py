@@ -68,6 +68,7 @@ def options_of(verb: str) -> Mapping[str, click.Parameter]:
 
 
 EVERY_OPTION = {word for verb in main.list_commands(None) for word in options_of(verb)} | {"--quiet", "--help"}  # type: ignore[arg-type]
+EVERY_OPTION |= {"--from"}  # of uvx
 
 
 def motion(seed: int = 0, late: float = 0.0) -> md.Recording:
