@@ -525,7 +525,7 @@ def test_settings_are_said_in_words(tmp_path: Path) -> None:
 def test_parameters_are_grouped_by_link_and_can_be_filtered_and_saved(page: Path) -> None:
     estimate = small_estimate()
     part = part_of(page, "parameters")
-    groups = re.findall(r'<tr class="group"><th scope="row" colspan="7">(.*?)</th>', part)
+    groups = re.findall(r'<tr class="group"><th scope="row" colspan="8">(.*?)</th>', part)
     assert groups == ["link1 (joint 1: joint1)", "link2 (joint 2: joint2)"]
     layout = estimate.base.robot.layout
     cut = part.split("</table>")[0].split('<tr class="group">')

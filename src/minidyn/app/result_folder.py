@@ -145,7 +145,7 @@ def result_summary(
     """Return an identification as plain values: parameters, errors, certificate, verdict, notices."""
     tests = {name: run for name, run in validations.items() if name != FIT}
     verdict = judge(estimate, tests, fit=validations.get(FIT), cross_validation=cross_validation)
-    values = zip(estimate.names, estimate.beta, estimate.std, estimate.relative_std)
+    values = zip(estimate.names, estimate.beta, estimate.std, estimate.relative_std, estimate.data_shares)
     found = {
         "robot": estimate.robot.name,
         "method": estimate.method,
@@ -154,7 +154,8 @@ def result_summary(
         "condition": estimate.condition,
         "base_parameters": len(estimate.beta),
         "parameters": {
-            name: {"value": value, "std": std, "relative_std": relative} for name, value, std, relative in values
+            name: {"value": value, "std": std, "relative_std": relative, "data_share": share}
+            for name, value, std, relative, share in values
         },
         "standard_parameters": dict(zip(estimate.robot.parameter_names, estimate.parameters)),
         "noise": dict(zip(estimate.robot.joint_names, estimate.sigma)),

@@ -165,7 +165,8 @@ def excite(
     samples = (_RATE if rate is None else float(rate)) * duration
     problem = _problem(model, base, family, bounds, criterion, sigma, samples, phi)
     for one in earlier:
-        problem.known += problem.orthonormal.T @ np.linalg.pinv(one.covariance, hermitian=True) @ problem.orthonormal
+        of_data = getattr(one, "of_data", one.covariance)  # of an estimate without its prior: motions are to show data
+        problem.known += problem.orthonormal.T @ np.linalg.pinv(of_data, hermitian=True) @ problem.orthonormal
     if not isinstance(clearance, int | float) or isinstance(clearance, bool) or not 0 <= clearance < np.inf:
         raise MinidynError(f"excite: clearance: expected a distance in m, got {clearance!r}")
     poses = work_poses(bounds, robot.n)

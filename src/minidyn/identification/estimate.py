@@ -26,6 +26,7 @@ from minidyn.formats.load import SUFFIXES
 from minidyn.formats.toml.read import read_toml
 from minidyn.formats.toml.write import toml_text
 from minidyn.identification.consistency.certificate import Certificate, certify
+from minidyn.identification.diagnostics.origin import data_shares
 from minidyn.identification.export import Exported, Identified, export
 from minidyn.identification.verdict import Limits, Verdict, judge
 from minidyn.model.robot import Robot
@@ -33,6 +34,7 @@ from minidyn.notices import Notice
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.ready import in_robot_order, ready
 from minidyn.recording.recording import Recording
+from minidyn.text import plain_percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +46,8 @@ if TYPE_CHECKING:
 VERSION = 3
 """Of the files that `Estimate.save` writes; 2 held notices as texts."""
 
-_SAVED = ["names", "beta", "covariance", "sigma", "method", "consistent", "condition", "samples", "notices", "settings"]
+_SAVED = ["names", "beta", "covariance", "data_covariance", "sigma", "method", "consistent", "condition", "samples"]
+_SAVED += ["notices", "settings"]
 _BROKEN = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MinidynError)
 
 
@@ -78,7 +81,7 @@ class Estimate(Identified):
         robot: The robot with its identified parameters.
         base: The base parameters that were estimated; `base.robot` is the robot as it was described before.
         beta: Their values (b,).
-        covariance: Of beta (b, b).
+        covariance: Of beta (b, b): of the constrained values with their prior where the estimate was made consistent.
         sigma: Standard deviation of each joint's residual torque (n,), N m or N.
         method: How beta was estimated.
         consistent: Whether `parameters` were made physically consistent.
@@ -86,6 +89,8 @@ class Estimate(Identified):
         samples: Number of samples used.
         notices: What a reader should know.
         settings: What was asked and chosen, for records: texts, numbers, lists and dicts alone.
+        data_covariance: Of the base parameters as the data alone give them (b, b), without prior and consistency:
+            what shares of data and prior come from; None: `covariance`.
     """
 
     sigma: Array
@@ -95,10 +100,13 @@ class Estimate(Identified):
     samples: int
     notices: tuple[Notice, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    data_covariance: Array | None = None
 
     def __post_init__(self) -> None:
         for name in ("beta", "covariance", "sigma"):
             object.__setattr__(self, name, frozen(getattr(self, name)))
+        if self.data_covariance is not None:
+            object.__setattr__(self, "data_covariance", frozen(self.data_covariance))
         object.__setattr__(self, "settings", plain_values(self.settings))
 
     @property
@@ -131,6 +139,19 @@ class Estimate(Identified):
         """Standard deviation over value (b,): 0.1 is ten percent; infinite where the value is zero."""
         with np.errstate(divide="ignore"):
             return np.asarray(self.std / np.abs(self.beta), dtype=float)
+
+    @property
+    def of_data(self) -> Array:
+        """Covariance of the base parameters as the data alone give them (b, b), without prior and consistency."""
+        return self.covariance if self.data_covariance is None else self.data_covariance
+
+    @cached_property
+    def data_shares(self) -> Array:
+        """The data's share of each base parameter (b,), 0 to 1; the rest is the prior's. NaN where not known.
+
+        By how much the data narrow the parameter down, were nothing known of bodies but their rough size.
+        """
+        return data_shares(self)
 
     @cached_property
     def prior_values(self) -> Array:
@@ -210,10 +231,11 @@ class Estimate(Identified):
 
     def table(self) -> str:
         """Return a Markdown table of the base parameters, their values and uncertainty."""
-        lines = ["| parameter | value | std | relative |", "|---|---:|---:|---:|"]
-        for name, value, std, relative in zip(self.names, self.beta, self.std, self.relative_std):
+        lines = ["| parameter | value | std | relative | from data |", "|---|---:|---:|---:|---:|"]
+        rows = zip(self.names, self.beta, self.std, self.relative_std, self.data_shares)
+        for name, value, std, relative, data in rows:
             share = "-" if not np.isfinite(relative) else f"{100 * relative:.3g} %" if relative <= 10 else "> 1000 %"
-            lines.append(f"| {name} | {value:.6g} | {std:.3g} | {share} |")
+            lines.append(f"| {name} | {value:.6g} | {std:.3g} | {share} | {plain_percent(data)} |")
         return "\n".join(lines)
 
     def to_pandas(self) -> DataFrame:
@@ -242,10 +264,11 @@ class Estimate(Identified):
             "value": self.beta.tolist(),
             "std": self.std.tolist(),
             "relative": self.relative_std.tolist(),
+            "from data": self.data_shares.tolist(),
             "prior": self.prior_values.tolist(),
             "unit": units(self.base),
         }
-        return DisplayTable(repr(self), columns, ("relative",), self.notices)
+        return DisplayTable(repr(self), columns, ("relative", "from data"), self.notices)
 
     def _repr_html_(self) -> str:
         return self._display().to_html()
@@ -344,7 +367,7 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
         robot, base = _robot_from_text(content["robot"]), _base_from_json(content["base"])
         if robot.structure_fingerprint != base.robot.structure_fingerprint or len(content["sigma"]) != robot.n:
             raise ValueError("its robot is not that of its base parameters")
-        size = base.rank
+        size, of_data = base.rank, content.get("data_covariance")
         return Estimate(
             robot,
             base,
@@ -357,6 +380,7 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
             int(content["samples"]),
             tuple(Notice.from_json(one) for one in content["notices"]),
             content["settings"],
+            None if of_data is None else np.array(of_data, dtype=float).reshape(size, size),
         )
     except FileNotFoundError:
         raise DescriptionError(f"{source}: no such file") from None

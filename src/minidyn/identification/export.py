@@ -62,6 +62,11 @@ class Identified:
     beta: Array  # values of the base parameters (b,)
     covariance: Array  # of beta (b, b)
 
+    @property
+    def of_data(self) -> Array:
+        """Covariance of the base parameters as the data alone give them (b, b)."""
+        return self.covariance
+
 
 @dataclass(frozen=True)
 class Exported:

@@ -169,14 +169,15 @@ def identify(
         choice, found = fit.choice, fit.found
         parameters = lifted(choice.base, found.beta, choice.robot)
         if not consistent:
-            return _Model(found, found.beta, parameters, list(fit.doubts), {})
+            return _Model(found, found.beta, parameters, found.covariance, list(fit.doubts), {})
         own, weights = prior_parameters(choice.robot, prior, (robot, model)), list[dict[str, Any]]()
 
         def step(found: Solution) -> Step[_Model]:
             chosen = weights[-1] if len(weights) > 1 else None  # the prior's weight is settled before the loads are
-            made = consistent_model(choice.robot, choice.base, found, data, own, prior_kind, chosen)
-            weights.append(made[3])
-            return Step(_Model(found, *made), made[1], found.sigma)
+            made, told, weight = consistent_model(choice.robot, choice.base, found, data, own, prior_kind, chosen)
+            weights.append(weight)
+            covariance = np.asarray(made.covariance)
+            return Step(_Model(found, made.beta, made.phi, covariance, told, weight), made.phi, found.sigma)
 
         if choice.columns is None or choice.parameters is None:
             return step(found).made
@@ -186,12 +187,10 @@ def identify(
             choice.robot,
             choice.columns.motion,
             parameters,
-            lambda loaded: step(again(loaded, choice.base, data, options)),
+            lambda loaded: step(widened(choice, again(loaded, choice.base, data, options))),
             first,
         )
-        made = settled.made
-        found = made.found if made.found is found else widened(choice, made.found)
-        return made._replace(found=found, notices=[*made.notices, *settled.doubts])
+        return settled.made._replace(notices=[*settled.made.notices, *settled.doubts])
 
     fit = solved(data)
     if fit.late:
@@ -207,7 +206,7 @@ def identify(
         loaded = fit.choice.robot, fit.choice.base, made.found, made.parameters, fit.choice.columns.motion
         instead, doubts = instead_of_load(*loaded, friction != AUTO, without)
         fit, made = instead or (fit, made)
-    choice, (found, beta, parameters, bounds, weight) = fit.choice, made
+    choice, (found, beta, parameters, covariance, bounds, weight) = fit.choice, made
     fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
     notices += [*more, *about_robot_file(robot.notices), *choice.notices, *doubts, *found.notices]
     notices += [*fit.late, *excitation_notices(fitted, choice.base, found)]
@@ -226,7 +225,7 @@ def identify(
         replace(choice.robot.with_parameters(parameters), notices=()),
         choice.base,
         beta,
-        found.covariance,
+        covariance,
         found.sigma,
         method,
         consistent,
@@ -234,6 +233,7 @@ def identify(
         len(data),
         tuple(notices),
         settings,
+        found.covariance if consistent else None,
     )
 
 
@@ -252,6 +252,7 @@ class _Model(NamedTuple):
     found: Solution
     beta: Array
     parameters: Array
+    covariance: Array  # of beta
     notices: list[Notice]
     settings: dict[str, Any]
 

@@ -32,7 +32,7 @@ def links_section(facts: Facts) -> Section | None:
         (
             short(link.name, 40),
             *(
-                before_after(link.before[k], link.after[k], _origin(link.shares[k]))  # type: ignore[arg-type]
+                before_after(link.before[k], link.after[k], origin_chip(link.shares[k]))  # type: ignore[arg-type]
                 for k in range(3)
             ),
         )
@@ -73,7 +73,8 @@ def _shown(values: Array) -> list[str]:
     return [fixed(float(one), places) if np.isfinite(one) else number(float(one)) for one in values]
 
 
-def _origin(share: float) -> Html | None:
+def origin_chip(share: float) -> Html | None:
+    """Return a mark that says whether a number comes from the data or from the prior; None where it is not known."""
     if not np.isfinite(share):
         return None
     data = share >= 0.5

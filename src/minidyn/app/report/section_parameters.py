@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from minidyn.app.report.facts import Facts
+from minidyn.app.report.section_model import origin_chip
 from minidyn.arrays import Array
 from minidyn.base.printing.overview import units
 from minidyn.display import Html, join, tag
@@ -36,9 +37,9 @@ def parameter_section(facts: Facts) -> Section:
                 places = len(value.partition(".")[2]) if "." in value else 0
                 prior = estimate.prior_values[k]
                 cells.append(fixed(float(prior), places) if np.isfinite(prior) and abs(prior) < 1e6 else number(prior))
-            rows.append([*cells, _whisker(facts, k), _remark(facts, k)])
+            rows.append([*cells, origin_chip(float(estimate.data_shares[k])), _whisker(facts, k), _remark(facts, k)])
     far = int(np.sum(_apart(facts) > _FAR))
-    headings = ["parameter", "estimate", "95 % interval", "unit", *(["prior"] if known else []), "picture", ""]
+    headings = ["parameter", "estimate", "95 % interval", "unit", *(["prior"] if known else []), "from", "picture", ""]
     keys = {"dot": "estimate with 95 % interval", **({"diamond": "prior"} if known else {}), "zero-line": "zero"}
     lead = "The identified values and their uncertainty, link by link."
     if known:
@@ -53,13 +54,21 @@ def parameter_section(facts: Facts) -> Section:
         tag(
             "p",
             "Names: XX … ZZ inertia and MX, MY, MZ first moment about the joint's frame, M mass"
-            f"{_drive_words(facts)}; the number is the joint's, R means a combination. Intervals hold for the fit "
-            "without physical consistency, which may have moved values inside them.",
+            f"{_drive_words(facts)}; the number is the joint's, R means a combination. {_interval_words(facts)}",
             class_="quiet",
         ),
         *_correlations(facts),
     )
     return Section("parameters", "Parameter estimates", lead, content, {"parameters": _sheet(facts, of_unit)})
+
+
+def _interval_words(facts: Facts) -> str:
+    if not facts.estimate.consistent:
+        return "Intervals are those of least squares."
+    return (
+        "Intervals belong to the values beside them: physical consistency and the prior are part of both. Data: by how "
+        "much the data narrow a parameter down, were nothing known of bodies but their rough size; prior: the rest."
+    )
 
 
 def link_heading(robot: Robot, joint: int) -> str:
@@ -94,11 +103,11 @@ def _sheet(facts: Facts, of_unit: list[str]) -> dict[str, object]:
     estimate = facts.estimate
     links = {k: joint for joint, members in _by_link(facts).items() for k in members}
     robot = estimate.robot
-    columns = ["parameter", "link", "joint", "value", "standard deviation", "prior", "unit"]
+    columns = ["parameter", "link", "joint", "value", "standard deviation", "data share", "prior", "unit"]
     rows = []
     for k, name in enumerate(estimate.names):
         owner = robot.link_names[links[k]], robot.joints[links[k]].name
-        numbers = estimate.beta[k], estimate.std[k], estimate.prior_values[k]
+        numbers = estimate.beta[k], estimate.std[k], estimate.data_shares[k], estimate.prior_values[k]
         rows.append([name, *owner, *(float(f"{value:.9g}") for value in numbers), of_unit[k]])
     return {"file": "parameters.csv", "columns": columns, "rows": rows}
 

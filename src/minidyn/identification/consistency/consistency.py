@@ -20,9 +20,9 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import units_of
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.identification.consistency.certificate import Certificate, certify
-from minidyn.identification.consistency.primal_dual import Pair, solve
+from minidyn.identification.consistency.primal_dual import Pair, Solved, solve, spread
 from minidyn.identification.consistency.prior import DISTANCES, Prior, Seen, centres_of, prior_parameters, shares_of
-from minidyn.identification.consistency.whitened import Whitened, objective, weighted, whiten
+from minidyn.identification.consistency.whitened import Whitened, objective, prior_errors, weighted, whiten
 from minidyn.identification.estimators.method import Fold, Solution
 from minidyn.identification.estimators.solve import describe_open
 from minidyn.identification.rows.base_rows import typical_sizes
@@ -76,6 +76,7 @@ class ConsistentFit:
         certificate: The numbers that prove the model consistent.
         iterations: Steps of the solver.
         notices: What a reader should know.
+        covariance: Of beta (b, b), prior and border included; None where that of the data was not given.
     """
 
     phi: Array
@@ -87,6 +88,7 @@ class ConsistentFit:
     certificate: Certificate
     iterations: int
     notices: tuple[Notice, ...]
+    covariance: Array | None = None
 
     @property
     def increase(self) -> float:
@@ -113,6 +115,7 @@ def make_consistent(
     rss: float | None = None,
     seen: Seen | None = None,
     start: Pair | None = None,
+    covariance: Array | None = None,
 ) -> ConsistentFit:
     """Return the consistent standard parameters phi that minimise ‖R beta(phi) - z‖² + weight · D(phi, prior).
 
@@ -135,6 +138,8 @@ def make_consistent(
         rss: Sum of squares that no beta explains, in noise variances; makes the notice on costs more exact.
         seen: How large torques and speeds were: joints that crawl have their drive terms held more firmly.
         start: The solution of a similar problem, from where fewer steps are left; None: the prior.
+        covariance: Of the base parameters as the data alone give them (b, b), infinite where they leave one open; then
+            that of the result is computed, too.
 
     Raises:
         ShapeError: Arrays do not fit together.
@@ -151,8 +156,8 @@ def make_consistent(
     with single_thread():
         for _ in range(_ATTEMPTS):
             root = math.sqrt(factor)
-            problem = whiten(robot, base, [(R / root, z / root, centre)], mass)
-            problem = weighted(problem, prior_kind, weight / factor, shares)
+            plain = whiten(robot, base, [(R / root, z / root, centre)], mass)
+            problem = weighted(plain, prior_kind, weight / factor, shares)
             found = solve(problem, start)
             iterations += found.steps
             phi = problem.phi(_snapped(problem, found.x))[0]
@@ -163,6 +168,8 @@ def make_consistent(
             # (nearly) exact data that no body can have: as noisy data they give the same answer, with digits to spare
             factor, start = misfit / (1e-1 * _ENOUGH), None
         best, *_ = np.linalg.lstsq(R, z, rcond=None)
+        if covariance is not None:
+            covariance = _spread(base, plain, problem, found, (R / root).T @ (R / root), covariance)
     notices = list(centre.notices)
     if not found.converged:
         text = "the consistent fit did not converge fully: the result is consistent but may not be the nearest"
@@ -177,7 +184,19 @@ def make_consistent(
     parts = [part for part, use in zip(robot.layout.links, shares == 1.0) if use]
     bodies = [np.array([values[part] for part in parts]).reshape(-1, 10) for values in (phi, centre.phi)]
     distance = float(np.sum(DISTANCES[prior_kind](*bodies)))
-    return ConsistentFit(phi, beta, misfit, before, distance, float(weight), certificate, iterations, tuple(notices))
+    costs = misfit, before, distance, float(weight)
+    return ConsistentFit(phi, beta, *costs, certificate, iterations, tuple(notices), covariance)
+
+
+def _spread(base: BaseMap, plain: Whitened, problem: Whitened, found: Solved, F: Array, of_data: Array) -> Array:
+    """Return the covariance (b, b) of a consistent fit to data of this covariance and the information F = Rᵀ R."""
+    unknown = ~np.isfinite(np.diag(of_data))
+    if unknown.any():
+        of_data = np.asarray(np.linalg.pinv(F, rcond=1e-12, hermitian=True), dtype=float)
+    A = base.matrix @ problem.matrix[0]
+    covariance = spread(plain, problem, found, A, A.T @ F @ of_data @ F @ A, prior_errors(plain))
+    covariance[unknown, unknown] = np.inf
+    return covariance
 
 
 def _checked(robot: Robot, base: BaseMap, R: ArrayLike, z: ArrayLike) -> tuple[Array, Array]:
@@ -335,8 +354,8 @@ def consistent_model(
     known: Array | None,
     prior_kind: str = "entropic",
     chosen: Mapping[str, Any] | None = None,
-) -> tuple[Array, Array, list[Notice], dict[str, Any]]:
-    """Return (beta (b,), phi (p,), notices, settings) of the consistent model nearest to data and prior.
+) -> tuple[ConsistentFit, list[Notice], dict[str, Any]]:
+    """Return the consistent model nearest to data and prior, notices and settings.
 
     The prior (p,) is NaN where it is unknown; without one, bodies are drawn from the geometry where data are silent.
     Settings that were chosen for nearly the same data say the prior's weight.
@@ -350,7 +369,8 @@ def consistent_model(
         weight, curve, start = _choose_weight(robot, base, found.folds(), known, prior_kind, seen=seen)
         settings |= {"prior_kind": prior_kind, "prior_weight": weight, "prior_curve": curve.tolist()}
     options: dict[str, Any] = {"prior_kind": prior_kind, "weight": weight, "seen": seen, "start": start}
-    result = make_consistent(robot, base, found.R, found.z, prior=known, rss=found.rest, **options)
+    options |= {"rss": found.rest, "covariance": found.covariance}
+    result = make_consistent(robot, base, found.R, found.z, prior=known, **options)
     notices = list(result.notices)
     if names := describe_open(found.R, base):
         settings["open"] = names
@@ -360,4 +380,4 @@ def consistent_model(
         )
         notices.append(OPEN(text, names=names))
     settings["misfit_increase"] = result.increase
-    return result.beta, result.phi, notices, settings
+    return result, notices, settings

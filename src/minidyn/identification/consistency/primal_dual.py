@@ -34,6 +34,7 @@ _WARM, _COLD, _FADE = 12, 80, 40  # most steps from a similar problem's solution
 _LEAST = 1e-10  # entropy over misfit: less is lost in rounding where no body can have the data
 _FADING = (1e-2, 1e-4, 1e-6, 1e-8, _LEAST)  # the same, one after the other, where a direct way is too long
 _NEWTON, _ROUNDS = 60, 30
+_OFF = 1.0  # noise variances: the entropy that holds a fit off the border where its spread is looked at
 _FLATTEST = 0.1  # curvature of a geodesic distance, over that of the entropy, where it has less or bends the other way
 _EYE, _HALF = np.eye(4), 0.5 * np.eye(10)
 _PLACES = np.triu_indices(4)
@@ -294,6 +295,53 @@ def _newton(problem: Whitened, x: Array, tolerance: float, limit: int) -> tuple[
         if short.any():
             return x, step, bool(np.all(decrease < 1e-4))
     return x, limit, False
+
+
+def spread(plain: Whitened, problem: Whitened, found: Solved, A: Array, score: Array, errors: Array) -> Array:
+    """Return the covariance (b, b) of A x, x the minimum of the one case: mean squares of its error.
+
+    Noise of the data moves the slope at x with the covariance `score` (p, p); bodies of the prior, which `plain` is
+    without, are off by `errors` (l + 1,), squares of parts of their own size, those of rotors last. With H all
+    curvature at x, B that of the prior and S the spread of its bodies,
+
+        cov x = H⁻¹ (score + B S B + all other curvature) H⁻¹.
+
+    At the border of consistent bodies a fit has no slope to speak of, and the truth may lie inside: curvature is taken
+    where a logarithm of one noise variance holds x off the border, and the way there is added. For one unknown that
+    must be positive this is the mean square of a truncated normal distribution.
+    """
+    kappa = np.maximum(problem.kappa, _OFF)
+    S = (problem.kappa / kappa)[..., None, None] * problem.S  # off the border, but not nearer to the prior
+    eased = replace(problem, kappa=kappa, S=S, kappa_positive=np.maximum(problem.kappa_positive, _OFF))
+    off = solve(eased, found.pair, tolerance=1e-6).x
+    B, own = _curvature(eased, off), _curvature(problem, off) - _curvature(plain, off)
+    pull = B - own
+    turns = congruence(np.linalg.cholesky(eased.bodies_of(off))[0])
+    for link, (turn, error) in enumerate(zip(turns, errors)):
+        part = slice(10 * link, 10 * link + 10)
+        pull[part, part] += error * own[part, part] @ turn.T @ turn @ own[part, part]
+    known = problem.positive
+    pull[known, known] += errors[-1] * (own[known, known] * off[0, known]) ** 2
+    H = problem.D[0].T @ problem.D[0] + B
+    scale = 1.0 / np.sqrt(np.diag(H))
+    response = scale[:, None] * np.linalg.solve(scale[:, None] * H * scale, scale[:, None] * A.T)
+    way = A @ (off - found.x)[0]
+    return np.asarray(response.T @ (score + pull) @ response + np.outer(way, way))
+
+
+def _curvature(problem: Whitened, x: Array) -> Array:
+    """Return half the curvature (p, p) of all that is not data, in the one case: the precision that it adds."""
+    n = problem.inertial
+    C = congruence(np.linalg.inv(np.linalg.cholesky(problem.bodies_of(x))))
+    own = problem.Q + 0.5 * problem.kappa[..., None, None] * (C @ np.swapaxes(C, -1, -2))
+    if problem.geodesic is not None:
+        own = own + _geodesic(problem, x)[1]
+    found = np.zeros((x.shape[1], x.shape[1]))
+    for link, block in enumerate(own[0]):
+        found[10 * link : 10 * link + 10, 10 * link : 10 * link + 10] = block
+    found[range(n, len(found)), range(n, len(found))] = problem.q[0]
+    found[problem.positive, problem.positive] += (0.5 * problem.kappa_positive / x[:, problem.positive] ** 2)[0]
+    return found
 
 
 def _geodesic(problem: Whitened, x: Array) -> tuple[Array, Array]:

@@ -1,13 +1,14 @@
 """Where the numbers of an identified link come from: from the data, or from the prior.
 
 Torques show base parameters only; what lies beside them keeps the value of the prior. With a prior spread S of the
-standard parameters φ and the covariance C of the estimated β = B φ, the data shrink the spread to
+standard parameters φ and the covariance C with which the data alone give β = B φ, the data shrink the spread to
 
     V = S - S Bᵀ (B S Bᵀ + C)⁻¹ B S
 
 and the data's share of a quantity y(φ) is 1 - (g V gᵀ) / (g S gᵀ), g the derivative of y: 1 where the data decide
-alone, 0 where they say nothing. S is that of the affine-invariant metric of pseudo-inertias (Lee, Wensing and Park
-2020): each body may be off by its own size, which depends on no frame and no unit.
+alone, 0 where they say nothing. Links and base parameters are judged alike. S is that of the affine-invariant metric of
+pseudo-inertias (Lee, Wensing and Park 2020): each body may be off by its own size, which depends on no frame and no
+unit.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.identification.estimate import Estimate
+from minidyn.identification.export import Identified
 from minidyn.model.parameters import from_pseudo_inertia, to_body, to_pseudo_inertia
 
 _SMALL = 1e-6  # step of a derivative, relative
@@ -36,7 +37,7 @@ class LinkOrigin:
     shares: tuple[float, float, float]  # of mass, centre of mass, inertias
 
 
-def link_origins(estimate: Estimate) -> tuple[LinkOrigin, ...]:
+def link_origins(estimate: Identified) -> tuple[LinkOrigin, ...]:
     """Return for each link of an estimate its values before and after and the data's share of them."""
     robot, described = estimate.robot, estimate.base.robot
     spread = _prior_spread(estimate)
@@ -51,6 +52,15 @@ def link_origins(estimate: Estimate) -> tuple[LinkOrigin, ...]:
         values = (_values(described.parameters[part]), _values(robot.parameters[part]))
         found.append(LinkOrigin(name, *values, (shares[0], shares[1], shares[2])))
     return tuple(found)
+
+
+def data_shares(estimate: Identified) -> Array:
+    """Return the data's share of each base parameter (b,), 0 … 1, the rest is the prior's; NaN: not known."""
+    spread = _prior_spread(estimate)
+    left = None if spread is None else _left(estimate, spread)
+    if spread is None or left is None:
+        return np.full(len(estimate.beta), np.nan)
+    return np.array([_share(row[None], spread, left) for row in estimate.base.matrix])
 
 
 def principal_inertias(phi: Array) -> Array:
@@ -71,7 +81,7 @@ _QUANTITIES: tuple[Callable[[Array], Array], ...] = (
 )
 
 
-def _prior_spread(estimate: Estimate) -> Array | None:
+def _prior_spread(estimate: Identified) -> Array | None:
     """S (p, p): of each link its own size, of each drive term its value; None where a parameter is unknown."""
     robot = estimate.robot
     size = np.zeros((len(robot.parameters),) * 2)
@@ -93,16 +103,16 @@ def _prior_spread(estimate: Estimate) -> Array | None:
     return size if np.isfinite(size).all() else None
 
 
-def _left(estimate: Estimate, spread: Array) -> Array | None:
+def _left(estimate: Identified, spread: Array) -> Array | None:
     """V (p, p): what is left of the spread after the data."""
     B = estimate.base.matrix
     scale = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", B, spread, B), 1e-30))
-    std = estimate.std / scale
+    std = np.sqrt(np.diag(estimate.of_data)) / scale
     seen = np.isfinite(std) & (std < _WIDEST)
     if not seen.any():
         return spread
     rows = B[seen] / scale[seen, None]
-    noise = estimate.covariance[np.ix_(seen, seen)] / np.outer(scale[seen], scale[seen])
+    noise = estimate.of_data[np.ix_(seen, seen)] / np.outer(scale[seen], scale[seen])
     gain = rows @ spread
     try:
         return np.asarray(spread - gain.T @ np.linalg.solve(gain @ rows.T + noise, gain))

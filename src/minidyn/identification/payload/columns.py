@@ -174,7 +174,7 @@ def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
 
 def _finite(estimate: Estimate) -> Array:
     """Return the baseline's covariance; what its recording left open is taken to be off by ten times its size."""
-    covariance = estimate.covariance.copy()
+    covariance = estimate.of_data.copy()
     still_open = ~np.isfinite(np.diag(covariance))
     if np.any(still_open):
         robot = estimate.robot

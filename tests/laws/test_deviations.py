@@ -1,0 +1,183 @@
+"""Deviations belong to the values beside them: those of a consistent estimate hold its prior and the border."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from random_robots import random_body
+from scipy.linalg import expm
+from scipy.stats import truncnorm
+
+import minidyn as md
+from conftest import OWN, count
+from minidyn.app.result_folder import result_summary
+from minidyn.base.base_map import BaseMap
+from minidyn.identification.consistency.consistency import choose_weight, make_consistent
+from minidyn.identification.consistency.prior import centres_of
+from minidyn.identification.consistency.whitened import prior_errors, whiten
+from minidyn.identification.estimators.method import Fold
+from minidyn.model.parameters import from_pseudo_inertia, to_pseudo_inertia
+from minidyn.model.robot import Robot
+
+Array = NDArray[np.float64]
+FRICTION = ("viscous", "coulomb", "offset")
+DRIVES = {"Ia": 0.3, "Fv": 2.0, "Fc": 3.0, "Fo": 0.5}
+SEEDS = count(3, 25)
+
+
+def truth(name: str, seed: int, border: bool) -> Robot:
+    """Return a robot of random bodies; at the border every one is flat, and half of rotors and friction are zero."""
+    rng = np.random.default_rng(seed)
+    robot = md.load(name).with_drives(True, FRICTION)
+    values = robot.parameters.copy()
+    for index, part in enumerate(robot.layout.links):
+        values[part] = random_body(rng) * 0.7**index
+        if border:
+            sizes, vectors = np.linalg.eigh(to_pseudo_inertia(values[part]))
+            values[part] = from_pseudo_inertia((vectors * (sizes * [1e-9, 1, 1, 1])) @ vectors.T)
+    for column in (column for columns in robot.layout.drives for column in columns):
+        zero = border and column.symbol in ("Ia", "Fv") and rng.random() < 0.5
+        values[column.index] = 0.0 if zero else DRIVES[column.symbol] * rng.uniform(0.5, 1.5)
+    return robot.with_parameters(values)
+
+
+def prior_of(robot: Robot, errors: Array, rng: np.random.Generator) -> Array:
+    """Return parameters with each body off by a part of its own size, rotors by the first of these; no friction."""
+    given = robot.parameters.copy()
+    for part, error in zip(robot.layout.links, errors):
+        sizes, vectors = np.linalg.eigh(to_pseudo_inertia(given[part]))
+        root = vectors * np.sqrt(np.maximum(sizes, 1e-4 * sizes[-1]))
+        change = rng.normal(size=(4, 4))
+        given[part] = from_pseudo_inertia(root @ expm(0.5 * error * (change + change.T)) @ root.T)
+    for column in (column for columns in robot.layout.drives for column in columns):
+        known = column.symbol == "Ia"
+        given[column.index] = given[column.index] * np.exp(errors[0] * rng.normal()) if known else np.nan
+    return given
+
+
+def data(
+    robot: Robot, base: BaseMap, samples: int, noise: float, rng: np.random.Generator
+) -> tuple[Array, Array, list[Fold]]:
+    """Return R, z and five folds of a random motion, in units of the noise."""
+    q, dq, ddq = rng.uniform(-1.5, 1.5, size=(3, samples, robot.n))
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    sigma = noise * np.maximum(tau.std(axis=0), 1e-3 * tau.std())
+    W = md.base_regressor(robot, q, dq, ddq, base=base) / sigma[:, None]
+    y = tau / sigma + rng.normal(size=tau.shape)
+
+    def reduced(which: Array) -> tuple[Array, Array, float]:
+        rows, right = W[which].reshape(-1, base.rank), y[which].ravel()
+        Q, R = np.linalg.qr(rows)
+        z = Q.T @ right
+        return R, z, float(right @ right - z @ z)
+
+    blocks = np.arange(samples) * 5 // samples
+    folds = [(*reduced(blocks != held)[:2], *reduced(blocks == held)) for held in range(5)]
+    return (*reduced(blocks >= 0)[:2], folds)
+
+
+@pytest.mark.parametrize("error", [None, 0.03, 0.1, 0.3], ids=["no prior", "3 %", "10 %", "30 %"])
+@pytest.mark.parametrize("border", [False, True], ids=["inside", "border"])
+def test_two_deviations_hold_the_truth(border: bool, error: float | None) -> None:
+    off, plain = [], []
+    for seed in range(SEEDS):
+        robot = truth("puma560" if seed % 2 else "ur10e", seed, border)
+        base, rng = md.base_parameters(robot), np.random.default_rng(1000 + seed)
+        R, z, folds = data(robot, base, 60 if seed % 3 else 400, 0.3, rng)
+        given = None if error is None else prior_of(robot, np.full(len(robot.links), error), rng)
+        weight = 0.0 if given is None else choose_weight(robot, base, folds, given)[0]
+        of_data = np.linalg.inv(R.T @ R)
+        fit = make_consistent(robot, base, R, z, prior=given, weight=weight, covariance=of_data)
+        assert fit.covariance is not None
+        assert np.linalg.eigvalsh(fit.covariance)[0] > 0
+        off.append((fit.beta - base.values()) / np.sqrt(np.diag(fit.covariance)))
+        plain.append(np.sqrt(np.diag(fit.covariance) / np.diag(of_data)))
+    covered, size = np.mean(np.abs(np.concatenate(off)) < 2), np.sqrt(np.mean(np.concatenate(off) ** 2))
+    assert 0.9 < covered <= 0.995, f"{100 * covered:.1f} % within two deviations"
+    assert 0.55 < size < 1.3
+    assert np.median(np.concatenate(plain)) < (0.98 if error is None else 0.8)  # what physics and prior are worth
+
+
+def test_far_from_the_border_good_data_decide_alone() -> None:
+    robot = truth("ur10e", 0, border=False)
+    base = md.base_parameters(robot)
+    R, z, _ = data(robot, base, 400, 1e-4, np.random.default_rng(0))
+    of_data = np.linalg.inv(R.T @ R)
+    fit = make_consistent(robot, base, R, z, covariance=of_data)
+    assert fit.covariance is not None
+    np.testing.assert_allclose(np.sqrt(np.diag(fit.covariance)), np.sqrt(np.diag(of_data)), rtol=0.02)
+    # what the data know is what counts, not how rows were weighed
+    twice = make_consistent(robot, base, R, z, covariance=4 * of_data)
+    assert twice.covariance is not None
+    np.testing.assert_allclose(twice.covariance, 4 * fit.covariance, rtol=0.05, atol=1e-3 * fit.covariance.max())
+
+
+@pytest.mark.parametrize("found", [-2.0, -1.0, 0.0, 1.0, 3.0])
+def test_one_unknown_at_the_border_is_a_truncated_normal(found: float) -> None:
+    """Viscous friction that least squares finds so many standard deviations above zero."""
+    robot = md.load("puma560").with_drives(False, ("viscous",))
+    base = md.base_parameters(robot)
+    R, k = 1e4 * np.eye(base.rank), base.names.index("Fv2")
+    beta = base.values(np.nan_to_num(robot.parameters, nan=1.0))
+    beta[k], R[k, k] = 1e-2 * found, 1e2
+    fit = make_consistent(robot, base, R, R @ beta, covariance=np.linalg.inv(R.T @ R))
+    assert fit.covariance is not None
+    posterior = truncnorm(-found, np.inf, loc=found, scale=1.0)
+    expected = np.sqrt(posterior.var() + (posterior.mean() - 1e2 * fit.beta[k]) ** 2)
+    assert 1e2 * np.sqrt(fit.covariance[k, k]) == pytest.approx(expected, rel=0.4 if found < 0 else 0.15)
+
+
+def test_errors_of_the_prior_are_seen_link_by_link() -> None:
+    ratios = []
+    for seed in range(count(3, 20)):
+        robot = truth("ur10e", seed, border=False)
+        base, rng = md.base_parameters(robot), np.random.default_rng(seed)
+        errors = np.full(6, 0.03)
+        errors[seed % 6] = 1.0
+        given = prior_of(robot, errors, rng)
+        R, z, _ = data(robot, base, 400, 0.02, rng)
+        found = np.sqrt(prior_errors(whiten(robot, base, [(R, z, *centres_of(robot, base, [(R, z)], given))])))
+        ratios.append(found[seed % 6] / np.median(found[:6]))
+    assert np.median(ratios) > 2
+    # nothing seen: as priors are
+    silent = whiten(robot, base, [(1e-9 * R, 1e-9 * z, *centres_of(robot, base, [(R, z)], given))])
+    np.testing.assert_allclose(np.sqrt(prior_errors(silent)), 0.3, rtol=0.01)
+
+
+def test_estimates_say_what_is_data_and_what_is_prior(tmp_path: Path) -> None:
+    robot = truth("ur10e", 1, border=False).with_drives(sign_width=0.05)
+    t = np.arange(0, 5, 0.01)
+    q, dq, ddq = md.trajectory.fourier(robot, seed=2)(t)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    tau = tau + 0.05 * tau.std(axis=0) * np.random.default_rng(0).normal(size=tau.shape)
+    log = md.Recording(t, q, tau, dq, ddq, robot.joint_names)
+    described = robot.with_parameters(prior_of(robot, np.full(6, 0.2), np.random.default_rng(1)))
+    estimate = md.identify(described, log, **OWN)
+    plain = md.identify(described, log, consistent=False, **OWN)
+    np.testing.assert_allclose(estimate.of_data, plain.covariance)
+    assert plain.data_covariance is None
+    assert np.median(estimate.std / plain.std) < 0.8
+    off = np.abs(estimate.beta - estimate.base.values(robot.parameters)) / estimate.std
+    assert np.mean(off < 2) > 0.85
+    shares = estimate.data_shares
+    assert shares.shape == estimate.beta.shape
+    assert np.all((shares >= 0) & (shares <= 1))
+    assert shares.min() < 0.9 < shares.max()
+    estimate.save(tmp_path / "estimate.json")
+    again = md.load_estimate(tmp_path / "estimate.json")
+    assert np.array_equal(again.covariance, estimate.covariance)
+    assert np.array_equal(again.of_data, estimate.of_data)
+    np.testing.assert_allclose(again.data_shares, shares, rtol=1e-9, atol=1e-12)
+    summary = result_summary(estimate, {})
+    assert summary["parameters"][estimate.names[0]]["data_share"] == pytest.approx(shares[0])
+    content = json.loads((tmp_path / "estimate.json").read_text())
+    del content["data_covariance"]  # as files were before
+    (tmp_path / "old.json").write_text(json.dumps(content))
+    assert md.load_estimate(tmp_path / "old.json").of_data is not None
+    louder = replace(estimate, data_covariance=1e6 * estimate.of_data)
+    assert np.all(louder.data_shares <= shares + 1e-9)
