@@ -5,9 +5,8 @@ import pytest
 
 import minidyn as md
 from conftest import count
-from minidyn.excitation.bounds import bounds_of
+from minidyn.excitation.bounds import bounds_of, work_poses
 from minidyn.excitation.clearance import Capsule, Clearance, clearance_of, fit_capsule, read_obstacles
-from minidyn.excitation.excite import work_poses
 from minidyn.formats.urdf.surfaces import box, cylinder, sphere
 from shape_cases import shaped_arm
 

@@ -138,7 +138,7 @@ def test_every_motion_of_a_family_rests_at_its_ends(ends) -> None:
     for order, part in enumerate(motion(t)):
         made = phi[order] @ coefficients + np.outer(step[order], family.shift)
         np.testing.assert_allclose(part, made + (family.beginning if order == 0 else 0.0), atol=1e-10)
-        assert np.all(np.abs(part).max(axis=0) <= family.bounds(coefficients)[order] + 1e-12)
+        assert np.all(np.abs(part).max(axis=0) <= family.highest(coefficients)[order] + 1e-12)
     h = 1e-4
     np.testing.assert_allclose((motion(t + h)[0] - motion(t - h)[0]) / (2 * h), motion(t)[1], atol=1e-5)
     np.testing.assert_allclose((motion(t + h)[1] - motion(t - h)[1]) / (2 * h), motion(t)[2], atol=1e-4)
@@ -164,7 +164,7 @@ def test_a_proof_finds_every_limit_that_is_exceeded(seed) -> None:
             "jerk": np.abs(np.gradient(ddq, t, axis=0)).max(axis=0) / 20.0,
             "torque": np.abs(md.inverse_dynamics(robot, q, dq, ddq)).max(axis=0) / bounds.effort,
         }
-        proof = prove(family, bounds, coefficients, torque, 3)
+        proof = prove(family.course(coefficients), bounds, torque, 3)
         for kind, shares in seen.items():
             assert np.all(proof.shares[kind] >= shares - 2e-3)
             assert np.all(proof.shares[kind] <= 1.05 * shares + 0.03)

@@ -16,6 +16,7 @@ from minidyn.arrays import plain_values
 from minidyn.display import save_figure
 from minidyn.errors import MissingExtra
 from minidyn.excitation.excitation import Excitation
+from minidyn.excitation.one_joint_plan import Plan
 from minidyn.excitation.robot_files import FORMATS as MOTIONS
 from minidyn.excitation.robot_files import SLOW
 from minidyn.files import AnyPath, check_folder, check_outputs, new_folder, recorded_files, write_atomically
@@ -93,32 +94,34 @@ def write_result(
     return summary
 
 
-def excitation_files(made: Excitation, folder: Path, formats: Iterable[str] = (), home: Any = None) -> list[str]:
-    """Write a designed motion into a folder, and return the names: motion.json, preview.html, tables, other formats.
+def motion_files(made: Excitation | Plan, folder: Path, formats: Iterable[str] = (), home: Any = None) -> list[str]:
+    """Write a designed motion or a plan into a folder, and return the names: JSON, preview.html, tables, other formats.
 
     Files for the robot have twins at 10 % of the speed; they are not written where limits are not kept.
     """
-    write_atomically(folder / "motion.json", json.dumps(made.to_json(), indent=1, allow_nan=False).encode())
+    name = "plan" if isinstance(made, Plan) else "motion"
+    write_atomically(folder / f"{name}.json", json.dumps(made.to_json(), indent=1, allow_nan=False).encode())
     made.preview(folder / "preview.html")
-    if made.feasible:
-        for name in dict.fromkeys(("csv", *formats)):
-            ending = MOTIONS[name][0]
-            made.save(folder / f"motion{ending}", name, home=home)
-            made.save(folder / f"motion-slow{ending}", name, home=home, speed=SLOW)
+    for form in dict.fromkeys(("csv", *formats)) if made.feasible else ():
+        for speed, end in ((1.0, ""), (SLOW, "-slow")):
+            if isinstance(made, Plan):
+                made.save(folder, form, home=home, speed=speed)
+            else:
+                made.save(folder / f"motion{end}{MOTIONS[form][0]}", form, home=home, speed=speed)
     return sorted(file.name for file in folder.iterdir())
 
 
-def write_excitation(
-    made: Excitation,
+def write_motion(
+    made: Excitation | Plan,
     path: AnyPath,
     formats: Iterable[str] = (),
     home: Any = None,
     inputs: Iterable[AnyPath | None] = (),
 ) -> dict[str, Any]:
-    """Write a folder with a designed motion, whole or not at all; returns what its result.json holds."""
+    """Write a folder with a designed motion or a plan, whole or not at all; returns what its result.json holds."""
     earlier = [name for name in recorded_files(Path(path), SUMMARY) if Path(name).name == name]
     with new_folder(path, earlier, inputs=inputs, ours=True) as folder:
-        files = sorted([*excitation_files(made, folder, formats, home), SUMMARY])
+        files = sorted([*motion_files(made, folder, formats, home), SUMMARY])
         summary = {**made.to_json(), "files": files}
         write_atomically(folder / SUMMARY, json.dumps(summary, indent=1, allow_nan=False).encode())
     return summary

@@ -158,6 +158,17 @@ def bounds_of(robot: Robot, given: Given | None, share: float) -> Bounds:
     return Bounds(tuple(joint.name for joint in moved), follow, offset, middle, reach, effort, tuple(notices))
 
 
+def narrowed_speed(robot: Robot, given: Given | None) -> Array:
+    """Return the speed limits (n,) of the robot's file or those given, the narrower ones; infinite where none is."""
+    return _narrowed(robot, _moved(robot), "velocity", (given or {}).get("velocity"))[: robot.n]
+
+
+def work_poses(bounds: Bounds, n: int) -> Array:
+    """Return poses (M, n) spread over the ranges."""
+    spread = np.random.default_rng(2).uniform(-1.0, 1.0, (300, n))
+    return np.asarray(bounds.middle[:n] + bounds.reach["position"][:n] * spread)
+
+
 def _moved(robot: Robot) -> list[Joint]:
     """The independent joints in the order of q, then those that follow them."""
     own = [robot.joints[index] for index in robot.independent]

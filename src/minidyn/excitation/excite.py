@@ -17,12 +17,12 @@ from minidyn.display import shows_progress
 from minidyn.dynamics.functions import base_regressor
 from minidyn.dynamics.record import record, require_formulas
 from minidyn.errors import MinidynError, ShapeError, UnknownName
-from minidyn.excitation.bounds import Bounds, Given, bounds_of, predicting_parameters
+from minidyn.excitation.bounds import Bounds, Given, bounds_of, predicting_parameters, work_poses
 from minidyn.excitation.clearance import Clearance, clearance_of
 from minidyn.excitation.criteria import CRITERIA, evaluate_criteria
 from minidyn.excitation.excitation import Excitation, Known, as_known
 from minidyn.excitation.motion import Family
-from minidyn.excitation.proof import Proof, prove
+from minidyn.excitation.proof import Proof, margins_of, prove
 from minidyn.excitation.search import TIGHT, Problem, Search
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.graph.function import Function
@@ -292,7 +292,7 @@ def _finish(search: Search, torque: Function | None, apart: Clearance | None) ->
     problem = search.problem
 
     def tried(coefficients: Array) -> Proof:
-        return prove(problem.family, problem.bounds, coefficients, torque, problem.robot.n, apart)
+        return prove(problem.family.course(coefficients), problem.bounds, torque, problem.robot.n, apart)
 
     nearest = search.still if search.least[1] is None else search.least[1]
     coefficients = problem.coefficients(nearest if search.best is None else search.best)
@@ -321,12 +321,6 @@ def _finish(search: Search, torque: Function | None, apart: Clearance | None) ->
             return smaller, found
         proof, coefficients = (found, smaller) if found.worst.share < 0.5 * proof.worst.share else (proof, coefficients)
     return coefficients, proof
-
-
-def work_poses(bounds: Bounds, n: int) -> Array:
-    """Return poses (M, n) spread over the ranges."""
-    spread = np.random.default_rng(2).uniform(-1.0, 1.0, (300, n))
-    return np.asarray(bounds.middle[:n] + bounds.reach["position"][:n] * spread)
 
 
 def _infeasible(proof: Proof) -> Notice:
@@ -370,10 +364,6 @@ def _judged(
         notices.append(NOT_SHOWN("the motion does not show all parameters: their errors are not bounded"))
     scale = float(np.exp(np.log(sigma).mean()))
     values = np.linalg.eigvalsh(gram) * scale**2
-    names = problem.bounds.joints
-    margins = {kind: dict(zip(names, shares.tolist())) for kind, shares in proof.shares.items()}
-    if proof.distances:
-        margins["distance"] = proof.distances
     return Excitation(
         model,
         base,
@@ -386,7 +376,7 @@ def _judged(
         frozen(covariance),
         float(np.sqrt(values[-1] / values[0])) if values[0] > 0 else float("inf"),
         float(np.log(values).sum()) if values[0] > 0 else float("-inf"),
-        margins,
+        margins_of(problem.bounds, [proof]),
         proof.holds,
         problem.bounds,
         apart,

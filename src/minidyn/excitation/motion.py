@@ -11,17 +11,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, frozen
-from minidyn.simulation.trajectory import Fourier, State
+from minidyn.simulation.trajectory import Fourier, State, Trajectory
 
 ORDERS = 5
 """Position and its derivatives that a family gives: position, speed, acceleration, jerk and the one after."""
 
 _STEP = np.polynomial.Polynomial([0, 0, 0, 10, -15, 6])  # s(x): from 0 to 1, speed and acceleration zero at both ends
+
+
+class Course(Protocol):
+    """A motion as a proof needs it: its derivatives at any time, and what they cannot exceed."""
+
+    @property
+    def span(self) -> float:
+        """Seconds that show all of it."""
+        ...
+
+    def derivatives(self, t: Array) -> list[Array]:
+        """Return position, speed, acceleration, jerk and the one after, each (N, n), at times t (N,)."""
+        ...
+
+    def highest(self) -> Array:
+        """Return what their sizes cannot exceed (5, n)."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +150,11 @@ class Family:
             steps.append((_STEP.deriv(order) if order else _STEP)(np.asarray(t) / T) / T**order)
         return found, steps
 
-    def bounds(self, coefficients: Array) -> Array:
+    def course(self, coefficients: Array) -> Course:
+        """Return the motion of coefficients (m, n) as a proof needs it."""
+        return _Member(self, coefficients)
+
+    def highest(self, coefficients: Array) -> Array:
         """Return what position and its derivatives (5, n) cannot exceed, of coefficients (m, n): sums of sizes."""
         raw = np.abs(self.combinations @ coefficients)
         K = self.harmonics
@@ -161,3 +183,132 @@ class Family:
             self.duration / self.periods,
         )
         return Motion(series, self.shift, self.duration)
+
+
+@dataclass(frozen=True, eq=False)
+class _Member:
+    """One motion of a family."""
+
+    family: Family
+    coefficients: Array
+
+    @property
+    def span(self) -> float:
+        return self.family.span
+
+    def derivatives(self, t: Array) -> list[Array]:
+        phi, step = self.family.functions(t)
+        found = [phi[k] @ self.coefficients + np.outer(step[k], self.family.shift) for k in range(len(phi))]
+        found[0] = found[0] + self.family.beginning
+        return found
+
+    def highest(self) -> Array:
+        return self.family.highest(self.coefficients)
+
+
+@dataclass(frozen=True, eq=False)
+class Eased:
+    """A periodic motion that is taken up from rest, runs for whole periods, and comes to rest: q(t) = series(s(t)).
+
+    The path is that of the series. Time s runs from -ramp/2 on; its rate ds/dt rises from 0 to 1 in `ramp` seconds as a
+    smooth step of degree five does, and falls in the same way at the end, so that jerks stay continuous.
+
+    Attributes:
+        series: The periodic motion.
+        periods: How many of them run at full rate.
+        ramp: Seconds.
+    """
+
+    series: Fourier
+    periods: int
+    ramp: float
+
+    @property
+    def duration(self) -> float:
+        """Seconds from rest to rest."""
+        return self.periods * self.series.period + 2 * self.ramp
+
+    @property
+    def span(self) -> float:
+        """Seconds that show all of it."""
+        return self.duration
+
+    def __call__(self, t: ArrayLike) -> State:
+        """Return (q, dq, ddq), each (..., n), at times t (...); before and after it stands still."""
+        time = np.asarray(t, dtype=float)
+        q, dq, ddq = (part.reshape(*time.shape, -1) for part in self.derivatives(time.ravel())[:3])
+        return q, dq, ddq
+
+    def derivatives(self, t: Array) -> list[Array]:
+        """Return position and its first four derivatives, each (N, n), at times t (N,), by the chain rule."""
+        s0, s1, s2, s3, s4 = (one[:, None] for one in self._time(np.asarray(t, dtype=float)))
+        q0, q1, q2, q3, q4 = _of_series(self.series, s0[:, 0])
+        return [
+            q0,
+            q1 * s1,
+            q2 * s1**2 + q1 * s2,
+            q3 * s1**3 + 3 * q2 * s1 * s2 + q1 * s3,
+            q4 * s1**4 + 6 * q3 * s1**2 * s2 + q2 * (3 * s2**2 + 4 * s1 * s3) + q1 * s4,
+        ]
+
+    def highest(self) -> Array:
+        """Return what position and its derivatives cannot exceed (5, n)."""
+        k = 2 * np.pi / self.series.period * np.arange(1, len(self.series.sine) + 1)[:, None]
+        size = np.hypot(self.series.sine, self.series.cosine)
+        b0, b1, b2, b3, b4 = ((k**order * size).sum(axis=0) for order in range(ORDERS))
+        x = np.linspace(0.0, 1.0, 2001)
+        s2, s3, s4 = (1.01 * np.abs(_STEP.deriv(order)(x)).max() / self.ramp**order for order in (1, 2, 3))
+        return np.array(
+            [
+                np.abs(self.series.centre) + b0,
+                b1,
+                b2 + b1 * s2,
+                b3 + 3 * b2 * s2 + b1 * s3,
+                b4 + 6 * b3 * s2 + b2 * (3 * s2**2 + 4 * s3) + b1 * s4,
+            ]
+        )
+
+    def _time(self, t: Array) -> list[Array]:
+        """Time s of the series and its derivatives (N,) each."""
+        R, full = self.ramp, self.periods * self.series.period
+        rise, fall = np.clip(t / R, 0.0, 1.0), np.clip((t - R - full) / R, 0.0, 1.0)
+        area = _STEP.integ()
+        s = R * (area(rise) - 0.5) + np.clip(t - R, 0.0, full) + R * (fall - area(fall))
+        found = [s, _STEP(rise) - _STEP(fall)]
+        for order in (1, 2, 3):
+            slope = _STEP.deriv(order)
+            up, down = (np.where((x > 0) & (x < 1), slope(x), 0.0) for x in (rise, fall))
+            found.append((up - down) / R**order)
+        return found
+
+    def __repr__(self) -> str:
+        return f"Eased({self.series!r}, {self.periods} periods, {self.duration:g} s)"
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Motions one after the other, each with its own time from zero."""
+
+    pieces: tuple[Trajectory, ...]
+    ends: tuple[float, ...]  # times at which they end
+
+    def __call__(self, t: ArrayLike) -> State:
+        """Return (q, dq, ddq), each (..., n), at times t (...)."""
+        time = np.asarray(t, dtype=float)
+        number = np.minimum(np.searchsorted(self.ends, time.ravel(), side="left"), len(self.ends) - 1)
+        starts = np.r_[0.0, self.ends[:-1]]
+        rows = [
+            np.concatenate(self.pieces[k](one - starts[k])) for k, one in zip(number.tolist(), time.ravel().tolist())
+        ]
+        q, dq, ddq = np.moveaxis(np.reshape(rows, (*time.shape, 3, -1)), -2, 0)
+        return q, dq, ddq
+
+
+def _of_series(series: Fourier, t: Array) -> list[Array]:
+    """Positions of a series and their first four derivatives, each (N, n)."""
+    w = 2 * np.pi / series.period * np.arange(1, len(series.sine) + 1)
+    S, C = np.sin(np.outer(t, w)), np.cos(np.outer(t, w))
+    turns = [(S, C), (C, -S), (-S, -C), (-C, S), (S, C)]
+    found = [(s * w**order) @ series.sine + (c * w**order) @ series.cosine for order, (s, c) in enumerate(turns)]
+    found[0] = found[0] + series.centre
+    return found

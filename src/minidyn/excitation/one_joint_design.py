@@ -2,21 +2,30 @@
 
 A run gives each joint behind the mover a few equations. Their Gram matrices add up over runs, so a set of runs is
 judged without building it: candidates are places spread evenly over the joint ranges, and a greedy choice followed by
-exchanges keeps those that give the best conditions. Nothing is random: the same robot gets the same plan.
+exchanges keeps those that give the best conditions. Nothing is random: the same robot gets the same plan. Places where
+the mover's motion would exceed a limit or come too near to something are left out; where few are left the motion
+becomes slower or smaller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.errors import Unsupported
+from minidyn.excitation.bounds import KINDS, Bounds
+from minidyn.excitation.clearance import Clearance
+from minidyn.excitation.motion import Eased
 from minidyn.excitation.one_joint_equations import Equations
+from minidyn.excitation.proof import Proof, prove
+from minidyn.graph.function import Function
+from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.simulation.trajectory import Fourier
 
 _CANDIDATES = 160
@@ -28,7 +37,15 @@ _REACH = {True: 1.2, False: 0.2}  # largest swing of a mover, turning (rad) and 
 _SPEED = {True: 2.5, False: 0.5}  # largest speed where the robot sets no lower limit, rad/s and m/s
 _RANGE = {True: np.pi, False: 0.5}  # range of joints without limits
 _USE = 0.9  # share of ranges and speeds that is used
+FASTEST = {turns: speed / _USE for turns, speed in _SPEED.items()}
+"""Speed limits of joints that have none, turning (rad/s) and sliding (m/s)."""
 _THIRD = 0.3  # share of the third harmonic: acceleration is then not proportional to displacement
+_RAMP = 1.0  # s at least, from rest to the motion
+_SAMPLES = 48  # of a motion, where limits are looked at
+_ENOUGH = 12  # places that keep all limits: with fewer the motion becomes slower or smaller
+_TRIES = 14
+_SLOWER, _SMALLER = 1.4, 0.7
+_FULL, _ROOM = 0.98, 0.003  # share of the limits, and m beyond the clearance, at samples
 
 
 class Run(NamedTuple):
@@ -43,24 +60,23 @@ class Design:
     """The choice of runs for a chain."""
 
     equations: Equations  # the chain's equations
+    bounds: Bounds  # limits of the motions
+    torque: Function | None = None  # torques of q, dq, ddq; None: they are not limited
+    clearance: Clearance | None = None  # distances to keep
     _grams: dict[tuple[int, int], Array] = field(default_factory=dict)
+    _refused: int = 0
+    _hopeless: set[int] = field(default_factory=set)  # movers that keep their limits nowhere
+    _paces: dict[int, tuple[float, float, NDArray[np.bool_]]] = field(default_factory=dict)
 
     # ---------------------------------------------------------------- ranges, places and motions
 
     @cached_property
     def ranges(self) -> tuple[Array, Array]:
         """Lower and upper ends of the ranges that are used (n,) each."""
-        lower, upper = [], []
-        for joint in self.equations.chain.joints:
-            low, high, reach = joint.limits.lower, joint.limits.upper, _RANGE[joint.turns]
-            if not np.isfinite(low):
-                low = high - 2 * reach if np.isfinite(high) else -reach
-            if not np.isfinite(high):
-                high = low + 2 * reach
-            middle, half = (low + high) / 2, min(_USE * (high - low) / 2, reach)
-            lower.append(middle - half)
-            upper.append(middle + half)
-        return np.array(lower), np.array(upper)
+        n = self.equations.n
+        middle, reach = self.bounds.middle[:n], self.bounds.reach["position"][:n]
+        half = np.minimum(_USE * reach, [_RANGE[joint.turns] for joint in self.equations.chain.joints])
+        return middle - half, middle + half
 
     @cached_property
     def candidates(self) -> Array:
@@ -76,18 +92,95 @@ class Design:
 
     def trajectory(self, run: Run) -> Fourier:
         """Return the motion of all joints in a run: a sine with its third harmonic for the mover, the others held."""
-        place = self.candidates[run.candidate].copy()
+        smaller, slower, _ = self._pace(run.mover)
+        return self._series(run.mover, self.candidates[run.candidate], smaller, slower)
+
+    def _series(self, mover: int, place: Array, smaller: float, slower: float) -> Fourier:
+        place = place.copy()
         lower, upper = self.ranges
-        joint = self.equations.chain.joints[run.mover]
-        place[run.mover] = (lower[run.mover] + upper[run.mover]) / 2
+        joint = self.equations.chain.joints[mover]
+        place[mover] = (lower[mover] + upper[mover]) / 2
         x = np.linspace(0.0, 2 * np.pi, 721)
         peak = float(np.max(np.sin(x) + _THIRD * np.sin(3 * x)))
-        swing = min((upper[run.mover] - lower[run.mover]) / 2, _REACH[joint.turns]) / peak
-        fastest = min(_USE * joint.limits.velocity, _SPEED[joint.turns])
+        swing = smaller * min((upper[mover] - lower[mover]) / 2, _REACH[joint.turns]) / peak
+        fastest = min(_USE * self.bounds.reach["velocity"][mover], _SPEED[joint.turns]) / slower
         sine = np.zeros((3, len(place)))
-        sine[0, run.mover], sine[2, run.mover] = swing, _THIRD * swing
+        sine[0, mover], sine[2, mover] = swing, _THIRD * swing
         period = 2 * np.pi * swing * (1 + 3 * _THIRD) / fastest
         return Fourier(place, sine, np.zeros_like(sine), float(period))
+
+    # ---------------------------------------------------------------- limits
+
+    def _pace(self, mover: int) -> tuple[float, float, NDArray[np.bool_]]:
+        """How much smaller and slower a mover moves than it could, and which places (M,) keep all limits then."""
+        if mover not in self._paces:
+            smaller, slower = 1.0, 1.0
+            best = smaller, slower, np.zeros(_CANDIDATES, dtype=bool)
+            for _ in range(_TRIES):
+                within, apart = self._kept(mover, smaller, slower)
+                if (within & apart).sum() > best[2].sum():
+                    best = smaller, slower, within & apart
+                if best[2].sum() >= _ENOUGH:
+                    break
+                if apart.sum() < _ENOUGH:
+                    smaller *= _SMALLER
+                else:
+                    slower *= _SLOWER
+            if not best[2].any():
+                self._hopeless.add(mover)
+                best = 1.0, 1.0, np.ones(_CANDIDATES, dtype=bool)
+            self._paces[mover] = best
+        return self._paces[mover]
+
+    def _kept(self, mover: int, smaller: float, slower: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """At which places (M,) the mover's motion keeps speeds and torques, and at which its distances, at samples."""
+        everywhere, n = np.ones(_CANDIDATES, dtype=bool), self.equations.n
+        course = eased(self._series(mover, self.candidates[0], smaller, slower))
+        highest = course.highest()
+        for order in (2, 3):
+            if not np.all(highest[order] <= _FULL * self.bounds.reach[KINDS[order]][:n]):
+                return ~everywhere, everywhere
+        motion = course.derivatives(np.linspace(0.0, course.span, _SAMPLES))[:3]
+        q, dq, ddq = (np.zeros((_CANDIDATES, _SAMPLES, n)) for _ in range(3))
+        q[:] = self.candidates[:, None]
+        for part, moved in zip((q, dq, ddq), motion):
+            part[:, :, mover] = moved[:, mover]
+        within = apart = everywhere
+        if self.torque is not None:
+            tau = np.asarray(self._compiled(*(part.reshape(-1, n) for part in (q, dq, ddq)))).reshape(q.shape)
+            within = np.all(np.abs(tau) <= _FULL * self.bounds.effort, axis=(1, 2))
+        if self.clearance is not None:
+            distances = self.clearance.distances(q.reshape(-1, n)).reshape(_CANDIDATES, -1)
+            apart = distances.min(axis=1) >= self.clearance.least + _ROOM
+        return within, apart
+
+    @cached_property
+    def _compiled(self) -> Callable[..., object]:
+        assert self.torque is not None  # noqa: S101 - asked for where torques are limited
+        return compile_function(self.torque)
+
+    def proofs(self) -> list[Proof]:
+        """Return what is known of every chosen run; those that do not keep their limits are replaced by others."""
+        known: dict[Run, Proof] = {}
+        while True:
+            for run in self.runs:
+                if run not in known:
+                    course = eased(self.trajectory(run))
+                    known[run] = prove(course, self.bounds, self.torque, self.equations.n, self.clearance)
+                if not known[run].holds and self._refuse(run):
+                    break
+            else:
+                return [known[run] for run in self.runs]
+
+    def _refuse(self, run: Run) -> bool:
+        """Leave a place out for a mover, and choose again; False: no other is left."""
+        places = self._pace(run.mover)[2]
+        if run.mover in self._hopeless or places.sum() < 2 or self._refused == _TRIES:
+            return False
+        self._refused += 1
+        places[run.candidate] = False
+        self.__dict__.pop("runs", None)
+        return True
 
     # ---------------------------------------------------------------- movers
 
@@ -117,7 +210,7 @@ class Design:
             for mover in dict.fromkeys((*must, *first, *(i for i in found if i <= joint), joint, *before)):
                 if len(shown) == len(names):
                     break
-                more = gram + self.gram(mover, joint).sum(axis=0) / np.outer(scale, scale)
+                more = gram + self.gram(mover, joint)[self._pace(mover)[2]].sum(axis=0) / np.outer(scale, scale)
                 now = _determined(more, names)
                 if _rank(more) == _rank(gram) and mover not in must:
                     continue
@@ -217,7 +310,7 @@ class Design:
         for joint in range(self.equations.n):
             fixed = self._sum(runs, joint)
             sums.append(fixed + self.gram(mover, joint) if mover <= joint else fixed)
-        scores = np.broadcast_to(self._score(sums), (_CANDIDATES,))
+        scores = np.where(self._pace(mover)[2], np.broadcast_to(self._score(sums), (_CANDIDATES,)), np.inf)
         best = int(np.argmin(scores))
         return float(scores[best]), best
 
@@ -245,6 +338,11 @@ class Design:
         shape = np.linalg.eigvalsh(G / np.outer(size, size))
         open_ = (shape <= 1e-3 * _OPEN * shape[..., -1:]).sum(axis=-1)
         return np.asarray(np.log(np.maximum(top, 1e-300) / np.maximum(least, 1e-300)) / 2 + 20.0 * open_)
+
+
+def eased(series: Fourier, periods: int = 1) -> Eased:
+    """Return a motion from rest to rest along a periodic one."""
+    return Eased(series, periods, max(_RAMP, 0.5 * series.period))
 
 
 def _rank(gram: Array) -> int:

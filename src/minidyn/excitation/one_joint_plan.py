@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, plain_values
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.equivalence import equivalence
-from minidyn.excitation.one_joint_design import Design
+from minidyn.dynamics.record import record
+from minidyn.errors import MinidynError, UnknownName
+from minidyn.excitation.bounds import Bounds, Given, bounds_of, narrowed_speed, predicting_parameters, work_poses
+from minidyn.excitation.clearance import Clearance, clearance_of
+from minidyn.excitation.motion import Eased, Pieces
+from minidyn.excitation.one_joint_design import FASTEST, Design, eased
 from minidyn.excitation.one_joint_equations import Equations
+from minidyn.excitation.preview import Shown, write_preview
+from minidyn.excitation.proof import margins_of
+from minidyn.excitation.robot_files import FORMATS, save_motion
+from minidyn.files import AnyPath
 from minidyn.formats.load import RobotLike, as_robot
+from minidyn.graph.function import Function
 from minidyn.model.drives import starting_terms
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, look
-from minidyn.simulation.trajectory import Fourier
+from minidyn.notices import Notice, act, look, most_serious_first
+from minidyn.simulation.trajectory import Fourier, Trajectory, quintic
+from minidyn.text import percent
 
 POOR = look(
     "plan.hard_to_distinguish",
@@ -32,8 +45,20 @@ WEAK = look(
     "Allow higher speeds if the robot does.",
 )
 
+INFEASIBLE = act(
+    "plan.infeasible",
+    "A step does not keep all limits: no place was found that does.",
+    "Widen the limit that is named, or move obstacles away; the step is not written for a robot.",
+)
+NO_TORQUES = look(
+    "plan.torques_not_checked",
+    "The robot's parameters are not known, so that torques were not checked.",
+    "Give a robot with a model (an earlier estimate, a CAD file), and run every step at 10 % speed first.",
+)
+
 _NOTHING = 1e-9  # a coefficient that is rounding
 _POOR = 100.0  # scaled conditions above this are worth a word
+_BETWEEN = 2.0  # s, of the moves between steps in a preview
 _WEAK = 1000.0  # conditions in SI units above this, too
 
 
@@ -59,6 +84,10 @@ class Experiment:
     trajectory: Fourier
     yields: tuple[str, ...]
     rules: tuple[str, ...]
+
+    def motion(self, periods: int = 1) -> Eased:
+        """Return the motion as the robot runs it, from rest to rest: callable as t -> (q, dq, ddq), with `duration`."""
+        return eased(self.trajectory, periods)
 
     def __repr__(self) -> str:
         low, high = self.span
@@ -118,6 +147,11 @@ class Plan:
         base: The constants, a base map (method "mlc", version 1992).
         steps: The experiments.
         systems: What is solved from them, from the last joint to the first.
+        bounds: The limits of the motions.
+        clearance: The distances that are kept; None: shapes are not known.
+        margins: Largest share of each limit by joint over all steps, and the least distances, as
+            `Excitation.margins`.
+        feasible: Whether all steps keep all limits at all times, from rest to rest.
         notices: What a reader should know.
     """
 
@@ -125,6 +159,10 @@ class Plan:
     base: BaseMap
     steps: tuple[Experiment, ...]
     systems: tuple[System, ...]
+    bounds: Bounds
+    clearance: Clearance | None
+    margins: Mapping[str, Mapping[str, float]]
+    feasible: bool
     notices: tuple[Notice, ...] = ()
 
     @property
@@ -142,8 +180,66 @@ class Plan:
             "base_parameters": list(chain.from_iterable(shown := self.shown())),
             "steps": [step.to_json() | {"shows": list(names)} for step, names in zip(self.steps, shown)],
             "systems": [plain_values(asdict(system)) for system in self.systems],
+            "margins": {kind: dict(shares) for kind, shares in self.margins.items()},
+            "feasible": self.feasible,
             "notices": [notice.to_json() for notice in self.notices],
         }
+
+    def save(
+        self,
+        folder: AnyPath,
+        format: str = "csv",
+        *,
+        periods: int = 3,
+        speed: float = 1.0,
+        home: ArrayLike | None = None,
+        rate: float = 125.0,
+    ) -> list[Path]:
+        """Write every step as a file that opens with a warning, "step-1.csv" and so on, and return their paths.
+
+        Slower than designed, they are "step-1-slow.csv". A step is taken up from rest, repeats for some periods and
+        comes to rest. Formats, speed, home and rate are those of :meth:`minidyn.Excitation.save`.
+
+        Raises:
+            MinidynError: A step does not keep its limits.
+        """
+        if not self.feasible:
+            raise MinidynError("save: a step does not keep all limits (notice plan.infeasible); nothing is written")
+        if isinstance(periods, bool) or not isinstance(periods, int) or periods < 1:
+            raise MinidynError(f"save: periods: expected a whole number from 1 on, got {periods!r}")
+        if format not in FORMATS:
+            raise UnknownName("format", format, FORMATS)
+        written, checked, slow = [], tuple(self.margins), "" if speed == 1 else "-slow"
+        for step in self.steps:
+            motion, name = step.motion(periods), f"step-{step.number}{slow}{FORMATS[format][0]}"
+            target = Path(folder) / name
+            written.append(save_motion(self.robot, motion, motion.duration, target, format, checked, speed, home, rate))
+        return written
+
+    def preview(self, path: AnyPath = "preview.html", periods: int = 1) -> Path:
+        """Write a page with all steps one after the other, the robot moving in 3D; see `Excitation.preview`.
+
+        The moves from step to step are shown as straight lines in the joints; they were not checked.
+        """
+        motion = self._one_after_the_other(periods)
+        about = f"one joint at a time, {len(self.steps)} steps"
+        shown = Shown(
+            self.robot, motion, motion.ends[-1], self.bounds, self.clearance, self.margins, self.feasible, about
+        )
+        return write_preview(shown, path, self.notices, ())
+
+    def _one_after_the_other(self, periods: int) -> Pieces:
+        pieces: list[Trajectory] = []
+        lengths: list[float] = []
+        for step in self.steps:
+            motion = step.motion(periods)
+            if pieces:
+                here, there = pieces[-1](lengths[-1])[0], motion(0.0)[0]
+                pieces.append(quintic(here, there, _BETWEEN))
+                lengths.append(_BETWEEN)
+            pieces.append(motion)
+            lengths.append(motion.duration)
+        return Pieces(tuple(pieces), tuple(np.cumsum(lengths).tolist()))
 
     def shown(self, base: BaseMap | None = None) -> list[tuple[str, ...]]:
         """For each step the base parameters, by the names of `base`, that are known from it on and not before.
@@ -199,22 +295,33 @@ class Plan:
 
 
 def one_joint_plan(
-    robot: RobotLike, *, friction: Iterable[str] | str = "auto", rotor_inertia: bool | None = True
+    robot: RobotLike,
+    *,
+    friction: Iterable[str] | str = "auto",
+    rotor_inertia: bool | None = True,
+    limits: Given | None = None,
+    torque_share: float = 0.8,
+    clearance: float = 0.02,
+    obstacles: Sequence[Mapping[str, Any]] | None = None,
 ) -> Plan:
     """Return experiments that show all constants of a serial chain: runs for `md.identify(robot, runs, "one-joint")`.
 
-    One joint moves at a time, within limits of position and speed; mostly the first rotational one. Where the others
-    are locked is chosen so that every small problem is well conditioned. Obstacles, and the robot's own links, are not
-    known here: look at the places before running them.
+    One joint moves at a time; mostly the first rotational one. Where the others are locked is chosen so that every
+    small problem is well conditioned. Every step keeps the limits and distances that motions of :func:`minidyn.excite`
+    keep, at all times; the moves from one step to the next are not checked: look at the places before running them.
 
     Args:
         robot: A robot, its name or path: a serial chain of rotational and translational joints with any frames and any
-            base. Its parameters are not read.
+            base. Its parameters, where known, predict the torques.
         friction: Friction terms that are to be shown, in the words of :func:`minidyn.identify` and with its default:
             "auto": viscous, Coulomb and offset, and then every other term shows, too; "own": those of the robot's file,
             which :func:`minidyn.identify_one_joint` looks for; or names of minidyn.model.drives.TERMS, () for none.
             Each joint that has some must move.
         rotor_inertia: Whether rotor inertias are to be shown; None: as the robot's file has them.
+        limits: Limits beside those of the robot's file, as for :func:`minidyn.excite`.
+        torque_share: Share of the effort limits that may be used.
+        clearance: Least distance of links from each other and from obstacles, m; needs the shapes in a URDF or MJCF.
+        obstacles: What to keep away from, as for :func:`minidyn.excite`.
 
     Raises:
         Unsupported: Trees, loops, joints that follow others, coupled drives; the message names what to use.
@@ -225,7 +332,9 @@ def one_joint_plan(
     """
     robot = as_robot(robot).with_drives(rotor_inertia, starting_terms(friction))
     equations = Equations.of(robot, "one_joint_plan")
-    design = Design(equations)
+    bounds, torque, apart, notices = _limits(robot, limits, torque_share, clearance, obstacles)
+    design = Design(equations, bounds, torque, apart)
+    proofs = design.proofs()
     steps = []
     for number, run in enumerate(design.runs, start=1):
         trajectory = design.trajectory(run)
@@ -234,7 +343,7 @@ def one_joint_plan(
         joint_name = robot.joint_names[run.mover]
         steps.append(Experiment(number, joint_name, run.mover, trajectory.centre, trajectory, yields, rules))
     raw, scaled = design.conditions(design.runs), design.conditions(design.runs, scaled=True)
-    systems, notices = list[System](), list[Notice]()
+    systems = list[System]()
     for joint in reversed(range(equations.n)):
         if not equations.names(joint):
             continue
@@ -247,7 +356,48 @@ def one_joint_plan(
         elif raw[joint] > _WEAK:
             text = f"some constants of joint {name!r} show weakly within the joints' ranges and speeds"
             notices.append(WEAK(text, joint=name, condition=raw[joint]))
-    return Plan(robot, equations.base, tuple(steps), tuple(systems), tuple(notices))
+    for step, proof in zip(steps, proofs):
+        if not proof.holds:
+            worst = proof.worst
+            share = "is too small" if worst.limit == "distance" else f"reaches {percent(worst.share, 0)} of its limit"
+            text = f"step {step.number} does not keep all limits: {worst.limit} of {worst.joint!r} {share}"
+            notices.append(INFEASIBLE(text, step=step.number, limit=worst.limit, joint=worst.joint, share=worst.share))
+    return Plan(
+        robot,
+        equations.base,
+        tuple(steps),
+        tuple(systems),
+        bounds,
+        apart,
+        margins_of(bounds, proofs),
+        all(proof.holds for proof in proofs),
+        tuple(most_serious_first(notices)),
+    )
+
+
+def _limits(
+    robot: Robot,
+    limits: Given | None,
+    torque_share: float,
+    clearance: float,
+    obstacles: Sequence[Mapping[str, Any]] | None,
+) -> tuple[Bounds, Function | None, Clearance | None, list[Notice]]:
+    """What the motions must stay within: bounds, torques of a motion, distances; and what to know."""
+    bounds = bounds_of(robot, limits, torque_share)
+    turns = np.array([robot.joints[index].turns for index in robot.independent])
+    given = narrowed_speed(robot, limits)
+    speeds = np.where(np.isfinite(given), given, np.where(turns, FASTEST[True], FASTEST[False]))
+    bounds = replace(bounds, reach={**bounds.reach, "velocity": speeds})
+    notices, torque = list[Notice](), None
+    if np.isfinite(bounds.effort).any():
+        phi = predicting_parameters(robot)[0]
+        if phi is None:
+            notices.append(NO_TORQUES("torques were not checked: the robot's parameters are not known"))
+            bounds = replace(bounds, effort=np.full(robot.n, np.inf))
+        else:
+            torque = record(robot, "inverse_dynamics", parameters=phi)
+    apart, more = clearance_of(robot, clearance, obstacles, work_poses(bounds, robot.n))
+    return bounds, torque, apart, notices + more
 
 
 def _rules(equations: Equations, mover: int, shown: dict[int, tuple[str, ...]]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ can carry the farthest point of the robot; where that is too much for the cleara
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.excitation.bounds import KINDS, Bounds
 from minidyn.excitation.clearance import Clearance
-from minidyn.excitation.motion import Family
+from minidyn.excitation.motion import Course
 from minidyn.graph.function import Function, evaluate_in_blocks
 from minidyn.graph.interval import enclose
 
@@ -60,22 +61,21 @@ class Proof:
 
 
 def prove(
-    family: Family,
+    course: Course,
     bounds: Bounds,
-    coefficients: Array,
     torque: Function | None,
     robot_joints: int,
     clearance: Clearance | None = None,
 ) -> Proof:
-    """Return how much of each limit a motion with coefficients (m, n) uses at most.
+    """Return how much of each limit a motion uses at most.
 
     `torque` is the recorded function of q, dq, ddq; None: torques are not limited.
     """
-    count = max(_FEWEST, int(np.ceil(family.span / _STEP))) + 1
-    t = np.linspace(0.0, family.span, count)
+    count = max(_FEWEST, int(np.ceil(course.span / _STEP))) + 1
+    t = np.linspace(0.0, course.span, count)
     h = float(t[1] - t[0])
-    motion = _motion(family, coefficients, t)
-    highest = family.bounds(coefficients) @ np.abs(bounds.follow).T
+    motion = course.derivatives(t)
+    highest = course.highest() @ np.abs(bounds.follow).T
     shares, worst = {}, Worst("position", bounds.joints[0], 0.0, 0.0)
     critical = [np.zeros(0)]
     for order in bounds.active:
@@ -92,7 +92,7 @@ def prove(
         critical.append(_peaks(t, used, _CRITICAL))
         worst = _larger(worst, "torque", names, t, used)
         if worst.share <= 1.0 + _ROUNDING:
-            exceeded = _boxes(family, bounds, coefficients, torque)
+            exceeded = _boxes(course, bounds, torque)
             if exceeded is not None:
                 joint, time, share = exceeded
                 shares["torque"][joint] = max(shares["torque"][joint], share)
@@ -105,13 +105,24 @@ def prove(
         sample, pair = (int(k) for k in np.unravel_index(int(np.argmin(apart)), apart.shape))
         found = pair, float(t[sample]), float(apart[sample, pair])
         if found[2] >= clearance.least:
-            found = _too_near(family, clearance, coefficients) or found
+            found = _too_near(course, clearance) or found
         # a share above one where the distance is below the clearance
         share = 1.0 + (clearance.least - found[2]) / max(clearance.least, 1e-3)
         if found[2] < clearance.least and share > worst.share:
             worst = Worst("distance", clearance.names[found[0]], found[1], share)
     holds = worst.share <= 1.0 + _ROUNDING
     return Proof(shares, worst, holds, distances, np.unique(np.concatenate(critical)))
+
+
+def margins_of(bounds: Bounds, proofs: Sequence[Proof]) -> dict[str, dict[str, float]]:
+    """Return the largest share of each limit by joint, and the least distances, of motions that all keep the same."""
+    found: dict[str, dict[str, float]] = {}
+    for kind in proofs[0].shares if proofs else ():
+        largest = np.max([proof.shares[kind] for proof in proofs], axis=0)
+        found[kind] = dict(zip(bounds.joints, largest.tolist()))
+    if proofs and proofs[0].distances:
+        found["distance"] = {name: min(one.distances[name] for one in proofs) for name in proofs[0].distances}
+    return found
 
 
 def _larger(worst: Worst, kind: str, names: tuple[str, ...], t: Array, used: Array) -> Worst:
@@ -127,20 +138,13 @@ def _peaks(t: Array, values: Array, least: float) -> Array:
     return np.asarray(t[1:-1][peaks.any(axis=1)])
 
 
-def _motion(family: Family, coefficients: Array, t: Array) -> list[Array]:
-    phi, step = family.functions(t)
-    found = [phi[k] @ coefficients + np.outer(step[k], family.shift) for k in range(len(phi))]
-    found[0] = found[0] + family.beginning
-    return found
-
-
-def _too_near(family: Family, clearance: Clearance, coefficients: Array) -> tuple[int, float, float] | None:
+def _too_near(course: Course, clearance: Clearance) -> tuple[int, float, float] | None:
     """Return (pair, time, distance) that may be below the clearance however short the time; None: none is."""
-    highest = family.bounds(coefficients)
-    width = min(_FIRST, family.span / 50) / 2
-    middle = np.arange(width / 2, family.span, width)
+    highest = course.highest()
+    width = min(_FIRST, course.span / 50) / 2
+    middle = np.arange(width / 2, course.span, width)
     for _ in range(_HALVINGS):
-        q, dq = _motion(family, coefficients, middle)[:2]
+        q, dq = course.derivatives(middle)[:2]
         half = 0.5001 * width
         apart = clearance.distances(q) - (half * np.abs(dq) + half**2 / 2 * highest[2]) @ clearance.reach.T
         open_ = apart.min(axis=1) < clearance.least
@@ -155,16 +159,16 @@ def _too_near(family: Family, clearance: Clearance, coefficients: Array) -> tupl
     return pair, float(found[sample]), float(nearest[sample, pair])
 
 
-def _boxes(family: Family, bounds: Bounds, coefficients: Array, torque: Function) -> tuple[int, float, float] | None:
+def _boxes(course: Course, bounds: Bounds, torque: Function) -> tuple[int, float, float] | None:
     """Return (joint, time, share) of a torque that may exceed its limit however short the time; None: none does."""
-    highest = family.bounds(coefficients)
-    width = min(_FIRST, family.span / 50)
-    middle = np.arange(width / 2, family.span, width)
+    highest = course.highest()
+    width = min(_FIRST, course.span / 50)
+    middle = np.arange(width / 2, course.span, width)
     for _ in range(_HALVINGS):
         left = []
         for begin in range(0, len(middle), _BLOCK):
             t = middle[begin : begin + _BLOCK]
-            motion = _motion(family, coefficients, t)
+            motion = course.derivatives(t)
             half = 0.5001 * width  # neighbouring boxes overlap by a little: no time falls between them
             boxes = []
             for order in range(3):

@@ -11,62 +11,36 @@ from minidyn.app.cli.options import (
     Gain,
     OneOf,
     constant,
+    format_option,
     given,
+    home_option,
     inputs,
     json_option,
+    kept_options,
+    limits_of,
     option_of,
     output_option,
     robot_argument,
 )
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
-from minidyn.errors import MinidynError
 from minidyn.text import plain, plain_number, plain_percent
 
 _EXCITE = "excitation.excite:excite"
 _CRITERIA = constant("excitation.criteria", "CRITERIA")
-_FORMATS = constant("excitation.robot_files", "FORMATS")
 _FEW = 12  # parameters that are printed: those that will be known worst
-
-
-def _limits(words: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return limits as `md.excite` takes them from "velocity=1.0", "velocity=1,1,2" or "velocity.elbow=0.5"."""
-    found: dict[str, Any] = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        kind, _, joint = key.strip().partition(".")
-        try:
-            numbers = [float(part) for part in value.split(",")]
-        except ValueError:
-            numbers = []
-        if not equals or not numbers or (joint and len(numbers) > 1):
-            text = f"--limit {plain(word)}: expected velocity=1.0, velocity=1,1,2 or velocity.elbow=0.5"
-            raise MinidynError(text)
-        if joint:
-            found.setdefault(kind, {})
-            if not isinstance(found[kind], dict):
-                raise MinidynError(f"--limit {plain(kind)}: give it for all joints or joint by joint, not both")
-            found[kind][joint] = numbers[0]
-        else:
-            found[kind] = numbers if len(numbers) > 1 else numbers[0]
-    return found or None
 
 
 @click.command()
 @robot_argument
 @click.option("--duration", type=float, required=True, help="Seconds.")
 @output_option("minidyn-motion", "Folder to write into.")
-@click.option(
-    "--format", "formats", multiple=True, type=OneOf(lambda: _FORMATS), help=f"{', '.join(_FORMATS)}; repeat."
-)
+@format_option
 @option_of(_EXCITE, "--criterion", type=OneOf(lambda: _CRITERIA), help=f"One of {', '.join(_CRITERIA)}.")
 @click.option("--friction", multiple=True, help="Terms to find: auto, own, none, or names; repeat. Default: auto.")
 @option_of(_EXCITE, "--rotor-inertia/--no-rotor-inertia", help="Whether rotor inertias shall be found.")
 @option_of(_EXCITE, "--start", type=Gain(), help="Pose at the start, rad or m: 0,0.5,1. Default: free.")
 @option_of(_EXCITE, "--end", type=Gain(), help="Pose at the end. Default: as at the start.")
-@click.option("--limit", "limits", multiple=True, help="velocity=1.0, velocity=1,1,2 or velocity.elbow=0.5; repeat.")
-@option_of(_EXCITE, "--torque-share", type=float, help="Share of the effort limits that may be used.")
-@option_of(_EXCITE, "--clearance", type=float, help="Least distance of links, and from obstacles, m.")
-@click.option("--obstacles", type=click.Path(), help="TOML file with tables [[obstacle]] (docs/excitation.md).")
+@kept_options(_EXCITE)
 @click.option(
     "--after", multiple=True, type=click.Path(), help="A saved estimate that the motion shall add to; repeat."
 )
@@ -76,7 +50,7 @@ def _limits(words: tuple[str, ...]) -> dict[str, Any] | None:
 @option_of(_EXCITE, "--rate", type=float, help="Samples a second of the log, for predicted errors. Default: 100.")
 @option_of(_EXCITE, "--seed", type=int, help="Of everything random.")
 @option_of(_EXCITE, "--time-limit", type=float, help="Seconds after which the search ends. Default: when it is done.")
-@click.option("--home", type=Gain(), help="Pose from which the files begin and to which they return.")
+@home_option
 @json_option
 def excite(
     robot: str,
@@ -95,20 +69,16 @@ def excite(
 
     Example: minidyn excite ur5e --duration 10 --format urscript --output motion
     """
-    from minidyn.app.result_folder import write_excitation
+    from minidyn.app.result_folder import write_motion
     from minidyn.excitation.clearance import read_obstacles
     from minidyn.excitation.excite import excite as design
-    from minidyn.excitation.robot_files import FORMATS
     from minidyn.files import check_folder
     from minidyn.formats.load import load
 
     arm = told(load(robot))
-    for name in formats:
-        if name not in FORMATS:
-            raise MinidynError(f"--format {plain(name)}: expected one of {', '.join(FORMATS)}")
     check_folder(output)
     terms: Any = None if not friction else () if friction == ("none",) else friction
-    wanted = given({**options, "friction": terms, "limits": _limits(limits)})
+    wanted = given({**options, "friction": terms, "limits": limits_of(limits)})
     if after:
         from minidyn.identification.estimate import load_estimate
 
@@ -122,9 +92,7 @@ def excite(
             wanted[name] = [wanted[name]]
     with progress(f"designing a motion for {arm.name}") as counted:
         made = design(arm, duration, progress=counted, **wanted)
-    summary = write_excitation(
-        made, output, formats, home=[home] if isinstance(home, float) else home, inputs=inputs(robot, obstacles, *after)
-    )
+    summary = write_motion(made, output, formats, home=home, inputs=inputs(robot, obstacles, *after))
     if as_json:
         print_json(summary)
         return

@@ -12,6 +12,8 @@ import click
 from click.shell_completion import CompletionItem
 
 import minidyn
+from minidyn.errors import MinidynError
+from minidyn.text import plain
 
 Files = tuple[str, ...]
 F = TypeVar("F", bound=Callable[..., object])
@@ -122,6 +124,67 @@ def given(options: Mapping[str, Any]) -> dict[str, Any]:
 def output_option(default: str, what: str = "Folder to write into.") -> Callable[[F], F]:
     """Return the option --output."""
     return click.option("--output", type=click.Path(), default=default, show_default=True, help=what)
+
+
+def limits_of(words: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return limits as `md.excite` takes them from "velocity=1.0", "velocity=1,1,2" or "velocity.elbow=0.5"."""
+    found: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        kind, _, joint = key.strip().partition(".")
+        try:
+            numbers = [float(part) for part in value.split(",")]
+        except ValueError:
+            numbers = []
+        if not equals or not numbers or (joint and len(numbers) > 1):
+            text = f"--limit {plain(word)}: expected velocity=1.0, velocity=1,1,2 or velocity.elbow=0.5"
+            raise MinidynError(text)
+        if joint:
+            found.setdefault(kind, {})
+            if not isinstance(found[kind], dict):
+                raise MinidynError(f"--limit {plain(kind)}: give it for all joints or joint by joint, not both")
+            found[kind][joint] = numbers[0]
+        else:
+            found[kind] = numbers if len(numbers) > 1 else numbers[0]
+    return found or None
+
+
+_MOTIONS = constant("excitation.robot_files", "FORMATS")
+format_option = click.option(
+    "--format", "formats", multiple=True, type=OneOf(lambda: _MOTIONS), help=f"{', '.join(_MOTIONS)}; repeat."
+)
+"""Formats of files that a robot runs."""
+
+
+def _pose(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    return [value] if isinstance(value, float) else value
+
+
+home_option = click.option(
+    "--home", type=Gain(), callback=_pose, help="Pose from which the files begin and to which they return."
+)
+"""Where the robot is before and after."""
+
+
+def kept_options(function: str) -> Callable[[F], F]:
+    """Return the options of what motions must stay within; `function` is who takes them."""
+
+    def decorate(command: F) -> F:
+        for option in (
+            click.option("--obstacles", type=click.Path(), help="TOML file with tables [[obstacle]] (excitation.md)."),
+            option_of(function, "--clearance", type=float, help="Least distance of links, and from obstacles, m."),
+            option_of(function, "--torque-share", type=float, help="Share of the effort limits that may be used."),
+            click.option(
+                "--limit",
+                "limits",
+                multiple=True,
+                help="velocity=1.0, velocity=1,1,2 or velocity.elbow=0.5; repeat.",
+            ),
+        ):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 def _units(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:

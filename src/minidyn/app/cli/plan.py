@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import click
 
-from minidyn.app.cli.options import given, json_option, option_of, robot_argument
+from minidyn.app.cli.options import (
+    format_option,
+    given,
+    home_option,
+    inputs,
+    json_option,
+    kept_options,
+    limits_of,
+    option_of,
+    robot_argument,
+)
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
+from minidyn.text import plain
 
 PLAN = "excitation.one_joint_plan:one_joint_plan"
 
@@ -19,28 +33,60 @@ PLAN = "excitation.one_joint_plan:one_joint_plan"
     "others, too), terms such as viscous,coulomb, none, or own (the terms of the robot's file).",
 )
 @option_of(PLAN, "--rotor-inertia/--no-rotor-inertia", help="Show rotor inertias.")
+@kept_options(PLAN)
+@click.option("--output", type=click.Path(), help="Folder for files that the robot runs. Default: none are written.")
+@format_option
+@home_option
 @json_option
-def plan(robot: str, friction: str | None, rotor_inertia: bool | None, as_json: bool) -> None:
+def plan(
+    robot: str,
+    friction: str | None,
+    rotor_inertia: bool | None,
+    limits: tuple[str, ...],
+    torque_share: float | None,
+    clearance: float | None,
+    obstacles: str | None,
+    output: str | None,
+    formats: tuple[str, ...],
+    home: Any,
+    as_json: bool,
+) -> None:
     """Plan experiments that identify a ROBOT (a serial chain) by moving one joint at a time.
 
     Example: minidyn plan stanford
 
-    Example: minidyn plan robot.urdf --friction none --no-rotor-inertia
+    Example: minidyn plan robot.urdf --friction none --no-rotor-inertia --output steps --format ros2
     """
     from minidyn.app.job import friction_terms
+    from minidyn.app.result_folder import write_motion
+    from minidyn.errors import MinidynError
+    from minidyn.excitation.clearance import read_obstacles
     from minidyn.excitation.one_joint_plan import one_joint_plan
+    from minidyn.files import check_folder
     from minidyn.formats.load import load
 
+    if output is not None:
+        check_folder(output)
+    elif formats or home is not None:
+        raise MinidynError("--format and --home say how files are written: give their folder with --output")
     arm = told(load(robot))
+    wanted: dict[str, Any] = {"friction": friction_terms(friction), "rotor_inertia": rotor_inertia}
+    wanted |= {"limits": limits_of(limits), "torque_share": torque_share, "clearance": clearance}
+    around = None if obstacles is None else read_obstacles(Path(obstacles))
     with progress(f"planning experiments for {arm.name}"):
-        made = one_joint_plan(arm, **given({"friction": friction_terms(friction), "rotor_inertia": rotor_inertia}))
+        made = one_joint_plan(arm, obstacles=around, **given(wanted))
+    summary = made.to_json()
+    if output is not None:
+        summary = write_motion(made, output, formats, home=home, inputs=inputs(robot, obstacles))
     if as_json:
-        print_json(made.to_json())
+        print_json(summary)
         return
     title = f"{safe(arm.name)}: {len(made.steps)} steps show {made.base.rank} base parameters"
     columns = ("step", "moves", "rad or m, period", "others locked at", "shows")
     print_table(title, columns, (map(safe, row) for row in made.step_rows()), right=(0,))
     title = "Solved from the last joint to the first"
-    wanted = ("torque of", "combinations", "from steps", "condition")
-    print_table(title, wanted, (map(safe, row) for row in made.system_rows()))
+    heads = ("torque of", "combinations", "from steps", "condition")
+    print_table(title, heads, (map(safe, row) for row in made.system_rows()))
     print_notices(made.notices)
+    if output is not None:
+        click.echo("written: " + ", ".join(plain(f"{output}/{name}") for name in summary["files"]))

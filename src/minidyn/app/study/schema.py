@@ -132,29 +132,34 @@ _MODEL: dict[str, Check] = {
     "threads": _integer,
     "anyway": _flag,
 }
-_EXCITE: dict[str, Check] = {
-    "name": _text,
-    "duration": _positive,
-    "criterion": _one_of(CRITERIA),
+_POSE = _kind("a list of numbers", _are_numbers)
+_PLAN: dict[str, Check] = {
     "friction": _terms,
     "rotor_inertia": _flag,
-    **dict.fromkeys(("start", "end", "home"), _kind("a list of numbers", _are_numbers)),
     "limits": _kind("a table such as { velocity = 1.0, upper = { elbow = 1.5 } }", lambda v: isinstance(v, dict)),
-    **dict.fromkeys(("torque_share", "rate", "time_limit"), _positive),
+    "torque_share": _positive,
     "clearance": _from_zero,
     "obstacles": _kind(
         'a list of tables such as { kind = "plane", point = [0, 0, 0], normal = [0, 0, 1] }',
         lambda v: isinstance(v, list) and all(isinstance(x, dict) for x in v),
     ),
+    "formats": _one_of(MOTIONS, several=True),
+    "home": _POSE,
+}
+_EXCITE: dict[str, Check] = _PLAN | {
+    "name": _text,
+    "duration": _positive,
+    "criterion": _one_of(CRITERIA),
+    **dict.fromkeys(("start", "end"), _POSE),
+    **dict.fromkeys(("rate", "time_limit"), _positive),
     "noise": _numbers,
     **dict.fromkeys(("harmonics", "periods", "seed"), _integer),
-    "formats": _one_of(MOTIONS, several=True),
 }
 STEPS: dict[str, dict[str, Check]] = {
     "simulate": _SIMULATE,
     "excite": _EXCITE,
     "base": {"method": _text, "model": _text, "seed": _integer, "joints": _texts, "tolerance": _number},
-    "plan": {"friction": _terms, "rotor_inertia": _flag},
+    "plan": _PLAN,
     "identify": {"logs": _texts, "lazy": _flag, "method": _one_of(METHODS), "consistent": _flag} | _MODEL,
     "validate": {"logs": _texts},
     "payload": {"name": _text, "logs": _texts, "link": _text},

@@ -13,7 +13,7 @@ import numpy as np
 from minidyn.app.job import Job, Log, fitted_data
 from minidyn.app.report.facts import Facts, Places
 from minidyn.app.report.report import write_page
-from minidyn.app.result_folder import REPORT, comparison_data, excitation_files, payload_data, result_tables
+from minidyn.app.result_folder import REPORT, comparison_data, motion_files, payload_data, result_tables
 from minidyn.app.study.file import RECORDING, Step, Study
 from minidyn.arrays import plain_values
 from minidyn.base.base_parameters import base_parameters
@@ -125,16 +125,18 @@ def _excite(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     given = dict(step.settings)
     formats, home = given.pop("formats", ()), given.pop("home", None)
     made = excite(context.coupled, given.pop("duration"), **given)
-    files = excitation_files(made, folder, formats, home)
+    files = motion_files(made, folder, formats, home)
     about = {"feasible": made.feasible, "condition": made.condition, "logdet": made.logdet}
     return dict(plain_values({**about, "files": files, "notices": notices_json(made.notices)}, finite=True))
 
 
 def _plan(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Plan experiments in which one joint moves at a time."""
-    made = one_joint_plan(context.coupled, **step.settings)
-    _write_json(folder / "plan.json", made.to_json())
-    return {"steps": len(made.steps), "notices": notices_json(made.notices)}
+    given = dict(step.settings)
+    formats, home = given.pop("formats", ()), given.pop("home", None)
+    made = one_joint_plan(context.coupled, **given)
+    files = motion_files(made, folder, formats, home)
+    return {"steps": len(made.steps), "files": files, "notices": notices_json(made.notices)}
 
 
 def _identify(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
