@@ -20,13 +20,37 @@ from typing import Any
 from minidyn.arrays import plain_values
 from minidyn.errors import DescriptionError, NotWritten
 
+LARGEST = "MINIDYN_LARGEST_ROBOT_FILE"
+"""Environment variable: the largest robot file in bytes."""
+
+_LARGEST = 64_000_000
+
 
 def read_bytes(path: Path) -> bytes:
-    """Return a file's bytes, or say which file could not be read and why."""
+    """Return a robot file's bytes, or say which file could not be read and why.
+
+    Refused are files beyond 64 MB (`LARGEST` sets another limit), and pipes, devices and the like, which may never end.
+    """
+    refuse_special(path, str(path))
+    most = os.environ.get(LARGEST, "")
+    limit = int(most) if most.isdecimal() else _LARGEST
     try:
+        if (size := path.stat().st_size) > limit:
+            text = f"{path}: {size} bytes; robot files are read up to {limit}, set {LARGEST} for larger ones"
+            raise DescriptionError(text)
         return path.read_bytes()
     except OSError as error:
         raise DescriptionError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def refuse_special(path: Path, shown: str) -> None:
+    """Refuse a pipe, a device and whatever else is neither a file nor a folder; `shown` is how a message names it."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return  # whoever opens it says what is wrong
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise DescriptionError(f"{shown}: neither a file nor a folder (a pipe, a device); expected a regular file")
 
 
 @contextmanager

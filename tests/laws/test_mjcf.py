@@ -405,8 +405,8 @@ def test_unknown_words_that_do_not_matter_are_left_out(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("", r"robot.xml:1: the file is empty"),
-        ("hello", r"robot.xml:1: MuJoCo cannot read it"),
-        (RICH[: len(RICH) // 2], r"robot.xml:\d+: MuJoCo cannot read it"),
+        ("hello", r"robot.xml:1: not well-formed XML"),
+        (RICH[: len(RICH) // 2], r"robot.xml:\d+: not well-formed XML"),
         ("<robot/>", r"the root element is <robot>; expected <mujoco>; it looks like a URDF"),
         ("<sdf/>", r"the root element is <sdf>; expected <mujoco>"),
         ("<!DOCTYPE a><mujoco/>", r"robot.xml:1: the file declares a DOCTYPE"),

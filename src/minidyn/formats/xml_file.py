@@ -13,7 +13,7 @@ import codecs
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +33,6 @@ from minidyn.notices import Notice
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _XACRO = re.compile(r"\$[({]")
 _DECLARED = re.compile(rb"""\s*<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)""")
-_PROLOG = re.compile(r"\ufeff?(?>\s+|<!--.*?-->|<\?.*?\?>)*+<(?:(?P<element>[\w:.-]+)|!DOCTYPE)", re.DOTALL)
 _XACRO_PREFIX = re.compile(r"""xmlns:([\w.-]+)\s*=\s*["'][^"']*xacro""")
 _ENDS_EARLY = expat.errors.codes[expat.errors.XML_ERROR_NO_ELEMENTS]
 _DEEPEST = 256
@@ -46,16 +45,39 @@ def root_element(path: Path, text: str | None = None) -> str:
     nothing of it is acted upon. The text is given where it was read already.
     """
     text = decoded(path, errors="replace")[0] if text is None else text
-    found = _PROLOG.match(text)
-    if found and found["element"]:
-        return found["element"]
-    if found or "<!DOCTYPE" in text or "<!ENTITY" in text:  # more tolerant readers may get further than this one
-        line = text.count("\n", 0, found.end()) + 1 if found else 1
-        raise DescriptionError(
-            f"{path}:{line}: the file declares a DOCTYPE; such files are refused because entities can be abused, "
-            "remove the declaration"
-        )
-    return ""
+    parser, found = expat.ParserCreate(), [""]
+
+    def begin(name: str, _: dict[str, str]) -> None:
+        found[0] = name
+        raise _Seen
+
+    def doctype(*_: object) -> None:
+        raise _Declared
+
+    parser.StartElementHandler, parser.StartDoctypeDeclHandler = begin, doctype
+    line = 1 + text.count("\n", 0, len(text) - len(text.lstrip()))
+    try:
+        parser.Parse(text.lstrip("\ufeff").lstrip(), True)
+    except _Seen:
+        return found[0]
+    except _Declared:
+        line += parser.CurrentLineNumber - 1
+    except expat.ExpatError:
+        # more tolerant readers may get further than this one
+        if "<!DOCTYPE" not in text and "<!ENTITY" not in text:
+            return ""
+    raise DescriptionError(
+        f"{path}:{line}: the file declares a DOCTYPE; such files are refused because entities can be abused, "
+        "remove the declaration"
+    )
+
+
+class _Seen(Exception):
+    """The first element has begun: enough was read."""
+
+
+class _Declared(Exception):
+    """A document type is declared."""
 
 
 def decoded(path: Path, errors: str = "strict") -> tuple[str, str]:
@@ -70,6 +92,38 @@ def decoded(path: Path, errors: str = "strict") -> tuple[str, str]:
     except (UnicodeError, LookupError) as error:
         line = data.count(b"\n", 0, getattr(error, "start", 0)) + 1
         raise DescriptionError(f"{path}:{line}: not {codec} text ({error})") from None
+
+
+def scan(path: Path, text: str, begin: Callable[[str, dict[str, str], int], None], end: Callable[[str], None]) -> None:
+    """Call `begin` (name, attributes, line) and `end` (name) for each element of a text; refuse what is not XML."""
+    parser = expat.ParserCreate()  # namespaces are not looked at: leftovers of xacro may lack their declaration
+    whole = text.lstrip("\ufeff").lstrip()
+    before, depth = text.count("\n", 0, len(text) - len(whole)), [0]
+
+    def opened(name: str, attributes: dict[str, str]) -> None:
+        depth[0] += 1
+        if depth[0] > _DEEPEST:
+            line = before + parser.CurrentLineNumber
+            raise DescriptionError(f"{path}:{line}: not well-formed XML (nested more than {_DEEPEST} deep)")
+        begin(name, attributes, before + parser.CurrentLineNumber)
+
+    def closed(name: str) -> None:
+        depth[0] -= 1
+        end(name)
+
+    parser.StartElementHandler, parser.EndElementHandler = opened, closed
+    with _well_formed(path, before):
+        parser.Parse(whole, True)
+
+
+@contextmanager
+def _well_formed(path: Path, before: int = 0) -> Iterator[None]:
+    """Say where a text is not XML."""
+    try:
+        yield
+    except expat.ExpatError as error:
+        reason = "Premature end of the file" if error.code == _ENDS_EARLY else expat.ErrorString(error.code)
+        raise DescriptionError(f"{path}:{before + error.lineno}: not well-formed XML ({reason})") from None
 
 
 def read_xml(path: Path, root: str, text: str | None = None) -> Element:
@@ -99,11 +153,8 @@ def read_xml(path: Path, root: str, text: str | None = None) -> Element:
 
     parser.StartElementHandler, parser.EndElementHandler, parser.CharacterDataHandler = begin, end, words
     parser.buffer_text = True
-    try:
+    with _well_formed(path):
         parser.Parse(text, True)
-    except expat.ExpatError as error:
-        reason = "Premature end of the file" if error.code == _ENDS_EARLY else expat.ErrorString(error.code)
-        raise DescriptionError(f"{path}:{error.lineno}: not well-formed XML ({reason})") from None
     element = top.inner[0]
     if element.tag != root:
         raise DescriptionError(f"{element.where}: the root element is <{element.tag}>; expected <{root}>")

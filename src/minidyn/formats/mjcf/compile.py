@@ -22,9 +22,10 @@ from lxml import etree
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, optional
-from minidyn.files import read_bytes, trial_file
+from minidyn.files import trial_file
+from minidyn.formats.mjcf.guard import check_mjcf
 from minidyn.formats.mjcf.tolerant import read_tolerantly
-from minidyn.formats.xml_file import numbers_text, root_element
+from minidyn.formats.xml_file import numbers_text
 from minidyn.model.geometry import Steps, matrix_of
 from minidyn.model.parameters import from_body, from_mujoco
 from minidyn.notices import Notice, act, look
@@ -47,10 +48,6 @@ TOTAL_MASS = look(
     "mjcf.total_mass", "The compiler setting settotalmass is not applied, because some bodies have no known mass."
 )
 
-_INCLUDE = re.compile(rb"""<include\s[^>]*?file\s*=\s*["']([^"']+)["']""")
-_NAN = re.compile(
-    rb"""\s(?!name\b)\w+\s*=\s*(["'])(?:[-+.\deE]+\s+)*[-+]?nan(?:\s+[-+.\deEnaN]+)*\s*\1""", re.IGNORECASE
-)
 _NEEDLESS = (
     "keys", "sensors", "skins", "flexes", "excludes", "pairs", "tuples", "texts", "numerics", "cameras", "lights",
 )  # fmt: skip
@@ -70,7 +67,7 @@ class Compiled:
 
 def compile_mjcf(path: Path) -> Compiled:
     """Read and compile an MJCF file; refuse a DOCTYPE, what is not MJCF, and what MuJoCo refuses."""
-    _check_texts(path)
+    has_includes = check_mjcf(path)
     notices: list[Notice] = []
     with _warnings_as_notices(notices):
         try:
@@ -78,7 +75,6 @@ def compile_mjcf(path: Path) -> Compiled:
                 spec = mujoco.MjSpec.from_file(str(path))
             except ValueError as error:
                 spec = read_tolerantly(path, error, notices)
-            has_includes = _INCLUDE.search(read_bytes(path)) is not None
             where = [str(path) if has_includes else _place(path, body) for body in spec.bodies]
             _refuse_free_joints(spec, path, has_includes)
             _leave_out(spec, notices)
@@ -138,28 +134,6 @@ def _warnings_as_notices(notices: list[Notice]) -> Iterator[None]:
         mujoco.set_mju_user_warning(before)
         said += [str(warning.message) for warning in caught]
         notices += [WARNING(f"MuJoCo: {' '.join(text.split())}") for text in dict.fromkeys(said)]
-
-
-def _check_texts(path: Path) -> None:
-    """Refuse a DOCTYPE in the file or in what it includes, and files that are no MJCF at all."""
-    waiting = [path]
-    for current in waiting:  # which grows
-        data = read_bytes(current)
-        if not data.strip():
-            raise DescriptionError(f"{current}:1: the file is empty; expected XML with a <mujoco> element")
-        root = root_element(current)
-        nan = _NAN.search(data)
-        if nan:  # MuJoCo would go on, and write a log file
-            line = data.count(b"\n", 0, nan.end()) + 1
-            found = nan[0].strip().decode(errors="replace")
-            raise DescriptionError(f"{current}:{line}: {found} is not a number; expected finite numbers")
-        if current == path and root and root != "mujoco":
-            hint = "; it looks like a URDF, call it .urdf" if root == "robot" else ""
-            raise DescriptionError(f"{path}: the root element is <{root}>; expected <mujoco>{hint}")
-        for name in _INCLUDE.findall(data):
-            for included in (path.parent / os.fsdecode(name), current.parent / os.fsdecode(name)):
-                if included.is_file() and included not in waiting:
-                    waiting.append(included)
 
 
 def _complaint(path: Path, error: Exception) -> str:

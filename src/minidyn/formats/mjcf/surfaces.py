@@ -9,6 +9,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.formats.mjcf.compile import rotation
+from minidyn.formats.mjcf.guard import check_mjcf
 from minidyn.formats.urdf.surfaces import Surface, box, cylinder, sphere, thinned, together
 
 _SEEN = 3  # groups of geoms from this one on are not drawn: by custom they collide
@@ -16,12 +17,11 @@ _SEEN = 3  # groups of geoms from this one on are not drawn: by custom they coll
 
 def mjcf_surfaces(path: Path, most: int) -> dict[str, Surface]:
     """Return what is seen of each body, by name, at most so many triangles together; {}: nothing can be shown."""
-    try:
-        import mujoco
-
-        model = mujoco.MjModel.from_xml_path(str(path))
-    except (ImportError, ValueError, RuntimeError, OSError):  # a picture is not worth a refusal
+    model = _model(path)
+    if model is None:
         return {}
+    import mujoco
+
     parts: dict[str, list[Surface]] = {}
     for geom in range(model.ngeom):
         body = model.body(int(model.geom_bodyid[geom])).name
@@ -35,12 +35,11 @@ def mjcf_surfaces(path: Path, most: int) -> dict[str, Surface]:
 
 def body_shapes(path: Path) -> dict[str, Array]:
     """Return all corners (k, 3) of each body's shape in its frame, by name: of geoms that collide, or of all."""
-    try:
-        import mujoco
-
-        model = mujoco.MjModel.from_xml_path(str(path))
-    except (ImportError, ValueError, RuntimeError, OSError):
+    model = _model(path)
+    if model is None:
         return {}
+    import mujoco
+
     kinds, found = mujoco.mjtGeom, dict[str, list[Array]]()
     touches = (model.geom_contype != 0) | (model.geom_conaffinity != 0)
     for geom in range(model.ngeom):
@@ -56,6 +55,17 @@ def body_shapes(path: Path) -> dict[str, Array]:
         R, p = rotation(model.geom_quat[geom]), model.geom_pos[geom]
         found.setdefault(model.body(body).name, []).append(points @ R.T + p)
     return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def _model(path: Path) -> Any | None:
+    """Return the model as MuJoCo reads it, which may have changed since the robot was loaded; None where it cannot."""
+    try:
+        import mujoco
+
+        check_mjcf(path)
+        return mujoco.MjModel.from_xml_path(str(path))
+    except (ImportError, ValueError, RuntimeError, OSError):  # a picture is not worth a refusal
+        return None
 
 
 def _shape(kinds: Any, model: Any, geom: int) -> Surface | None:

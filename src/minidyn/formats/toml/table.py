@@ -32,8 +32,10 @@ from minidyn.notices import Notice
 TERM_KEYS = {ROTOR: "rotor_inertia"} | {symbol: term for term, symbol in FRICTION.items()}
 """Columns of a drive, and the key of each."""
 
-_HEADER = re.compile(r"\s*\[\[?\s*([^\[\]#]+?)\s*\]\]?")
+_HEADER = re.compile(r"\s*\[\[?([^\[\]#]+)\]\]?")
 _KEY = re.compile(r"""\s*("[^"]*"|'[^']*'|[\w-]+)\s*(?:\.[^=]*)?=""")
+_MOST_DOTS = 100
+_DOTTED = re.compile(rf"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){{{_MOST_DOTS}}}""")
 _TOKEN = re.compile(r"""\"{3}|'{3}|"(?:[^"\\]|\\.)*"|'[^']*'|\#.*|[][{}]""")  # what may hide or hold a line's end
 _CLOSED = {'"""': re.compile(r'(?:[^"\\]|\\.|"(?!""))*"""'), "'''": re.compile(r".*?'''")}
 
@@ -49,13 +51,22 @@ def read_tables(path: Path) -> Table:
 
 def parse_tables(text: str, file: str) -> Table:
     """Return the top table of a TOML text; `file` is for messages."""
+    return Table(parse_toml(text, file), file, 1, "the file", _Lines(text))
+
+
+def parse_toml(text: str, file: str) -> dict[str, Any]:
+    """Return the values of a TOML text; `file` is for messages."""
+    if found := _DOTTED.search(text):  # tomllib needs memory with the square of the dots
+        line = text.count("\n", 0, found.start()) + 1
+        raise DescriptionError(f"{file}:{line}: a key of more than {_MOST_DOTS} parts")
     try:
-        data = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DescriptionError(f"{file}{_place(str(error), text)}") from None
     except RecursionError:
         raise DescriptionError(f"{file}: nested too deeply") from None
-    return Table(data, file, 1, "the file", _Lines(text))
+    except ValueError as error:  # an integer of thousands of digits
+        raise DescriptionError(f"{file}: not valid TOML: {error}") from None
 
 
 def _place(message: str, text: str) -> str:

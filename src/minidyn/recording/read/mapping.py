@@ -11,7 +11,6 @@ where both are given, diag(gear_ratio) · coupling.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,8 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, MissingFile, ShapeError, UnknownName
+from minidyn.files import read_bytes
+from minidyn.formats.toml.table import parse_toml
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
 from minidyn.recording.recording import SIGNALS
@@ -131,11 +132,11 @@ class SignalMap(SimpleNamespace):
         merged: dict[str, Any] = {}
         if file is not None:
             path = Path(file)
+            if not path.exists():
+                raise MissingFile(f"{path}: no such file")
             try:
-                merged = tomllib.loads(path.read_text(encoding="utf-8"))
-            except FileNotFoundError:
-                raise MissingFile(f"{path}: no such file") from None
-            except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+                merged = parse_toml(read_bytes(path).decode("utf-8"), str(path))
+            except UnicodeDecodeError as error:
                 raise DescriptionError(f"{path}: not a TOML file ({error})") from None
             _require(f"mapping key in {path.name}", merged, OPTIONS)
         _require("mapping option", options, OPTIONS)

@@ -1,0 +1,134 @@
+"""Robot files from strangers are refused with the line, in time that grows with their size; none is waited for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import minidyn as md
+from minidyn.errors import DescriptionError
+from minidyn.files import LARGEST
+from minidyn.recording.read.mapping import SignalMap
+
+_BODY = '<mujoco>{first}<worldbody><body name="b"><joint {joint}/><inertial mass="1" pos="0 0 0" diaginertia="1 1 1"/>{inner}</body></worldbody>{last}</mujoco>'  # noqa: E501
+
+
+def mjcf(first: str = "", joint: str = "", inner: str = "", last: str = "") -> str:
+    return _BODY.format(first=first, joint=joint, inner=inner, last=last)
+
+
+def refused(path: Path, match: str) -> str:
+    with pytest.raises(DescriptionError, match=match) as caught:
+        md.load(path)
+    return str(caught.value)
+
+
+def test_the_plain_file_loads(tmp_path: Path) -> None:
+    (tmp_path / "a.xml").write_text(mjcf())
+    assert md.load(tmp_path / "a.xml").n == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        mjcf(joint='class="%n"'),
+        mjcf(joint='class="%s%s%s%s%s%s%s%s"'),
+        mjcf(joint='class="&#37;p"'),
+        mjcf(last='<asset><material name="m" class="%p"/></asset>'),
+        mjcf(last='<actuator><motor joint="a" class="%n"/></actuator>'),
+    ],
+)
+def test_names_of_classes_never_reach_a_format_string(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.xml").write_text(text)
+    code = "import sys, minidyn as md; md.load(sys.argv[1])"  # a process of its own: without the guard it ends here
+    done = subprocess.run([sys.executable, "-c", code, tmp_path / "a.xml"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done
+    assert "percent sign" in done.stderr
+    assert "0x" not in done.stderr.splitlines()[-1]
+
+
+def test_included_and_attached_files_are_looked_through(tmp_path: Path) -> None:
+    (tmp_path / "inner.xml").write_text(mjcf(joint='class="%n"'))
+    (tmp_path / "a.xml").write_text(mjcf(last='<include file="inner.xml"/>'))
+    refused(tmp_path / "a.xml", r"inner.xml:1: <joint>: class='%n'")
+    (tmp_path / "b.xml").write_text(mjcf(last='<asset><model name="m" file="inner.xml"/></asset>'))
+    refused(tmp_path / "b.xml", r"inner.xml:1: <joint>: class='%n'")
+    (tmp_path / "ring.xml").write_text(mjcf(last='<asset><model name="m" file="ring.xml"/></asset>'))
+    refused(tmp_path / "ring.xml", "in a ring")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (mjcf(inner=9 * '<replicate count="100">' + "<geom/>" + 9 * "</replicate>"), "100000 elements"),
+        (mjcf(first='<size nkey="2000000000"/>'), "nkey"),
+        (mjcf(last='<asset><hfield name="h" nrow="40000" ncol="40000" size="1 1 1 1"/></asset>'), "nrow='40000'"),
+        (mjcf(last='<asset><texture builtin="flat" width="99999" height="99999"/></asset>'), "width='99999'"),
+        (mjcf(last='<custom><numeric name="n" size="900000000"/></custom>'), "size='900000000'"),
+        (mjcf(first='<compiler><lengthrange inttotal="1e12"/></compiler>'), "steps"),
+        (mjcf(inner=400 * "<body>" + 400 * "</body>"), "nested more than 256 deep"),
+    ],
+)
+def test_few_letters_cannot_ask_for_gigabytes(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.xml").write_text(text)
+    assert "a.xml:1" in refused(tmp_path / "a.xml", message)
+
+
+def test_attached_copies_of_copies(tmp_path: Path) -> None:
+    for level in range(20):
+        inner = "".join(f'<frame><attach model="m" body="b" prefix="{level}{k}"/></frame>' for k in "abc")
+        asset = f'<asset><model name="m" file="{level + 1}.xml"/></asset>'
+        (tmp_path / f"{level}.xml").write_text(mjcf(inner=inner, last=asset) if level < 19 else mjcf())
+    refused(tmp_path / "0.xml", "attach fewer models")
+
+
+@pytest.mark.parametrize("ending", [".xml", ".urdf", ".mjcf"])
+@pytest.mark.parametrize("piece", ["<!--", "<?", "<!", "<include ", "<", "xmlns:a ", ' nan="', "<a b='", "\n<a \t"])
+def test_broken_files_take_no_longer_than_whole_ones(tmp_path: Path, piece: str, ending: str) -> None:
+    path = tmp_path / f"a{ending}"
+    for start in ("", "<mujoco>", "<robot>"):
+        path.write_text(start + piece * (400_000 // len(piece)))
+        refused(path, "not well-formed|root element|DOCTYPE")  # minutes where a regular expression looks back
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_pipes_and_devices_are_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.urdf")
+    os.mkfifo(tmp_path / "pipe.stl")
+    refused(tmp_path / "pipe.urdf", "a pipe, a device")
+    (tmp_path / "a.xml").write_text(mjcf(last='<include file="pipe.urdf"/>'))
+    refused(tmp_path / "a.xml", "a pipe, a device")
+    (tmp_path / "b.xml").write_text(
+        mjcf(inner='<geom type="mesh" mesh="pipe"/>', last='<asset><mesh file="pipe.stl"/></asset>')
+    )
+    refused(tmp_path / "b.xml", r"b.xml:1: file='pipe.stl'.*a pipe, a device")
+    (tmp_path / "c.xml").write_text(mjcf(last='<asset><mesh name="z" file="/dev/zero"/></asset>'))
+    refused(tmp_path / "c.xml", "a pipe, a device")
+
+
+def test_the_largest_file_is_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.xml").write_text(mjcf())
+    monkeypatch.setenv(LARGEST, "50")
+    refused(tmp_path / "a.xml", LARGEST)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a" + 30_000 * ".a" + " = 1", "a.toml:1: a key of more than 100 parts"),
+        ("\n[a" + 30_000 * " . a" + "]", "a.toml:2: a key of more than 100 parts"),
+        ("x = {a" + 30_000 * '."a"' + " = 1}", "a.toml:1: a key of more than 100 parts"),
+        ("x = " + 30_000 * "[", "nested too deeply|not valid TOML"),
+        ("x = " + 5_000 * "9", "not valid TOML"),
+        ("x = 1\n" + 'y = """\n[ a' + 400_000 * " " + '\n"""', "unknown|robot|expected"),
+    ],
+)
+def test_tables_from_strangers(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.toml").write_text(text)
+    refused(tmp_path / "a.toml", message)
+    with pytest.raises(md.MinidynError, match=f"{message}|unknown mapping key"):
+        SignalMap.of({}, tmp_path / "a.toml")
