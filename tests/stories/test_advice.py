@@ -27,6 +27,7 @@ TRUTH = ROBOT.with_parameters(np.where(np.isnan(ROBOT.parameters), 0.3, ROBOT.pa
 
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 _KEYWORD = re.compile(r"\b([a-z_]+)=")
+_QUOTED = re.compile(r"`([^`]+)`")
 _PYTHON_ONLY = {"source"}  # of an export, which the shell writes beside the robot's own file
 _TRIED = {  # a value for each option that advice may name
     "--cutoff": "20",
@@ -160,6 +161,24 @@ def test_options_that_docs_and_messages_name_exist() -> None:
     sources = sorted((ROOT / "src" / "minidyn").rglob("*.py"))
     told = {(path.name, word) for path in sources for word in re.findall(r"[\s(\"]--[a-z][a-z-]+", path.read_text())}
     assert sorted((name, word) for name, word in told if word.strip(' ("') not in EVERY_OPTION) == []
+
+
+def test_messages_that_pages_explain_are_messages_of_the_tool() -> None:
+    """Tables of messages quote them; what stands between the dots, names and numbers is in the source."""
+    said = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "src" / "minidyn").rglob("*.py")))
+    said = re.sub(r'"\s*\n\s*f?"', "", said)  # sentences over several lines
+    said += "unknown robot; ms late"  # put together
+    tried = 0
+    for page in ("troubleshooting.md", "identification.md"):
+        lines = (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines()
+        for quoted in (text for line in lines if line.startswith("| `") for text in _QUOTED.findall(line)):
+            if quoted.startswith(("pip ", "minidyn ", "--")) or "=" in quoted:
+                continue  # what to do
+            parts = [part.strip(" ;:") for part in re.split(r"\.\.\.|'[^']*'|\d+", quoted)]
+            for part in (part for part in parts if " " in part):
+                assert part in said, f"{page}: {quoted}"
+                tried += 1
+    assert tried > 25
 
 
 @pytest.mark.usefixtures("folder")

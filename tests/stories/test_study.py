@@ -512,6 +512,13 @@ def test_a_starter_file_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert run("x.toml", "--robot", "arm.toml").exit_code == 2
 
 
+def test_results_print_in_a_line(folder: Path) -> None:
+    result = md.run_study(folder / "study.toml", dry=True)
+    assert len(repr(result)) < 300
+    assert f"identify {result['identify'].state}" in repr(result)
+    assert len(repr(result.steps[0])) < 200
+
+
 def test_a_starter_file_takes_a_test_log_and_a_mapping(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     recording = md.read_recording("test.csv")

@@ -42,6 +42,9 @@ class StepResult:
     folder: Path
     summary: Mapping[str, Any]
 
+    def __repr__(self) -> str:
+        return f"StepResult({self.name!r}, {self.state}, {str(self.folder)!r})"
+
 
 @dataclass(frozen=True)
 class StudyResult:
@@ -67,6 +70,11 @@ class StudyResult:
         if name not in steps:
             raise UnknownName("step", name, steps)
         return steps[name]
+
+    def __repr__(self) -> str:
+        states = ", ".join(f"{step.name} {step.state}" for step in self.steps)
+        verdict = "" if self.verdict is None else f"; {self.verdict['headline'].lower()}"
+        return f"StudyResult({self.study.name!r}: {states}{verdict})"
 
 
 def run_study(

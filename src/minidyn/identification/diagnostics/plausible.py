@@ -40,13 +40,13 @@ from minidyn.recording.recording import Recording
 BEYOND = act(
     "check.beyond_limits",
     "Every joint is far beyond its limits: positions are in another unit, on the motor side, or of another robot.",
-    "Say the unit (--units deg, units='deg'; under [mapping] of a study), or write a mapping file with gear ratios "
-    "and columns.",
+    "Say the unit (--units deg, units='deg'; under [mapping] of a study), or write a mapping file (--mapping) with "
+    "gear ratios and columns.",
 )
 NO_TORQUE = act(
     "check.no_torque",
     "The measured torques are zero throughout.",
-    "Name the right columns of the log: tau=... in Python, or in a mapping file.",
+    "Name the right columns of the log: tau=... in Python, in a mapping file (--mapping) in the shell.",
 )
 NO_MOTION = act(
     "check.no_motion",
@@ -79,8 +79,8 @@ _M, _MOMENTS = 9, range(6, 9)  # places of mass and first moments among the ten 
 SCALE = act(
     "signals.torque_scale",
     "A joint's torques are not those of the robot's file: another unit, motor currents, or a wrong gear ratio.",
-    "Check the unit of the torques: --units tau=mNm says it; drive_gain and gear_ratio of a mapping file are for "
-    "currents and the motor side. Where the log is right, the masses of the robot's file are wrong: identify "
+    "Check the unit of the torques: --units tau=mNm says it; drive_gain and gear_ratio of a mapping file (--mapping) "
+    "are for currents and the motor side. Where the log is right, the masses of the robot's file are wrong: identify "
     "with prior=False (--prior none).",
 )
 MASS = act(

@@ -19,13 +19,13 @@ from minidyn.recording.recording import SIGNALS
 COLUMNS = info(
     "recording.columns",
     "Which columns of the file were read as which signal.",
-    "Where this is wrong, name the columns: q=..., tau=..., or in a mapping file.",
+    "Where this is wrong, name the columns: q=..., tau=... in Python, in a mapping file (--mapping) in the shell.",
 )
 CURRENTS = look(
     "recording.currents",
     "Torques were read from columns named as currents.",
-    "Where these are motor currents, give drive_gain (N m/A) and gear_ratio, in the shell in a mapping file; gains "
-    "that are not known can be found: see the page on motor currents.",
+    "Where these are motor currents, give drive_gain (N m/A) and gear_ratio, in the shell in a mapping file "
+    "(--mapping); gains that are not known can be found: see the page on motor currents.",
 )
 NO_TORQUES = look(
     "recording.no_torques",
