@@ -106,6 +106,7 @@ _MARKS = {
     ".csv": rb'^(#[^\n]*\n)*"?t"?,"?run"?,"?q\.',
     ".png": rb"Software\0minidyn",
     ".ll": rb"^; Function\(",
+    ".toml": rb"^# minidyn: drive gains",
 }
 _CODE = rb"(generated|written) by minidyn"
 _NEAR = 1 << 16  # bytes at both ends of a file that are looked at

@@ -12,6 +12,7 @@ from test_payload import motion, truth
 
 import minidyn as md
 from conftest import OWN, count
+from minidyn.app.result_folder import gains_data
 from minidyn.model.parameters import from_body
 from minidyn.recording.read.mapping import COUPLED
 
@@ -125,6 +126,76 @@ def test_a_gain_that_no_motion_shows_is_named() -> None:
     assert "shoulder_lift_joint" not in notice.data["joints"]
     assert found.std[5] > 0.1 * found.gains[5]
     assert found.std[1] < 0.02 * found.gains[1]
+
+
+def test_gains_that_nothing_fixes_are_refused() -> None:
+    """A second run without the load, the same log twice and swapped logs gave gains of 1e8 after minutes."""
+    robot = truth("scara")
+    gains = np.full(4, 10.0)
+    bare, again, heavy = (
+        currents(motion(one, k), gains) for k, one in enumerate((robot, robot, md.Payload(0.0, LOAD).on(robot)))
+    )
+    exact = [replace(run, tau=md.inverse_dynamics(robot, run.q, run.dq, run.ddq)) for run in (bare, again)]
+    for first, second, words in (
+        (bare, again, "does not show the load"),
+        (bare, bare, "does not show the load"),
+        (heavy, bare, "swapped"),
+        (*exact, "does not show the load"),
+    ):
+        with pytest.raises(md.MinidynError, match=words):
+            md.identify_drive_gains(robot.with_parameters(None), first, second, 5.0)
+
+
+def test_a_robot_without_drive_terms_gets_the_usual_ones() -> None:
+    robot = truth("scara")
+    gains = np.array([8.0, 12.0, 9.0, 10.0])
+    runs = [currents(motion(one, k), gains) for k, one in enumerate((robot, md.Payload(0.0, LOAD).on(robot)))]
+    plain = robot.with_drives(False, ()).with_parameters(None)
+    found = md.identify_drive_gains(plain, *runs, 5.0)  # without friction: 4e7 and 2e25
+    assert [notice.code for notice in found.notices] == ["gains.drive_terms"]
+    assert np.all(np.abs(found.gains - gains) < 4 * found.std)
+    own = md.identify_drive_gains(plain, *runs, 5.0, friction=("viscous", "coulomb", "offset"), rotor_inertia=True)
+    np.testing.assert_allclose(own.gains, found.gains, rtol=1e-9)
+    with pytest.raises(md.MinidynError):  # said aloud: none
+        md.identify_drive_gains(plain, *runs, 5.0, friction=())
+    with pytest.raises(md.MinidynError, match="auto"):
+        md.identify_drive_gains(plain, *runs, 5.0, friction="auto")
+
+
+def test_torques_that_need_no_gains_are_named() -> None:
+    robot = truth("scara")
+    runs = [motion(robot, 1), motion(md.Payload(0.0, LOAD).on(robot), 2)]
+    found = md.identify_drive_gains(robot.with_parameters(None), *runs, 5.0)
+    assert [notice.code for notice in found.notices] == ["gains.are_one"]
+    with pytest.raises(md.MinidynError, match="hold torques"):  # gains of what gains have made
+        md.identify_drive_gains(robot.with_parameters(None), *map(found.apply, runs), 5.0)
+
+
+def test_a_file_of_gains_makes_torques_and_carries_their_errors(tmp_path: Path) -> None:
+    """Saved gains are a mapping: torques are those of `apply`, and the covariance stays with the recording."""
+    robot = truth("scara")
+    gains = np.array([8.0, 12.0, 9.0, 10.0])
+    runs = [currents(motion(one, k), gains) for k, one in enumerate((robot, md.Payload(0.0, LOAD).on(robot)))]
+    found = md.identify_drive_gains(robot.with_parameters(None), *runs, 5.0)
+    names = ["t", *(f"q{k}" for k in range(1, 5)), *(f"current_{k}" for k in range(1, 5))]
+    table = np.column_stack([runs[0].t, runs[0].q, runs[0].tau])
+    np.savetxt(tmp_path / "log.csv", table, delimiter=",", header=",".join(names), comments="")
+    (tmp_path / "mine.toml").write_text('tau = "current_*"\n[units]\nq = "rad"\n')
+    for given in (None, tmp_path / "mine.toml"):
+        found.save(tmp_path / "gains.toml", given)
+        log = md.read_recording(tmp_path / "log.csv", robot, mapping=tmp_path / "gains.toml")
+        np.testing.assert_allclose(log.tau, found.apply(runs[0]).tau, rtol=1e-9)
+        (said,) = (notice for notice in log.notices if notice.code == "gains.applied")
+        (applied,) = (notice for notice in found.apply(runs[0]).notices if notice.code == "gains.applied")
+        assert said.data["joints"] == applied.data["joints"] == list(robot.joint_names)
+        np.testing.assert_allclose(said.data["covariance"], applied.data["covariance"], rtol=1e-9)
+    assert "gains.applied" in [one.code for one in md.identify(robot, log, consistent=False, **OWN).notices]
+    with pytest.raises(md.MinidynError, match="toml"):
+        found.save(tmp_path / "gains.json")
+    for covariance in (np.eye(3), np.diag([1.0, 1.0, 1.0, -1.0])):
+        with pytest.raises(md.MinidynError, match="drive_gain_covariance"):
+            md.read_recording(tmp_path / "log.csv", robot, drive_gain=gains, drive_gain_covariance=covariance)
+    assert set(gains_data(found)["gains"]) == set(robot.joint_names)
 
 
 def test_refusals() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import least_squares
 from scipy.signal import lfilter
 
 import minidyn as md
 from conftest import OWN, count
 from minidyn.identification.payload.payload import nearest_body
 from minidyn.model.parameters import from_body, realizability
+from minidyn.recording.read.mapping import gains_applied
 
 UR10 = Path(md.__file__).parent / "app" / "examples" / "ur10" / "log.csv"  # measured; it ships with the package
 BODY = from_body(2.0, [0.03, -0.02, 0.1], np.diag([0.010, 0.012, 0.006]))
@@ -103,6 +106,87 @@ def test_uncertainty_is_honest() -> None:
         scores.append((found - BODY) / np.sqrt(np.diag(payload.covariance)))
         assert payload.settings["changes"] == []
     assert 0.7 < np.sqrt(np.mean(np.square(scores))) < 1.4
+
+
+@pytest.mark.parametrize("shared", [0.05, 0.0], ids=["one scale", "each its own"])
+def test_errors_of_drive_gains_are_in_the_errors_of_the_load(shared: float) -> None:
+    """Gains off by 5 %: masses were off by 14 stated deviations (one scale) or 4 (each its own)."""
+    robot = truth("ur10e")
+    held, n = md.Payload(0.0, BODY).on(robot), robot.n
+    covariance = shared**2 * np.ones((n, n)) + (0.01 if shared else 0.05) ** 2 * np.eye(n)
+    scores = []
+    for seed in range(count(4, 24)):
+        off = 1.0 + np.random.default_rng(seed).multivariate_normal(np.zeros(n), covariance)
+        said = gains_applied(robot.joint_names, np.ones(n), covariance)
+        runs = [motion(one, k + seed, samples=1000) for one, k in ((robot, 300), (held, 400))]
+        bare, loaded = (replace(run, tau=run.tau * off, notices=(said,)) for run in runs)
+        estimate = md.identify(robot.with_parameters(None), bare, prior=False, consistent=False, sign_width=0.0, **OWN)
+        payload = md.identify_payload(estimate, loaded)
+        scores.append((payload.settings["unconstrained"][9] - 2.0) / payload.std["mass"])
+        (scale,) = (notice for notice in payload.notices if notice.code == "payload.torque_scale")
+        assert scale.data["gains"] == pytest.approx(np.hypot(shared, (0.01 if shared else 0.05) / np.sqrt(n)), rel=1e-6)
+        assert payload.std["mass"] > 0.75 * 2.0 * scale.data["gains"]
+    assert 0.3 < np.sqrt(np.mean(np.square(scores))) < 1.8
+
+
+def test_what_a_load_rests_on_is_said() -> None:
+    robot = truth("scara")
+    run, loaded = motion(robot, 1), motion(md.Payload(0.0, BODY).on(robot), 2)
+    given = replace(loaded, notices=(gains_applied(robot.joint_names, np.full(4, 2.0)),))
+    codes = []
+    for bare, heavy in ((run, loaded), (replace(run, notices=given.notices), given), (run, given)):
+        estimate = md.identify(robot.with_parameters(None), bare, prior=False, consistent=False, **OWN)
+        notices = md.identify_payload(estimate, heavy).notices
+        codes.append(
+            {one.code for one in notices} & {f"payload.{w}" for w in ("torque_scale", "gains_trusted", "other_gains")}
+        )
+    assert codes == [
+        {"payload.torque_scale"},
+        {"payload.gains_trusted"},
+        {"payload.gains_trusted", "payload.other_gains"},
+    ]
+
+
+def test_gains_and_load_together_are_the_joint_solution() -> None:
+    """Gains from a weighed load, then another load with their errors as unknowns: near the likeliest of all three runs.
+
+    It is a little less certain, because friction may have changed with the other load.
+    """
+    robot = truth("ur10e")
+    gains = np.linspace(12.0, 7.0, 6)
+    weighed = from_body(5.0, [0.03, -0.02, 0.1], np.diag([0.030, 0.032, 0.016]))
+    loaded = (md.Payload(0.0, body).on(robot) for body in (weighed, BODY))
+    runs = [motion(one, 20 + k, samples=600) for k, one in enumerate((robot, *loaded))]
+    runs = [replace(run, tau=run.tau / gains) for run in runs]
+    blank = robot.with_parameters(None)
+    found = md.identify_drive_gains(blank, *runs[:2], 5.0)
+    estimate = md.identify(blank, found.apply(runs[0]), prior=False, consistent=False, sign_width=0.0, **OWN)
+    payload = md.identify_payload(estimate, found.apply(runs[2]))
+    mass, spread = _all_at_once(blank, runs, 5.0)
+    assert payload.settings["unconstrained"][9] == pytest.approx(mass, abs=1.5 * spread)
+    assert 0.8 * spread < payload.std["mass"] < 2.5 * spread
+    assert abs(mass - 2.0) < 4 * spread
+
+
+def _all_at_once(robot: md.Robot, runs: list[md.Recording], mass: float) -> tuple[float, float]:
+    """Return the second load's mass and its deviation by one nonlinear least squares over three runs of currents."""
+    base = md.base_parameters(robot)
+    ten = [column.name for column in robot.layout.columns[robot.layout.links[-1]]]
+    Y = [md.base_regressor(robot, run.q, run.dq, run.ddq, base=base) for run in runs]
+    L = [md.regressor(robot, run.q, run.dq, run.ddq, columns=ten) for run in runs[1:]]
+    n, b, noise = robot.n, base.rank, np.linspace(0.5, 0.1, robot.n) / 10.0
+
+    def left(x: np.ndarray) -> np.ndarray:
+        k, beta, loads = x[:n], x[n : n + b], [np.append(x[n + b : n + b + 9], mass), x[n + b + 9 :]]
+        torques = [Y[0] @ beta, *(Y[i + 1] @ beta + L[i] @ loads[i] for i in (0, 1))]
+        parts = [((run.tau - tau / k) / noise).ravel() for run, tau in zip(runs, torques)]
+        return np.concatenate([*parts, 1e-2 * x[n + b : n + b + 9], 1e-2 * x[n + b + 9 :]])  # what no joint feels
+
+    start = np.concatenate([np.full(n, 10.0), np.ones(b), np.zeros(9), np.zeros(9), [1.0]])
+    found = least_squares(left, start, x_scale="jac")
+    covariance = np.linalg.pinv(found.jac.T @ found.jac, hermitian=True)
+    memory = 3.0  # of noise that remembers by 0.5
+    return float(found.x[-1]), float(np.sqrt(memory * covariance[-1, -1]))
 
 
 @pytest.mark.parametrize("name", ["panda", "ur10e"][: count(1, 2)])

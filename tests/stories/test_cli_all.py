@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -52,6 +53,7 @@ QUICK = {
     "compare": "{folder}/robot.toml {folder}/log.npz --validate {folder}/other.npz --methods ols",
     "compare-estimates": "{folder}/estimate.json {folder}/estimate.json --output {folder}/comparison.html",
     "payload": "{folder}/estimate.json {folder}/other.npz",
+    "gains": "{folder}/robot.toml {folder}/log.npz {folder}/loaded.npz --mass 3 --output {folder}/gains.toml",
     "report": "{folder}/estimate.json {folder}/other.npz --output {folder}/report.html",
     "run": "{folder}/study.toml --init --robot two_link",
     "completion": "zsh",
@@ -67,6 +69,7 @@ WRONG = {
     "compare-estimates": "no_such_estimate.json other.json",
     "excite": "no_such_robot --duration 3",
     "formulas": "no_such_robot inertia_matrix",
+    "gains": "no_such_robot log.csv loaded.csv --mass 3",
     "generate": "no_such_robot inertia_matrix",
     "identify": "no_such_robot log.csv",
     "validate": "no_such_estimate.json log.csv",
@@ -104,6 +107,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         md.simulate(robot, law, md.trajectory.fourier(robot, seed=seed), 3.0, torque_noise=0.01, seed=seed).save(
             made / f"{name}.npz"
         )
+    load = md.Payload(0.0, {"mass": 3.0, "com": [0.1, 0.0, 0.0], "inertia": np.zeros((3, 3))})
+    path = md.trajectory.fourier(robot, seed=3)
+    md.simulate(robot, law, path, 3.0, torque_noise=0.01, payload=load).save(made / "loaded.npz")
     recording = md.read_recording(made / "log.npz", robot)
     md.identify(robot, recording, consistent=False, **OWN).save(made / "estimate.json")
     return made

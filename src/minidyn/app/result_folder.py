@@ -25,6 +25,7 @@ from minidyn.identification.compare import Comparison
 from minidyn.identification.cross_validate import CrossValidation
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.export import FORMATS
+from minidyn.identification.gains.drive_gains import DriveGains
 from minidyn.identification.validate import Validation
 from minidyn.identification.verdict import judge
 from minidyn.notices import info, notices_json
@@ -175,6 +176,14 @@ def payload_data(found: Payload) -> dict[str, Any]:
     """Return an identified load as plain values."""
     data = {"mass": found.mass, "com": found.com, "inertia": found.inertia, "std": found.std or {}}
     data |= {"parameters": found.ten, "realizable": found.realizable, "changes": found.settings.get("changes", [])}
+    return dict(plain_values(data | {"notices": notices_json(found.notices)}, finite=True))
+
+
+def gains_data(found: DriveGains) -> dict[str, Any]:
+    """Return drive gains by joint, their covariance and the load as plain values."""
+    each = zip(found.robot.joint_names, found.gains, found.std)
+    gains = {name: {"gain": gain, "std": std} for name, gain, std in each}
+    data = {"gains": gains, "covariance": found.covariance, "mass": found.payload.mass, "com": found.payload.com}
     return dict(plain_values(data | {"notices": notices_json(found.notices)}, finite=True))
 
 

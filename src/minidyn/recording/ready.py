@@ -357,17 +357,19 @@ def _with_numbers(recording: Recording, signals: Sequence[str], where: str) -> R
     return recording
 
 
-def as_recording(value: object, robot: Robot | None = None, *, argument: str = "recording") -> AnyRecording:
+def as_recording(
+    value: object, robot: Robot | None = None, *, argument: str = "recording", **reading: Any
+) -> AnyRecording:
     """Return a recording, in memory or on disk, as it is, or read from its path: what every door function does.
 
     The path of a log, or a list of paths, is read for the robot's joints. Anything else is an error that says what was
-    expected and names swapped arguments; `argument` is what the caller calls it.
+    expected and names swapped arguments; `argument` is what the caller calls it, `reading` options for a path.
     """
     if isinstance(value, Recording | LazyRecording):
         return value
     paths = [value] if isinstance(value, str | os.PathLike) else value
     if isinstance(paths, list | tuple) and paths and all(isinstance(path, str | os.PathLike) for path in paths):
-        return read_recording(paths, robot)
+        return read_recording(paths, robot, **reading)  # type: ignore[no-any-return]
     swapped = f"; robot and {argument} seem to be swapped" if isinstance(value, Robot) else ""
     raise errors.WrongArgument(
         f"{argument}: expected a Recording or the path of a log, got "

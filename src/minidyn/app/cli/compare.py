@@ -1,4 +1,4 @@
-"""`minidyn compare`, `compare-estimates` and `payload`: methods on the same logs, two estimates, the load of logs."""
+"""`minidyn compare`, `compare-estimates`, `payload` and `gains`: methods, estimates, loads and drive gains of logs."""
 
 from __future__ import annotations
 
@@ -143,3 +143,75 @@ def payload(estimate: str, logs: Files, link: str | None, as_json: bool, **readi
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in found.table().splitlines()[2:]]
     print_table(f"load of {safe(job.robot.name)} on {safe(carrier)}", ("", "value", "std", "unit"), rows, right=(1, 2))
     print_notices(found.notices)
+
+
+_GAINS = "identification.gains.drive_gains:identify_drive_gains"
+
+
+@click.command()
+@options.robot_argument
+@click.argument("empty", metavar="LOG_EMPTY", type=click.Path())
+@click.argument("loaded", metavar="LOG_LOADED", type=click.Path())
+@click.option("--mass", type=float, required=True, help="Of the load, weighed, kg.")
+@options.option_of(_GAINS, "--com", type=options.Gain(), help="Its centre in the frame that carries it, m: 0,0,0.1.")
+@options.option_of(
+    _GAINS, "--inertia", type=options.Gain(), help="About its centre, kg m², with --com: rows with semicolons."
+)
+@options.option_of(_GAINS, "--link", help="Link or frame that carries the load. Default: the last link.")
+@options.option_of(
+    _GAINS, "--friction", help="Drive terms such as viscous,coulomb, none, or own. Default: own, or usual ones."
+)
+@options.option_of(_GAINS, "--rotor-inertia/--no-rotor-inertia", help="Whether drives have rotor inertias.")
+@click.option("--output", type=click.Path(), help="Mapping file (.toml) to write: --mapping makes torques with it.")
+@options.log_options
+@options.json_option
+def gains(
+    robot: str,
+    empty: str,
+    loaded: str,
+    mass: float,
+    output: str | None,
+    as_json: bool,
+    com: Any,
+    inertia: Any,
+    link: str | None,
+    friction: str | None,
+    rotor_inertia: bool | None,
+    **reading: Any,
+) -> None:
+    """Find the drive gains of a ROBOT from currents of a run without and one with a load that was weighed.
+
+    Example: minidyn gains robot.urdf empty.csv loaded.csv --mass 5.02 --output gains.toml
+    """
+    from minidyn.app.job import Job, friction_terms
+    from minidyn.app.result_folder import gains_data
+    from minidyn.files import check_outputs
+    from minidyn.formats.load import load
+    from minidyn.identification.gains.drive_gains import identify_drive_gains
+
+    model = told(load(robot))
+    if output is not None:
+        check_outputs([output], options.inputs(robot, empty, loaded, reading["mapping"]))
+    model.find_frame(link)  # a wrong name is reported before logs are read
+    how = {**reading, "lazy": False, "currents_as_torque": True}
+    jobs = [Job.of_files(model, [file], **how) for file in (empty, loaded)]
+    for job in jobs:
+        read_logs(job)
+    wanted = {"com": com, "inertia": inertia, "link": link, "rotor_inertia": rotor_inertia}
+    wanted = options.given({**wanted, "friction": friction_terms(friction)})
+    with progress(f"identifying drive gains of {model.name}"):
+        found = identify_drive_gains(model, jobs[0].fitted, jobs[1].fitted, mass, **wanted)
+    files = []
+    if output is not None:
+        found.save(output, reading["mapping"])
+        files = [output]
+    if as_json:
+        print_json({**gains_data(found), "files": files})
+        return
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in found.table().splitlines()[2:]]
+    rows = [[safe(row[0]), *row[1:]] for row in rows]
+    title = f"drive gains of {safe(model.name)}, joint side, N m or N a unit of current"
+    print_table(title, ("joint", "gain", "std", "relative"), rows, right=(1, 2, 3))
+    print_notices(found.notices)
+    for file in files:
+        click.echo(f"written: {plain(file)}")

@@ -41,6 +41,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "compare": ("compare", "Compare all methods on the same logs."),
         "compare-estimates": ("compare", "Compare two saved estimates, side by side on one page."),
         "payload": ("compare", "Find the load that logs carry."),
+        "gains": ("compare", "Find drive gains from currents and a weighed load."),
         "report": ("study", "Write an HTML report on a saved estimate."),
     },
     "Whole jobs": {

@@ -8,12 +8,16 @@ minimises
     ‖y - W beta‖² / (c + betaᵀ S beta)
 
 with c the noise of the torques: total least squares with a stated error covariance, also where it is singular.
+
+Drive gains are a problem of the same kind: k_j i_j = Y_j beta has its noise in the column of the gain. There the model
+predicts the currents, i_j = (Y_j beta + Y_j^L phi_L) / k_j + noise, the form for noise of any size in each joint, and
+the likeliest solution for normal noise (`GainProblem`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -22,10 +26,10 @@ from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.identification.estimators.linear_system import SystemFit, fit_system
 from minidyn.identification.estimators.method import Fold, Method, Options, Solution
-from minidyn.identification.estimators.solve import block_covariance, block_sums
+from minidyn.identification.estimators.solve import block_covariance, block_length, block_sums
 from minidyn.identification.estimators.states import as_recorded, best_states, torque_rows
-from minidyn.identification.rows.pieces import Pieces
-from minidyn.identification.rows.triangles import triangle_of
+from minidyn.identification.rows.pieces import Piece, Pieces
+from minidyn.identification.rows.triangles import Triangles, triangle_of
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import AnyRecording
@@ -160,3 +164,200 @@ def _corrected(fold: Fold, L: Array, ratio: float) -> Fold:
 
 
 TLS = Method("tls", total_least_squares)
+
+
+_STEPS = 100  # of the search: it takes about 20 where the load is seen
+_PRIOR = 10.0  # how far, times its first guess, a gain may be: a prior that any data overrule
+_BLOCKS = 60  # of time, about: more take longer and say no more
+
+
+@dataclass(frozen=True)
+class GainProblem:
+    """Unknowns x: inverse gains (n,), base parameters (b,), and what is open of the load (u,)."""
+
+    rows: Triangles  # [Y | Y^L | current] of each joint, both runs
+    rank: int  # number of base parameters
+    known: Array  # known parameters of the load (10,)
+    open_directions: Array  # (10, u)
+
+    def load(self, x: Array) -> Array:
+        """Return the ten parameters of the load."""
+        return np.asarray(self.known + self.open_directions @ x[len(self.rows.factors) + self.rank :])
+
+    def torque_parameters(self, x: Array) -> Array:
+        """Return base parameters and the load's, which give torques."""
+        n = len(self.rows.factors)
+        return np.concatenate([x[n : n + self.rank], self.load(x)])
+
+    def rows_squares(self, x: Array) -> Array:
+        """For each joint, the sum of squared residual currents (n,)."""
+        theta = self.torque_parameters(x)
+        return np.array(
+            [
+                float(np.sum((factor @ np.append(-x[joint] * theta, 1.0)) ** 2))
+                for joint, factor in enumerate(self.rows.factors)
+            ]
+        )
+
+    def pivot(self, x: Array, scale: Array) -> int:
+        """Return the joint whose current shows the load best, for inverse gains (n,) or x, and noise (n,)."""
+        n = len(self.rows.factors)
+        load = self.load(x) if len(x) > n else self.known
+        felt = [np.linalg.norm(factor[:, self.rank : -1] @ load) for factor in self.rows.factors]
+        return int(np.argmax(np.array(felt) * x[:n] / scale))
+
+    def share(self, x: Array) -> float:
+        """Return the load's share of the current, at the joint where it is largest."""
+        load, shares = self.load(x), []
+        for inverse_gain, factor in zip(x, self.rows.factors):
+            whole = float(np.linalg.norm(factor[:, -1]))
+            felt = inverse_gain * float(np.linalg.norm(factor[:, self.rank : -1] @ load))
+            shares.append(felt / whole if whole > 0 else 0.0)
+        return max(shares)
+
+    def first_guess(self) -> tuple[Array, float]:
+        """Return x near the solution, and how many standard deviations the load is away from none.
+
+        Least squares for i_p = ... and 0 = k_j / k_p i_j - ...: ratios of gains too small by the noise, but near, and
+        linear: no start decides. Standard deviations are those of white residuals.
+        """
+        n, b, u = len(self.rows.factors), self.rank, self.open_directions.shape[1]
+        size = np.array([max(float(np.linalg.norm(factor[:, -1])), 1e-300) for factor in self.rows.factors])
+        p = self.pivot(np.ones(n), size)
+        blocks, right = [], []
+        for joint, factor in enumerate(self.rows.factors):
+            block = np.zeros((len(factor), n + b + u))
+            block[:, joint] = -factor[:, -1] / size[joint]  # times k_j / k_p
+            block[:, p] = factor[:, b:-1] @ self.known / size[joint]  # times 1 / k_p
+            block[:, n : n + b] = factor[:, :b] / size[joint]
+            block[:, n + b :] = factor[:, b:-1] @ self.open_directions / size[joint]
+            blocks.append(block)
+            right.append(factor[:, -1] / size[p] * (joint == p))
+        A, z = np.vstack(blocks), np.concatenate(right)
+        norms = np.linalg.norm(A, axis=0)
+        shown = norms > 1e-9 * norms.max(initial=0.0)  # a planar arm feels few of the load's parameters
+        norms = np.where(shown, norms, 1.0)
+        inverse = np.linalg.pinv(A * shown / norms, rcond=1e-9)
+        y = np.where(shown, inverse @ z / norms, 0.0)
+        left = float(np.linalg.norm(z - A @ y)) / np.sqrt(n * self.rows.samples)
+        deviation = left * float(np.linalg.norm(inverse[p])) / norms[p]
+        scale = y[p] if y[p] > 0 else 1.0
+        ratios = np.where(np.arange(n) == p, 1.0, y[:n])
+        ratios = np.where(ratios > 1e-3, ratios, float(np.median(ratios[ratios > 0])))
+        x = np.concatenate([scale / ratios, y[n : n + b] / scale, y[n + b :] / scale])
+        return x, float(y[p] / max(deviation, 1e-300))
+
+    def system(self, x: Array, scale: Array, prior: Array) -> tuple[Array, Array]:
+        """Return residuals and their Jacobian, in units of the noise, priors last."""
+        n, b = len(self.rows.factors), self.rank
+        theta = self.torque_parameters(x)
+        values, slopes = [], []
+        for joint, factor in enumerate(self.rows.factors):
+            block = np.zeros((len(factor), len(x)))
+            block[:, joint] = -factor[:, :-1] @ theta
+            block[:, n : n + b] = -x[joint] * factor[:, :b]
+            block[:, n + b :] = -x[joint] * factor[:, b:-1] @ self.open_directions
+            values.append((factor[:, -1] - x[joint] * factor[:, :-1] @ theta) / scale[joint])
+            slopes.append(block / scale[joint])
+        gain_rows = np.zeros((n, len(x)))
+        gain_rows[:, :n] = np.diag(1.0 / (_PRIOR * prior))
+        load_rows = np.zeros((len(x) - n - b, len(x)))
+        load_rows[:, n + b :] = np.eye(len(x) - n - b)
+        values += [(x[:n] - prior) / (_PRIOR * prior), x[n + b :]]
+        return np.concatenate(values), np.vstack([*slopes, gain_rows, load_rows])
+
+    def left(self, x: Array, piece: Piece) -> Array:
+        """Return measured minus predicted currents (K, n)."""
+        return np.asarray(piece.y - x[: len(self.rows.factors)] * (piece.W @ self.torque_parameters(x)))
+
+    def slopes(self, x: Array, W: Array) -> Array:
+        """Return what predicted currents change by with x (K, n, unknowns)."""
+        n = len(self.rows.factors)
+        gains = np.eye(n) * (W @ self.torque_parameters(x))[..., None]
+        scaled = x[:n, None] * W
+        load = scaled[..., self.rank :] @ self.open_directions
+        return np.concatenate([gains, scaled[..., : self.rank], load], axis=2)
+
+    def solve(self, x: Array, scale: Array) -> Array:
+        """Return the likeliest x, inverse gains positive.
+
+        The unknowns of the search are ratios of gains, base parameters in currents of one joint, and that joint's
+        inverse gain: a load that is not seen makes the last one small and leaves the others as they are. In x itself
+        gains and base parameters would grow together without end.
+        """
+        from scipy.optimize import least_squares  # heavy, and estimators do without
+
+        n, b = len(self.rows.factors), self.rank
+        p, prior = self.pivot(x, scale), np.abs(x[:n])
+        lower = np.where(np.arange(len(x)) < n, 0.0, -np.inf)
+        lower[p] = 1e-9 * prior[p]
+
+        def of_search(y: Array) -> Array:
+            turned = y.copy()
+            turned[:n] *= y[p]
+            turned[p] = y[p]
+            turned[n : n + b] /= y[p]
+            return turned
+
+        def value(y: Array) -> Array:
+            return self.system(of_search(y), scale, prior)[0]
+
+        def slope(y: Array) -> Array:
+            J = self.system(of_search(y), scale, prior)[1]
+            others = np.delete(np.arange(n), p)
+            J[:, p] += J[:, others] @ y[others] - J[:, n : n + b] @ y[n : n + b] / y[p] ** 2
+            J[:, others] *= y[p]
+            J[:, n : n + b] /= y[p]
+            return J
+
+        start = x.copy()
+        start[:n] /= x[p]
+        start[p] = x[p]
+        start[n : n + b] *= x[p]
+        found = least_squares(
+            value,
+            start,
+            slope,
+            bounds=(lower, np.inf),
+            x_scale="jac",
+            ftol=1e-10,
+            xtol=1e-12,
+            gtol=1e-12,
+            max_nfev=_STEPS,
+        )
+        return of_search(np.asarray(found.x, dtype=float))
+
+    def covariance(self, x: Array, scale: Array) -> Array:
+        """Return the covariance of x for currents with this noise (n,)."""
+        _, J = self.system(x, scale, np.abs(x[: len(self.rows.factors)]))
+        norms = np.linalg.norm(J, axis=0)
+        norms = np.where(norms > 0, norms, 1.0)  # what no sample shows has no slope
+        inverse = np.linalg.pinv(J / norms, rcond=1e-13)
+        return np.asarray(inverse @ inverse.T / np.outer(norms, norms))
+
+
+def covariance_of_blocks(problem: GainProblem, x: Array, sigma: Array, pieces: Sequence[Pieces]) -> Array:
+    """Return the covariance of x by leaving out one block of time after the other, at least that of white residuals.
+
+    Blocks are longer than the memory of the residuals. All joints share bodies, and errors of positions and of the
+    model reach several of them at once, so that a block holds all joints. Blocks that decide a parameter pull it
+    towards their own errors: what the others say without them shows that, the spread of residuals does not.
+    """
+    longest = max((piece for own in pieces for piece in own()), key=lambda piece: len(piece.t))
+    length, _ = block_length(problem.left(x, longest), longest.t, problem.rows.samples)
+    length = max(length, problem.rows.samples // _BLOCKS)
+    white = problem.covariance(x, sigma)
+    unit = np.sqrt(np.diag(white))
+    unit = np.where(unit > 0, unit, 1.0)
+    scaled, identity = white / np.outer(unit, unit), np.eye(len(x))
+    moved = []
+    for piece in (piece for own in pieces for piece in own()):
+        left = problem.left(x, piece) / sigma
+        for rows in np.array_split(np.arange(len(left)), max(1, round(len(left) / length))):
+            J = (problem.slopes(x, piece.W[rows]) / sigma[:, None]).reshape(-1, len(x)) * unit
+            pull = scaled @ (J.T @ left[rows].ravel())
+            moved.append(np.linalg.solve(identity - scaled @ (J.T @ J), pull) * unit)
+    D = np.array(moved)
+    spread = (len(D) - 1) / len(D) * D.T @ D
+    factor = np.sqrt(np.maximum(np.diag(white) / np.maximum(np.diag(spread), 1e-300), 1.0))
+    return np.asarray(spread * np.outer(factor, factor))

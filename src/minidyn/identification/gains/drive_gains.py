@@ -3,46 +3,46 @@
 Currents alone fix no scale: twice the gains and twice all inertias move alike. A load whose mass was weighed does. All
 joints are solved together, because they share the bodies they carry.
 
-The currents are what is noisy, so the model predicts them: i_j = (Y_j beta + Y_j^L phi_L) / k_j + noise. Plain least
-squares for k_j i_j = ... would put noise into the columns and make gains too small. Total least squares avoids that for
-equal noise, the form here for any, and it is the likeliest solution for normal noise.
-
 Currents of a prepared run have passed a low-pass, which rounds off the edges of dry friction. The columns pass the same
 one: otherwise these edges are errors of the model at every reversal, alike in all runs, that no spread shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import least_squares
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import base_regressor, regressor
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
+from minidyn.files import write_atomically
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.estimators.least_squares import filtered_pieces
-from minidyn.identification.estimators.solve import block_length
 from minidyn.identification.estimators.states import cutoff_of
-from minidyn.identification.rows.pieces import Columns, Piece, Pieces, pieces_of, reduced
-from minidyn.identification.rows.triangles import Triangles, joined
+from minidyn.identification.estimators.total_least_squares import GainProblem, covariance_of_blocks
+from minidyn.identification.friction.choose import starting_model
+from minidyn.identification.rows.pieces import Columns, pieces_of, reduced
+from minidyn.identification.rows.triangles import joined
+from minidyn.model.drives import AUTO, OWN, PLAIN
 from minidyn.model.geometry import matrix_of
 from minidyn.model.parameters import from_body, transform
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, act, info
+from minidyn.notices import Notice, act, look
+from minidyn.recording.read.mapping import APPLIED, SignalMap, gains_applied
 from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, ready, with_mapped_coupling
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
 from minidyn.text import markdown_cell
-
-_PRIOR = 10.0  # how far, times its first guess, a gain may be: a prior that any data overrule
 
 
 def _columns(robot: Robot, base: BaseMap, carrier: int, placement: Array, loaded: bool) -> Columns:
@@ -60,121 +60,26 @@ def _columns(robot: Robot, base: BaseMap, carrier: int, placement: Array, loaded
     return columns
 
 
-@dataclass(frozen=True)
-class GainProblem:
-    """Unknowns x: inverse gains (n,), base parameters (b,), and what is open of the load (u,)."""
-
-    rows: Triangles  # [Y | Y^L | current] of each joint, both runs
-    rank: int  # number of base parameters
-    known: Array  # known parameters of the load (10,)
-    open_directions: Array  # (10, u)
-
-    def load(self, x: Array) -> Array:
-        """Return the ten parameters of the load."""
-        return np.asarray(self.known + self.open_directions @ x[len(self.rows.factors) + self.rank :])
-
-    def torque_parameters(self, x: Array) -> Array:
-        """Return base parameters and the load's, which give torques."""
-        n = len(self.rows.factors)
-        return np.concatenate([x[n : n + self.rank], self.load(x)])
-
-    def rows_squares(self, x: Array) -> Array:
-        """For each joint, the sum of squared residual currents (n,)."""
-        theta = self.torque_parameters(x)
-        return np.array(
-            [
-                float(np.sum((factor @ np.append(-x[joint] * theta, 1.0)) ** 2))
-                for joint, factor in enumerate(self.rows.factors)
-            ]
-        )
-
-    def first_guess(self) -> Array:
-        """Return x of k_j i_j = Y_j beta + Y_j^L phi by least squares: gains too small by the noise, but near."""
-        n, b, u = len(self.rows.factors), self.rank, self.open_directions.shape[1]
-        blocks, right = [], []
-        for joint, factor in enumerate(self.rows.factors):
-            size = max(float(np.linalg.norm(factor[:, -1])), 1e-300)
-            block = np.zeros((len(factor), n + b + u))
-            block[:, joint] = factor[:, -1] / size
-            block[:, n : n + b] = -factor[:, :b] / size
-            block[:, n + b :] = -factor[:, b:-1] @ self.open_directions / size
-            blocks.append(block)
-            right.append(factor[:, b:-1] @ self.known / size)
-        A = np.vstack(blocks)
-        norms = np.linalg.norm(A, axis=0)
-        shown = norms > 1e-9 * norms.max(initial=0.0)  # a planar arm feels few of the load's parameters
-        norms = np.where(shown, norms, 1.0)
-        y, *_ = np.linalg.lstsq(A * shown / norms, np.concatenate(right), rcond=1e-9)
-        x = np.where(shown, y / norms, 0.0)
-        gains = x[:n].copy()
-        positive = gains[gains > 0]
-        middle = float(np.median(positive)) if len(positive) else 1.0
-        x[:n] = 1.0 / np.where(gains > 1e-3 * middle, gains, middle)
-        return np.asarray(x)
-
-    def system(self, x: Array, scale: Array, prior: Array) -> tuple[Array, Array]:
-        """Return residuals and their Jacobian, in units of the noise, priors last."""
-        n, b = len(self.rows.factors), self.rank
-        theta = self.torque_parameters(x)
-        values, slopes = [], []
-        for joint, factor in enumerate(self.rows.factors):
-            block = np.zeros((len(factor), len(x)))
-            block[:, joint] = -factor[:, :-1] @ theta
-            block[:, n : n + b] = -x[joint] * factor[:, :b]
-            block[:, n + b :] = -x[joint] * factor[:, b:-1] @ self.open_directions
-            values.append((factor[:, -1] - x[joint] * factor[:, :-1] @ theta) / scale[joint])
-            slopes.append(block / scale[joint])
-        gain_rows = np.zeros((n, len(x)))
-        gain_rows[:, :n] = np.diag(1.0 / (_PRIOR * prior))
-        load_rows = np.zeros((len(x) - n - b, len(x)))
-        load_rows[:, n + b :] = np.eye(len(x) - n - b)
-        values += [(x[:n] - prior) / (_PRIOR * prior), x[n + b :]]
-        return np.concatenate(values), np.vstack([*slopes, gain_rows, load_rows])
-
-    def left(self, x: Array, piece: Piece) -> Array:
-        """Return measured minus predicted currents (K, n)."""
-        return np.asarray(piece.y - x[: len(self.rows.factors)] * (piece.W @ self.torque_parameters(x)))
-
-    def slopes(self, x: Array, W: Array) -> Array:
-        """Return what predicted currents change by with x (K, n, unknowns)."""
-        n = len(self.rows.factors)
-        gains = np.eye(n) * (W @ self.torque_parameters(x))[..., None]
-        scaled = x[:n, None] * W
-        load = scaled[..., self.rank :] @ self.open_directions
-        return np.concatenate([gains, scaled[..., : self.rank], load], axis=2)
-
-    def solve(self, x: Array, scale: Array) -> Array:
-        """Return the likeliest x, inverse gains positive."""
-        n = len(self.rows.factors)
-        prior, lower = np.abs(x[:n]), np.where(np.arange(len(x)) < n, 0.0, -np.inf)
-
-        def side(number: int, y: Array) -> Array:
-            return self.system(y, scale, prior)[number]
-
-        value, slope = partial(side, 0), partial(side, 1)
-        found = least_squares(
-            value, x, slope, bounds=(lower, np.inf), x_scale="jac", ftol=1e-10, xtol=1e-12, gtol=1e-12
-        )
-        return np.asarray(found.x, dtype=float)
-
-    def covariance(self, x: Array, scale: Array) -> Array:
-        """Return the covariance of x for currents with this noise (n,)."""
-        _, J = self.system(x, scale, np.abs(x[: len(self.rows.factors)]))
-        norms = np.linalg.norm(J, axis=0)
-        norms = np.where(norms > 0, norms, 1.0)  # what no sample shows has no slope
-        inverse = np.linalg.pinv(J / norms, rcond=1e-13)
-        return np.asarray(inverse @ inverse.T / np.outer(norms, norms))
-
-
-_BLOCKS = 60  # of time, about: more take longer and say no more
 _LOOSE = 0.1  # relative standard deviation beyond which a gain is called open
+_UNSEEN = 0.25  # relative standard deviation of the best gain beyond which the load is not seen
+_SEEN = 4.0  # standard deviations of white residuals from which a load differs from none
+_LEAST = 2e-3  # share of the current that the load must have at one joint: models and filters are no better
 
-APPLIED = info("gains.applied", "Torques are currents times identified drive gains.")
 OPEN = act(
     "gains.open",
     "The runs leave the gains of some joints open.",
     "A gain is seen where the joint feels the load or shares moving bodies with joints that do: use a heavier load, "
     "off the axis, or move faster.",
+)
+DRIVE_TERMS = look(
+    "gains.drive_terms",
+    "The robot's file has no drive terms: viscous, Coulomb and offset friction and rotor inertias were added.",
+    'Say friction=() (--friction none) where the robot has none, or friction="own".',
+)
+TORQUES = look(
+    "gains.are_one",
+    "All gains are one within their errors: the logs seem to hold torques already.",
+    "No gains are needed then. The errors say how well the scale of the torques is known.",
 )
 
 
@@ -213,8 +118,34 @@ class DriveGains:
         if ordered.tau is None:
             raise MinidynError("drive gains need measured currents; the recording has none")
         extra = {name: ordered.telemetry[name] * self.gains for name in ("tau_raw",) if name in ordered.telemetry}
-        notices = (*ordered.notices, APPLIED("torques are currents times identified drive gains"))
+        shares = self.covariance / np.outer(self.gains, self.gains)
+        notices = (*ordered.notices, gains_applied(self.robot.joint_names, self.gains, shares))
         return replace(ordered, tau=ordered.tau * self.gains, telemetry={**ordered.telemetry, **extra}, notices=notices)
+
+    def save(self, path: str | os.PathLike[str], mapping: str | os.PathLike[str] | None = None) -> None:
+        """Write a mapping file (.toml) that makes torques of later logs: `mapping=` of `md.read_recording`, --mapping.
+
+        It holds gains and covariance, which loads that are found with it account for.
+
+        Args:
+            path: Where to.
+            mapping: The mapping file that the logs were read with; its other keys are kept.
+
+        Raises:
+            DescriptionError: The path is no .toml file, or the mapping couples the torques of joints.
+        """
+        target = Path(path)
+        if target.suffix.lower() != ".toml":
+            raise DescriptionError(f"{target}: gains are saved as a mapping file, .toml")
+        before = SignalMap.of({}, None if mapping is None else Path(mapping))
+        if before.coupling is not None or before.torque_coupling is not None:
+            raise DescriptionError(f"{mapping}: couples drives; gains of joints are no gains of its motors")
+        lines = ["# minidyn: drive gains, joint side, and their covariance; for --mapping"]
+        lines.append(f"joints = {json.dumps(list(self.robot.joint_names), ensure_ascii=False)}" * (mapping is None))
+        lines.append(f"drive_gain = {self.gains.tolist()}")
+        lines.append(f"drive_gain_covariance = {self.covariance.tolist()}")
+        rest = "" if mapping is None else Path(mapping).read_text(encoding="utf-8")
+        write_atomically(target, "\n".join([*filter(None, lines), rest]).encode())
 
     def table(self) -> str:
         """Return a Markdown table of the gains."""
@@ -227,6 +158,7 @@ class DriveGains:
         return f"DriveGains({self.robot.name!r}: {' '.join(f'{gain:.4g}' for gain in self.gains)})"
 
 
+@single_thread()
 def identify_drive_gains(
     robot: RobotLike,
     recording: RecordingLike,
@@ -236,22 +168,28 @@ def identify_drive_gains(
     com: ArrayLike | None = None,
     inertia: ArrayLike | None = None,
     link: str | None = None,
+    friction: Iterable[str] | str | None = None,
+    rotor_inertia: bool | None = None,
     base: BaseMap | None = None,
 ) -> DriveGains:
     """Return the drive gains of all joints from a run without and a run with a load of known mass.
 
     Args:
         robot: The robot, its built-in name or path; its own parameter values are not read.
-        recording: A run without the load; `tau` holds currents (or torques in any unit), joint by joint.
+        recording: A run without the load, or its path; `tau` holds currents, joint by joint.
         loaded_recording: A run with it.
         mass: Of the load, kg, weighed: its error is the gains' error.
         com: Its centre in the frame that carries it (3,), m, where known; None: estimated.
         inertia: About its centre (3, 3), kg m², where known, with `com`; None: estimated.
         link: Link or frame that carries it; None: the last link.
+        friction: "own": the drive terms of the robot's file; or names of minidyn.model.drives.TERMS, () for none; None:
+            its own, or viscous, Coulomb and offset with rotor inertias where it has no drive terms at all.
+        rotor_inertia: Whether drives have rotor inertias; None: as the robot's file has them.
         base: Base parameters; None: found exactly.
 
     Raises:
-        MinidynError: The mass is not positive, or a recording has no currents.
+        MinidynError: The mass is not positive, a recording has no currents or holds torques that a drive gain made, or
+            the second run does not show the load.
 
     Gautier and Briot (2014) scale the solution of one total least squares problem, which takes all currents to have the
     same noise; here each joint has its own.
@@ -259,64 +197,73 @@ def identify_drive_gains(
     if not (np.isfinite(mass) and mass > 0):
         raise MinidynError(f"mass: expected a positive number of kilograms, got {mass!r}")
     robot = as_robot(robot)
-    given = [as_recording(log, robot) for log in (recording, loaded_recording)]
+    given = [as_recording(log, robot, currents_as_torque=True) for log in (recording, loaded_recording)]
+    for log in given:
+        if any(notice.code == APPLIED.code for notice in log.notices):
+            text = "these logs hold torques: a drive gain made them of currents. Read them without drive_gain"
+            raise MinidynError(f"{text} to find gains")
     for log in given if base is None else ():
         robot = with_mapped_coupling(robot, log.notices, log.joint_names)
+    robot, notices = _with_terms(robot, friction, rotor_inertia, base)
     known, open_directions = _known_load(robot, float(mass), com, inertia)
     carrier, steps = robot.find_frame(link)
     if carrier < 0:
         raise DescriptionError(f"a load on the base {link!r} moves nothing; name a moving link")
     chosen = base_parameters(robot) if base is None else base
     runs = [ready(robot, run, purpose="identifying drive gains", in_memory=True, every_sample=True) for run in given]
-    notices = [notice for run, raw in zip(runs, given) for notice in run.notices if notice not in raw.notices]
+    notices += [notice for run, raw in zip(runs, given) for notice in run.notices if notice not in raw.notices]
     columns = [_columns(robot, chosen, carrier, matrix_of(steps), loaded) for loaded in (False, True)]
     pieces = [
         partial(filtered_pieces, run, own, cutoff_of(run, 4.0, 0.2)) if run.prepared else pieces_of(run, own)
         for run, own in zip(runs, columns)
     ]
     problem = GainProblem(joined([reduced(own) for own in pieces]), chosen.rank, known, open_directions)
-    x = problem.first_guess()
+    x, seen = problem.first_guess()
+    if seen < _SEEN:
+        why = "the first one carries more: are they swapped?" if seen < -_SEEN else "without it they explain as much"
+        raise MinidynError(_not_seen(mass, why))
     floor = 1e-9 * np.sqrt(np.mean(np.square(np.concatenate([np.asarray(run.tau) for run in runs])), axis=0)) + 1e-300
     samples, n = problem.rows.samples, robot.n
     for _ in range(2):
         scale = np.maximum(np.sqrt(problem.rows_squares(x) / samples), floor)
         x = problem.solve(x, scale)
+    if (share := problem.share(x)) < _LEAST:
+        raise MinidynError(_not_seen(mass, f"it is {100 * share:.2g} % of the current of every joint at the most"))
     sigma = np.maximum(np.sqrt(problem.rows_squares(x) / samples), floor)
-    covariance = _covariance(problem, x, sigma, pieces)
+    covariance = covariance_of_blocks(problem, x, sigma, pieces)
     gains = 1.0 / x[:n]
     spread = covariance[:n, :n] * np.outer(gains**2, gains**2)
+    deviation = np.sqrt(np.diag(spread))
+    if (best := float(np.min(deviation / gains))) > _UNSEEN:
+        raise MinidynError(_not_seen(mass, f"even the best gain is known to {100 * best:.2g} % only"))
     ten = problem.load(x)
     of_load = open_directions @ covariance[n + chosen.rank :, n + chosen.rank :] @ open_directions.T
     payload = Payload(0.0, ten, None, link, of_load)
-    notices += _open(robot.joint_names, gains, np.sqrt(np.diag(spread)))
+    notices += _open(robot.joint_names, gains, deviation)
+    if np.all(np.abs(gains - 1.0) < np.maximum(3.0 * deviation, 0.02)) and np.all(deviation < _LOOSE):
+        worst = float(np.max(np.abs(gains - 1.0)))
+        notices.append(TORQUES(f"all gains are one within {100 * worst:.2g} %: the logs seem to hold torques"))
     return DriveGains(robot, gains, spread, chosen, x[n : n + chosen.rank], payload, sigma, tuple(notices))
 
 
-def _covariance(problem: GainProblem, x: Array, sigma: Array, pieces: Sequence[Pieces]) -> Array:
-    """Return the covariance of x by leaving out one block of time after the other, at least that of white residuals.
+def _with_terms(
+    robot: Robot, friction: Iterable[str] | str | None, rotor_inertia: bool | None, base: BaseMap | None
+) -> tuple[Robot, list[Notice]]:
+    """Return the robot with the drive terms asked for, and what was added to a file that has none."""
+    if friction == AUTO:
+        raise MinidynError('friction: "auto" needs torques; name the terms, or "own" for those of the robot\'s file')
+    if base is not None or friction is not None or any(joint.drive.columns for joint in robot.joints):
+        return starting_model(robot, OWN if friction is None else friction, rotor_inertia, base=base), []
+    text = f"the file of robot {robot.name!r} has no drive terms: {', '.join(PLAIN)} and rotor inertias were added"
+    made = robot.with_drives(True if rotor_inertia is None else rotor_inertia, PLAIN)
+    return made, [DRIVE_TERMS(text, friction=list(PLAIN))]
 
-    Blocks are longer than the memory of the residuals. All joints share bodies, and errors of positions and of the
-    model reach several of them at once, so that a block holds all joints. Blocks that decide a parameter pull it
-    towards their own errors: what the others say without them shows that, the spread of residuals does not.
-    """
-    longest = max((piece for own in pieces for piece in own()), key=lambda piece: len(piece.t))
-    length, _ = block_length(problem.left(x, longest), longest.t, problem.rows.samples)
-    length = max(length, problem.rows.samples // _BLOCKS)
-    white = problem.covariance(x, sigma)
-    unit = np.sqrt(np.diag(white))
-    unit = np.where(unit > 0, unit, 1.0)
-    scaled, identity = white / np.outer(unit, unit), np.eye(len(x))
-    moved = []
-    for piece in (piece for own in pieces for piece in own()):
-        left = problem.left(x, piece) / sigma
-        for rows in np.array_split(np.arange(len(left)), max(1, round(len(left) / length))):
-            J = (problem.slopes(x, piece.W[rows]) / sigma[:, None]).reshape(-1, len(x)) * unit
-            pull = scaled @ (J.T @ left[rows].ravel())
-            moved.append(np.linalg.solve(identity - scaled @ (J.T @ J), pull) * unit)
-    D = np.array(moved)
-    spread = (len(D) - 1) / len(D) * D.T @ D
-    factor = np.sqrt(np.maximum(np.diag(white) / np.maximum(np.diag(spread), 1e-300), 1.0))
-    return np.asarray(spread * np.outer(factor, factor))
+
+def _not_seen(mass: float, why: str) -> str:
+    return (
+        f"the second run does not show the load of {mass:g} kg ({why}), so that gains are open. It must carry the load "
+        "and the first one must not; both must move the joints that feel it; the model needs the drives' friction"
+    )
 
 
 def _known_load(robot: Robot, mass: float, com: ArrayLike | None, inertia: ArrayLike | None) -> tuple[Array, Array]:

@@ -35,6 +35,7 @@ class RawColumns:
     with_friction: Robot  # the baseline's robot with all simple friction terms switched on
     friction: tuple[Column, ...]  # their columns
     turned: tuple[Robot, ...]  # robots in gravity turned by a right angle times its size, one for each horizontal axis
+    gains: Array  # covariance (n, n) of the shares by which the torques' drive gains are off; zero: not known to be
 
     def __call__(self, piece: Recording) -> tuple[Array, Array]:
         """Return columns (N, n, k) and measured minus baseline torque (N, n)."""
@@ -56,8 +57,11 @@ class RawColumns:
         return slice(0, 10), slice(10, f), slice(f, b), slice(b, b + len(self.turned))
 
 
-def raw_columns(estimate: Estimate, link: str | None) -> RawColumns:
-    """Return the columns for a load on a link or frame; None: the last link."""
+def raw_columns(estimate: Estimate, link: str | None, gains: Array | None = None) -> RawColumns:
+    """Return the columns for a load on a link or frame; None: the last link.
+
+    The gains' covariance (n, n) is that of the shares by which torques, the baseline's too, are off; None: of none.
+    """
     robot = estimate.robot
     carrier, steps = robot.find_frame(link)
     if carrier < 0:
@@ -72,7 +76,8 @@ def raw_columns(estimate: Estimate, link: str | None) -> RawColumns:
         across = np.cross(up, np.eye(3)[int(np.argmin(np.abs(up)))])
         across /= np.linalg.norm(across)
         turned = [robot.with_gravity(np.cross(axis, robot.gravity)) for axis in (across, np.cross(up, across))]
-    return RawColumns(estimate, carrier, matrix_of(steps), with_friction, friction, tuple(turned))
+    gains = np.zeros((robot.n, robot.n)) if gains is None else gains
+    return RawColumns(estimate, carrier, matrix_of(steps), with_friction, friction, tuple(turned), gains)
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ class Unknowns:
 
     maps: Array  # for each joint, raw columns to unknowns (n, k, u)
     units: Array  # size of one unit of each unknown (u,), of use for load, friction, scale and tilt
-    # places of the unknowns that are always estimated: friction, the baseline's errors, and last the load
+    # places of the unknowns that are always estimated: friction, errors of baseline and gains, and last the load
     always: tuple[int, ...]
     baseline: tuple[int, ...]  # places of the baseline's errors
     friction: tuple[Group, ...]  # groups of friction columns, by joint
@@ -145,6 +150,7 @@ def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
     values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
     root = deviation[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
     of_base = add(everywhere(base, root), np.ones(1))
+    of_gains = add(_gain_errors(raw, rows, ten), np.ones(1))
     # candidates
     candidates: list[Group] = []
     for joint, name in enumerate(robot.joint_names):
@@ -168,8 +174,36 @@ def unknowns_of(raw: RawColumns, rows: Triangles, ten: Array) -> Unknowns:
     for index, joint_name in zip(robot.independent, robot.joint_names):
         if terms := [k for k, term in zip(of_friction, raw.friction) if term.joint == index]:
             groups.append(Group("friction", joint_name, tuple(terms)))
-    always, maps = (*of_friction, *of_base, *of_load), np.concatenate(parts, axis=2)
+    always, maps = (*of_friction, *of_base, *of_gains, *of_load), np.concatenate(parts, axis=2)
     return Unknowns(maps, np.array(units), always, of_base, tuple(groups), tuple(candidates))
+
+
+def _gain_errors(raw: RawColumns, rows: Triangles, ten: Array) -> Array:
+    """Return the columns (n, k, r) of independent unit errors of the drive gains.
+
+    Gains that are off by shares u make torques (1 + u_j) (Y_j beta + Y_j^L phi) of this run and of the baseline's,
+    whose fit then has beta + S u: what is left is u_j (Y_j beta + Y_j^L phi) - Y_j S u. A share that all joints have in
+    common makes S u = u beta: it shows nowhere, and scales the load. S is that of least squares on this run's motion,
+    joints weighted by their noise, for the baseline's motion is not known here.
+    """
+    estimate = raw.estimate
+    n, b = estimate.robot.n, len(estimate.beta)
+    load, _, base, _ = raw.places
+    values, vectors = np.linalg.eigh(raw.gains)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, values > 1e-12 * max(values[-1], 0.0)]
+    columns = np.zeros((n, rows.factors[0].shape[1] - 1, root.shape[1]))
+    if not root.shape[1]:
+        return columns
+    unit = 1.0 / np.maximum(np.sqrt(np.diag(_finite(estimate))), 1e-300)
+    scale = np.sqrt(rows.samples) * np.maximum(estimate.sigma, 1e-300)
+    shown = [factor[:, base] / unit / noise for factor, noise in zip(rows.factors, scale)]
+    normal = np.array([part.T @ part for part in shown])
+    faint = 1e-9 * np.trace(normal.sum(axis=0)) / b * np.eye(b)  # what no joint shows is shared by all
+    own = (normal + faint / n) @ (estimate.beta * unit)
+    S = np.linalg.solve(normal.sum(axis=0) + faint, own.T) / unit[:, None]
+    columns[:, base] = estimate.beta[:, None] * root[:, None] - S @ root
+    columns[:, load] = ten[:, None] * root[:, None]
+    return columns
 
 
 def _finite(estimate: Estimate) -> Array:

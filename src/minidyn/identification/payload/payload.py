@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +13,13 @@ from minidyn.errors import MinidynError
 from minidyn.identification.consistency.primal_dual import solve
 from minidyn.identification.consistency.prior import upper_factor
 from minidyn.identification.consistency.whitened import one_body
-from minidyn.identification.estimate import EstimateLike, as_estimate
+from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.identification.payload import fit
 from minidyn.identification.payload.columns import raw_columns, unknowns_of
 from minidyn.identification.rows.pieces import pieces_of, reduced
 from minidyn.model.parameters import from_body, to_pseudo_inertia
-from minidyn.notices import Notice, act, look
+from minidyn.notices import Notice, act, info, look
+from minidyn.recording.read.mapping import APPLIED
 from minidyn.recording.ready import RecordingLike, as_recording, ready
 from minidyn.simulation.payload import Payload
 
@@ -29,6 +30,7 @@ _CENTRE = 0.02  # m
 _ROUGH = 0.5  # relative standard deviation beyond which an inertia is not shown by the motion
 _NOISY = 1.5  # times the baseline's residuals
 _MATTERS = 0.1  # of the joint's torque: another motion shows other edges of friction, so that less is no surprise
+_SAME_GAINS = 1e-3  # relative difference
 _DENSITY = 1500.0  # kg/m³: between plastics and aluminium
 _REACH = 0.3  # m: where a load's centre is expected, as standard deviation about the frame's origin
 _FAINT = 0.05  # weight of the entropy that pulls to a compact body, in noise variances
@@ -83,6 +85,22 @@ LOOSE_INERTIA = look(
     "Accelerate the joints that carry the load more.",
 )
 
+TORQUE_SCALE = info(
+    "payload.torque_scale",
+    "A load has the scale of the torques: where they are some percent too large, so are its mass and inertia.",
+)
+GAINS_TRUSTED = look(
+    "payload.gains_trusted",
+    "Torques are currents times given drive gains, whose errors are not known and not in the stated deviations.",
+    "Find gains from a run with a weighed load (minidyn gains, md.identify_drive_gains), or state "
+    "drive_gain_covariance.",
+)
+OTHER_GAINS = act(
+    "payload.other_gains",
+    "The baseline was fitted to torques that were made with other drive gains than those of this run.",
+    "Read both logs with the same drive gains.",
+)
+
 
 def identify_payload(
     estimate: EstimateLike, recording: RecordingLike, *, link: str | None = None, level: float = 1e-3
@@ -94,6 +112,10 @@ def identify_payload(
     Whatever else the data clearly ask for, one joint's torque scale, a tilted base, another link that has changed, is
     estimated too and reported. The body is then made physically consistent; where the motion does not show it, it is
     compact.
+
+    A load has the scale of the torques. Where these are currents times drive gains with a covariance
+    (`DriveGains.apply`, or `drive_gain_covariance` of a mapping), errors of the gains are unknowns, too, as large as it
+    allows: they are solved for together with the load, and its covariance holds them.
 
     Args:
         estimate: The baseline: `md.identify` of runs without the load, or the path where it was saved.
@@ -111,7 +133,9 @@ def identify_payload(
     if not 0 < level < 1:
         raise MinidynError(f"level: expected a probability between 0 and 1, got {level!r}")
     estimate = as_estimate(estimate, "identify_payload")
-    raw, recording = raw_columns(estimate, link), as_recording(recording, estimate.robot)
+    recording = as_recording(recording, estimate.robot)
+    gains, about_gains = _gains(estimate, recording.notices)
+    raw = raw_columns(estimate, link, gains)
     preparation = estimate.settings.get("preparation")  # the run's residuals are compared with the baseline's
     run = ready(estimate.robot, recording, purpose="identifying a payload", preparation=preparation, in_memory=True)
     notices = [notice for notice in run.notices if notice not in recording.notices]
@@ -146,7 +170,36 @@ def identify_payload(
         "changes": [fit.described(group, raw, unknowns, found, covariance) for group in changes],
     }
     payload = Payload(0.0, body, None, link, spread, (), settings)
-    return replace(payload, notices=tuple(notices + _notices(payload, ten, settings)))
+    return replace(payload, notices=tuple(notices + _notices(payload, ten, settings) + about_gains))
+
+
+def _gains(estimate: Estimate, notices: Sequence[Notice]) -> tuple[Array | None, list[Notice]]:
+    """Return the covariance of the shares by which the run's drive gains are off (n, n), and what the load rests on."""
+    joints = estimate.robot.joint_names
+    run, baseline = (
+        next((one.data for one in several if one.code == APPLIED.code), None) for several in (notices, estimate.notices)
+    )
+    if run is None and baseline is None:
+        text = "the load has the scale of the torques: where they are 5 % too large, so is its mass"
+        return None, [TORQUE_SCALE(text, gains=None)]
+    known, values = run if run is not None else baseline, []
+    for data in (run, baseline):
+        here = {} if data is None else dict(zip(data["joints"], data["drive_gain"]))
+        values.append(np.array([here.get(name, 1.0) for name in joints]))
+    apart = float(np.max(np.abs(values[0] / values[1] - 1.0)))
+    found = []
+    if apart > _SAME_GAINS:
+        text = f"baseline and run have drive gains that differ by up to {100 * apart:.2g} %"
+        found.append(OTHER_GAINS(text, run=values[0].tolist(), baseline=values[1].tolist()))
+    if known is None or known["covariance"] is None or set(known["joints"]) != set(joints):
+        text = "the mass is right as far as the given drive gains are: where they are 5 % too large, so is it"
+        return None, [*found, GAINS_TRUSTED(text, drive_gain=values[0].tolist())]
+    order = [known["joints"].index(name) for name in joints]
+    shares = np.array(known["covariance"])[np.ix_(order, order)]
+    # of the scale that all joints have in common: the likeliest share, as a mean weighted by the gains' own precision
+    common = float(1.0 / np.sqrt(np.sum(np.linalg.pinv(shares, hermitian=True))))
+    text = f"the load has the scale of the drive gains, known to {100 * common:.2g} %; stated deviations hold it"
+    return shares, [*found, TORQUE_SCALE(text, gains=common)]
 
 
 def nearest_body(ten: Array, covariance: Array) -> Array:

@@ -25,7 +25,7 @@ from minidyn.errors import DescriptionError, MissingFile, ShapeError, UnknownNam
 from minidyn.files import read_bytes
 from minidyn.formats.toml.table import parse_toml
 from minidyn.model.robot import Robot
-from minidyn.notices import Notice, look
+from minidyn.notices import Notice, info, look
 from minidyn.recording.recording import SIGNALS
 
 COUPLED = look(
@@ -34,6 +34,8 @@ COUPLED = look(
     "unless the robot's file has couplings of its own.",
     "If the robot's file should say otherwise, give the drive of {joint} its coupling there.",
 )
+
+APPLIED = info("gains.applied", "Torques are currents times drive gains; results have the gains' errors.")
 
 _LENGTH = {"m": 1.0, "cm": 1e-2, "mm": 1e-3, "um": 1e-6, "in": 0.0254}
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -74,6 +76,7 @@ class SignalOptions(TypedDict, total=False):
         coupling: Matrix (n, n) from joint to motor positions; with `gear_ratio` without the ratios.
         torque_coupling: Matrix (n, n) from motor to joint torques; None: the transpose of the whole position matrix.
         drive_gain: Torque per unit of the tau column, motor side (N m/A for currents), one per joint.
+        drive_gain_covariance: Of `drive_gain` (n, n), where known; loads that are found account for it.
         currents_as_torque: Take columns of motor currents that have no `drive_gain` as they are; else they are refused.
         motor_side: Signals measured on the motor side: True, False or a list; None: all where ratios are given.
             True without ratios: the robot's own gear ratios and coupling.
@@ -100,6 +103,7 @@ class SignalOptions(TypedDict, total=False):
     coupling: ArrayLike | None
     torque_coupling: ArrayLike | None
     drive_gain: PerJoint | None
+    drive_gain_covariance: ArrayLike | None
     currents_as_torque: bool
     motor_side: bool | Sequence[str] | None
     header: bool | None
@@ -303,3 +307,31 @@ def mapped_coupling(given: SignalMap, joint_names: Sequence[str]) -> list[Notice
             text = f"the drive of {name} also turns with {', '.join(others)}, as the mapping's coupling says"
             notices.append(COUPLED(text, joint=name, coupling=others))
     return notices
+
+
+def gains_applied(joints: Sequence[str], gains: Array, shares: Array | None = None) -> Notice:
+    """Return the notice of torques that are currents times gains (n,), with the covariance of the gains' shares.
+
+    It stays with the recording, files included, and with estimates: see `gain_errors`.
+    """
+    text = "torques are currents times drive gains"
+    if shares is not None:
+        worst = int(np.argmax(np.diag(shares)))
+        text += f" (standard deviation up to {100 * np.sqrt(shares[worst, worst]):.2g} %, joint {joints[worst]!r})"
+    known = None if shares is None else shares.tolist()
+    return APPLIED(text, joints=list(joints), drive_gain=gains.tolist(), covariance=known)
+
+
+def mapped_gains(given: SignalMap, joints: Sequence[str]) -> list[Notice]:
+    """Return the notice of a mapping's drive gains."""
+    if given.drive_gain is None:
+        if given.drive_gain_covariance is not None:
+            raise ShapeError("drive_gain_covariance: gains whose covariance is given must be given, too: drive_gain")
+        return []
+    gains, shares = _vector("drive_gain", given.drive_gain, joints, 1.0), None
+    if given.drive_gain_covariance is not None:
+        C = _matrix("drive_gain_covariance", given.drive_gain_covariance, len(joints))
+        if not np.allclose(C, C.T) or np.linalg.eigvalsh(C).min() < -1e-9 * np.abs(C).max():
+            raise ShapeError("drive_gain_covariance: expected a symmetric matrix without negative eigenvalues")
+        shares = C / np.outer(gains, gains)
+    return [gains_applied(joints, gains, shares)]

@@ -22,7 +22,15 @@ from minidyn.recording.read.bag import BagTable
 from minidyn.recording.read.bind import Binding, bind, guessed_signals
 from minidyn.recording.read.csv import CsvTable
 from minidyn.recording.read.inspect_signals import StepCheck, inspect_values, runs_of
-from minidyn.recording.read.mapping import SECONDS, Conversion, SignalMap, SignalOptions, conversion, mapped_coupling
+from minidyn.recording.read.mapping import (
+    SECONDS,
+    Conversion,
+    SignalMap,
+    SignalOptions,
+    conversion,
+    mapped_coupling,
+    mapped_gains,
+)
 from minidyn.recording.read.mat import mat_table
 from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, ParquetTable, stacked
 from minidyn.recording.recording import SIGNALS, Recording
@@ -85,7 +93,7 @@ def read_recording(
         mapping: A TOML file with options.
         **options: How columns are understood, by keyword; each is explained at `SignalOptions`: time, time_unit, rate,
             q, dq, ddq, use_ddq, tau, joints, units, offset, sign, gear_ratio, coupling, torque_coupling, drive_gain,
-            currents_as_torque, motor_side, header, delimiter, topic, run, together.
+            drive_gain_covariance, currents_as_torque, motor_side, header, delimiter, topic, run, together.
 
     Returns:
         Recording, or LazyRecording where `lazy`.
@@ -114,6 +122,7 @@ def read_recording(
                 f"{', '.join(sources[0].binding.joints)}"
             )
     notices += mapped_coupling(given, sources[0].binding.joints)
+    notices += mapped_gains(given, sources[0].binding.joints)
     if lazy:
         return _on_disk(sources, notices)
     read = [_in_memory(source, robot) for source in sources]
