@@ -250,6 +250,24 @@ def test_commands_in_a_report_run() -> None:
         run(*words[1:])
 
 
+@pytest.mark.usefixtures("folder")
+def test_commands_in_a_report_read_logs_as_they_were_read() -> None:
+    """Currents in milliamperes and positions in degrees: what a command reads is read in the same way."""
+    for name, log in (("run", motion()), ("other", motion(seed=1))):
+        table = np.column_stack([log.t, np.degrees(log.q), 1e3 * log.tau / [2.0, 4.0]])
+        np.savetxt(f"{name}.csv", table, delimiter=",", header="t,q1,q2,current_1,current_2", comments="")
+    Path("gains.toml").write_text("drive_gain = [2.0, 4.0]\n")
+    reading = ("--mapping", "gains.toml", "--units", "q=deg,tau=mA", "--no-lazy", "--cutoff", "20")
+    run("identify", "two_link", "run.csv", *reading, "--no-consistent", "--output", "out")
+    run("report", "out/estimate.json", "run.csv", *reading, "--output", "again.html")
+    for page in ("out/report.html", "again.html"):
+        text = Path(page).read_text(encoding="utf-8")
+        commands = [html.unescape(one) for one in re.findall(r'class="command"><code>(minidyn [^<]+)<', text)]
+        assert any(command.startswith("minidyn report") for command in commands)
+        for command in commands:
+            run(*shlex.split(command.replace("other-log.csv", "other.csv").replace("LOG", "run.csv"))[1:])
+
+
 # ------------------------------------------------------------------------- the options do what they say
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from minidyn.app.job import FIT
-from minidyn.app.report.facts import Facts, Places
+from minidyn.app.report.facts import Facts, Places, options_line
 from minidyn.app.report.report import write_page
 from minidyn.arrays import plain_values
 from minidyn.display import save_figure
@@ -137,7 +137,8 @@ def _facts(
 ) -> Facts:
     """Return what the report of a folder is about; the speed of generated code, the slow part, is left out."""
     tests = {name: run for name, run in validations.items() if name != FIT}
-    places = Places(str(record.get("robot_file", "")), tuple(record.get("logs", ())), str(folder))
+    reading = options_line(record.get("reading", {}))
+    places = Places(str(record.get("robot_file", "")), tuple(record.get("logs", ())), str(folder), reading=reading)
     details = {name.replace("_", " "): value for name, value in record.items() if isinstance(value, str | float | list)}
     fit = validations.get(FIT)
     return Facts(estimate, tests, fit, cross_validation, details=details, code=False, places=places)

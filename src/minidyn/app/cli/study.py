@@ -61,7 +61,7 @@ def report(
     with progress("writing the report"):
         found = job.validate(model, fit=bool(fit))
         fitted = found.pop(FIT, None)
-        facts = Facts(model, found, fitted, details=details, places=places_of(model, estimate, fit))
+        facts = Facts(model, found, fitted, details=details, places=places_of(model, estimate, fit, reading))
         write_page(facts, page, title)
     verdict = facts.verdict.to_json()
     if as_json:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 import os
 import shlex
 from pathlib import Path
+from types import MappingProxyType
 
 from minidyn.display import Html, tag
 from minidyn.formats.load import robots
@@ -35,6 +36,7 @@ class Places:
     logs: tuple[str, ...] = ()  # that were fitted
     folder: str = ""  # of estimate.json and robot.toml
     estimate: str = ""  # the file of the estimate, where it is not in the folder
+    reading: tuple[str, ...] = ()  # options of the shell with which the logs were read
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,24 +98,43 @@ class Facts:
 _ROBOT = "robot.toml"
 
 
-def places_of(estimate: Estimate, path: str | Path | None = None, logs: tuple[str, ...] = ()) -> Places:
+def options_line(reading: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return options that say how logs are read, by their names in Python, as words of the shell."""
+    words: list[str] = []
+    for name, value in reading.items():
+        option = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{option}" if value else f"--no-{option}")
+        elif value is not None:
+            pairs = [f"{key}={unit}" for key, unit in value.items()] if isinstance(value, Mapping) else value
+            words += [f"--{option}", ",".join(map(str, pairs)) if isinstance(pairs, list | tuple) else str(pairs)]
+    return tuple(words)
+
+
+def places_of(
+    estimate: Estimate,
+    path: str | Path | None = None,
+    logs: tuple[str, ...] = (),
+    reading: Mapping[str, Any] = MappingProxyType({}),
+) -> Places:
     """Return where the files of an estimate are: its own, where it was read from one, and its robot's."""
     described = estimate.base.robot
     known = described.name if described.name in robots() else ""
     robot = described.source if os.path.isfile(described.source) else known  # false for any text
     folder = "" if path is None or not (Path(path).parent / _ROBOT).is_file() else str(Path(path).parent)
-    return Places(robot, logs, folder, "" if path is None else str(path))
+    return Places(robot, logs, folder, "" if path is None else str(path), options_line(reading))
 
 
 def identify_command(facts: Facts, *options: str) -> str:
     """Return how to identify again with other options."""
-    return _line("identify", facts.places.robot or "ROBOT", *(facts.places.logs or ("LOG",)), *options)
+    logs = facts.places.logs or ("LOG",)
+    return _line("identify", facts.places.robot or "ROBOT", *logs, *facts.places.reading, *options)
 
 
 def report_command(facts: Facts) -> str:
     """Return how to test the model on another log."""
     estimate = facts.places.estimate or _inside(facts, "estimate.json") or "estimate.json"
-    return _line("report", estimate, "other-log.csv", "--output", "report.html")
+    return _line("report", estimate, "other-log.csv", *facts.places.reading, "--output", "report.html")
 
 
 def generate_command(facts: Facts) -> str:
