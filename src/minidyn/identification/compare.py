@@ -179,6 +179,7 @@ def compare(
     consistent: Sequence[bool] = (False, True),
     base: BaseMap | None = None,
     friction: Iterable[str] | str | None = DEFAULT_FRICTION,
+    friction_per: str | None = None,
     rotor_inertia: bool | None = True,
     sign_width: ArrayLike | None = None,
     prior: Prior = None,
@@ -198,6 +199,7 @@ def compare(
         consistent: Whether models are made physically consistent: both ways, or one.
         base: As for `md.identify`.
         friction: As for `md.identify`; "auto" is chosen once, by "wls".
+        friction_per: As for `md.identify`.
         rotor_inertia: As for `md.identify`.
         sign_width: As for `md.identify`.
         prior: As for `md.identify`.
@@ -228,7 +230,7 @@ def compare(
     tested = ready(robot, validation, purpose="compare", name="the validation recording")
     seen = fitted_notices(overlap_of(sketch_of(fitted), tested))
     options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
-    options |= {"sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
+    options |= {"friction_per": friction_per, "sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
     options |= {"controller": controller, "threads": threads, "anyway": True}
     more: tuple[Notice, ...] = ()
     if friction == AUTO and base is None:

@@ -115,6 +115,7 @@ def cross_validate(
     method: str = DEFAULT_METHOD,
     base: BaseMap | None = None,
     friction: Iterable[str] | str | None = DEFAULT_FRICTION,
+    friction_per: str | None = None,
     rotor_inertia: bool | None = True,
     sign_width: ArrayLike | None = None,
     prior: Prior = None,
@@ -137,6 +138,7 @@ def cross_validate(
         method: As for `md.identify`.
         base: As for `md.identify`.
         friction: As for `md.identify`; "auto" is chosen anew without each stretch.
+        friction_per: As for `md.identify`.
         rotor_inertia: As for `md.identify`.
         sign_width: As for `md.identify`.
         prior: As for `md.identify`.
@@ -161,7 +163,7 @@ def cross_validate(
         robot = with_mapped_coupling(robot, data.notices, data.joint_names)
         base = base_parameters(robot)  # the same for every stretch
     options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
-    options |= {"sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
+    options |= {"friction_per": friction_per, "sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
     options |= {"controller": controller, "threads": threads, "anyway": True}
     reach = _reach(data)
     tested, fitted, spans = [], [], []

@@ -28,6 +28,8 @@ from minidyn.formats.toml.write import toml_text
 from minidyn.identification.consistency.certificate import Certificate, certify
 from minidyn.identification.diagnostics.origin import data_shares
 from minidyn.identification.export import Exported, Identified, export
+from minidyn.identification.friction.per_log import FrictionOfLogs
+from minidyn.identification.rows.base_rows import signals_of
 from minidyn.identification.verdict import Limits, Verdict, judge
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
@@ -193,6 +195,23 @@ class Estimate(Identified):
         tau = np.concatenate([self._torques(piece) for piece in pieces])
         names = made.joint_names
         return tau if names == recording.joint_names else tau[:, [names.index(name) for name in recording.joint_names]]
+
+    def predict_std(self, recording: Recording) -> Array:
+        """Return the standard deviation (N, n) of a measured torque, low-passed as for the fit, about `predict`.
+
+        It holds the noise, the deviations of the parameters and, where friction was fitted for each log
+        (`friction_per="log"`), how much friction varies between logs: a new log has another one.
+
+        Args:
+            recording: A motion in memory, prepared or with dq and ddq, joints in the robot's order.
+        """
+        motion = in_robot_order(self.robot, ready(self.robot, recording, purpose="a prediction", tau=False))
+        logs = FrictionOfLogs.of(self.settings)
+        covariance = self.covariance if logs is None else self.covariance + logs.covariance(self.base)
+        covariance = np.where(np.isfinite(covariance), covariance, 0.0)
+        signals = signals_of(motion.load(), "q", "dq", "ddq")
+        Y = base_regressor(self.robot, *signals, base=self.base)
+        return np.asarray(np.sqrt(np.einsum("kij,jl,kil->ki", Y, covariance, Y) + self.sigma**2))
 
     def _torques(self, piece: Recording) -> Array:
         motion = piece.q, np.asarray(piece.dq), np.asarray(piece.ddq)

@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -36,6 +37,7 @@ from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import FrictionChoice, choose_friction, starting_model
 from minidyn.identification.friction.loads import Step, instead_of_load, settle
+from minidyn.identification.friction.per_log import PER, LogsSolution, solve_per_log
 from minidyn.identification.rows.base_rows import Progress, counted
 from minidyn.model.drives import AUTO, OWN, friction_symbols
 from minidyn.model.robot import Robot
@@ -80,6 +82,7 @@ def identify(
     *,
     base: BaseMap | None = None,
     friction: Iterable[str] | str | None = DEFAULT_FRICTION,
+    friction_per: str | None = None,
     rotor_inertia: bool | None = True,
     sign_width: ArrayLike | None = None,
     prior: Prior = None,
@@ -105,6 +108,8 @@ def identify(
         friction: "auto": viscous, Coulomb, offset, and those terms that predict held-out data better
             (docs/friction.md); "own": the terms of the robot's file; or names of minidyn.model.drives.TERMS, () for
             none.
+        friction_per: "log": each log has friction of its own about a mean, links and springs are shared, and
+            deviations hold how much it varies (docs/friction.md); None: one friction for all.
         rotor_inertia: Whether rotor inertias are identified; None: as the robot's file has them.
         sign_width: Smoothing width: speed over which Coulomb friction reverses, one for all joints or one for each;
             None: chosen by cross-validation over time blocks, zero allowed ("didim" with a controller: the robot's
@@ -132,7 +137,7 @@ def identify(
         Meaningless: The quick check found something; its notices say what.
     """
     friction = _terms(friction, base)
-    check_options(method, friction, prior_kind)  # before anything is read
+    check_options(method, friction, prior_kind, friction_per)  # before anything is read
     estimator, prior, robot = METHODS[method], as_prior(prior), as_robot(robot)
     log = as_recording(recording, robot)
     notices = require_meaning(robot, log, anyway)
@@ -154,9 +159,11 @@ def identify(
     widths = sign_width is None and not simulated
     options = replace(options, allow_open=filled)
 
+    solve = estimator.solve if friction_per is None else partial(solve_per_log, estimator.solve)
+
     def solved(data: AnyRecording, load: bool = True) -> _Fit:
         choice = choose_friction(model, start, data, friction, widths=widths, fixed=base is not None, load=load)
-        settled = choice.fit(lambda loaded: estimator.solve(loaded, choice.base, data, options))
+        settled = choice.fit(lambda loaded: solve(loaded, choice.base, data, options))
         found = widened(choice, settled.made)
         # loads that friction grows with are those of the fit
         fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
@@ -182,14 +189,8 @@ def identify(
         if choice.columns is None or choice.parameters is None:
             return step(found).made
         first = None if fit.doubts else step(found)
-        again = estimator.solve
-        settled = settle(
-            choice.robot,
-            choice.columns.motion,
-            parameters,
-            lambda loaded: step(widened(choice, again(loaded, choice.base, data, options))),
-            first,
-        )
+        known = choice.robot, choice.columns.motion, parameters
+        settled = settle(*known, lambda loaded: step(widened(choice, solve(loaded, choice.base, data, options))), first)
         return settled.made._replace(notices=[*settled.made.notices, *settled.doubts])
 
     fit = solved(data)
@@ -219,6 +220,8 @@ def identify(
     known = prior_parameters(choice.robot, prior, (robot, model))
     notices += [*scale_notices(choice.robot, data, known), *bounds]
     settings |= weight
+    if isinstance(found, LogsSolution):
+        settings |= found.settings_of(beta, consistent)
     if consistent:
         notices += mass_notices(choice.robot, data, known, parameters)
     return Estimate(
@@ -291,10 +294,12 @@ def check_options(
     method: str = DEFAULT_METHOD,
     friction: Iterable[str] | str | None = DEFAULT_FRICTION,
     prior_kind: str = DEFAULT_PRIOR_KIND,
+    friction_per: str | None = None,
 ) -> None:
     """Raise where an option of :func:`identify` names what does not exist: asked before logs are read."""
-    for what, name, known in (("method", method, METHODS), ("prior_kind", prior_kind, DISTANCES)):
-        if name not in known:
+    named = (("method", method, METHODS), ("prior_kind", prior_kind, DISTANCES), ("friction_per", friction_per, PER))
+    for what, name, known in named:
+        if name not in known and not (what == "friction_per" and name is None):
             raise UnknownName(what, name, tuple(known))
     if friction is not None and not (isinstance(friction, str) and friction in (AUTO, OWN)):
         friction_symbols(friction)

@@ -16,6 +16,7 @@ from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
+from minidyn.identification.friction.per_log import SETTING, FrictionOfLogs
 from minidyn.identification.verdict import MOSTLY, Limits, seen_words
 from minidyn.model.joint import torque_unit
 from minidyn.model.robot import Robot
@@ -37,6 +38,7 @@ FITTED = act(
     "`minidyn identify ROBOT LOG --hold-out 0.3`, recording[:n] and recording[n:] in Python, part = [0.0, 0.7] and "
     "part = [0.7, 1.0] of two [[log]] tables in a study.",
 )
+FRICTION_OF = info("validate.friction_of", "Whose friction was used, where each fitted log has its own.")
 THINNED = info("validate.thinned_pictures", "Of a long recording on disk some samples are kept for pictures.")
 
 _SHOWN = 100_000  # samples that are kept for pictures of a recording that stays on disk
@@ -216,10 +218,13 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
     every = 1 if isinstance(data, Recording) else -(-len(data) // _SHOWN)
     kept: list[tuple[Array, ...]] = []  # for pictures
     starts: list[int] = []
-    for piece, first in ((tile, not k) for run in data.runs for k, tile in enumerate(run.tiles(_PIECE))):
+    runs: Sequence[AnyRecording] = data.runs
+    models = _models(estimate, runs)
+    pieces = ((tile, not k, own) for run, own in zip(runs, models) for k, tile in enumerate(run.tiles(_PIECE)))
+    for piece, first, model in pieces:
         measured = np.asarray(piece.telemetry.get("tau_raw", piece.tau), dtype=float)
         _require_numbers(measured, piece)
-        predicted = estimate.predict(piece)
+        predicted = model.predict(piece)
         if first:
             raw.new_run()
             starts.append(-(-raw.samples // every))
@@ -247,9 +252,39 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
     joints = _per_joint(data.joint_names, raw, filtered, prior, _forgets(data.info))
     others = filtered.overall, prior.overall, noise.overall
     overlap = overlap_of(Sketch.from_json(estimate.settings.get(SKETCH)), data)
-    notices += fitted_notices(overlap)
+    notices += (*fitted_notices(overlap), *_friction_notices(estimate, models))
     shown = None if described is None else before, moved, tuple(torque_unit(robot.joints[k]) for k in robot.independent)
     return Validation(raw.overall, rmse, joints, t, measured, predicted, raw.samples, *others, notices, *shown, overlap)
+
+
+def _models(estimate: Estimate, runs: Sequence[AnyRecording]) -> list[Estimate]:
+    """Return the model of each run: with the friction of its own log where that was fitted, else with the mean."""
+    known = FrictionOfLogs.of(estimate.settings) if SETTING in estimate.settings else None
+    if known is None:
+        return [estimate] * len(runs)
+    models, made = list[Estimate](), dict[int, Estimate]()
+    for run in runs:
+        log = known.log_of(run)
+        if log is not None and log not in made:
+            beta, phi = known.parameters(estimate.base, estimate.parameters, log)
+            made[log] = replace(estimate, robot=estimate.robot.with_parameters(phi), beta=beta)
+        models.append(estimate if log is None else made[log])
+    return models
+
+
+def _friction_notices(estimate: Estimate, models: Sequence[Estimate]) -> tuple[Notice, ...]:
+    """Return a notice that says whose friction was used, where each fitted log has its own."""
+    if SETTING not in estimate.settings:
+        return ()
+    new = sum(model is estimate for model in models)
+    count = len(estimate.settings[SETTING]["values"])
+    if not new:
+        text = "friction of each log is its own, as it was fitted"
+    elif new == len(models):
+        text = f"friction is the mean of the {count} fitted logs: this log is none of them"
+    else:
+        text = f"friction is the mean of the {count} fitted logs in {new} of {len(models)} runs, its own in the others"
+    return (FRICTION_OF(text, logs=count, runs=len(models), mean=new),)
 
 
 def overlap_of(fitted: Sketch | None, data: AnyRecording) -> float | None:

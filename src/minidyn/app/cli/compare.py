@@ -8,7 +8,13 @@ from typing import Any
 import click
 
 from minidyn.app.cli import options
-from minidyn.app.cli.identify import anyway_option, friction_option, read_logs, rotor_inertia_option
+from minidyn.app.cli.identify import (
+    anyway_option,
+    friction_option,
+    friction_per_option,
+    read_logs,
+    rotor_inertia_option,
+)
 from minidyn.app.cli.options import Files
 from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
 from minidyn.errors import MinidynError
@@ -23,6 +29,7 @@ from minidyn.text import plain_percent as percent
 @options.validate_option
 @click.option("--methods", help="Some methods only, as in ols,wls,iv. Default: all that take every motion.")
 @friction_option
+@friction_per_option
 @rotor_inertia_option
 @anyway_option
 @options.log_options
@@ -44,7 +51,7 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
     chosen = None if methods is None else listed(methods)
     for name in chosen or ():
         check_options(name)  # before logs are read
-    settings = {name: more.pop(name) for name in ("friction", "rotor_inertia", "anyway")}
+    settings = {name: more.pop(name) for name in ("friction", "friction_per", "rotor_inertia", "anyway")}
     settings["friction"] = friction_terms(settings["friction"])
     job = Job.of_files(robot, logs, test, settings=options.given(settings), **more)
     told(job.robot)

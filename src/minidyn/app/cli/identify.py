@@ -31,6 +31,12 @@ friction_option = options.option_of(
     help="auto (viscous, coulomb, offset and what the data ask for), terms such as viscous,coulomb,load, none, or own "
     "(the terms of the robot's file).",
 )
+friction_per_option = options.option_of(
+    IDENTIFY,
+    "--friction-per",
+    type=options.OneOf(lambda: ("log",)),
+    help="log: each log has friction of its own, links are shared; deviations hold how much friction varies.",
+)
 rotor_inertia_option = options.option_of(
     IDENTIFY, "--rotor-inertia/--no-rotor-inertia", help="Identify rotor inertias."
 )
@@ -60,6 +66,7 @@ anyway_option = options.option_of(
     help="; ".join(f"{name}: {words}" for name, words in METHODS.items()) + ".",
 )
 @friction_option
+@friction_per_option
 @rotor_inertia_option
 @click.option(
     "--prior",
@@ -98,7 +105,7 @@ def identify(
 
     inputs = options.inputs(robot, *logs, *test, more["mapping"], more["prior"])
     target = check_result(output, inputs)  # before long work
-    own = ("method", "friction", "rotor_inertia", "prior", "consistent", "anyway")
+    own = ("method", "friction", "friction_per", "rotor_inertia", "prior", "consistent", "anyway")
     settings = {name: more.pop(name) for name in own}
     prior = settings["prior"]
     settings |= {"friction": friction_terms(settings["friction"]), "prior": False if prior == "none" else prior}

@@ -16,6 +16,7 @@ from minidyn.formats.toml.table import Table
 from minidyn.identification.consistency.prior import DISTANCES
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.export import FORMATS
+from minidyn.identification.friction.per_log import PER
 from minidyn.identification.verdict import Limits
 from minidyn.model.drives import TERMS
 from minidyn.recording.read.mapping import OPTIONS
@@ -125,6 +126,7 @@ _SIMULATE: dict[str, Check] = {
 }
 _MODEL: dict[str, Check] = {
     "friction": _terms,
+    "friction_per": _one_of(PER),
     "rotor_inertia": _flag,
     "prior": _prior,
     "prior_kind": _one_of(DISTANCES),
