@@ -5,9 +5,10 @@ side (c from the coupling, empty for most joints), and s(v) the sign of v, turne
 its own axis with
 
     Ia v̇ + Fv v + Fc s(v) + Fo + Fs s(v) / (1 + (v / v_s)²) + Fr s(v) √|v| + Fq |v| v + Fk v³ + Fa |v| + Fl |load| s(v)
+    + Fx v / √(v² + x²) + Fy v / √(v² + y²)
 
-and that torque acts on joint j and, through c, on the coupled joints. Springs, counterbalances and a joint's own terms
-act on the joint itself:
+with x, y = CURVE_SPEEDS, and that torque acts on joint j and, through c, on the coupled joints. Springs,
+counterbalances and a joint's own terms act on the joint itself:
 
     Ks q_j + Bs sin q_j + Bc cos q_j + Ja q̈_j + Jv q̇_j + Jc s(q̇_j)
 """
@@ -25,6 +26,9 @@ ROTOR = "Ia"
 
 STRIBECK_SPEED = 0.1
 """Speed (rad/s or m/s) that is used where no Stribeck speed is given."""
+
+CURVE_SPEEDS = (0.2, 0.8)
+"""Speeds (rad/s or m/s) about which the free friction curve bends."""
 
 
 Odd = Callable[[Any, Any, Any, Mapping[str, Callable[..., Any]]], Any]
@@ -108,6 +112,15 @@ def _root(m: Motion) -> Any:
     return m.odd(lambda v, s, size, ops: s * ops["sqrt"](size))
 
 
+def _bend(speed: float) -> Callable[[Motion], Any]:
+    """A knee of the friction curve: rises with the speed, bends about the given one, and stays at 1.
+
+    Sums of knees with coefficients that are not negative rise with the speed ever more slowly: no wiggles between the
+    speeds that were seen, and beyond them nothing but viscous friction.
+    """
+    return lambda m: m.odd(lambda v, s, size, ops: v / ops["sqrt"](v * v + speed * speed), speed)
+
+
 # |v| is v s(v), so that it reverses as the sign does
 TERMS = {
     "viscous": Term("Fv", "v", "N m s/rad", True, 1.0, value=lambda m: m.v),
@@ -119,6 +132,8 @@ TERMS = {
     "cubic": Term("Fk", "v³", "N m (s/rad)³", True, 3.0, value=lambda m: m.v * m.v * m.v),
     "asymmetric": Term("Fa", "|v|", "N m s/rad", False, 1.0, value=lambda m: m.v * m.s),
     "load": Term("Fl", "|load| s(v)", "1", True, 0.0, "load", value=lambda m: m.load * m.s, of_position=True),
+    "curve_low": Term("Fx", f"v / √(v² + {CURVE_SPEEDS[0]:g}²)", "N m", True, value=_bend(CURVE_SPEEDS[0])),
+    "curve_high": Term("Fy", f"v / √(v² + {CURVE_SPEEDS[1]:g}²)", "N m", True, value=_bend(CURVE_SPEEDS[1])),
     "spring": Term("Ks", "q", "N m/rad", False, 0.0, "position", lambda m: m.q, own=True, of_position=True),
     "counterbalance_sin": Term("Bs", "sin q", "N m", False, value=lambda m: m.cos_sin_q[1], own=True, of_position=True),
     "counterbalance_cos": Term("Bc", "cos q", "N m", False, value=lambda m: m.cos_sin_q[0], own=True, of_position=True),
@@ -136,6 +151,7 @@ FRICTION = {name: term.symbol for name, term in TERMS.items()}
 """Drive terms by name, and the column each adds."""
 
 ALIASES = {
+    "curve": ("curve_low", "curve_high"),
     "counterbalance": ("counterbalance_sin", "counterbalance_cos"),
     "own": ("own_inertia", "own_viscous", "own_coulomb"),
 }

@@ -23,7 +23,7 @@ from minidyn.model.drives import ALIASES, FRICTION, ROTOR, friction_symbols
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
 
-_CANDIDATES = (("load",), ("sqrt",), ("stribeck",), ("asymmetric",), ("cubic",), ALIASES["own"])
+_CANDIDATES = (("load",), ("sqrt",), ("stribeck",), ("asymmetric",), ("cubic",), ALIASES["curve"], ALIASES["own"])
 _LEAST_GAIN = 0.02  # of the held-out squares, one percent of the error: less is not worth a term, however certain
 _ROUNDS = 6
 _LARGE = 120  # rigid parameters; beyond them (some fifteen joints) one proportion serves all joints, to save minutes
