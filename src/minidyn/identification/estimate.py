@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +14,6 @@ import numpy as np
 
 from minidyn.arrays import Array, frozen, plain_values
 from minidyn.base.base_map import BaseMap
-from minidyn.base.closed_form.structure import Role, Structure
 from minidyn.base.equivalence import equivalence
 from minidyn.base.printing.overview import units
 from minidyn.display import MEASURED, MODEL, PRIOR, DisplayTable, new_figure
@@ -23,15 +21,14 @@ from minidyn.dynamics.functions import base_regressor, inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError, WrongArgument
 from minidyn.files import strict_json, with_numbers, write_atomically
 from minidyn.formats.load import SUFFIXES
-from minidyn.formats.toml.read import read_toml
 from minidyn.formats.toml.write import toml_text
 from minidyn.identification.consistency.certificate import Certificate, certify
 from minidyn.identification.diagnostics.origin import data_shares
+from minidyn.identification.estimate_file import base_from_json, base_to_json, robot_from_text
 from minidyn.identification.export import Exported, Identified, export
 from minidyn.identification.friction.per_log import FrictionOfLogs
 from minidyn.identification.rows.base_rows import signals_of
 from minidyn.identification.verdict import Limits, Verdict, judge
-from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.ready import in_robot_order, ready
@@ -332,7 +329,7 @@ class Estimate(Identified):
             "version": VERSION,
             "robot": toml_text(self.robot),
             **{name: getattr(self, name) for name in _SAVED},
-            "base": _base_to_json(self.base),
+            "base": base_to_json(self.base),
             "certificate": None if np.isnan(self.parameters).any() else self.certificate.to_json(),
         }
         write_atomically(target, strict_json(content))
@@ -383,7 +380,7 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
             raise DescriptionError(
                 f"{source}: an estimate of format version {version}; this minidyn reads versions 2 to {VERSION}: {wish}"
             )
-        robot, base = _robot_from_text(content["robot"]), _base_from_json(content["base"])
+        robot, base = robot_from_text(content["robot"]), base_from_json(content["base"])
         if robot.structure_fingerprint != base.robot.structure_fingerprint or len(content["sigma"]) != robot.n:
             raise ValueError("its robot is not that of its base parameters")
         size, of_data = base.rank, content.get("data_covariance")
@@ -407,36 +404,3 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
         if isinstance(error, DescriptionError) and str(source) in str(error):
             raise
         raise DescriptionError(f"{source}: not a whole estimate ({error})") from None
-
-
-def _base_to_json(base: BaseMap) -> dict[str, Any]:
-    """Return a base map as plain values, its robot (the one before identification) as TOML text."""
-    made = {one.name: getattr(base, one.name) for one in fields(base)}
-    return made | {"robot": toml_text(base.robot), "structure": base.structure and asdict(base.structure)}
-
-
-def _base_from_json(entry: Mapping[str, Any]) -> BaseMap:
-    """Return the base map that `_base_to_json` wrote; nothing is computed."""
-    values = {one.name: entry[one.name] for one in fields(BaseMap)}
-    made: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    made["robot"] = _robot_from_text(entry["robot"])
-    made["K"] = np.array(entry["K"], dtype=float).reshape(len(entry["kept"]), len(entry["regrouped"]))
-    made["gap"] = float(entry["gap"])
-    made["notices"] = tuple(Notice.from_json(notice) for notice in entry["notices"])
-    if entry["rows"] is not None:
-        made["rows"] = np.array(entry["rows"], dtype=float)
-    if found := entry["structure"]:
-        made["structure"] = Structure(found["what"], tuple(Role(**role) for role in found["roles"]), found["version"])
-    return BaseMap(**made)
-
-
-def _robot_from_text(text: str) -> Robot:
-    """Return the robot of a TOML text; its `source` is what the text says."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "robot.toml"
-        path.write_text(text, encoding="utf-8")
-        try:
-            robot = read_toml(path)
-        except DescriptionError as error:
-            raise DescriptionError(str(error).replace(str(path), "its robot, line")) from None
-    return replace(robot, source="") if robot.source == str(path) else robot

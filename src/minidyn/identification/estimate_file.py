@@ -1,0 +1,52 @@
+"""What a saved estimate holds beside numbers: its base map and its robots, as plain values and TOML text."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minidyn.base.base_map import BaseMap
+from minidyn.base.closed_form.structure import Role, Structure
+from minidyn.errors import DescriptionError
+from minidyn.formats.toml.read import read_toml
+from minidyn.formats.toml.write import toml_text
+from minidyn.model.robot import Robot
+from minidyn.notices import Notice
+
+
+def base_to_json(base: BaseMap) -> dict[str, Any]:
+    """Return a base map as plain values, its robot (the one before identification) as TOML text."""
+    made = {one.name: getattr(base, one.name) for one in fields(base)}
+    return made | {"robot": toml_text(base.robot), "structure": base.structure and asdict(base.structure)}
+
+
+def base_from_json(entry: Mapping[str, Any]) -> BaseMap:
+    """Return the base map that `base_to_json` wrote; nothing is computed."""
+    values = {one.name: entry[one.name] for one in fields(BaseMap)}
+    made: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    made["robot"] = robot_from_text(entry["robot"])
+    made["K"] = np.array(entry["K"], dtype=float).reshape(len(entry["kept"]), len(entry["regrouped"]))
+    made["gap"] = float(entry["gap"])
+    made["notices"] = tuple(Notice.from_json(notice) for notice in entry["notices"])
+    if entry["rows"] is not None:
+        made["rows"] = np.array(entry["rows"], dtype=float)
+    if found := entry["structure"]:
+        made["structure"] = Structure(found["what"], tuple(Role(**role) for role in found["roles"]), found["version"])
+    return BaseMap(**made)
+
+
+def robot_from_text(text: str) -> Robot:
+    """Return the robot of a TOML text; its `source` is what the text says."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "robot.toml"
+        path.write_text(text, encoding="utf-8")
+        try:
+            robot = read_toml(path)
+        except DescriptionError as error:
+            raise DescriptionError(str(error).replace(str(path), "its robot, line")) from None
+    return replace(robot, source="") if robot.source == str(path) else robot
