@@ -1,4 +1,4 @@
-"""Arrays: the one type of numbers, numbers that people give, and linear algebra on one thread.
+"""Arrays: the one type of numbers, numbers that people give or keep as JSON, and linear algebra on one thread.
 
 The BLAS behind NumPy starts threads for matrices of a few thousand entries, where handing out the work costs more than
 doing it; on a busy machine hundreds of times more. Loops over small factorisations run inside `single_thread`, and so
@@ -7,10 +7,11 @@ does every door of identification as a whole.
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -99,3 +100,28 @@ def known_product(matrix: Array, values: Array) -> Array:
     """Return matrix @ values, NaN only where a value that enters is unknown (NaN)."""
     unknown = np.isnan(values)
     return np.where((matrix != 0.0) @ unknown, np.nan, matrix @ np.where(unknown, 0.0, values))
+
+
+_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def strict_json(value: Any) -> bytes:
+    """Return JSON that every reader takes: numbers that are not finite are the texts NaN, Infinity, -Infinity."""
+
+    def word(leaf: Any) -> Any:
+        if not isinstance(leaf, float) or math.isfinite(leaf):
+            return leaf
+        return "NaN" if math.isnan(leaf) else "Infinity" if leaf > 0 else "-Infinity"
+
+    return json.dumps(_each(plain_values(value), word), indent=1, allow_nan=False).encode()
+
+
+def with_numbers(value: Any) -> Any:
+    """Return what was read from JSON with the texts NaN, Infinity and -Infinity as numbers again."""
+    return _each(value, lambda leaf: _WORDS.get(leaf, leaf) if isinstance(leaf, str) else leaf)
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(value, dict):
+        return {key: _each(entry, change) for key, entry in value.items()}
+    return [_each(entry, change) for entry in value] if isinstance(value, list) else change(value)

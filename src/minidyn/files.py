@@ -1,28 +1,27 @@
-"""Files: written whole or not at all, what was there stays until all that is new is ready; JSON with all digits.
+"""Files: written whole or not at all, what was there stays until all that is new is ready.
 
 Inputs are never replaced, and neither is a file that minidyn did not write: `check_outputs`.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
-import math
 import os
 import re
 import signal
 import stat
+import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from minidyn.arrays import plain_values
 from minidyn.errors import DescriptionError, NotWritten
 
 LARGEST = "MINIDYN_LARGEST_ROBOT_FILE"
 """Environment variable: the largest robot file in bytes."""
-
 _LARGEST = 64_000_000
 
 
@@ -65,15 +64,67 @@ def _told(path: str | os.PathLike[str]) -> Iterator[None]:
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file under a temporary name beside it, then put it in place; an existing file keeps its mode."""
     target = Path(os.path.realpath(path))  # a link stays a link
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    _sweep(target)
+    temporary = _beside(target, "tmp")
     with _told(path):
         try:
-            temporary.write_bytes(data)
+            with temporary.open("xb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
             if target.exists():
                 temporary.chmod(stat.S_IMODE(target.stat().st_mode))
             os.replace(temporary, target)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _beside(target: Path, ending: str) -> Path:
+    """Return a new hidden name beside a file or folder, which says whose it is: process, machine, then chance."""
+    return target.with_name(f".{target.name}.{os.getpid()}.{_machine()}{os.urandom(4).hex()}.{ending}")
+
+
+def _machine() -> str:
+    """Return four letters that tell machines apart: folders on a network are shared, numbers of processes are not."""
+    import platform  # slow to import
+    import zlib
+
+    return f"{zlib.crc32(platform.node().encode()) & 0xFFFF:04x}"
+
+
+_LEFT = re.compile(r"\.(\d+)\.([0-9a-f]{4})[0-9a-f]{8}\.(?:new|old|tmp)")
+"""How names of what is not yet, or no longer, in its place end."""
+
+
+def _sweep(target: Path) -> None:
+    """Take away what killed runs left beside a file or folder; what was moved away and not replaced comes back."""
+    with suppress(OSError):
+        for name in os.listdir(target.parent):
+            found = _LEFT.search(name) if name.startswith(".") else None
+            if found is None or not name.lstrip(".").startswith(f"{target.name}."):
+                continue
+            if found[2] != _machine() or _is_alive(int(found[1])):
+                continue
+            path = target.parent / name
+            if name.endswith(".old") and not target.exists():
+                path.rename(target)
+            elif path.is_dir() and not path.is_symlink():
+                import shutil
+
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()
+
+
+def _is_alive(process: int) -> bool:
+    if process == os.getpid() or os.name == "nt":  # there a signal of 0 ends the process
+        return True
+    with suppress(PermissionError, OverflowError):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return False
+    return True
 
 
 @contextmanager
@@ -188,15 +239,16 @@ def new_folder(
     """Give an empty folder to write into; at the end its files take their place in `path`, all of them or none.
 
     Files of other names stay, but for `obsolete` ones; with `replace` the new folder takes the place of the old. An
-    error, an interruption or a full disk leaves what was there before. Where `path` does not exist the whole folder
-    appears at once; where it does, files are put in place one by one, undone if one fails, with interruptions held back
-    for these few moments. Files that are `inputs`, or with `ours` those that minidyn did not write, are not replaced:
-    an error.
+    error, an interruption, a full disk or a power cut leaves what was there before: files are written to disk first,
+    then the whole folder changes place with the old one at once (`_swap`). Only where that cannot be, since the
+    process works in the folder, or the folder holds more than a thousand other files, files are put in place one by
+    one, undone if one fails. What killed runs left behind is swept at the next start. Files that are `inputs`, or with
+    `ours` those that minidyn did not write, are not replaced: an error.
     """
     target = check_folder(path).absolute()
     missing = [folder for folder in (target.parent, *target.parent.parents) if not folder.exists()]
-    # beside the target, so that relative names of other files mean the same in both
-    scratch = target.parent / f".{target.name}.{os.getpid()}.{os.urandom(4).hex()}.new"
+    _sweep(target)
+    scratch = _beside(target, "new")  # beside the target, so that relative names of other files mean the same in both
     with _told(path):
         scratch.mkdir(parents=True)
     done = False
@@ -219,20 +271,101 @@ def new_folder(
 
 
 def _put_in_place(scratch: Path, target: Path, obsolete: Iterable[str], replace: bool) -> None:
-    from tempfile import TemporaryDirectory  # slow to import
-
+    new = sorted(file.relative_to(scratch) for file in scratch.rglob("*") if file.is_file())
+    gone = {Path(name) for name in obsolete} - set(new)
+    if _LEFT.search(target.name):  # inside a folder that is being made itself
+        _one_by_one(scratch, target, new, gone)
+        return
+    _to_disk(scratch)
     if not target.exists():
         scratch.rename(target)
-        return
-    new = sorted(file.relative_to(scratch) for file in scratch.rglob("*") if file.is_file())
-    gone = [Path(name) for name in obsolete if Path(name) not in new]
+    elif replace or _takes_along(target, scratch, {*new, *gone}):
+        scratch.chmod(stat.S_IMODE(target.stat().st_mode))
+        _swap(scratch, target)
+    else:
+        _one_by_one(scratch, target, new, gone)
+    _to_disk(target.parent, inner=False)
+
+
+_OTHERS = 1000  # most files of other names that a folder which is replaced may hold
+
+
+def _takes_along(target: Path, scratch: Path, ours: set[Path]) -> bool:
+    """Give the new folder the other files of the old one, as links to the same; False where that cannot be done.
+
+    Also where this process works in the folder or below it: it would stay in the old one.
+    """
+    if os.path.ismount(target) or target.is_symlink() or Path.cwd().resolve().is_relative_to(target.resolve()):
+        return False
+    others = [path.relative_to(target) for path in itertools.islice(target.rglob("*"), _OTHERS + len(ours) + 1)]
+    if len(others) > _OTHERS + len(ours):
+        return False
+    for name in others:
+        old = target / name
+        if old.is_dir() and not old.is_symlink():
+            if name in ours:
+                raise DescriptionError(f"{old}: a folder, where a file is to be written")
+            (scratch / name).mkdir(parents=True, exist_ok=True)
+        elif name not in ours:
+            (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(old, scratch / name, follow_symlinks=False)
+            except (OSError, NotImplementedError):  # a file system without links
+                return False
+    return True
+
+
+def _swap(new: Path, old: Path) -> None:
+    """Let two folders change places: at once where the system can, else by way of a third name.
+
+    A process that ends between the two moves of the second way leaves the old folder under a hidden name, from which
+    `_sweep` brings it back.
+    """
+    import ctypes  # only here
+
+    names = os.fsencode(new), os.fsencode(old)
+    with suppress(AttributeError, OSError):
+        library = ctypes.CDLL(None, use_errno=True)
+        if sys.platform == "darwin":
+            done = library.renamex_np(*names, 2)
+        else:
+            here = -100  # names count from the current folder
+            done = library.renameat2(here, names[0], here, names[1], 2)
+        if done == 0:
+            return
+    aside = _beside(old, "old")
+    old.rename(aside)
+    try:
+        new.rename(old)
+    except BaseException:
+        aside.rename(old)
+        raise
+    aside.rename(new)
+
+
+def _to_disk(path: Path, *, inner: bool = True) -> None:
+    """Wait until a folder, and with `inner` all that is in it, is on the disk and outlives a power cut."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return  # Windows opens no folders
+    for each in [*(path.rglob("*") if inner else ()), path]:
+        if each.is_symlink():
+            continue
+        with suppress(OSError):  # some network file systems cannot
+            number = os.open(each, os.O_RDONLY)
+            try:
+                os.fsync(number)
+            finally:
+                os.close(number)
+
+
+def _one_by_one(scratch: Path, target: Path, new: Iterable[Path], gone: Iterable[Path]) -> None:
+    """Put files in place one by one; what was done is undone where one fails."""
+    from tempfile import TemporaryDirectory  # slow to import
+
     undo: list[tuple[Path, Path | None]] = []  # (place, what stood there)
     with TemporaryDirectory(prefix=f".{target.name}.", suffix=".old", dir=target.parent) as kept:
         try:
-            if replace:
-                undo.append((target, target.rename(Path(kept) / "old")))
-                scratch.rename(target)
-            for name in () if replace else (*new, *gone):
+            for name in (*new, *gone):
                 place, aside = target / name, Path(kept) / str(len(undo))
                 if place.is_dir():
                     raise DescriptionError(f"{place}: a folder, where a file is to be written")
@@ -274,8 +407,8 @@ def _ended_orderly() -> Iterator[None]:
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Hold back interruptions (Ctrl-C, a request to end) until the block is done."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals reach the main thread alone
+    if threading.current_thread() is not threading.main_thread():  # signals reach the main thread alone
+        yield
         return
     waiting: list[tuple[int, Any]] = []
     old = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -288,28 +421,3 @@ def _uninterrupted() -> Iterator[None]:
             signal.signal(number, handler)
         for arguments in waiting:
             signal.raise_signal(arguments[0])
-
-
-_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-
-
-def strict_json(value: Any) -> bytes:
-    """Return JSON that every reader takes: numbers that are not finite are the texts NaN, Infinity, -Infinity."""
-
-    def word(leaf: Any) -> Any:
-        if not isinstance(leaf, float) or math.isfinite(leaf):
-            return leaf
-        return "NaN" if math.isnan(leaf) else "Infinity" if leaf > 0 else "-Infinity"
-
-    return json.dumps(_each(plain_values(value), word), indent=1, allow_nan=False).encode()
-
-
-def with_numbers(value: Any) -> Any:
-    """Return what was read from JSON with the texts NaN, Infinity and -Infinity as numbers again."""
-    return _each(value, lambda leaf: _WORDS.get(leaf, leaf) if isinstance(leaf, str) else leaf)
-
-
-def _each(value: Any, change: Callable[[Any], Any]) -> Any:
-    if isinstance(value, dict):
-        return {key: _each(entry, change) for key, entry in value.items()}
-    return [_each(entry, change) for entry in value] if isinstance(value, list) else change(value)

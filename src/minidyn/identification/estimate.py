@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from minidyn.arrays import Array, frozen, plain_values
+from minidyn.arrays import Array, frozen, plain_values, strict_json, with_numbers
 from minidyn.base.base_map import BaseMap
 from minidyn.base.equivalence import equivalence
 from minidyn.base.printing.overview import units
 from minidyn.display import MEASURED, MODEL, PRIOR, DisplayTable, new_figure
 from minidyn.dynamics.functions import base_regressor, inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError, WrongArgument
-from minidyn.files import strict_json, with_numbers, write_atomically
+from minidyn.files import write_atomically
 from minidyn.formats.load import SUFFIXES
 from minidyn.formats.toml.write import toml_text
 from minidyn.identification.consistency.certificate import Certificate, certify

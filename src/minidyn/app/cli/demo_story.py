@@ -18,13 +18,13 @@ import numpy as np
 from minidyn.app.cli.text import console, progress
 from minidyn.app.job import Job
 from minidyn.app.report.report import report
-from minidyn.arrays import Array
+from minidyn.arrays import Array, strict_json
 from minidyn.base.base_parameters import base_parameters
 from minidyn.codegen.files import save
 from minidyn.control import computed_torque
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.excitation.one_joint_plan import Plan, one_joint_plan
-from minidyn.files import check_folder, check_outputs, new_folder, strict_json, write_atomically
+from minidyn.files import check_folder, check_outputs, new_folder, write_atomically
 from minidyn.formats.load import load
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.one_joint import identify_one_joint
