@@ -232,6 +232,12 @@ def test_steps_and_sharp_turns_are_no_spikes() -> None:
     step = np.where(t > 5, 1.0, 0.0)
     friction = np.sign(np.sin(2 * np.pi * 2 * t)) + 0.01 * np.random.default_rng(0).normal(size=500)
     assert not spikes(np.stack([step, np.sin(2 * np.pi * 3 * t), friction], axis=1), 12.0).any()
+    noise = 0.01 * np.random.default_rng(1).normal(size=500)
+    for row in (*range(1, 8), *range(492, 500)):  # a joint that reverses just before the log ends, or after it begins
+        assert not spikes((np.where(np.arange(500) < row, 2.0, -3.0) + noise)[:, None], 12.0).any(), row
+    for row in (2, 3, 250, 496, 497):
+        (found,) = np.flatnonzero(spikes((noise + 5.0 * (np.arange(500) == row))[:, None], 12.0))
+        assert found == row
 
 
 def test_period_average() -> None:

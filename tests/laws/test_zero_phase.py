@@ -62,7 +62,8 @@ def plain_spikes(values: np.ndarray, threshold: float) -> np.ndarray:
     cubic[2:-2] = np.abs(values[2:-2] - (4 * (values[1:-3] + values[3:-1]) - values[:-4] - values[4:]) / 6)
     limit = threshold * np.maximum(1.4826 * np.median(cubic, axis=0), 1e-4 * np.ptp(values, axis=0))
     for row, joint in np.argwhere(cubic > limit):
-        apart = abs(values[row, joint] - np.median(values[max(row - 3, 0) : row + 4, joint])) > limit[joint]
+        side = min(3, row, len(values) - 1 - row)
+        apart = abs(values[row, joint] - np.median(values[row - side : row + side + 1, joint])) > limit[joint]
         found[row, joint] = apart and cubic[row, joint] >= 0.999 * cubic[max(row - 2, 0) : row + 3, joint].max()
     return found
 
