@@ -219,7 +219,7 @@ def spikes(values: Array, threshold: float) -> NDArray[np.bool_]:
         if largest <= threshold * least or 2 * common > len(cubic):
             continue  # the median is so large, or the largest so small, that nothing stands out
         limit = threshold * max(1.4826 * float(np.median(cubic)), least)
-        for row in np.flatnonzero(cubic > limit):  # few: the median is only taken there
+        for row in np.flatnonzero(cubic > limit).tolist():  # few: the median is only taken there
             side = min(3, row, len(series) - 1 - row)  # near an end fewer, on both sides: a step there is no spike
             around = series[row - side : row + side + 1]
             near = cubic[max(row - 2, 0) : row + 3].max()  # a spike bends the cubics of its neighbours, too

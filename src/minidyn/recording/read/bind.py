@@ -118,7 +118,7 @@ def _currents(
         raise DescriptionError(
             f"{table.path}: tau is read from motor currents ({_short(columns)}) without a gain: masses would come out "
             "wrong. drive_gain (N m/A, with gear_ratio; in the shell in a file, --mapping) makes torques of them, and "
-            "md.identify_drive_gains finds gains that are not known from a run with a weighed load; "
+            "minidyn gains (md.identify_drive_gains) finds gains that are not known from a run with a weighed load; "
             "currents_as_torque=True (--currents-as-torque) takes them as they are: as torques, or for a model in "
             "amperes"
         )
