@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -103,31 +104,78 @@ def test_without_drift_nothing_is_lost() -> None:
     assert max(notice(each, "friction.per_log").data["spread"]) < 0.05
 
 
-def test_the_joint_problem_is_a_mixed_model() -> None:
+@pytest.mark.parametrize("line", [False, True])
+def test_the_joint_problem_is_a_mixed_model(line) -> None:
     """Against generalised least squares with the marginal covariance 1 + F S² Fᵀ of each log's rows."""
     rng = np.random.default_rng(0)
+    offsets = np.array([-3.0, 1.0, 0.0, 2.0]) if line else np.zeros(4)
     own, shared, spread = (1, 3), (0, 2, 4), np.array([0.3, 2.0])
     split = _Split(("Fv1", "Fc1"), ("Fv", "Fc"), (0, 0), own, shared)
     forms = [(rng.normal(size=(7, 5)), rng.normal(size=7)) for _ in range(4)]
-    joint = _Joint(split, forms, spread)
+    joint = _Joint(split, forms, spread, offsets)
     R, z, rest = joint.form
-    normal, right, squares = np.zeros((5, 5)), np.zeros(5), 0.0
-    for X, y in forms:
+    size = 7 if line else 5  # base parameters, and the slopes of friction over the temperature
+    normal, right, squares = np.zeros((size, size)), np.zeros(size), 0.0
+    for (X, y), warmth in zip(forms, offsets):
         V = np.eye(7) + X[:, own] @ np.diag(spread**2) @ X[:, own].T
+        X = np.column_stack([X, warmth * X[:, own]])[:, :size]
         normal += X.T @ np.linalg.solve(V, X)
         right += X.T @ np.linalg.solve(V, y)
         squares += y @ np.linalg.solve(V, y)
-    beta = np.linalg.solve(normal, right)
+    best = np.linalg.solve(normal, right)
+    beta, slope = best[:5], best[5:] if line else np.zeros(2)
     np.testing.assert_allclose(np.linalg.solve(R, z), beta, rtol=1e-9)
-    np.testing.assert_allclose(R.T @ R, normal, rtol=1e-9)
-    np.testing.assert_allclose(rest, squares - beta @ right, rtol=1e-8)
+    np.testing.assert_allclose(np.linalg.inv(R.T @ R), np.linalg.inv(normal)[:5, :5], rtol=1e-8)
+    np.testing.assert_allclose(rest, squares - best @ right, rtol=1e-8)
     covariances = [np.linalg.inv(X.T @ X) for X, _ in forms]  # as white noise gives them
-    np.testing.assert_allclose(joint.covariance(covariances), np.linalg.inv(normal), rtol=1e-8)
+    np.testing.assert_allclose(joint.covariance(covariances), np.linalg.inv(normal)[:5, :5], rtol=1e-8)
+    np.testing.assert_allclose(joint.slope(beta), slope, rtol=1e-8, atol=1e-12)
     a, B = joint.friction()
-    for (X, y), constant, slope in zip(forms, a, B):
+    for (X, y), constant, change, warmth in zip(forms, a, B, offsets):
         V = np.eye(7) + X[:, own] @ np.diag(spread**2) @ X[:, own].T
-        best = beta[list(own)] + np.diag(spread**2) @ X[:, own].T @ np.linalg.solve(V, y - X @ beta)
-        np.testing.assert_allclose(constant + slope @ beta, best, rtol=1e-8)
+        left = np.linalg.solve(V, y - X @ beta - warmth * X[:, own] @ slope)
+        friction = beta[list(own)] + warmth * slope + np.diag(spread**2) @ X[:, own].T @ left
+        np.testing.assert_allclose(constant + change @ beta, friction, rtol=1e-8)
+
+
+def warm_log(truth: md.Robot, seed: int, warmth: float) -> md.Recording:
+    """Return a log with friction that falls by 1.5 % a kelvin, and its temperature."""
+    values = truth.parameters.copy()
+    for column in truth.layout.columns:
+        if column.symbol in ("Fv", "Fc"):
+            values[column.index] *= 1.0 - 0.015 * (warmth - 30.0)
+    log = log_of(truth.with_parameters(values), seed, 0.01)
+    return replace(log, telemetry={"temperature": np.full((len(log), 1), warmth)})
+
+
+def test_friction_follows_the_temperature(tmp_path: Path) -> None:
+    truth = truth_of(np.random.default_rng(3))
+    whole = concatenate([warm_log(truth, k, 15.0 + 6.0 * k) for k in range(6)])
+    estimate = md.identify(described(), whole, friction=PLAIN, friction_per="log", prior=False)
+    assert notice(estimate, "friction.per_log").data["temperature"] == pytest.approx(30.0)
+    new = warm_log(truth, 20, 50.0)
+    known, unknown = md.validate(estimate, new), md.validate(estimate, replace(new, telemetry={}))
+    assert notice(known, "validate.friction_of").data["by_temperature"] == 1
+    assert notice(unknown, "validate.friction_of").data["by_temperature"] == 0
+    assert known.relative_error < 0.035 < 1.5 * known.relative_error < unknown.relative_error
+    estimate.save(tmp_path / "estimate.json")
+    again = md.load_estimate(tmp_path / "estimate.json").at_temperature(50.0)
+    np.testing.assert_allclose(again.predict(new), known.predicted, rtol=1e-9, atol=1e-9)
+    inside = np.abs(new.tau - again.predict(new)) < 1.96 * again.predict_std(new)
+    assert 0.9 < np.mean(inside) < 0.99
+    with pytest.raises(md.MinidynError, match="friction_per"):
+        md.identify(described(), new, friction=PLAIN, consistent=False).at_temperature(20.0)
+
+
+def test_a_column_of_temperatures_is_read(tmp_path: Path) -> None:
+    log = log_of(truth_of(np.random.default_rng(0)), 1, 0.0, samples=50)
+    names = [f"{signal}_{name}" for signal in ("q", "tau") for name in log.joint_names]
+    table = np.column_stack([log.t, log.q, log.tau, np.full(50, 31.5)])
+    np.savetxt(
+        tmp_path / "log.csv", table, delimiter=",", header=",".join(["time", *names, "Temperature"]), comments=""
+    )
+    read = md.read_recording(tmp_path / "log.csv", described())
+    np.testing.assert_allclose(read.telemetry["temperature"], 31.5)
 
 
 def test_what_a_log_is() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -209,6 +209,24 @@ class Estimate(Identified):
         signals = signals_of(motion.load(), "q", "dq", "ddq")
         Y = base_regressor(self.robot, *signals, base=self.base)
         return np.asarray(np.sqrt(np.einsum("kij,jl,kil->ki", Y, covariance, Y) + self.sigma**2))
+
+    def at_temperature(self, temperature: float) -> Estimate:
+        """Return the estimate with friction at a temperature, °C, of logs that were fitted with theirs.
+
+        Needs `friction_per="log"` and logs with telemetry "temperature" that differ.
+        """
+        logs = FrictionOfLogs.of(self.settings)
+        if logs is None or np.isnan(logs.temperature):
+            raise MinidynError(
+                "at_temperature: friction was not fitted over temperatures: md.identify(friction_per=...)"
+            )
+        return self.with_friction(logs.at(self.parameters, self.base, temperature))
+
+    def with_friction(self, values: Array) -> Estimate:
+        """Return the estimate with the friction of one log, as `settings["friction_logs"]` has it, for the mean."""
+        logs = cast(FrictionOfLogs, FrictionOfLogs.of(self.settings))
+        beta, phi = logs.parameters(self.base, self.parameters, values)
+        return replace(self, robot=self.robot.with_parameters(phi), beta=beta)
 
     def _torques(self, piece: Recording) -> Array:
         motion = piece.q, np.asarray(piece.dq), np.asarray(piece.ddq)

@@ -16,7 +16,7 @@ from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
-from minidyn.identification.friction.per_log import SETTING, FrictionOfLogs
+from minidyn.identification.friction.per_log import SETTING, FrictionOfLogs, temperature_of
 from minidyn.identification.verdict import MOSTLY, Limits, seen_words
 from minidyn.model.joint import torque_unit
 from minidyn.model.robot import Robot
@@ -252,7 +252,7 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
     joints = _per_joint(data.joint_names, raw, filtered, prior, _forgets(data.info))
     others = filtered.overall, prior.overall, noise.overall
     overlap = overlap_of(Sketch.from_json(estimate.settings.get(SKETCH)), data)
-    notices += (*fitted_notices(overlap), *_friction_notices(estimate, models))
+    notices += (*fitted_notices(overlap), *_friction_notices(estimate, models, runs))
     shown = None if described is None else before, moved, tuple(torque_unit(robot.joints[k]) for k in robot.independent)
     return Validation(raw.overall, rmse, joints, t, measured, predicted, raw.samples, *others, notices, *shown, overlap)
 
@@ -262,29 +262,34 @@ def _models(estimate: Estimate, runs: Sequence[AnyRecording]) -> list[Estimate]:
     known = FrictionOfLogs.of(estimate.settings) if SETTING in estimate.settings else None
     if known is None:
         return [estimate] * len(runs)
-    models, made = list[Estimate](), dict[int, Estimate]()
+    models = []
     for run in runs:
-        log = known.log_of(run)
-        if log is not None and log not in made:
-            beta, phi = known.parameters(estimate.base, estimate.parameters, log)
-            made[log] = replace(estimate, robot=estimate.robot.with_parameters(phi), beta=beta)
-        models.append(estimate if log is None else made[log])
+        log, warmth = known.log_of(run), temperature_of(run) if math.isfinite(known.temperature) else math.nan
+        if log is not None:
+            models.append(estimate.with_friction(known.values[log]))
+        else:
+            models.append(estimate.at_temperature(warmth) if math.isfinite(warmth) else estimate)
     return models
 
 
-def _friction_notices(estimate: Estimate, models: Sequence[Estimate]) -> tuple[Notice, ...]:
+def _friction_notices(
+    estimate: Estimate, models: Sequence[Estimate], runs: Sequence[AnyRecording]
+) -> tuple[Notice, ...]:
     """Return a notice that says whose friction was used, where each fitted log has its own."""
     if SETTING not in estimate.settings:
         return ()
-    new = sum(model is estimate for model in models)
+    known = FrictionOfLogs.of(estimate.settings)
+    logs = [None if known is None else known.log_of(run) for run in runs]
+    new, warm = logs.count(None), sum(log is None and model is not estimate for log, model in zip(logs, models))
     count = len(estimate.settings[SETTING]["values"])
+    mean = f"the mean of the {count} fitted logs" + (", at the temperature of the log" if warm else "")
     if not new:
         text = "friction of each log is its own, as it was fitted"
     elif new == len(models):
-        text = f"friction is the mean of the {count} fitted logs: this log is none of them"
+        text = f"friction is {mean}: this log is none of them"
     else:
-        text = f"friction is the mean of the {count} fitted logs in {new} of {len(models)} runs, its own in the others"
-    return (FRICTION_OF(text, logs=count, runs=len(models), mean=new),)
+        text = f"friction is {mean} in {new} of {len(models)} runs, its own in the others"
+    return (FRICTION_OF(text, logs=count, runs=len(models), mean=new, by_temperature=warm),)
 
 
 def overlap_of(fitted: Sketch | None, data: AnyRecording) -> float | None:

@@ -9,10 +9,14 @@ is what the data say of the shared parameters and of the mean, where R_k and z_k
 alone. Large spreads leave each log its own friction, vanishing ones are one friction for all; a log that hardly shows a
 friction takes that of the others. The covariance of the mean holds the spread over the number of logs: it is that of
 the friction of the robot, not of these logs. A new log differs from the mean by the spread.
+
+Where every log has a temperature, f is a line over it, f + g (T_k - T), with the mean at the mean temperature T; the
+spread is what that line leaves.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -37,9 +41,15 @@ PER = ("log",)
 SETTING = "friction_logs"
 """Where an estimate's settings have the friction of each log."""
 
+TEMPERATURE = "temperature"
+"""Telemetry by which friction may vary, °C."""
+
+_ENOUGH = 1000  # samples of a temperature
 _BREAK = 10.0  # s: a longer one, or time that runs backwards, begins a new log
 _PASSES = 6
 _LEAST = 1e-3  # of the typical size of a friction parameter: less spread is none
+_LINE = 4  # logs, at least, that a line over the temperature takes
+_WARMTH = 0.5  # K: logs whose temperatures differ by less (1 σ) show no line
 _ALIKE = 4  # logs that the spread of the same friction in other joints counts for
 _ANCHORS = 16  # samples by which a fitted log is recognised
 _FAINT = 1e-9  # weight of the mean where the spread is not known yet: it decides nothing that data show
@@ -99,12 +109,20 @@ class LogsSolution(Solution):
     logs: tuple[Solution, ...]  # of each log alone
     spread: Array  # standard deviations of friction between logs (m,)
     anchors: tuple[tuple[Array, Array], ...]  # some times (a,) and positions (a, n) of each log
+    temperature: float | None  # mean of the logs, °C; None: not known, or no line
+    offsets: Array  # of the logs' temperatures from it, K; zeros without a line (L,)
+    slope: Array  # of friction over the temperature (m,)
 
     def settings_of(self, beta: Array, consistent: bool) -> dict[str, Any]:
         """Return the friction of each log where all logs have the shared parameters of beta (b,), for records."""
-        values = [_own_friction(self.split, part, beta, self.spread, consistent) for part in self.logs]
-        made = {"names": list(self.split.names), "values": [row.tolist() for row in values]}
+        means = beta[list(self.split.own)] + np.outer(self.offsets, self.slope)
+        values = [
+            _own_friction(self.split, part, beta, mean, self.spread, consistent) for part, mean in zip(self.logs, means)
+        ]
+        made: dict[str, Any] = {"names": list(self.split.names), "values": [row.tolist() for row in values]}
         made |= {"spread": self.spread.tolist()}
+        if self.temperature is not None:
+            made |= {"temperature": self.temperature, "slope": self.slope.tolist()}
         made |= {"anchors": [[t.tolist(), q.tolist()] for t, q in self.anchors]}
         return {SETTING: made}
 
@@ -119,6 +137,9 @@ class LogsSolution(Solution):
             share = float(self.spread[most] / mean[most])
             text += f": {self.split.names[most]} varies most among the dry ones, by {100 * share:.3g} % (1 σ)"
             data |= {"most": self.split.names[most], "share": share}
+        if self.temperature is not None:
+            text += f", besides a line over temperatures about {self.temperature:.3g} °C"
+            data |= {"temperature": self.temperature, "slope": self.slope.tolist()}
         return VARIES(f"{text}; the model has the mean", **data, spread=self.spread.tolist())
 
 
@@ -136,13 +157,16 @@ def solve_per_log(
         text = "friction for each log was asked for; the recording is one log"
         return replace(found, notices=(*found.notices, ONE_LOG(text, logs=len(logs))))
     parts = [method(robot, base, log, replace(options, allow_open=True)) for log in logs]
+    warmth = np.array([temperature_of(log) for log in logs])
+    line = len(logs) >= _LINE and bool(np.isfinite(warmth).all()) and float(np.std(warmth)) > _WARMTH
+    offsets = warmth - warmth.mean() if line else np.zeros(len(logs))
     spread = np.full(len(split.own), np.inf)
     for _ in range(_PASSES):
-        joint = _Joint(split, [(part.R, part.z) for part in parts], spread)
+        joint = _Joint(split, [(part.R, part.z) for part in parts], spread, offsets)
         before, spread = spread, _spread(split, parts, joint)
         if np.allclose(spread, before, rtol=0.02):
             break
-    joint = _Joint(split, [(part.R, part.z) for part in parts], spread)
+    joint = _Joint(split, [(part.R, part.z) for part in parts], spread, offsets)
     R, z, rest = joint.form
     samples = np.array([len(log) for log in logs], dtype=float)
     sigma = np.sqrt(np.average([part.sigma**2 for part in parts], axis=0, weights=samples))
@@ -155,24 +179,32 @@ def solve_per_log(
         R,
         z,
         rest + sum(part.rest for part in parts),
-        partial(_folds, split, parts, spread),
+        partial(_folds, split, parts, spread, offsets),
         tuple(dict.fromkeys(notice for part in parts for notice in part.notices)),
         parts[0].settings,
         split=split,
         logs=tuple(parts),
         spread=spread,
         anchors=tuple(_anchors(log) for log in logs),
+        temperature=float(warmth.mean()) if line else None,
+        offsets=offsets,
+        slope=joint.slope(beta),
     )
     return replace(found, notices=(*found.notices, found.varies(beta)))
 
 
 class _Joint:
-    """All logs together: unknowns are the friction of each log, L times m, then all base parameters (b)."""
+    """All logs together.
 
-    def __init__(self, split: _Split, forms: Sequence[tuple[Array, Array]], spread: Array) -> None:
-        self.split, self.count = split, len(forms)
+    Unknowns are the friction of each log, L times m, its slope over the temperature where the offsets (L,) are not all
+    zero, m, then all base parameters, b.
+    """
+
+    def __init__(self, split: _Split, forms: Sequence[tuple[Array, Array]], spread: Array, offsets: Array) -> None:
+        self.split, self.count, self.offsets = split, len(forms), offsets
         m, b = len(split.own), len(split.own) + len(split.shared)
-        self.size, self.before = self.count * m + b, self.count * m
+        self.before = (self.count + bool(np.any(offsets))) * m
+        self.size = self.before + b
         rows = []
         for k, (R, z) in enumerate(forms):
             block = np.zeros((len(z), self.size + 1))
@@ -181,11 +213,13 @@ class _Joint:
             block[:, -1] = z
             rows.append(block)
         self.measured = rows
-        self.pulls = np.zeros((self.before, self.size + 1))
+        self.pulls = np.zeros((self.count * m, self.size + 1))
         weight = np.where(np.isfinite(spread), 1.0 / np.maximum(spread, 1e-300), _FAINT)
         for k in range(self.count):
             for j in range(m):
                 self.pulls[k * m + j, k * m + j] = weight[j]
+                if np.any(offsets):
+                    self.pulls[k * m + j, self.count * m + j] = -weight[j] * offsets[k]
                 self.pulls[k * m + j, self.before + split.own[j]] = -weight[j]
 
     @cached_property
@@ -201,11 +235,18 @@ class _Joint:
         return part[:-1, :-1], part[:-1, -1], float(part[-1, -1] ** 2)
 
     def friction(self) -> tuple[Array, Array]:
-        """Return (a (L, m), B (L, m, b)): the friction of the logs is a + B beta."""
+        """Return (a (L, m), B (L, m, b)): the friction of the logs is a + B beta; the slope may follow."""
         top = self.triangle[: self.before]
         inverse = solve.pseudo_inverse(top[:, : self.before])[0]
-        shape = self.count, len(self.split.own)
-        return (inverse @ top[:, -1]).reshape(shape), -(inverse @ top[:, self.before : -1]).reshape(*shape, -1)
+        shape = -1, len(self.split.own)
+        return (inverse @ top[:, -1]).reshape(shape), -(inverse @ top[:, self.before : -1]).reshape(
+            *shape, self.size - self.before
+        )
+
+    def slope(self, beta: Array) -> Array:
+        """Return the slope (m,) of friction over the temperature; zeros where there is no line."""
+        a, B = self.friction()
+        return a[-1] + B[-1] @ beta if np.any(self.offsets) else np.zeros(len(self.split.own))
 
     def covariance(self, parts: Sequence[Array]) -> Array:
         """Return the covariance (b, b) of the base parameters from those (b, b) of each log alone."""
@@ -248,9 +289,12 @@ def _spread(split: _Split, parts: Sequence[Solution], joint: _Joint) -> Array:
     variance, free = np.zeros(len(own)), np.zeros(len(own))
     for j in range(len(own)):
         values, errors = found[sharp[:, j], j], noise[sharp[:, j], j]
-        if len(values) > 1:
-            variance[j] = max(0.0, float(np.var(values, ddof=1) - np.mean(errors)))
-            free[j] = len(values) - 1
+        warm = joint.offsets[sharp[:, j]]
+        line = np.column_stack([np.ones(len(values)), warm])[:, : 1 + bool(np.any(warm))]
+        free[j] = max(0, len(values) - line.shape[1])
+        if free[j]:
+            left = values - line @ np.linalg.lstsq(line, values, rcond=None)[0]
+            variance[j] = max(0.0, float(left @ left / free[j] - np.mean(errors)))
     # few logs say little of one parameter: those of one kind vary alike, in proportion to dry friction or themselves
     dry = {split.joints[k]: size[k] for k, symbol in enumerate(split.symbols) if symbol == FRICTION["coulomb"]}
     signed = [symbol not in NON_NEGATIVE for symbol in split.symbols]
@@ -266,11 +310,11 @@ def _spread(split: _Split, parts: Sequence[Solution], joint: _Joint) -> Array:
     return np.asarray(np.maximum(np.sqrt(variance), _LEAST * scale), dtype=float)
 
 
-def _own_friction(split: _Split, part: Solution, beta: Array, spread: Array, bounded: bool) -> Array:
-    """Return the friction (m,) of one log where the shared parameters and the mean are those of beta (b,)."""
+def _own_friction(split: _Split, part: Solution, beta: Array, mean: Array, spread: Array, bounded: bool) -> Array:
+    """Return the friction (m,) of one log about a mean (m,) where the shared parameters are those of beta (b,)."""
     own = list(split.own)
     rows = np.vstack([part.R[:, own], np.diag(1.0 / spread)])
-    right = np.concatenate([part.z - part.R[:, split.shared] @ beta[list(split.shared)], beta[own] / spread])
+    right = np.concatenate([part.z - part.R[:, split.shared] @ beta[list(split.shared)], mean / spread])
     if not bounded:
         return np.asarray(np.linalg.lstsq(rows, right, rcond=None)[0], dtype=float)
     from scipy.optimize import lsq_linear  # seldom needed
@@ -279,11 +323,11 @@ def _own_friction(split: _Split, part: Solution, beta: Array, spread: Array, bou
     return np.asarray(lsq_linear(rows, right, (low, np.inf)).x, dtype=float)
 
 
-def _folds(split: _Split, parts: Sequence[Solution], spread: Array) -> list[Fold]:
+def _folds(split: _Split, parts: Sequence[Solution], spread: Array, offsets: Array) -> list[Fold]:
     """Return training and validation forms: a stretch of each log is held out, its friction is that of the rest."""
     made: list[Fold] = []
     for folds in zip(*(part.folds() for part in parts)):
-        joint = _Joint(split, [(R, z) for R, z, *_ in folds], spread)
+        joint = _Joint(split, [(R, z) for R, z, *_ in folds], spread, offsets)
         (R, z, _), (a, B) = joint.form, joint.friction()
         rows, rest = [], 0.0
         for (_, _, test, right, left), own, change in zip(folds, a, B):
@@ -295,6 +339,12 @@ def _folds(split: _Split, parts: Sequence[Solution], spread: Array) -> list[Fold
         X, y, more = stacked(rows)
         made.append((R, z, X, y, rest + more))
     return made
+
+
+def temperature_of(log: AnyRecording) -> float:
+    """Return the mean of a log's column "temperature", °C; NaN where there is none."""
+    some = log.thinned(max(1, len(log) // _ENOUGH)).telemetry.get(TEMPERATURE)
+    return math.nan if some is None or not np.isfinite(some).any() else float(np.nanmean(some))
 
 
 def _anchors(log: AnyRecording) -> tuple[Array, Array]:
@@ -312,6 +362,8 @@ class FrictionOfLogs:
     values: Array  # (L, m)
     spread: Array  # standard deviations between logs (m,)
     anchors: tuple[tuple[Array, Array], ...]
+    temperature: float = math.nan  # of the mean, °C; NaN: not known
+    slope: Array | float = 0.0  # of friction over it (m,)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> FrictionOfLogs | None:
@@ -319,7 +371,10 @@ class FrictionOfLogs:
         if (known := settings.get(SETTING)) is None:
             return None
         anchors = tuple((np.array(t, dtype=float), np.array(q, dtype=float)) for t, q in known["anchors"])
-        return cls(tuple(known["names"]), np.array(known["values"]), np.array(known["spread"]), anchors)
+        made = cls(tuple(known["names"]), np.array(known["values"]), np.array(known["spread"]), anchors)
+        if "slope" not in known:
+            return made
+        return replace(made, temperature=float(known["temperature"]), slope=np.array(known["slope"]))
 
     def log_of(self, run: AnyRecording) -> int | None:
         """Return which fitted log a prepared run is part of; None: another one."""
@@ -330,12 +385,20 @@ class FrictionOfLogs:
                     return number
         return None
 
-    def parameters(self, base: BaseMap, parameters: Array, log: int) -> tuple[Array, Array]:
-        """Return (beta (b,), standard parameters (p,)) with the friction of a log instead of the mean."""
+    def parameters(self, base: BaseMap, parameters: Array, values: Array) -> tuple[Array, Array]:
+        """Return (beta (b,), standard parameters (p,)) with friction (m,) instead of the mean."""
         phi, layout = np.array(parameters), base.robot.layout
-        for name, value in zip(self.names, self.values[log]):
+        for name, value in zip(self.names, values):
             phi[layout.index(name)] = value
         return np.asarray(base.matrix @ phi, dtype=float), phi
+
+    def at(self, parameters: Array, base: BaseMap, temperature: float) -> Array:
+        """Return the friction (m,) at a temperature, °C, where standard parameters (p,) hold the mean."""
+        layout = base.robot.layout
+        mean = parameters[[layout.index(name) for name in self.names]]
+        found = mean + self.slope * (temperature - self.temperature)
+        bounded = np.array([layout.column(name).symbol in NON_NEGATIVE for name in self.names])
+        return np.asarray(np.where(bounded, np.maximum(found, 0.0), found), dtype=float)
 
     def covariance(self, base: BaseMap) -> Array:
         """Return by how much base parameters (b, b) of another log differ from the mean."""

@@ -385,6 +385,8 @@ def _telemetry(table: LogTable) -> dict[str, tuple[str, ...]]:
         if table.own and name.startswith("telemetry."):
             label = re.sub(r"(\.\d+|\[\d+\])$", "", name.removeprefix("telemetry."))
             found[label] = (*found.get(label, ()), name)
+        elif name.strip().lower() == "temperature":
+            found["temperature"] = (name,)  # friction may vary with it
     return found
 
 
