@@ -1,6 +1,6 @@
 """Functions of robots on a GPU: nanoseconds a sample, bytes a second, beside a plain copy and other libraries.
 
-    python benchmarks/gpu.py [--bytes 8e9] [--json FILE]
+    python benchmarks/gpu.py [--bytes 8e9] [--json FILE] [--only functions gradients reduction rollouts identify]
 
 Device-resident: times between two events on the stream, median of several runs after a warm-up. Needs `minidyn[cuda]`
 and CuPy, which times and holds the arrays.
@@ -85,15 +85,141 @@ def gradients() -> None:
             print(f"| {robot_name} | {what} | {times[0]:.4f} | {times[1]:.4f} | {ratios} |", flush=True)
 
 
+def reduction() -> None:
+    """Print what regressor and triangle cost together, beside writing the regressor and one product by cuBLAS."""
+    from minidyn.graph.targets.cuda.reduce import CudaReduction
+    from minidyn.identification.rows.base_rows import base_functions
+
+    print("\n| arm | columns | compile s | products | all joints divided | refined | written, cuBLAS |")
+    print("|---|---|---:|---:|---:|---:|---:|")
+    for name in ROBOTS:
+        for label, terms in (("", None), (" with friction", ("viscous", "coulomb", "offset"))):
+            robot = md.load(name) if terms is None else md.load(name).with_drives(True, terms)
+            base = md.base_parameters(robot)
+            functions = base_functions(robot, base)
+            gpu = CudaReduction(functions.rows.function)
+            rng, count = np.random.default_rng(0), 1 << 23
+            host = list(rng.normal(size=(4, 1 << 16, robot.n)))
+            triangles = [np.triu(rng.uniform(0.5, 1.5, (size, size))) + size * np.eye(size) for size in gpu.sizes]
+            begin = time.perf_counter()
+            found = gpu.grams(host, triangles, range(len(triangles)))
+            first = time.perf_counter() - begin
+            for mine, theirs in zip(found, functions.rows.grams(host, triangles, range(len(triangles)))):
+                assert np.abs(mine - theirs).max() < 1e-12 * np.abs(theirs).max()
+            arrays = [cp.asarray(np.resize(values, (count, robot.n))) for values in host]
+            packed, every = cp.asarray(gpu.plan.packed(triangles)[2]), (1 << len(triangles)) - 1
+            times = [
+                seconds(gpu.totals, arrays, divided, refined, packed) / count * 1e9
+                for divided, refined in ((0, 0), (every, 0), (every, every))
+            ]
+            kernel = md.compile(robot, "base_regressor", base=base, target="cuda")
+            some = [array[: 1 << 21] for array in arrays]
+            out = kernel(*some[:3])
+
+            def written(some=some, out=out, kernel=kernel, base=base):
+                kernel(*some[:3], out=out)
+                W = out.reshape(-1, base.rank)
+                return W.T @ W
+
+            plain = seconds(written) / len(some[0]) * 1e9
+            columns = " ".join(str(len(own) + 1) for own in functions.columns)
+            figures = " | ".join(f"{value:.3f}" for value in (*times, plain))
+            print(f"| {name}{label} | {columns} | {first:.2f} | {figures} |", flush=True)
+            del arrays, some, out, written
+            cp.get_default_memory_pool().free_all_blocks()
+
+
+def rollouts() -> None:
+    """Print how long closed loops of a 7-joint arm take, one second each at 1 kHz, beside the processor."""
+    robot = md.load("panda")
+    motion = md.trajectory.fourier(robot, seed=1, speed=1.0)
+    laws = {
+        "computed_torque": md.control.computed_torque(robot, bandwidth=10),
+        "pd_gravity": md.control.pd_gravity(robot, gain=20.0, bandwidth=20.0),
+        "slotine_li": md.control.slotine_li(robot, bandwidth=5, gain=0.5, adaptation=0.001),
+    }
+    print("\n| law | runs | first call s | again s | ns a step | processor, one core, ns a step | agree to |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for name, law in laws.items():
+        q0 = motion(0.0)[0] + 0.02 * np.random.default_rng(0).normal(size=(100_000, robot.n))
+        begin = time.perf_counter()
+        expected = md.simulate_batch(robot, law, motion, 1.0, q0=q0[:256])
+        alone = (time.perf_counter() - begin) / 256e3 * 1e9
+        times = []
+        for _ in range(3):
+            begin = time.perf_counter()
+            runs = md.simulate_batch(robot, law, motion, 1.0, q0=q0, device="cuda")
+            times.append(time.perf_counter() - begin)
+            error = max(float(np.abs(runs[k].q - expected[k].q).max()) for k in (0, 100, 255))
+            del runs
+        again = min(times[1:])
+        print(
+            f"| {name} | 100000 | {times[0]:.2f} | {again:.3f} | {again / 1e8 * 1e9:.2f} | {alone:.0f} | {error:.0e} |",
+            flush=True,
+        )
+
+
+def identification() -> None:
+    """Print how long a prepared recording of a 7-joint arm takes to be identified, in memory and from Parquet."""
+    import tempfile
+    from pathlib import Path
+
+    from long_log import TERMS, robot_of_log
+    from minidyn.identification.rows.triangles import assemble
+
+    robot, count = robot_of_log(), 4_000_000
+    t = np.arange(count) / 1000
+    q, dq, ddq = md.trajectory.fourier(robot, seed=3)(t)
+    tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.2 * np.random.default_rng(0).standard_normal(q.shape)
+    log, base = md.Recording(t, q, tau, dq, ddq, robot.joint_names), md.base_parameters(robot)
+
+    def least(call, *arguments, **options) -> float:
+        found = []
+        for _ in range(3):
+            begin = time.perf_counter()
+            call(*arguments, **options)
+            found.append(time.perf_counter() - begin)
+        return min(found)
+
+    print(f"\n| {count} samples, 7 joints, {base.rank} parameters, s | one thread | eight threads | GPU |")
+    print("|---|---:|---:|---:|")
+    ways = ({}, {"threads": 8}, {"device": "cuda"})
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.parquet"
+        log.save(path)
+        lazy = md.read_recording(path, robot, lazy=True, use_ddq=True)
+        for label, data in (("in memory", log), (f"Parquet, {path.stat().st_size / 1e6:.0f} MB", lazy)):
+            reduced = " | ".join(f"{least(assemble, robot, base, data, **way):.2f}" for way in ways)
+            print(f"| reduced to triangles, {label} | {reduced} |", flush=True)
+            whole = " | ".join(f"{least(md.identify, robot, data, friction=TERMS, **way):.2f}" for way in ways)
+            print(f"| `md.identify`, {label} | {whole} |", flush=True)
+
+
+SECTIONS = {"gradients": gradients, "reduction": reduction, "rollouts": rollouts, "identify": identification}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bytes", type=float, default=8e9, help="size of all arrays of a call")
     parser.add_argument("--json")
     parser.add_argument("--jax", action="store_true", help="also time the JAX target")
+    parser.add_argument("--only", nargs="+", choices=("functions", *SECTIONS), default=("functions", *SECTIONS))
     options = parser.parse_args()
     copy = copy_bandwidth()
     name = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
     print(f"{name}: a copy moves {copy / 1e12:.2f} TB/s (read and written)\n")
+    if "functions" in options.only:
+        rows = functions(copy, options.bytes, options.jax)
+        if options.json:
+            with open(options.json, "w", encoding="utf-8") as file:
+                json.dump({"gpu": name, "copy": copy, "rows": rows}, file, indent=1)
+    for section, call in SECTIONS.items():
+        if section in options.only:
+            call()
+
+
+def functions(copy: float, size_of_all: float, with_jax: bool) -> list[dict[str, object]]:
+    """Print nanoseconds a sample of each function in both layouts; return them."""
     print("| robot | function | layout | compile s | again s | ns a sample | billion a second | share of the copy |")
     print("|---|---|---|---:|---:|---:|---:|---:|")
     rows = []
@@ -104,7 +230,7 @@ def main() -> None:
             native = md.compile(robot, what, base=base)
             rng = np.random.default_rng(0)
             size = 8 * sum(a.size for a in (*native.function.arguments, *native.function.results))
-            count = int(options.bytes / size) // 1024 * 1024  # components then begin where whole sectors begin
+            count = int(size_of_all / size) // 1024 * 1024  # components then begin where whole sectors begin
             host = [rng.normal(size=(1000, a.size)) for a in native.function.arguments]
             expected = native(*host)
             for layout in ("components", "rows"):
@@ -127,15 +253,12 @@ def main() -> None:
                     f"{1e-9 / took:.2f} | {100 * size / took / copy:.0f} % |",
                     flush=True,
                 )
-                if options.jax and layout == "rows":
+                if with_jax and layout == "rows":
                     other = jax_seconds(robot, what, base, arrays) / count
                     print(f"| {robot_name} | {what} | JAX | | | {other * 1e9:.4f} | {1e-9 / other:.2f} | |", flush=True)
                 del arrays, out, check
                 cp.get_default_memory_pool().free_all_blocks()
-    gradients()
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"gpu": name, "copy": copy, "rows": rows}, file, indent=1)
+    return rows
 
 
 if __name__ == "__main__":

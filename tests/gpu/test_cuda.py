@@ -190,3 +190,94 @@ def test_vmap_of_tensors() -> None:
     close(torch.func.vmap(function)(q, dq, ddq).cpu().numpy(), native(*arrays))
     one = torch.func.vmap(function, in_dims=(0, 0, None))(q, dq, ddq[0])
     close(one.cpu().numpy(), native(arrays[0], arrays[1], np.broadcast_to(arrays[2][0], arrays[2].shape)))
+
+
+@pytest.mark.parametrize("count", [1, 1000, 200_001])
+def test_reduction_agrees_with_machine_code(count) -> None:
+    from minidyn.graph.targets.cuda.reduce import CudaReduction
+    from minidyn.identification.rows.base_rows import base_functions
+
+    for seed, robot in enumerate([md.load("ur10e"), md.load("panda"), random_tree(np.random.default_rng(3), joints=4)]):
+        functions = base_functions(robot, md.base_parameters(robot))
+        gpu = CudaReduction(functions.rows.function)
+        rng = np.random.default_rng(seed)
+        arrays = list(rng.normal(size=(4, count, robot.n)))
+        sizes = functions.rows.sizes
+        triangles = [np.triu(rng.uniform(0.5, 1.5, (s, s))) + s * np.eye(s) for s in sizes]
+        for factors in ([None] * len(sizes), triangles):
+            expected = functions.rows.grams(arrays, factors, range(len(sizes)))
+            found = gpu.grams(arrays, factors, range(len(sizes)))
+            for mine, theirs in zip(found, expected, strict=True):
+                close(mine, theirs)
+            for mine, again in zip(found, gpu.grams(arrays, factors, range(len(sizes)))):
+                np.testing.assert_array_equal(mine, again)  # the order of sums is fixed
+
+
+@pytest.mark.parametrize("condition", [1e1, 1e6, 1e10])
+def test_reduction_is_as_good_as_householder(condition) -> None:
+    from test_cuda_reduce import as_they_are
+    from test_reduction import ill_conditioned, precise_solution
+
+    from minidyn.graph.targets.cuda.reduce import CudaReduction
+    from minidyn.identification.rows.triangles import Triangle, metric_of, triangle_of
+
+    rng, gpu = np.random.default_rng(0), CudaReduction(as_they_are(41))
+    Y = ill_conditioned(rng, 40_000, 40, condition)
+    clean = Y @ (rng.standard_normal(40) / np.linalg.norm(Y, axis=0))
+    rows = np.column_stack([Y, clean + 0.1 * np.std(clean) * rng.standard_normal(len(Y))])
+    metric = metric_of(rows[::40] * np.sqrt(40))
+    grown = Triangle(41)
+    for piece in np.array_split(rows, 3):
+        assert grown.add_products(gpu.grams([piece], [metric], [0])[0], metric)
+    exact, lengths, errors = precise_solution(rows), np.linalg.norm(Y, axis=0), []
+    for R in (grown.factor, triangle_of(rows)):
+        wrong = (np.linalg.solve(R[:40, :40], R[:40, 40]) - exact) * lengths
+        errors.append(np.linalg.norm(wrong) / np.linalg.norm(exact * lengths))
+    assert errors[0] < 10 * errors[1] + 1e-12
+
+
+@pytest.mark.parametrize("method", ["wls", "irls"])
+def test_identify_on_a_gpu(method) -> None:
+    robot = md.load("panda")
+    t = np.arange(60_000) / 1000
+    q, dq, ddq = md.trajectory.fourier(robot, seed=1)(t)
+    tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.1 * np.random.default_rng(0).standard_normal(q.shape)
+    log = md.Recording(t, q, tau, dq, ddq, robot.joint_names, starts=(0, 11_111))
+    expected, found = (
+        md.identify(robot, log, method, friction=("viscous",), device=device, consistent=False)
+        for device in (None, "cuda")
+    )
+    np.testing.assert_allclose(found.beta, expected.beta, rtol=1e-7, atol=1e-9 * np.abs(expected.beta).max())
+    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-6, atol=1e-8 * expected.covariance.max())
+
+
+@pytest.mark.parametrize("name", ["computed_torque", "pd_gravity", "slotine_li", "none"])
+def test_closed_loops_agree_with_machine_code(name) -> None:
+    robot = md.load("panda")
+    laws = {
+        "computed_torque": lambda: md.control.computed_torque(robot, bandwidth=8, period=2e-3),
+        "pd_gravity": lambda: md.control.pd_gravity(robot, gain=20.0, bandwidth=20.0),
+        "slotine_li": lambda: md.control.slotine_li(robot, bandwidth=5, gain=0.5, adaptation=0.001),
+        "none": lambda: None,
+    }
+    motion = md.trajectory.fourier(robot, seed=4, speed=1.0)
+    rng = np.random.default_rng(0)
+    options = {"q0": motion(0.0)[0] + 0.02 * rng.normal(size=(100, robot.n)), "estimates": True, "torque_limit": 80.0}
+    expected = md.simulate_batch(robot, laws[name](), motion, 0.05, **options)
+    found = md.simulate_batch(robot, laws[name](), motion, 0.05, device="cuda", **options)
+    for row in (0, 1, 63, 64, 99):
+        for signal in ("q", "dq", "ddq", "tau"):
+            close(getattr(found[row], signal), getattr(expected[row], signal), 1e-9)
+    cupy = pytest.importorskip("cupy")
+    assert cupy.from_dlpack(found.arrays["q"]).shape == (100, 51, robot.n)
+
+
+def test_noise_in_the_loop_is_of_each_run_its_own() -> None:
+    robot = md.load("ur10e")
+    law = md.control.computed_torque(robot, bandwidth=8)
+    still = md.trajectory.hold(np.full(robot.n, 0.3))
+    options = {"q0": np.full((40, robot.n), 0.3), "noise": 1e-4, "velocity_noise": 1e-3, "device": "cuda"}
+    runs, again = (md.simulate_batch(robot, law, still, 0.02, **options) for _ in range(2))
+    np.testing.assert_array_equal(runs[3].tau, again[3].tau)
+    first = np.array([run.tau[0] for run in runs])
+    assert np.all(first.std(axis=0) > 0)

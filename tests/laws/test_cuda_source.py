@@ -1,13 +1,10 @@
-"""The CUDA that is printed, compiled as C++ with 32 threads for a warp, computes what machine code computes."""
+"""The CUDA that is printed, compiled as C++ and run without a GPU, computes what machine code computes."""
 
 from __future__ import annotations
 
-import ctypes
-import shutil
-import subprocess
-
 import numpy as np
 import pytest
+from cuda_shim import needs_compiler, run_by_shim
 from random_programs import Program, close, samples
 from random_robots import random_tree
 
@@ -16,58 +13,19 @@ from minidyn.errors import MinidynError
 from minidyn.graph.function import Function, evaluate
 from minidyn.graph.targets.cuda.source import LAYOUTS, TYPES, block_of, cuda_source
 
-needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
-
-SHIM = """
-#include <math.h>
-#include <barrier>
-#include <thread>
-#include <vector>
-#define __global__
-#define __device__
-#define __forceinline__ inline
-#define __launch_bounds__(n)
-#define __shared__ static
-struct Place { unsigned x; };
-static thread_local Place threadIdx, blockIdx;
-static std::barrier<> warp(32);
-static inline void __syncwarp() { warp.arrive_and_wait(); }
-"""
-RUN = """
-extern "C" void run(long long count, unsigned one, md_real **p)
-{
-    for (unsigned first = 0; first < (count + 31) / 32 * 32; first += 32) {
-        std::vector<std::thread> lanes;
-        for (unsigned lane = 0; lane < 32; lane++)
-            lanes.emplace_back([=] {
-                blockIdx.x = first / BLOCK;
-                threadIdx.x = first % BLOCK + lane;
-                NAME(count, one, POINTERS);
-            });
-        for (auto &lane : lanes) lane.join();
-    }
-}
-"""
-
 
 def compiled(folder, function: Function, dtype: str, layout: str):
     """Return the printed kernel as a function of arrays, run by the shim."""
     text = cuda_source(function, dtype=dtype, layout=layout)
-    assert text.isascii()
     name = text.split("__launch_bounds__(")[1].split(") ")[1].split("(")[0]
-    count = len(function.arguments) + len(function.results)
-    run = (
-        RUN.replace("NAME", name)
-        .replace("BLOCK", str(block_of(function, layout)))
-        .replace("POINTERS", ", ".join(f"p[{k}]" for k in range(count)))
-    )
-    path = folder / f"{function.fingerprint}_{dtype}_{layout}.cpp"
-    path.write_text(SHIM + text + run)
-    library = path.with_suffix(".so")
-    command = ["g++", "-std=c++20", "-O0", "-pthread", "-Wno-unknown-pragmas", "-shared", "-fPIC", str(path)]
-    done = subprocess.run([*command, "-o", str(library)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[:3000]
-    entry = ctypes.CDLL(str(library)).run
+    block = block_of(function, layout)
+    pointers = ", ".join(f"(md_real *)p[{k + 2}]" for k in range(len(function.arguments) + len(function.results)))
+    launch = f"""
+    const long long count = *(long long *)p[0];
+    const unsigned one = *(unsigned *)p[1];
+    blocks((count + {block - 1}) / {block}, {block}, [=] {{ {name}(count, one, {pointers}); }});
+    """
+    entry = run_by_shim(folder, text, launch)
 
     def call(*arrays):
         kind = np.dtype(dtype)
@@ -77,8 +35,7 @@ def compiled(folder, function: Function, dtype: str, layout: str):
         given = [np.ascontiguousarray(array if rows or array.ndim == 1 else array.T, dtype=kind) for array in arrays]
         sizes = [result.size for result in function.results]
         guard = [np.full((batch + 8) * size, 7.5, dtype=kind) for size in sizes]  # nothing is written behind the end
-        pointers = (ctypes.c_void_p * (len(given) + len(guard)))(*(a.ctypes.data for a in (*given, *guard)))
-        entry(ctypes.c_longlong(batch), ctypes.c_uint(one), pointers)
+        entry(np.array([batch], dtype=np.int64), np.array([one], dtype=np.uint32), *given, *guard)
         found = []
         for size, result, flat in zip(sizes, function.results, guard):
             assert np.all(flat[batch * size :] == 7.5)

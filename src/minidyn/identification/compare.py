@@ -186,6 +186,7 @@ def compare(
     prior_kind: str = DEFAULT_PRIOR_KIND,
     controller: Controller | None = None,
     threads: int = 1,
+    device: str | None = None,
     anyway: bool = False,
     progress: Callable[[int], None] | bool | None = None,
 ) -> Comparison:
@@ -206,6 +207,7 @@ def compare(
         prior_kind: As for `md.identify`.
         controller: As for `md.identify`.
         threads: As for `md.identify`.
+        device: As for `md.identify`.
         anyway: As for `md.identify`.
         progress: Called with the number of models done so far; True: a bar on stderr.
 
@@ -231,7 +233,7 @@ def compare(
     seen = fitted_notices(overlap_of(sketch_of(fitted), tested))
     options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
     options |= {"friction_per": friction_per, "sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
-    options |= {"controller": controller, "threads": threads, "anyway": True}
+    options |= {"controller": controller, "threads": threads, "device": device, "anyway": True}
     more: tuple[Notice, ...] = ()
     if friction == AUTO and base is None:
         robot, more = _with_chosen_friction(robot, fitted, options)

@@ -123,6 +123,7 @@ def cross_validate(
     consistent: bool = True,
     controller: Controller | None = None,
     threads: int = 1,
+    device: str | None = None,
     anyway: bool = False,
     progress: Callable[[int], None] | bool | None = None,
 ) -> CrossValidation:
@@ -146,6 +147,7 @@ def cross_validate(
         consistent: As for `md.identify`.
         controller: As for `md.identify`.
         threads: As for `md.identify`.
+        device: As for `md.identify`.
         anyway: As for `md.identify`.
         progress: Called with the number of parts done so far; True: a bar on stderr.
 
@@ -164,7 +166,7 @@ def cross_validate(
         base = base_parameters(robot)  # the same for every stretch
     options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
     options |= {"friction_per": friction_per, "sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
-    options |= {"controller": controller, "threads": threads, "anyway": True}
+    options |= {"controller": controller, "threads": threads, "device": device, "anyway": True}
     reach = _reach(data)
     tested, fitted, spans = [], [], []
     edges = np.linspace(0, len(data), folds + 1).astype(int)

@@ -23,6 +23,7 @@ from minidyn.display import shows_progress
 from minidyn.dynamics.kernel import require_whole
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.formats.load import as_robot
+from minidyn.graph.targets.cuda.kernel import require_device
 from minidyn.identification.consistency.consistency import consistent_model, something_moves
 from minidyn.identification.consistency.prior import DISTANCES, Prior, as_prior, knows_a_body, prior_parameters
 from minidyn.identification.diagnostics.excitation import (
@@ -90,6 +91,7 @@ def identify(
     consistent: bool = True,
     controller: Controller | None = None,
     threads: int = 1,
+    device: str | None = None,
     anyway: bool = False,
     progress: Callable[[int], None] | bool | None = None,
 ) -> Estimate:
@@ -123,6 +125,8 @@ def identify(
         controller: What drove the robot along the reference in the recording's telemetry (q_d), for the methods that
             simulate it ("iv", "didim"); None: unknown, and the simulation is led along the recorded motion.
         threads: For the reduction of large recordings.
+        device: "cuda": an NVIDIA GPU reduces the recording for "ols", "wls" and "irls" (docs/gpu.md); None: the
+            processor.
         anyway: Go on where a quick check finds that a fit is meaningless: every joint far beyond its limits, torques
             zero throughout, nothing moves. :func:`minidyn.check` says more about a recording.
         progress: Called with the number of samples read so far, all passes over the recording together; True: a bar on
@@ -138,6 +142,8 @@ def identify(
     """
     friction = _terms(friction, base)
     check_options(method, friction, prior_kind, friction_per)  # before anything is read
+    if device is not None:
+        require_device(device)
     estimator, prior, robot = METHODS[method], as_prior(prior), as_robot(robot)
     log = as_recording(recording, robot)
     notices = require_meaning(robot, log, anyway)
@@ -157,7 +163,7 @@ def identify(
     # a simulated loop passes through the filter of the torque: a width that replaces that filter would be wrong there
     simulated = estimator.simulates_torque and controller is not None
     widths = sign_width is None and not simulated
-    options = replace(options, allow_open=filled)
+    options = replace(options, allow_open=filled, device=device)
 
     solve = estimator.solve if friction_per is None else partial(solve_per_log, estimator.solve)
 

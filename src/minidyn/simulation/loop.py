@@ -134,7 +134,7 @@ def run(
             ddq = plant(q, dq, tau)
         log["ddq"][k], log["tau"][k] = ddq, tau
         if not np.isfinite(ddq).all():
-            raise MinidynError(f"simulate: accelerations became infinite at t = {t:.4g} s; {_likely_cause(setup)}")
+            raise diverged(setup, t)
         if k == count - 1:
             break
         if setup.continuous and controller is not None:
@@ -169,6 +169,11 @@ def _blurred(values: Array, deviation: float, rng: np.random.Generator) -> Array
 def quantised(values: Array, resolution: float) -> Array:
     """Return values as encoders of a resolution (0: perfect) give them."""
     return values if resolution == 0 else np.round(values / resolution) * resolution
+
+
+def diverged(setup: Setup, t: float) -> MinidynError:
+    """Return the error of a run whose accelerations are no numbers from a time on."""
+    return MinidynError(f"simulate: accelerations became infinite at t = {t:.4g} s; {_likely_cause(setup)}")
 
 
 def _likely_cause(setup: Setup) -> str:

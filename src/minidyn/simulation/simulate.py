@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -14,6 +16,7 @@ from minidyn.recording.recording import Recording
 from minidyn.simulation.loop import REFERENCE, Setup, quantised, run
 from minidyn.simulation.payload import Payload
 from minidyn.simulation.plants import plants_of
+from minidyn.simulation.rollouts import rollouts
 from minidyn.simulation.trajectory import Trajectory
 
 LYAPUNOV_RISES = look(
@@ -110,29 +113,39 @@ def simulate_batch(
     estimates: bool = False,
     seed: int = 0,
     threads: int = 1,
-) -> tuple[Recording, ...]:
+    device: str | None = None,
+) -> Sequence[Recording]:
     """Simulate many runs at once, side by side in vector registers: one for each row of q0 (B, n).
 
     Options are those of :func:`simulate`; noise is drawn for each run of its own. With `estimates` the telemetry holds
     the estimate of adaptive laws at every sample, which is large: runs times samples times parameters.
+
+    With `device="cuda"` an NVIDIA GPU computes them, one thread a run (docs/gpu.md). Control is sampled then, and the
+    logs stay on the GPU: a run is copied when it is asked for, and `.arrays` has all of them for other libraries.
     """
     robot = as_robot(robot)
     setup = Setup(robot, controller, trajectory, duration, dt, q0, dq0, control, "rk4", 0.0, True, estimates)
     rng = np.random.default_rng(seed)
     limit, spread = _limit(torque_limit, robot.n), _spread(torque_noise, robot.n)
     _not_negative(noise=noise, velocity_noise=velocity_noise)
-    forward = plants_of(robot, "minidyn", None, threads)
-    log = run(setup, rng, 0.0, noise, velocity_noise, limit, forward, np.inf)
-    recordings = []
-    for row in range(len(setup.q0)):
-        own = {name: values if name in ("t", *REFERENCE) else values[:, row] for name, values in log.items()}
+
+    def measured(own: dict[str, Array], rng: np.random.Generator) -> Recording:
         shape = own["tau"].shape
         q = own["q_true"] + noise * rng.normal(size=shape)
         tau = own["tau"] + spread * rng.normal(size=shape)
         dq = own["dq_true"] + velocity_noise * rng.normal(size=shape)
-        telemetry = _telemetry(setup, own)
-        recordings.append(Recording(log["t"], q, tau, dq, own["ddq"], robot.joint_names, telemetry=telemetry))
-    return tuple(recordings)
+        return Recording(own["t"], q, tau, dq, own["ddq"], robot.joint_names, telemetry=_telemetry(setup, own))
+
+    if device is not None:
+
+        def made(own: dict[str, Array], row: int) -> Recording:
+            return measured(own, np.random.default_rng([seed, row]))
+
+        return rollouts(setup, limit, noise, velocity_noise, seed, made, device)
+    log = run(setup, rng, 0.0, noise, velocity_noise, limit, plants_of(robot, "minidyn", None, threads), np.inf)
+    shared = ("t", *REFERENCE)
+    rows = ({name: log[name] if name in shared else log[name][:, row] for name in log} for row in range(len(setup.q0)))
+    return tuple(measured(own, rng) for own in rows)
 
 
 def _telemetry(setup: Setup, log: dict[str, Array]) -> dict[str, Array]:

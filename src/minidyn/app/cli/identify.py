@@ -76,6 +76,7 @@ anyway_option = options.option_of(
 )
 @options.option_of(IDENTIFY, "--consistent/--no-consistent", help="Make the model physically consistent.")
 @anyway_option
+@options.option_of(IDENTIFY, "--device", metavar="cuda", help="Reduce large logs on an NVIDIA GPU (ols, wls, irls).")
 @click.option(
     "--folds",
     type=click.IntRange(min=2),
@@ -105,7 +106,7 @@ def identify(
 
     inputs = options.inputs(robot, *logs, *test, more["mapping"], more["prior"])
     target = check_result(output, inputs)  # before long work
-    own = ("method", "friction", "friction_per", "rotor_inertia", "prior", "consistent", "anyway")
+    own = ("method", "friction", "friction_per", "rotor_inertia", "prior", "consistent", "anyway", "device")
     settings = {name: more.pop(name) for name in own}
     prior = settings["prior"]
     settings |= {"friction": friction_terms(settings["friction"]), "prior": False if prior == "none" else prior}

@@ -13,6 +13,7 @@ from minidyn.errors import near_names
 from minidyn.excitation.criteria import CRITERIA
 from minidyn.excitation.robot_files import FORMATS as MOTIONS
 from minidyn.formats.toml.table import Table
+from minidyn.graph.targets.cuda.kernel import DEVICES
 from minidyn.identification.consistency.prior import DISTANCES
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.export import FORMATS
@@ -132,6 +133,7 @@ _MODEL: dict[str, Check] = {
     "prior_kind": _one_of(DISTANCES),
     "sign_width": _numbers,
     "threads": _integer,
+    "device": _one_of(DEVICES),
     "anyway": _flag,
 }
 _POSE = _kind("a list of numbers", _are_numbers)

@@ -21,7 +21,7 @@ from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.dynamics.functions import base_regressor
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.estimators.solve import block_length, block_sums, condition_of
-from minidyn.identification.rows.base_rows import signals_of
+from minidyn.identification.rows.base_rows import base_functions, signals_of
 from minidyn.model.drives import BY_SYMBOL
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, info, look
@@ -277,14 +277,15 @@ def torque_delay(
     """
     q, dq, ddq, tau = signals_of(recording, "q", "dq", "ddq", "tau")
     slopes, rows = np.zeros_like(q), slice(None, None, max(1, len(recording) // _ENOUGH))
-    Y = base_regressor(robot, q, dq, ddq, base=base)
-    predicted = Y @ beta
+    Y = base_regressor(robot, q[rows], dq[rows], ddq[rows], base=base)
+    # the whole regressor of a long recording would be gigabytes
+    predicted = Y @ beta if rows.step == 1 else base_functions(robot, base).torque(q, dq, ddq, beta)
     for begin, end in pairwise([*recording.starts, len(recording)]):
         if end - begin > 2:
             slopes[begin:end] = np.gradient(predicted[begin:end], recording.t[begin:end], axis=0)
     rubs = _friction_lacking(robot, dq[rows])
     scaled = np.empty((len(tau[rows]), robot.n, base.rank + rubs.shape[-1] + 1))
-    np.divide(Y[rows], sigma[:, None], out=scaled[..., : base.rank])
+    np.divide(Y, sigma[:, None], out=scaled[..., : base.rank])
     np.divide(rubs, sigma[:, None], out=scaled[..., base.rank : -1])
     np.divide(slopes[rows], -sigma, out=scaled[..., -1])
     W = scaled.reshape(-1, scaled.shape[-1])

@@ -9,6 +9,7 @@ before, both sides of tau = Y beta are the same again, and noise above the motio
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -25,6 +26,7 @@ from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.states import as_recorded, cutoff_of, torque_rows
 from minidyn.identification.rows.base_rows import (
     FEW,
+    PIECE,
     Progress,
     Samples,
     base_functions,
@@ -92,6 +94,7 @@ def fit(
     threads: int = 1,
     progress: Progress | None = None,
     allow_open: bool = False,
+    device: str | None = None,
 ) -> Fit:
     """Fit base parameters by "ols", "wls" or "irls"; with `allow_open`, what no sample shows is left at zero."""
 
@@ -99,7 +102,8 @@ def fit(
         R, z, _ = triangles.weighted(scale)
         return Fit(robot, base, triangles, solve.solve(R, z, base, allow_open), scale, scale, R)
 
-    found = weighted(assemble(robot, base, recording, threads=threads, progress=progress), np.ones(robot.n))
+    reduced = partial(assemble, robot, base, recording, threads=threads, progress=progress, device=device)
+    found = weighted(reduced(), np.ones(robot.n))
     if method == "ols":
         return replace(found, sigma=found.noise)
     for _ in range(10):
@@ -108,7 +112,7 @@ def fit(
             break
     for _ in range(20 if method == "irls" else 0):
         weight = Huber(found)
-        triangles = assemble(robot, base, recording, weight=weight, threads=threads, progress=progress)
+        triangles = reduced(weight=weight)
         sigma = np.minimum(found.sigma, replace(found, triangles=triangles).noise)
         before, found = found, replace(weighted(triangles, sigma), weight=weight)
         if np.abs(found.R @ (found.beta - before.beta)).max(initial=0.0) < 1e-2:
@@ -116,7 +120,9 @@ def fit(
     return found
 
 
-def covariance_of(found: Fit, recording: Any, progress: Progress | None = None) -> tuple[Array, int, float]:
+def covariance_of(
+    found: Fit, recording: Any, progress: Progress | None = None, device: str | None = None
+) -> tuple[Array, int, float]:
     """Return (covariance of beta (b, b), samples of a block, seconds that it lasts); a second pass over the recording.
 
     Residual scores are summed over blocks whose length is several times the memory of the residuals. Blocks end with
@@ -125,7 +131,10 @@ def covariance_of(found: Fit, recording: Any, progress: Progress | None = None) 
     first = max(islice(samples_of(recording), 3), key=len)
     length, seconds = solve.block_length(found.residual(first), first.t, found.triangles.samples)
     weights = np.zeros(2)
-    G = solve.block_sums(_scores(found, recording, length, progress, weights), length, join=False)
+    if device is not None and found.weight is None:
+        G = _sums_on_gpu(found, recording, length, progress)
+    else:
+        G = solve.block_sums(_scores(found, recording, length, progress, weights), length, join=False)
     inflation = 1.0 if found.weight is None else (weights[0] / max(weights[1], 1.0)) ** 2
     inverse, open_ = solve.pseudo_inverse(found.R)
     rows = found.triangles.samples * len(found.sigma)
@@ -157,12 +166,28 @@ def _scores(
             yield functions.scores(*some.motion, scaled[begin : begin + step], found.few), follows
 
 
+def _sums_on_gpu(found: Fit, recording: Any, length: int, progress: Progress | None) -> Array:
+    """Return what `block_sums` of `_scores` gives, computed and summed on a GPU while the next samples are read."""
+    sums = base_functions(found.robot, found.base).block_scores
+    uniform = (found.beta, 1.0 / found.scale**2)
+    work: list[Future[Array]] = []
+    with ThreadPoolExecutor(1) as pool:
+        for piece in samples_of(recording, progress, max(PIECE // length, 1) * length):
+            work.append(pool.submit(sums, length, *piece.arrays, *uniform))
+            if len(work) > 1:
+                work[-2].result()  # no more than two pieces are held
+        made = np.concatenate([each.result() for each in work])
+    # each run ends with a block of its own, but for the last one, which is left out where it is short
+    short = 0 < len(piece) % length <= length // 2
+    return made[:-1] if short and len(made) > 1 else made
+
+
 def least_squares(method: str, robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:
     """Estimate base parameters by "ols", "wls" or "irls"."""
     if robot.implicit_loops:
         return _by_rows(method, robot, base, recording, options)
-    found = fit(robot, base, recording, method, options.threads, options.progress, options.allow_open)
-    covariance, length, seconds = covariance_of(found, recording, options.progress)
+    found = fit(robot, base, recording, method, options.threads, options.progress, options.allow_open, options.device)
+    covariance, length, seconds = covariance_of(found, recording, options.progress, options.device)
     # what follows takes rows for independent: squares are divided by the memory of the residuals, a tenth of a block
     scale = found.sigma * np.sqrt(max(1.0, length / 10))
     quadratic = *found.triangles.weighted(scale), partial(solve.folds_of, found.triangles, scale)

@@ -30,6 +30,7 @@ class Options:
     progress: Callable[[int], None] | None = None  # called with the number of samples reduced
     controller: Controller | None = None  # what drove the robot, for the methods that simulate it; None: unknown
     allow_open: bool = False  # parameters that no sample shows are left open (a prior will decide) instead of refused
+    device: str | None = None  # where recordings are reduced: "cuda" a GPU, None the processor
 
 
 @dataclass(frozen=True, eq=False)

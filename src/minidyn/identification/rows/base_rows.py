@@ -20,6 +20,8 @@ from minidyn.dynamics.record import build
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph
+from minidyn.graph.targets.cuda.reduce import CudaReduction
+from minidyn.graph.targets.cuda.sums import CudaSums
 from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.graph.targets.native.reduce import GROUP, Reduction
 from minidyn.model.robot import Robot
@@ -151,6 +153,34 @@ class BaseFunctions:
     def weighted_rows(self) -> Reduction:
         """The same with one more argument (N, n): what each row is multiplied by."""
         return Reduction(self._rows_function(weighted=True))
+
+    def reduction(self, weighted: bool, device: str | None = None) -> Reduction | CudaReduction:
+        """Return `rows` or `weighted_rows` as machine code, or for a GPU."""
+        if device is None:
+            return self.weighted_rows if weighted else self.rows
+        if weighted not in self._on_gpu:
+            self._on_gpu[weighted] = CudaReduction(self._rows_function(weighted))
+        return self._on_gpu[weighted]
+
+    @cached_property
+    def _on_gpu(self) -> dict[bool, CudaReduction]:
+        return {}
+
+    @cached_property
+    def block_scores(self) -> CudaSums:
+        """q, dq, ddq, tau, beta (b,) and what residuals are multiplied by (n,) to Yᵀ residual, summed on a GPU."""
+        graph, _, Y = self._regressor()
+        tau, beta = graph.inputs("tau", self.robot.n), graph.inputs("beta", self.base.rank, uniform=True)
+        weight = graph.inputs("weight", self.robot.n, uniform=True)
+        scores: list[Any] = [graph.zero] * self.base.rank
+        for joint, own in enumerate(self.columns):
+            residual = tau[joint]
+            for k in own:
+                residual = residual - Y[joint][k] * beta[k]
+            residual = residual * weight[joint]
+            for k in own:
+                scores[k] = scores[k] + Y[joint][k] * residual
+        return CudaSums(graph.function("base_scores", {"scores": scores}))
 
     def regressor(self, q: Array, dq: Array, ddq: Array) -> Array:
         """Return Y (N, n, b), by the machine code of `rows`."""

@@ -32,6 +32,7 @@ from scipy.linalg import lapack, solve_triangular
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
 from minidyn.errors import MinidynError
+from minidyn.graph.targets.cuda.reduce import CudaReduction
 from minidyn.graph.targets.native.reduce import Reduction
 from minidyn.identification.rows.base_rows import PIECE, Progress, Samples, base_functions, samples_of
 from minidyn.model.robot import Robot
@@ -195,15 +196,17 @@ def assemble(
     progress: Progress | None = None,
     piece: int = PIECE,
     by_rows: int = FEW,
+    device: str | None = None,
 ) -> Triangles:
     """Reduce a recording to triangles, one a joint; the observation matrix never exists.
 
     A recording on disk may be larger than memory. Rows are multiplied by `weight`: square roots of what squares are
     multiplied by. So many samples are a `piece`, which is reduced at once, row by row up to `by_rows` samples. The
-    result is the same to the last bit for any number of threads.
+    result is the same to the last bit for any number of threads. With device "cuda" a GPU reduces one piece while the
+    next is read.
     """
     functions = base_functions(robot, base)
-    reduction = functions.rows if weight is None else functions.weighted_rows
+    reduction = functions.reduction(weight is not None, device)
     edges = np.linspace(0, len(recording), STRETCHES + 1).astype(int).tolist()
     rows = _Rows(reduction, weight, [len(own) + 1 for own in functions.columns])
     parts = [_Part(rows, by_rows) for _ in range(STRETCHES)]
@@ -257,7 +260,7 @@ def _joined(parts: Sequence[Sequence[Array]]) -> list[Array]:
 class _Rows:
     """How rows are computed, and for each joint what they are divided by before products are taken."""
 
-    def __init__(self, reduction: Reduction, weight: Weight | None, sizes: Sequence[int]) -> None:
+    def __init__(self, reduction: Reduction | CudaReduction, weight: Weight | None, sizes: Sequence[int]) -> None:
         self.reduction = reduction
         self.weight = weight
         self.sizes = sizes  # for each joint, the length of its rows [Y_j | tau_j]

@@ -21,6 +21,7 @@ from minidyn.graph.function import Function
 from minidyn.graph.targets.cuda.source import LAYOUTS, TYPES, block_of, cuda_source
 
 _CACHE = 1 << 28  # bytes of compiled code that are kept on disk
+_STATIC = 48 << 10  # bytes of shared memory that a block may have without asking
 
 
 class CudaFunction:
@@ -46,7 +47,7 @@ class CudaFunction:
         self.layout = layout
         self._type = np.dtype(dtype)
         self._block = block_of(function, layout)
-        self._kernels: dict[int, Any] = {}
+        self._codes: dict[int, Code] = {}
 
     def __call__(self, *arrays: Any, out: Any = None) -> Any:
         """Return the result, or a tuple of several, as arrays of the caller's library; `out` receives it instead."""
@@ -60,13 +61,12 @@ class CudaFunction:
         batch, single = self._batch([tuple(array.shape) for array in arrays])
         shapes = [self._placed(result.shape, batch) for result in self.function.results]
         outs = self._outs(out, shapes, library, arrays)
-        number, handle = library.stream(arrays)
-        stream = _own_stream(number) if handle is None else _stream(handle)
+        number, stream, waits = stream_of(library, arrays)
         results = outs if outs is not None else [library.empty(shape, self._type, arrays) for shape in shapes]
         places = [library.place(array, stream) for array in (*arrays, *results)]
         self._check(places)
-        self._launch(number, stream, math.prod(batch), single, [place[0] for place in places])
-        if handle is None:
+        self.launch(number, stream, math.prod(batch), single, [place[0] for place in places])
+        if waits:
             stream.sync()
         found = tuple(library.give(result) for result in results)
         if out is not None and library is _OWN:
@@ -80,7 +80,7 @@ class CudaFunction:
         import time
 
         begin = time.perf_counter()
-        self._kernel(_device(device))
+        self._code(device)
         return time.perf_counter() - begin
 
     def _placed(self, shape: tuple[int, ...], batch: tuple[int, ...]) -> tuple[int, ...]:
@@ -135,24 +135,16 @@ class CudaFunction:
                 raise WrongArgument(f"{what} has dtype {dtype}, this kernel computes in {self.dtype}")
             raise WrongArgument(f"{what} is not contiguous; make it so, it is not copied here")
 
-    def _launch(self, device: int, stream: Any, count: int, single: int, pointers: list[int]) -> None:
+    def launch(self, device: int, stream: Any, count: int, single: int, pointers: list[int]) -> None:
+        """Queue it for arrays at these addresses, arguments and then results; `single` as in the printed text."""
         if count == 0 or not any(result.size for result in self.function.results):
             return
-        kernel = self._kernels.get(device) or self._kernel(_device(device))
-        core = _core()
-        config = core.LaunchConfig(grid=-(-count // self._block), block=self._block)
-        core.launch(stream, config, kernel, np.int64(count), np.uint32(single), *pointers)
+        code = self._codes.get(device) or self._code(device)
+        code.launch(stream, -(-count // self._block), self._block, np.int64(count), np.uint32(single), *pointers)
 
-    def _kernel(self, device: Any) -> Any:
-        kernel = self._kernels.get(device.device_id)
-        if kernel is None:
-            core, utils = _core(), optional("cuda.core.utils")
-            text = cuda_source(self.function, dtype=self.dtype, layout=self.layout)
-            options = core.ProgramOptions(std="c++17", arch=f"sm_{device.arch}")
-            cache = utils.FileStreamProgramCache(max_size_bytes=_CACHE)
-            code = core.Program(text, code_type="c++", options=options).compile("cubin", cache=cache)
-            kernel = self._kernels[device.device_id] = code.get_kernel(_entry(text))
-        return kernel
+    def _code(self, device: int) -> Code:
+        text = cuda_source(self.function, dtype=self.dtype, layout=self.layout)
+        return self._codes.setdefault(device, Code(text, _entry(text), device))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CudaFunction, (self.function, self.dtype, self.layout)
@@ -160,6 +152,45 @@ class CudaFunction:
 
 def _entry(text: str) -> str:
     return text.split("__launch_bounds__(", 1)[1].split(") ", 1)[1].split("(", 1)[0]
+
+
+class Code:
+    """A kernel of a text, compiled for one GPU or found compiled.
+
+    Attributes:
+        processors: Multiprocessors of the GPU.
+    """
+
+    def __init__(self, text: str, entry: str, device: int, shared: int = 0) -> None:
+        core, utils, on = _core(), optional("cuda.core.utils"), _device(device)
+        options = core.ProgramOptions(std="c++17", arch=f"sm_{on.arch}")
+        cache = utils.FileStreamProgramCache(max_size_bytes=_CACHE)
+        code = core.Program(text, code_type="c++", options=options).compile("cubin", cache=cache)
+        self.processors = int(on.properties.multiprocessor_count)
+        self._kernel, self._shared = code.get_kernel(entry), shared
+        if shared > _STATIC:
+            driver = optional("cuda.bindings.driver")
+            what = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            (failed,) = driver.cuKernelSetAttribute(what, shared, int(self._kernel.handle), device)
+            if int(failed):
+                raise MinidynError(f"this GPU has no {shared} bytes of shared memory for a block: {failed!r}")
+
+    def launch(self, stream: Any, grid: int, block: int, *arguments: Any) -> None:
+        """Queue it on a stream; addresses are plain integers."""
+        core = _core()
+        config = core.LaunchConfig(grid=grid, block=block, shmem_size=self._shared)
+        core.launch(stream, config, self._kernel, *arguments)
+
+
+DEVICES = ("cuda",)
+"""What computes instead of the processor, as `device=` takes it."""
+
+
+def require_device(device: str) -> None:
+    """Raise where a device has another name, or is not there: before long work."""
+    if device not in DEVICES:
+        raise UnknownName("device", device, DEVICES)
+    _device(0)
 
 
 def _contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
@@ -210,9 +241,20 @@ class _Library:
     writes: bool = True
 
 
+def stream_of_own() -> Any:
+    """Return the stream on which our own memory of the first GPU is used."""
+    return _own_stream(0)
+
+
 @functools.cache
 def _own_stream(device: int) -> Any:
     return _device(device).create_stream()
+
+
+def stream_of(library: _Library, arrays: Sequence[Any]) -> tuple[int, Any, bool]:
+    """Return the number of the GPU, the stream to queue on, and whether the caller expects to find the work done."""
+    number, handle = library.stream(arrays)
+    return number, _own_stream(number) if handle is None else _stream(handle), handle is None
 
 
 def library_of(arrays: Sequence[Any]) -> _Library:
@@ -235,7 +277,12 @@ def _own_buffer(shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> An
     return optional("cuda.core.utils").StridedMemoryView.from_buffer(buffer, shape, dtype=dtype)
 
 
-def _upload(array: ArrayLike, dtype: np.dtype[Any]) -> Any:
+def empty_array(shape: tuple[int, ...]) -> Any:
+    """Return memory of our own for float64 numbers on the first GPU: `ptr`, `shape`, and other libraries take it."""
+    return _own_buffer(shape, np.dtype(np.float64), 0)
+
+
+def upload(array: ArrayLike, dtype: np.dtype[Any] = np.dtype(np.float64)) -> Any:  # noqa: B008
     """Return a copy of a NumPy array in memory of our own."""
     values = np.ascontiguousarray(array, dtype=dtype)
     view = _own_buffer(values.shape, dtype, 0)
@@ -243,10 +290,10 @@ def _upload(array: ArrayLike, dtype: np.dtype[Any]) -> Any:
     return view
 
 
-def _download(view: Any) -> Any:
-    """Return a copy of memory of our own as a NumPy array."""
-    values = np.empty(view.shape, dtype=view.dtype)
-    _copy("cuMemcpyDtoHAsync", values.ctypes.data, view.ptr, values.nbytes)
+def download(view: Any, row: int | None = None) -> Any:
+    """Return a copy of memory of our own, or of one row of it, as a NumPy array."""
+    values = np.empty(view.shape if row is None else view.shape[1:], dtype=view.dtype)
+    _copy("cuMemcpyDtoHAsync", values.ctypes.data, view.ptr + (row or 0) * values.nbytes, values.nbytes)
     return values
 
 
@@ -332,9 +379,9 @@ def _jax() -> _Library:
 
 _OWN = _Library(
     "NumPy",
-    _upload,
+    upload,
     lambda shape, dtype, _: _own_buffer(shape, dtype, 0),
-    _download,
+    download,
     lambda _: (0, None),
     lambda view, _: (view.ptr, str(view.dtype), True, True),
     writes=False,

@@ -9,7 +9,7 @@ neighbouring numbers there too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from minidyn.errors import UnknownName
@@ -79,13 +79,12 @@ def cuda_source(
     rows, largest = layout == "rows", max((result.size for result in function.results), default=0)
     # where results leave at once, this order keeps fewer values alive; measured 4 % faster for regressors, 2 x slower
     # for inverse dynamics (benchmarks/gpu.py)
-    ordered = _results_early(function) if not rows and largest > _SMALL else function
+    ordered = results_early(function) if not rows and largest > _SMALL else function
     block = block_of(function, layout)
     names = Names.of(ordered)
     pitch = max((_chunk(result.size) for result in ordered.results), default=1) | 1  # odd: no bank is hit twice
-    lines = ["/*", *(f" * {line}" for line in comment_lines(function, comments)), f" * layout: {layout}", " */"]
-    signs = any(step.op == "sign" for step in function.tape)
-    lines += [_HEAD.format(real=TYPES[dtype]) + (_SIGN if signs else "") + (_FLUSH if rows else "")]
+    lines = [*head_of((function,), [*comment_lines(function, comments), f"layout: {layout}"], dtype)]
+    lines += [_FLUSH] if rows else []
     parameters = ["long long md_count", "unsigned md_one"]
     parameters += [f"const md_real *__restrict__ {name}" for name in names.inputs]
     parameters += [f"md_real *__restrict__ {name}" for name in names.outputs]
@@ -114,19 +113,39 @@ def cuda_source(
         steps = (f"(md_one >> {number} & 1) ? 1 : md_count" for number in range(len(names.inputs)))
         lines.append(f"    const long long md_step[] = {{{', '.join(steps) or '0'}}};")
         lines += [f"    {name} += md_i;" for name in names.outputs]
-    calls = {"sin": "sin", "cos": "cos", "sqrt": "sqrt", "atan2": "atan2", "sign": "md_sign"}
     reads = [f"{name}[" + ("" if rows else f"md_step[{k}] * ") for k, name in enumerate(names.inputs)]
-    body, texts = statements(
-        ordered,
-        replace(names, inputs=tuple(reads)),
-        read="{0}{1}]",
-        assign="    const md_real {0} = {1};",
-        calls=calls,
-        number=_number,
-    )
+    body, texts = cuda_statements(ordered, reads, names.local)
     writes = _staged(ordered, names, texts, pitch) if rows else _direct(names, texts)
     lines += _interleaved(ordered, body, writes)
     return "\n".join([*lines, "}", ""])
+
+
+def head_of(functions: Iterable[Function], comments: Iterable[str], dtype: str = "float64") -> list[str]:
+    """Return what a text begins with: comments, the number type, and what the functions call."""
+    signs = any(step.op == "sign" for function in functions for step in function.tape)
+    return [
+        "/*",
+        *(f" * {line}" for line in comments),
+        " */",
+        _HEAD.format(real=TYPES[dtype]) + (_SIGN if signs else ""),
+    ]
+
+
+def cuda_statements(
+    function: Function, reads: Sequence[str], local: str, indent: str = "    "
+) -> tuple[list[str], list[list[str]]]:
+    """Return one statement per operation, and for each result the texts of its scalars.
+
+    `reads` has for each argument what stands before the number of an element: "q[" or "q[3 * ".
+    """
+    return statements(
+        function,
+        Names("", tuple(reads), (), local),
+        read="{0}{1}]",
+        assign=indent + "const md_real {0} = {1};",
+        calls={"sin": "sin", "cos": "cos", "sqrt": "sqrt", "atan2": "atan2", "sign": "md_sign"},
+        number=_number,
+    )
 
 
 def block_of(function: Function, layout: str) -> int:
@@ -142,7 +161,7 @@ def _chunk(size: int) -> int:
     return size if size <= _SMALL else min(size, _CHUNK)
 
 
-def _results_early(function: Function) -> Function:
+def results_early(function: Function) -> Function:
     """Return the function with its steps in the order in which the results need them: fewer values live at once."""
     order: list[int] = []
     place: dict[int, int] = {}
