@@ -20,6 +20,7 @@ import minidyn as md
 
 ROBOTS = ("ur10e", "panda")
 FUNCTIONS = ("inverse_dynamics", "forward_dynamics", "inertia_matrix", "base_regressor")
+PACKED = "inertia_matrix, packed"
 
 
 def seconds(call, *arrays, runs: int = 9, **options) -> float:
@@ -225,18 +226,20 @@ def functions(copy: float, size_of_all: float, with_jax: bool) -> list[dict[str,
     rows = []
     for robot_name in ROBOTS:
         robot = md.load(robot_name)
-        for what in FUNCTIONS:
+        for label in (*FUNCTIONS[:3], PACKED, FUNCTIONS[3]):
+            what = label.partition(",")[0]
             base = md.base_parameters(robot) if what == "base_regressor" else None
-            native = md.compile(robot, what, base=base)
+            options = {"base": base, "packed": label == PACKED}
+            native = md.compile(robot, what, **options)
             rng = np.random.default_rng(0)
             size = 8 * sum(a.size for a in (*native.function.arguments, *native.function.results))
             count = int(size_of_all / size) // 1024 * 1024  # components then begin where whole sectors begin
             host = [rng.normal(size=(1000, a.size)) for a in native.function.arguments]
             expected = native(*host)
             for layout in ("components", "rows"):
-                kernel = md.compile(robot, what, base=base, target="cuda", layout=layout)
+                kernel = md.compile(robot, what, target="cuda", layout=layout, **options)
                 first = kernel.cuda.compile()
-                again = md.compile(robot, what, base=base, target="cuda", layout=layout).cuda.compile()
+                again = md.compile(robot, what, target="cuda", layout=layout, **options).cuda.compile()
                 arrays = [cp.asarray(np.resize(a, (count, a.shape[1]))) for a in host]
                 if layout == "components":
                     arrays = [cp.ascontiguousarray(a.T) for a in arrays]
@@ -245,15 +248,15 @@ def functions(copy: float, size_of_all: float, with_jax: bool) -> list[dict[str,
                 error = float(np.abs(check.get() - expected).max() / np.abs(expected).max())
                 assert error < 1e-12, error
                 took = seconds(kernel, *arrays, out=out) / count
-                row = {"robot": robot_name, "what": what, "layout": layout, "compile": first, "again": again}
+                row = {"robot": robot_name, "what": label, "layout": layout, "compile": first, "again": again}
                 row |= {"ns": took * 1e9, "share": size / took / copy}
                 rows.append(row)
                 print(
-                    f"| {robot_name} | {what} | {layout} | {first:.2f} | {again:.3f} | {took * 1e9:.4f} | "
+                    f"| {robot_name} | {label} | {layout} | {first:.2f} | {again:.3f} | {took * 1e9:.4f} | "
                     f"{1e-9 / took:.2f} | {100 * size / took / copy:.0f} % |",
                     flush=True,
                 )
-                if with_jax and layout == "rows":
+                if with_jax and layout == "rows" and label != PACKED:
                     other = jax_seconds(robot, what, base, arrays) / count
                     print(f"| {robot_name} | {what} | JAX | | | {other * 1e9:.4f} | {1e-9 / other:.2f} | |", flush=True)
                 del arrays, out, check

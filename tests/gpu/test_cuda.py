@@ -114,6 +114,14 @@ def test_every_sample_its_own_parameters() -> None:
     close(gpu(q, dq, ddq, own), md.inverse_dynamics(robot, q, dq, ddq))
 
 
+def test_symmetric_results_may_be_packed() -> None:
+    robot = md.load("ur10e")
+    q = np.random.default_rng(0).normal(size=(1000, robot.n))
+    found = md.compile(robot, "inertia_matrix", target="cuda", packed=True)(q)
+    rows, columns = np.triu_indices(robot.n)
+    close(found, md.inertia_matrix(robot, q)[:, rows, columns])
+
+
 def test_shapes_and_errors() -> None:
     robot = md.load("ur10e")
     gpu = md.compile(robot, "inverse_dynamics", target="cuda")

@@ -12,12 +12,13 @@ import minidyn as md
 from minidyn.errors import MinidynError
 from minidyn.graph.function import Function, evaluate
 from minidyn.graph.targets.cuda.source import LAYOUTS, TYPES, block_of, cuda_source
+from minidyn.graph.targets.text import split_uniform
 
 
 def compiled(folder, function: Function, dtype: str, layout: str):
     """Return the printed kernel as a function of arrays, run by the shim."""
     text = cuda_source(function, dtype=dtype, layout=layout)
-    name = text.split("__launch_bounds__(")[1].split(") ")[1].split("(")[0]
+    name = text.rsplit("__launch_bounds__(", 1)[1].split(") ")[1].split("(")[0]  # of all parts the last
     block = block_of(function, layout)
     pointers = ", ".join(f"(md_real *)p[{k + 2}]" for k in range(len(function.arguments) + len(function.results)))
     launch = f"""
@@ -89,6 +90,46 @@ def test_parameters_are_one_for_all_or_one_a_sample(tmp_path, layout) -> None:
     (found,) = call(q, dq, ddq, many)
     each = [md.inverse_dynamics(robot, q[k], dq[k], ddq[k], many[k]) for k in range(40)]
     np.testing.assert_allclose(found, each, atol=1e-12 * 100)
+
+
+@needs_compiler
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_depends_on_parameters_alone_is_a_kernel_of_its_own(tmp_path, layout) -> None:
+    """NAME_prepare for one sample and NAME_prepared for all give what NAME gives."""
+    kernel = md.compile(md.load("scara"), "inertia_matrix", parameters="argument")
+    function, (prepare, prepared) = kernel.function, split_uniform(kernel.function)
+    text = cuda_source(function, layout=layout)
+    for name in ("inertia_matrix_prepare", "inertia_matrix_prepared", "inertia_matrix"):
+        assert f") {name}(" in text
+    assert "_prepare(" not in cuda_source(function, layout=layout, split=False)
+    blocks = [block_of(part, layout) for part in (prepare, prepared)]
+    call = f"""
+    md_real *q = (md_real *)p[0], *phi = (md_real *)p[1], *handed = (md_real *)p[2], *M = (md_real *)p[3];
+    blocks(1, {blocks[0]}, [=] {{ inertia_matrix_prepare(1, 0, phi, handed); }});
+    blocks((90 + {blocks[1] - 1}) / {blocks[1]}, {blocks[1]}, [=] {{ inertia_matrix_prepared(90, 2, q, handed, M); }});
+    """
+    robot, rng = kernel.robot, np.random.default_rng(0)
+    q, phi, n = rng.normal(size=(90, robot.n)), np.asarray(robot.parameters), robot.n
+    found, handed = np.full(90 * n * n, np.nan), np.full(prepare.results[0].size, np.nan)
+    given = np.ascontiguousarray(q if layout == "rows" else q.T)
+    run_by_shim(tmp_path, text, call)(given, phi, handed, found)
+    M = found.reshape(90, n, n) if layout == "rows" else np.moveaxis(found.reshape(n, n, 90), -1, 0)
+    expected = kernel(q, phi)
+    np.testing.assert_allclose(M, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+def test_symmetric_results_may_be_packed() -> None:
+    for name in ("scara", "ur10e"):
+        robot = md.load(name)
+        q = np.random.default_rng(0).normal(size=(20, robot.n))
+        rows, columns = np.triu_indices(robot.n)
+        kernel = md.compile(robot, "inertia_matrix", packed=True)
+        np.testing.assert_allclose(kernel(q), md.inertia_matrix(robot, q)[:, rows, columns], atol=1e-12)
+        base = md.base_parameters(robot)
+        small = md.compile(robot, "inertia_matrix", base=base, parameters="argument", packed=True)
+        np.testing.assert_allclose(small(q, base.values(robot.parameters)), kernel(q), atol=1e-10)
+    with pytest.raises(MinidynError, match="symmetric"):
+        md.compile(robot, "coriolis_matrix", packed=True)
 
 
 def test_cuda_asks_for_what_is_there() -> None:

@@ -178,6 +178,7 @@ def compile(
     target: str = "native",
     dtype: str = "float64",
     layout: str = "rows",
+    packed: bool = False,
 ) -> Kernel:
     """Compile one of the robot's functions for this machine, or for its GPU.
 
@@ -201,6 +202,8 @@ def compile(
             there (docs/gpu.md).
         dtype: Of the GPU: "float64" or "float32".
         layout: Of arrays on the GPU: "rows" (..., n), or "components" (n, ...), which is faster.
+        packed: Whether a symmetric result, as the inertia matrix, is given by its upper triangle, row by row
+            (n (n + 1) / 2,): `np.triu_indices(n)` says where each number stands.
 
     Returns:
         A callable Kernel; equal requests share machine code.
@@ -224,11 +227,12 @@ def compile(
             target=target,
             dtype=dtype,
             layout=layout,
+            packed=packed,
         )
     if link is not None:
         raise MinidynError(f"{what} is of the whole robot; it takes no link, got {link!r}")
     function = program_for(robot, what, base, formulation, parameters)
-    return kernel_of(robot, what, function, base, threads, target, dtype, layout)
+    return kernel_of(robot, what, function, base, threads, target, dtype, layout, packed)
 
 
 def program_for(

@@ -16,7 +16,7 @@ from minidyn.dynamics.papers.sixteen import sixteen_layout
 from minidyn.dynamics.record import WHAT, record, require_formulas, without_unknowns
 from minidyn.dynamics.sources import function_source, notes_of, portable_llvm
 from minidyn.errors import MinidynError, NotEquivalent, ShapeError, UnknownName, WrongArgument
-from minidyn.graph.function import Function, evaluate_in_blocks
+from minidyn.graph.function import Function, evaluate_in_blocks, packed_results
 from minidyn.graph.targets.cuda.kernel import CudaFunction
 from minidyn.graph.targets.differentiable import jax_function, on_processor, torch_function
 from minidyn.graph.targets.native.builtin import called_by
@@ -280,11 +280,12 @@ def compile_kernel(
     target: str = "native",
     dtype: str = "float64",
     layout: str = "rows",
+    packed: bool = False,
 ) -> Kernel:
     """Compile one of the robot's functions by its standard recursion; arguments are those of `md.compile`."""
     require_own(robot, base, what, NEEDED.get(what, "torque"))
     function = function_of(robot, what, parameters=parameters, base=base, link=link)
-    return kernel_of(robot, what, function, base, threads, target, dtype, layout)
+    return kernel_of(robot, what, function, base, threads, target, dtype, layout, packed)
 
 
 def kernel_of(
@@ -296,6 +297,7 @@ def kernel_of(
     target: str,
     dtype: str,
     layout: str,
+    packed: bool,
 ) -> Kernel:
     """Compile a recorded function of a robot; arguments are those of `md.compile`."""
     if target not in _COMPILED:
@@ -304,6 +306,8 @@ def kernel_of(
         raise WrongArgument('dtype and layout are for target="cuda"; machine code takes float64 arrays (..., n)')
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise MinidynError(f"threads: expected a whole number from 1, got {threads!r}")
+    if packed:
+        function = packed_results(function)
     if target == "cuda":
         if threads != 1:
             raise WrongArgument("threads: a kernel on the GPU has none")

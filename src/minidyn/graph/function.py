@@ -18,14 +18,14 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minidyn.errors import ShapeError
+from minidyn.errors import ShapeError, WrongArgument
 
 LONGEST_NAME = 63  # characters C99 compares in an internal name
 
@@ -237,6 +237,30 @@ def batch_shape(function: Function, shapes: list[tuple[int, ...]]) -> tuple[int,
     except ValueError:
         text = ", ".join(f"{a.name} {shape}" for a, shape in zip(function.arguments, shapes) if not a.uniform)
         raise ShapeError(f"{function.name}: leading shapes do not broadcast: {text}") from None
+
+
+def packed_results(function: Function) -> Function:
+    """Return the function with symmetric results (n, n) given by their upper triangles, row by row.
+
+    A result counts as symmetric where both halves are the same values by construction.
+
+    Raises:
+        WrongArgument: There is no such result.
+    """
+    results, outputs = [], []
+    for result, indices in zip(function.results, function.outputs):
+        square = len(result.shape) == 2 and result.shape[0] == result.shape[1]
+        grid = np.reshape(indices, result.shape) if square else None
+        if grid is not None and np.array_equal(grid, grid.T):
+            upper = grid[np.triu_indices(len(grid))].tolist()
+            results.append(Result(result.name, (len(upper),)))
+            outputs.append(tuple(upper))
+        else:
+            results.append(result)
+            outputs.append(indices)
+    if results == list(function.results):
+        raise WrongArgument(f"packed: {function.name} has no symmetric result, as the inertia matrix is")
+    return replace(function, results=tuple(results), outputs=tuple(outputs))
 
 
 def safe_identifier(text: str, taken: Iterable[str] = ()) -> str:

@@ -143,7 +143,7 @@ class CudaFunction:
         code.launch(stream, -(-count // self._block), self._block, np.int64(count), np.uint32(single), *pointers)
 
     def _code(self, device: int) -> Code:
-        text = cuda_source(self.function, dtype=self.dtype, layout=self.layout)
+        text = cuda_source(self.function, dtype=self.dtype, layout=self.layout, split=False)
         return self._codes.setdefault(device, Code(text, _entry(text), device))
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from minidyn.errors import UnknownName
 from minidyn.graph.function import Function
-from minidyn.graph.targets.text import Names, comment_lines, statements
+from minidyn.graph.targets.text import Names, comment_lines, printed_parts, statements
 
 LAYOUTS = ("rows", "components")
 """How arrays lie in memory: (samples, size) or (size, samples), the last axis contiguous."""
@@ -56,18 +56,26 @@ static __device__ __forceinline__ void md_flush(
 
 
 def cuda_source(
-    function: Function, *, comments: Iterable[object] = (), dtype: str = "float64", layout: str = "rows"
+    function: Function,
+    *,
+    comments: Iterable[object] = (),
+    dtype: str = "float64",
+    layout: str = "rows",
+    split: bool = True,
 ) -> str:
     """Return the text of a kernel `extern "C" __global__ void NAME(count, one, arguments..., results...)`.
 
     Launch it with blocks of `block_of` threads, one thread for each of `count` samples. Bit k of `one` says that
-    argument k is one sample for all. `comments` (made safe) stand at its head.
+    argument k is one sample for all. `comments` (made safe) stand at its head. Where something depends on parameters
+    alone there are two kernels more: NAME_prepare, for one sample, and NAME_prepared, which takes its result as its
+    last argument, one sample for all.
 
     Args:
         function: The recorded function.
         comments: Lines for the head.
         dtype: "float64" or "float32".
         layout: "rows": arrays (count, size); "components": arrays (size, count).
+        split: Whether the two kernels are printed.
 
     Raises:
         UnknownName: Another number type or layout.
@@ -76,19 +84,25 @@ def cuda_source(
         raise UnknownName("number type", dtype, tuple(TYPES))
     if layout not in LAYOUTS:
         raise UnknownName("layout", layout, LAYOUTS)
+    lines = [*head_of((function,), [*comment_lines(function, comments), f"layout: {layout}"], dtype)]
+    lines += [_FLUSH] if layout == "rows" else []
+    for part, names in printed_parts(function)[0 if split else -1 :]:
+        lines += _kernel_lines(part, names.function, layout)
+    return "\n".join(lines)
+
+
+def _kernel_lines(function: Function, name: str, layout: str) -> list[str]:
     rows, largest = layout == "rows", max((result.size for result in function.results), default=0)
     # where results leave at once, this order keeps fewer values alive; measured 4 % faster for regressors, 2 x slower
     # for inverse dynamics (benchmarks/gpu.py)
     ordered = results_early(function) if not rows and largest > _SMALL else function
     block = block_of(function, layout)
-    names = Names.of(ordered)
+    names = replace(Names.of(ordered), function=name)
     pitch = max((_chunk(result.size) for result in ordered.results), default=1) | 1  # odd: no bank is hit twice
-    lines = [*head_of((function,), [*comment_lines(function, comments), f"layout: {layout}"], dtype)]
-    lines += [_FLUSH] if rows else []
     parameters = ["long long md_count", "unsigned md_one"]
     parameters += [f"const md_real *__restrict__ {name}" for name in names.inputs]
     parameters += [f"md_real *__restrict__ {name}" for name in names.outputs]
-    lines += [f'extern "C" __global__ void __launch_bounds__({block}) {names.function}(']
+    lines = [f'extern "C" __global__ void __launch_bounds__({block}) {names.function}(']
     lines += ["    " + ",\n    ".join(parameters) + ")", "{"]
     lines += [
         f"    const long long md_i = (long long)blockIdx.x * {block} + threadIdx.x;",
@@ -116,8 +130,7 @@ def cuda_source(
     reads = [f"{name}[" + ("" if rows else f"md_step[{k}] * ") for k, name in enumerate(names.inputs)]
     body, texts = cuda_statements(ordered, reads, names.local)
     writes = _staged(ordered, names, texts, pitch) if rows else _direct(names, texts)
-    lines += _interleaved(ordered, body, writes)
-    return "\n".join([*lines, "}", ""])
+    return [*lines, *_interleaved(ordered, body, writes), "}", ""]
 
 
 def head_of(functions: Iterable[Function], comments: Iterable[str], dtype: str = "float64") -> list[str]:
