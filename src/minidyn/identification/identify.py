@@ -21,17 +21,12 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.display import shows_progress
 from minidyn.dynamics.kernel import require_whole
-from minidyn.errors import MinidynError, UnknownName
+from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.formats.load import as_robot
 from minidyn.graph.targets.cuda.kernel import require_device
 from minidyn.identification.consistency.consistency import consistent_model, something_moves
 from minidyn.identification.consistency.prior import DISTANCES, Prior, as_prior, knows_a_body, prior_parameters
-from minidyn.identification.diagnostics.excitation import (
-    DELAY_REMOVED,
-    delay_notices,
-    excitation_notices,
-    whole_delay,
-)
+from minidyn.identification.diagnostics.excitation import DELAY_REMOVED, delay_notices, excitation_notices, whole_delay
 from minidyn.identification.diagnostics.plausible import mass_notices, require_meaning, scale_notices
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Method, Options, Solution
@@ -50,7 +45,6 @@ from minidyn.recording.sketch import sketch_of, sketched
 
 if TYPE_CHECKING:
     from minidyn.control.controller import Controller
-from minidyn.errors import Unsupported
 
 PathLike: TypeAlias = str | os.PathLike[str]
 _FALL = 0.25  # of the share that a delay should explain: so much smaller residuals must be without it
