@@ -104,7 +104,7 @@ def options_line(reading: Mapping[str, Any]) -> tuple[str, ...]:
     for name, value in reading.items():
         option = name.replace("_", "-")
         if isinstance(value, bool):
-            words.append(f"--{option}" if value else f"--no-{option}")
+            words.append(f"--{'' if value else 'no-'}{option}")
         elif value is not None:
             pairs = [f"{key}={unit}" for key, unit in value.items()] if isinstance(value, Mapping) else value
             words += [f"--{option}", ",".join(map(str, pairs)) if isinstance(pairs, list | tuple) else str(pairs)]
