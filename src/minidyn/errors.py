@@ -10,7 +10,8 @@ import functools
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -39,6 +40,10 @@ class NotWritten(DescriptionError):
     """A file that cannot be written: no such folder, no permission, a full disk."""
 
 
+class Unforeseen(DescriptionError):
+    """A file that broke its reader in a way nobody foresaw; the message names the file that holds the details."""
+
+
 class LoopError(DescriptionError):
     """A kinematic loop does not close; the message gives the residual in metres and radians."""
 
@@ -61,6 +66,45 @@ class Unsupported(MinidynError, NotImplementedError):
 
 class MissingExtra(MinidynError, ImportError):
     """A library that a plain installation leaves out; the message says what needs it and the command that adds it."""
+
+
+@contextmanager
+def reading(path: object) -> Iterator[None]:
+    """Turn whatever else a reader raises on a broken file into an error of minidyn that names the file."""
+    if "\0" in str(path):
+        raise DescriptionError(f"{str(path)!r}: not the path of a file (a character 0 is in it)")
+    try:
+        yield
+    except (MinidynError, MemoryError):
+        raise
+    except OSError as error:
+        place = error.filename or path
+        raise DescriptionError(f"{place}: cannot be read ({error.strerror or error})") from None
+    except RecursionError:
+        raise DescriptionError(f"{path}: cannot be read (nested too deeply)") from None
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}".replace("\n", " ")[:200]
+        raise Unforeseen(
+            f"{path}: cannot be read; the file is broken in an unforeseen way ({what}); {details_of(error)}"
+        ) from error
+
+
+def details_of(error: BaseException) -> str:
+    """Write the traceback of an error into a file of its own, and return where it is, with a number to refer to."""
+    import os
+    import tempfile
+    import traceback
+    import zlib
+
+    text = "".join(traceback.format_exception(error))
+    reference = f"{zlib.crc32(text.encode(errors='replace')):08x}"
+    try:
+        number, path = tempfile.mkstemp(prefix=f"minidyn-{reference}-", suffix=".log")
+        with os.fdopen(number, "w", encoding="utf-8", errors="replace") as stream:
+            stream.write(text)
+    except OSError:
+        return f"reference {reference}"
+    return f"reference {reference}, details in {path}"
 
 
 _EXTRAS = {

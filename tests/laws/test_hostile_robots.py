@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import minidyn as md
-from minidyn.errors import DescriptionError
+from minidyn.app.study.file import read_study
+from minidyn.errors import DescriptionError, Unforeseen
 from minidyn.files import LARGEST
 from minidyn.recording.read.mapping import SignalMap
 
@@ -132,3 +133,31 @@ def test_tables_from_strangers(tmp_path: Path, text: str, message: str) -> None:
     refused(tmp_path / "a.toml", message)
     with pytest.raises(md.MinidynError, match=f"{message}|unknown mapping key"):
         SignalMap.of({}, tmp_path / "a.toml")
+
+
+def test_what_nobody_foresaw_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    for door, broken in (
+        ("minidyn.formats.load._read", md.load),
+        ("minidyn.recording.read.read._read", md.read_recording),
+    ):
+        monkeypatch.setattr(door, breaks)
+        with pytest.raises(
+            Unforeseen, match=r"some.file: .*KeyError: 'x'.*reference [0-9a-f]{8}, details in"
+        ) as caught:
+            broken("some.file")
+        details = Path(str(caught.value).rpartition("details in ")[2])
+        assert details.parent == tmp_path
+        assert "in breaks" in details.read_text()
+
+
+@pytest.mark.parametrize("name", ["a\0b.urdf", "a\0b.csv", "x" * 5000 + ".urdf", "x" * 5000 + ".csv"])
+def test_names_that_no_file_can_have(name: str) -> None:
+    with pytest.raises(md.MinidynError):
+        md.read_recording(name, "scara") if name.endswith("csv") else md.load(name)
+    with pytest.raises(md.MinidynError):
+        read_study(name)

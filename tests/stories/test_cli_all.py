@@ -255,9 +255,15 @@ def test_unexpected_errors_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(command("robots"), "callback", fail)
     result = run("robots")
     assert result.exit_code == 1
-    assert result.stderr == (
-        "error: unexpected ZeroDivisionError: two lines (a fault of minidyn; MINIDYN_DEBUG=1 shows where)\n"
+    told = re.fullmatch(
+        r"error: unexpected ZeroDivisionError: two lines "
+        r"\(a fault of minidyn; reference ([0-9a-f]{8}), details in (.*)\)\n",
+        result.stderr,
     )
+    assert told
+    assert told[1] in told[2]
+    assert "in fail" in Path(told[2]).read_text()
+    Path(told[2]).unlink()
     monkeypatch.setenv("MINIDYN_DEBUG", "1")
     assert isinstance(run("robots").exception, ZeroDivisionError)
 

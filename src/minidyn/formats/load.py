@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from numpy.typing import ArrayLike
 
-from minidyn.errors import DescriptionError, MissingFile, UnknownName, WrongArgument, near_names
+from minidyn.errors import DescriptionError, MissingFile, UnknownName, WrongArgument, near_names, reading
 from minidyn.files import read_bytes
 from minidyn.formats.side_file import SIDE, read_with_side_file
 from minidyn.formats.toml.read import read_toml
@@ -67,7 +67,8 @@ def load(
         DescriptionError: The file is wrong, with file and line.
         UnknownName: There is no built-in robot of that name, with near names.
     """
-    robot = _read(source)
+    with reading(source):
+        robot = _read(source)
     if gravity is not None:
         robot = robot.with_gravity(gravity)
     if rotor_inertia is not None or friction is not None:

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from minidyn import __version__
-from minidyn.errors import MinidynError, near_names
+from minidyn.errors import MinidynError, Unforeseen, details_of, near_names
 from minidyn.text import plain
 
 VERBS: dict[str, dict[str, tuple[str, str]]] = {
@@ -83,7 +83,7 @@ class _Group(click.Group):
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise  # click knows what to do, also where the reader of a pipe has gone
         except MinidynError as error:
-            _fail(str(error), Exit.WRONG_INPUT)
+            _fail(str(error), Exit.UNEXPECTED if isinstance(error, Unforeseen) else Exit.WRONG_INPUT)
         except KeyboardInterrupt:
             _fail("interrupted; what was finished is kept, nothing is half written", Exit.INTERRUPTED)
         except OSError as error:
@@ -93,7 +93,7 @@ class _Group(click.Group):
             if os.environ.get("MINIDYN_DEBUG"):
                 raise
             what = f"{type(error).__name__}: {error}".replace("\n", " ")
-            _fail(f"unexpected {what} (a fault of minidyn; MINIDYN_DEBUG=1 shows where)", Exit.UNEXPECTED)
+            _fail(f"unexpected {what} (a fault of minidyn; {details_of(error)})", Exit.UNEXPECTED)
 
     def get_command(self, ctx: click.Context | None, cmd_name: str) -> click.Command | None:
         found = next((verbs[cmd_name][0] for verbs in VERBS.values() if cmd_name in verbs), None)

@@ -14,7 +14,7 @@ from typing import Any
 from minidyn.app.job import Log
 from minidyn.app.study import schema
 from minidyn.app.study.schema import SEVERAL, STEPS
-from minidyn.errors import DescriptionError, MinidynError, near_names
+from minidyn.errors import DescriptionError, MinidynError, near_names, reading
 from minidyn.formats.load import robots
 from minidyn.formats.toml.table import Table, read_tables
 from minidyn.identification.verdict import Limits
@@ -59,6 +59,11 @@ class Study:
 def read_study(path: str | Path) -> Study:
     """Read and check a study file; an error names file and line."""
     source = Path(path)
+    with reading(source):
+        return _study(source)
+
+
+def _study(source: Path) -> Study:
     if source.is_dir():
         raise DescriptionError(f"{source}: a folder; expected a study file such as study.toml")
     top, folder = read_tables(source), source.parent

@@ -12,7 +12,7 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, MissingFile
+from minidyn.errors import DescriptionError, MissingFile, reading
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
@@ -107,6 +107,11 @@ def read_recording(
     files = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
     if not files:
         raise DescriptionError("read_recording: expected at least one file, got none")
+    with reading(", ".join(map(str, files))):
+        return _read(files, robot, given, lazy)
+
+
+def _read(files: list[Path], robot: Robot | None, given: SignalMap, lazy: bool) -> Recording | LazyRecording:
     joints = robot.joint_names if robot else ()
     tables: list[LogTable] = [_open_table(file, given, joints, keep=not lazy) for file in files]
     notices: list[Notice] = []
