@@ -624,6 +624,21 @@ def test_broken_estimates_are_refused_by_name(tmp_path) -> None:
         path.write_text(wrong)
         with pytest.raises(DescriptionError, match="not a whole estimate"):
             load_estimate(path)
+    good = json.loads(text)
+    variances = np.array(good["covariance"], dtype=float)
+    wrongs = {"consistent": ["no", 1, None], "sigma": [[-1.0, 1.0], ["NaN", 1.0]], "samples": [-3]}
+    bound = np.sqrt(np.outer(np.diag(variances), np.diag(variances)))
+    lopsided, correlated = np.diag(np.diag(variances)) + np.triu(0.5 * bound, 1), 2 * bound - np.diag(np.diag(bound))
+    wrongs |= {"beta": [["NaN", *good["beta"][1:]]]}
+    wrongs |= {"covariance": [matrix.tolist() for matrix in (-variances, lopsided, correlated)]}
+    for name, values in wrongs.items():
+        for value in values:
+            path.write_text(json.dumps(good | {name: value}))
+            with pytest.raises(DescriptionError, match=f"not a whole estimate .*{name}"):
+                load_estimate(path)
+    opened = np.where(np.eye(len(variances)) > 0, np.inf, 0.0)  # nothing is known: no fault
+    path.write_text(json.dumps(good | {"covariance": opened.tolist()}).replace("Infinity", '"Infinity"'))
+    assert np.isinf(load_estimate(path).std).all()
     other = estimate_of(driven("puma4", rng), rng)
     other.save(tmp_path / "other.json")
     content = json.loads(text) | {"robot": json.loads((tmp_path / "other.json").read_text())["robot"]}

@@ -24,7 +24,7 @@ from minidyn.formats.load import SUFFIXES
 from minidyn.formats.toml.write import toml_text
 from minidyn.identification.consistency.certificate import Certificate, certify
 from minidyn.identification.diagnostics.origin import data_shares
-from minidyn.identification.estimate_file import base_from_json, base_to_json, robot_from_text
+from minidyn.identification.estimate_file import base_from_json, base_to_json, check_numbers, robot_from_text
 from minidyn.identification.export import Exported, Identified, export
 from minidyn.identification.friction.per_log import FrictionOfLogs
 from minidyn.identification.rows.base_rows import signals_of
@@ -402,6 +402,7 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
         if robot.structure_fingerprint != base.robot.structure_fingerprint or len(content["sigma"]) != robot.n:
             raise ValueError("its robot is not that of its base parameters")
         size, of_data = base.rank, content.get("data_covariance")
+        check_numbers(content, size, robot.n)
         return Estimate(
             robot,
             base,
@@ -409,7 +410,7 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
             np.array(content["covariance"], dtype=float).reshape(size, size),
             np.array(content["sigma"], dtype=float),
             str(content["method"]),
-            bool(content["consistent"]),
+            content["consistent"],
             float(content["condition"]),
             int(content["samples"]),
             tuple(Notice.from_json(one) for one in content["notices"]),

@@ -50,3 +50,31 @@ def robot_from_text(text: str) -> Robot:
         except DescriptionError as error:
             raise DescriptionError(str(error).replace(str(path), "its robot, line")) from None
     return replace(robot, source="") if robot.source == str(path) else robot
+
+
+def check_numbers(content: Mapping[str, Any], size: int, joints: int) -> None:
+    """Raise a ValueError where values of a saved estimate cannot be those of an estimate; what is open is infinite."""
+    if not isinstance(content["consistent"], bool):
+        raise ValueError(f"consistent: expected true or false, got {content['consistent']!r}")
+    beta, sigma = (np.array(content[name], dtype=float) for name in ("beta", "sigma"))
+    if beta.shape != (size,) or not np.isfinite(beta).all():
+        raise ValueError(f"beta: expected {size} finite numbers")
+    if sigma.shape != (joints,) or not (sigma >= 0).all():
+        raise ValueError(f"sigma: expected {joints} numbers that are not negative")
+    given = {"covariance": content["covariance"], "data_covariance": content.get("data_covariance")}
+    for name, values in given.items():
+        if values is None:
+            continue
+        matrix = np.array(values, dtype=float).reshape(size, size)
+        variances = np.diag(matrix)
+        known = np.isfinite(variances)
+        if not (variances >= 0).all():
+            raise ValueError(f"{name}: a variance is negative or not a number")
+        inner = matrix[np.ix_(known, known)]
+        bound = np.sqrt(np.outer(variances[known], variances[known]))
+        if not np.isfinite(inner).all() or (np.abs(inner) > bound * (1 + 1e-6) + 1e-300).any():
+            raise ValueError(f"{name}: a covariance is larger than its variances allow, or not a number")
+        if not np.allclose(inner, inner.T, rtol=1e-6, atol=1e-9 * float(bound.max(initial=0.0))):
+            raise ValueError(f"{name}: not symmetric")
+    if int(content["samples"]) < 0:
+        raise ValueError(f"samples: expected a count, got {content['samples']!r}")
