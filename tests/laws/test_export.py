@@ -636,8 +636,9 @@ def test_broken_estimates_are_refused_by_name(tmp_path) -> None:
             path.write_text(json.dumps(good | {name: value}))
             with pytest.raises(DescriptionError, match=f"not a whole estimate .*{name}"):
                 load_estimate(path)
-    opened = np.where(np.eye(len(variances)) > 0, np.inf, 0.0)  # nothing is known: no fault
-    path.write_text(json.dumps(good | {"covariance": opened.tolist()}).replace("Infinity", '"Infinity"'))
+    size = range(len(variances))
+    opened = [["Infinity" if i == j else 0.0 for j in size] for i in size]  # nothing is known: no fault
+    path.write_text(json.dumps(good | {"covariance": opened}))
     assert np.isinf(load_estimate(path).std).all()
     other = estimate_of(driven("puma4", rng), rng)
     other.save(tmp_path / "other.json")
