@@ -11,6 +11,7 @@ from minidyn.errors import MinidynError as MinidynError
 
 # describe
 from minidyn.model.robot import Robot as Robot
+from minidyn.model.balancer import Balancer as Balancer
 from minidyn.formats.load import load as load
 from minidyn.formats.load import robots as robots
 from minidyn.codegen.files import save as save

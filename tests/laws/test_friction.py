@@ -240,7 +240,7 @@ def test_terms_by_name() -> None:
     assert [name for name in coupled.parameter_names if name[0] == "J"] == ["Ja6", "Jv6", "Jc6"]
     with pytest.raises(UnknownName, match="sqrt"):
         robot.with_drives(friction="sqr")
-    signed = {"Fo", "Fa", "Ks", "Bs", "Bc"}
+    signed = {"Fo", "Fa", "Ks", "Bs", "Bc", "Kb", "Pb", "Gb"}
     assert set(FRICTION.values()) - NON_NEGATIVE == signed
     assert all(isinstance(term, Term) and term.column and term.unit for term in TERMS.values())
 

@@ -25,10 +25,11 @@ from minidyn.dynamics.newton_euler import joint_torques
 from minidyn.dynamics.papers.sixteen import sixteen_layout, sixteen_links
 from minidyn.dynamics.tree import REAL, Coordinates, Tree, coordinates, place
 from minidyn.dynamics.vectors import Scalar, weighted_sum
-from minidyn.errors import Unsupported
+from minidyn.errors import DescriptionError, Unsupported
 from minidyn.graph import scalar
 from minidyn.graph.derivative import tangents
 from minidyn.graph.node import Node
+from minidyn.model.balancer import Balancer
 from minidyn.model.drives import BY_SYMBOL, STRIBECK_SPEED, Motion, Odd
 from minidyn.model.robot import Robot
 
@@ -76,6 +77,17 @@ class Shapes:
     def cos_sin(self, joint: int) -> tuple[Scalar, Scalar]:
         """Cosine and sine of the position."""
         return scalar.cos_sin(self._q[joint])
+
+    def balance(self, symbol: str, joint: int) -> Scalar:
+        """What the joint's balancer loads it with for a constant of 1."""
+        cosine, sine = self.cos_sin(joint)
+        return self._balancer(joint).column(symbol, cosine, sine, scalar.sqrt)
+
+    def _balancer(self, joint: int) -> Balancer:
+        found = self._drives[joint].balancer
+        if found is None:
+            raise DescriptionError(f"joint {self._names[joint]!r} has terms of a balancer but none: Balancer.on(robot)")
+        return found
 
     def load(self, joint: int) -> Scalar:
         """Size of what the joint's drive carries at rest, N m or N."""

@@ -268,8 +268,11 @@ def _drive(joint: LooseJoint, order: Mapping[str, int]) -> Drive:
     coupling = joint.drive.coupling
     terms = tuple(term for term, symbol in FRICTION.items() if symbol in joint.drive_values)
     turns = joint.kind not in ("prismatic", "fixed")
-    fitting = terms_that_fit(terms, turns=turns, coupled=bool(coupling))
+    fitting = terms_that_fit(terms, turns=turns, coupled=bool(coupling), balancer=joint.drive.balancer)
     for term in (term for term in terms if term not in fitting):
+        if term in ALIASES["balancer"]:
+            text = f"drive term {term!r} of joint {joint.name!r} needs the points of a balancer: balancer = {{ ... }}"
+            raise DescriptionError(f"{joint.where}: {text}")
         why = "needs a coupling: without one" if term in ALIASES["own"] else "needs an angle:"
         rest = "it is the drive's own term" if term in ALIASES["own"] else f"the joint is {joint.kind}"
         raise DescriptionError(f"{joint.where}: drive term {term!r} of joint {joint.name!r} {why} {rest}")

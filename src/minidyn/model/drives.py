@@ -11,15 +11,20 @@ with x, y = CURVE_SPEEDS, and that torque acts on joint j and, through c, on the
 counterbalances and a joint's own terms act on the joint itself:
 
     Ks q_j + Bs sin q_j + Bc cos q_j + Ja q̈_j + Jv q̇_j + Jc s(q̇_j)
+
+and so does a balancer, a spring or gas cylinder between given points (`minidyn.model.balancer`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from minidyn.errors import UnknownName
+
+if TYPE_CHECKING:
+    from minidyn.model.balancer import Balancer
 
 ROTOR = "Ia"
 """Column of the rotor inertia reduced to the joint side (motor inertia times gear ratio squared), kg m²."""
@@ -88,7 +93,7 @@ class Term:
     """A drive term that may be switched on.
 
     Its kind is "torque" where the column has no unit but that of a power of speed; "load" where it is a torque itself,
-    "position" where it is a joint's position, "inertia" where it is an acceleration.
+    "position" where it is a joint's position, "inertia" where it is an acceleration, "balancer" where it is a lever.
     """
 
     symbol: str  # of its column and parameter, "Fv"
@@ -121,6 +126,10 @@ def _bend(speed: float) -> Callable[[Motion], Any]:
     return lambda m: m.odd(lambda v, s, size, ops: v / ops["sqrt"](v * v + speed * speed), speed)
 
 
+def _balance(m: Motion) -> Any:
+    return m.shapes.balance(m.symbol, m.joint)
+
+
 # |v| is v s(v), so that it reverses as the sign does
 TERMS = {
     "viscous": Term("Fv", "v", "N m s/rad", True, 1.0, value=lambda m: m.v),
@@ -137,6 +146,9 @@ TERMS = {
     "spring": Term("Ks", "q", "N m/rad", False, 0.0, "position", lambda m: m.q, own=True, of_position=True),
     "counterbalance_sin": Term("Bs", "sin q", "N m", False, value=lambda m: m.cos_sin_q[1], own=True, of_position=True),
     "counterbalance_cos": Term("Bc", "cos q", "N m", False, value=lambda m: m.cos_sin_q[0], own=True, of_position=True),
+    "balancer_rate": Term("Kb", "ℓ dℓ/dq", "N/m", False, 0.0, "balancer", _balance, own=True, of_position=True),
+    "balancer_force": Term("Pb", "dℓ/dq", "N", False, 0.0, "balancer", _balance, own=True, of_position=True),
+    "balancer_gas": Term("Gb", "(g / (g + ℓ0 - ℓ))ⁿ dℓ/dq", "N", False, 0.0, "balancer", _balance, True, True),
     "own_inertia": Term("Ja", "q̈", "kg m²", True, 0.0, "inertia", own=True),
     "own_viscous": Term("Jv", "q̇", "N m s/rad", True, 1.0, value=lambda m: m.own_v, own=True),
     "own_coulomb": Term("Jc", "s(q̇)", "N m", True, value=lambda m: m.own_s, own=True),
@@ -153,6 +165,7 @@ FRICTION = {name: term.symbol for name, term in TERMS.items()}
 ALIASES = {
     "curve": ("curve_low", "curve_high"),
     "counterbalance": ("counterbalance_sin", "counterbalance_cos"),
+    "balancer": ("balancer_rate", "balancer_force", "balancer_gas"),
     "own": ("own_inertia", "own_viscous", "own_coulomb"),
 }
 """Names for several terms at once."""
@@ -172,6 +185,9 @@ POSITION_TERMS = tuple(name for name, term in TERMS.items() if term.of_position)
 INERTIAS = frozenset({ROTOR, *(term.symbol for term in TERMS.values() if term.kind == "inertia")})
 """Symbols of the drive columns that are inertias; all others are called friction."""
 
+STAYING = frozenset({ROTOR, *(TERMS[name].symbol for name in ALIASES["balancer"])})
+"""Symbols of the drive columns that a choice of friction terms leaves as they are."""
+
 NON_NEGATIVE = frozenset({ROTOR, *(term.symbol for term in TERMS.values() if term.non_negative)})
 """Symbols of the drive columns whose parameter cannot be negative; the others may have either sign."""
 
@@ -189,6 +205,7 @@ class Drive:
             replaces sign(v), and sqrt(v² + sign_width²) |v| under the root. Zero: at once.
         stribeck_speed: Speed (rad/s or m/s) at which the Stribeck term has fallen to a half. Zero: not given,
             STRIBECK_SPEED is used.
+        balancer: Points and law of a spring or gas cylinder on the joint, whose terms are among `friction`; None: none.
     """
 
     rotor_inertia: bool = False
@@ -197,6 +214,12 @@ class Drive:
     coupling: tuple[tuple[str, float], ...] = ()
     sign_width: float = 0.0
     stribeck_speed: float = 0.0
+    balancer: Balancer | None = None
+
+    def balanced(self, balancer: Balancer) -> Drive:
+        """Return the drive of a joint with this balancer."""
+        others = (term for term in self.friction if term not in ALIASES["balancer"])
+        return replace(self, friction=friction_symbols((*others, *balancer.terms)), balancer=balancer)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -226,12 +249,15 @@ def friction_symbols(terms: object) -> tuple[str, ...]:
     return tuple(term for term in FRICTION if term in named)
 
 
-def terms_that_fit(terms: Iterable[str], *, turns: bool, coupled: bool) -> tuple[str, ...]:
+def terms_that_fit(
+    terms: Iterable[str], *, turns: bool, coupled: bool, balancer: Balancer | None = None
+) -> tuple[str, ...]:
     """Return the terms that say something new on a joint: what is asked for all joints may not fit each.
 
     A counterbalance needs an angle; a joint's own friction is that of its drive unless other joints turn the drive too
-    (it is `coupled`).
+    (it is `coupled`). A balancer stays with its joint, whatever friction is asked for: its points say that it is there.
     """
     unfit: tuple[str, ...] = () if turns else ALIASES["counterbalance"]
-    unfit += () if coupled else ALIASES["own"]
-    return tuple(term for term in terms if term not in unfit)
+    unfit += (() if coupled else ALIASES["own"]) + ALIASES["balancer"]
+    fitting = [term for term in terms if term not in unfit]
+    return tuple(fitting) if balancer is None else friction_symbols((*fitting, *balancer.terms))

@@ -120,6 +120,7 @@ class Joint:
             drive.sign_width,
             drive.stribeck_speed,
             [(order[n], c) for n, c in drive.coupling],
+            *((drive.balancer,) if drive.balancer else ()),
         )
 
 
@@ -264,10 +265,17 @@ def drive_changes(
             return joint
         old, pairs = joint.drive, turned.get(joint.name)
         coupled = old.coupling if pairs is None else tuple((name, float(value)) for name, value in pairs.items())
+        balancer = None if rotors == set() and terms == () else old.balancer
         drive = replace(
             old,
             rotor_inertia=old.rotor_inertia if rotors is None else joint.name in rotors,
-            friction=terms_that_fit(old.friction if terms is None else terms, turns=joint.turns, coupled=bool(coupled)),
+            friction=terms_that_fit(
+                old.friction if terms is None else terms,
+                turns=joint.turns,
+                coupled=bool(coupled),
+                balancer=balancer,
+            ),
+            balancer=balancer,
             coupling=coupled,
             sign_width=widths.get(joint.name, old.sign_width),
             stribeck_speed=falls.get(joint.name, old.stribeck_speed),

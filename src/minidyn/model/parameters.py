@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, real_array
 from minidyn.errors import DescriptionError, ShapeError, UnknownName
-from minidyn.model.drives import INERTIAS, ROTOR, TERMS, Drive
+from minidyn.model.drives import INERTIAS, STAYING, TERMS, Drive
 
 STANDARD = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
 _ROW = (0, 0, 0, 1, 1, 2)
@@ -251,8 +251,8 @@ class Column:
 
     @property
     def is_rigid(self) -> bool:
-        """One of the ten of a link, or the rotor's inertia."""
-        return self.is_inertial or self.symbol == ROTOR
+        """One of the ten of a link, the rotor's inertia, or of a balancer: it stays whatever friction is asked for."""
+        return self.is_inertial or self.symbol in STAYING
 
     @property
     def is_friction(self) -> bool:

@@ -293,7 +293,7 @@ class Robot:
             rotor_inertia: All joints (True), none (False), or the named ones.
             friction: Terms for all joints, names of minidyn.model.drives.TERMS; () for none. Terms that say nothing
                 new on a joint (a counterbalance where it slides, its own friction where its drive is not coupled)
-                are left out there.
+                are left out there. A balancer stays, unless rotor_inertia is False and friction () as well.
             sign_width: Smoothing width: speed over which Coulomb friction reverses, for all joints or each of `joints`.
             coupling: {joint: {other joint: coefficient}}: drives that other joints turn, too, as in a wrist whose last
                 motor also feels the joint before; drives that are not named keep theirs.

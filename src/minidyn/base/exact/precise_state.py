@@ -50,6 +50,11 @@ class PreciseShapes(Shapes):
         """Cosine and sine of the position."""
         return cos_sin(self._c.q[joint])
 
+    def balance(self, symbol: str, joint: int) -> Scalar:
+        """The function itself."""
+        cosine, sine = self.cos_sin(joint)
+        return self._balancer(joint).column(symbol, cosine, sine, self._operations["sqrt"], Digits.constant)
+
     def load(self, joint: int) -> Scalar:
         """|load|."""
         if self._loads is None:

@@ -20,11 +20,19 @@ from minidyn.base.exact.prime import Field, Point, Residues, exact_fraction
 from minidyn.dynamics.drives import Shapes, drive_loads, drive_ratios
 from minidyn.dynamics.tree import Coordinates, Numbers, Tree, coordinates, place
 from minidyn.dynamics.vectors import Scalar
-from minidyn.model.drives import Odd
+from minidyn.errors import Unsupported
+from minidyn.model.drives import TERMS, Odd
 from minidyn.model.geometry import Step
 from minidyn.model.robot import Robot
 
 Form = tuple[tuple[int, Fraction], ...]
+
+
+BALANCER_RATE = TERMS["balancer_rate"].symbol
+
+
+def _no_root(value: Scalar) -> Scalar:
+    raise Unsupported("a residue has no square root in general")
 
 
 class ExactShapes(Shapes):
@@ -70,6 +78,13 @@ class ExactShapes(Shapes):
     def cos_sin(self, joint: int) -> tuple[Scalar, Scalar]:
         """The point of the circle that the geometry has."""
         return self._exact.joint_turn(self._c.q[joint], 1, None)
+
+    def balance(self, symbol: str, joint: int) -> Scalar:
+        """A spring's rate acts as sine and cosine do; what depends on the length, a root, is a random value."""
+        if symbol == BALANCER_RATE:
+            cosine, sine = self.cos_sin(joint)
+            return self._balancer(joint).column(symbol, cosine, sine, _no_root, self._field.number)
+        return self._draw((symbol, joint), self._field.random)
 
     def load(self, joint: int) -> Scalar:
         """0 where gravity never loads the drive, a constant where it always does alike, a random value elsewhere."""

@@ -53,6 +53,8 @@ def units_of(robot: Robot) -> Units:
         else:
             term, travel = _TERM[column.symbol], 1.0 if turns else L
             unit = travel if term.kind == "position" else (travel / T) ** term.speed_power
+            balancer = robot.joints[column.joint].drive.balancer if term.kind == "balancer" else None
+            unit = balancer.size(column.symbol) if balancer is not None else unit
             value = 1.0 if term.kind == "load" else torque[column.joint] / unit
         parameters[column.index] = value
     active = list(robot.independent)

@@ -14,6 +14,7 @@ from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, UnknownName, require_known
 from minidyn.formats.toml.table import MDH, PLACE, TERM_KEYS, Table, joint_placement, placement, quantity, read_tables
 from minidyn.model.assemble import LooseJoint, LooseLink, LooseLoop, assemble
+from minidyn.model.balancer import LENGTHS, Balancer
 from minidyn.model.drives import FRICTION, ROTOR, Drive
 from minidyn.model.geometry import Steps
 from minidyn.model.joint import Limits
@@ -29,7 +30,7 @@ _STEPPED = ("before", "motion", "after")
 _JOINT = ("name", "type", "parent", "child", "limits", "mimic", "drive", *MDH, "xyz", "rpy", "axis", *_STEPPED)
 _LIMITS = ("lower", "upper", "velocity", "effort")
 _MIMIC = ("leader", "ratio", "offset", "leaders", "formula")
-_DRIVE = (*TERM_KEYS.values(), "motor_inertia", "gear_ratio", "coupling", "sign_width", "stribeck_speed")
+_DRIVE = (*TERM_KEYS.values(), "motor_inertia", "gear_ratio", "coupling", "sign_width", "stribeck_speed", "balancer")
 _BODY = ("mass", "com", "inertia")
 _INERTIAL = (*_BODY, "parameters", *STANDARD)
 _LOOP = ("name", "kind", "a", "b", "passive", "start", "functions")
@@ -257,7 +258,21 @@ def read_drive(table: Table) -> tuple[dict[str, float], Drive]:
         raise inner.error("sign_width", "is negative; expected a speed, 0 for a sign that changes at once")
     if fall < 0:
         raise inner.error("stribeck_speed", "is negative; expected the speed at which the term has fallen to a half")
-    return values, Drive(ROTOR in values, terms, ratio, found, width, fall)
+    made = Drive(ROTOR in values, terms, ratio, found, width, fall)
+    if (points := inner.table("balancer")) is not None:
+        made = made.balanced(_balancer(points))
+        values = {**{FRICTION[term]: math.nan for term in made.friction if term not in terms}, **values}
+    return values, made
+
+
+def _balancer(table: Table) -> Balancer:
+    """Return the balancer of a drive's table."""
+    table.finish(("fixed", "moving", *LENGTHS))
+    fixed, moving = (table.numbers(key, 2).tolist() for key in ("fixed", "moving"))
+    try:
+        return Balancer("", fixed, moving, **{key: table.number(key) for key in LENGTHS if key in table})
+    except DescriptionError as error:
+        raise table.error("fixed", str(error).removeprefix("balancer: ")) from None
 
 
 def read_toml(path: Path) -> Robot:

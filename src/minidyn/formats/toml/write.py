@@ -14,6 +14,7 @@ from dataclasses import fields
 import numpy as np
 
 from minidyn.formats.toml.table import TERM_KEYS, mdh_slots
+from minidyn.model.balancer import LENGTHS
 from minidyn.model.drives import Drive
 from minidyn.model.geometry import Step, Steps
 from minidyn.model.joint import Follow, Joint, Limits, Loop
@@ -103,6 +104,10 @@ def drive_text(robot: Robot, index: int) -> str:
     pairs += [(key, _number(getattr(drive, key))) for key in keys if getattr(drive, key) != getattr(Drive(), key)]
     if drive.coupling:
         pairs.append(("coupling", _table((name, _number(value)) for name, value in drive.coupling)))
+    if drive.balancer is not None:
+        points = [(key, _listed(map(_number, getattr(drive.balancer, key)))) for key in ("fixed", "moving")]
+        points += [(key, _number(getattr(drive.balancer, key))) for key in LENGTHS]
+        pairs.append(("balancer", _table(points)))
     return _table(pairs)
 
 

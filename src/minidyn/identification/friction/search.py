@@ -19,7 +19,7 @@ from minidyn.dynamics.functions import regressor
 from minidyn.dynamics.tree import Coordinates, coordinates
 from minidyn.identification.friction.table import BLOCKS, TURNING, FrictionModel, FrictionTable, Key
 from minidyn.identification.rows.base_rows import Samples
-from minidyn.model.drives import ALIASES, FRICTION, ROTOR, friction_symbols
+from minidyn.model.drives import ALIASES, FRICTION, STAYING, friction_symbols
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
 
@@ -124,7 +124,7 @@ class RigidColumns:
             driven = self.bare.with_drives(friction=new, sign_width=sharp, stribeck_speed=speed)
             carried = None if loads is None else list(loads.T)
             for column in drive_columns(driven, c.dq, c.ddq, Shapes(driven, c.q, carried)):
-                if column.symbol == ROTOR or np.isnan(column.value).any():  # rigid, or no load friction
+                if column.symbol in STAYING or np.isnan(column.value).any():  # rigid, or no load friction
                     continue
                 known = driven.layout.columns[column.index]
                 torque = [0.0] * len(self.bare.joints)
