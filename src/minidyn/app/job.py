@@ -133,8 +133,8 @@ class Job:
         on_disk = sum(map(_size, log.files)) > self.large if where is None else where
         fitted = {} if estimate is None else estimate.settings.get("preparation") or {}
         wish = {"delay": fitted.get("delay"), **self.preparation} if self.preparation else {}
-        if wish.get("delay") or wish.get("resample"):
-            on_disk = False  # torques are moved, and samples interpolated, in memory alone
+        if wish.get("delay") or wish.get("resample") or log.mapping.known_torque is not None:
+            on_disk = False  # torques are moved, and samples interpolated, in memory alone; further columns, too
         key = (log.files, repr(log.reading), on_disk)  # a log that is fitted in part and tested in part is read once
         if key not in self._whole:
             options: dict[str, Any] = {**log.reading, "lazy": on_disk}

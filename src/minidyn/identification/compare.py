@@ -21,6 +21,7 @@ from minidyn.identification.diagnostics.plausible import require_meaning
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.methods import ANY_MOTION, METHODS
 from minidyn.identification.identify import DEFAULT_FRICTION, DEFAULT_PRIOR_KIND, PathLike, identify
+from minidyn.identification.known_torque import KnownTorqueLike
 from minidyn.identification.validate import fitted_notices, overlap_of, validate
 from minidyn.model.drives import AUTO, OWN
 from minidyn.model.robot import Robot
@@ -185,6 +186,7 @@ def compare(
     prior: Prior = None,
     prior_kind: str = DEFAULT_PRIOR_KIND,
     controller: Controller | None = None,
+    known_torque: KnownTorqueLike = None,
     threads: int = 1,
     device: str | None = None,
     anyway: bool = False,
@@ -206,6 +208,7 @@ def compare(
         prior: As for `md.identify`.
         prior_kind: As for `md.identify`.
         controller: As for `md.identify`.
+        known_torque: As for `md.identify`.
         threads: As for `md.identify`.
         device: As for `md.identify`.
         anyway: As for `md.identify`.
@@ -233,7 +236,8 @@ def compare(
     seen = fitted_notices(overlap_of(sketch_of(fitted), tested))
     options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
     options |= {"friction_per": friction_per, "sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
-    options |= {"controller": controller, "threads": threads, "device": device, "anyway": True}
+    options |= {"controller": controller, "known_torque": known_torque, "threads": threads, "device": device}
+    options |= {"anyway": True}
     more: tuple[Notice, ...] = ()
     if friction == AUTO and base is None:
         robot, more = _with_chosen_friction(robot, fitted, options)

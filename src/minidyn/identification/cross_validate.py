@@ -20,6 +20,7 @@ from minidyn.formats.load import as_robot
 from minidyn.identification.consistency.prior import Prior
 from minidyn.identification.diagnostics.plausible import require_meaning
 from minidyn.identification.identify import DEFAULT_FRICTION, DEFAULT_METHOD, DEFAULT_PRIOR_KIND, PathLike, identify
+from minidyn.identification.known_torque import KnownTorqueLike
 from minidyn.identification.validate import Validation, validate
 from minidyn.model.drives import OWN
 from minidyn.model.robot import Robot
@@ -122,6 +123,7 @@ def cross_validate(
     prior_kind: str = DEFAULT_PRIOR_KIND,
     consistent: bool = True,
     controller: Controller | None = None,
+    known_torque: KnownTorqueLike = None,
     threads: int = 1,
     device: str | None = None,
     anyway: bool = False,
@@ -146,6 +148,7 @@ def cross_validate(
         prior_kind: As for `md.identify`.
         consistent: As for `md.identify`.
         controller: As for `md.identify`.
+        known_torque: As for `md.identify`.
         threads: As for `md.identify`.
         device: As for `md.identify`.
         anyway: As for `md.identify`.
@@ -166,7 +169,8 @@ def cross_validate(
         base = base_parameters(robot)  # the same for every stretch
     options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
     options |= {"friction_per": friction_per, "sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
-    options |= {"controller": controller, "threads": threads, "device": device, "anyway": True}
+    options |= {"controller": controller, "known_torque": known_torque, "threads": threads, "device": device}
+    options |= {"anyway": True}
     reach = _reach(data)
     tested, fitted, spans = [], [], []
     edges = np.linspace(0, len(data), folds + 1).astype(int)

@@ -24,9 +24,16 @@ from minidyn.formats.load import SUFFIXES
 from minidyn.formats.toml.write import toml_text
 from minidyn.identification.consistency.certificate import Certificate, certify
 from minidyn.identification.diagnostics.origin import data_shares
-from minidyn.identification.estimate_file import base_from_json, base_to_json, check_numbers, robot_from_text
+from minidyn.identification.estimate_file import (
+    BodyConstants,
+    base_from_json,
+    base_to_json,
+    check_numbers,
+    robot_from_text,
+)
 from minidyn.identification.export import Exported, Identified, export
 from minidyn.identification.friction.per_log import FrictionOfLogs
+from minidyn.identification.known_torque import KnownTorque, KnownTorqueLike
 from minidyn.identification.rows.base_rows import signals_of
 from minidyn.identification.verdict import Limits, Verdict, judge
 from minidyn.notices import Notice
@@ -42,34 +49,12 @@ if TYPE_CHECKING:
     from minidyn.identification.cross_validate import CrossValidation
     from minidyn.identification.validate import Validation
 
-VERSION = 3
-"""Of the files that `Estimate.save` writes; 2 held notices as texts."""
+VERSION = 4
+"""Of the files that `Estimate.save` writes; 2 held notices as texts, 3 no known torque."""
 
 _SAVED = ["names", "beta", "covariance", "data_covariance", "sigma", "method", "consistent", "condition", "samples"]
 _SAVED += ["notices", "settings"]
 _BROKEN = (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError, MinidynError)
-
-
-@dataclass(frozen=True)
-class BodyConstants:
-    """What one joint's torque showed of its composite body, one joint moving at a time.
-
-    Attributes:
-        joint: Name of the joint.
-        values: Constants by name: "U33_1", "U11_22_4", "k2x", "m3", "kappa1_3", and drive terms.
-        std: Their standard deviations, errors of the joints behind included; NaN where nothing shows it (no sample
-            over).
-        condition: Condition number of the joint's equations, SI units.
-        samples: Number of equations.
-        sigma: Standard deviation of the torque's residual, N m or N; NaN where there is no sample over.
-    """
-
-    joint: str
-    values: dict[str, float]
-    std: dict[str, float]
-    condition: float
-    samples: int
-    sigma: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,9 +215,10 @@ class Estimate(Identified):
 
     def _torques(self, piece: Recording) -> Array:
         motion = piece.q, np.asarray(piece.dq), np.asarray(piece.ddq)
+        known = 0.0 if self.known_torque is None else self.known_torque.torque(piece)
         if self.consistent:
-            return inverse_dynamics(self.robot, *motion)
-        return np.asarray(base_regressor(self.robot, *motion, base=self.base) @ self.beta)
+            return np.asarray(inverse_dynamics(self.robot, *motion) + known)
+        return np.asarray(base_regressor(self.robot, *motion, base=self.base) @ self.beta + known)
 
     def verdict(
         self,
@@ -349,6 +335,7 @@ class Estimate(Identified):
             **{name: getattr(self, name) for name in _SAVED},
             "base": base_to_json(self.base),
             "certificate": None if np.isnan(self.parameters).any() else self.certificate.to_json(),
+            "known_torque": None if self.known_torque is None else self.known_torque.saved(toml_text),
         }
         write_atomically(target, strict_json(content))
 
@@ -374,8 +361,10 @@ def as_estimate(value: object, door: str) -> Estimate:
     raise WrongArgument(f"{door}: expected an estimate or its path first, got {type(value).__name__}")
 
 
-def load_estimate(path: str | os.PathLike[str]) -> Estimate:
+def load_estimate(path: str | os.PathLike[str], *, known_torque: KnownTorqueLike = None) -> Estimate:
     """Read an estimate that `Estimate.save` wrote: every number is the one that was saved.
+
+    Functions of its known torque, which files do not hold, are given: one function, or {name: function}.
 
     Raises:
         DescriptionError: The file is missing, broken or something else.
@@ -392,7 +381,7 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
         if not isinstance(content, dict) or content.get("minidyn") != "estimate":
             raise DescriptionError(f"{source}: not an estimate; expected a file that Estimate.save wrote")
         version = content.get("version", 1)
-        if version not in (2, VERSION):
+        if version not in range(2, VERSION + 1):
             newer = isinstance(version, int) and version > VERSION
             wish = "a newer minidyn wrote it, update this one" if newer else "identify again"
             raise DescriptionError(
@@ -401,7 +390,7 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
         robot, base = robot_from_text(content["robot"]), base_from_json(content["base"])
         if robot.structure_fingerprint != base.robot.structure_fingerprint or len(content["sigma"]) != robot.n:
             raise ValueError("its robot is not that of its base parameters")
-        size, of_data = base.rank, content.get("data_covariance")
+        size, of_data, known = base.rank, content.get("data_covariance"), content.get("known_torque")
         check_numbers(content, size, robot.n)
         return Estimate(
             robot,
@@ -416,6 +405,7 @@ def load_estimate(path: str | os.PathLike[str]) -> Estimate:
             tuple(Notice.from_json(one) for one in content["notices"]),
             content["settings"],
             None if of_data is None else np.array(of_data, dtype=float).reshape(size, size),
+            known_torque=None if known is None else KnownTorque.loaded(known, robot_from_text, known_torque),
         )
     except FileNotFoundError:
         raise DescriptionError(f"{source}: no such file") from None

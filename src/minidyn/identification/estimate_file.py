@@ -1,10 +1,10 @@
-"""What a saved estimate holds beside numbers: its base map and its robots, as plain values and TOML text."""
+"""What a saved estimate holds beside numbers: base map, robots and constants of joints, as plain values and TOML."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,28 @@ from minidyn.formats.toml.read import read_toml
 from minidyn.formats.toml.write import toml_text
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
+
+
+@dataclass(frozen=True)
+class BodyConstants:
+    """What one joint's torque showed of its composite body, one joint moving at a time.
+
+    Attributes:
+        joint: Name of the joint.
+        values: Constants by name: "U33_1", "U11_22_4", "k2x", "m3", "kappa1_3", and drive terms.
+        std: Their standard deviations, errors of the joints behind included; NaN where nothing shows it (no sample
+            over).
+        condition: Condition number of the joint's equations, SI units.
+        samples: Number of equations.
+        sigma: Standard deviation of the torque's residual, N m or N; NaN where there is no sample over.
+    """
+
+    joint: str
+    values: dict[str, float]
+    std: dict[str, float]
+    condition: float
+    samples: int
+    sigma: float
 
 
 def base_to_json(base: BaseMap) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from minidyn.formats.side_file import SIDE
 from minidyn.formats.urdf.update import inertial_numbers, update_urdf
 from minidyn.formats.xml_file import root_element
 from minidyn.identification.consistency.consistency import make_consistent
+from minidyn.identification.known_torque import KnownTorque
 from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
@@ -61,6 +62,8 @@ class Identified:
     base: BaseMap
     beta: Array  # values of the base parameters (b,)
     covariance: Array  # of beta (b, b)
+    # what was subtracted before the fit, and is part of predictions; None: nothing
+    known_torque: KnownTorque | None = field(default=None, kw_only=True)
 
     @property
     def of_data(self) -> Array:
@@ -93,6 +96,10 @@ def export(
     source: str | os.PathLike[str] | bool | None = None,
 ) -> Exported:
     """Write an identified model for other programs: `Estimate.export`."""
+    if estimate.known_torque is not None:
+        robot, rest = estimate.known_torque.on(estimate.robot)
+        made = export(replace(estimate, robot=robot, known_torque=None), path, formats, source=source)
+        return replace(made, notices=(*made.notices, *rest))
     target = Path(path)
     ending = target.suffix.lower()
     origin = _source(estimate, source)
@@ -256,7 +263,7 @@ def describable(estimate: Identified) -> Robot:
     if np.array_equal(wanted, robot.parameters):
         return robot
     rigid = [column.index for column in robot.layout.columns if column.is_inertial]
-    B = base.matrix[:, rigid]
+    B = base.matrix[:, [column.index for column in base.robot.layout.columns if column.is_inertial]]
     change = (wanted - phi)[rigid]
     moved = phi.copy()
     moved[rigid] += change - np.linalg.lstsq(B, B @ change, rcond=1e-12)[0]

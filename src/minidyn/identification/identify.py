@@ -34,13 +34,14 @@ from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import FrictionChoice, choose_friction, starting_model
 from minidyn.identification.friction.loads import Step, instead_of_load, settle
 from minidyn.identification.friction.per_log import PER, LogsSolution, solve_per_log
+from minidyn.identification.known_torque import KnownTorqueLike, without_known
 from minidyn.identification.rows.base_rows import Progress, counted
 from minidyn.model.drives import AUTO, OWN, friction_symbols
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, info, look
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import as_recording, punctual, ready, resting_poses, with_mapped_coupling
-from minidyn.recording.recording import SKETCH, Recording, without_sketch
+from minidyn.recording.recording import KNOWN_TORQUE, SKETCH, Recording, without_sketch
 from minidyn.recording.sketch import sketch_of, sketched
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def identify(
     prior_kind: str = DEFAULT_PRIOR_KIND,
     consistent: bool = True,
     controller: Controller | None = None,
+    known_torque: KnownTorqueLike = None,
     threads: int = 1,
     device: str | None = None,
     anyway: bool = False,
@@ -118,6 +120,8 @@ def identify(
         consistent: Whether to make the model physically consistent.
         controller: What drove the robot along the reference in the recording's telemetry (q_d), for the methods that
             simulate it ("iv", "didim"); None: unknown, and the simulation is led along the recorded motion.
+        known_torque: What is known before the fit, subtracted there and added to predictions: a function of q and dq, a
+            `Payload`, a `Balancer`, a telemetry's name, or {name: part} of these (docs/known-torque.md).
         threads: For the reduction of large recordings.
         device: "cuda": an NVIDIA GPU reduces the recording for "ols", "wls" and "irls" (docs/gpu.md); None: the
             processor.
@@ -141,10 +145,13 @@ def identify(
     estimator, prior, robot = METHODS[method], as_prior(prior), as_robot(robot)
     log = as_recording(recording, robot)
     notices = require_meaning(robot, log, anyway)
-    log = sketched(log, robot.joint_names)
+    log, own = sketched(log, robot.joint_names), None
+    if known_torque is not None or KNOWN_TORQUE in getattr(log, "telemetry", ()):
+        log, own = without_known(known_torque, robot, log)
     poses = resting_poses(robot, log) if base is None or base.model == "gravity" else None
     if poses is not None:
-        return identify_poses(robot, poses, estimator, base, Options(threads, None, controller), notices)
+        at_rest = identify_poses(robot, poses, estimator, base, Options(threads, None, controller), notices)
+        return replace(at_rest, known_torque=own)
     robot = with_mapped_coupling(robot, log.notices, log.joint_names) if base is None else robot
     model = starting_model(robot, friction, rotor_inertia, sign_width, base)
     require_whole(base, "identify")
@@ -237,6 +244,7 @@ def identify(
         tuple(notices),
         settings,
         found.covariance if consistent else None,
+        known_torque=own,
     )
 
 
@@ -399,19 +407,8 @@ def identify_poses(
     notices: list[Notice] = [*before, *poses.notices, AT_REST(text, poses=len(poses), rank=base.rank), *found.notices]
     fitted = replace(model.with_parameters(_own(base, found.beta, model)), notices=())
     settings = {"method": method.name, "model": "gravity", "samples": len(poses), **found.settings}
-    return Estimate(
-        fitted,
-        base,
-        found.beta,
-        found.covariance,
-        found.sigma,
-        method.name,
-        False,
-        found.condition,
-        len(poses),
-        tuple(notices),
-        settings,
-    )
+    numbers = found.beta, found.covariance, found.sigma
+    return Estimate(fitted, base, *numbers, method.name, False, found.condition, len(poses), tuple(notices), settings)
 
 
 def _own(base: BaseMap, beta: Array, robot: Robot) -> Array:

@@ -208,6 +208,7 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
     estimate = as_estimate(estimate, "validate")
     robot, preparation = estimate.robot, estimate.settings.get("preparation")
     log = as_recording(recording, robot)
+    log = log if estimate.known_torque is None else log.load()  # columns of a log stay with it in memory alone
     if estimate.base.model == "gravity":
         poses = resting_poses(robot, log)
         log = log if poses is None else poses
@@ -235,6 +236,8 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
             noise.add(measured - smooth, measured)
         motion = piece.q, np.asarray(piece.dq), np.asarray(piece.ddq)
         before = np.full_like(measured, np.nan) if described is None else inverse_dynamics(described, *motion)
+        if estimate.known_torque is not None:
+            before = before + estimate.known_torque.torque(piece)
         if described is not None:
             prior.add(measured - before, measured)
         some = slice(-(raw.samples - len(measured)) % every, None, every)  # evenly spread over all pieces

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 SIGNALS = ("q", "dq", "ddq", "tau")
 """What is measured of each joint: position, speed, acceleration, torque."""
 
+KNOWN_TORQUE = "known_torque"
+"""Name of the telemetry that holds torques known before a fit, N m or N at the joint."""
+
 SKETCH = "sketch"
 """Where `info` of a recording, and the settings of an estimate, have the sketch of the samples as they were logged."""
 

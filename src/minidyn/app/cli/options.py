@@ -198,6 +198,14 @@ def _units(context: click.Context, parameter: click.Parameter, value: str | None
     return None if not words else words[0] if len(words) == 1 else words
 
 
+def _known_torque(context: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """Return columns as `md.read_recording` takes them: a pattern, a list, or {joint: column}."""
+    words = [word.strip() for word in (value or "").split(",") if word.strip()]
+    if words and all("=" in word for word in words):
+        return {joint.strip(): column.strip() for joint, _, column in (word.partition("=") for word in words)}
+    return None if not words else words[0] if len(words) == 1 else words
+
+
 def inputs(*names: str | None) -> list[str]:
     """Return the files that a verb reads, those beside robot files among them: outputs must not replace them."""
     from minidyn.formats.side_file import SIDE  # not every verb writes
@@ -239,6 +247,11 @@ def log_options(command: F) -> F:
             is_flag=True,
             default=None,
             help="Take motor currents that have no drive_gain as they are. Default: such logs are refused.",
+        ),
+        click.option(
+            "--known-torque",
+            callback=_known_torque,
+            help="Columns of torques that are known, subtracted before a fit: comp_*, or joint2=comp for some joints.",
         ),
         click.option("--rate", type=float, help="Samples per second; a time column is then not looked at."),
         click.option(

@@ -32,7 +32,8 @@ from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError
 from minidyn.excitation.one_joint_equations import Equations
 from minidyn.formats.load import RobotLike, as_robot
-from minidyn.identification.estimate import BodyConstants, Estimate
+from minidyn.identification.estimate import Estimate
+from minidyn.identification.estimate_file import BodyConstants
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.rows.triangles import assemble

@@ -14,7 +14,7 @@ from minidyn.notices import Notice, info, look
 from minidyn.recording.read.guess import ColumnName, natural, read_name, same_word, time_columns
 from minidyn.recording.read.mapping import UNITS, SignalMap
 from minidyn.recording.read.tables import LogTable
-from minidyn.recording.recording import SIGNALS
+from minidyn.recording.recording import KNOWN_TORQUE, SIGNALS
 
 COLUMNS = info(
     "recording.columns",
@@ -68,7 +68,7 @@ class Binding:
     def columns(self) -> tuple[str, ...]:
         """Return all columns that are read, each once."""
         several = (*self.signals.values(), *self.telemetry.values(), self.time, (self.run,) if self.run else ())
-        return tuple(dict.fromkeys(name for group in several for name in group))
+        return tuple(dict.fromkeys(name for group in several for name in group if name))
 
 
 def guessed_signals(table: LogTable, given: SignalMap, robot: Robot | None) -> set[str]:
@@ -102,7 +102,34 @@ def bind(table: LogTable, given: SignalMap, robot: Robot | None) -> Binding:
     units = {} if table.own or given.units is not None else _units(table, signals, known, notices)
     time, unit = _time(table, given, notices)
     run = _one(table, given.run, "run") if given.run else "run" if "run" in table.names else ""
-    return Binding(names, signals, time, given.time_unit or unit, run, _telemetry(table), tuple(notices), units)
+    telemetry = _telemetry(table)
+    if given.known_torque is not None:
+        telemetry[KNOWN_TORQUE] = _known_torque(table, given.known_torque, keys, names, chosen, known)
+    return Binding(names, signals, time, given.time_unit or unit, run, telemetry, tuple(notices), units)
+
+
+def _known_torque(
+    table: LogTable,
+    wish: Any,
+    keys: Sequence[Key],
+    names: Sequence[str],
+    chosen: Sequence[Key],
+    known: Sequence[str],
+) -> tuple[str, ...]:
+    """Return the column of known torque of each joint of the recording, "" where it has none."""
+    if isinstance(wish, Mapping):
+        for joint in wish:
+            if joint not in names:
+                raise DescriptionError(f"{table.path}: known_torque: no joint {joint!r}{near_names(str(joint), names)}")
+        return tuple(_one(table, wish[name], KNOWN_TORQUE) if name in wish else "" for name in names)
+    listed = _explicit(table, wish, KNOWN_TORQUE, known)
+    if len(listed) != len(keys):
+        raise DescriptionError(
+            f"{table.path}: known_torque names {len(listed)} columns for {len(keys)} joints ({_short(listed)}); "
+            "{joint: column} names those of some joints"
+        )
+    of_key = dict(zip(keys, listed))
+    return tuple(of_key[key] for key in chosen)
 
 
 def _currents(

@@ -78,6 +78,8 @@ class SignalOptions(TypedDict, total=False):
         drive_gain: Torque per unit of the tau column, motor side (N m/A for currents), one per joint.
         drive_gain_covariance: Of `drive_gain` (n, n), where known; loads that are found account for it.
         currents_as_torque: Take columns of motor currents that have no `drive_gain` as they are; else they are refused.
+        known_torque: Columns of torques that are known, N m or N at the joint, one per joint or {joint: column}, read
+            as telemetry "known_torque", which `md.identify` subtracts.
         motor_side: Signals measured on the motor side: True, False or a list; None: all where ratios are given.
             True without ratios: the robot's own gear ratios and coupling.
         header: Whether the first line of a CSV names the columns; None: it does where it is no row of numbers.
@@ -105,6 +107,7 @@ class SignalOptions(TypedDict, total=False):
     drive_gain: PerJoint | None
     drive_gain_covariance: ArrayLike | None
     currents_as_torque: bool
+    known_torque: Columns | Mapping[str, str | int] | None
     motor_side: bool | Sequence[str] | None
     header: bool | None
     delimiter: str | None

@@ -93,7 +93,8 @@ def read_recording(
         mapping: A TOML file with options.
         **options: How columns are understood, by keyword; each is explained at `SignalOptions`: time, time_unit, rate,
             q, dq, ddq, use_ddq, tau, joints, units, offset, sign, gear_ratio, coupling, torque_coupling, drive_gain,
-            drive_gain_covariance, currents_as_torque, motor_side, header, delimiter, topic, run, together.
+            drive_gain_covariance, currents_as_torque, known_torque, motor_side, header, delimiter, topic, run,
+            together.
 
     Returns:
         Recording, or LazyRecording where `lazy`.
@@ -105,6 +106,7 @@ def read_recording(
     robot = None if robot is None else as_robot(robot)
     given = SignalMap.of(options, None if mapping is None else Path(mapping))
     files = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
+    lazy = lazy and given.known_torque is None  # telemetry stays with recordings in memory alone
     if not files:
         raise DescriptionError("read_recording: expected at least one file, got none")
     with reading(", ".join(map(str, files))):
@@ -287,7 +289,11 @@ class _Source:
         """Return the samples of columns that begin at a row of the table."""
 
         def gathered(groups: Mapping[str, Sequence[str]]) -> dict[str, Array]:
-            return {key: np.column_stack([columns[name] for name in names]) for key, names in groups.items()}
+            zeros = np.zeros(len(next(iter(columns.values()))))  # of a joint without known torque
+            return {
+                key: np.column_stack([columns[name] if name else zeros for name in names])
+                for key, names in groups.items()
+            }
 
         raw = gathered(self.binding.signals)
         values: dict[str, Any] = {"tau": None} | {name: self.convert.apply(name, raw[name]) for name in raw}
