@@ -280,6 +280,13 @@ def test_closed_loops_agree_with_machine_code(name) -> None:
     assert cupy.from_dlpack(found.arrays["q"]).shape == (100, 51, robot.n)
 
 
+def test_logs_that_do_not_fit_are_refused() -> None:
+    robot = md.load("ur10e")
+    still = md.trajectory.hold(np.zeros(robot.n))
+    with pytest.raises(MinidynError, match="GB free"):
+        md.simulate_batch(robot, None, still, 1e3, q0=np.zeros((100_000, robot.n)), device="cuda")
+
+
 def test_noise_in_the_loop_is_of_each_run_its_own() -> None:
     robot = md.load("ur10e")
     law = md.control.computed_torque(robot, bandwidth=8)

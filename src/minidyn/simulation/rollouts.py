@@ -15,9 +15,9 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.dynamics.kernel import function_of
-from minidyn.errors import UnknownName, Unsupported
+from minidyn.errors import MinidynError, UnknownName, Unsupported
 from minidyn.graph.function import Function
-from minidyn.graph.targets.cuda.kernel import DEVICES, Code, download, empty_array, stream_of_own, upload
+from minidyn.graph.targets.cuda.kernel import DEVICES, Code, download, empty_array, free_memory, stream_of_own, upload
 from minidyn.graph.targets.cuda.source import cuda_statements, head_of
 from minidyn.graph.targets.text import comment_lines
 from minidyn.recording.recording import Recording
@@ -195,9 +195,14 @@ class Rollout:
         if self._code is None:
             self._code = Code(self.text, "md_rollout", 0)
         given = [upload(array) for array in (reference, limit, q0, dq0, state0)]
-        logs = {name: empty_array((runs, samples, self.n)) for name in SIGNALS}
-        if self.logged:
-            logs["estimate"] = empty_array((runs, samples, self.logged))
+        sizes = dict.fromkeys(SIGNALS, self.n) | ({"estimate": self.logged} if self.logged else {})
+        need, free = 8 * runs * samples * sum(sizes.values()), free_memory()
+        if need > free:
+            raise MinidynError(
+                f"simulate: the logs of {runs} runs of {samples} samples need {need / 1e9:.3g} GB, the GPU has "
+                f"{free / 1e9:.3g} GB free; simulate fewer runs at once, or let results of earlier ones go"
+            )
+        logs = {name: empty_array((runs, samples, size)) for name, size in sizes.items()}
         failed = empty_array((runs,))
         stream = stream_of_own()
         addresses = [array.ptr for array in (*given, *(logs[name] for name in SIGNALS))]

@@ -282,6 +282,13 @@ def empty_array(shape: tuple[int, ...]) -> Any:
     return _own_buffer(shape, np.dtype(np.float64), 0)
 
 
+def free_memory() -> int:
+    """Return the bytes of the first GPU that are free."""
+    _device(0)
+    failed, free, _ = optional("cuda.bindings.driver").cuMemGetInfo()
+    return 0 if int(failed) else int(free)
+
+
 def upload(array: ArrayLike, dtype: np.dtype[Any] = np.dtype(np.float64)) -> Any:  # noqa: B008
     """Return a copy of a NumPy array in memory of our own."""
     values = np.ascontiguousarray(array, dtype=dtype)
