@@ -37,6 +37,7 @@ CHOICES: dict[str, tuple[str, ...] | str] = {
     "... and sqrt": (*PLAIN, "sqrt"),
     "... and asymmetric": (*PLAIN, "asymmetric"),
     "... and cubic": (*PLAIN, "cubic"),
+    "... and curve": (*PLAIN, "curve"),
     "... and load": (*PLAIN, "load"),
     "... and load, sqrt": (*PLAIN, "load", "sqrt"),
     "... and own (coupled wrist)": (*PLAIN, "own"),
