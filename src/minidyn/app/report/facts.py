@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from minidyn.arrays import Array
 from minidyn.errors import MinidynError
 from minidyn.identification.consistency.certificate import Certificate
+from minidyn.identification.diagnostics.excitation import std_after
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.validate import Validation
 from minidyn.identification.verdict import Limits, Verdict, judge, test_error, unseen
@@ -87,6 +89,12 @@ class Facts:
         )
 
     @cached_property
+    def std_after(self) -> Array | None:
+        """Standard deviations of the base parameters after one more log; None where no motion can be designed."""
+        found = self.estimate
+        return std_after(found.robot, found.base, found.covariance, found.sigma, MORE)
+
+    @cached_property
     def certificate(self) -> Certificate | None:
         """Of the model; None where a parameter is unknown."""
         try:
@@ -95,6 +103,8 @@ class Facts:
             return None
 
 
+MORE = 20.0
+"""Seconds of the log that is proposed next."""
 _ROBOT = "robot.toml"
 
 
@@ -135,6 +145,13 @@ def report_command(facts: Facts) -> str:
     """Return how to test the model on another log."""
     estimate = facts.places.estimate or _inside(facts, "estimate.json") or "estimate.json"
     return _line("report", estimate, "other-log.csv", *facts.places.reading, "--output", "report.html")
+
+
+def excite_command(facts: Facts) -> str:
+    """Return how to design the motion that adds most to what is known."""
+    estimate = facts.places.estimate or _inside(facts, "estimate.json") or "estimate.json"
+    words = ("--duration", f"{MORE:g}", "--after", estimate, "--output", "next-motion")
+    return _line("excite", facts.places.robot or "ROBOT", *words)
 
 
 def generate_command(facts: Facts) -> str:

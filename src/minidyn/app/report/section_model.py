@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minidyn.app.report.facts import Facts
+from minidyn.app.report.facts import MORE, Facts, command_line, excite_command
 from minidyn.arrays import Array
 from minidyn.base.printing.overview import units
 from minidyn.base.printing.relations import without_effect
@@ -20,6 +20,7 @@ from minidyn.pages.html import Section, folded, table
 from minidyn.recording.recording import Recording
 from minidyn.text import fixed, number, percent, short, visible
 
+_FEW = 8  # parameters that are not folded away
 _NOTHING = 1e-9  # kg, m, kg m²: rounding
 
 
@@ -122,6 +123,8 @@ def excitation_section(facts: Facts) -> Section:
     content = [tag("figure", bars, tag("figcaption", words))]
     if facts.motion is not None:
         content.append(_ranges(facts, facts.motion))
+    if facts.std_after is not None:
+        content += _next(facts, facts.std_after)
     condition, together = separation(estimate)
     good = condition <= facts.limits.condition
     lead = (
@@ -130,6 +133,31 @@ def excitation_section(facts: Facts) -> Section:
         + f" (1 is perfect, good is below {facts.limits.condition:g}). It says by how much noise may be magnified."
     )
     return Section("excitation", "Excitation and conditioning", lead, tuple(content))
+
+
+def _next(facts: Facts, after: Array) -> list[Html]:
+    """How much each error would shrink with one more log, and the command that designs it."""
+    estimate = facts.estimate
+    order = np.argsort(-np.nan_to_num(estimate.relative_std, nan=np.inf, posinf=np.inf), kind="stable")
+    share = after / np.abs(estimate.beta)
+    rows = [
+        (
+            estimate.names[k],
+            percent(float(estimate.relative_std[k])) if np.isfinite(estimate.relative_std[k]) else "–",
+            percent(float(share[k])) if np.isfinite(share[k]) else "–",
+            f"{number(float(estimate.std[k] / after[k]), 2)} times",
+        )
+        for k in order.tolist()
+    ]
+    heads = ("parameter", "now", f"after {MORE:g} s more", "smaller by")
+    text = (
+        f"Predicted for {MORE:g} s of a plain random motion within the limits of position and speed, recorded at "
+        "100 Hz with the same noise. This command designs one that adds most to what is known, within all limits:"
+    )
+    made = [tag("h3", "What to record next"), tag("p", text), tag("p", command_line(excite_command(facts)))]
+    few = table("Errors with one more log, weakest parameters first", heads, rows[:_FEW], right=(1, 2, 3))
+    more = folded(f"The other {len(rows) - _FEW} parameters", table("The others", heads, rows[_FEW:], right=(1, 2, 3)))
+    return [*made, few, *([more] if len(rows) > _FEW else [])]
 
 
 def _strength(facts: Facts) -> Html:

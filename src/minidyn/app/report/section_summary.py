@@ -6,7 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from minidyn.app.report.facts import Facts, command_line, generate_command, identify_command, report_command
+from minidyn.app.report.facts import (
+    MORE,
+    Facts,
+    command_line,
+    excite_command,
+    generate_command,
+    identify_command,
+    report_command,
+)
 from minidyn.display import Html, tag
 from minidyn.identification.validate import Validation
 from minidyn.identification.verdict import LEVELS, Verdict, noise_words, separation
@@ -161,8 +169,10 @@ def _steps(facts: Facts, level: str) -> list[tuple[str, str]]:
     steps, limits = [], facts.limits
     if facts.test_error is None:
         steps.append(("Record one more, different motion and test the model on it.", report_command(facts)))
+    weak = int(np.sum(~(facts.estimate.relative_std <= limits.weak)))
     if separation(facts.estimate)[0] > limits.condition:
-        steps.append(("Record a richer motion: more joints at once, faster, over a larger range.", ""))
+        words = "Record a richer motion: more joints at once, faster, over a larger range."
+        steps.append(_more(facts, words))
     if facts.certificate is not None and not facts.certificate.consistent:
         steps.append(("Identify with physical consistency.", identify_command(facts, "--consistent")))
     large = (facts.test_error or 0.0) > limits.error and not noise_words(facts.unseen, limits)
@@ -174,11 +184,22 @@ def _steps(facts: Facts, level: str) -> list[tuple[str, str]]:
         where = f" in {facts.places.folder}" if facts.places.folder else ""
         words = f"Use the model: robot.urdf{where} for simulators, C code for your controller."
         steps.append((words, generate_command(facts)))
-    weak = int(np.sum(~(facts.estimate.relative_std <= limits.weak)))
-    if level == "good" and weak:
+    if weak and separation(facts.estimate)[0] <= limits.condition:
         words = f"{weak} parameters are weakly determined. For motions unlike the recorded ones, record those too."
-        steps.append((words, ""))
+        steps.append(_more(facts, words))
     return steps
+
+
+def _more(facts: Facts, words: str) -> tuple[str, str]:
+    """What to record next: the command that designs it, and how much it would help."""
+    if facts.std_after is None:
+        return words, ""
+    smaller = facts.estimate.std / facts.std_after
+    words += (
+        f" {MORE:g} s of a plain motion would make half of the errors {number(float(np.median(smaller)), 2)} times "
+        f"smaller or more, one even {number(float(smaller.max()), 2)} times. This designs one that adds most:"
+    )
+    return words, excite_command(facts)
 
 
 def _missing(facts: Facts) -> tuple[str, str]:

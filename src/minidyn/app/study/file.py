@@ -160,6 +160,12 @@ def _step(top: Table, table: Table, kind: str, used: Sequence[Log], before: Sequ
     after = {log.step for log in used if log.step}
     if schema.READS.get(kind) in top:
         after.add(schema.READS[kind])
+    for one in settings.get("after", ()):
+        if one != "identify" and not (Path(table.file).parent / one).is_file():
+            raise table.error("after", f"expected 'identify' or the file of an estimate, found {one!r}")
+        if one == "identify" and one not in top:
+            raise table.error("after", "the file has no step [identify]")
+        after |= {"identify"} & {one}
     return Step(name, kind, settings, tuple(used), tuple(sorted(after)), f"{table.where}: {table.label}")
 
 

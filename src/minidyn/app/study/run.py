@@ -165,6 +165,7 @@ def _facts(context: Context, step: Step, keys: Mapping[str, str]) -> dict[str, A
     other = {"prior": load(study.robot_path(prior)).fingerprint} if isinstance(prior, str) else {}
     if path.is_file():  # exports copy from it what the fingerprint does not know, such as meshes
         other["sha256"] = hash_of(path)
+    known = {one: hash_of(study.path.parent / one) for one in step.settings.get("after", ()) if one != "identify"}
     return {
         "step": step.name,
         "version": __version__,
@@ -175,7 +176,7 @@ def _facts(context: Context, step: Step, keys: Mapping[str, str]) -> dict[str, A
         "preparation": dict(study.preparation) if step.logs else {},
         "limits": asdict(study.limits) if step.kind in ("identify", "validate", "report") else {},
         "inputs": {log.name: _input(study, log) for log in step.logs},
-        "after": {name: keys[name] for name in step.after},
+        "after": {name: keys[name] for name in step.after} | known,
     }
 
 

@@ -157,14 +157,15 @@ _EXCITE: dict[str, Check] = _PLAN | {
     **dict.fromkeys(("start", "end"), _POSE),
     **dict.fromkeys(("rate", "time_limit"), _positive),
     "noise": _numbers,
+    "after": _texts,
     **dict.fromkeys(("harmonics", "periods", "seed"), _integer),
 }
 STEPS: dict[str, dict[str, Check]] = {
     "simulate": _SIMULATE,
-    "excite": _EXCITE,
     "base": {"method": _text, "model": _text, "seed": _integer, "joints": _texts, "tolerance": _number},
     "plan": _PLAN,
     "identify": {"logs": _texts, "lazy": _flag, "method": _one_of(METHODS), "consistent": _flag} | _MODEL,
+    "excite": _EXCITE,
     "validate": {"logs": _texts},
     "payload": {"name": _text, "logs": _texts, "link": _text},
     "compare": {"methods": _one_of(METHODS, several=True)} | _MODEL,

@@ -124,7 +124,9 @@ def _excite(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Design a motion to record."""
     given = dict(step.settings)
     formats, home = given.pop("formats", ()), given.pop("home", None)
-    made = excite(context.coupled, given.pop("duration"), **given)
+    folders = {"identify": context.study.output / "identify" / "estimate.json"}
+    known = [load_estimate(folders.get(one, context.study.path.parent / one)) for one in given.pop("after", ())]
+    made = excite(context.coupled, given.pop("duration"), after=known or None, **given)
     files = motion_files(made, folder, formats, home)
     about = {"feasible": made.feasible, "condition": made.condition, "logdet": made.logdet}
     return dict(plain_values({**about, "files": files, "notices": notices_json(made.notices)}, finite=True))

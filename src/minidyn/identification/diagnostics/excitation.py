@@ -28,6 +28,7 @@ from minidyn.notices import Notice, act, info, look
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.prepare.segments import moved_torques
 from minidyn.recording.recording import Recording
+from minidyn.simulation.trajectory import fourier
 
 _WEAK = 0.3  # a relative standard deviation beyond which a parameter is called weak
 _SINGULAR = 1e5  # a condition number beyond which some parameter is not shown at all
@@ -45,6 +46,10 @@ _SURE = 5.0  # standard deviations beyond which a delay is reported
 _REVERSAL = 0.05  # of a joint's speed, over which friction that the model lacks reverses
 _OPEN = 1e-14  # squares of singular values below this part of the largest are rounding
 _ROUNDS = 4  # in which a delay is found
+_PLAIN = 5  # random motions of one more log that are tried
+_LOG = 500  # samples of each
+_RATE, _PERIOD = 100.0, 10.0  # Hz and s of that log
+_SPEED = 1.0  # rad/s or m/s in it, of joints without a speed limit
 _MATTERS = 0.05  # of the residual's power that goes away: less is not worth a word
 
 POOR = act(
@@ -351,3 +356,32 @@ def delay_notices(robot: Robot, base: BaseMap, recording: AnyRecording, found: S
         "of the residual's power)"
     )
     return [DELAY(text, delay=delay, std=std, share=share)]
+
+
+def std_after(robot: Robot, base: BaseMap, covariance: Array, sigma: Array, duration: float) -> Array | None:
+    """Return the standard deviations (b,) after one more log of a plain motion; None where that cannot be said.
+
+    The motion is the best of a few random ones within the limits of position and speed.
+
+    Args:
+        robot: The robot with its parameters.
+        base: Its base parameters.
+        covariance: Of them (b, b), now.
+        sigma: Noise of the torques (n,).
+        duration: Seconds of the log, of 100 samples each.
+    """
+    follows = any(joint.follows is not None and joint.follows.formula for joint in robot.joints)
+    if robot.loops or follows or not np.all(np.isfinite(covariance)) or not np.all(sigma > 0):
+        return None
+    filled = base.robot.with_parameters(np.nan_to_num(robot.parameters))  # loads that friction grows with
+    size = np.sqrt(np.diag(covariance))
+    before = np.linalg.pinv(covariance / np.outer(size, size), hermitian=True)
+    t, best = (np.arange(_LOG) + 0.5) * _PERIOD / _LOG, None
+    for seed in range(_PLAIN):
+        Y = base_regressor(filled, *fourier(filled, seed=seed, period=_PERIOD, speed=_SPEED)(t), base=base)
+        W = (Y / sigma[:, None]).reshape(-1, base.rank) * size
+        F = before + _RATE * duration / _LOG * (W.T @ W)
+        found = np.linalg.slogdet(F)[1]
+        if best is None or found > best[0]:
+            best = found, F
+    return None if best is None else np.asarray(size * np.sqrt(np.diag(np.linalg.inv(best[1]))))
