@@ -22,7 +22,7 @@ from minidyn.excitation.clearance import Clearance, clearance_of
 from minidyn.excitation.criteria import CRITERIA, evaluate_criteria
 from minidyn.excitation.excitation import Excitation, Known, as_known
 from minidyn.excitation.motion import Family
-from minidyn.excitation.proof import Proof, margins_of, prove
+from minidyn.excitation.proof import Proof, Spread, margins_of, prove
 from minidyn.excitation.search import TIGHT, Problem, Search
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.graph.function import Function
@@ -68,6 +68,8 @@ _RISE = 0.5  # s to full speed where torques cannot be predicted
 _SMOOTH = 0.02  # of the speed limit: over which friction reverses in the search
 _STATES = 400  # of the work space
 _REFINED = 3  # times at most
+_FIRST_GUESS = 1.3  # of how much larger torques may be, over the uncertainty
+_WASTED = 0.85  # share of the torque limits below which a motion for uncertain robots is made larger
 _LITTLE = 1.003  # limits that are exceeded by less are kept by a motion that is a little smaller
 _SMALLER = (0.999, 0.997, 0.98, 0.95, 0.9, 0.8, 0.6, 0.4, 0.2, 0.05)
 
@@ -85,6 +87,7 @@ def excite(
     end: ArrayLike | None = None,
     limits: Given | None = None,
     torque_share: float = 0.8,
+    uncertainty: float = 0.0,
     clearance: float = 0.02,
     obstacles: Sequence[Mapping[str, Any]] | None = None,
     after: Known | Sequence[Known] | None = None,
@@ -116,6 +119,8 @@ def excite(
         limits: Limits beside those of the robot's file; the narrower ones count: {"velocity": 1.0, "acceleration":
             [2, 2, 5], "upper": {"elbow": 1.5}}, of "lower", "upper", "velocity", "acceleration", "jerk", "effort".
         torque_share: Share of the effort limits that may be used.
+        uncertainty: How well the robot's parameters are known: 0.3 keeps the torque limits for every robot whose
+            links' masses, first moments and inertias, and whose drive terms, are within 30 % of the model's.
         clearance: Least distance of links from each other and from obstacles, m; needs the shapes in a URDF or MJCF.
         obstacles: What to keep away from, in the world, m: {"kind": "plane", "point": [0, 0, 0], "normal": [0, 0, 1]}
             (stay above), {"kind": "sphere", "centre": ..., "radius": ...}, {"kind": "capsule", "from": ..., "to": ...,
@@ -141,6 +146,8 @@ def excite(
     """
     robot = as_robot(robot)
     _check(criterion, duration, harmonics, periods, rate, time_limit)
+    if isinstance(uncertainty, bool) or not isinstance(uncertainty, int | float) or not 0 <= uncertainty < 1:
+        raise MinidynError(f"excite: uncertainty: expected a share from 0 to 1, got {uncertainty!r}")
     require_formulas(robot, "motions are designed for robots without such loops")
     begun = time.monotonic()
     bounds = bounds_of(robot, limits, torque_share)
@@ -174,10 +181,15 @@ def excite(
     notices += more
     problem.clearance = None if apart is None else apart.near(poses)
     torque = None if phi is None else record(model, "inverse_dynamics", parameters=phi)
+    spread = None
+    if uncertainty and phi is not None and problem.torque_limited:
+        spread = Spread.of(model, phi, float(uncertainty))
+        problem.bounds = replace(bounds, effort=bounds.effort / (1.0 + _FIRST_GUESS * uncertainty))
     deadline = np.inf if time_limit is None else begun + time_limit
     search = Search(problem, deadline, progress if callable(progress) else None)
     search.run(np.random.default_rng(seed))
-    coefficients, proof = _finish(search, torque, apart)
+    coefficients, proof = _finish(search, bounds, torque, apart, spread)
+    problem.bounds = bounds
     if search.stopped:
         why = "time_limit was reached" if search.stopped == "time" else "it was interrupted"
         notices.append(ENDED_EARLY(f"the search was ended early: {why}", reason=search.stopped))
@@ -187,6 +199,7 @@ def excite(
         "harmonics": harmonics,
         "periods": periods,
         "torque_share": torque_share,
+        "uncertainty": uncertainty,
         "seed": seed,
         "evaluations": search.evaluations,
         "seconds": time.monotonic() - begun,
@@ -287,19 +300,26 @@ def _problem(
     return problem
 
 
-def _finish(search: Search, torque: Function | None, apart: Clearance | None) -> tuple[Array, Proof]:
+def _finish(
+    search: Search, bounds: Bounds, torque: Function | None, apart: Clearance | None, spread: Spread | None
+) -> tuple[Array, Proof]:
     """Return the coefficients of a motion that provably keeps all limits, or comes nearest to it, and the proof."""
     problem = search.problem
 
     def tried(coefficients: Array) -> Proof:
-        return prove(problem.family.course(coefficients), problem.bounds, torque, problem.robot.n, apart)
+        return prove(problem.family.course(coefficients), bounds, torque, problem.robot.n, apart, spread)
 
     nearest = search.still if search.least[1] is None else search.least[1]
     coefficients = problem.coefficients(nearest if search.best is None else search.best)
     proof = tried(coefficients)
-    for _ in range(_REFINED):
-        if proof.worst.share < _LITTLE or search.stopped or search.last is None:
+    for attempt in range(_REFINED):
+        wasted = attempt == 0 and spread is not None and float(proof.shares["torque"].max()) < _WASTED
+        if (proof.worst.share < _LITTLE and not wasted) or search.stopped or search.last is None:
             break
+        if spread is not None:  # the search knows the model alone: its limits make room for the others
+            used = np.clip(proof.shares["torque"], 0.75, 2.0)
+            factor = np.where((used > 1.0) | wasted, 0.985 / used, 1.0)
+            problem.bounds = replace(problem.bounds, effort=np.minimum(problem.bounds.effort * factor, bounds.effort))
         for kind in ("position", "velocity", "acceleration", "jerk"):
             over = float(proof.shares[kind].max()) if kind in proof.shares else 0.0
             if over > 1.0:

@@ -13,13 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minidyn.arrays import Array
+from minidyn.dynamics.record import record
 from minidyn.excitation.bounds import KINDS, Bounds
 from minidyn.excitation.clearance import Clearance
 from minidyn.excitation.motion import Course
 from minidyn.graph.function import Function, evaluate_in_blocks
 from minidyn.graph.interval import enclose
+from minidyn.model.robot import Robot
 
 _STEP = 1e-3  # s, of the samples
 _FEWEST = 2000  # samples
@@ -60,16 +63,65 @@ class Proof:
     critical: Array = field(default_factory=lambda: np.zeros(0))
 
 
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How far torques may be from those of the model, because the robot's parameters are known within a share only.
+
+    Mass, first moment (a vector) and inertia (a tensor) of every link, each in any direction, and every drive term are
+    within the share of their sizes. The largest torque of all such robots is that of the model and the share times the
+    norms of the regressor's blocks: torques are linear in the parameters.
+    """
+
+    regressor: Function  # of the standard parameters, from q, dq, ddq
+    joints: int
+    groups: tuple[tuple[NDArray[np.int_], Array], ...]  # columns of each block, and what they are multiplied with
+
+    @classmethod
+    def of(cls, robot: Robot, parameters: Array, share: float) -> Spread:
+        """Return the spread of a robot whose parameters (p,) are known within a share."""
+        twice = np.array([1, 2, 2, 1, 2, 1])  # how often an entry of the tensor stands in it
+        groups = []
+        for part in robot.layout.links:
+            own = np.arange(len(parameters))[part][:10]
+            for some, count in ((own[:6], twice), (own[6:9], np.ones(3)), (own[9:], np.ones(1))):
+                size = np.sqrt(np.sum(count * parameters[some] ** 2))
+                groups.append((some, share * size / np.sqrt(count)))
+        for k, column in enumerate(robot.layout.columns):
+            if not column.is_inertial:
+                groups.append((np.array([k]), np.array([share * abs(parameters[k])])))
+        function = record(robot.with_parameters(parameters), "regressor")
+        return cls(function, robot.n, tuple(group for group in groups if np.any(group[1] > 0)))
+
+    def beyond(self, Y: Array) -> Array:
+        """Return how far torques (N, n) may be from the model's, of sizes of the regressor (N, n, p)."""
+        return np.asarray(sum(np.linalg.norm(Y[..., some] * weight, axis=-1) for some, weight in self.groups))
+
+    def along(self, motion: Sequence[Array]) -> Array:
+        """Return the same along a motion q, dq, ddq (N, n) each."""
+        parts = []
+        for begin in range(0, len(motion[0]), _BLOCK):
+            part = (one[begin : begin + _BLOCK] for one in motion)
+            parts.append(self.beyond(np.asarray(evaluate_in_blocks(self.regressor, *part))))
+        return np.concatenate(parts)
+
+    def inside(self, boxes: Sequence[tuple[Array, Array]]) -> Array:
+        """Return the same for all motions inside boxes of q, dq and ddq."""
+        low, high = enclose(self.regressor, boxes)[0]
+        return self.beyond(np.maximum(np.abs(low), np.abs(high)).reshape(len(low), self.joints, -1))
+
+
 def prove(
     course: Course,
     bounds: Bounds,
     torque: Function | None,
     robot_joints: int,
     clearance: Clearance | None = None,
+    spread: Spread | None = None,
 ) -> Proof:
     """Return how much of each limit a motion uses at most.
 
-    `torque` is the recorded function of q, dq, ddq; None: torques are not limited.
+    `torque` is the recorded function of q, dq, ddq; None: torques are not limited. With a `spread` limits of torques
+    hold for all robots that it describes.
     """
     count = max(_FEWEST, int(np.ceil(course.span / _STEP))) + 1
     t = np.linspace(0.0, course.span, count)
@@ -85,14 +137,14 @@ def prove(
         shares[kind] = used.max(axis=0)
         worst = _larger(worst, kind, bounds.joints, t, used)
     if torque is not None and np.isfinite(bounds.effort).any():
-        tau = np.asarray(evaluate_in_blocks(torque, *motion[:3]))
-        used = np.abs(tau) / bounds.effort
+        tau = np.abs(np.asarray(evaluate_in_blocks(torque, *motion[:3])))
+        used = (tau if spread is None else tau + spread.along(motion[:3])) / bounds.effort
         shares["torque"] = used.max(axis=0)
         names = bounds.joints[:robot_joints]
         critical.append(_peaks(t, used, _CRITICAL))
         worst = _larger(worst, "torque", names, t, used)
         if worst.share <= 1.0 + _ROUNDING:
-            exceeded = _boxes(course, bounds, torque)
+            exceeded = _boxes(course, bounds, torque, spread)
             if exceeded is not None:
                 joint, time, share = exceeded
                 shares["torque"][joint] = max(shares["torque"][joint], share)
@@ -159,7 +211,7 @@ def _too_near(course: Course, clearance: Clearance) -> tuple[int, float, float] 
     return pair, float(found[sample]), float(nearest[sample, pair])
 
 
-def _boxes(course: Course, bounds: Bounds, torque: Function) -> tuple[int, float, float] | None:
+def _boxes(course: Course, bounds: Bounds, torque: Function, spread: Spread | None) -> tuple[int, float, float] | None:
     """Return (joint, time, share) of a torque that may exceed its limit however short the time; None: none does."""
     highest = course.highest()
     width = min(_FIRST, course.span / 50)
@@ -175,7 +227,8 @@ def _boxes(course: Course, bounds: Bounds, torque: Function) -> tuple[int, float
                 room = half * np.abs(motion[order + 1]) + half**2 / 2 * highest[order + 2]
                 boxes.append((motion[order] - room, motion[order] + room))
             low, high = enclose(torque, boxes)[0]
-            share = np.maximum(np.abs(low), np.abs(high)) / bounds.effort
+            largest = np.maximum(np.abs(low), np.abs(high))
+            share = (largest if spread is None else largest + spread.inside(boxes)) / bounds.effort
             open_ = np.flatnonzero(~(share.max(axis=1) <= 1.0))
             if len(open_):
                 left.append((t[open_], share[open_]))

@@ -41,6 +41,7 @@ _FEW = 12  # parameters that are printed: those that will be known worst
 @option_of(_EXCITE, "--start", type=Gain(), help="Pose at the start, rad or m: 0,0.5,1. Default: free.")
 @option_of(_EXCITE, "--end", type=Gain(), help="Pose at the end. Default: as at the start.")
 @kept_options(_EXCITE)
+@option_of(_EXCITE, "--uncertainty", type=float, help="Share within which parameters are known, for torque limits.")
 @click.option(
     "--after", multiple=True, type=click.Path(), help="A saved estimate that the motion shall add to; repeat."
 )

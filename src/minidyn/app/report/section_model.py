@@ -139,7 +139,8 @@ def _next(facts: Facts, after: Array) -> list[Html]:
     """How much each error would shrink with one more log, and the command that designs it."""
     estimate = facts.estimate
     order = np.argsort(-np.nan_to_num(estimate.relative_std, nan=np.inf, posinf=np.inf), kind="stable")
-    share = after / np.abs(estimate.beta)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = after / np.abs(estimate.beta)
     rows = [
         (
             estimate.names[k],

@@ -156,6 +156,7 @@ _EXCITE: dict[str, Check] = _PLAN | {
     "criterion": _one_of(CRITERIA),
     **dict.fromkeys(("start", "end"), _POSE),
     **dict.fromkeys(("rate", "time_limit"), _positive),
+    "uncertainty": _from_zero,
     "noise": _numbers,
     "after": _texts,
     **dict.fromkeys(("harmonics", "periods", "seed"), _integer),
