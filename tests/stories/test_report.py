@@ -495,7 +495,8 @@ def test_commands_name_the_files_of_the_reader(tmp_path: Path) -> None:
     for text in (page.text, told, again):
         assert not re.search("FOLDER|ROBOT|[^-]LOG", text.split("How this was made")[0])
     copies = [attributes for name, attributes in page.elements if "copy" in str(attributes.get("class"))]
-    assert len(copies) == page.text.count("minidyn report ") + page.text.count("minidyn generate ")
+    assert f"minidyn excite {tmp_path / 'arm.toml'} --duration 20 --after '{folder}/estimate.json'" in page.text
+    assert len(copies) == sum(page.text.count(f"minidyn {verb} ") for verb in ("report", "generate", "excite"))
     assert all("hidden" in attributes for attributes in copies)  # shown by the script, which alone can copy
 
 
