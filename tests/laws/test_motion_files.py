@@ -87,10 +87,11 @@ def read_urscript(path):
 READERS = {"csv": read_csv, "parquet": read_parquet, "ros2": read_ros2, "mcap": read_mcap, "urscript": read_urscript}
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", READERS)
 @pytest.mark.parametrize("speed", [1.0, 0.1])
 def test_a_file_read_back_is_the_motion(motion, tmp_path, name, speed) -> None:
-    path = motion.save(tmp_path / f"motion{FORMATS[name][0]}", speed=speed)
+    rate = 125 if speed == 1 else 25
+    path = motion.save(tmp_path / f"motion{FORMATS[name][0]}", speed=speed, rate=float(rate))
     warning, names, t, q = READERS[name](path)
     for word in ("WARNING", "emergency stop", "10 % speed", "NOT checked: collisions", "torque"):
         assert word in warning
@@ -98,7 +99,92 @@ def test_a_file_read_back_is_the_motion(motion, tmp_path, name, speed) -> None:
     assert t[0] == 0.0
     assert t[-1] == pytest.approx(4.0 / speed, abs=1e-5)
     np.testing.assert_allclose(q, motion.trajectory(t * speed)[0], atol=1e-6)
-    np.testing.assert_allclose(np.diff(t), 1 / 125, rtol=1e-3)
+    np.testing.assert_allclose(np.diff(t), 1 / rate, rtol=1e-3)
+
+
+def read_krl(path):
+    text = path.read_text()
+    block = text[text.index("PTP_SPLINE") : text.index("ENDSPLINE")]
+    rows = re.findall(r"SPTP \{(.*?)\}", block)
+    q = np.radians([[float(word.split()[1]) for word in row.split(", ")] for row in rows])
+    assert [word.split()[0] for word in rows[0].split(", ")] == [f"A{k}" for k in range(1, 7)]
+    whole = float(re.search(r"TIME_BLOCK END = ([0-9.]+)", block).group(1))
+    shares = np.array([float(one) for one in re.findall(r"TIME_BLOCK PART = ([0-9.]+)", block)])
+    assert shares.sum() == pytest.approx(100.0, abs=1e-3)
+    assert f"PTP {{{rows[0]}}}" in text[: text.index("PTP_SPLINE")]  # it goes there slowly first
+    assert text[: text.index("PTP_SPLINE")].index("BAS(#VEL_PTP, 5)") < text.index(f"PTP {{{rows[0]}}}")
+    assert all(line.startswith(";") for line in text.splitlines()[1 : text.splitlines().index("DEF minidyn_motion()")])
+    return text[: text.index("DEF ")], np.r_[0.0, np.cumsum(shares) / 100 * whole], q
+
+
+def read_rapid(path):
+    text = path.read_text()
+    moves = re.findall(r"MoveAbsJ \[\[(.*?)\],\[.*?\]\]\\NoEOffs, (v50|v1000\\T:=([0-9.]+)), (fine|z5), tool0;", text)
+    q = np.radians([[float(word) for word in move[0].split(",")] for move in moves])
+    assert moves[0][1] == "v50"
+    assert moves[-1][3] == "fine"
+    assert text.splitlines()[0] == "MODULE minidyn_motion"
+    assert text.rstrip().endswith("ENDMODULE")
+    return text[: text.index("PROC ")], np.r_[0.0, np.cumsum([float(move[2]) for move in moves[1:]])], q
+
+
+@pytest.mark.parametrize(("name", "reader"), [("krl", read_krl), ("rapid", read_rapid)])
+@pytest.mark.parametrize("speed", [1.0, 0.1])
+def test_waypoints_are_points_of_the_motion(motion, tmp_path, name, reader, speed) -> None:
+    head, t, q = reader(motion.save(tmp_path / f"motion{FORMATS[name][0]}", speed=speed))
+    for word in ("WARNING", "emergency stop", "10 % speed", "NOT checked", "Between waypoints", "Signs and zeros"):
+        assert word in head
+    assert t[-1] == pytest.approx(4.0 / speed, abs=2e-3)
+    assert 0.1 < np.diff(t)[:-1].max() < 0.25
+    np.testing.assert_allclose(q, motion.trajectory(t * speed)[0], atol=2e-4 * speed + 1e-6)
+
+
+def test_the_program_for_franka_follows_the_motion(tmp_path, monkeypatch) -> None:
+    """Run against a robot made of nothing: it goes slowly to the start, then commands are the motion at 1 kHz."""
+    import runpy
+    import sys
+    from types import ModuleType, SimpleNamespace
+
+    made = md.excite("panda", 3.0, friction=(), rotor_inertia=False, noise=1.0, time_limit=3)
+    path = made.save(tmp_path / "motion.py")
+    assert path.read_text().startswith("# WARNING")
+    commands: list[list] = []
+    pose = made.trajectory(0.0)[0] + 0.3
+
+    class Control:
+        def readOnce(self):
+            return SimpleNamespace(q=pose, q_d=pose), SimpleNamespace(to_sec=lambda: 1e-3)
+
+        def writeOnce(self, command):
+            commands[-1].append(command.q)
+
+    class Robot:
+        def __init__(self, address):
+            assert address == "robot.local"
+
+        def start_joint_position_control(self, mode):
+            commands.append([])
+            return Control()
+
+        def read_once(self):
+            return SimpleNamespace(q=pose)
+
+    fake = ModuleType("pylibfranka")
+    fake.Robot, fake.ControllerMode = Robot, SimpleNamespace(JointImpedance=1)
+    fake.JointPositions = lambda q: SimpleNamespace(q=q, motion_finished=False)
+    monkeypatch.setitem(sys.modules, "pylibfranka", fake)
+    monkeypatch.setattr(sys, "argv", ["motion.py", "robot.local"])
+    monkeypatch.setattr("builtins.input", lambda words: "no")
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(path), run_name="__main__")
+    assert not commands
+    monkeypatch.setattr("builtins.input", lambda words: "yes")
+    runpy.run_path(str(path), run_name="__main__")
+    slow, run = (np.array(part) for part in commands)
+    np.testing.assert_allclose(slow[-1], made.trajectory(0.0)[0], atol=1e-9)
+    assert np.abs(np.diff(slow, axis=0)).max() / 1e-3 < 0.2  # rad/s
+    t = np.minimum(1e-3 * np.arange(1, len(run) + 1), 3.0)
+    np.testing.assert_allclose(run, made.trajectory(t)[0], atol=1e-6)
 
 
 def test_a_ramp_leads_from_home_to_the_start_and_back(motion, tmp_path) -> None:
@@ -120,6 +206,8 @@ def test_a_ramp_leads_from_home_to_the_start_and_back(motion, tmp_path) -> None:
 def test_what_cannot_be_written_is_refused(motion, tmp_path) -> None:
     with pytest.raises(md.MinidynError, match="kuka"):
         motion.save(tmp_path / "motion.src", "kuka")
+    with pytest.raises(md.MinidynError, match="seven rotational joints"):
+        motion.save(tmp_path / "motion.py")
     with pytest.raises(md.MinidynError, match="ending"):
         motion.save(tmp_path / "motion.txt")
     with pytest.raises(md.MinidynError, match="speed"):
@@ -127,8 +215,9 @@ def test_what_cannot_be_written_is_refused(motion, tmp_path) -> None:
     with pytest.raises(md.MinidynError, match="home"):
         motion.save(tmp_path / "motion.csv", home=[0.0])
     other = md.excite("two_link", 4.0, time_limit=0.5)
-    with pytest.raises(md.MinidynError, match="six rotational joints"):
-        other.save(tmp_path / "motion.script")
+    for ending in (".script", ".src", ".mod"):
+        with pytest.raises(md.MinidynError, match="six rotational joints"):
+            other.save(tmp_path / f"motion{ending}")
     wrong = md.excite("panda", 4.0, start=[0, 0, 0, 1, 0, 1, 0], friction=(), time_limit=1)
     with pytest.raises(md.MinidynError, match="limits"):
         wrong.save(tmp_path / "motion.csv")

@@ -1,4 +1,4 @@
-"""Motions as files that robots run: tables, ROS 2 trajectories, URScript.
+"""Motions as files that robots run: tables, ROS 2 trajectories, programs of robot makers.
 
 Every file opens with a warning: what was checked, what was not, and how to run it first.
 """
@@ -29,6 +29,72 @@ _RAMP = 0.2  # share of the speed limits that a ramp uses
 _SPEED = 0.5  # rad/s or m/s, of joints without a speed limit
 _PEAK = 1.875  # largest speed of a quintic move over its mean
 _SHORTEST = 2.0  # s, of a ramp
+_WAYPOINT = 0.2  # s between the points of programs whose controllers move between them
+_NUMBERS = {6: "six", 7: "seven"}
+_FRANKA_HEAD = """import sys
+
+from pylibfranka import ControllerMode, JointPositions, Robot
+
+# time (s), positions (rad), speeds, accelerations of the seven joints"""
+_FRANKA_BODY = """
+
+def position(t):
+    \"\"\"Return the positions at a time.\"\"\"
+    low, high = 0, len(POINTS) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if POINTS[middle][0] <= t else (low, middle)
+    a, b = POINTS[low], POINTS[high]
+    h = b[0] - a[0]
+    x = min(max((t - a[0]) / h, 0.0), 1.0)
+    found = []
+    for k in range(1, 8):
+        p, v, c = a[k], a[k + 7] * h, a[k + 14] * h * h
+        d, w, e = b[k] - p, b[k + 7] * h, b[k + 14] * h * h
+        third = 10 * d - 6 * v - 4 * w - 1.5 * c + 0.5 * e
+        fourth = -15 * d + 8 * v + 7 * w + 1.5 * c - e
+        fifth = 6 * d - 3 * (v + w) - 0.5 * c + 0.5 * e
+        found.append(p + x * (v + x * (c / 2 + x * (third + x * (fourth + x * fifth)))))
+    return found
+
+
+def run(robot, duration, positions):
+    \"\"\"Follow positions of time and of the pose at the start until the duration is over.\"\"\"
+    control = robot.start_joint_position_control(ControllerMode.JointImpedance)
+    t, first = 0.0, None
+    while True:
+        state, step = control.readOnce()
+        t += step.to_sec()
+        first = list(state.q_d) if first is None else first
+        command = JointPositions(positions(t, first))
+        command.motion_finished = t >= duration
+        control.writeOnce(command)
+        if command.motion_finished:
+            return
+
+
+def main():
+    \"\"\"Move slowly to the first point, then run the motion.\"\"\"
+    if len(sys.argv) != 2:
+        sys.exit("usage: python " + sys.argv[0] + " ROBOT_ADDRESS")
+    robot = Robot(sys.argv[1])
+    if input("This moves the robot. Emergency stop in hand? Type yes: ") != "yes":
+        sys.exit("stopped")
+    start = position(POINTS[0][0])
+    begin = max(2.0, 10.0 * max(abs(a - b) for a, b in zip(start, robot.read_once().q)))
+
+    def approach(t, first):
+        x = min(t / begin, 1.0)
+        s = x * x * x * (10 + x * (6 * x - 15))
+        return [a + s * (b - a) for a, b in zip(first, start)]
+
+    run(robot, begin, approach)
+    run(robot, POINTS[-1][0], lambda t, first: position(t))
+
+
+if __name__ == "__main__":
+    main()
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,11 +286,7 @@ def _mcap(points: Points) -> bytes:
 
 def _urscript(points: Points) -> bytes:
     """A program of Universal Robots: a slow move to the first point, then servoj at even times."""
-    if len(points.names) != 6 or not points.joints_turn:
-        raise Unsupported(
-            f"URScript moves six rotational joints; this robot has {len(points.names)} joints"
-            + ("" if points.joints_turn else ", some of which slide")
-        )
+    _require_joints(points, "URScript", 6)
     step = float(points.t[1] - points.t[0])
     if not np.allclose(np.diff(points.t), step, rtol=0.05):
         raise Unsupported("URScript: points must be even in time; use a higher rate=")
@@ -235,11 +297,75 @@ def _urscript(points: Points) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
+def _require_joints(points: Points, language: str, count: int) -> None:
+    if len(points.names) != count or not points.joints_turn:
+        raise Unsupported(
+            f"{language} moves {_NUMBERS[count]} rotational joints; this robot has {len(points.names)} joints"
+            + ("" if points.joints_turn else ", some of which slide")
+        )
+
+
+def _franka(points: Points) -> bytes:
+    """A Python program for pylibfranka: a slow move to the first point, then positions at 1 kHz.
+
+    Between points the program follows polynomials of degree five through position, speed and acceleration.
+    """
+    _require_joints(points, "the program for Franka robots", 7)
+    rows = np.column_stack([points.t, points.q, points.dq, points.ddq])
+    lines = [f"# {line}" for line in points.warning]
+    lines += [_FRANKA_HEAD, "POINTS = [", *(f"    {_list(row)}," for row in rows), "]", _FRANKA_BODY]
+    return "\n".join(lines).encode()
+
+
+def _waypoints(points: Points) -> tuple[Array, Array]:
+    """Times (N,) and positions (N, n), degrees, of few points: the robot's own controller moves between them."""
+    stride = max(1, round(_WAYPOINT * (len(points.t) - 1) / float(points.t[-1])))
+    chosen = np.unique(np.r_[np.arange(0, len(points.t), stride), len(points.t) - 1])
+    return points.t[chosen], np.degrees(points.q[chosen])
+
+
+_BETWEEN = "Between waypoints the robot's controller plans its own motion: limits were checked for the design alone."
+_SIGNS = "Signs and zeros of the axes are those of the model: compare a few poses with the robot first."
+
+
+def _krl(points: Points) -> bytes:
+    """A KRL program of KUKA: a spline of axis positions, degrees, with the times of the motion."""
+    _require_joints(points, "KRL", 6)
+    t, q = _waypoints(points)
+    axes = [", ".join(f"A{k + 1} {value:.6f}" for k, value in enumerate(row)) for row in q]
+    lines = ["&ACCESS RVP", *(f"; {line}" for line in (*points.warning, _BETWEEN, _SIGNS)), "DEF minidyn_motion()"]
+    lines += ["  GLOBAL INTERRUPT DECL 3 WHEN $STOPMESS==TRUE DO IR_STOPM()", "  INTERRUPT ON 3", "  BAS(#INITMOV, 0)"]
+    lines += ["  BAS(#VEL_PTP, 5)", f"  PTP {{{axes[0]}}}", "  WAIT SEC 1.0", "  BAS(#VEL_PTP, 100)", "  PTP_SPLINE"]
+    lines += [f"    SPTP {{{axes[0]}}}", "    TIME_BLOCK START"]
+    for row, share in zip(axes[1:], 100 * np.diff(t) / (t[-1] - t[0])):
+        lines += [f"    SPTP {{{row}}}", f"    TIME_BLOCK PART = {share:.6f}"]
+    lines += [f"    TIME_BLOCK END = {t[-1] - t[0]:.3f}", "  ENDSPLINE", "END"]
+    return ("\r\n".join(lines) + "\r\n").encode()
+
+
+def _rapid(points: Points) -> bytes:
+    """A RAPID module of ABB: absolute joint moves, degrees, each with the time that it takes."""
+    _require_joints(points, "RAPID", 6)
+    t, q = _waypoints(points)
+    none = "[9E9,9E9,9E9,9E9,9E9,9E9]"
+    targets = [f"[[{','.join(f'{value:.6f}' for value in row)}],{none}]" for row in q]
+    lines = ["MODULE minidyn_motion", *(f"  ! {line}" for line in (*points.warning, _BETWEEN, _SIGNS))]
+    lines += ["  PROC minidyn_run()", f"    MoveAbsJ {targets[0]}\\NoEOffs, v50, fine, tool0;", "    WaitTime 1;"]
+    for number, (target, step) in enumerate(zip(targets[1:], np.diff(t)), start=2):
+        zone = "fine" if number == len(targets) else "z5"
+        lines.append(f"    MoveAbsJ {target}\\NoEOffs, v1000\\T:={step:.6f}, {zone}, tool0;")
+    lines += ["  ENDPROC", "ENDMODULE"]
+    return ("\r\n".join(lines) + "\r\n").encode()
+
+
 FORMATS: dict[str, tuple[str, Callable[[Points], bytes]]] = {
     "csv": (".csv", _csv),
     "parquet": (".parquet", _parquet),
     "ros2": (".yaml", _ros2),
     "mcap": (".mcap", _mcap),
     "urscript": (".script", _urscript),
+    "franka": (".py", _franka),
+    "krl": (".src", _krl),
+    "rapid": (".mod", _rapid),
 }
 """Formats of motions: the ending of their files, and what writes them."""
