@@ -349,3 +349,18 @@ def test_loops_are_refused_and_followers_obey_their_limits() -> None:
         )
         assert values.min() >= follower.limits.lower - 1e-6
         assert values.max() <= follower.limits.upper + 1e-6
+
+
+def test_several_runs_add_up_and_are_not_counted_twice() -> None:
+    words = {"friction": ("viscous",), "rotor_inertia": False, "noise": 1.0}
+    both = md.excite("two_link", 3.0, runs=2, **words)
+    first, second = both.runs
+    assert both.feasible
+    np.testing.assert_allclose(both.covariance, np.linalg.inv(first.information + second.information), rtol=1e-6)
+    np.testing.assert_allclose(first.covariance, np.linalg.inv(first.information), rtol=1e-6)
+    assert np.any(first.trajectory(1.0)[0] != second.trajectory(1.0)[0])
+    third = md.excite("two_link", 3.0, after=[first, second], time_limit=1)  # the second knows of the first: once
+    total = first.information + second.information + third.information
+    np.testing.assert_allclose(third.covariance, np.linalg.inv(total), rtol=1e-6)
+    with pytest.raises(md.MinidynError, match="runs"):
+        md.excite("two_link", 3.0, runs=0)

@@ -100,6 +100,12 @@ def motion_files(made: Excitation | Plan, folder: Path, formats: Iterable[str] =
 
     Files for the robot have twins at 10 % of the speed; they are not written where limits are not kept.
     """
+    if isinstance(made, Excitation) and len(made.runs) > 1:
+        for number, one in enumerate(made.runs, start=1):
+            part = folder / f"run-{number}"
+            part.mkdir()
+            motion_files(one, part, formats, home)
+        return sorted(file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file())
     name = "plan" if isinstance(made, Plan) else "motion"
     write_atomically(folder / f"{name}.json", json.dumps(made.to_json(), indent=1, allow_nan=False).encode())
     made.preview(folder / "preview.html")

@@ -49,6 +49,15 @@ class Known(Protocol):
         ...
 
 
+def information_of(known: Known) -> Array:
+    """Return the information (b, b) about the base parameters that an estimate, or a design's own log, brings."""
+    if isinstance(known, Excitation):
+        return known.information
+    of_data = np.asarray(getattr(known, "of_data", known.covariance))  # without its prior: motions are to show data
+    finite = bool(np.all(np.isfinite(of_data)))
+    return np.asarray(np.linalg.pinv(of_data, hermitian=True)) if finite else np.full(of_data.shape, np.inf)
+
+
 def as_known(robot: Robot, after: Any, terms_free: bool) -> list[Known]:
     """Return what is known already as a list, checked: all of this robot, with the same base parameters."""
     found = [] if after is None else list(after) if isinstance(after, list | tuple) else [after]
@@ -66,7 +75,7 @@ def as_known(robot: Robot, after: Any, terms_free: bool) -> list[Known]:
             raise MinidynError(
                 f"{where}: its base parameters are not those of the first; identify both with the same terms"
             )
-        if not np.all(np.isfinite(one.covariance)):
+        if not np.all(np.isfinite(information_of(one))):
             raise MinidynError(f"{where}: it leaves parameters open; design without after=")
     if found and not terms_free:
         raise MinidynError(
@@ -88,7 +97,8 @@ class Excitation:
         criterion: What was optimised: "d", "a", "e", "condition" or "predict".
         criteria: All criteria of the motion, smaller is better (docs/excitation.md).
         sigma: Standard deviations of the torques' noise (n,) that the errors are predicted for, N m or N.
-        covariance: Predicted covariance of the base parameters (b, b).
+        covariance: Predicted covariance of the base parameters (b, b), of this log and all that was known before.
+        information: What the log of this motion alone brings (b, b): the inverse of a covariance.
         condition: Condition number of the weighted regressor in an orthonormal basis of what is identifiable.
         logdet: log det(YᵀY / N) of the same, N samples.
         margins: Largest share of each limit by joint: {"velocity": {"joint1": 0.99}}; under "distance" the least
@@ -98,6 +108,7 @@ class Excitation:
         clearance: The distances that are kept; None: shapes are not known.
         notices: What a reader should know.
         settings: How it was found.
+        runs: All motions, where several were designed, this one last; empty: it is the only one.
     """
 
     robot: Robot
@@ -109,6 +120,7 @@ class Excitation:
     criteria: Mapping[str, float]
     sigma: Array
     covariance: Array
+    information: Array
     condition: float
     logdet: float
     margins: Mapping[str, Mapping[str, float]]
@@ -117,6 +129,7 @@ class Excitation:
     clearance: Clearance | None = None
     notices: tuple[Notice, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    runs: tuple[Excitation, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.excitation.bounds import Bounds, Given, bounds_of, predicting_parameters, work_poses
 from minidyn.excitation.clearance import Clearance, clearance_of
 from minidyn.excitation.criteria import CRITERIA, evaluate_criteria
-from minidyn.excitation.excitation import Excitation, Known, as_known
+from minidyn.excitation.excitation import Excitation, Known, as_known, information_of
 from minidyn.excitation.motion import Family
 from minidyn.excitation.proof import Proof, Spread, margins_of, prove
 from minidyn.excitation.search import TIGHT, Problem, Search
@@ -83,6 +83,7 @@ def excite(
     criterion: str = "d",
     friction: Iterable[str] | str = AUTO,
     rotor_inertia: bool | None = True,
+    runs: int = 1,
     start: ArrayLike | None = None,
     end: ArrayLike | None = None,
     limits: Given | None = None,
@@ -114,6 +115,8 @@ def excite(
         friction: Terms that shall be found, as for :func:`minidyn.identify`: "auto" (viscous, Coulomb and offset),
             "own" (those of the robot's file), or names, () for none.
         rotor_inertia: Whether rotor inertias shall be found; None: as the robot's file has them.
+        runs: How many motions of this duration: each is designed for what those before it show least. The last one is
+            returned, its `runs` are all of them, and its errors those of all logs together.
         start: Pose (n,) at the start, rad or m; None: free.
         end: Pose (n,) at the end; None: as at the start.
         limits: Limits beside those of the robot's file; the narrower ones count: {"velocity": 1.0, "acceleration":
@@ -144,8 +147,10 @@ def excite(
     Raises:
         Unsupported: Loops, and joints that follow others by a formula.
     """
+    _check(criterion, duration, harmonics, periods, rate, time_limit, runs)
+    if runs > 1:
+        return _several(**locals())
     robot = as_robot(robot)
-    _check(criterion, duration, harmonics, periods, rate, time_limit)
     if isinstance(uncertainty, bool) or not isinstance(uncertainty, int | float) or not 0 <= uncertainty < 1:
         raise MinidynError(f"excite: uncertainty: expected a share from 0 to 1, got {uncertainty!r}")
     require_formulas(robot, "motions are designed for robots without such loops")
@@ -172,8 +177,7 @@ def excite(
     samples = (_RATE if rate is None else float(rate)) * duration
     problem = _problem(model, base, family, bounds, criterion, sigma, samples, phi)
     for one in earlier:
-        of_data = getattr(one, "of_data", one.covariance)  # of an estimate without its prior: motions are to show data
-        problem.known += problem.orthonormal.T @ np.linalg.pinv(of_data, hermitian=True) @ problem.orthonormal
+        problem.known += problem.orthonormal.T @ information_of(one) @ problem.orthonormal
     if not isinstance(clearance, int | float) or isinstance(clearance, bool) or not 0 <= clearance < np.inf:
         raise MinidynError(f"excite: clearance: expected a distance in m, got {clearance!r}")
     poses = work_poses(bounds, robot.n)
@@ -207,16 +211,29 @@ def excite(
     return _judged(problem, model, coefficients, proof, apart, sigma, samples, notices, settings)
 
 
-def _check(
-    criterion: str, duration: float, harmonics: int, periods: int, rate: float | None, time_limit: float | None
-) -> None:
+def _several(robot: RobotLike, duration: float, runs: int, **given: Any) -> Excitation:
+    """Return the last of several designs, each after those before it."""
+    earlier = given.pop("after")
+    known = [] if earlier is None else list(earlier) if isinstance(earlier, list | tuple) else [earlier]
+    limit, first, made = given.pop("time_limit"), given.pop("seed"), list[Excitation]()
+    for count in range(runs):
+        if made:
+            given |= {"friction": AUTO, "rotor_inertia": True}  # those of the first
+        words = {**given, "after": [*known, *made] or None, "seed": first + count}
+        made.append(excite(robot, duration, time_limit=None if limit is None else limit / runs, **words))
+        if not made[-1].feasible:
+            break
+    return replace(made[-1], runs=tuple(made), feasible=all(one.feasible for one in made))
+
+
+def _check(criterion: str, duration: Any, harmonics: Any, periods: Any, rate: Any, time_limit: Any, runs: Any) -> None:
     if criterion not in CRITERIA:
         raise UnknownName("criterion", criterion, CRITERIA)
     for name, value in (("duration", duration), ("rate", rate), ("time_limit", time_limit)):
         fine = isinstance(value, int | float | np.number) and not isinstance(value, bool) and 0 < value < np.inf
         if not (fine or (value is None and name != "duration")):
             raise MinidynError(f"excite: {name}: expected a positive number, got {value!r}")
-    for name, whole, least in (("harmonics", harmonics, 3), ("periods", periods, 1)):
+    for name, whole, least in (("harmonics", harmonics, 3), ("periods", periods, 1), ("runs", runs, 1)):
         if isinstance(whole, bool) or not isinstance(whole, int | np.integer) or whole < least:
             raise MinidynError(f"excite: {name}: expected a whole number from {least} on, got {whole!r}")
 
@@ -375,6 +392,7 @@ def _judged(
     W = (Y / sigma[:, None]).reshape(-1, base.rank) @ problem.orthonormal
     gram = W.T @ W / count
     F = samples * gram + problem.known
+    back = np.linalg.inv(problem.orthonormal)
     criteria = evaluate_criteria(F, problem.work)
     shown = np.isfinite(criteria["d"])
     if shown:
@@ -394,6 +412,7 @@ def _judged(
         criteria,
         frozen(sigma),
         frozen(covariance),
+        frozen(samples * back.T @ gram @ back),
         float(np.sqrt(values[-1] / values[0])) if values[0] > 0 else float("inf"),
         float(np.log(values).sum()) if values[0] > 0 else float("-inf"),
         margins_of(problem.bounds, [proof]),

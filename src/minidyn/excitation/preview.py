@@ -17,7 +17,7 @@ from minidyn.excitation.bounds import Bounds, predicting_parameters
 from minidyn.excitation.clearance import Clearance
 from minidyn.excitation.robot_files import what_was_checked
 from minidyn.files import AnyPath, check_outputs, write_atomically
-from minidyn.formats.looks import looks_of
+from minidyn.formats.load import looks_of
 from minidyn.model.picture import TILT, TURN, moving_scene, up_frame
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice

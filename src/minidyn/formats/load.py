@@ -11,11 +11,13 @@ from typing import TypeAlias
 
 from numpy.typing import ArrayLike
 
-from minidyn.errors import DescriptionError, MissingFile, UnknownName, WrongArgument, near_names, reading
+from minidyn.errors import DescriptionError, MissingExtra, MissingFile, UnknownName, WrongArgument, near_names, reading
 from minidyn.files import read_bytes
 from minidyn.formats.side_file import SIDE, read_with_side_file
 from minidyn.formats.toml.read import read_toml
+from minidyn.formats.urdf.surfaces import surfaces_of
 from minidyn.formats.xml_file import root_element
+from minidyn.model.picture import Surfaces
 from minidyn.model.robot import Robot
 
 SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf")
@@ -161,3 +163,20 @@ def _require_text(path: Path, suffix: str) -> None:
         raise DescriptionError(f"{path}: the file is empty; expected a robot")
     if b"\0" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DescriptionError(f"{path}: a binary file; expected text ({suffix})")
+
+
+def looks_of(robot: Robot, most: int) -> Surfaces:
+    """Return at most so many triangles by the names of links and frames; {}: the file is not there or shows nothing."""
+    source = Path(robot.source)
+    ending = source.suffix.lower()
+    if ending not in (".urdf", ".xml", ".mjcf") or not os.path.isfile(source):
+        return {}
+    if ending == ".urdf":
+        found = surfaces_of(source, most)
+    else:
+        try:
+            from minidyn.formats.mjcf.surfaces import mjcf_surfaces  # mujoco is an extra
+        except MissingExtra:
+            return {}
+        found = mjcf_surfaces(source, most)
+    return {name: (one.points, one.triangles) for name, one in found.items()}

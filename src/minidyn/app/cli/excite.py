@@ -38,6 +38,7 @@ _FEW = 12  # parameters that are printed: those that will be known worst
 @option_of(_EXCITE, "--criterion", type=OneOf(lambda: _CRITERIA), help=f"One of {', '.join(_CRITERIA)}.")
 @click.option("--friction", multiple=True, help="Terms to find: auto, own, none, or names; repeat. Default: auto.")
 @option_of(_EXCITE, "--rotor-inertia/--no-rotor-inertia", help="Whether rotor inertias shall be found.")
+@option_of(_EXCITE, "--runs", type=int, help="How many motions, each for what those before it show least.")
 @option_of(_EXCITE, "--start", type=Gain(), help="Pose at the start, rad or m: 0,0.5,1. Default: free.")
 @option_of(_EXCITE, "--end", type=Gain(), help="Pose at the end. Default: as at the start.")
 @kept_options(_EXCITE)

@@ -8,7 +8,7 @@ from minidyn.app.report.facts import Facts
 from minidyn.arrays import Array
 from minidyn.base.closed_form.structure import Structure, structure_of
 from minidyn.display import Html, tag
-from minidyn.formats.looks import looks_of
+from minidyn.formats.load import looks_of
 from minidyn.model.picture import TILT, TURN, Scene, Shape, scene_of, view
 from minidyn.model.robot import Robot
 from minidyn.pages.charts import picture

@@ -159,7 +159,7 @@ _EXCITE: dict[str, Check] = _PLAN | {
     "uncertainty": _from_zero,
     "noise": _numbers,
     "after": _texts,
-    **dict.fromkeys(("harmonics", "periods", "seed"), _integer),
+    **dict.fromkeys(("harmonics", "periods", "seed", "runs"), _integer),
 }
 STEPS: dict[str, dict[str, Check]] = {
     "simulate": _SIMULATE,
