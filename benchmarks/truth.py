@@ -40,9 +40,10 @@ DOCS = Path(__file__).parents[1] / "docs" / "truth.md"
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "truth.svg"
 _BEGIN, _END = "<!-- truth: begin -->\n", "<!-- truth: end -->"
 ROBOTS = (
-    *("ur10e", "scara", "panda", "puma4", "two_link", "ur10", "stanford", "iiwa14", "z1", "puma560", "two_arm"),
+    *("ur10e", "scara", "panda", "puma4", "two_link", "ur10", "iiwa14", "z1", "two_arm"),
     *("xarm7", "ur5e", "gen3", "so101"),
 )
+"""Built-in robots whose links are bodies that can exist: real ones are."""
 PLAIN = ("viscous", "coulomb", "offset")
 CUTOFF = 10.0  # Hz, of the filter that people write for themselves
 NEAR, WORSE = 1.03, 1.05

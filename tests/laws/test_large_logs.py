@@ -19,6 +19,7 @@ from minidyn.recording.lazy import LazyRecording
 from minidyn.recording.prepare import on_disk
 from minidyn.recording.prepare.on_disk import prepare_on_disk
 from minidyn.recording.prepare.segments import Settings
+from minidyn.recording.prepare.signals import choose_cutoff
 
 TERMS = ("viscous", "coulomb", "offset")
 
@@ -127,7 +128,7 @@ def test_a_standstill_at_the_beginning_does_not_settle_the_cutoff(tmp_path) -> N
     t = np.arange(len(q)) / 500
     tau = np.concatenate([np.repeat(moving.tau[:1], still, axis=0), moving.tau])
     md.Recording(t, q, tau, joint_names=moving.joint_names).save(tmp_path / "log.parquet")
-    eager = md.prepare(robot, moving)
+    eager = md.prepare(robot, moving, cutoff=choose_cutoff([moving.q], [500.0]).cutoff)
     raw = md.read_recording(tmp_path / "log.parquet", robot, lazy=True)
     lazy = prepare_on_disk(raw, Settings(), look=1 << 15)
     step = float(np.median(np.diff(lazy.thinned(1).t)))

@@ -219,7 +219,7 @@ def test_spikes_and_holes_are_bridged_and_marked() -> None:
     assert np.abs(ready.ddq - clean.ddq).max() < 0.05 * np.abs(clean.ddq).max()
     assert np.abs(ready.tau - clean.tau).max() < 0.05 * np.abs(clean.tau).max()
     assert ready.telemetry["tau_raw"][np.searchsorted(ready.t, raw.t[rows[4]]), 2] == tau[rows[4], 2]
-    kept = md.prepare(ROBOT, bad, decimate=1, outliers=False)
+    kept = md.prepare(ROBOT, bad, decimate=1, outliers=False, cutoff=clean.info["cutoff"])
     assert np.abs(kept.ddq - clean.ddq).max() > 20 * np.abs(ready.ddq - clean.ddq).max()
     q[1000:1100] = np.nan
     split = md.prepare(ROBOT, md.Recording(raw.t, q, raw.tau, joint_names=raw.joint_names))

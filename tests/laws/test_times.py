@@ -5,6 +5,8 @@ Each effect is planted into an exact motion, so that true speeds, accelerations 
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +16,12 @@ import pytest
 import minidyn as md
 from conftest import count
 from minidyn.errors import UnknownName
+from minidyn.identification.diagnostics.plausible import mass_notices
 from minidyn.notices import Notice
+from minidyn.recording.prepare.segments import Settings, _judged, even_stretches
+from minidyn.recording.prepare.signals import Band, choose_cutoff
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 ROBOTS = ("ur10e", "scara", "panda")
 Planted = tuple[np.ndarray, np.ndarray]  # stamps (N,), and the times the samples are of (N,)
@@ -200,3 +207,59 @@ def test_options_of_time() -> None:
     assert "prepare.resampled" in _codes(asked)
     kept = md.identify("scara", md.prepare("scara", raw, time="stamps"), prior=False, friction=())
     assert kept.settings["preparation"]["time"] == "stamps"
+
+
+def test_torques_judge_the_cutoff() -> None:
+    """Where noise bounds the cut-off, two logs of a robot get one, and a better one than spectra alone choose."""
+    study = importlib.import_module("cutoff_study")
+    case, found = study.CASES[4], []
+    for seed in range(2):
+        robot = study.simulated_robot(case[0], 0)
+        log = study.simulated_log(robot, *case[1:], seed)
+        spectra = choose_cutoff([log.q], [float(case[1])])
+        found.append(md.prepare(robot, log).info["cutoff"])
+        t = np.arange(0, case[4], 0.005)
+        q, dq, ddq = md.trajectory.fourier(robot, seed=seed + 1000, period=case[4])(t)
+        exact = md.Recording(t, q, md.inverse_dynamics(robot, q, dq, ddq), dq, ddq, robot.joint_names)
+        settings = {"friction": "own", "rotor_inertia": None, "consistent": False}
+        hard = robot.with_drives(sign_width=0.0)
+        errors = [
+            md.validate(md.identify(hard, md.prepare(robot, log, cutoff=cutoff), **settings), exact).relative_error
+            for cutoff in (found[-1], spectra.cutoff)
+        ]
+        assert errors[0] < 0.9 * errors[1]
+    assert max(found) < 1.5 * min(found)  # one step of the grid
+    # what looks like motion of 142 Hz is none that torques know of
+    parts = even_stretches(log, Settings(), [])
+    artefact = Band(285.0, 142.0, np.inf, spectra.floor, "six times the band of the motion")
+    assert _judged(robot, parts, artefact, Settings()).cutoff < 41
+
+
+def test_a_mass_far_from_the_file_is_an_alarm() -> None:
+    """Where accelerations are wrong, the first link of an arm may weigh ten times as much: gravity does not show it."""
+    robot = md.load("ur10e")
+    log = md.prepare(robot, _log("ur10e", _clean, 100, 0))
+    heavy = robot.parameters.copy()
+    heavy[robot.layout.links[0].start + 9] += 200.0
+    [told] = mass_notices(robot, log, robot.parameters, heavy)
+    assert told.level == "act"
+    assert told.data["gravity"] == pytest.approx(1.0)
+    assert not mass_notices(robot, log, robot.parameters, robot.parameters)
+    # inertia alone: the upper arm, about the axis of the joint that carries it
+    stout = robot.parameters.copy()
+    stout[robot.layout.links[1].start + 5] += 50.0
+    [told] = mass_notices(robot, log, robot.parameters, stout)
+    assert told.data["inertia"] > 3.0
+    # no prior: by the size of the robot alone
+    assert not mass_notices(robot, log, None, heavy)
+    assert mass_notices(robot, log, None, 100.0 * robot.parameters)[0].data["mass"] > 2000
+
+
+def test_a_file_that_no_body_fits_is_no_measure_of_masses() -> None:
+    """The Puma's links cannot exist as its file has them: bodies that can are heavier, and nothing is wrong."""
+    robot = md.load("puma560")
+    log = md.prepare(robot, _log("puma560", _clean, 100, 0))
+    heavy = robot.parameters.copy()
+    for part in robot.layout.links[:2]:  # gravity does not show the mass of the first; centres stay
+        heavy[part.start + 9] += 12.0
+    assert not mass_notices(robot, log, robot.parameters, heavy)

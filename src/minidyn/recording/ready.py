@@ -126,18 +126,20 @@ def prepare(
         cutoff or 0.0, order, decimate, differentiate, trim, strength, period, rate, resample, time
     )
     raw = sketched(raw, robot.joint_names)
+    same = raw.joint_names == robot.joint_names or not set(raw.joint_names) & set(robot.joint_names)
+    known = robot if same else None  # whose joints the columns are
     made: AnyRecording
     if isinstance(raw, LazyRecording):
         if delay:
             raise errors.Unsupported("delay= needs the whole recording: prepare(robot, recording.load(), delay=...)")
-        on_disk = prepare_on_disk(raw, wish)
-        made = on_disk if on_disk is not None else held(_in_memory(raw.load(), wish, delay))
+        on_disk = prepare_on_disk(raw, wish, known)
+        made = on_disk if on_disk is not None else held(_in_memory(raw.load(), wish, delay, known))
     else:
-        made = _in_memory(raw, wish, delay)
+        made = _in_memory(raw, wish, delay, known)
     return cast(_Kind, replace(made, info={**made.info, **info_of([sketch_of(raw)])}))
 
 
-def _in_memory(recording: Recording, wish: segments.Settings, delay: float | None) -> Recording:
+def _in_memory(recording: Recording, wish: segments.Settings, delay: float | None, robot: Robot | None) -> Recording:
     notices = [DELAY(f"torques are moved by {1e3 * delay:.4g} ms", delay=delay)] if delay else []
     parts = [part for run in recording.runs for part in segments.even_stretches(run, wish, notices)]
     whole = [part for part in parts if len(part.q) >= segments.SHORTEST]
@@ -149,7 +151,7 @@ def _in_memory(recording: Recording, wish: segments.Settings, delay: float | Non
         raise DescriptionError(f"no run has {segments.SHORTEST} samples in a row; {len(recording)} samples in all")
     if wish.period is not None:
         whole = [segments.averaged(part, wish.period, notices) for part in whole]
-    settings, band = segments.settled(whole, wish, notices)
+    settings, band = segments.settled(whole, wish, notices, robot)
     made, marked = [], 0
     for part in whole:
         arrays = segments.process(part, settings)

@@ -25,12 +25,13 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.numeric.samples import units_of
-from minidyn.dynamics.functions import gravity_torque, regressor
+from minidyn.dynamics.functions import gravity_torque, inverse_dynamics, regressor
 from minidyn.errors import MinidynError
 from minidyn.identification.consistency.prior import knows_a_body
 from minidyn.identification.estimators.solve import block_length, block_sums
 from minidyn.identification.rows.base_rows import signals_of
 from minidyn.model.joint import Joint
+from minidyn.model.parameters import realizability
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, info
 from minidyn.recording.lazy import AnyRecording, concatenate
@@ -67,11 +68,18 @@ FACTOR = 1.3
 MASS_FACTOR = 1.5
 """Total mass and gravity moments of a model may differ from the file's by this factor."""
 
+FAR = 3.0
+"""... total mass, and the largest inertia that a joint moves, by this factor, also where gravity moments agree."""
+
+HEAVIEST = 3000.0
+"""kg/m³ of a cube of the robot's length scale for each link: no arm weighs more (built-in robots: 3 to 600)."""
+
 _SURE = 2.0  # standard deviations beyond FACTOR
 _MASSES = 0.1  # relative standard deviation of the masses of a file
 _CENTRES = 0.1  # of its centres of mass in each direction, over the robot's length scale
 _TOOL = 0.02  # mass of a tool that the file does not know, over the robot's
 _ENOUGH = 1500  # samples; a longer recording is thinned
+_POSES = 50  # at which inertias are looked at
 _PIECE = 256  # consecutive samples taken of a recording on disk
 _LEAST = 1e-6  # of a joint's torque: a file that predicts less says nothing
 _M, _MOMENTS = 9, range(6, 9)  # places of mass and first moments among the ten of a link
@@ -85,9 +93,10 @@ SCALE = act(
 )
 MASS = act(
     "signals.mass",
-    "The model's total mass or gravity moments are far from those of the robot's file.",
-    "Check the unit of the torques and the gear ratios, and weigh what you can. Where the robot's file is wrong, "
-    "identify with prior=False (--prior none).",
+    "The model's total mass, inertia or gravity moments are far from those of the robot's file, or from what a robot "
+    "of its size can weigh.",
+    "Check the unit of the torques, the gear ratios and the cut-off of the low-pass, and weigh what you can. Where the "
+    "robot's file is wrong, identify with prior=False (--prior none).",
 )
 NOTHING = info(
     "signals.nothing_to_compare",
@@ -336,31 +345,51 @@ def _off(value: float, factor: float) -> bool:
     return not 1 / factor <= value <= factor
 
 
+def _largest_inertia(robot: Robot, q: Array, parameters: Array) -> float:
+    """Return the largest inertia that a joint moves, mean over positions: its torque for an acceleration of one."""
+    still, n = np.repeat(q, robot.n, axis=0), robot.n
+    ddq = np.tile(np.eye(n), (len(q), 1))
+    tau = inverse_dynamics(robot, still, 0 * still, ddq, parameters) - gravity_torque(robot, still, parameters)
+    return float(np.max(np.mean(np.sum(tau * ddq, axis=1).reshape(-1, n), axis=0)))
+
+
 def mass_notices(robot: Robot, recording: AnyRecording, known: Array | None, parameters: Array) -> list[Notice]:
-    """Return a notice where total mass or gravity moments of a model (p,) are far from the prior's (p,)."""
-    if known is None or robot.implicit_loops or robot.formulas:
+    """Return a notice where mass, inertia or gravity moments of a model (p,) are far from the prior's (p,).
+
+    Without a prior the mass is compared with what a robot of this size can weigh.
+    """
+    if robot.implicit_loops or robot.formulas:
         return []
-    if not all(np.isfinite(known[part]).all() for part in robot.layout.links):
+    links = robot.layout.links
+    mass = float(sum(parameters[part.start + _M] for part in links))
+    heaviest = HEAVIEST * units_of(robot).length ** 3 * len(links)
+    if mass > heaviest:
+        text = f"the model weighs {mass:.3g} kg, and a robot of its size less than {heaviest:.3g} kg"
+        return [MASS(text, mass=mass, heaviest=heaviest)]
+    if known is None or not all(np.isfinite(known[part]).all() for part in links):
         return []
-    masses = [float(sum(values[part.start + _M] for part in robot.layout.links)) for values in (known, parameters)]
-    if not masses[0] > 0:
+    prior_mass = float(sum(known[part.start + _M] for part in links))
+    if not prior_mass > 0:
         return []
     q = signals_of(_sampled(recording), "q")[0]
     bodies = robot.with_drives(False, ())
-    prior, model = (
-        gravity_torque(bodies, q, np.concatenate([values[part] for part in robot.layout.links]))
-        for values in (known, parameters)
-    )
+    both = [np.concatenate([values[part] for part in links]) for values in (known, parameters)]
+    prior, model = (gravity_torque(bodies, q, values) for values in both)
     sizes = np.sqrt(np.mean(prior**2, axis=0))
     heavy = sizes > 0.1 * sizes.max(initial=0.0)  # joints that carry weight; files know little of wrists
     moment = float(np.sum(prior[:, heavy] * model[:, heavy]) / np.sum(prior[:, heavy] ** 2)) if sizes.any() else 1.0
-    ratio = masses[1] / masses[0]
+    ratio = mass / prior_mass
     # no torque shows a robot's whole mass: where gravity moments agree, another mass is the prior's doing
     off = _off(moment, MASS_FACTOR) or (_off(ratio, MASS_FACTOR) and _off(moment, FACTOR))
+    inertia = 1.0
+    if all(realizability(known[part]).realizable for part in links):  # by so much that no prior would have it
+        some = q[:: -(-len(q) // _POSES)]
+        inertia = _largest_inertia(bodies, some, both[1]) / _largest_inertia(bodies, some, both[0])
+        off = off or _off(ratio, FAR) or _off(inertia, FAR)
     if not off:
         return []
     text = (
-        f"the model weighs {masses[1]:.3g} kg, the robot's file {masses[0]:.3g} kg ({ratio:.2g} times); its gravity "
-        f"moments are {moment:.2g} times the file's"
+        f"the model weighs {mass:.3g} kg, the robot's file {prior_mass:.3g} kg ({ratio:.2g} times); its gravity "
+        f"moments are {moment:.2g} times the file's, its largest inertia {inertia:.2g} times"
     )
-    return [MASS(text, mass=masses[1], prior_mass=masses[0], factor=ratio, gravity=moment)]
+    return [MASS(text, mass=mass, prior_mass=prior_mass, factor=ratio, gravity=moment, inertia=inertia)]

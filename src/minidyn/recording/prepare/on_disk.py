@@ -21,6 +21,7 @@ from threading import Lock
 import numpy as np
 
 from minidyn.errors import DescriptionError, Unsupported
+from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
 from minidyn.recording.lazy import LazyRecording, RunOnDisk, glued
 from minidyn.recording.prepare import segments
@@ -41,11 +42,17 @@ _THREADS = min(2, os.cpu_count() or 1)  # windows filtered side by side: filters
 
 
 def prepare_on_disk(
-    recording: LazyRecording, wish: segments.Settings, *, look: int = 1 << 16, window: int = 1 << 14
+    recording: LazyRecording,
+    wish: segments.Settings,
+    robot: Robot | None = None,
+    *,
+    look: int = 1 << 16,
+    window: int = 1 << 14,
 ) -> LazyRecording | None:
     """Return the recording prepared as it is read; None where its samples are uneven, which needs them all.
 
-    `look` samples of each run settle rate and cut-off; `window` raw samples are filtered at once, and what overlaps.
+    `look` samples of each run settle rate and cut-off, with torques where the robot is known; `window` raw samples are
+    filtered at once, and what overlaps.
     """
     if wish.period is not None or wish.resample is not None:
         raise Unsupported("period= and resample= need the whole recording: prepare(robot, recording.load(), ...)")
@@ -63,7 +70,7 @@ def prepare_on_disk(
     if not wish.cutoff and any(len(run) > look for run in recording.runs):
         text = f"the cut-off is settled by {_LOOKS} stretches of {look // _LOOKS} samples of each long run"
         notices.append(FROM_STRETCHES(text, stretches=_LOOKS, samples=look // _LOOKS))
-    settings, band = segments.settled(_moving(heads), wish, notices)
+    settings, band = segments.settled(_moving(heads), wish, notices, robot)
     runs = [PreparedRun(*part, settings, found[0].rate, window) for part, found in zip(recording.parts, looks) if found]
     parts = tuple((run, 0, run.length) for run in runs if run.end - run.begin - 2 * run.margin >= segments.SHORTEST)
     if not parts:

@@ -14,11 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, single_thread
+from minidyn.base.base_parameters import base_parameters
+from minidyn.dynamics.functions import base_regressor
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
+from minidyn.model.drives import PLAIN
+from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import concatenate
-from minidyn.recording.prepare.signals import Band, choose_cutoff, derivatives, lowpass, spikes
+from minidyn.recording.prepare.signals import Band, choose_cutoff, derivatives, lowpass, spikes, unexplained
 from minidyn.recording.prepare.times import RESAMPLED, UNWRAPPED, timed, unwrapped
 from minidyn.recording.recording import SIGNALS, Recording, each_array
 
@@ -41,6 +45,12 @@ SHORTEST = 20
 """Samples: a shorter stretch is left out."""
 
 _ROUNDING = 1e-6  # a rate computed from times misses a whole number by less
+_GRID = tuple(2.5 * 2 ** (k / 2) for k in range(15))  # Hz, of cut-offs that torques judge: one for all logs of a robot
+_FAST = 5.0  # Hz: few arms move faster; what seems so may be an artefact
+_PERIODS = 20.0  # of the lowest cut-off that is judged: a log holds so many
+_SAMPLES = 800  # that judge
+_GOOD, _HOPELESS = 1.02, 30.0  # times the least squares
+_UPPER = 40.0  # Hz: slow motions are judged up to here
 
 
 @dataclass(frozen=True)
@@ -227,8 +237,13 @@ def averaged(part: Segment, period: float, notices: list[Notice]) -> Segment:
     return replace(part, **mean, t=t, bridged=bridged, telemetry={}, periodic=True, tau_std=spread_of_tau)
 
 
-def settled(parts: Sequence[Segment], wish: Settings, notices: list[Notice]) -> tuple[Settings, Band]:
-    """Return the settings with a cut-off, chosen from the segments where none is given."""
+def settled(
+    parts: Sequence[Segment], wish: Settings, notices: list[Notice], robot: Robot | None = None
+) -> tuple[Settings, Band]:
+    """Return the settings with a cut-off, chosen from the segments where none is given.
+
+    Spectra of the positions choose it, and torques where the robot is known, whose joints the columns are.
+    """
     band = choose_cutoff([part.q for part in parts], [part.rate for part in parts])
     slowest = min(part.rate for part in parts)
     if wish.cutoff:
@@ -237,6 +252,7 @@ def settled(parts: Sequence[Segment], wish: Settings, notices: list[Notice]) -> 
         text = f"low-pass at {wish.cutoff:.4g} Hz, as given (order {wish.order}, zero phase)"
         notices.append(CUTOFF(text, cutoff=wish.cutoff, given=True, order=wish.order))
         return wish, band
+    band = band if robot is None else _judged(robot, parts, band, wish)
     text = (
         f"low-pass at {band.cutoff:.4g} Hz: {band.reason} (motion up to {band.motion:.3g} Hz; order {wish.order}, "
         "zero phase; cutoff=... changes it)"
@@ -244,6 +260,65 @@ def settled(parts: Sequence[Segment], wish: Settings, notices: list[Notice]) -> 
     data = {"cutoff": band.cutoff, "given": False, "order": wish.order}
     notices.append(CUTOFF(text, **data, reason=band.reason, motion=band.motion))
     return replace(wish, cutoff=band.cutoff), band
+
+
+def _judged(robot: Robot, parts: Sequence[Segment], band: Band, settings: Settings) -> Band:
+    """Return the band with a cut-off that torques confirm; as it is where spectra settle it, or torques say nothing.
+
+    Spectra of positions say where motion sinks into noise, not what noise does to torques, nor whether what looks like
+    fast motion is motion. So where noise bounds the cut-off, or motion seems faster than most arms move, cut-offs are
+    tried on the log itself. Too high, and noisy accelerations spoil the parameters; too low, and friction loses its
+    edges: parameters of the best one predict held-out torques best. Of those that do it equally well the middle one is
+    taken.
+    """
+    band_or_least, highest = max(6.0 * band.motion, 20.0), 0.35 * min(part.rate for part in parts)
+    settled = band.motion <= _FAST and band.cutoff >= 0.99 * min(band_or_least, highest)
+    if not band.motion or settled or robot.implicit_loops or robot.formulas:
+        return band
+    longest = max(len(part.q) / part.rate for part in parts)
+    parts = [part for part in parts if part.tau is not None and 4 * len(part.q) / part.rate >= longest]
+    upper = min(max(band_or_least, _UPPER), highest)
+    tried = [cutoff for cutoff in _GRID if _PERIODS / longest < cutoff < 1.01 * upper]
+    squares = _squares(robot, parts, tried, settings) if len(tried) > 1 and parts else []
+    if not squares:
+        return band
+    good = [one for one, found in zip(tried, squares) if found <= _GOOD * min(squares)]
+    return replace(band, cutoff=good[(len(good) - 1) // 2], reason="parameters predict held-out torques best")
+
+
+@single_thread()
+def _squares(robot: Robot, parts: Sequence[Segment], tried: Sequence[float], settings: Settings) -> list[float]:
+    """Return what parameters under each cut-off leave of held-out torques, as far as worth trying; [] where unknown.
+
+    Torques that are predicted passed the highest cut-off, and the motion that they are predicted from the one under
+    which it explains them best: cut-offs differ by their parameters alone, not by the noise of what is predicted.
+    """
+    model = robot if any(joint.drive.friction for joint in robot.joints) else robot.with_drives(True, PLAIN)
+    base = base_parameters(model)
+    every = max(1, sum(len(part.q) for part in parts) // _SAMPLES)
+    ends = [math.ceil(part.rate / tried[0]) for part in parts]  # that the lowest of them spoils
+    kept = [slice(end, len(part.q) - end, every) for part, end in zip(parts, ends)]
+
+    def prepared(cutoff: float) -> tuple[Array, Array]:
+        made = [process(part, replace(settings, cutoff=cutoff), rows) for part, rows in zip(parts, kept)]
+        q, dq, ddq, tau = (np.concatenate([one[name] for one in made]) for name in ("q", "dq", "ddq", "tau"))
+        return base_regressor(model, q, dq, ddq, base=base), tau
+
+    tau = prepared(tried[-1])[1]
+    size = np.sqrt(np.mean(tau**2, axis=0)) if len(tau) else np.zeros(robot.n)
+    if len(tau) * robot.n < 4 * base.rank or not np.all(np.isfinite(tau)) or not size.any():
+        return []
+    size = np.where(size > 0, size, 1.0)
+    found: list[tuple[Array, Array]] = []
+    left: list[Array] = []
+    for cutoff in tried:
+        found.append(prepared(cutoff))
+        left.append(unexplained((found[-1][0], tau), (found[-1][0], tau), size))
+        if np.mean(left[-1]) > _HOPELESS * min(np.mean(one) for one in left):
+            break
+    noise = size * np.sqrt(np.maximum(np.min(left, axis=0), 1e-18))
+    best = int(np.argmin([np.mean((size / noise) ** 2 * one) for one in left]))
+    return [float(np.mean(unexplained(one, (found[best][0], tau), noise))) for one in found]
 
 
 def process(part: Segment, settings: Settings, rows: slice = slice(None)) -> dict[str, Array]:
@@ -343,5 +418,5 @@ def moved_torques(data: Recording, delay: float) -> Recording:
         more = {name: made[name] for name in ("tau_raw",) if name in made}
         if end - begin >= SHORTEST:
             runs.append(replace(run, tau=made["tau"], telemetry={**run.telemetry, **more})[begin:end])
-    whole = concatenate(runs) if runs else data[:0]
+    whole = runs[0] if len(runs) == 1 else concatenate(runs) if runs else data[:0]
     return replace(whole, info={**data.info, "delay": delay}, notices=data.notices)

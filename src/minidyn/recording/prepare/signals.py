@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,8 @@ _LEAST_NOISY = 5.0  # Hz: the same, where noise asks for less
 _NOISE_SHARE = 0.0025  # of the acceleration: noise that does no harm
 _SHORT = 0.25  # of the longest run: shorter ones do not count
 _HIGHEST = 0.35  # of the sample rate: above, the derivative's stencils are no longer exact
+_BLOCKS = 6  # of time, each held out once
+_OPEN = 1e-9  # of the largest eigenvalue: combinations that the motion does not show
 
 
 @dataclass(frozen=True)
@@ -195,6 +198,29 @@ def _sinks(power: Array, floor: float) -> int:
     peak = int(np.argmax(power))
     low = np.flatnonzero(smooth[peak:] < 3 * floor)
     return max(peak + int(low[0]), 2) if len(low) else len(power)
+
+
+def unexplained(fitted: tuple[Array, Array], tested: tuple[Array, Array], sizes: Array) -> Array:
+    """Return the mean squares (n,) that are left of torques (N, n) in blocks of time, each held out once.
+
+    Columns (N, n, b) and torques that are fitted may be others than those of the test, at the same instants. Each
+    joint's torque counts over its size (n,); least squares of least norm.
+    """
+    W, y = fitted[0] / sizes[:, None], fitted[1] / sizes
+    scale = np.sqrt(np.sum(W**2, axis=(0, 1)))
+    scale = np.where(scale > 0, scale, 1.0)
+    bounds = np.linspace(0, len(y), _BLOCKS + 1).astype(int)
+    blocks = [slice(*ends) for ends in pairwise(bounds.tolist())]
+    rows = [(W[block] / scale).reshape(-1, W.shape[-1]) for block in blocks]
+    forms = [(part.T @ part, part.T @ y[block].ravel()) for part, block in zip(rows, blocks)]
+    products, pulls = sum(form for form, _ in forms), sum(pull for _, pull in forms)
+    left = np.zeros(len(sizes))
+    for block, (form, pull) in zip(blocks, forms):
+        values, vectors = np.linalg.eigh(products - form)
+        shown = values > _OPEN * values[-1]
+        beta = vectors[:, shown] @ (vectors[:, shown].T @ (pulls - pull) / values[shown]) / scale
+        left += np.sum(((tested[1][block] - tested[0][block] @ beta) / sizes) ** 2, axis=0)
+    return np.asarray(left / len(y))
 
 
 def spikes(values: Array, threshold: float) -> NDArray[np.bool_]:
