@@ -55,6 +55,7 @@ BY_NAME = {
     "identify.smoothed_instruments": "the controller",
     "identify.unsettled": "the controller",
     "prior.inconsistent": "the robot's file",
+    "prior.implausible": "bodies of the robot's file against the data (benchmarks/priors.py)",
     "consistency.not_converged": "the solver",
     "consistency.not_certified": "the solver",
     "essential.removed": "asked for",

@@ -22,20 +22,23 @@ from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.identification.consistency.certificate import Certificate, certify
 from minidyn.identification.consistency.primal_dual import Pair, Solved, solve, spread
 from minidyn.identification.consistency.prior import DISTANCES, Prior, Seen, centres_of, prior_parameters, shares_of
-from minidyn.identification.consistency.whitened import Whitened, objective, prior_errors, weighted, whiten
+from minidyn.identification.consistency.whitened import Whitened, objective, prior_errors, trusted, weighted, whiten
 from minidyn.identification.estimators.method import Fold, Solution
-from minidyn.identification.estimators.solve import describe_open
+from minidyn.identification.estimators.solve import describe_open, pseudo_inverse
 from minidyn.identification.rows.base_rows import typical_sizes
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, look
 
 WEIGHTS = tuple(10.0**k for k in range(6, -3, -1))
+AROUND = tuple(10.0**k for k in range(1, -5, -1))
+"""Weights that are tried, times the one that the errors of the prior suggest."""
 
 _COSTLY = 0.05  # torque error, relative to the torque, that consistency may add before a notice asks why
 _COSTLY_RESIDUAL = 0.1  # growth of the residual's root mean square, likewise; both, since 10 % of little is less
 _ATTEMPTS = 3
 _ENOUGH = 1e6  # misfit, in noise variances, beyond which the noise is not what keeps data and bodies apart
 _WORSE = 0.02  # of the least misfit: two weights in a row that are worse by more end the search
+_GAIN = 0.1  # of the misfit of held-out data: a prior that lowers it by more is kept, whatever its bodies are like
 _STILL = 1e-3  # of L / T, about 5 mrad/s for an arm: slower than this is standstill
 
 COSTS = act(
@@ -116,6 +119,7 @@ def make_consistent(
     seen: Seen | None = None,
     start: Pair | None = None,
     covariance: Array | None = None,
+    shares: Array | None = None,
 ) -> ConsistentFit:
     """Return the consistent standard parameters phi that minimise ‖R beta(phi) - z‖² + weight · D(phi, prior).
 
@@ -140,6 +144,7 @@ def make_consistent(
         start: The solution of a similar problem, from where fewer steps are left; None: the prior.
         covariance: Of the base parameters as the data alone give them (b, b), infinite where they leave one open; then
             that of the result is computed, too.
+        shares: Part of the weight that each link gets (links,); None: all of it.
 
     Raises:
         ShapeError: Arrays do not fit together.
@@ -151,7 +156,8 @@ def make_consistent(
     if not (math.isfinite(weight) and weight >= 0):
         raise MinidynError(f"weight: expected a number that is not negative, got {weight!r}")
     (centre,) = centres_of(robot, base, [(R, z)], given, mass, seen)
-    shares = shares_of(centre, given is not None)
+    held = shares_of(centre, given is not None)
+    shares = held if shares is None else held * shares
     factor, iterations = 1.0, 0
     with single_thread():
         for _ in range(_ATTEMPTS):
@@ -181,7 +187,7 @@ def make_consistent(
     notices += _cost(misfit - before, float(z @ z), rss, base.rank)
     phi.setflags(write=False)
     beta.setflags(write=False)
-    parts = [part for part, use in zip(robot.layout.links, shares == 1.0) if use]
+    parts = [part for part, use in zip(robot.layout.links, held == 1.0) if use]
     bodies = [np.array([values[part] for part in parts]).reshape(-1, 10) for values in (phi, centre.phi)]
     distance = float(np.sum(DISTANCES[prior_kind](*bodies)))
     costs = misfit, before, distance, float(weight)
@@ -193,8 +199,8 @@ def _spread(base: BaseMap, plain: Whitened, problem: Whitened, found: Solved, F:
     unknown = ~np.isfinite(np.diag(of_data))
     if unknown.any():
         of_data = np.asarray(np.linalg.pinv(F, rcond=1e-12, hermitian=True), dtype=float)
-    A = base.matrix @ problem.matrix[0]
-    covariance = spread(plain, problem, found, A, A.T @ F @ of_data @ F @ A, prior_errors(plain))
+    A, errors = base.matrix @ problem.matrix[0], prior_errors(plain)
+    covariance = spread(plain, problem, found, A, A.T @ F @ of_data @ F @ A, np.append(errors.links, errors.usual))
     covariance[unknown, unknown] = np.inf
     return covariance
 
@@ -292,6 +298,7 @@ def _choose_weight(
     weights: Sequence[float] = WEIGHTS,
     mass: float | None = None,
     seen: Seen | None = None,
+    shares: Array | None = None,
 ) -> tuple[float, Array, Pair]:
     """Do `choose_weight`; return also the first fold's solution, from where `make_consistent` may start."""
     if not folds:
@@ -299,7 +306,8 @@ def _choose_weight(
     given = _given(robot, prior, prior_kind, mass)
     grid = sorted({float(weight) for weight in weights if weight > 0}, reverse=True)
     centres = centres_of(robot, base, [(R, z) for R, z, *_ in folds], given, mass, seen)
-    shares = shares_of(centres[0], given is not None)
+    held = shares_of(centres[0], given is not None)
+    shares = held if shares is None else held * shares
     misfits: dict[float, float] = {}
     with single_thread():
         plain = whiten(robot, base, [(R, z, centre) for (R, z, *_), centre in zip(folds, centres)], mass)
@@ -340,6 +348,19 @@ def _best(misfits: dict[float, float]) -> float:
     return min(misfits, key=lambda weight: (misfits[weight], -weight))
 
 
+def _repeated(folds: Sequence[Fold]) -> float:
+    """Return the noise variance that stretches of time show when they foretell each other, at least 1.
+
+    What the model lacks is the same within a stretch and another in the next: beside that, noise is small.
+    """
+    found = expected = 0.0
+    for R, z, R_test, z_test, _ in folds:
+        inverse, _ = pseudo_inverse(R)
+        found += float(np.sum((R_test @ (inverse @ z) - z_test) ** 2))
+        expected += len(z_test) + float(np.sum((R_test @ inverse) ** 2))
+    return max(1.0, found / expected) if expected > 0 else 1.0
+
+
 def something_moves(robot: Robot, recording: Any) -> bool:
     """Say whether any joint moves; where speeds are not known it is taken to."""
     sizes = typical_sizes(recording)
@@ -362,16 +383,31 @@ def consistent_model(
     """
     seen = typical_sizes(recording)
     weight, settings, start = 0.0, dict[str, Any](), None
-    if known is not None and chosen is not None:
-        settings |= {name: chosen[name] for name in ("prior_kind", "prior_weight", "prior_curve")}
-        weight = settings["prior_weight"]
-    elif known is not None:
-        weight, curve, start = _choose_weight(robot, base, found.folds(), known, prior_kind, seen=seen)
-        settings |= {"prior_kind": prior_kind, "prior_weight": weight, "prior_curve": curve.tolist()}
-    options: dict[str, Any] = {"prior_kind": prior_kind, "weight": weight, "seen": seen, "start": start}
+    more: tuple[Notice, ...] = ()
+    shares = None
+    if known is not None:
+        folds = found.folds()
+        noise = _repeated(folds)
+        trust = trusted(robot, base, found.R / math.sqrt(noise), found.z / math.sqrt(noise), known, seen)
+        shares, more, settings = trust.shares, trust.notices, {"prior_kind": prior_kind, "prior_weight": 0.0}
+        settings["prior_shares"] = shares.tolist()
+        weights = [noise * trust.weight * factor for factor in AROUND] if trust.weight > 0 else WEIGHTS
+        options: dict[str, Any] = {"seen": seen, "shares": shares, "weights": weights}
+        if chosen is not None and "prior_curve" in chosen:
+            weight, curve = chosen["prior_weight"], np.array(chosen["prior_curve"])
+        else:
+            weight, curve, start = _choose_weight(robot, base, folds, trust.known, prior_kind, **options)
+        known = trust.known
+        without = trust.doubted and _choose_weight(robot, base, folds, None, prior_kind, (), seen=seen)[1][0, 1]
+        if trust.doubted and curve[:, 1].min() > (1 - _GAIN) * without:
+            known, weight, start, shares = None, 0.0, None, None
+        else:
+            more = () if trust.doubted else more
+            settings |= {"prior_weight": weight, "prior_curve": curve.tolist()}
+    options = {"prior_kind": prior_kind, "weight": weight, "seen": seen, "start": start, "shares": shares}
     options |= {"rss": found.rest, "covariance": found.covariance}
     result = make_consistent(robot, base, found.R, found.z, prior=known, **options)
-    notices = list(result.notices)
+    notices = [*more, *result.notices]
     if names := describe_open(found.R, base):
         settings["open"] = names
         text = (

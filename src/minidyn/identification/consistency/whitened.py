@@ -12,6 +12,12 @@ every Y positive and so do those of the drive terms u that cannot be negative. A
 
 Several problems of one robot, for instance the folds of a cross-validation, stand side by side: every array has the
 case as its first axis.
+
+The same form says how far the prior is to be trusted, link by link. With r the data's residual under the prior bodies,
+in units of the noise, and Kᵢ what errors of link i as large as itself do to it, r has the covariance 1 + Σ eᵢ Kᵢ. The
+eᵢ of the largest evidence (MacKay's steps) are how far the bodies are off, squares of parts of their own size: what the
+prior's weight begins with, and what standard deviations are made of. The same evidence of bodies drawn from the
+geometry says whether the prior is worth anything: published values are at times those of other links, or none at all.
 """
 
 from __future__ import annotations
@@ -24,10 +30,11 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.identification.consistency.prior import Centre, upper_factor
+from minidyn.identification.consistency.prior import Centre, Seen, centres_of, default_bodies, upper_factor
 from minidyn.model.drives import NON_NEGATIVE
 from minidyn.model.parameters import from_pseudo_inertia, to_pseudo_inertia
 from minidyn.model.robot import Robot
+from minidyn.notices import Notice, look
 
 MARGIN = 1e-4  # the part of the prior body that every link keeps: what makes exported links strictly consistent
 _BARRIER = 1e-4  # entropy (units: noise variances) that always keeps a link consistent
@@ -37,10 +44,26 @@ _DRIVE_BARRIER = 1e-4
 _TOTAL = 0.02  # relative standard deviation of a total mass that is given
 _STEEPEST = 1e6  # data more precise than this (relative) are as good as exact: beyond it lies rounding
 _ROUNDING = 1e-15
+_INSIDE = 1e-2  # where drive terms start that the prior knows nothing of
+
 _USUAL = 0.3  # of its own size: by how much a prior body is off before any data
+_DRAWN = 1.0  # the same of bodies drawn from the geometry
 _DOUBT = 2.0  # so many numbers of a body would have to be seen to count as much as that
 _STEPS = 12
-_INSIDE = 1e-2  # where drive terms start that the prior knows nothing of
+_MASSLESS = 0.01  # of the mass that its size suggests beside the heaviest of the others
+_WORTHLESS = 1.0  # of their own size: bodies that are off by more
+_CLEARLY = 3.0  # logarithm of the evidence by which a prior must be better than drawn bodies
+_ODD = 4.0  # a link that is off by twice as much as the others gets less weight
+_POINT = 1e-3  # of the mean square size that the geometry suggests: a point, not a link
+_ZERO = 1e-9  # m
+
+
+IMPLAUSIBLE = look(
+    "prior.implausible",
+    "The robot file's bodies do not fit the data, or no link: they are left out, wholly or in part.",
+    "Bodies drawn from the geometry replace what was left out. Ask the source of the robot file for masses, centres of "
+    "mass and inertias if the model is to be used beyond the recorded motion.",
+)
 
 _PAIRS = [(i, j) for i in range(4) for j in range(i, 4)]
 # symmetric 4x4 matrices as ten numbers with the same norm: vec(Y) = _BASIS @ y
@@ -228,33 +251,6 @@ def tangent(problem: Whitened, x: Array) -> Whitened:
     return replace(problem, kappa=kappa, S=S / kappa[..., None, None], geodesic=None)
 
 
-def prior_errors(problem: Whitened) -> Array:
-    """Return by how much bodies of the prior are off (l + 1,), squares of parts of their own size; all bodies' last.
-
-    With r the data's residual under the prior, in units of the noise, and Kᵢ what errors of link i as large as itself
-    do to it, r has the covariance 1 + Σ eᵢ Kᵢ. The eᵢ of the largest evidence follow by MacKay's steps. A link that
-    the data hardly show is as good as the others, and all of them, if nothing is seen, as priors are: off by 30 %.
-    Drive terms may be what they like. The prior has no weight in the problem, of which the first case counts.
-    """
-    n, D, x = problem.inertial, problem.D[0], problem.start[0].copy()
-    x[n:] = problem.centre[0, n:]
-    columns = np.swapaxes(D[:, :n].reshape(len(D), -1, 10), 0, 1)
-    own = columns @ np.swapaxes(congruence(np.linalg.cholesky(problem.bodies[0])), -1, -2)
-    U, s, _ = np.linalg.svd(D[:, n:])
-    beside = U[:, np.count_nonzero(s > _ROUNDING * len(D) * s.max(initial=0.0)) :].T
-    r, own = beside @ (problem.t[0] - D @ x), beside @ own
-    K = own @ np.swapaxes(own, -1, -2)
-    errors, usual = np.full(len(K), _USUAL**2), _USUAL**2
-    for _ in range(_STEPS):
-        inverse = np.linalg.inv(np.eye(len(r)) + np.tensordot(errors, K, 1))
-        seen = inverse @ r
-        squares = errors**2 * ((K @ seen) @ seen)
-        shown = errors * np.einsum("ij,lij->l", inverse, K)  # numbers of each body that the data decide
-        usual = (_DOUBT * _USUAL**2 + squares.sum()) / (_DOUBT + shown.sum())
-        errors = (_DOUBT * usual + squares) / (_DOUBT + shown)
-    return np.append(errors, usual)
-
-
 def _limited(A: Array, b: Array) -> tuple[Array, Array, tuple[Array, Array]]:
     """Return rows of full rank with the same misfit up to a constant, with a limit on their precision."""
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
@@ -295,3 +291,135 @@ def relative(problem: Whitened, x: Array) -> tuple[Array, Array]:
     inverse = np.linalg.inv(root)
     values, vectors = np.linalg.eigh(inverse @ problem.bodies_of(x) @ np.swapaxes(inverse, -1, -2))
     return values, np.swapaxes(vectors, -1, -2) @ inverse
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What the data say of a prior."""
+
+    known: Array  # what is left of it (p,), NaN where it was left out
+    shares: Array  # part (l,) of the weight that each link gets
+    weight: float  # that its errors suggest
+    notices: tuple[Notice, ...] = ()
+    doubted: bool = False  # drawn bodies explain the data as well
+
+
+@dataclass(frozen=True)
+class PriorErrors:
+    """By how much bodies are off."""
+
+    links: Array  # squares of parts of each body's own size (l,)
+    usual: float  # of all of them
+    evidence: float  # logarithm, but for a constant of the data
+
+
+def prior_errors(problem: Whitened, usual: float = _USUAL) -> PriorErrors:
+    """Return by how much the bodies are off that the problem, whose first case counts, starts with.
+
+    A link that the data hardly show is as good as the others, and all of them, if nothing is seen, are as `usual`.
+    Drive terms may be what they like. The prior has no weight in the problem.
+    """
+    n, D, x = problem.inertial, problem.D[0], problem.start[0].copy()
+    x[n:] = problem.centre[0, n:]
+    columns = np.swapaxes(D[:, :n].reshape(len(D), -1, 10), 0, 1)
+    own = columns @ np.swapaxes(congruence(np.linalg.cholesky(problem.bodies[0])), -1, -2)
+    U, s, _ = np.linalg.svd(D[:, n:])
+    beside = U[:, np.count_nonzero(s > _ROUNDING * len(D) * s.max(initial=0.0)) :].T
+    r, own = beside @ (problem.t[0] - D @ x), beside @ own
+    K, white = own @ np.swapaxes(own, -1, -2), np.eye(len(r))
+    errors, before = np.full(len(K), usual**2), usual**2
+    every = before
+    for _ in range(_STEPS):
+        inverse = np.linalg.inv(white + np.tensordot(errors, K, 1))
+        seen = inverse @ r
+        squares = errors**2 * ((K @ seen) @ seen)
+        shown = errors * np.einsum("ij,lij->l", inverse, K)  # numbers of each body that the data decide
+        every = (_DOUBT * before + squares.sum()) / (_DOUBT + shown.sum())
+        errors = (_DOUBT * every + squares) / (_DOUBT + shown)
+    covariance = white + np.tensordot(errors, K, 1)
+    evidence = -0.5 * (np.linalg.slogdet(covariance)[1] + r @ np.linalg.solve(covariance, r))
+    return PriorErrors(errors, float(every), float(evidence))
+
+
+def trusted(robot: Robot, base: BaseMap, R: Array, z: Array, known: Array, seen: Seen | None) -> Trust:
+    """Return what is left of a prior (p,) after the data, R (b, b) in units of the noise and z (b,), were asked."""
+
+    def asked(prior: Array | None, usual: float) -> tuple[Centre, PriorErrors]:
+        (centre,) = centres_of(robot, base, [(R, z)], prior, None, seen)
+        return centre, prior_errors(whiten(robot, base, [(R, z, centre)]), usual)
+
+    odd = _oddities(robot, known)
+    left, sized, shapes = known.copy(), known.copy(), default_bodies(robot)
+    for name, part, shape in zip(robot.link_names, robot.layout.links, shapes):
+        if name in odd["massless"]:
+            left[part] = sized[part] = np.nan
+        elif name in odd["points"]:
+            P = to_pseudo_inertia(known[part])
+            P[:3, :3] += P[3, 3] * _gyration(shape)
+            sized[part] = from_pseudo_inertia(P)
+    centre, own = asked(left, _USUAL)
+    if odd["points"]:
+        other, better = asked(sized, _USUAL)
+        use = better.evidence > own.evidence
+        left, centre, own = (sized, other, better) if use else (left, centre, own)
+        odd["points"] = odd["points"] if use else []
+    every = np.ones(len(robot.layout.links))
+    if not centre.known_links.any() and not any(odd.values()):  # rotors may still be known
+        return Trust(known, every, 0.0)
+    drawn, bare = asked(None, _DRAWN)
+    if own.usual > _WORTHLESS**2 or own.evidence < bare.evidence + _CLEARLY or not centre.known_links.any():
+        factor = _mass(robot, centre.phi) / _mass(robot, drawn.phi)
+        text = (
+            "the robot file's bodies fit the data no better than bodies drawn from the geometry: they are off by about "
+            f"{100 * np.sqrt(own.usual):.0f} % of their own size and are not used as a prior"
+        )
+        off = {"error": float(np.sqrt(own.usual)), "mass_factor": float(factor)}
+        notice = IMPLAUSIBLE(text + _words(odd, factor), links=list(robot.link_names), **off, **odd)
+        return Trust(left, every, 0.0, (notice,), doubted=True)
+    notices: tuple[Notice, ...] = ()
+    if names := [*odd["massless"], *odd["points"]]:
+        text = f"the robot file's values of some links are not used as a prior, or not as they are{_words(odd, 1.0)}"
+        notices = (IMPLAUSIBLE(text, links=names, **odd),)
+    shares = np.where(own.links < _ODD * own.usual, 1.0, own.usual / own.links)
+    return Trust(left, shares, 2.0 / own.usual, notices)
+
+
+def _mass(robot: Robot, phi: Array) -> float:
+    return float(sum(phi[part][9] for part in robot.layout.links))
+
+
+def _oddities(robot: Robot, known: Array) -> dict[str, list[str]]:
+    """Return names of links that no link is like: without mass beside the others, or without size.
+
+    Also of those whose centre of mass is the origin of their frame, where all have it there.
+    """
+    parts = {name: (part, k) for k, (name, part) in enumerate(zip(robot.link_names, robot.layout.links))}
+    bodies = {name: (known[part], k) for name, (part, k) in parts.items() if known[part][9] > 0}
+    bodies = {name: pair for name, pair in bodies.items() if np.isfinite(pair[0]).all()}
+    shapes = default_bodies(robot)
+    density = {name: float(ten[9] / shapes[k, 9]) for name, (ten, k) in bodies.items()}
+    massless = [name for name, found in density.items() if found < _MASSLESS * max(density.values())]
+    points = [
+        name
+        for name, (ten, k) in bodies.items()
+        if 0 <= np.trace(_gyration(ten)) < _POINT * np.trace(_gyration(shapes[k]))
+    ]
+    centres = [name for name, (ten, _) in bodies.items() if np.all(np.abs(ten[6:9]) <= _ZERO * ten[9])]
+    return {"massless": massless, "points": points, "centres": centres if len(centres) == len(bodies) > 1 else []}
+
+
+def _gyration(ten: Array) -> Array:
+    """Return the mean squares (3, 3), m², of the distances of a body's mass from its centre."""
+    P = to_pseudo_inertia(ten)
+    return np.asarray(P[:3, :3] / P[3, 3] - np.outer(P[:3, 3], P[:3, 3]) / P[3, 3] ** 2)
+
+
+def _words(odd: dict[str, list[str]], factor: float) -> str:
+    """Return what is odd about a prior, in words that follow a sentence."""
+    kinds = {"massless": "next to no mass", "points": "next to no size"}
+    found = [f"{words}: {', '.join(odd[kind])}" for kind, words in kinds.items() if odd[kind]]
+    if odd["centres"]:
+        found.append("every centre of mass lies in the origin of its frame")
+    if not 1 / 3 < factor < 3:
+        found.append(f"the links weigh {factor:.2g} times what the data suggest")
+    return f" ({'; '.join(found)})" if found else ""
