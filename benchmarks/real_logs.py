@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 import minidyn as md
 from minidyn.dynamics.drives import loads_of_motion
 from minidyn.identification.friction.choose import motion_of
-from minidyn.identification.friction.search import RigidColumns
-from minidyn.identification.friction.table import FrictionModel, FrictionTable, Key
+from minidyn.identification.friction.table import FrictionModel, FrictionTable, Key, RigidColumns
 from minidyn.identification.rows.base_rows import Samples
 from minidyn.model.drives import PLAIN
 
@@ -80,10 +79,8 @@ def logs() -> Iterator[Log]:
 
 def errors(estimate: md.Estimate, recording: md.Recording) -> tuple[float, float]:
     """Return the relative error against raw torque, and against torque filtered as for identification."""
-    ready = md.prepare(estimate.robot, recording)
-    predicted = estimate.predict(ready)
-    filtered = float(np.linalg.norm(ready.tau - predicted) / np.linalg.norm(ready.tau))
-    return md.validate(estimate, recording).relative_error, filtered
+    found = md.validate(estimate, recording)
+    return found.relative_error, found.filtered_relative_error
 
 
 def terms_table(log: Log) -> str:

@@ -80,6 +80,7 @@ from minidyn.base.minimal_functions import gravity_torque as gravity_torque
 from minidyn.base.minimal_functions import coriolis_matrix as coriolis_matrix
 from minidyn.base.minimal_functions import inertia_matrix as inertia_matrix
 from minidyn.base.minimal_functions import compile as compile
+from minidyn.dynamics.drives import drive_states as drive_states
 from minidyn.dynamics.functions import forward_dynamics as forward_dynamics
 from minidyn.dynamics.functions import regressor as regressor
 from minidyn.dynamics.functions import base_regressor as base_regressor

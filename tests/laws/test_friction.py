@@ -102,6 +102,7 @@ def plain_drive_torque(robot: md.Robot, q: np.ndarray, dq: np.ndarray, ddq: np.n
             "Fl": load[:, k] * s(x),
             "Fx": x / np.sqrt(x**2 + 0.2**2),
             "Fy": x / np.sqrt(x**2 + 0.8**2),
+            "Fp": s(x),  # steady sliding: test_presliding.py has the state
         }
         own_shapes = {
             "Ks": Q[:, k],

@@ -195,8 +195,8 @@ def test_functions_of_base_parameters() -> None:
     assert functions is base_functions(robot, base)
     Y = md.base_regressor(robot, log.q, log.dq, log.ddq, base=base)
     beta = np.random.default_rng(0).standard_normal(base.rank)
-    np.testing.assert_allclose(functions.torque(log.q, log.dq, log.ddq, beta), Y @ beta, atol=1e-10)
-    scores = functions.scores(log.q, log.dq, log.ddq, log.tau)
+    np.testing.assert_allclose(functions.torque((log.q, log.dq, log.ddq), beta), Y @ beta, atol=1e-10)
+    scores = functions.scores((log.q, log.dq, log.ddq), log.tau)
     np.testing.assert_allclose(scores, np.einsum("sjk,sj->sk", Y, log.tau), atol=1e-9)
     weights = np.abs(log.tau)
     for j, (rows, own) in enumerate(

@@ -17,6 +17,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.display import DisplayTable
 from minidyn.dynamics.functions import base_regressor
+from minidyn.dynamics.record import STATES
 from minidyn.errors import MinidynError
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.identification.consistency.prior import prior_parameters
@@ -37,7 +38,7 @@ from minidyn.identification.estimators.method import Options, Solution
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.friction.choose import choose_friction, starting_model
 from minidyn.identification.identify import DEFAULT_METHOD, lifted, ready_for
-from minidyn.identification.rows.base_rows import signals_of
+from minidyn.identification.rows.base_rows import remembering, signals_of
 from minidyn.identification.validate import fitted_notices
 from minidyn.model.drives import AUTO
 from minidyn.model.robot import Robot
@@ -312,7 +313,7 @@ class _FirstFit:
         """Return the torque of each parameter of value one (b,), over the joint's torque where that is most (rms)."""
         tile = next(iter(self.data.tiles(_ENOUGH)))
         q, dq, ddq, tau = signals_of(tile, "q", "dq", "ddq", "tau")
-        Y = base_regressor(self.robot, q, dq, ddq, base=self.base)
+        Y = base_regressor(self.robot, q, dq, ddq, base=self.base, memory=tile.telemetry.get(STATES))
         torque = np.sqrt(np.mean(tau**2, axis=0))
         return np.asarray(np.fmax.reduce(np.sqrt(np.mean(Y**2, axis=0)) / torque[:, None]))
 
@@ -323,6 +324,7 @@ def _first_fit(robot: Robot, raw: AnyRecording) -> _FirstFit:
     data, notices = ready_for(method, model, raw)
     choice = choose_friction(model, base_parameters(model), data, AUTO)
     options = Options(allow_open=True)
+    data = remembering(choice.robot, data)
     found = choice.fit(lambda loaded: method.solve(loaded, choice.base, data, options)).made
     fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
     notices = [one for one in notices if one not in raw.notices]

@@ -105,6 +105,7 @@ def inverse_dynamics(
     *,
     base: BaseMap | None = None,
     beta: ArrayLike | None = None,
+    memory: ArrayLike | None = None,
     out: Array | None = None,
 ) -> Array:
     """Return the joint torques (..., n) of a motion: links, rotors and friction.
@@ -117,6 +118,8 @@ def inverse_dynamics(
         parameters: Standard parameters (p,); None: the robot's own.
         base: A base map of the robot; torques are then computed from base parameters alone.
         beta: Their values (b,); None: those that `parameters` give.
+        memory: States (..., m) of drives with presliding, as `md.drive_states` computes them along a motion; None:
+            they slide steadily, as long after a reversal.
         out: Array (..., n) to write into.
 
     Raises:
@@ -125,7 +128,9 @@ def inverse_dynamics(
     Implements: LuMeng1993 eq. (66)-(71).
     """
     if base is None and beta is None:
-        return call(robot, "inverse_dynamics", (q, dq, ddq), parameters, out)
+        return call(robot, "inverse_dynamics", (q, dq, ddq), parameters, out, memory=memory)
+    if memory is not None:
+        raise Unsupported("inverse_dynamics: memory= goes with standard parameters; leave out base and beta")
     return _from_base(robot, "inverse_dynamics", (q, dq, ddq), base, beta, parameters, out)
 
 
@@ -179,6 +184,7 @@ def compile(
     dtype: str = "float64",
     layout: str = "rows",
     packed: bool = False,
+    memory: bool = False,
 ) -> Kernel:
     """Compile one of the robot's functions for this machine, or for its GPU.
 
@@ -204,6 +210,8 @@ def compile(
         layout: Of arrays on the GPU: "rows" (..., n), or "components" (n, ...), which is faster.
         packed: Whether a symmetric result, as the inertia matrix, is given by its upper triangle, row by row
             (n (n + 1) / 2,): `np.triu_indices(n)` says where each number stands.
+        memory: Make the states of drives with presliding an argument behind the motion (`md.drive_states`); False:
+            they slide steadily. Not together with `base` but for regressors.
 
     Returns:
         A callable Kernel; equal requests share machine code.
@@ -228,7 +236,10 @@ def compile(
             dtype=dtype,
             layout=layout,
             packed=packed,
+            memory=memory,
         )
+    if memory:
+        raise Unsupported(f"{what}: memory= goes with standard parameters; leave out base")
     if link is not None:
         raise MinidynError(f"{what} is of the whole robot; it takes no link, got {link!r}")
     function = program_for(robot, what, base, formulation, parameters)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.dynamics.drives import Shapes, drive_columns, drive_loads, has_load, some_parameters
+from minidyn.dynamics.drives import Shapes, drive_columns, drive_loads, has_load, some_parameters, some_states
 from minidyn.dynamics.energy import kinetic_columns, potential_columns
 from minidyn.dynamics.tree import Coordinates, Tree
 from minidyn.dynamics.vectors import Scalar, Turn, turn_columns
@@ -66,7 +66,8 @@ def torque_rows(
         return every
     if friction and shapes is None:
         phi = some_parameters(robot) if has_load(robot) else robot.parameters
-        shapes = Shapes(robot, c.q, drive_loads(robot, tree, c, [list(phi[part]) for part in robot.layout.links]))
+        loads = drive_loads(robot, tree, c, [list(phi[part]) for part in robot.layout.links])
+        shapes = Shapes(robot, c.q, loads, some_states(robot, c, kind.shape))
     rows = kind.zeros(robot.n, len(robot.layout))
     if robot.n == len(robot.joints):
         rows[..., inertial] = every

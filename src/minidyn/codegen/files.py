@@ -8,9 +8,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from minidyn.dynamics.drives import drive_ratios, memory_columns, travel_of
 from minidyn.dynamics.kernel import BaseColumns, function_of
 from minidyn.dynamics.record import WHAT
-from minidyn.dynamics.sources import PRINTERS, c_files, function_source, notes_of, portable_llvm, source_name
+from minidyn.dynamics.sources import (
+    PRINTERS,
+    c_files,
+    function_source,
+    memory_notes,
+    notes_of,
+    portable_llvm,
+    source_name,
+)
+from minidyn.dynamics.tree import coordinates
 from minidyn.errors import DescriptionError, MinidynError, UnknownName, Unsupported, WrongArgument
 from minidyn.files import write_atomically
 from minidyn.formats.load import as_robot
@@ -22,6 +32,10 @@ from minidyn.text import safe_comment
 
 TARGETS = ("c", *PRINTERS, "llvm")
 """Languages that files are written in."""
+
+
+REMEMBERING = ("inverse_dynamics", "forward_dynamics", "regressor", "base_regressor")
+"""Functions that take the states of drives with presliding as an argument."""
 
 
 def function_for(
@@ -36,7 +50,8 @@ def function_for(
 
     Parameters "own" bakes the robot's values in, "argument" makes them the function's last argument; None: "own", or
     "argument" with `base`. With `base`, or a formulation of the inertia matrix, base parameters are all that is read,
-    by the cheapest program known, the one that `md.papers.operation_count` counts.
+    by the cheapest program known, the one that `md.papers.operation_count` counts. States of drives with presliding
+    are an argument of REMEMBERING functions; programs that read base parameters take steady sliding.
     """
     wanted = WHAT.get(what)
     if wanted is None:
@@ -52,7 +67,7 @@ def function_for(
 
         columns = base_parameters(robot)
     at_call = "argument" if parameters == "argument" and wanted.parameters else None
-    function = function_of(robot, what, parameters=at_call, base=columns, link=link)
+    function = function_of(robot, what, parameters=at_call, base=columns, link=link, memory=what in REMEMBERING)
     if link is None:
         return function
     return replace(function, name=safe_identifier(f"{what}_{link}"))  # several links may stand side by side
@@ -128,6 +143,13 @@ def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tu
         bodies.append("void " + rest)
     if not names and reason is not None:
         raise reason
+    if memory_columns(robot):
+        try:
+            prototype, body = _states_in_c(robot)
+            prototypes.append(prototype)
+            bodies.append(body)
+        except Unsupported as error:
+            notices.append(LEFT_OUT(f"no C code of drive_states: {error}", function="drive_states"))
     head = _head(robot, name, names)
     guard = f"MINIDYN_{safe_identifier(name).upper()}_H"
     header = (
@@ -140,22 +162,51 @@ def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tu
     return {f"{name}.h": header, f"{name}.c": source}, tuple(notices)
 
 
+def _states_in_c(robot: Robot) -> tuple[str, str]:
+    """Return prototype and text of the C function that takes the states of drives from one position to the next."""
+    if robot.formulas:
+        raise Unsupported("joints follow others by formulas, so that the way of a drive is not a sum of theirs")
+    c = coordinates(robot, [0.0] * robot.n, [0.0] * robot.n, [0.0] * robot.n)
+    name = source_name(robot, Function("drive_states", (), (), (), ()))
+    lines = []
+    for place, column in enumerate(memory_columns(robot)):
+        turned: dict[int, float] = {}
+        for other, ratio in drive_ratios(robot, column.joint).items():
+            for k, factor in c.G[other].items():
+                turned[k] = turned.get(k, 0.0) + ratio * factor
+        moved = " + ".join(f"{factor!r} * (after[{k}] - before[{k}])" for k, factor in turned.items()) or "0.0"
+        now, travel = f"memory[{place}]", travel_of(robot.joints[column.joint])
+        lines += [f"    d = {moved};", "    s = (d > 0.0) - (d < 0.0);"]
+        lines += [f"    if (d != 0.0) {now} = s - (s - {now}) * exp(-fabs(d) / {travel!r});"]
+    size = len(memory_columns(robot))
+    head = f"void {name}(const double before[{robot.n}], const double after[{robot.n}], double memory[{size}])"
+    return head + ";", "\n".join([head, "{", "    double d, s;", *lines, "}"])
+
+
 def _head(robot: Robot, name: str, names: Sequence[str]) -> str:
     """Return the comment at the head of both files: whose model, units, how to compile and call."""
     order = [f"  {number}: {joint}" for number, joint in enumerate(robot.joint_names)]
     call = next((function for function in names if function.endswith("inverse_dynamics")), names[0])
+    memory = f", memory[{len(memory_columns(robot))}]" if memory_columns(robot) else ""
     lines = [
         f"Dynamic model of robot {robot.name}, written by minidyn. Parameters are baked in, rotor inertia and friction",
         f"included. Robot fingerprint {robot.fingerprint}.",
         "",
         "Compile:  gcc -std=c99 -O2 -c " + name + ".c      (link with -lm; any C99 or C++ compiler will do)",
         f'Call:     #include "{name}.h"',
-        f"          double q[{robot.n}], dq[{robot.n}], ddq[{robot.n}], tau[{robot.n}];  {call}(q, dq, ddq, tau);",
+        f"          double q[{robot.n}], dq[{robot.n}], ddq[{robot.n}]{memory}, tau[{robot.n}];",
+        f"          {call}(q, dq, ddq, {'memory, ' if memory else ''}tau);",
         "",
         "Units: rad, rad/s, rad/s^2, N m for joints that turn; m, m/s, m/s^2, N for joints that slide. Matrices are",
         "row-major. No memory is allocated and nothing is kept between calls. Order of the joints:",
         *order,
     ]
+    if memory_columns(robot):
+        lines += [
+            "",
+            *memory_notes(robot),
+            "drive_states takes them from one position to the next: call it once a step.",
+        ]
     return "/*\n" + "".join(f" * {safe_comment(line)}".rstrip() + "\n" for line in lines) + " */\n"
 
 

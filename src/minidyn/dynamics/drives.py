@@ -9,6 +9,11 @@ as the drive feels it. It is a function of the position and of the robot's own p
 stays explicit: with the whole torque as load the acceleration would stand on both sides. On the log of a UR10 both
 predict equally well (docs/friction.md).
 
+Presliding is a state z of the drive: after a reversal friction does not turn round at once but builds up with travel,
+dz = (1 - s z) dp / travel with p the position of the drive and s the sign of its motion (Dahl 1968). It depends on the
+path alone, not on time, so that along a monotonous piece it is known exactly. Functions of one instant that are not
+given it take that of steady sliding, z = s(v).
+
 `all_columns` and `chosen_columns` put them beside the columns of the links, from all joints to the independent
 coordinates.
 """
@@ -30,7 +35,9 @@ from minidyn.graph import scalar
 from minidyn.graph.derivative import tangents
 from minidyn.graph.node import Node
 from minidyn.model.balancer import Balancer
-from minidyn.model.drives import BY_SYMBOL, STRIBECK_SPEED, Motion, Odd
+from minidyn.model.drives import BY_SYMBOL, MEMORY, PRESLIDING_TRAVEL, STRIBECK_SPEED, Motion, Odd
+from minidyn.model.joint import Joint
+from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
 
 
@@ -50,14 +57,23 @@ _OPERATIONS: dict[str, Callable[..., Scalar]] = {"sqrt": scalar.sqrt, "atan2": s
 class Shapes:
     """The functions of speed and position that are no polynomials, on floats, NumPy arrays and graph nodes.
 
-    Other number systems override them. Loads are what each joint's drive carries at rest; None: not known.
+    Other number systems override them. Loads are what each joint's drive carries at rest; None: not known. States are
+    those of `memory_columns`; None: not known, steady sliding.
     """
 
-    def __init__(self, robot: Robot, q: Sequence[Scalar], loads: Sequence[Scalar] | None = None) -> None:
+    def __init__(
+        self,
+        robot: Robot,
+        q: Sequence[Scalar],
+        loads: Sequence[Scalar] | None = None,
+        states: Sequence[Scalar] | None = None,
+    ) -> None:
         self._drives = [joint.drive for joint in robot.joints]
         self._names = [joint.name for joint in robot.joints]
         self._q = q
         self._loads = loads
+        own = [] if states is None else memory_columns(robot)
+        self._states = {(column.symbol, column.joint): state for column, state in zip(own, states or ())}
 
     def sign(self, joint: int, speed: Scalar, own: bool) -> Scalar:
         """The sign of the speed of the drive or of the joint itself; it reverses smoothly over the smoothing width."""
@@ -69,6 +85,11 @@ class Shapes:
         width = self._drives[joint].sign_width
         sign = self.sign(joint, speed, False)
         return function(speed, sign, speed * sign if width == 0.0 else _size(speed, width), _OPERATIONS)
+
+    def state(self, symbol: str, joint: int, speed: Scalar) -> Scalar:
+        """What the drive remembers; where it is not given, the sign of steady sliding."""
+        known = self._states.get((symbol, joint))
+        return self.sign(joint, speed, False) if known is None else known
 
     def angle(self, joint: int) -> Scalar:
         """The position itself: rad or m."""
@@ -123,6 +144,107 @@ def drive_columns(
                 fall = robot.joints[joint].drive.stribeck_speed or STRIBECK_SPEED
                 value = term.value(Motion(symbol, joint, speed, dq[joint], fall, shapes))
             found.append(DriveColumn(column.index, symbol, value, {joint: 1.0} if term and term.own else ratios))
+    return found
+
+
+def travel_of(joint: Joint) -> float:
+    """Return the travel (rad or m) over which the presliding of a joint's drive builds up."""
+    return joint.drive.presliding_travel or PRESLIDING_TRAVEL
+
+
+def memory_columns(robot: Robot) -> list[Column]:
+    """Return the drive columns that are states, in the order of their states."""
+    return [column for columns in robot.layout.drives for column in columns if column.symbol in MEMORY]
+
+
+def drive_paths(robot: Robot, q: Array, joints: Sequence[int]) -> Array:
+    """Return the positions (N, k) of the drives of some joints along positions (N, n), rad or m."""
+    still = [0.0] * robot.n
+    every = coordinates(robot, list(np.asarray(q, dtype=float).T), still, still).q
+    ratios = [drive_ratios(robot, joint) for joint in joints]
+    paths = [sum(ratio * np.asarray(every[other]) for other, ratio in own.items()) for own in ratios]
+    return np.stack([np.broadcast_to(path, len(q)) for path in paths], axis=1) if paths else np.zeros((len(q), 0))
+
+
+def presliding(path: Array, travel: float, start: float = 0.0) -> Array:
+    """Return the state z (N,) along positions (N,) of a drive, from `start` at the first one.
+
+    dz = (1 - s z) dp / travel with s the sign of dp: along a monotonous piece, s - z falls with exp(-|p| / travel).
+    """
+    steps = np.diff(path)
+    moves = np.flatnonzero(steps)
+    if not len(moves):
+        return np.full(len(path), start)
+    signs = np.sign(steps)
+    signs[: moves[0]] = signs[moves[0]]
+    held = np.maximum.accumulate(np.where(steps != 0.0, np.arange(len(steps)), 0))
+    signs = signs[held] if not steps.all() else signs  # a drive that rests goes on as it went before
+    turns = np.flatnonzero(np.diff(signs)) + 1
+    ends = [0, *turns.tolist(), len(path) - 1]
+    z, now = np.empty(len(path)), start
+    lengths = np.exp(-np.abs(np.diff(path[ends])) / travel).tolist()
+    begins = []
+    for way, kept in zip(signs[ends[:-1]].tolist(), lengths):
+        begins.append(now)
+        now = way - (way - now) * kept
+    counts = np.diff(ends)
+    before, since = np.repeat(begins, counts), np.repeat(path[ends[:-1]], counts)
+    z[0] = start
+    z[1:] = signs - (signs - before) * np.exp(-np.abs(path[1:] - since) / travel)
+    return z
+
+
+def drive_states(robot: Robot, q: Array, before: tuple[Array, Array] | None = None) -> Array:
+    """Return the states (N, m) of all memory columns along positions (N, n) of one run.
+
+    Before it they are zero, or (position (n,), states (m,)) of the sample before are given.
+    """
+    columns = memory_columns(robot)
+    positions = q if before is None else np.concatenate([before[0][None], q])
+    start = np.zeros(len(columns)) if before is None else before[1]
+    paths = drive_paths(robot, positions, [column.joint for column in columns])
+    found = np.empty((len(positions), len(columns)))
+    for k, column in enumerate(columns):
+        found[:, k] = presliding(paths[:, k], travel_of(robot.joints[column.joint]), float(start[k]))
+    return found if before is None else found[1:]
+
+
+def state_kinds(robot: Robot, c: Coordinates) -> list[tuple[tuple[object, ...], float]]:
+    """Return for each memory column (what its state is a function of, the sign it has there).
+
+    Drives whose motions are proportional have the same state where their travels are in the same proportion. A drive
+    that stands still has the sign 0.
+    """
+    found: list[tuple[tuple[object, ...], float]] = []
+    for column in memory_columns(robot):
+        speed: dict[int, float] = {}
+        plain = True
+        for other, ratio in drive_ratios(robot, column.joint).items():
+            for k, factor in c.G[other].items():
+                plain = plain and isinstance(factor, int | float)
+                speed[k] = speed.get(k, 0.0) + ratio * (float(factor) if plain else 1.0)
+        form = sorted((k, value) for k, value in speed.items() if value)
+        if not plain or not form:
+            found.append(((column.symbol, column.joint), 1.0 if form else 0.0))
+            continue
+        lead = form[0][1]
+        travel = travel_of(robot.joints[column.joint])
+        same = tuple((k, f"{value / lead:.9g}") for k, value in form), f"{travel / abs(lead):.9g}"
+        found.append(((column.symbol, *same), 1.0 if lead > 0 else -1.0))
+    return found
+
+
+def some_states(robot: Robot, c: Coordinates, shape: tuple[int, ...]) -> list[Array]:
+    """Return arbitrary states of all memory columns, equal where they are one function of the motion.
+
+    For questions on the structure of the model: the motion before may have led to any of them.
+    """
+    rng, drawn = np.random.default_rng(1), dict[tuple[object, ...], Array]()
+    found = []
+    for kind, sign in state_kinds(robot, c):
+        if kind not in drawn:
+            drawn[kind] = rng.uniform(-1.0, 1.0, shape)
+        found.append(sign * drawn[kind])
     return found
 
 

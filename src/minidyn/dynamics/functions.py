@@ -15,17 +15,27 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array
 from minidyn.dynamics.implicit import implicit_call
 from minidyn.dynamics.kernel import READY, BaseColumns, Chosen, regressor_form, require_own, require_robot, run
+from minidyn.errors import Unsupported
 from minidyn.model.robot import Robot
 
 
 def inverse_dynamics(
-    robot: Robot, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, parameters: ArrayLike | None = None
+    robot: Robot,
+    q: ArrayLike,
+    dq: ArrayLike,
+    ddq: ArrayLike,
+    parameters: ArrayLike | None = None,
+    *,
+    memory: ArrayLike | None = None,
 ) -> Array:
     """Return the joint torques (..., n) of a motion: links, rotors and friction.
 
+    Drives with presliding have a state, which :func:`minidyn.drive_states` computes along a motion: `memory` (..., m).
+    None: they slide steadily, as long after a reversal.
+
     Implements: LuMeng1993 eq. (66)-(71).
     """
-    return call(robot, "inverse_dynamics", (q, dq, ddq), parameters, None)
+    return call(robot, "inverse_dynamics", (q, dq, ddq), parameters, None, memory=memory)
 
 
 def gravity_torque(robot: Robot, q: ArrayLike, parameters: ArrayLike | None = None) -> Array:
@@ -50,10 +60,11 @@ def forward_dynamics(
     tau: ArrayLike,
     parameters: ArrayLike | None = None,
     *,
+    memory: ArrayLike | None = None,
     out: Array | None = None,
 ) -> Array:
-    """Return the accelerations (..., n) that torques tau (..., n) cause."""
-    return call(robot, "forward_dynamics", (q, dq, tau), parameters, out)
+    """Return the accelerations (..., n) that torques tau (..., n) cause; memory as for :func:`inverse_dynamics`."""
+    return call(robot, "forward_dynamics", (q, dq, tau), parameters, out, memory=memory)
 
 
 def regressor(
@@ -65,6 +76,7 @@ def regressor(
     parametrization: str = "standard",
     form: str = "newton_euler",
     columns: Sequence[str] | None = None,
+    memory: ArrayLike | None = None,
     out: Array | None = None,
 ) -> Array:
     """Return Y (..., n, p) with inverse_dynamics = Y @ parameters: ten columns a link, rotors, friction.
@@ -78,6 +90,7 @@ def regressor(
             it); `minidyn.papers.lumeng16` has their names and values.
         form: "newton_euler" (recursive, quick) or "lagrange" (closed form); both give the same numbers.
         columns: Names of the columns that are wanted, in this order; None: all.
+        memory: As for :func:`inverse_dynamics`.
         out: Array to write into.
 
     Implements: Gautier1991 eq. (8); LuMeng1993 eq. (66)-(85) and (27)-(48).
@@ -85,7 +98,8 @@ def regressor(
     what = "regressor"
     if parametrization != "standard" or form != "newton_euler":
         what = regressor_form(parametrization, form)
-    return call(robot, what, (q, dq, ddq), None, out, None if columns is None else Chosen(tuple(columns)))
+    base = None if columns is None else Chosen(tuple(columns))
+    return call(robot, what, (q, dq, ddq), None, out, base, memory=memory)
 
 
 def base_regressor(
@@ -95,6 +109,7 @@ def base_regressor(
     ddq: ArrayLike,
     *old: ArrayLike,
     base: BaseColumns | None = None,
+    memory: ArrayLike | None = None,
     out: Array | None = None,
 ) -> Array:
     """Return the regressor (..., n, b) of the base parameters of a map: inverse_dynamics = Y @ beta.
@@ -109,6 +124,7 @@ def base_regressor(
         ddq: Accelerations (..., n).
         *old: Not to be used: base was the second argument once.
         base: The result of `md.base_parameters(robot)`; it must be given.
+        memory: As for :func:`inverse_dynamics`.
         out: Array (..., n, b) to write into.
     """
     if old:
@@ -117,7 +133,7 @@ def base_regressor(
     # a map of gravity determines the torques of poses
     at_rest = getattr(base, "model", "") == "gravity" and not (np.any(dq) or np.any(ddq))
     require_own(robot, base, "base_regressor", "gravity" if at_rest else "torque")
-    return call(robot, "base_regressor", (q, dq, ddq), None, out, base=base)
+    return call(robot, "base_regressor", (q, dq, ddq), None, out, base=base, memory=memory)
 
 
 def positional_base(new: str, old: tuple[object, ...], base: object) -> None:
@@ -175,12 +191,16 @@ def call(
     out: Any,
     base: BaseColumns | None = None,
     link: str | int | None = None,
+    memory: ArrayLike | None = None,
 ) -> Array:
     """Compute one of the robot's functions; the public functions say what and in which form."""
-    if parameters is None and base is None and (link is None or type(link) is str):
+    if parameters is None and base is None and memory is None and (link is None or type(link) is str):
         ready = READY.get(id(robot), _NOTHING).get((what, link))
         if ready is not None:
             return ready(*arrays) if out is None else ready(*arrays, out=out)  # type: ignore[no-any-return]
     require_robot(robot, what)
-    compute = implicit_call if robot.implicit_loops else run
-    return compute(robot, what, arrays, parameters, out, base, link)  # type: ignore[no-any-return]
+    if robot.implicit_loops:
+        if memory is not None:
+            raise Unsupported(f"robot {robot.name!r}: its loops are solved numerically; drives cannot remember there")
+        return implicit_call(robot, what, arrays, parameters, out, base, link)  # type: ignore[no-any-return]
+    return run(robot, what, arrays, parameters, out, base, link, memory)  # type: ignore[no-any-return]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array
+from minidyn.dynamics.drives import memory_columns
 from minidyn.dynamics.papers.sixteen import sixteen_layout
 from minidyn.dynamics.record import WHAT, record, require_formulas, without_unknowns
 from minidyn.dynamics.sources import function_source, notes_of, portable_llvm
@@ -216,8 +217,9 @@ def function_of(
     parameters: ArrayLike | str | None = None,
     base: BaseColumns | None = None,
     link: str | int | None = None,
+    memory: bool = False,
 ) -> Function:
-    """Return the recorded program of a robot's function; recorded once per process for equal robots."""
+    """Return the recorded program of a robot's function, with `memory` of the states of its drives, if any, too."""
     require_robot(robot, str(what))
     require_formulas(
         robot,
@@ -251,6 +253,7 @@ def function_of(
         columns = (sixteen_layout(robot) if wanted.sixteen else robot.layout).indices(base.kept)
         combine = base.unmixing
     reads = wanted is None or wanted.reads(robot)
+    memory = memory and bool(memory_columns(robot))
     if link is not None and wanted is not None and not wanted.link:
         raise MinidynError(f"{what} is of the whole robot; it takes no link, got {link!r}")
     frame = robot.find_frame(link) if wanted is not None and wanted.link else None
@@ -261,10 +264,11 @@ def function_of(
         None if columns is None else tuple(columns),
         None if combine is None else combine.tobytes(),
         frame,
+        memory,
     )
     function = _FUNCTIONS.get(key)
     if function is None:
-        function = record(robot, what, parameters=values, columns=columns, combine=combine, link=link)
+        function = record(robot, what, parameters=values, columns=columns, combine=combine, link=link, memory=memory)
         _FUNCTIONS[key] = function
     return function
 
@@ -281,10 +285,11 @@ def compile_kernel(
     dtype: str = "float64",
     layout: str = "rows",
     packed: bool = False,
+    memory: bool = False,
 ) -> Kernel:
     """Compile one of the robot's functions by its standard recursion; arguments are those of `md.compile`."""
     require_own(robot, base, what, NEEDED.get(what, "torque"))
-    function = function_of(robot, what, parameters=parameters, base=base, link=link)
+    function = function_of(robot, what, parameters=parameters, base=base, link=link, memory=memory)
     return kernel_of(robot, what, function, base, threads, target, dtype, layout, packed)
 
 
@@ -357,13 +362,16 @@ def run(
     out: Any,
     base: BaseColumns | None = None,
     link: str | int | None = None,
+    memory: ArrayLike | None = None,
 ) -> Any:
-    """Compute a function of a robot without implicit loops; parameters None: its own values."""
+    """Compute a function of a robot without implicit loops; parameters None: its own values; memory None: none."""
+    remembers = memory is not None and bool(memory_columns(robot))
+    arrays = (*arrays, memory) if remembers else arrays  # type: ignore[arg-type]
     if parameters is None:
-        function = function_of(robot, what, base=base, link=link)
-        return run_function(function, arrays, out, robot if base is None else None, link)
+        function = function_of(robot, what, base=base, link=link, memory=remembers)
+        return run_function(function, arrays, out, robot if base is None and not remembers else None, link)
     values = without_unknowns(robot, what, check_parameters(robot, parameters))
-    return run_function(function_of(robot, what, parameters="argument"), (*arrays, values), out)
+    return run_function(function_of(robot, what, parameters="argument", memory=remembers), (*arrays, values), out)
 
 
 def run_function(

@@ -26,6 +26,7 @@ from minidyn.dynamics.drives import (
     drive_columns,
     drive_loads,
     has_load,
+    memory_columns,
     rotor_inertia_matrix,
     some_parameters,
 )
@@ -48,6 +49,9 @@ from minidyn.graph.function import Function, evaluate
 from minidyn.graph.scalar import Graph
 from minidyn.model.drives import INERTIAS
 from minidyn.model.robot import Robot
+
+STATES = "memory"
+"""Argument with the states (..., m) of drives that remember, for functions that are recorded with it."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,8 @@ class _Recording:
         if has_load(self.robot):
             tree, still, ten = self.motion(dq=False, ddq=False)
             loads = drive_loads(self.robot, tree, still, ten)
-        return drive_columns(self.robot, c.dq, c.ddq, Shapes(self.robot, c.q, loads))
+        shapes = Shapes(self.robot, c.q, loads, self.inputs.get(STATES))
+        return drive_columns(self.robot, c.dq, c.ddq, shapes)
 
     @property
     def ten(self) -> list[Sequence[Scalar]]:
@@ -275,7 +280,8 @@ def build(
     Inputs are scalars for each of its arguments, the result nested lists of scalars. Standard parameters phi are read
     where it reads them (regressors do for loads that friction grows with) and are the robot's own where none are given.
     For regressors, `columns` are the standard columns that are kept, `combine` combinations of these; for kinematics,
-    `link` is the link or frame. Constants are made by `numbers`: symbols for lengths give formulas.
+    `link` is the link or frame. Constants are made by `numbers`: symbols for lengths give formulas. An input STATES
+    holds the states of drives that remember; without it they slide steadily.
     """
     require_formulas(
         robot, "a recorded program needs them as functions of the active joints: give formulas in the robot's file"
@@ -299,13 +305,14 @@ def record(
     columns: Sequence[int] | None = None,
     combine: Array | None = None,
     link: str | int | None = None,
+    memory: bool = False,
 ) -> Function:
     """Return one of the robot's functions (WHAT) as a recorded program; its loops, if any, are given as functions.
 
     Parameters None bakes the robot's values in, an array (p,) bakes that in, "argument" makes the vector the function's
     last argument; of base parameters where `columns` are given. For regressors, `columns` are the standard columns that
     are kept, `combine` combinations (kept, b) of these that are wanted instead; for kinematics, `link` is the link or
-    frame.
+    frame. With `memory` the states of drives that remember are one more argument, before the parameters.
     """
     try:
         wanted = WHAT[what]
@@ -313,6 +320,8 @@ def record(
         raise UnknownName("function", what, WHAT) from None
     graph = Graph()
     inputs = {name: list(graph.inputs(name, robot.n)) for name in wanted.arguments}
+    if memory:
+        inputs[STATES] = list(graph.inputs(STATES, len(memory_columns(robot))))
     phi: list[Scalar] = []
     if wanted.reads(robot) and isinstance(parameters, str):
         kept = columns if wanted.parameters else None

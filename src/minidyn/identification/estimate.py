@@ -18,6 +18,7 @@ from minidyn.base.equivalence import equivalence
 from minidyn.base.printing.overview import units
 from minidyn.display import MEASURED, MODEL, PRIOR, DisplayTable, new_figure
 from minidyn.dynamics.functions import base_regressor, inverse_dynamics
+from minidyn.dynamics.record import STATES
 from minidyn.errors import DescriptionError, MinidynError, WrongArgument
 from minidyn.files import write_atomically
 from minidyn.formats.load import SUFFIXES
@@ -34,7 +35,7 @@ from minidyn.identification.estimate_file import (
 from minidyn.identification.export import Exported, Identified, export
 from minidyn.identification.friction.per_log import FrictionOfLogs
 from minidyn.identification.known_torque import KnownTorque, KnownTorqueLike
-from minidyn.identification.rows.base_rows import signals_of
+from minidyn.identification.rows.base_rows import remembering, signals_of
 from minidyn.identification.verdict import Limits, Verdict, judge
 from minidyn.notices import Notice
 from minidyn.recording.lazy import LazyRecording
@@ -172,7 +173,7 @@ class Estimate(Identified):
                     f"predict: {len(recording) - len(made)} of {len(recording)} samples have no speeds and "
                     "accelerations (gaps, short runs); prepare the recording first: md.prepare(robot, recording)"
                 )
-        made = in_robot_order(self.robot, made)
+        made = remembering(self.robot, in_robot_order(self.robot, made))
         pieces = [made] if isinstance(made, Recording) else made.tiles()
         tau = np.concatenate([self._torques(piece) for piece in pieces])
         names = made.joint_names
@@ -187,12 +188,13 @@ class Estimate(Identified):
         Args:
             recording: A motion in memory, prepared or with dq and ddq, joints in the robot's order.
         """
-        motion = in_robot_order(self.robot, ready(self.robot, recording, purpose="a prediction", tau=False))
+        motion = ready(self.robot, recording, purpose="a prediction", tau=False, in_memory=True)
+        motion = remembering(self.robot, in_robot_order(self.robot, motion))
         logs = FrictionOfLogs.of(self.settings)
         covariance = self.covariance if logs is None else self.covariance + logs.covariance(self.base)
         covariance = np.where(np.isfinite(covariance), covariance, 0.0)
-        signals = signals_of(motion.load(), "q", "dq", "ddq")
-        Y = base_regressor(self.robot, *signals, base=self.base)
+        signals = signals_of(motion, "q", "dq", "ddq")
+        Y = base_regressor(self.robot, *signals, base=self.base, memory=motion.telemetry.get(STATES))
         return np.asarray(np.sqrt(np.einsum("kij,jl,kil->ki", Y, covariance, Y) + self.sigma**2))
 
     def at_temperature(self, temperature: float) -> Estimate:
@@ -202,9 +204,7 @@ class Estimate(Identified):
         """
         logs = FrictionOfLogs.of(self.settings)
         if logs is None or np.isnan(logs.temperature):
-            raise MinidynError(
-                "at_temperature: friction was not fitted over temperatures: md.identify(friction_per=...)"
-            )
+            raise MinidynError("at_temperature: friction was not fitted over temperatures: identify(friction_per=...)")
         return self.with_friction(logs.at(self.parameters, self.base, temperature))
 
     def with_friction(self, values: Array) -> Estimate:
@@ -214,11 +214,11 @@ class Estimate(Identified):
         return replace(self, robot=self.robot.with_parameters(phi), beta=beta)
 
     def _torques(self, piece: Recording) -> Array:
-        motion = piece.q, np.asarray(piece.dq), np.asarray(piece.ddq)
+        motion, states = (piece.q, np.asarray(piece.dq), np.asarray(piece.ddq)), piece.telemetry.get(STATES)
         known = 0.0 if self.known_torque is None else self.known_torque.torque(piece)
         if self.consistent:
-            return np.asarray(inverse_dynamics(self.robot, *motion) + known)
-        return np.asarray(base_regressor(self.robot, *motion, base=self.base) @ self.beta + known)
+            return np.asarray(inverse_dynamics(self.robot, *motion, memory=states) + known)
+        return np.asarray(base_regressor(self.robot, *motion, base=self.base, memory=states) @ self.beta + known)
 
     def verdict(
         self,

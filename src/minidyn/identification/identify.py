@@ -35,7 +35,7 @@ from minidyn.identification.friction.choose import FrictionChoice, choose_fricti
 from minidyn.identification.friction.loads import Step, instead_of_load, settle
 from minidyn.identification.friction.per_log import PER, LogsSolution, solve_per_log
 from minidyn.identification.known_torque import KnownTorqueLike, without_known
-from minidyn.identification.rows.base_rows import Progress, counted
+from minidyn.identification.rows.base_rows import Progress, Samples, counted, remembering
 from minidyn.model.drives import AUTO, OWN, friction_symbols
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, about_robot_file, info, look
@@ -163,18 +163,20 @@ def identify(
     filled = _has_enough(model, start, data, consistent and knows_a_body(model, known))
     # a simulated loop passes through the filter of the torque: a width that replaces that filter would be wrong there
     simulated = estimator.simulates_torque and controller is not None
-    widths = sign_width is None and not simulated
+    wish = {"widths": sign_width is None and not simulated, "fixed": base is not None, "memory": estimator.remembers}
     options = replace(options, allow_open=filled, device=device)
-
     solve = estimator.solve if friction_per is None else partial(solve_per_log, estimator.solve)
 
+    def estimated(loaded: Robot, choice: FrictionChoice, data: AnyRecording) -> Solution:
+        return solve(loaded, choice.base, remembering(loaded, data), options)
+
     def solved(data: AnyRecording, load: bool = True) -> _Fit:
-        choice = choose_friction(model, start, data, friction, widths=widths, fixed=base is not None, load=load)
-        settled = choice.fit(lambda loaded: solve(loaded, choice.base, data, options))
+        choice = choose_friction(model, start, data, friction, load=load, **wish)
+        settled = choice.fit(lambda loaded: estimated(loaded, choice, data))
         found = widened(choice, settled.made)
         # loads that friction grows with are those of the fit
         fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
-        return _Fit(choice, found, delay_notices(fitted, choice.base, data, found), settled.doubts)
+        return _Fit(choice, found, delay_notices(fitted, choice.base, remembering(fitted, data), found), settled.doubts)
 
     def widened(choice: FrictionChoice, found: Solution) -> Solution:
         return choice.with_width_uncertainty(found, data.info.get("cutoff"), simulated or estimator.filters_columns)
@@ -197,7 +199,7 @@ def identify(
             return step(found).made
         first = None if fit.doubts else step(found)
         known = choice.robot, choice.columns.motion, parameters
-        settled = settle(*known, lambda loaded: step(widened(choice, solve(loaded, choice.base, data, options))), first)
+        settled = settle(*known, lambda loaded: step(widened(choice, estimated(loaded, choice, data))), first)
         return settled.made._replace(notices=[*settled.made.notices, *settled.doubts])
 
     fit = solved(data)
@@ -205,13 +207,14 @@ def identify(
         data, more, fit = _punctual(model, log, data, more, fit, solved)
     made, doubts = finished(fit), tuple[Notice, ...]()
     if fit.choice.parameters is not None and fit.choice.columns is not None:
+        motion = fit.choice.columns.motion
 
-        def without() -> tuple[tuple[_Fit, _Model], Robot, Array]:
+        def without() -> tuple[tuple[_Fit, _Model], Robot, Samples, Array]:
             other = solved(data, load=False)
-            model = finished(other)
-            return (other, model), other.choice.robot, model.parameters
+            model, columns = finished(other), other.choice.columns
+            return (other, model), other.choice.robot, motion if columns is None else columns.motion, model.parameters
 
-        loaded = fit.choice.robot, fit.choice.base, made.found, made.parameters, fit.choice.columns.motion
+        loaded = fit.choice.robot, fit.choice.base, made.found, made.parameters, motion
         instead, doubts = instead_of_load(*loaded, friction != AUTO, without)
         fit, made = instead or (fit, made)
     choice, (found, beta, parameters, covariance, bounds, weight) = fit.choice, made
@@ -281,7 +284,7 @@ def _punctual(
     if not isinstance(data, Recording):
         return data, more, fit
     fitted = choice.robot.with_parameters(lifted(choice.base, found.beta, choice.robot))
-    delay, std = whole_delay(fitted, choice.base, data, found, told["delay"])
+    delay, std = whole_delay(fitted, choice.base, remembering(fitted, data), found, told["delay"])
     moved = punctual(robot, log, data, delay)
     if moved is None:
         return data, more, fit

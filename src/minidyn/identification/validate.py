@@ -17,6 +17,7 @@ from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.identification.diagnostics.residuals import Residuals, whiteness_words
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.identification.friction.per_log import SETTING, FrictionOfLogs, temperature_of
+from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.verdict import MOSTLY, Limits, seen_words
 from minidyn.model.joint import torque_unit
 from minidyn.model.robot import Robot
@@ -213,7 +214,7 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
         poses = resting_poses(robot, log)
         log = log if poses is None else poses
     log = sketched(log, robot.joint_names)
-    data = ready(robot, log, purpose="validation", preparation=preparation, once=True)
+    data = remembering(robot, ready(robot, log, purpose="validation", preparation=preparation, once=True))
     described = _described(estimate)
     raw, filtered, prior, noise = (Residuals(robot.n) for _ in range(4))
     every = 1 if isinstance(data, Recording) else -(-len(data) // _SHOWN)

@@ -5,10 +5,11 @@ side (c from the coupling, empty for most joints), and s(v) the sign of v, turne
 its own axis with
 
     Ia v̇ + Fv v + Fc s(v) + Fo + Fs s(v) / (1 + (v / v_s)²) + Fr s(v) √|v| + Fq |v| v + Fk v³ + Fa |v| + Fl |load| s(v)
-    + Fx v / √(v² + x²) + Fy v / √(v² + y²)
+    + Fx v / √(v² + x²) + Fy v / √(v² + y²) + Fp z
 
-with x, y = CURVE_SPEEDS, and that torque acts on joint j and, through c, on the coupled joints. Springs,
-counterbalances and a joint's own terms act on the joint itself:
+with x, y = CURVE_SPEEDS, and that torque acts on joint j and, through c, on the coupled joints. z is a state of the
+drive, its presliding, which goes from -1 to 1 over some travel after a reversal (`minidyn.dynamics.drives.presliding`).
+Springs, counterbalances and a joint's own terms act on the joint itself:
 
     Ks q_j + Bs sin q_j + Bc cos q_j + Ja q̈_j + Jv q̇_j + Jc s(q̇_j)
 
@@ -34,6 +35,9 @@ STRIBECK_SPEED = 0.1
 
 CURVE_SPEEDS = (0.2, 0.8)
 """Speeds (rad/s or m/s) about which the free friction curve bends."""
+
+PRESLIDING_TRAVEL = 0.002
+"""Travel (rad or m) that is used where none of presliding is given."""
 
 
 Odd = Callable[[Any, Any, Any, Mapping[str, Callable[..., Any]]], Any]
@@ -79,6 +83,11 @@ class Motion:
         """Size of what the drive carries at rest, N m or N."""
         return self.shapes.load(self.joint)
 
+    @property
+    def state(self) -> Any:
+        """What the drive remembers for this column; where it is not known, that of steady sliding: s."""
+        return self.shapes.state(self.symbol, self.joint, self.v)
+
     def odd(self, function: Odd, *speeds: float) -> Any:
         """Return a function of v that changes sign with v and is no polynomial in v and s.
 
@@ -105,6 +114,7 @@ class Term:
     value: Callable[[Motion], Any] | None = None  # the column, for numbers of every kind; None for an inertia
     own: bool = False  # whether it acts on the joint itself, whatever turns its drive
     of_position: bool = False  # whether the column depends on the position
+    memory: bool = False  # whether the column is a state that depends on the motion before
 
 
 def _stribeck(m: Motion) -> Any:
@@ -143,6 +153,7 @@ TERMS = {
     "load": Term("Fl", "|load| s(v)", "1", True, 0.0, "load", value=lambda m: m.load * m.s, of_position=True),
     "curve_low": Term("Fx", f"v / √(v² + {CURVE_SPEEDS[0]:g}²)", "N m", True, value=_bend(CURVE_SPEEDS[0])),
     "curve_high": Term("Fy", f"v / √(v² + {CURVE_SPEEDS[1]:g}²)", "N m", True, value=_bend(CURVE_SPEEDS[1])),
+    "presliding": Term("Fp", "z", "N m", True, value=lambda m: m.state, memory=True),
     "spring": Term("Ks", "q", "N m/rad", False, 0.0, "position", lambda m: m.q, own=True, of_position=True),
     "counterbalance_sin": Term("Bs", "sin q", "N m", False, value=lambda m: m.cos_sin_q[1], own=True, of_position=True),
     "counterbalance_cos": Term("Bc", "cos q", "N m", False, value=lambda m: m.cos_sin_q[0], own=True, of_position=True),
@@ -182,6 +193,9 @@ PLAIN = ("viscous", "coulomb", "offset")
 POSITION_TERMS = tuple(name for name, term in TERMS.items() if term.of_position)
 """Terms whose columns depend on the position."""
 
+MEMORY = frozenset(term.symbol for term in TERMS.values() if term.memory)
+"""Symbols of the drive columns that are states: they depend on the motion before."""
+
 INERTIAS = frozenset({ROTOR, *(term.symbol for term in TERMS.values() if term.kind == "inertia")})
 """Symbols of the drive columns that are inertias; all others are called friction."""
 
@@ -205,6 +219,8 @@ class Drive:
             replaces sign(v), and sqrt(v² + sign_width²) |v| under the root. Zero: at once.
         stribeck_speed: Speed (rad/s or m/s) at which the Stribeck term has fallen to a half. Zero: not given,
             STRIBECK_SPEED is used.
+        presliding_travel: Travel of the drive (rad or m) over which presliding friction builds up after a reversal, to
+            1 - 1/e of what is left. Zero: not given, PRESLIDING_TRAVEL is used.
         balancer: Points and law of a spring or gas cylinder on the joint, whose terms are among `friction`; None: none.
     """
 
@@ -214,6 +230,7 @@ class Drive:
     coupling: tuple[tuple[str, float], ...] = ()
     sign_width: float = 0.0
     stribeck_speed: float = 0.0
+    presliding_travel: float = 0.0
     balancer: Balancer | None = None
 
     def balanced(self, balancer: Balancer) -> Drive:

@@ -119,6 +119,7 @@ class Joint:
             drive.columns,
             drive.sign_width,
             drive.stribeck_speed,
+            drive.presliding_travel,
             [(order[n], c) for n, c in drive.coupling],
             *((drive.balancer,) if drive.balancer else ()),
         )
@@ -249,12 +250,14 @@ def drive_changes(
     sign_width: ArrayLike | None,
     coupling: Mapping[str, Mapping[str, float]] | None,
     stribeck_speed: ArrayLike | None,
+    presliding_travel: ArrayLike | None,
 ) -> Callable[[Joint], Joint]:
     """Return what gives joints, of which `every` has all names, other drives; see `Robot.with_drives`."""
     rotors = _rotors(rotor_inertia, every)
     terms = None if friction is None else friction_symbols(friction)
-    widths = _speeds("sign_width", sign_width, every)
-    falls = _speeds("stribeck_speed", stribeck_speed, every)
+    widths = _sizes("sign_width", "speed", sign_width, every)
+    falls = _sizes("stribeck_speed", "speed", stribeck_speed, every)
+    travels = _sizes("presliding_travel", "travel", presliding_travel, every)
     turned = coupling or {}
     for name in turned:
         if name not in every:
@@ -279,6 +282,7 @@ def drive_changes(
             coupling=coupled,
             sign_width=widths.get(joint.name, old.sign_width),
             stribeck_speed=falls.get(joint.name, old.stribeck_speed),
+            presliding_travel=travels.get(joint.name, old.presliding_travel),
         )
         return replace(joint, drive=drive)
 
@@ -296,12 +300,12 @@ def _rotors(wanted: bool | Iterable[str] | None, every: Sequence[str]) -> set[st
     return names
 
 
-def _speeds(what: str, speeds: ArrayLike | None, every: Sequence[str]) -> dict[str, float]:
-    if speeds is None:
+def _sizes(what: str, kind: str, given: ArrayLike | None, every: Sequence[str]) -> dict[str, float]:
+    if given is None:
         return {}
-    values = real_array(speeds, what)
+    values = real_array(given, what)
     if values.shape not in ((), (len(every),)) or not np.all((values >= 0) & np.isfinite(values)):
-        raise ShapeError(f"{what}: expected a speed, or one for each of {len(every)} joints, got {speeds!r}")
+        raise ShapeError(f"{what}: expected a {kind}, or one for each of {len(every)} joints, got {given!r}")
     return dict(zip(every, np.broadcast_to(values, len(every)).tolist()))
 
 

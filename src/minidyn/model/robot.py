@@ -286,6 +286,7 @@ class Robot:
         sign_width: ArrayLike | None = None,
         coupling: Mapping[str, Mapping[str, float]] | None = None,
         stribeck_speed: ArrayLike | None = None,
+        presliding_travel: ArrayLike | None = None,
     ) -> Robot:
         """Return the robot with other drive terms switched on; None keeps what it has.
 
@@ -298,9 +299,11 @@ class Robot:
             coupling: {joint: {other joint: coefficient}}: drives that other joints turn, too, as in a wrist whose last
                 motor also feels the joint before; drives that are not named keep theirs.
             stribeck_speed: Speed at which the Stribeck term has fallen to a half, for all joints or each of `joints`.
+            presliding_travel: Travel (rad or m) over which presliding builds up, for all joints or each of `joints`.
         """
         every = [joint.name for joint in self.joints]
-        return self.with_joints(drive_changes(every, rotor_inertia, friction, sign_width, coupling, stribeck_speed))
+        sizes = sign_width, coupling, stribeck_speed, presliding_travel
+        return self.with_joints(drive_changes(every, rotor_inertia, friction, *sizes))
 
     def open_loops(self) -> Robot:
         """Return the tree without its loops: every passive joint becomes an independent one."""

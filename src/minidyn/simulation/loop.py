@@ -16,7 +16,7 @@ from minidyn.control.controller import Controller, Measurement
 from minidyn.dynamics.functions import inertia_matrix
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.model.robot import Robot
-from minidyn.simulation.plants import Plant
+from minidyn.simulation.plants import Plant, RememberingPlant
 from minidyn.simulation.trajectory import Trajectory, along, hold
 
 REFERENCE = ("q_d", "dq_d", "ddq_d")
@@ -137,12 +137,15 @@ def run(
             raise diverged(setup, t)
         if k == count - 1:
             break
+        before = q
         if setup.continuous and controller is not None:
             q, dq, estimate = rk4_with_estimate(flow, t, q, dq, estimate, dt, ddq, change)
         elif setup.adaptive:
             q, dq = adaptive_step(plant, q, dq, tau, dt)
         else:
             q, dq = rk4(plant, q, dq, tau, dt, ddq)
+        if isinstance(plant, RememberingPlant):
+            plant.moved(before, q)
     return log
 
 

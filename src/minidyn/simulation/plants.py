@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from minidyn.arrays import Array
+from minidyn.dynamics.drives import drive_states, memory_columns
 from minidyn.dynamics.functions import forward_dynamics
 from minidyn.dynamics.kernel import compile_kernel
 from minidyn.errors import UnknownName, Unsupported, optional
@@ -92,6 +93,28 @@ PLANTS = ("minidyn", "regressor", "mujoco")
 """Who may compute the accelerations: our kernel, the paper's route through the regressor, or MuJoCo."""
 
 
+class RememberingPlant:
+    """(q, dq, tau) -> ddq of a robot whose drives remember: states are held during a step and go on after it.
+
+    Several plants may share the states: of the robot with and without its payload.
+    """
+
+    def __init__(self, robot: Robot, kernel: Callable[..., Array], states: dict[str, Array]) -> None:
+        self.robot, self.kernel, self.states = robot, kernel, states
+
+    def __call__(self, q: Array, dq: Array, tau: Array) -> Array:
+        """Return the accelerations with the states of now; before the first motion they are zero."""
+        now = self.states.setdefault("now", np.zeros((*q.shape[:-1], len(memory_columns(self.robot)))))
+        return np.asarray(self.kernel(q, dq, tau, now))
+
+    def moved(self, before: Array, after: Array) -> None:
+        """Take in that the robot moved from one position (..., n) to another."""
+        now, n = self.states["now"], before.shape[-1]
+        pairs = zip(before.reshape(-1, n), after.reshape(-1, n), now.reshape(-1, now.shape[-1]))
+        states = [drive_states(self.robot, there[None], (here, old))[0] for here, there, old in pairs]
+        self.states["now"] = np.array(states).reshape(now.shape)
+
+
 def plants_of(robot: Robot, plant: str, payload: Payload | None, threads: int = 1) -> tuple[Plant, Plant]:
     """Return the accelerations of the robot as it is, and with its payload."""
     if plant not in PLANTS:
@@ -99,6 +122,12 @@ def plants_of(robot: Robot, plant: str, payload: Payload | None, threads: int = 
     loaded = robot if payload is None else payload.on(robot)
     if plant == "mujoco":
         return mujoco_plant(robot), mujoco_plant(loaded)
+    if memory_columns(robot):
+        if plant != "minidyn" or robot.implicit_loops:
+            raise Unsupported('simulate: drives with presliding have a state, which only plant="minidyn" knows')
+        states: dict[str, Array] = {}
+        made = {one: compile_kernel(one, "forward_dynamics", threads=threads, memory=True) for one in (robot, loaded)}
+        return RememberingPlant(robot, made[robot], states), RememberingPlant(loaded, made[loaded], states)
     if plant == "regressor":
         from minidyn.dynamics.papers.by_regressor import forward_dynamics_by_regressor
 

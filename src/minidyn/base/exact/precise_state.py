@@ -14,7 +14,7 @@ from minidyn.arrays import Array
 from minidyn.base.exact.angles import PARTS, AngleBasis, AngleSum, constant_angles
 from minidyn.base.exact.digits import PI, Digits, cos_sin, formula_operations
 from minidyn.base.numeric.samples import JointStates
-from minidyn.dynamics.drives import Shapes, drive_loads, some_parameters
+from minidyn.dynamics.drives import Shapes, drive_loads, some_parameters, some_states
 from minidyn.dynamics.kinematics import link_jacobian, link_placement
 from minidyn.dynamics.newton_euler import link_motions
 from minidyn.dynamics.tree import Coordinates, Numbers, Tree, constant_placement, place
@@ -33,7 +33,8 @@ class PreciseShapes(Shapes):
     """Friction and springs at the states with this geometry and these coordinates."""
 
     def __init__(self, robot: Robot, tree: Tree, c: Coordinates) -> None:
-        super().__init__(robot, c.q)
+        samples = next((len(speed.value) for speed in c.dq if isinstance(speed, Digits)), 1)
+        super().__init__(robot, c.q, None, [Digits.of(values) for values in some_states(robot, c, (samples,))])
         self._robot, self._tree, self._c = robot, tree, c
         self._operations = formula_operations()
 

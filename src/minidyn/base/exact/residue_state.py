@@ -21,7 +21,7 @@ from minidyn.dynamics.drives import Shapes, drive_loads, drive_ratios
 from minidyn.dynamics.tree import Coordinates, Numbers, Tree, coordinates, place
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import Unsupported
-from minidyn.model.drives import TERMS, Odd
+from minidyn.model.drives import PRESLIDING_TRAVEL, TERMS, Odd
 from minidyn.model.geometry import Step
 from minidyn.model.robot import Robot
 
@@ -63,6 +63,16 @@ class ExactShapes(Shapes):
         if not speeds and abs(lead) != 1:
             value = value * self._draw((symbol, abs(lead)), lambda: self._field.random(constant=True))
         return self.sign(joint, speed, False) * value
+
+    def state(self, symbol: str, joint: int, speed: Scalar) -> Scalar:
+        """A random value: the motion before may have led to any. Proportional motions and travels share it."""
+        found = self._form(joint, False)
+        if found is None:
+            return 0
+        form, lead = found
+        travel = self._drives[joint].presliding_travel or PRESLIDING_TRAVEL
+        value = self._draw((symbol, form, f"{travel / abs(float(lead)):.9g}"), self._field.random)
+        return value if lead > 0 else -value
 
     def angle(self, joint: int) -> Scalar:
         """A joint's position as a number, which is no function of the point on the circle that its turn is."""

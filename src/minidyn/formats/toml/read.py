@@ -30,7 +30,8 @@ _STEPPED = ("before", "motion", "after")
 _JOINT = ("name", "type", "parent", "child", "limits", "mimic", "drive", *MDH, "xyz", "rpy", "axis", *_STEPPED)
 _LIMITS = ("lower", "upper", "velocity", "effort")
 _MIMIC = ("leader", "ratio", "offset", "leaders", "formula")
-_DRIVE = (*TERM_KEYS.values(), "motor_inertia", "gear_ratio", "coupling", "sign_width", "stribeck_speed", "balancer")
+_SIZES = ("sign_width", "stribeck_speed", "presliding_travel")
+_DRIVE = (*TERM_KEYS.values(), "motor_inertia", "gear_ratio", "coupling", *_SIZES, "balancer")
 _BODY = ("mass", "com", "inertia")
 _INERTIAL = (*_BODY, "parameters", *STANDARD)
 _LOOP = ("name", "kind", "a", "b", "passive", "start", "functions")
@@ -253,12 +254,14 @@ def read_drive(table: Table) -> tuple[dict[str, float], Drive]:
         values = {ROTOR: inner.number("motor_inertia", unknown=True) * ratio**2} | values
     coupling = inner.table("coupling")
     found = tuple((key, coupling.number(key)) for key in coupling.data) if coupling else ()
-    width, fall = inner.number("sign_width", 0.0), inner.number("stribeck_speed", 0.0)
+    width, fall, travel = (inner.number(key, 0.0) for key in _SIZES)
     if width < 0:
         raise inner.error("sign_width", "is negative; expected a speed, 0 for a sign that changes at once")
     if fall < 0:
         raise inner.error("stribeck_speed", "is negative; expected the speed at which the term has fallen to a half")
-    made = Drive(ROTOR in values, terms, ratio, found, width, fall)
+    if travel < 0:
+        raise inner.error("presliding_travel", "is negative; expected the travel over which presliding builds up")
+    made = Drive(ROTOR in values, terms, ratio, found, width, fall, presliding_travel=travel)
     if (points := inner.table("balancer")) is not None:
         made = made.balanced(_balancer(points))
         values = {**{FRICTION[term]: math.nan for term in made.friction if term not in terms}, **values}

@@ -16,9 +16,11 @@ from scipy.special import fdtrc
 
 from minidyn.arrays import Array, single_thread
 from minidyn.dynamics.functions import base_regressor
+from minidyn.dynamics.record import STATES
 from minidyn.errors import MinidynError
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.identification.estimators.solve import memory_of
+from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.rows.pieces import pieces_of, reduced, residuals, stacked
 from minidyn.identification.rows.triangles import Triangles
 from minidyn.notices import Notice, look
@@ -143,6 +145,7 @@ def essential(
     estimate = as_estimate(estimate, "essential")
     recording = as_recording(recording, estimate.robot)
     run = ready(estimate.robot, recording, purpose="finding essential parameters", in_memory=True)
+    run = remembering(estimate.robot, run)
     notices = [notice for notice in run.notices if notice not in recording.notices]
     if len(run) * run.n < 2 * estimate.base.rank * _FOLDS:
         raise MinidynError(f"{len(run)} samples are too few for {estimate.base.rank} base parameters in {_FOLDS} parts")
@@ -163,7 +166,8 @@ class _Problem:
     def of(cls, estimate: Estimate, run: Recording) -> _Problem:
         def columns(piece: Recording) -> tuple[Array, Array]:
             dq, ddq, tau = (np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau"))
-            return base_regressor(estimate.robot, piece.q, dq, ddq, base=estimate.base), tau
+            states = piece.telemetry.get(STATES)
+            return base_regressor(estimate.robot, piece.q, dq, ddq, base=estimate.base, memory=states), tau
 
         edges = np.linspace(0, len(run), _FOLDS + 1).astype(int)
         parts = tuple(reduced(pieces_of(run[int(a) : int(b)], columns)) for a, b in pairwise(edges))

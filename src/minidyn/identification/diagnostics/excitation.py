@@ -19,6 +19,7 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import random_states, units_of
 from minidyn.dynamics.functions import base_regressor
+from minidyn.dynamics.record import STATES
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.estimators.solve import block_length, block_sums, condition_of
 from minidyn.identification.rows.base_rows import base_functions, signals_of
@@ -282,9 +283,12 @@ def torque_delay(
     """
     q, dq, ddq, tau = signals_of(recording, "q", "dq", "ddq", "tau")
     slopes, rows = np.zeros_like(q), slice(None, None, max(1, len(recording) // _ENOUGH))
-    Y = base_regressor(robot, q[rows], dq[rows], ddq[rows], base=base)
+    states = recording.telemetry.get(STATES)
+    some = None if states is None else states[rows]
+    Y = base_regressor(robot, q[rows], dq[rows], ddq[rows], base=base, memory=some)
+    moved = (q, dq, ddq) if states is None else (q, dq, ddq, states)
     # the whole regressor of a long recording would be gigabytes
-    predicted = Y @ beta if rows.step == 1 else base_functions(robot, base).torque(q, dq, ddq, beta)
+    predicted = Y @ beta if rows.step == 1 else base_functions(robot, base).torque(moved, beta)
     for begin, end in pairwise([*recording.starts, len(recording)]):
         if end - begin > 2:
             slopes[begin:end] = np.gradient(predicted[begin:end], recording.t[begin:end], axis=0)

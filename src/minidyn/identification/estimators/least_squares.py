@@ -19,6 +19,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
+from minidyn.dynamics.record import STATES
 from minidyn.errors import Unsupported
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.linear_system import fit_system
@@ -60,7 +61,7 @@ class Fit:
 
     def residual(self, piece: Samples) -> Array:
         """Measured minus predicted torque (N, n)."""
-        torque = base_functions(self.robot, self.base).torque(*piece.motion, self.beta, self.few)
+        torque = base_functions(self.robot, self.base).torque(piece.motion, self.beta, self.few)
         return np.asarray(piece.tau - torque)
 
     @property
@@ -81,8 +82,8 @@ class Huber:
     before: Fit
 
     def __call__(self, arrays: Sequence[Array]) -> Array:
-        """Return what rows of q, dq, ddq and tau are multiplied by (N, n), at most 1."""
-        residual = self.before.residual(Samples(arrays[0], *arrays))
+        """Return what rows of the samples' arrays are multiplied by (N, n), at most 1."""
+        residual = self.before.residual(Samples.of(arrays[0], arrays))
         return np.sqrt(_HUBER / np.maximum(np.abs(residual) / self.before.sigma, _HUBER))
 
 
@@ -163,7 +164,7 @@ def _scores(
         step = max(_SCORES // length, 1) * length
         for begin in range(0, len(piece), step):
             some, follows = piece[begin : begin + step], begin > 0 or not piece.first
-            yield functions.scores(*some.motion, scaled[begin : begin + step], found.few), follows
+            yield functions.scores(some.motion, scaled[begin : begin + step], found.few), follows
 
 
 def _sums_on_gpu(found: Fit, recording: Any, length: int, progress: Progress | None) -> Array:
@@ -208,7 +209,9 @@ def _by_rows(method: str, robot: Robot, base: BaseMap, recording: Any, options: 
     return found.solution((), {}, options, len(whole))
 
 
-OLS, WLS, IRLS = (Method(name, partial(least_squares, name), streams_from=0) for name in ("ols", "wls", "irls"))
+OLS, WLS, IRLS = (
+    Method(name, partial(least_squares, name), streams_from=0, remembers=True) for name in ("ols", "wls", "irls")
+)
 
 
 _TIMES_BAND = 4.0  # the cut-off over the band of the motion
@@ -223,7 +226,7 @@ def parallel(robot: Robot, base: BaseMap, recording: AnyRecording, options: Opti
 
     def columns(run: Recording) -> tuple[Array, Array]:
         q, dq, ddq, tau = signals_of(run, "q", "dq", "ddq", "tau")
-        return steady_regressor(robot, base, q, dq, ddq), tau
+        return steady_regressor(robot, base, q, dq, ddq, run.telemetry.get(STATES)), tau
 
     found = fit_system(base, partial(filtered_pieces, whole, columns, cutoff), options.allow_open)
     settings = {"parallel_cutoff": cutoff, "rows": found.rows * robot.n}
@@ -246,4 +249,4 @@ def filtered_pieces(recording: Recording, columns: Columns, cutoff: float) -> It
                 yield Piece(W[rows], y[rows], run.t[rows], (start + int(rows[0])) / len(recording))
 
 
-PARALLEL = Method("parallel", parallel, filters_columns=True)
+PARALLEL = Method("parallel", parallel, filters_columns=True, remembers=True)

@@ -66,6 +66,7 @@ class Method:
     takes_controller: bool = False  # whether it simulates the robot under the controller that drove it
     simulates_torque: bool = False  # whether, given a controller, it compares the torque of that simulation
     filters_columns: bool = False  # whether the regressor passes a low-pass like that of the torque
+    remembers: bool = False  # whether it reads the states of drives that remember (presliding)
     # from a robot and its log to what the method reads, where it takes some motions only; None: it takes all
     make_ready: Callable[[Robot, AnyRecording], Recording] | None = None
 

@@ -19,15 +19,15 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
-from minidyn.dynamics.drives import drive_ratios, has_load
+from minidyn.dynamics.drives import drive_ratios, has_load, memory_columns
 from minidyn.dynamics.tree import coordinates
-from minidyn.errors import MinidynError
+from minidyn.errors import MinidynError, Unsupported
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.friction.loads import Settled, Step, settle
-from minidyn.identification.friction.search import RigidColumns, Search
-from minidyn.identification.friction.table import BLOCKS, FrictionModel
-from minidyn.identification.rows.base_rows import Samples
-from minidyn.model.drives import AUTO, OWN, PLAIN, friction_symbols, starting_terms
+from minidyn.identification.friction.search import Search
+from minidyn.identification.friction.table import BLOCKS, FrictionModel, RigidColumns
+from minidyn.identification.rows.base_rows import Samples, paths_of
+from minidyn.model.drives import AUTO, OWN, PLAIN, PRESLIDING_TRAVEL, friction_symbols, starting_terms
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, look
@@ -40,6 +40,7 @@ _SHARE = 0.6  # of the change is one standard deviation: simulated robots, sharp
 _FINEST = 1.1  # widths are chosen from steps of 17 %: nearer ones are not told apart
 _COARSEST = 2.0  # a width that may be all smear: half of it is as far off as the truth is
 _STANDSTILL = 1e-12
+_TIMES_SMEARED = 3.0  # the travel over which a low-pass spreads a reversal: presliding over less cannot be told from it
 _FITTED = 6000  # samples, enough to see how far a fit moves with a width
 
 
@@ -137,15 +138,21 @@ def choose_friction(
     widths: bool = True,
     fixed: bool = False,
     load: bool = True,
+    memory: bool = True,
 ) -> FrictionChoice:
     """Choose what the file of a robot, which has the terms to begin with (`starting_model`), leaves open.
 
     Friction "auto": terms may be added; "own": where the robot has no terms and shows friction, a notice says so. With
     `widths` a smoothing width may be chosen where the robot has none; where the base parameters are given (`fixed`) no
     term may be left out. Without `load` friction that grows with the load is left out, even where it was asked for.
+    Without `memory` there is none whose drive remembers.
     """
+    if not memory and memory_columns(robot):
+        raise Unsupported(
+            'this method does not know "presliding", a state of the drive: use "wls", "ols", "irls" or "parallel"'
+        )
     if not load and has_load(robot):
-        robot = _without_load(robot, {joint.name for joint in robot.joints})
+        robot = _without(robot, "load", range(len(robot.joints)))
         base = base_parameters(robot)
     drives = [joint.drive for joint in robot.joints]
     auto, bare = friction == AUTO, not any(drive.friction for drive in drives)
@@ -164,20 +171,30 @@ def choose_friction(
         return replace(unchanged, notices=(few,)) if auto else unchanged
     if bare and not auto:
         return replace(unchanged, notices=_missing(robot, base, motion))
-    speeds = _typical_speeds(robot, motion)
+    speeds = _typical(robot, motion.dq)
     given, known = (np.array([getattr(drive, name) for drive in drives]) for name in ("sign_width", "stribeck_speed"))
     sharp = {float("nan"): given} if given.any() or not widths else {ratio: ratio * speeds for ratio in _WIDTHS}
     falls = [known] if known.any() else [ratio * speeds for ratio in _FALLS]
     rigid = [name for name in base.kept if robot.layout.column(name).is_rigid]
-    found = Search(robot, rigid, motion, sharp, falls, auto, not fixed, load).run()
+    remembers = bool(memory_columns(robot))
+    paths = paths_of(robot, recording, _step(recording)) if remembers or (auto and memory) else ()
+    cutoff = recording.info.get("cutoff")
+    smeared = _typical(robot, motion.ddq) / (2 * np.pi * cutoff) ** 2 if isinstance(cutoff, float) else 0.0 * speeds
+    found = Search(robot, rigid, motion, sharp, falls, auto, not fixed, load, paths, _TIMES_SMEARED * smeared).run()
     chosen = robot.with_drives(friction=found.terms) if auto else robot
     chosen = chosen.with_drives(sign_width=found.sign_width)
     if "stribeck" in found.terms:
         chosen = chosen.with_drives(stribeck_speed=found.stribeck_speed)
+    if "presliding" in found.terms:
+        chosen = chosen.with_drives(presliding_travel=np.nan_to_num(found.travel))
+        chosen = _without(chosen, "presliding", np.flatnonzero(np.isnan(found.travel)))
     if found.unloaded:
-        chosen = _without_load(chosen, {robot.joints[index].name for index in found.unloaded})
+        chosen = _without(chosen, "load", found.unloaded)
     same = chosen.parameter_names == robot.parameter_names
-    parameters = found.parameters
+    parameters, columns, remembered = found.parameters, found.columns, memory_columns(chosen)
+    if remembered and paths:
+        states = [paths[column.joint].presliding(float(found.travel[column.joint])) for column in remembered]
+        columns = replace(columns, motion=replace(motion, states=np.stack(states, axis=1)))
     if parameters is not None:
         parameters = _carried(parameters, robot.with_drives(friction=()), chosen, 0.0)
     return FrictionChoice(
@@ -185,7 +202,7 @@ def choose_friction(
         # how sharply friction reverses does not change what can be identified
         replace(base, robot=chosen) if same else base_parameters(chosen),
         parameters,
-        found.columns,
+        columns,
         found.settings,
         found.notices,
     )
@@ -197,11 +214,14 @@ def _carried(values: Array, before: Robot, after: Robot, unknown: float = np.nan
     return np.array([values[old.index(name)] if name in old else unknown for name in after.parameter_names])
 
 
-def _without_load(robot: Robot, names: set[str]) -> Robot:
+def _without(robot: Robot, left_out: str, joints: Iterable[int]) -> Robot:
+    """Return the robot without a drive term at some joints."""
+    names = {robot.joints[index].name for index in joints}
+
     def change(joint: Joint) -> Joint:
         if joint.name not in names:
             return joint
-        terms = tuple(term for term in joint.drive.friction if term != "load")
+        terms = tuple(term for term in joint.drive.friction if term != left_out)
         return replace(joint, drive=replace(joint.drive, friction=terms))
 
     return robot.with_joints(change)
@@ -209,7 +229,7 @@ def _without_load(robot: Robot, names: set[str]) -> Robot:
 
 def _missing(robot: Robot, base: BaseMap, motion: Samples) -> tuple[Notice, ...]:
     """Return a notice where a robot without friction terms shows friction."""
-    widths, falls = [0.02 * _typical_speeds(robot, motion)], [np.zeros(len(robot.joints))]
+    widths, falls = [0.02 * _typical(robot, motion.dq)], [np.zeros(len(robot.joints))]
     table = RigidColumns.of(robot, base.kept, motion).table(PLAIN, widths, falls)
     still = (0,) * len(robot.joints)
     sigma = table.noise(FrictionModel(PLAIN, still))
@@ -232,8 +252,7 @@ def motion_of(robot: Robot, recording: AnyRecording) -> Samples | None:
     """
     if robot.formulas or robot.implicit_loops:
         return None
-    step = max(1, len(recording) // _SAMPLES)
-    thinned = recording.thinned(step)
+    thinned = recording.thinned(_step(recording))
     if thinned.ddq is None and thinned.dq is not None and len(thinned) > 1:
         thinned = replace(thinned, ddq=np.gradient(thinned.dq, thinned.t, axis=0))
     signals = [getattr(thinned, name) for name in ("q", "dq", "ddq", "tau")]
@@ -242,14 +261,18 @@ def motion_of(robot: Robot, recording: AnyRecording) -> Samples | None:
     return Samples(thinned.t, *(np.asarray(signal, dtype=float) for signal in signals))
 
 
-def _typical_speeds(robot: Robot, motion: Samples) -> Array:
-    """Return the root mean square speed of each joint's drive (joints,); 1 for one that stands still."""
-    dq = np.zeros((len(motion), len(robot.joints)))
+def _step(recording: AnyRecording) -> int:
+    return max(1, len(recording) // _SAMPLES)
+
+
+def _typical(robot: Robot, rates: Array) -> Array:
+    """Return the root mean square of each joint's drive (joints,), of speeds or accelerations; 1 where it rests."""
+    dq = np.zeros((len(rates), len(robot.joints)))
     for index, joint in enumerate(robot.joints):
         terms = joint.follows.terms if joint.follows is not None else ((joint.name, 1.0),)
         for name, ratio in terms:
             if name in robot.joint_names:
-                dq[:, index] += ratio * motion.dq[:, robot.joint_names.index(name)]
+                dq[:, index] += ratio * rates[:, robot.joint_names.index(name)]
     found = np.ones(len(robot.joints))
     for index in range(len(robot.joints)):
         v = sum(ratio * dq[:, other] for other, ratio in drive_ratios(robot, index).items())
@@ -273,6 +296,8 @@ def reversal_covariance(
     """
     drives, motion = [joint.drive for joint in robot.joints], columns.motion
     terms = tuple(term for term in friction_symbols(t for drive in drives for t in drive.friction) if term != "load")
+    used = np.array(["presliding" in drive.friction for drive in drives])
+    travels = np.where(used, [drive.presliding_travel or PRESLIDING_TRAVEL for drive in drives], np.nan)
     widths = np.array([drive.sign_width for drive in drives])
     smear = np.zeros(len(drives)) if cutoff is None else smeared_speeds(robot, motion, cutoff)
     if chosen:
@@ -282,16 +307,17 @@ def reversal_covariance(
         others = np.sqrt(widths**2 + (_SHARE * smear) ** 2)
     found = np.zeros((base.rank, base.rank))
     moved = np.abs(others - widths) > _STANDSTILL
-    if not moved.any() or not terms:
+    if not (moved | (used & chosen)).any() or not terms:
         return found
     rigid = [name for name in base.kept if robot.layout.column(name).is_rigid]
     falls = [np.array([drive.stribeck_speed for drive in drives])]
     step = -(-len(motion) // _FITTED)
     if step > 1 or columns.rigid != tuple(rigid):
-        columns = RigidColumns.of(robot, rigid, motion[::step])
-    table = columns.table(terms, [widths, others], falls)
+        columns = RigidColumns.of(robot, rigid, motion[::step], [path[::step] for path in columns.paths])
+    table = columns.table(terms, [widths, others], falls, None, [travels, travels / _FINEST])
     place = {name: k for k, name in enumerate(base.kept)}
-    as_it_is = FrictionModel(terms, (0,) * len(drives))
+    still = (0,) * len(drives)
+    as_it_is = FrictionModel(terms, still, travels=still)
 
     def fitted(model: FrictionModel) -> Array:
         values = np.zeros(base.rank)
@@ -301,11 +327,14 @@ def reversal_covariance(
         return values if base.mixing is None else np.asarray(base.mixing @ values, dtype=float)
 
     before = fitted(as_it_is)
-    for joint in np.flatnonzero(moved):
+    for joint in np.flatnonzero(moved | (used & chosen)):
         if drives[joint].friction:
             picked = tuple(int(other == joint) for other in range(len(drives)))
-            change = _SHARE * (fitted(replace(as_it_is, widths=picked)) - before)
-            found += np.outer(change, change)
+            options = [replace(as_it_is, widths=picked)] if moved[joint] else []
+            options += [replace(as_it_is, travels=picked)] if used[joint] and chosen else []
+            for option in options:
+                change = _SHARE * (fitted(option) - before)
+                found += np.outer(change, change)
     return found
 
 

@@ -97,7 +97,8 @@ def settle(
 
 def relative_error(robot: Robot, motion: Samples, parameters: Array) -> float:
     """Return ‖tau - torque‖ / ‖tau‖ of parameters (p,) over samples, their loads their own."""
-    residual = motion.tau - inverse_dynamics(robot, *motion.motion, parameters)
+    moved = motion.q, motion.dq, motion.ddq
+    residual = motion.tau - inverse_dynamics(robot, *moved, parameters, memory=motion.states)
     return float(np.linalg.norm(residual) / max(float(np.linalg.norm(motion.tau)), 1e-300))
 
 
@@ -108,7 +109,7 @@ def instead_of_load(
     parameters: Array,
     motion: Samples,
     asked_for: bool,
-    without: Callable[[], tuple[Made, Robot, Array]],
+    without: Callable[[], tuple[Made, Robot, Samples, Array]],
 ) -> tuple[Made | None, tuple[Notice, ...]]:
     """Return what is made without load friction where that fits the data better, and a notice; else None.
 
@@ -122,7 +123,7 @@ def instead_of_load(
         parameters: The finished model (p,).
         motion: Samples of the data.
         asked_for: Whether the term was named, not chosen.
-        without: Makes the same without the term, with its robot and parameters.
+        without: Makes the same without the term, with its robot, the samples with its states, and its parameters.
     """
     error = relative_error(robot, motion, parameters)
     others = [k for k, name in enumerate(base.names) if not name.startswith(FRICTION["load"])]
@@ -130,8 +131,8 @@ def instead_of_load(
     beta[others] = np.linalg.lstsq(found.R[:, others], found.z, rcond=None)[0]
     if error < _CLEARLY * relative_error(robot, motion, np.asarray(base.lift(beta), dtype=float)):
         return None, ()  # better than the same fit without the term can be, consistent or not
-    made, other, values = without()
-    plain = relative_error(other, motion, values)
+    made, other, along, values = without()
+    plain = relative_error(other, along, values)
     if error <= plain:
         return None, ()
     with_it, without_it = f"{100 * error:.3g} %", f"{100 * plain:.3g} %"

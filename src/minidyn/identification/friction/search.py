@@ -1,25 +1,20 @@
-"""The search for friction terms: forward, one at a time, judged on blocks of time that were held out.
-
-All models of a search share the columns of links and rotors, which are made once; each table adds its friction columns.
-"""
+"""The search for friction terms: forward, one at a time, judged on blocks of time that were held out."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
-from minidyn.dynamics.drives import Shapes, drive_columns, loads_of_motion
-from minidyn.dynamics.functions import regressor
-from minidyn.dynamics.tree import Coordinates, coordinates
-from minidyn.identification.friction.table import BLOCKS, TURNING, FrictionModel, FrictionTable, Key
-from minidyn.identification.rows.base_rows import Samples
-from minidyn.model.drives import ALIASES, FRICTION, STAYING, friction_symbols
+from minidyn.dynamics.drives import loads_of_motion
+from minidyn.identification.friction.table import BLOCKS, FrictionModel, FrictionTable, Judged, RigidColumns
+from minidyn.identification.rows.base_rows import Path, Samples
+from minidyn.model.drives import ALIASES, PRESLIDING_TRAVEL, friction_symbols
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
 
@@ -28,123 +23,14 @@ _LEAST_GAIN = 0.02  # of the held-out squares, one percent of the error: less is
 _ROUNDS = 6
 _LARGE = 120  # rigid parameters; beyond them (some fifteen joints) one proportion serves all joints, to save minutes
 _FINER = (1.36, 1.17)  # factors between the widths that are tried around the best
-_TERMS = {symbol: term for term, symbol in FRICTION.items()}
+_TRAVELS = (2e-4, 8e-4, 3e-3, 1.2e-2, 4e-2)  # rad or m, over which presliding may build up
+_FINER_SIZES = (1.6, 1.2)  # of widths and travels together
+_HIDDEN = 1.01  # times the least travel that is looked for: presliding over less may be no presliding
+_NARROWER = (1.0, 0.5, 0.2, 0.0)  # of the smoothing width without presliding
 
 
 CHOSEN = info("friction.chosen", "Which friction terms were chosen, and what they bring on held-out data.")
 UNLOADED = info("friction.load_constant", "Joints whose load hardly changes in this recording: no load friction there.")
-
-
-@dataclass(frozen=True)
-class RigidColumns:
-    """What all tables of one motion share: the columns of links and rotors, and their products."""
-
-    rigid: tuple[str, ...]  # names of the columns
-    bare: Robot  # the robot without friction
-    motion: Samples  # the samples
-    coordinates: Coordinates  # its joints along them
-    names: tuple[tuple[str, ...], ...]  # for each joint, the columns that its torque sees
-    columns: tuple[Array, ...]  # for each joint, those columns (N, c)
-
-    @classmethod
-    def of(cls, robot: Robot, rigid: Sequence[str], motion: Samples) -> RigidColumns:
-        """Compute the independent columns of links and rotors; drive couplings count, friction does not."""
-        bare = robot.with_drives(friction=())
-        Y = regressor(bare, *motion.motion, columns=rigid)
-        seen = np.any(Y, axis=0)
-        names = tuple(tuple(name for name, used in zip(rigid, row) if used) for row in seen)
-        columns = tuple(np.ascontiguousarray(Y[:, row, seen[row]]) for row in range(robot.n))
-        along = coordinates(robot, *(list(part.T) for part in motion.motion))
-        return cls(tuple(rigid), bare, motion, along, names, columns)
-
-    @cached_property
-    def _rows(self) -> NDArray[np.intp]:
-        """Numbers of the samples of each block (blocks, most); one past the last fills up."""
-        edges = np.linspace(0, len(self.motion), BLOCKS + 1).astype(int)
-        rows = edges[:-1, None] + np.arange(np.diff(edges).max())
-        return np.where(rows < edges[1:, None], rows, len(self.motion))
-
-    def _in_blocks(self, columns: Sequence[Array]) -> Array:
-        """Return columns, each (N,), as (blocks, columns, most), zeros at the end of shorter blocks."""
-        whole = np.zeros((len(columns), len(self.motion) + 1))
-        for row, column in zip(whole, columns):
-            row[:-1] = column
-        return np.ascontiguousarray(np.swapaxes(whole[:, self._rows], 0, 1))
-
-    @cached_property
-    def _own(self) -> list[tuple[Array, Array]]:
-        """For each joint, its columns in blocks, and their products (blocks, c, c)."""
-        found = [self._in_blocks(list(columns.T)) for columns in self.columns]
-        return [(own, own @ np.swapaxes(own, 1, 2)) for own in found]
-
-    @cached_property
-    def _made(self) -> dict[tuple[str, bytes, bytes], list[tuple[str, int, dict[int, Array]]]]:
-        return {}
-
-    def table(
-        self, terms: Sequence[str], widths: Sequence[Array], falls: Sequence[Array], loads: Array | None = None
-    ) -> FrictionTable:
-        """Return the table of all models with some of these terms, smoothing widths and Stribeck speeds (joints,) each.
-
-        What does not fit a joint is left out there. Loads are what each joint's drive carries at rest (N, joints), NaN
-        for drives without load friction.
-        """
-        added: list[dict[Key, Array]] = [{} for _ in self.names]
-        usable = [term for term in terms if term != "load" or loads is not None]
-        for width, sharp in enumerate(widths):
-            for fall, speed in enumerate(falls):
-                for term, found in self._friction(_needed(usable, width, fall), sharp, speed, loads).items():
-                    for name, joint, torques in found:
-                        for row, value in torques.items():
-                            added[row][Key(name, term, joint, width, fall)] = value
-        products = []
-        for row, (extra, (own, rigid)) in enumerate(zip(added, self._own)):
-            E, size = self._in_blocks([*extra.values(), self.motion.tau[:, row]]), rigid.shape[1]
-            whole = np.empty((BLOCKS, size + E.shape[1], size + E.shape[1]))
-            whole[:, :size, :size] = rigid
-            whole[:, size:, :size] = E @ np.swapaxes(own, 1, 2)
-            whole[:, size:, size:] = E @ np.swapaxes(E, 1, 2)
-            whole[:, :size, size:] = np.swapaxes(whole[:, size:, :size], 1, 2)
-            products.append(whole)
-        keys = tuple((*(Key(name) for name in own), *found) for own, found in zip(self.names, added))
-        return FrictionTable(keys, tuple(products), (self._rows < len(self.motion)).sum(axis=1).astype(float))
-
-    def _friction(
-        self, terms: Sequence[str], sharp: Array, speed: Array, loads: Array | None
-    ) -> dict[str, list[tuple[str, int, dict[int, Array]]]]:
-        """Return each term's columns: name, whose drive, and torque (N,) of each row; all but loads are remembered."""
-        c = self.coordinates
-        places = {
-            term: (term, sharp.tobytes() if term in TURNING else b"", speed.tobytes() if term == "stribeck" else b"")
-            for term in terms
-        }
-        new = [term for term, place in places.items() if term == "load" or place not in self._made]
-        if new:
-            self._made.update({places[term]: [] for term in new})
-            driven = self.bare.with_drives(friction=new, sign_width=sharp, stribeck_speed=speed)
-            carried = None if loads is None else list(loads.T)
-            for column in drive_columns(driven, c.dq, c.ddq, Shapes(driven, c.q, carried)):
-                if column.symbol in STAYING or np.isnan(column.value).any():  # rigid, or no load friction
-                    continue
-                known = driven.layout.columns[column.index]
-                torque = [0.0] * len(self.bare.joints)
-                for joint, ratio in column.ratios.items():
-                    torque[joint] = ratio * column.value
-                rows = {row: value for row, value in enumerate(c.project(torque)) if np.any(value)}
-                term = _TERMS[known.symbol]
-                self._made[places[term]].append((known.name, known.joint, rows))
-        return {term: self._made[place] for term, place in places.items()}
-
-
-def _needed(terms: Sequence[str], width: int, fall: int) -> list[str]:
-    """Return the terms that change with this width and Stribeck speed; all of them for the first."""
-    found = []
-    for term in terms:
-        new_width = width == 0 or term in TURNING
-        new_fall = fall == 0 or term == "stribeck"
-        if new_width and new_fall:
-            found.append(term)
-    return found
 
 
 @dataclass(frozen=True)
@@ -155,6 +41,7 @@ class Found:
     unloaded: tuple[int, ...]  # joints without load friction, whatever the terms
     sign_width: Array  # of each joint (joints,)
     stribeck_speed: Array  # of each joint (joints,)
+    travel: Array  # of each joint's presliding (joints,), NaN where it has none
     # standard parameters of the robot without friction (p,) that loads are computed from; None: no loads
     parameters: Array | None
     columns: RigidColumns  # those of links and rotors
@@ -189,7 +76,8 @@ class Search:
 
     Smoothing widths of all joints to choose from are {name for records: (joints,)}, Stribeck speeds (joints,) each.
     Terms may be added, with or without that of the load, and load friction may be left out where a joint's load hardly
-    changes.
+    changes. Presliding needs the paths of the drives; over shorter travels than the least ones (joints,) it is not
+    looked for.
     """
 
     def __init__(
@@ -202,13 +90,17 @@ class Search:
         add: bool,
         leave_out: bool,
         load: bool = True,
+        paths: Sequence[Path] = (),
+        least_travel: ArrayLike = 0.0,
     ) -> None:
         self.robot, self.motion, self.rigid = robot, motion, tuple(rigid)
+        self.least_travel = least_travel
         self.add, self.leave_out = add, leave_out
         self.ratios, self.wide, self.falls = list(widths), list(widths.values()), list(falls)
         self.widths = self.wide
         self.curve: list[list[float]] = []
-        self.columns = RigidColumns.of(robot, rigid, motion)
+        self.columns = RigidColumns.of(robot, rigid, motion, paths)
+        self.travels: list[Array] = []
         self.bare = self.columns.bare
         self.own = friction_symbols(term for joint in robot.joints for term in joint.drive.friction)
         coupled = any(joint.drive.coupling for joint in robot.joints)
@@ -216,6 +108,7 @@ class Search:
         groups = [group for group in _CANDIDATES if add and group not in never]
         self.groups = [group for group in groups if not set(group) <= set(self.own)]
         self.every = friction_symbols((*self.own, *(term for group in self.groups for term in group)))
+        self.every = tuple(term for term in self.every if term != "presliding")
         self.parameters: Array | None = None
         self.loads: Array | None = None  # what each joint's drive carries at rest with them (N, joints)
         self.loaded: frozenset[int] = frozenset()
@@ -223,15 +116,18 @@ class Search:
 
     def run(self) -> Found:
         """Choose the widths with the terms at hand, add terms, then choose the widths again."""
-        model = FrictionModel(tuple(term for term in self.own if term != "load"), self._alike(0))
+        model = FrictionModel(tuple(term for term in self.own if term not in ("load", "presliding")), self._alike(0))
         table, model, sigma = self._sharpened(model)
         if "load" in self.every:
             table = self._settled(table, model)
-            model = replace(model, terms=self.own)
+            model = replace(model, terms=tuple(term for term in self.own if term != "presliding"))
         plain = table.judge(model, sigma)
         if self.add:
             model = self._extended(table, model, sigma)
             table, model, sigma = self._pruned(*self._sharpened(model))
+            self.every = model.terms
+        if self.columns.paths and (self.add or "presliding" in self.own):
+            table, model, sigma = self._remembering(table, model, sigma)
         if "load" in model.terms:
             table = self._settled(table, model)
         judged = table.judge(model, sigma)
@@ -241,6 +137,8 @@ class Search:
             settings["sign_width_curve"] = self.curve
         if "stribeck" in model.terms:
             settings["stribeck_speed"] = self.falls[model.fall].tolist()
+        if "presliding" in model.terms:
+            settings["presliding_travel"] = [None if np.isnan(size) else size for size in self.travels[0].tolist()]
         notices: list[Notice] = []
         if self.add:
             settings["friction_tried"] = self.tried
@@ -257,6 +155,7 @@ class Search:
             unloaded,
             self.widths[0],
             self.falls[model.fall],
+            self.travels[0] if self.travels else np.full(len(self.robot.joints), np.nan),
             self.parameters if "load" in model.terms else None,
             self.columns,
             settings,
@@ -280,7 +179,7 @@ class Search:
         if self.loads is not None and "load" in terms:
             loads = self.loads.copy()
             loads[:, [joint for joint in range(loads.shape[1]) if joint not in self.loaded]] = np.nan
-        return self.columns.table(terms, self.widths, self.falls, loads)
+        return self.columns.table(terms, self.widths, self.falls, loads, self.travels)
 
     def _sharpened(self, model: FrictionModel) -> tuple[FrictionTable, FrictionModel, Array]:
         """Choose Stribeck speed and smoothing widths that predict best; return the table with them, and the noise.
@@ -309,9 +208,95 @@ class Search:
         table = self._table(self.every)
         return table, model, table.noise(model)
 
+    def _remembering(
+        self, table: FrictionTable, model: FrictionModel, sigma: Array
+    ) -> tuple[FrictionTable, FrictionModel, Array]:
+        """Add presliding to the joints where it predicts better, with travels of their own; widths are chosen again.
+
+        Where it was asked for by name all joints have it.
+        """
+        asked, kept = "presliding" in self.own, (self.widths, self.every)
+        given = np.array([joint.drive.presliding_travel for joint in self.robot.joints])
+        plain, now = table, table.judge(model, sigma).deviance(sigma)
+        option = replace(model, terms=friction_symbols((*model.terms, "presliding")), travels=self._alike(0))
+        self.every = option.terms
+        if given.any():
+            self.travels = [np.where(given > 0, given, PRESLIDING_TRAVEL)]
+        else:
+            self.travels = [np.maximum(np.full(given.shape, travel), self.least_travel) for travel in _TRAVELS]
+        table = self._table(option.terms)
+        options = [replace(option, travels=self._alike(k)) for k in range(len(self.travels))]
+        option = self._own_travels(table, self._best(table, options, sigma), sigma)
+        if not asked:
+            option = self._where_it_helps(table, option, sigma)
+        option = self._settle_sizes(option)
+        if len(self.wide) > 1:  # presliding explains some of what a width had to: it may be less, not more
+            self.widths = [share * self.widths[0] for share in _NARROWER]
+        table = self._table(option.terms)
+        option = self._own_widths(table, option, sigma)
+        judged, noise = table.judge(option, sigma), table.noise(option)
+        option = self._settle_sizes(option)
+        tried = self._gain(option, judged, now, sigma)
+        taken = asked or tried.gain > max(tried.uncertainty, _LEAST_GAIN)
+        self.tried.append(tried.record(model, taken))
+        if not taken:
+            self.travels, (self.widths, self.every) = [], kept
+            return plain, model, sigma
+        for finer in _FINER_SIZES:
+            if len(self.wide) > 1:
+                self.widths = [self.widths[0] / finer, self.widths[0], np.minimum(finer * self.widths[0], kept[0][0])]
+            if not given.any():
+                least, size = self.least_travel, self.travels[0]
+                self.travels = [np.maximum(size / finer, least), size, finer * size]
+            table, middle = self._table(option.terms), (len(self.widths) // 2, len(self.travels) // 2)
+            option = replace(option, widths=self._alike(middle[0]), travels=self._alike(middle[1]))
+            option = self._settle_sizes(self._own_travels(table, self._own_widths(table, option, noise), noise))
+        hidden = self.travels[0] <= _HIDDEN * np.asarray(self.least_travel)
+        if hidden.any() and not (asked or given.any()):  # what the filter of the torque does, or cannot be told from it
+            self.travels = [np.where(hidden, np.nan, self.travels[0])]
+        table = self._table(option.terms)
+        tried = self._gain(option, table.judge(option, sigma), now, sigma)
+        if not asked and not tried.gain > max(tried.uncertainty, _LEAST_GAIN):
+            self.tried[-1] = tried.record(model, False)
+            self.travels, (self.widths, self.every) = [], kept
+            return plain, model, sigma
+        return table, option, table.noise(option)
+
+    def _gain(self, option: FrictionModel, judged: Judged, now: Array, sigma: Array) -> _Tried:
+        """Return by how much presliding lowers the held-out squares (blocks,) of now."""
+        gains = (now - judged.deviance(sigma)) / float(np.mean(now))
+        spread = float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
+        error, deviance = judged.relative_error, judged.deviance(sigma)
+        return _Tried(("presliding",), option, error, float(np.mean(gains)), spread, deviance)
+
+    def _settle_sizes(self, model: FrictionModel) -> FrictionModel:
+        """Keep the model's widths and travels alone, NaN for joints without presliding; return it with them."""
+        self.widths = [self._widths_of(model)]
+        sizes = [self.travels[k][joint] if k >= 0 else np.nan for joint, k in enumerate(model.travels)]
+        self.travels = [np.array(sizes)]
+        return replace(model, widths=self._alike(0), travels=self._alike(0))
+
+    def _own_travels(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> FrictionModel:
+        for joint, columns in enumerate(self.robot.layout.drives):
+            if columns and len(self.rigid) <= _LARGE and not math.isnan(self.travels[0][joint]):
+                first, rest = model.travels[:joint], model.travels[joint + 1 :]
+                options = [replace(model, travels=(*first, k, *rest)) for k in range(len(self.travels))]
+                model = self._best(table, options, sigma)
+        return model
+
+    def _where_it_helps(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> FrictionModel:
+        """Leave presliding out where a joint predicts as well without it."""
+        now = float(np.mean(table.judge(model, sigma).deviance(sigma)))
+        for joint in range(len(model.travels)):
+            option = replace(model, travels=(*model.travels[:joint], -1, *model.travels[joint + 1 :]))
+            then = float(np.mean(table.judge(option, sigma).deviance(sigma)))
+            if then <= (1.0 + _LEAST_GAIN / len(sigma)) * now:
+                model, now = option, then
+        return model
+
     def _own_widths(self, table: FrictionTable, model: FrictionModel, sigma: Array) -> FrictionModel:
         for joint, columns in enumerate(self.robot.layout.drives):
-            if columns and len(self.rigid) <= _LARGE:
+            if columns and len(self.rigid) <= _LARGE and not (self.travels and math.isnan(self.travels[0][joint])):
                 first, rest = model.widths[:joint], model.widths[joint + 1 :]
                 options = [replace(model, widths=(*first, k, *rest)) for k in range(len(self.widths))]
                 model = self._best(table, options, sigma)

@@ -4,20 +4,29 @@ A model is a choice among columns. Least squares on any choice, and its error on
 only the products of the columns over the blocks, so that a model costs a fraction of a millisecond once the table is
 made. That is why the search does not use the triangles of `rows`: a triangle belongs to one choice of columns. Products
 lose digits with the square of the condition number, which a choice between models does not need.
+
+All models of a search share the columns of links and rotors, which are made once; each table adds its friction columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
-from minidyn.model.drives import FRICTION, NON_NEGATIVE
+from minidyn.dynamics.drives import Shapes, drive_columns, drive_ratios
+from minidyn.dynamics.functions import regressor
+from minidyn.dynamics.tree import Coordinates, coordinates
+from minidyn.identification.estimators.solve import non_negative, scaled
+from minidyn.identification.rows.base_rows import Path, Samples
+from minidyn.model.drives import FRICTION, NON_NEGATIVE, STAYING
+from minidyn.model.robot import Robot
 
 BLOCKS = 10
 """Blocks of time, each held out in turn."""
@@ -25,7 +34,7 @@ BLOCKS = 10
 TURNING = ("coulomb", "stribeck", "sqrt", "quadratic", "asymmetric", "load", "own_coulomb")
 """Terms that depend on the smoothing width."""
 
-_ROUNDING = 1e-11
+_TERMS = {symbol: term for term, symbol in FRICTION.items()}
 
 
 class Key(NamedTuple):
@@ -36,6 +45,7 @@ class Key(NamedTuple):
     joint: int = -1  # whose drive it is; -1 for links and rotors
     width: int = 0  # number of the smoothing width; 0 where it does not matter
     fall: int = 0  # number of the Stribeck speed; 0 where it does not matter
+    travel: int = 0  # number of the travel of presliding; 0 where it does not matter
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,7 @@ class FrictionModel:
     terms: tuple[str, ...]  # names of drive terms
     widths: tuple[int, ...]  # for each joint, the number of its smoothing width in the table
     fall: int = 0  # number of its Stribeck speeds
+    travels: tuple[int, ...] = ()  # for each joint, the number of its travel of presliding; -1: the joint has none
 
 
 @dataclass(frozen=True)
@@ -84,7 +95,7 @@ class FrictionTable:
         """Fit without each block in turn and return the errors on it."""
         own, left = self._chosen(model), self._without_rigid(sigma)
         z = np.zeros(left.b.shape)
-        z[:, own] = _non_negative(_part(left.A, own), left.b[:, own], self._bounded[own])
+        z[:, own] = non_negative(_part(left.A, own), left.b[:, own], self._bounded[own])
         whole = left.values(z)
         found = []
         for among, products in zip(self._places, self.products):
@@ -111,7 +122,7 @@ class FrictionTable:
         A, b, bounded = _part(left.A, union), left.b[:, union], self._bounded[union]
         # which dissipative terms are left out is taken from the first model, and looked at again for each
         first = np.concatenate([np.arange(size), place[0]])
-        kept = (_non_negative(_part(A, first), b[:, first], bounded[first]) != 0.0)[:, :size] | ~bounded[:size]
+        kept = (non_negative(_part(A, first), b[:, first], bounded[first]) != 0.0)[:, :size] | ~bounded[:size]
         inner = A[:, :size, :size] * (kept[:, :, None] & kept[:, None, :])
         inner[:, np.arange(size), np.arange(size)] += ~kept
         right = np.concatenate([A[:, :size, size:], b[:, :size, None]], axis=2) * kept[:, :, None]
@@ -131,7 +142,7 @@ class FrictionTable:
         if len(fold):
             at = np.concatenate([np.tile(np.arange(size), (len(own), 1)), place], axis=1)[model]
             parts = A[fold[:, None, None], at[:, :, None], at[:, None, :]]
-            x[fold[:, None], model[:, None], at] = _non_negative(parts, b[fold[:, None], at], bounded[at[0]])
+            x[fold[:, None], model[:, None], at] = non_negative(parts, b[fold[:, None], at], bounded[at[0]])
         whole = np.concatenate([x, np.full((*x.shape[:2], 1), -1.0)], axis=2)
         squares = np.einsum("fmi,fmi->mf", whole @ _part(left.Q, [*union, -1]), whole)
         return np.asarray(np.maximum(squares, 0.0) / len(self.products) / self.samples)
@@ -167,9 +178,9 @@ class FrictionTable:
         total = np.zeros((size + 1, size + 1))
         for (at, products), noise in zip(parts, sigma):
             total[at[:, None], at] += products / noise**2
-        A, b, scale = _scaled(total[None])
+        A, b, scale = scaled(total[None])
         bounded = np.concatenate([np.zeros(self._rigid, dtype=bool), self._bounded[own]])
-        return np.asarray((_non_negative(A, b, bounded) / scale)[0])
+        return np.asarray((non_negative(A, b, bounded) / scale)[0])
 
     @cached_property
     def _sums(self) -> tuple[Array, ...]:
@@ -219,17 +230,21 @@ class FrictionTable:
 
     @cached_property
     def _numbers(self) -> tuple[NDArray[np.intp], ...]:
-        """For each column of friction: joint, width (-1: it does not matter) and fall (likewise)."""
+        """For each column of friction: joint, width (-1: it does not matter), fall and travel (likewise)."""
         own = self._every[self._rigid :]
         widths = [key.width if key.term in TURNING else -1 for key in own]
         falls = [key.fall if key.term == "stribeck" else -1 for key in own]
-        return tuple(np.array(values, dtype=np.intp) for values in ([key.joint for key in own], widths, falls))
+        travels = [key.travel if key.term == "presliding" else -1 for key in own]
+        joints = [key.joint for key in own]
+        return tuple(np.array(values, dtype=np.intp) for values in (joints, widths, falls, travels))
 
     def _chosen(self, model: FrictionModel) -> NDArray[np.intp]:
         """Return the places of the model's columns among those of friction."""
-        joints, widths, falls = self._numbers
+        joints, widths, falls, travels = self._numbers
         named = np.array([key.term in model.terms for key in self._every[self._rigid :]], dtype=bool)
         sharp = (widths < 0) | (widths == np.array(model.widths, dtype=np.intp)[joints])
+        if model.travels:
+            sharp &= (travels < 0) | (travels == np.array(model.travels, dtype=np.intp)[joints])
         return np.flatnonzero(named & sharp & ((falls < 0) | (falls == model.fall)))
 
 
@@ -246,7 +261,7 @@ class _Friction:
     @classmethod
     def of(cls, W: Array, r: int) -> _Friction:
         """Eliminate the first r columns of products W (f, r + k + 1, r + k + 1): of columns and, last, the torque."""
-        A, b, scale = _scaled(W.sum(axis=0) - W)
+        A, b, scale = scaled(W.sum(axis=0) - W)
         solved = np.linalg.solve(A[:, :r, :r], np.concatenate([A[:, :r, r:], b[:, :r, None]], axis=2))
         across = A[:, r:, :r] @ solved
         T = solved / -scale[:, :r, None]
@@ -267,48 +282,138 @@ def _part(products: Array, places: Sequence[int] | NDArray[np.intp]) -> Array:
     return np.asarray(products[:, np.asarray(places, dtype=int)[:, None], np.asarray(places, dtype=int)])
 
 
-def _scaled(products: Array) -> tuple[Array, Array, Array]:
-    """Return (A (f, k, k), b (f, k), scale (f, k)) of least squares with unit columns, a little regular.
+@dataclass(frozen=True)
+class RigidColumns:
+    """What all tables of one motion share: the columns of links and rotors, and their products."""
 
-    Products (f, k + 1, k + 1) are those of columns and, last, the right side. Columns that vanish are left out.
-    """
-    length = np.sqrt(np.maximum(np.einsum("fkk->fk", products)[:, :-1], 0.0))
-    used = length > _ROUNDING * length.max(axis=1, initial=0.0)[:, None]
-    scale = np.where(used, length, 1.0)
-    b = products[:, :-1, -1] / scale * used
-    A = products[:, :-1, :-1] / (scale[:, :, None] * scale[:, None, :]) * (used[:, :, None] & used[:, None, :])
-    places = np.arange(A.shape[1])
-    A[:, places, places] += np.where(used, _ROUNDING, 1.0)
-    return A, b, scale
+    rigid: tuple[str, ...]  # names of the columns
+    bare: Robot  # the robot without friction
+    motion: Samples  # the samples
+    coordinates: Coordinates  # its joints along them
+    names: tuple[tuple[str, ...], ...]  # for each joint, the columns that its torque sees
+    columns: tuple[Array, ...]  # for each joint, those columns (N, c)
+    paths: tuple[Path, ...] = ()  # of each joint's drive; none where nothing is to be remembered
+
+    @classmethod
+    def of(cls, robot: Robot, rigid: Sequence[str], motion: Samples, paths: Sequence[Path] = ()) -> RigidColumns:
+        """Compute the independent columns of links and rotors; drive couplings count, friction does not."""
+        bare = robot.with_drives(friction=())
+        moved = motion.q, motion.dq, motion.ddq
+        Y = regressor(bare, *moved, columns=rigid)
+        seen = np.any(Y, axis=0)
+        names = tuple(tuple(name for name, used in zip(rigid, row) if used) for row in seen)
+        columns = tuple(np.ascontiguousarray(Y[:, row, seen[row]]) for row in range(robot.n))
+        along = coordinates(robot, *(list(part.T) for part in moved))
+        return cls(tuple(rigid), bare, motion, along, names, columns, tuple(paths))
+
+    @cached_property
+    def _rows(self) -> NDArray[np.intp]:
+        """Numbers of the samples of each block (blocks, most); one past the last fills up."""
+        edges = np.linspace(0, len(self.motion), BLOCKS + 1).astype(int)
+        rows = edges[:-1, None] + np.arange(np.diff(edges).max())
+        return np.where(rows < edges[1:, None], rows, len(self.motion))
+
+    def _in_blocks(self, columns: Sequence[Array]) -> Array:
+        """Return columns, each (N,), as (blocks, columns, most), zeros at the end of shorter blocks."""
+        whole = np.zeros((len(columns), len(self.motion) + 1))
+        for row, column in zip(whole, columns):
+            row[:-1] = column
+        return np.ascontiguousarray(np.swapaxes(whole[:, self._rows], 0, 1))
+
+    @cached_property
+    def _own(self) -> list[tuple[Array, Array]]:
+        """For each joint, its columns in blocks, and their products (blocks, c, c)."""
+        found = [self._in_blocks(list(columns.T)) for columns in self.columns]
+        return [(own, own @ np.swapaxes(own, 1, 2)) for own in found]
+
+    @cached_property
+    def _made(self) -> dict[tuple[str, bytes, bytes], list[tuple[str, int, dict[int, Array]]]]:
+        return {}
+
+    def table(
+        self,
+        terms: Sequence[str],
+        widths: Sequence[Array],
+        falls: Sequence[Array],
+        loads: Array | None = None,
+        travels: Sequence[Array] = (),
+    ) -> FrictionTable:
+        """Return the table of all models with some of these terms, smoothing widths and Stribeck speeds (joints,) each.
+
+        What does not fit a joint is left out there. Loads are what each joint's drive carries at rest (N, joints), NaN
+        for drives without load friction. Travels of presliding are (joints,) each, NaN for drives without it.
+        """
+        added: list[dict[Key, Array]] = [{} for _ in self.names]
+        usable = [term for term in terms if (term != "load" or loads is not None) and term != "presliding"]
+        for number, sizes in enumerate(travels if "presliding" in terms and self.paths else ()):
+            for joint, travel in enumerate(sizes.tolist()):
+                if not math.isnan(travel) and self.bare.joints[joint].kind != "fixed":
+                    key = Key(f"{FRICTION['presliding']}{joint + 1}", "presliding", joint, travel=number)
+                    for row, value in self._presliding(joint, travel).items():
+                        added[row][key] = value
+        for width, sharp in enumerate(widths):
+            for fall, speed in enumerate(falls):
+                for term, found in self._friction(_needed(usable, width, fall), sharp, speed, loads).items():
+                    for name, joint, torques in found:
+                        for row, value in torques.items():
+                            added[row][Key(name, term, joint, width, fall)] = value
+        products = []
+        for row, (extra, (own, rigid)) in enumerate(zip(added, self._own)):
+            E, size = self._in_blocks([*extra.values(), self.motion.tau[:, row]]), rigid.shape[1]
+            whole = np.empty((BLOCKS, size + E.shape[1], size + E.shape[1]))
+            whole[:, :size, :size] = rigid
+            whole[:, size:, :size] = E @ np.swapaxes(own, 1, 2)
+            whole[:, size:, size:] = E @ np.swapaxes(E, 1, 2)
+            whole[:, :size, size:] = np.swapaxes(whole[:, size:, :size], 1, 2)
+            products.append(whole)
+        keys = tuple((*(Key(name) for name in own), *found) for own, found in zip(self.names, added))
+        return FrictionTable(keys, tuple(products), (self._rows < len(self.motion)).sum(axis=1).astype(float))
+
+    def _friction(
+        self, terms: Sequence[str], sharp: Array, speed: Array, loads: Array | None
+    ) -> dict[str, list[tuple[str, int, dict[int, Array]]]]:
+        """Return each term's columns: name, whose drive, and torque (N,) of each row; all but loads are remembered."""
+        c = self.coordinates
+        places = {
+            term: (term, sharp.tobytes() if term in TURNING else b"", speed.tobytes() if term == "stribeck" else b"")
+            for term in terms
+        }
+        new = [term for term, place in places.items() if term == "load" or place not in self._made]
+        if new:
+            self._made.update({places[term]: [] for term in new})
+            driven = self.bare.with_drives(friction=new, sign_width=sharp, stribeck_speed=speed)
+            carried = None if loads is None else list(loads.T)
+            for column in drive_columns(driven, c.dq, c.ddq, Shapes(driven, c.q, carried)):
+                if column.symbol in STAYING or np.isnan(column.value).any():  # rigid, or no load friction
+                    continue
+                known = driven.layout.columns[column.index]
+                self._made[places[_TERMS[known.symbol]]].append(
+                    (known.name, known.joint, self._rows_of(column.value, column.ratios))
+                )
+        return {term: self._made[place] for term, place in places.items()}
+
+    def _presliding(self, joint: int, travel: float) -> dict[int, Array]:
+        """Return the torque (N,) of each row that presliding of a joint's drive gives; it is remembered."""
+        place = ("presliding", str(joint).encode(), np.float64(travel).tobytes())
+        if place not in self._made:
+            torque = self._rows_of(self.paths[joint].presliding(travel), drive_ratios(self.bare, joint))
+            self._made[place] = [("", joint, torque)]
+        return self._made[place][0][2]
+
+    def _rows_of(self, value: Array, ratios: Mapping[int, float]) -> dict[int, Array]:
+        """Return the torque (N,) of each row that a column gives which acts on joints with these ratios."""
+        torque: list[Any] = [0.0] * len(self.bare.joints)
+        for joint, ratio in ratios.items():
+            torque[joint] = ratio * value
+        return {row: value for row, value in enumerate(self.coordinates.project(torque)) if np.any(value)}
 
 
-def _non_negative(A: Array, b: Array, bounded: NDArray[np.bool_]) -> Array:
-    """Solve A x = b for several right sides (f, k), each with its own A (f, k, k), bounded unknowns not negative.
-
-    Block principal pivoting: unknowns that are negative leave, those whose gradient asks for it come back, all at once
-    as long as their number falls, else one at a time, which cannot go round in circles.
-    """
-    count, size = b.shape
-    x, active = np.zeros(b.shape), np.ones(b.shape, dtype=bool)
-    fewest, patience = np.full(count, size + 1), np.full(count, 3)
-    left = np.arange(count)
-    places = np.arange(size)
-    for _ in range(10 * size + 10):
-        on = active[left]
-        reduced = A[left] * (on[:, :, None] & on[:, None, :])
-        reduced[:, places, places] += ~on
-        x[left] = np.linalg.solve(reduced, (b[left] * on)[..., None])[..., 0]
-        gradient = b[left] - (A[left] @ x[left][..., None])[..., 0]
-        tolerance = 1e-10 * np.abs(b[left]).max(axis=1, initial=0.0)[:, None]
-        wrong = bounded & np.where(on, x[left] < 0.0, gradient > tolerance)
-        number = wrong.sum(axis=1)
-        better = number < fewest[left]
-        fewest[left] = np.where(better, number, fewest[left])
-        patience[left] = np.where(better, 3, patience[left] - 1)
-        for one in np.flatnonzero((patience[left] < 0) & (number > 0)):
-            wrong[one, : np.flatnonzero(wrong[one])[-1]] = False
-        active[left] ^= wrong
-        left = left[number > 0]
-        if not len(left):
-            break
-    return np.where(bounded, np.maximum(x, 0.0), x)
+def _needed(terms: Sequence[str], width: int, fall: int) -> list[str]:
+    """Return the terms that change with this width and Stribeck speed; all of them for the first."""
+    found = []
+    for term in terms:
+        new_width = width == 0 or term in TURNING
+        new_fall = fall == 0 or term == "stribeck"
+        if new_width and new_fall:
+            found.append(term)
+    return found

@@ -24,6 +24,7 @@ from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import base_regressor, regressor
+from minidyn.dynamics.record import STATES
 from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.files import write_atomically
 from minidyn.formats.load import RobotLike, as_robot
@@ -31,6 +32,7 @@ from minidyn.identification.estimators.least_squares import filtered_pieces
 from minidyn.identification.estimators.states import cutoff_of
 from minidyn.identification.estimators.total_least_squares import GainProblem, covariance_of_blocks
 from minidyn.identification.friction.choose import starting_model
+from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.rows.pieces import Columns, pieces_of, reduced
 from minidyn.identification.rows.triangles import joined
 from minidyn.model.drives import AUTO, OWN, PLAIN
@@ -52,7 +54,8 @@ def _columns(robot: Robot, base: BaseMap, carrier: int, placement: Array, loaded
 
     def columns(piece: Recording) -> tuple[Array, Array]:
         dq, ddq, current = (np.asarray(getattr(piece, name), dtype=float) for name in ("dq", "ddq", "tau"))
-        B, L = base_regressor(robot, piece.q, dq, ddq, base=base), np.zeros((*current.shape, 10))
+        B = base_regressor(robot, piece.q, dq, ddq, base=base, memory=piece.telemetry.get(STATES))
+        L = np.zeros((*current.shape, 10))
         if loaded:
             L = regressor(robot, piece.q, dq, ddq, columns=ten) @ of_frame
         return np.concatenate([B, L], axis=-1), current
@@ -211,6 +214,7 @@ def identify_drive_gains(
         raise DescriptionError(f"a load on the base {link!r} moves nothing; name a moving link")
     chosen = base_parameters(robot) if base is None else base
     runs = [ready(robot, run, purpose="identifying drive gains", in_memory=True, every_sample=True) for run in given]
+    runs = [remembering(robot, run) for run in runs]
     notices += [notice for run, raw in zip(runs, given) for notice in run.notices if notice not in raw.notices]
     columns = [_columns(robot, chosen, carrier, matrix_of(steps), loaded) for loaded in (False, True)]
     pieces = [

@@ -12,6 +12,7 @@ import numpy as np
 from minidyn.arrays import Array
 from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import base_regressor, gravity_torque, regressor
+from minidyn.dynamics.record import STATES
 from minidyn.errors import DescriptionError
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.rows.triangles import Triangles
@@ -45,7 +46,8 @@ class RawColumns:
         ten = [column.name for column in layout.columns[layout.links[self.carrier]]]
         Y = regressor(self.with_friction, *state, columns=[*ten, *(column.name for column in self.friction)])
         of_frame = transform(np.eye(10), self.placement).T  # ten of the load's frame -> ten of the link's
-        B = base_regressor(self.estimate.robot, *state, base=self.estimate.base)
+        states = piece.telemetry.get(STATES)
+        B = base_regressor(self.estimate.robot, *state, base=self.estimate.base, memory=states)
         tilt = [gravity_torque(turned, piece.q)[..., None] for turned in self.turned]
         columns = np.concatenate([Y[..., :10] @ of_frame, Y[..., 10:], B, *tilt], axis=-1)
         return columns, tau - self.estimate.predict(piece)

@@ -16,6 +16,7 @@ from minidyn.identification.consistency.whitened import one_body
 from minidyn.identification.estimate import Estimate, EstimateLike, as_estimate
 from minidyn.identification.payload import fit
 from minidyn.identification.payload.columns import raw_columns, unknowns_of
+from minidyn.identification.rows.base_rows import remembering
 from minidyn.identification.rows.pieces import pieces_of, reduced
 from minidyn.model.parameters import from_body, to_pseudo_inertia
 from minidyn.notices import Notice, act, info, look
@@ -138,6 +139,7 @@ def identify_payload(
     raw = raw_columns(estimate, link, gains)
     preparation = estimate.settings.get("preparation")  # the run's residuals are compared with the baseline's
     run = ready(estimate.robot, recording, purpose="identifying a payload", preparation=preparation, in_memory=True)
+    run = remembering(estimate.robot, run)
     notices = [notice for notice in run.notices if notice not in recording.notices]
     if len(run) < 50:
         raise MinidynError(f"{len(run)} samples are too few for a payload; record some seconds of motion")

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.drives import has_load
+from minidyn.dynamics.drives import drive_paths, drive_states, has_load, memory_columns, presliding
 from minidyn.dynamics.functions import base_regressor
-from minidyn.dynamics.record import build
+from minidyn.dynamics.record import STATES, build
 from minidyn.errors import MinidynError, UnknownParameters
 from minidyn.graph.function import Function
 from minidyn.graph.scalar import Graph
@@ -25,7 +27,7 @@ from minidyn.graph.targets.cuda.sums import CudaSums
 from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.graph.targets.native.reduce import GROUP, Reduction
 from minidyn.model.robot import Robot
-from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.lazy import AnyRecording, RunOnDisk
 from minidyn.recording.recording import Recording
 
 Progress = Callable[[int], None]
@@ -51,22 +53,30 @@ class Samples:
     ddq: Array  # accelerations (N, n)
     tau: Array  # torques (N, n)
     first: bool = field(default=True, kw_only=True)  # whether a run begins here
+    states: Array | None = field(default=None, kw_only=True)  # of drives that remember (N, m); None where none do
 
     def __len__(self) -> int:
         return len(self.t)
 
     def __getitem__(self, part: slice) -> Samples:
-        return Samples(self.t[part], *(array[part] for array in self.arrays), first=self.first)
+        return Samples.of(self.t[part], [array[part] for array in self.arrays], self.first)
+
+    @classmethod
+    def of(cls, t: Array, arrays: Sequence[Array], first: bool = True) -> Samples:
+        """Return samples of what `arrays` gives."""
+        q, dq, ddq, *states, tau = arrays
+        return Samples(t, q, dq, ddq, tau, first=first, states=states[0] if states else None)
 
     @property
-    def motion(self) -> tuple[Array, Array, Array]:
-        """q, dq and ddq."""
-        return self.q, self.dq, self.ddq
+    def motion(self) -> tuple[Array, ...]:
+        """q, dq, ddq and, where drives remember, their states."""
+        moved = self.q, self.dq, self.ddq
+        return moved if self.states is None else (*moved, self.states)
 
     @property
-    def arrays(self) -> tuple[Array, Array, Array, Array]:
-        """q, dq, ddq and tau."""
-        return self.q, self.dq, self.ddq, self.tau
+    def arrays(self) -> tuple[Array, ...]:
+        """q, dq, ddq, states where drives remember, and tau."""
+        return *self.motion, self.tau
 
 
 def signals_of(recording: Recording, *names: str) -> tuple[Array, ...]:
@@ -91,10 +101,90 @@ def samples_of(recording: AnyRecording, progress: Progress | None = None, most: 
     done = 0
     for run in recording.runs:
         for number, tile in enumerate(run.tiles(most)):
-            yield Samples(tile.t, *signals_of(tile, *_MOTION, "tau"), first=number == 0)
+            signals = signals_of(tile, *_MOTION, "tau")
+            yield Samples(tile.t, *signals, first=number == 0, states=tile.telemetry.get(STATES))
             done += len(tile)
             if progress is not None:
                 progress(done)
+
+
+@dataclass(frozen=True)
+class _RememberingRun:
+    """A run on disk with the states of drives that remember: they go on from piece to piece."""
+
+    robot: Robot
+    run: RunOnDisk
+
+    def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
+        """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
+        before: tuple[Array, Array] | None = None
+        for tile in self.run.tiles(samples, begin, end):
+            states = drive_states(self.robot, tile.q, before)
+            if len(tile):
+                before = tile.q[-1], states[-1]
+            yield replace(tile, telemetry={**tile.telemetry, STATES: states})
+
+
+_Kind = TypeVar("_Kind", bound=AnyRecording)
+
+
+def remembering(robot: Robot, recording: _Kind) -> _Kind:
+    """Return a recording with the states of the robot's drives as telemetry, where they remember; else as it is.
+
+    States begin with zero in each run: what was before is not known, and forgotten after some travel. A piece of a run
+    that has its states keeps them.
+    """
+    if not memory_columns(robot) or (isinstance(recording, Recording) and STATES in recording.telemetry):
+        return recording
+    if isinstance(recording, Recording):
+        states = np.concatenate([drive_states(robot, run.q) for run in recording.runs])
+        return replace(recording, telemetry={**recording.telemetry, STATES: states})
+    parts = tuple((_RememberingRun(robot, run), begin, end) for run, begin, end in recording.parts)
+    return replace(recording, parts=parts)
+
+
+@dataclass(frozen=True)
+class Path:
+    """Positions of a drive at some samples of a recording and at all turning points between them.
+
+    What presliding remembers depends on these alone, however far the samples are apart.
+    """
+
+    nodes: Array  # positions, rad or m
+    starts: tuple[int, ...]  # first node of each run
+    at: NDArray[np.intp]  # which nodes are the samples
+
+    def presliding(self, travel: float) -> Array:
+        """Return the state at the samples (N,); NaN where the travel is."""
+        runs = pairwise([*self.starts, len(self.nodes)])
+        return np.concatenate([presliding(self.nodes[begin:end], travel) for begin, end in runs])[self.at]
+
+    def __getitem__(self, part: slice) -> Path:
+        return replace(self, at=self.at[part])
+
+
+def paths_of(robot: Robot, recording: AnyRecording, step: int) -> tuple[Path, ...]:
+    """Return the path of each joint's drive, with one sample in `step`, as `recording.thinned(step)` has them."""
+    joints = range(len(robot.joints))
+    nodes: list[list[Array]] = [[] for _ in joints]
+    at: list[list[NDArray[np.intp]]] = [[] for _ in joints]
+    starts: list[list[int]] = [[] for _ in joints]
+    sizes, row = [0] * len(joints), 0
+    for run in recording.runs:
+        for joint in joints:
+            starts[joint].append(sizes[joint])
+        for tile in run.tiles(PIECE):
+            kept = np.arange(-row % step, len(tile), step)
+            positions = drive_paths(robot, tile.q, joints)
+            for joint, path in enumerate(positions.T):
+                turns = np.flatnonzero(np.diff(np.sign(np.diff(path)))) + 1
+                own = kept if step == 1 else np.union1d(np.append(kept, [0, len(path) - 1]), turns)
+                nodes[joint].append(path[own])
+                at[joint].append(sizes[joint] + np.searchsorted(own, kept))
+                sizes[joint] += len(own)
+            row += len(tile)
+    every = zip(nodes, starts, at)
+    return tuple(Path(np.concatenate(own), tuple(begins), np.concatenate(rows)) for own, begins, rows in every)
 
 
 _SIZES: WeakKeyDictionary[AnyRecording, tuple[Array, Array]] = WeakKeyDictionary()
@@ -182,36 +272,29 @@ class BaseFunctions:
                 scores[k] = scores[k] + Y[joint][k] * residual
         return CudaSums(graph.function("base_scores", {"scores": scores}))
 
-    def regressor(self, q: Array, dq: Array, ddq: Array) -> Array:
-        """Return Y (N, n, b), by the machine code of `rows`."""
-        Y = np.zeros((len(q), self.robot.n, self.base.rank))
-        for joint, (runs, rows) in enumerate(zip(self._runs, self._joints(q, dq, ddq))):
-            for among, part in runs:
-                Y[:, joint, among] = rows[:, part]
-        return Y
+    def torque(self, motion: Sequence[Array], beta: Array, few: bool = False) -> Array:
+        """Return Y beta (N, n); where there are few samples in all, by the machine code of `rows`.
 
-    def torque(self, q: Array, dq: Array, ddq: Array, beta: Array, few: bool = False) -> Array:
-        """Return Y beta (N, n); where there are few samples in all, by the machine code of `rows`."""
+        The motion is that of `Samples`: q, dq, ddq and the states of drives that remember, if any.
+        """
         if few:
-            return np.stack(
-                [rows @ beta[list(own)] for own, rows in zip(self.columns, self._joints(q, dq, ddq))], axis=1
-            )
-        return np.asarray(self._torque(q, dq, ddq, beta), dtype=float)
+            return np.stack([rows @ beta[list(own)] for own, rows in zip(self.columns, self._joints(motion))], axis=1)
+        return np.asarray(self._torque(*motion, beta), dtype=float)
 
-    def scores(self, q: Array, dq: Array, ddq: Array, residual: Array, few: bool = False) -> Array:
-        """Return Yᵀ residual, sample by sample (N, b); `few` as for `torque`."""
+    def scores(self, motion: Sequence[Array], residual: Array, few: bool = False) -> Array:
+        """Return Yᵀ residual, sample by sample (N, b); arguments as for `torque`."""
         if not few:
-            return np.asarray(self._scores(q, dq, ddq, residual), dtype=float)
-        found = np.zeros((len(q), self.base.rank))
-        for joint, (runs, rows) in enumerate(zip(self._runs, self._joints(q, dq, ddq))):
+            return np.asarray(self._scores(*motion, residual), dtype=float)
+        found = np.zeros((len(residual), self.base.rank))
+        for joint, (runs, rows) in enumerate(zip(self._runs, self._joints(motion))):
             rows *= residual[:, joint, None]
             for among, part in runs:
                 found[:, among] += rows[:, part]
         return found
 
-    def _joints(self, q: Array, dq: Array, ddq: Array) -> list[Array]:
+    def _joints(self, motion: Sequence[Array]) -> list[Array]:
         """Return, for each joint, the values (N, columns) of the columns that it sees."""
-        found = self.rows.rows([q, dq, ddq, np.zeros_like(q)])
+        found = self.rows.rows([*motion, np.zeros_like(motion[0])])
         return [rows[:, : len(own)] for own, rows in zip(self.columns, found)]
 
     @cached_property
@@ -259,16 +342,22 @@ class BaseFunctions:
     def _regressor(self) -> tuple[Graph, dict[str, Any], Any]:
         graph = Graph()
         inputs: dict[str, Any] = {name: graph.inputs(name, self.robot.n) for name in _MOTION}
+        remembered = memory_columns(self.robot)
+        if remembered:
+            inputs[STATES] = graph.inputs(STATES, len(remembered))
         kept = self.robot.layout.indices(self.base.kept)
         return graph, inputs, build(self.robot, "regressor", inputs, columns=kept, combine=self.base.unmixing)
 
 
-def steady_regressor(robot: Robot, base: BaseMap, q: Array, dq: Array, ddq: Array) -> Array:
+def steady_regressor(
+    robot: Robot, base: BaseMap, q: Array, dq: Array, ddq: Array, states: Array | None = None
+) -> Array:
     """Return Y (N, n, b), the same numbers in every call: with `out` machine code is not put off to later ones.
 
     Very large functions, which take seconds to compile, are an exception.
     """
-    return base_regressor(robot, q, dq, ddq, base=base, out=np.empty((len(q), robot.n, base.rank)))
+    made = np.empty((len(q), robot.n, base.rank))
+    return base_regressor(robot, q, dq, ddq, base=base, memory=states, out=made)
 
 
 def base_functions(robot: Robot, base: BaseMap) -> BaseFunctions:
