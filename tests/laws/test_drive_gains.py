@@ -51,7 +51,7 @@ def test_intervals_of_raw_logs_hold_the_truth(width: float, memory: float, noise
     robot = truth("scara").with_drives(sign_width=width)
     both, t = (robot, md.Payload(0.0, LOAD).on(robot)), np.arange(0, 15, 1 / 250)
     gains, scores = np.random.default_rng(1).uniform(5, 15, robot.n), []
-    for seed in range(count(8, 60)):
+    for seed in range(count(16, 60)):
         runs = []
         for k, one in enumerate(both):
             rng = np.random.default_rng(2 * seed + k)

@@ -18,8 +18,10 @@ from minidyn.model.drives import ALIASES, PRESLIDING_TRAVEL, friction_symbols
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
 
-_CANDIDATES = (("load",), ("sqrt",), ("stribeck",), ("asymmetric",), ("cubic",), ALIASES["curve"], ALIASES["own"])
+_CANDIDATES = (("load",), ("sqrt",), ("stribeck",), ("asymmetric",), ("cubic",), ALIASES["own"])
 _LEAST_GAIN = 0.02  # of the held-out squares, one percent of the error: less is not worth a term, however certain
+# A gain that one block of ten alone brings is as large as its uncertainty, of two blocks 1.5 times: more must agree.
+_SURE = 1.5
 _ROUNDS = 6
 _LARGE = 120  # rigid parameters; beyond them (some fifteen joints) one proportion serves all joints, to save minutes
 _FINER = (1.36, 1.17)  # factors between the widths that are tried around the best
@@ -124,7 +126,7 @@ class Search:
         plain = table.judge(model, sigma)
         if self.add:
             model = self._extended(table, model, sigma)
-            table, model, sigma = self._pruned(*self._sharpened(model))
+            table, model, sigma = self._curved(*self._pruned(*self._sharpened(model)))
             self.every = model.terms
         if self.columns.paths and (self.add or "presliding" in self.own):
             table, model, sigma = self._remembering(table, model, sigma)
@@ -208,6 +210,21 @@ class Search:
         table = self._table(self.every)
         return table, model, table.noise(model)
 
+    def _curved(
+        self, table: FrictionTable, model: FrictionModel, sigma: Array
+    ) -> tuple[FrictionTable, FrictionModel, Array]:
+        """Add the free curve where it predicts better than all terms that say more; last, since it can mimic them."""
+        group = ALIASES["curve"]
+        if set(group) <= set(model.terms):
+            return table, model, sigma
+        now = table.judge(model, sigma).deviance(sigma)
+        option = replace(model, terms=friction_symbols((*model.terms, *group)))
+        wider = self._table(option.terms)
+        tried = self._gain(group, option, wider.judge(option, sigma), now, sigma)
+        taken = tried.gain > max(_SURE * tried.uncertainty, len(group) * _LEAST_GAIN)
+        self.tried.append(tried.record(model, taken))
+        return (wider, option, wider.noise(option)) if taken else (table, model, sigma)
+
     def _remembering(
         self, table: FrictionTable, model: FrictionModel, sigma: Array
     ) -> tuple[FrictionTable, FrictionModel, Array]:
@@ -236,8 +253,8 @@ class Search:
         option = self._own_widths(table, option, sigma)
         judged, noise = table.judge(option, sigma), table.noise(option)
         option = self._settle_sizes(option)
-        tried = self._gain(option, judged, now, sigma)
-        taken = asked or tried.gain > max(tried.uncertainty, _LEAST_GAIN)
+        tried = self._gain(("presliding",), option, judged, now, sigma)
+        taken = asked or tried.gain > max(_SURE * tried.uncertainty, _LEAST_GAIN)
         self.tried.append(tried.record(model, taken))
         if not taken:
             self.travels, (self.widths, self.every) = [], kept
@@ -255,19 +272,19 @@ class Search:
         if hidden.any() and not (asked or given.any()):  # what the filter of the torque does, or cannot be told from it
             self.travels = [np.where(hidden, np.nan, self.travels[0])]
         table = self._table(option.terms)
-        tried = self._gain(option, table.judge(option, sigma), now, sigma)
-        if not asked and not tried.gain > max(tried.uncertainty, _LEAST_GAIN):
+        tried = self._gain(("presliding",), option, table.judge(option, sigma), now, sigma)
+        if not asked and not tried.gain > max(_SURE * tried.uncertainty, _LEAST_GAIN):
             self.tried[-1] = tried.record(model, False)
             self.travels, (self.widths, self.every) = [], kept
             return plain, model, sigma
         return table, option, table.noise(option)
 
-    def _gain(self, option: FrictionModel, judged: Judged, now: Array, sigma: Array) -> _Tried:
-        """Return by how much presliding lowers the held-out squares (blocks,) of now."""
+    def _gain(self, group: tuple[str, ...], option: FrictionModel, judged: Judged, now: Array, sigma: Array) -> _Tried:
+        """Return by how much a group of terms lowers the held-out squares (blocks,) of now."""
         gains = (now - judged.deviance(sigma)) / float(np.mean(now))
         spread = float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
         error, deviance = judged.relative_error, judged.deviance(sigma)
-        return _Tried(("presliding",), option, error, float(np.mean(gains)), spread, deviance)
+        return _Tried(group, option, error, float(np.mean(gains)), spread, deviance)
 
     def _settle_sizes(self, model: FrictionModel) -> FrictionModel:
         """Keep the model's widths and travels alone, NaN for joints without presliding; return it with them."""
@@ -370,12 +387,9 @@ class Search:
                 if "stribeck" in group:
                     option = self._best(table, [replace(option, fall=k) for k in range(len(self.falls))], sigma)
                 judged = table.judge(option, sigma)
-                deviance = judged.deviance(sigma)
-                gains = (now - deviance) / float(np.mean(now))
-                spread = float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
-                found.append(_Tried(group, option, judged.relative_error, float(np.mean(gains)), spread, deviance))
+                found.append(self._gain(group, option, judged, now, sigma))
             found.sort(key=lambda tried: -tried.gain)
-            best = next((tried for tried in found if tried.gain > max(tried.uncertainty, _LEAST_GAIN)), None)
+            best = next((tried for tried in found if tried.gain > max(_SURE * tried.uncertainty, _LEAST_GAIN)), None)
             self.tried += [tried.record(model, tried is best) for tried in found]
             if best is None:
                 break

@@ -43,14 +43,14 @@ GAP = 2.5
 
 SHORTEST = 20
 """Samples: a shorter stretch is left out."""
-
 _ROUNDING = 1e-6  # a rate computed from times misses a whole number by less
 _GRID = tuple(2.5 * 2 ** (k / 2) for k in range(15))  # Hz, of cut-offs that torques judge: one for all logs of a robot
 _FAST = 5.0  # Hz: few arms move faster; what seems so may be an artefact
-_PERIODS = 20.0  # of the lowest cut-off that is judged: a log holds so many
-_SAMPLES = 800  # that judge
+_PERIODS, _SAMPLES = 20.0, 800  # of the lowest cut-off that is judged, a log holds so many; samples that judge
 _GOOD, _HOPELESS = 1.02, 30.0  # times the least squares
+_BY_TORQUES = "parameters predict held-out torques best"
 _UPPER = 40.0  # Hz: slow motions are judged up to here
+_MOVES = 0.01  # of a joint's largest speed: below, the sign of its friction is that of noise
 
 
 @dataclass(frozen=True)
@@ -268,8 +268,8 @@ def _judged(robot: Robot, parts: Sequence[Segment], band: Band, settings: Settin
     Spectra of positions say where motion sinks into noise, not what noise does to torques, nor whether what looks like
     fast motion is motion. So where noise bounds the cut-off, or motion seems faster than most arms move, cut-offs are
     tried on the log itself. Too high, and noisy accelerations spoil the parameters; too low, and friction loses its
-    edges: parameters of the best one predict held-out torques best. Of those that do it equally well the middle one is
-    taken.
+    edges: parameters of the best one predict held-out torques best. Of those that do it equally well the one nearest to
+    what spectra say is taken, so that logs of one robot have cut-offs alike.
     """
     band_or_least, highest = max(6.0 * band.motion, 20.0), 0.35 * min(part.rate for part in parts)
     settled = band.motion <= _FAST and band.cutoff >= 0.99 * min(band_or_least, highest)
@@ -278,12 +278,13 @@ def _judged(robot: Robot, parts: Sequence[Segment], band: Band, settings: Settin
     longest = max(len(part.q) / part.rate for part in parts)
     parts = [part for part in parts if part.tau is not None and 4 * len(part.q) / part.rate >= longest]
     upper = min(max(band_or_least, _UPPER), highest)
-    tried = [cutoff for cutoff in _GRID if _PERIODS / longest < cutoff < 1.01 * upper]
+    tried = sorted({cutoff for cutoff in (*_GRID, band.cutoff) if _PERIODS / longest < cutoff < 1.01 * upper})
     squares = _squares(robot, parts, tried, settings) if len(tried) > 1 and parts else []
     if not squares:
         return band
-    good = [one for one, found in zip(tried, squares) if found <= _GOOD * min(squares)]
-    return replace(band, cutoff=good[(len(good) - 1) // 2], reason="parameters predict held-out torques best")
+    good = (one for one, found in zip(tried, squares) if found <= _GOOD * min(squares))
+    nearest = min(good, key=lambda one: abs(math.log(one / band.cutoff)))
+    return band if nearest == band.cutoff else replace(band, cutoff=nearest, reason=_BY_TORQUES)
 
 
 @single_thread()
@@ -298,11 +299,13 @@ def _squares(robot: Robot, parts: Sequence[Segment], tried: Sequence[float], set
     every = max(1, sum(len(part.q) for part in parts) // _SAMPLES)
     ends = [math.ceil(part.rate / tried[0]) for part in parts]  # that the lowest of them spoils
     kept = [slice(end, len(part.q) - end, every) for part, end in zip(parts, ends)]
+    runs = [len(range(len(part.q))[rows]) for part, rows in zip(parts, kept)]
 
     def prepared(cutoff: float) -> tuple[Array, Array]:
         made = [process(part, replace(settings, cutoff=cutoff), rows) for part, rows in zip(parts, kept)]
         q, dq, ddq, tau = (np.concatenate([one[name] for one in made]) for name in ("q", "dq", "ddq", "tau"))
-        return base_regressor(model, q, dq, ddq, base=base), tau
+        moves = np.abs(dq) > _MOVES * np.abs(dq).max(axis=0, initial=0.0)
+        return base_regressor(model, q, np.where(moves, dq, 0.0), ddq, base=base), tau
 
     tau = prepared(tried[-1])[1]
     size = np.sqrt(np.mean(tau**2, axis=0)) if len(tau) else np.zeros(robot.n)
@@ -313,12 +316,12 @@ def _squares(robot: Robot, parts: Sequence[Segment], tried: Sequence[float], set
     left: list[Array] = []
     for cutoff in tried:
         found.append(prepared(cutoff))
-        left.append(unexplained((found[-1][0], tau), (found[-1][0], tau), size))
+        left.append(unexplained((found[-1][0], tau), (found[-1][0], tau), size, runs))
         if np.mean(left[-1]) > _HOPELESS * min(np.mean(one) for one in left):
             break
     noise = size * np.sqrt(np.maximum(np.min(left, axis=0), 1e-18))
     best = int(np.argmin([np.mean((size / noise) ** 2 * one) for one in left]))
-    return [float(np.mean(unexplained(one, (found[best][0], tau), noise))) for one in found]
+    return [float(np.mean(unexplained(one, (found[best][0], tau), noise, runs))) for one in found]
 
 
 def process(part: Segment, settings: Settings, rows: slice = slice(None)) -> dict[str, Array]:

@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -200,17 +199,18 @@ def _sinks(power: Array, floor: float) -> int:
     return max(peak + int(low[0]), 2) if len(low) else len(power)
 
 
-def unexplained(fitted: tuple[Array, Array], tested: tuple[Array, Array], sizes: Array) -> Array:
+def unexplained(fitted: tuple[Array, Array], tested: tuple[Array, Array], sizes: Array, runs: Sequence[int]) -> Array:
     """Return the mean squares (n,) that are left of torques (N, n) in blocks of time, each held out once.
 
+    A block is a part of every run, whose numbers of samples are given: a run may be the only one that moves a joint.
     Columns (N, n, b) and torques that are fitted may be others than those of the test, at the same instants. Each
     joint's torque counts over its size (n,); least squares of least norm.
     """
     W, y = fitted[0] / sizes[:, None], fitted[1] / sizes
     scale = np.sqrt(np.sum(W**2, axis=(0, 1)))
     scale = np.where(scale > 0, scale, 1.0)
-    bounds = np.linspace(0, len(y), _BLOCKS + 1).astype(int)
-    blocks = [slice(*ends) for ends in pairwise(bounds.tolist())]
+    numbers = np.concatenate([np.arange(size) * _BLOCKS // size for size in runs])
+    blocks = [np.flatnonzero(numbers == number) for number in range(_BLOCKS)]
     rows = [(W[block] / scale).reshape(-1, W.shape[-1]) for block in blocks]
     forms = [(part.T @ part, part.T @ y[block].ravel()) for part, block in zip(rows, blocks)]
     products, pulls = sum(form for form, _ in forms), sum(pull for _, pull in forms)
