@@ -531,6 +531,7 @@ def test_a_default_plan_is_enough_for_a_default_identification(tmp_path: Path) -
     shell = md.load_estimate(tmp_path / "out" / "estimate.json")
     python = md.identify("scara", md.concatenate([md.read_recording(file, "scara") for file in files]), "one-joint")
     np.testing.assert_array_equal(shell.beta, python.beta)
+    assert set(python.settings["friction"]) == {"viscous", "coulomb", "offset"}  # no more than the robot has
     assert python.values["Fc2"] == pytest.approx(0.5, rel=0.1)
     assert md.validate(python, md.concatenate(runs)).relative_error < 0.03
 
