@@ -101,6 +101,12 @@ def test_neighbours_and_pairs_that_are_always_near_are_left_out(arm) -> None:
     (notice,) = [n for n in notices if n.code == "excite.always_near"]
     assert thick is None
     assert set(notice.data["pairs"]) == set(found.names)
+    upright = {"lower": {"j1": -1.6, "j2": -0.1, "j3": -0.1}, "upper": {"j1": -1.4, "j2": 0.1, "j3": 0.1}}
+    # no pair is ever near: a search has no distances to look at
+    assert found.near(work_poses(bounds_of(arm, upright, 1.0), arm.n)) is None
+    made = md.excite(arm, 3.0, limits=upright, harmonics=3, friction=(), time_limit=0.5)
+    assert made.feasible
+    assert min(made.margins["distance"].values()) > 0.1
 
 
 def test_a_designed_motion_keeps_its_distances_at_1_khz(arm) -> None:

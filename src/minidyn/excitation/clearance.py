@@ -224,11 +224,13 @@ class Clearance:
             index = joint.parent
         return found
 
-    def near(self, poses: Array) -> Clearance:
-        """Return the same without pairs that are far apart in all of many poses: those that a search looks at."""
+    def near(self, poses: Array) -> Clearance | None:
+        """Return the same without pairs that are far apart in all of many poses; None: no pair is left to look at."""
         close = self.distances(poses).min(axis=0) < self.least + NEARBY
         pairs = tuple(pair for pair, is_close in zip(self.pairs, close) if is_close)
         planes = tuple(plane for plane, is_close in zip(self.planes, close[len(self.pairs) :]) if is_close)
+        if not pairs and not planes:
+            return None
         used = sorted({k for pair in pairs for k in pair} | {plane[0] for plane in planes})
         place = {k: number for number, k in enumerate(used)}
         return replace(
