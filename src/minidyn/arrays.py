@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from minidyn.errors import DescriptionError
+from minidyn.errors import DescriptionError, ShapeError
 from minidyn.notices import Notice
 
 if TYPE_CHECKING:
@@ -57,8 +57,17 @@ def _blas(with_scipy: bool) -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def unmasked(values: Any, where: str) -> Any:
+    """Return values as they are; refuse a masked array that hides some: a plain array would show them."""
+    masked = sys.modules.get("numpy.ma")  # nobody has one where it was never imported
+    if masked is not None and masked.is_masked(values):
+        raise ShapeError(f"{where}: a masked array with hidden entries; give them values, with .filled(...)")
+    return values
+
+
 def real_array(values: object, where: str) -> NDArray[np.float64]:
     """Return values as a float64 array; refuse texts, complex numbers, None and lists of unequal lengths."""
+    values = unmasked(values, where)
     try:
         array = np.asarray(values)
     except ValueError:  # nested lists of unequal lengths
@@ -94,6 +103,14 @@ def frozen(values: ArrayLike) -> Array:
     array = np.array(values, dtype=float)
     array.setflags(write=False)
     return array
+
+
+def read_only_again(self: object, state: Mapping[str, Any]) -> None:
+    """Serve a frozen value as `__setstate__`: the arrays of copies, also in other processes, are read-only again."""
+    for name, value in state.items():
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+        object.__setattr__(self, name, value)
 
 
 def known_product(matrix: Array, values: Array) -> Array:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from minidyn.arrays import Array, frozen, known_product
+from minidyn.arrays import Array, frozen, known_product, read_only_again
 from minidyn.base.numeric.own_rows import OWN
 from minidyn.base.printing import overview
 from minidyn.base.printing import relations as printing
@@ -108,6 +108,8 @@ class BaseMap:
         every = (*self.kept, *self.regrouped, *self.eliminated)
         if len(every) != len(self.robot.layout) or set(every) != set(self.robot.layout.names):
             raise MinidynError("a base map must name every standard parameter of its robot once")
+
+    __setstate__ = read_only_again
 
     # ---------------------------------------------------------------- what it is
 

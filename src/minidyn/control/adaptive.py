@@ -26,6 +26,7 @@ from minidyn.control.controller import (
     gain_vector,
     plain_gain,
     positive,
+    remembered,
 )
 from minidyn.control.natural import natural_links
 from minidyn.control.recorded import AdaptiveLaw, Composite
@@ -46,6 +47,7 @@ INDEFINITE = act(
 Unknown = Sequence[str] | Mapping[str, ArrayLike] | None
 
 
+@remembered
 @renamed(rate="bandwidth")
 def slotine_li(
     robot: RobotLike,
@@ -93,6 +95,7 @@ def slotine_li(
     return _controller(law, period, lower, upper)
 
 
+@remembered
 @renamed(rate="bandwidth")
 def modified_slotine_li(
     robot: RobotLike,
@@ -147,6 +150,7 @@ def modified_slotine_li(
     return _controller(law, period, lower, upper, margin)
 
 
+@remembered
 @renamed(rate="bandwidth")
 def craig(
     robot: RobotLike,

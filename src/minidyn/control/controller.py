@@ -6,8 +6,10 @@ Laws are pure functions of arrays with leading batch axes, so that one robot or 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -111,6 +113,11 @@ class Controller:
         change = self.adapt(estimate, q, dq, measurement.ddq, reference, signals)
         return self.bounded(estimate + self.period * change), torque, {"error": error, "estimate": estimate}
 
+    def __reduce_ex__(self, protocol: Any) -> str | tuple[Any, ...]:
+        """Copies and other processes make the controller again, from what its factory was given."""
+        recipe = vars(self).get("_recipe")
+        return super().__reduce_ex__(protocol) if recipe is None else (_again, recipe)
+
     def bounded(self, estimate: Array) -> Array:
         """Return the estimate within its bounds."""
         return np.clip(estimate, self.lower, self.upper) if len(self.lower) else estimate
@@ -138,6 +145,26 @@ class Controller:
         adapting = f", estimates {', '.join(self.estimated[:4])}" if self.estimated else ""
         more = f" ... ({len(self.estimated)})" if len(self.estimated) > 4 else ""
         return f"Controller({self.name} of {self.robot.name!r}{adapting}{more})"
+
+
+_F = TypeVar("_F", bound=Callable[..., Controller])
+
+
+def remembered(factory: _F) -> _F:
+    """Let the controllers that a function makes keep what it was given, so that they can be pickled."""
+
+    @wraps(factory)
+    def called(robot: Any, *more: Any, **given: Any) -> Controller:
+        made = factory(robot, *more, **given)
+        recipe = called, made.robot, deepcopy(given)  # callers may change their arrays later
+        object.__setattr__(made, "_recipe", recipe)  # no field: with another field replaced it is another law
+        return made
+
+    return cast(_F, called)
+
+
+def _again(factory: Callable[..., Controller], robot: Robot, given: Mapping[str, Any]) -> Controller:
+    return factory(robot, **given)
 
 
 def positive(name: str, value: float) -> float:

@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
-from minidyn.control.controller import Controller, Reference, Signals, gain_matrix, gain_vector, plain_gain, positive
+from minidyn.control.controller import (
+    Controller,
+    Reference,
+    Signals,
+    gain_matrix,
+    gain_vector,
+    plain_gain,
+    positive,
+    remembered,
+)
 from minidyn.control.recorded import weighted
 from minidyn.dynamics.functions import gravity_torque, inverse_dynamics
 from minidyn.dynamics.kernel import compile_kernel
@@ -21,6 +30,7 @@ from minidyn.graph.scalar import Graph
 from minidyn.model.robot import Robot
 
 
+@remembered
 @renamed(rate="bandwidth")
 def computed_torque(robot: RobotLike, *, bandwidth: ArrayLike, period: float = 1e-3) -> Controller:
     """Return computed-torque control: errors decay as a double pole at `bandwidth` if the model is right.
@@ -56,6 +66,7 @@ def computed_torque(robot: RobotLike, *, bandwidth: ArrayLike, period: float = 1
     )
 
 
+@remembered
 @renamed(rate="bandwidth")
 def pd_gravity(robot: RobotLike, *, gain: ArrayLike, bandwidth: ArrayLike, period: float = 1e-3) -> Controller:
     """Return PD control with gravity compensation: tau = g(q) - gain (e + de / bandwidth).

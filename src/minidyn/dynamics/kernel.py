@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, unmasked
 from minidyn.dynamics.drives import memory_columns
 from minidyn.dynamics.papers.sixteen import sixteen_layout
 from minidyn.dynamics.record import WHAT, record, require_formulas, without_unknowns
@@ -146,7 +146,7 @@ class Kernel:
 
 def check_parameters(robot: Robot, parameters: ArrayLike) -> NDArray[np.float64]:
     """Return standard parameters as an array (p,); NaN (unknown) may stand in it, infinity may not."""
-    values = np.asarray(parameters)
+    values = np.asarray(unmasked(parameters, "parameters"))
     if values.dtype.kind not in "fiub":
         raise ShapeError(f"parameters: dtype {values.dtype}, expected real numbers")
     if values.shape != (len(robot.layout),):

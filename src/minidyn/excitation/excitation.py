@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minidyn.arrays import Array, known_product, plain_values
+from minidyn.arrays import Array, known_product, plain_values, read_only_again
 from minidyn.base.base_map import BaseMap
 from minidyn.display import DisplayTable
 from minidyn.errors import MinidynError, UnknownName
@@ -130,6 +130,8 @@ class Excitation:
     notices: tuple[Notice, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     runs: tuple[Excitation, ...] = ()
+
+    __setstate__ = read_only_again
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from minidyn.arrays import Array, frozen, plain_values, strict_json, with_numbers
+from minidyn.arrays import Array, frozen, plain_values, read_only_again, strict_json, with_numbers
 from minidyn.base.base_map import BaseMap
 from minidyn.base.equivalence import equivalence
 from minidyn.base.printing.overview import units
@@ -93,6 +93,8 @@ class Estimate(Identified):
         if self.data_covariance is not None:
             object.__setattr__(self, "data_covariance", frozen(self.data_covariance))
         object.__setattr__(self, "settings", plain_values(self.settings))
+
+    __setstate__ = read_only_again
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, unmasked
 from minidyn.display import COLOURS, DisplayTable, draw_lines, new_figure, outside_legend, to_frame
 from minidyn.errors import DescriptionError, MinidynError, MissingExtra, ShapeError, optional
 from minidyn.files import write_atomically
@@ -144,6 +145,12 @@ class Recording:
                     f"t: time runs backwards at sample {at} of run {number + 1} ({self.t[at - 1]:.6g} s, then "
                     f"{self.t[at]:.6g} s); a new run begins with a new start"
                 )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"telemetry": dict(self.telemetry), "info": dict(self.info)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Recording.__init__(self, **state)  # copies, and those from other processes, are read-only too
 
     @property
     def _bounds(self) -> list[tuple[int, int]]:
@@ -326,7 +333,12 @@ def without_sketch(info: Mapping[str, object]) -> dict[str, object]:
 
 
 def _frozen(name: str, values: ArrayLike) -> Array:
-    """Return an array that nobody can change: the same one where that is so already, else a copy."""
+    """Return an array that nobody can change: the same one where that is so already, else a copy.
+
+    What is hidden in a masked array is missing: NaN, but times may not be.
+    """
+    if isinstance(values, getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())):
+        values = unmasked(values, name) if name == "t" else values.astype(float).filled(np.nan)  # type: ignore[union-attr]
     try:
         array = np.asarray(values, dtype=float)
     except (TypeError, ValueError):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, unmasked
 from minidyn.errors import ShapeError
 from minidyn.graph.function import Argument, Function, Result, batch_shape
 from minidyn.graph.targets.native.builtin import ROWS, SINGLE, called_by, make_builtin
@@ -44,6 +44,7 @@ def take_argument(value: Any, argument: Argument, owner: str) -> Array:
 
 
 def _converted(value: Any, argument: Argument, owner: str) -> Array:
+    value = unmasked(value, f"{owner}: {argument.name}")
     try:
         array = np.asarray(value)
     except ValueError as error:  # nested lists of unequal lengths
