@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from minidyn.errors import DescriptionError, ShapeError
+from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.notices import Notice
 
 if TYPE_CHECKING:
@@ -55,6 +56,16 @@ def _blas(with_scipy: bool) -> ThreadpoolController:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
+
+
+def refuse_beyond_memory(numbers: float, what: str, advice: str) -> None:
+    """Refuse what takes more than the memory of this machine, before it is allocated; `what` begins the message."""
+    try:
+        most = float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # systems that do not say
+        most = 2.0**36
+    if not 8 * numbers <= most:
+        raise MinidynError(f"{what}: needs {8e-9 * numbers:.3g} GB, this machine has {1e-9 * most:.3g} GB; {advice}")
 
 
 def unmasked(values: Any, where: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, refuse_beyond_memory
 from minidyn.control.controller import Controller, Measurement
 from minidyn.dynamics.functions import inertia_matrix
 from minidyn.errors import MinidynError, ShapeError, UnknownName
@@ -50,6 +50,9 @@ class Setup:
         for name, value in (("duration", duration), ("dt", dt)):
             if not 0 < value < np.inf:
                 raise MinidynError(f"simulate: {name} must be positive, got {value!r}")
+        runs = 1 if q0 is None or not batches else max(1, np.size(q0) // max(robot.n, 1))
+        what = f"simulate: {runs} run(s) of {duration:g} s in steps of {dt:g} s"
+        refuse_beyond_memory(duration / dt * robot.n * (4.0 * runs + 6.0), what, "simulate less at a time")
         if controller is not None and not hasattr(controller, "torque"):
             raise MinidynError(f"simulate: expected a controller of md.control, got {controller!r}")
         if trajectory is not None and not callable(trajectory):

@@ -6,6 +6,7 @@ Relative paths are relative to the study file.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,7 +74,11 @@ def _study(source: Path) -> Study:
     if "file" not in robot:
         raise DescriptionError(f'{source}: no robot; expected a table [robot] with file = "robot.urdf" (or a name)')
     mapping = _values(top.table("mapping"), schema.MAPPING)
-    output, seed = folder / study.get("output", source.stem), study.get("seed", 0)
+    inner, seed = study.get("output", source.stem), study.get("seed", 0)
+    if Path(inner).is_absolute() or ".." in Path(os.path.normpath(inner)).parts:
+        what = f"expected a folder below that of the study file, found {inner!r}; put the study file where it may write"
+        raise top.table("study").error("output", what)  # type: ignore[union-attr]
+    output = folder / inner
     logs: dict[str, Log] = {}
     for table in top.tables("log"):
         name = _name(table, logs, "log")

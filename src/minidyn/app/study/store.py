@@ -16,25 +16,33 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from minidyn import __version__
 from minidyn.errors import DescriptionError
-from minidyn.files import new_folder, recorded_files
+from minidyn.files import new_folder, recorded_files, refuse_special
 
 PROVENANCE = "provenance.json"
 """Name of the record in every step's folder."""
 
+_MOST_FILES = 10_000  # of a bag
 _LIBRARIES = ("numpy", "scipy", "llvmlite", "pyarrow", "rosbags", "mujoco")
 
 
 def hash_of(path: Path) -> str:
     """Return the SHA-256 of a file, or of all files of a folder with their names (a ROS 2 bag is one)."""
     digest = hashlib.sha256()
+    refuse_special(path, str(path))
     try:
         if path.is_dir():
-            for file in sorted(path.rglob("*")):
+            found = list(islice(path.rglob("*"), _MOST_FILES + 1))
+            if len(found) > _MOST_FILES:
+                raise DescriptionError(
+                    f"{path}: a folder of more than {_MOST_FILES} files; expected a log, such as a bag"
+                )
+            for file in sorted(found):
                 if file.is_file():
                     digest.update(f"{file.relative_to(path).as_posix()}\0{hash_of(file)}\n".encode())
             return digest.hexdigest()

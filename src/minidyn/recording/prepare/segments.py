@@ -23,7 +23,7 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import concatenate
 from minidyn.recording.prepare.signals import Band, choose_cutoff, derivatives, lowpass, spikes, unexplained
-from minidyn.recording.prepare.times import RESAMPLED, UNWRAPPED, timed, unwrapped
+from minidyn.recording.prepare.times import RESAMPLED, UNWRAPPED, even_times, timed, unwrapped
 from minidyn.recording.recording import SIGNALS, Recording, each_array
 
 _LOST = "Samples were lost while recording; check the logger if there are many."
@@ -196,7 +196,7 @@ def _resampled(run: Recording, rate: float) -> Recording:
     run = each_array(run, lambda array: array[keep], t=run.t[keep])
     if len(run) < 4:
         return run
-    t = np.arange(run.t[0], run.t[-1], 1 / rate)
+    t = even_times(run, rate)
 
     def lines(values: Array) -> Array:
         flat = values.reshape(len(values), -1)

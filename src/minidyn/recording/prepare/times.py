@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minidyn.arrays import Array
+from minidyn.arrays import Array, refuse_beyond_memory
 from minidyn.notices import Notice, info
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.recording import Recording, each_array
@@ -128,6 +128,13 @@ def timed(run: Recording, time: str, notices: list[Notice]) -> tuple[Recording, 
         text = f"time steps vary by {100 * jitter:.2g} %; {said}: taken as even"
         notices.append(TAKEN_AS_EVEN(text, **data))
     return run, None
+
+
+def even_times(run: Recording, rate: float) -> Array:
+    """Return times of so many samples per second over a run; more than fit into memory are refused."""
+    span = float(run.t[-1] - run.t[0])
+    refuse_beyond_memory(4.0 * span * rate * run.n, f"{span:g} s at {rate:g} samples a second", "check t and resample=")
+    return np.arange(run.t[0], run.t[-1], 1 / rate)
 
 
 def logged_rate(recording: Recording) -> float:

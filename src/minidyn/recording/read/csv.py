@@ -12,6 +12,7 @@ import json
 import math
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -22,7 +23,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, optional
-from minidyn.recording.read.tables import Columns, LogTable, numbers
+from minidyn.recording.read.tables import WIDEST, Columns, LogTable, numbers
 from minidyn.recording.recording import PREPARED, SKETCHED
 from minidyn.recording.sketch import Sketch
 
@@ -75,6 +76,8 @@ class CsvTable(LogTable):
             said = self._split(top[comments - 1].lstrip(" #%")) if comments and header is None else []
             if len(said) == len(first):
                 names = said
+        if len(names) > WIDEST:
+            raise DescriptionError(f"{path}: {len(names)} columns; logs are read up to {WIDEST}, leave out some")
         self.names = _unique(names)
         self.own = has_header and "t" in self.names and any(name.startswith("q.") for name in self.names)
         row = self._split("".join(lines[1:2] if has_header else lines[:1]))
@@ -223,11 +226,13 @@ def _first_lines(path: Path) -> list[str]:
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names, numbered where the file repeats or leaves out one."""
-    made: list[str] = []
+    """Return the names, numbered where the file repeats or leaves out one: q, q_, q__, q_3, q_4, ..."""
+    made: dict[str, None] = {}
+    seen: Counter[str] = Counter()
     for index, name in enumerate(names):
-        new = name or f"column{index}"
+        first = new = name or f"column{index}"
         while new in made:
-            new += "_"
-        made.append(new)
+            seen[first] += 1
+            new = first + ("_" * seen[first] if seen[first] < 3 else f"_{seen[first]}")
+        made[new] = None
     return tuple(made)

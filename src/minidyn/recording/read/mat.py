@@ -7,6 +7,8 @@ form that MATLAB alone reads.
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.errors import DescriptionError, optional
-from minidyn.recording.read.tables import ArrayTable
+from minidyn.recording.read.tables import ArrayTable, check_unpacked
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _JOINTS = "joint_names"
+_COMPRESSED = 15  # how a variable that is packed begins
+_PIECE = 1 << 16
 _Named = tuple[str, NDArray[Any]]
 
 
@@ -50,12 +54,34 @@ def _version_5(path: Path) -> Iterator[_Named]:
     from scipy.io import loadmat  # rarely needed
 
     try:
+        check_unpacked(path, _unpacked_size(path), "save it uncompressed: save('log.mat', ..., '-v6')")
         content = loadmat(path, squeeze_me=True, struct_as_record=True)
-    except (OSError, ValueError, TypeError, KeyError, NotImplementedError, EOFError) as error:
+    except DescriptionError:
+        raise
+    except (OSError, ValueError, TypeError, LookupError, NotImplementedError, EOFError, zlib.error) as error:
         raise DescriptionError(f"{path}: not a whole MATLAB file ({error})") from None
     for key, value in content.items():
         if not key.startswith("__"):
             yield from _in_struct(key, np.asarray(value))
+
+
+def _unpacked_size(path: Path) -> int:
+    """Return the bytes of all compressed variables of a file, unpacked piece by piece and thrown away."""
+    total = 0
+    with path.open("rb") as file:
+        file.seek(126)
+        order = "<" if file.read(2) == b"IM" else ">"
+        while len(head := file.read(8)) == 8:
+            kind, size = struct.unpack(f"{order}2I", head)
+            end = file.tell() + size
+            if kind == _COMPRESSED:
+                stream = zlib.decompressobj()
+                while not stream.eof and (piece := file.read(min(_PIECE, end - file.tell()))):
+                    while piece and not stream.eof:
+                        total += len(stream.decompress(piece, _PIECE))
+                        piece = stream.unconsumed_tail
+            file.seek(end)
+    return total
 
 
 def _in_struct(key: str, value: NDArray[Any]) -> Iterator[_Named]:
@@ -89,9 +115,10 @@ def _version_7_3(path: Path) -> Iterator[_Named]:
 
 def _in_group(group: Any, key: str, file: Any) -> Iterator[_Named]:
     """Yield the arrays of an HDF5 group; MATLAB writes them with their sides exchanged."""
-    for name, item in group.items():
-        if name.startswith("#"):
-            continue
+    for name in group:
+        if name.startswith("#") or type(group.get(name, getlink=True)).__name__ == "ExternalLink":
+            continue  # what MATLAB keeps for itself; other files
+        item = group[name]
         here = f"{key}.{name}".lstrip(".")
         if hasattr(item, "items"):
             yield from _in_group(item, here, file)
@@ -99,4 +126,7 @@ def _in_group(group: Any, key: str, file: Any) -> Iterator[_Named]:
             names = ["".join(map(chr, np.ravel(file[reference][()]))) for reference in np.ravel(item[()])]
             yield here, np.array(names)
         elif item.attrs.get("MATLAB_class", b"double") not in (b"char", b"cell") and item.dtype.kind in "fiub":
+            if item.external or item.is_virtual:
+                raise DescriptionError(f"{file.filename}: the values of {here!r} are in other files; copy them in")
+            check_unpacked(Path(file.filename), item.nbytes, "save it uncompressed: save('log.mat', ..., '-v6')")
             yield here, np.squeeze(np.asarray(item[()]).T)

@@ -32,7 +32,7 @@ from minidyn.recording.read.mapping import (
     mapped_gains,
 )
 from minidyn.recording.read.mat import mat_table
-from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, ParquetTable, stacked
+from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, ParquetTable
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import info_of
 
@@ -167,7 +167,7 @@ def _belong_together(tables: Sequence[LogTable], given: SignalMap, robot: Robot 
 
 def _in_memory(source: _Source, robot: Robot | None) -> Recording:
     path, binding = source.table.path, source.binding
-    columns = stacked(list(source.table.batches(binding.columns, 1 << 30)))
+    columns = source.table.whole(binding.columns)
     times = source.times(columns, 0, len(columns[binding.signals["q"][0]]))
     starts, order, found = runs_of(times, columns.get(binding.run), path.name)
     if order is not None:

@@ -9,8 +9,11 @@ import json
 import math
 import sys
 import zipfile
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -33,6 +36,21 @@ TIME_SORTED = look(
     "Samples were not in the order of their times and were sorted.",
     "Check the logger, or the column of time.",
 )
+
+WIDEST = 10_000
+"""Most columns of a log; arrays of more (pictures) are no signals of joints."""
+_UNPACKED = (100, 100_000_000)  # times the size of a file, and bytes beside: how much it may hold unpacked
+
+
+def check_unpacked(path: Path, size: int, advice: str) -> None:
+    """Refuse a packed file of few bytes that holds gigabytes, before they are allocated; `advice` says what to do."""
+    times, beside = _UNPACKED
+    if size > times * path.stat().st_size + beside:
+        raise DescriptionError(
+            f"{path}: holds {size / 1e6:.0f} MB unpacked, more than {times} times the file and {beside // 10**6} MB "
+            f"beside; {advice}"
+        )
+
 
 Columns = dict[str, Array]
 """Columns by name, each (N,)."""
@@ -61,6 +79,10 @@ class LogTable(ABC):
     def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
         """Yield the columns from row `begin` to `end`, at most `samples` rows at a time."""
 
+    def whole(self, names: Sequence[str]) -> Columns:
+        """Return the columns in memory."""
+        return stacked(list(self.batches(names, 1 << 30)))
+
     def place(self, row: int) -> str:
         """Return where a row, counted from 0, stands in the file, for messages."""
         return f"{self.row} {row}"
@@ -84,6 +106,7 @@ class ParquetTable(LogTable):
         for field in schema:
             if _is_list(field.type):
                 width = len(first.column(field.name)[0]) if first is not None else 0
+                width *= width <= WIDEST
                 self._source |= {f"{field.name}[{k}]": (field.name, k) for k in range(width)}
             elif _is_number(field.type):
                 self._source[field.name] = (field.name, -1)
@@ -121,6 +144,11 @@ class ParquetTable(LogTable):
         except (pa.ArrowException, OSError) as error:
             raise DescriptionError(f"{self.path}: not a whole Parquet file ({error})") from None
 
+    def whole(self, names: Sequence[str]) -> Columns:
+        """Return the columns in memory: repeated values take no room in a file, so their number is checked first."""
+        check_unpacked(self.path, 8 * self._rows * len(names), "read it with lazy=True")
+        return super().whole(names)
+
     def _part(self, batch: Any, names: Sequence[str]) -> Columns:
         part: Columns = {}
         for name in names:
@@ -137,7 +165,7 @@ class ArrayTable(LogTable):
 
     row = "sample"
 
-    def __init__(self, path: Path, arrays: Mapping[str, NDArray[Any]], joint_names: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, arrays: Mapping[str, Any], joint_names: Sequence[str] = ()) -> None:
         self.path, self._arrays, self.joint_names = path, dict(arrays), tuple(joint_names)
         lengths = [len(array) for array in self._arrays.values() if array.ndim]
         if not lengths or not max(lengths):
@@ -149,6 +177,8 @@ class ArrayTable(LogTable):
             if not array.ndim or len(array) != self._rows or array.dtype.kind not in "fiub":
                 continue
             width = math.prod(array.shape[1:])
+            if width > WIDEST:
+                continue
             labels = [f"{key}.{joint}" for joint in self.joint_names]
             if width != len(labels) or "telemetry" in key:
                 labels = [f"{key}[{k}]" for k in range(width)]
@@ -170,15 +200,53 @@ class ArrayTable(LogTable):
             yield part
 
 
+_BROKEN_ARCHIVE = (OSError, ValueError, LookupError, TypeError, ArithmeticError, EOFError, NotImplementedError)
+_BROKEN_ARCHIVE += (RuntimeError, SyntaxError, zipfile.BadZipFile, zlib.error)
+
+
+@dataclass
+class _Packed:
+    """A compressed array of an archive: its shape is known, its values are read when they are asked for."""
+
+    path: Path
+    member: zipfile.ZipInfo
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+    begin: int  # of the values in the member
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __getitem__(self, part: Any) -> NDArray[Any]:
+        return self._values[part]
+
+    @cached_property
+    def _values(self) -> NDArray[Any]:
+        check_unpacked(self.path, self.member.file_size, "save it without compression: np.savez")
+        try:
+            with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
+                stream.read(self.begin)
+                values = np.frombuffer(stream.read(), dtype=self.dtype)
+            return values.reshape(self.shape, order="F" if self.fortran else "C")
+        except _BROKEN_ARCHIVE as error:
+            raise DescriptionError(f"{self.path}: not a whole NumPy archive ({error})") from None
+
+
 class NpzTable(ArrayTable):
     """A NumPy archive as a table. Uncompressed arrays are read where they lie on disk."""
 
     def __init__(self, path: Path) -> None:
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                small = {key: archive[key] for key in _ABOUT if key in archive.files}
-            arrays = {key: array for key, array in _members(path).items() if key not in small}
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError, TypeError) as error:
+            arrays = _members(path)
+            small = {key: arrays.pop(key)[()] for key in _ABOUT if key in arrays}
+        except DescriptionError:
+            raise
+        except _BROKEN_ARCHIVE as error:
             raise DescriptionError(f"{path}: not a whole NumPy archive ({error})") from None
         super().__init__(path, arrays, [str(name) for name in small.get("joint_names", ())])
         self.notices = tuple(_notice(str(text)) for text in small.get("notices", ()))
@@ -186,6 +254,8 @@ class NpzTable(ArrayTable):
         self.sketch = Sketch.from_json(json.loads(str(small.get(SKETCH, "null"))))
         starts = small.get("starts", np.zeros(1, dtype=int)).astype(int)
         if starts.ndim == 1 and len(starts) > 1:
+            if starts.min() < 0 or starts.max() >= self._rows:
+                raise DescriptionError(f"{path}: starts: expected indices below {self._rows}, found {starts.max()}")
             run = np.zeros(self._rows)
             run[starts[1:]] = 1
             self._arrays["run"] = np.cumsum(run)
@@ -270,9 +340,9 @@ def _notice(text: str) -> Notice:
     return Notice.from_json(value if isinstance(value, dict) else text)
 
 
-def _members(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an archive: mapped from disk where stored plain, read where compressed."""
-    arrays: dict[str, NDArray[Any]] = {}
+def _members(path: Path) -> dict[str, Any]:
+    """Return the arrays of an archive: mapped from disk where stored plain, read when asked for where compressed."""
+    arrays: dict[str, Any] = {}
     with zipfile.ZipFile(path) as archive, path.open("rb") as file:
         for info in archive.infolist():
             key = info.filename.removesuffix(".npy")
@@ -283,9 +353,10 @@ def _members(path: Path) -> dict[str, NDArray[Any]]:
                 header = member.tell()
                 if dtype.hasobject:
                     raise ValueError(f"array {key!r} holds Python objects")
-                if info.compress_type != zipfile.ZIP_STORED or not all(shape):
-                    rest = np.frombuffer(member.read(), dtype=dtype)
-                    arrays[key] = rest.reshape(shape, order="F" if fortran else "C")
+                if header + math.prod(shape) * dtype.itemsize != info.file_size:
+                    raise ValueError(f"array {key!r} is not as long as its shape {shape} says")
+                if info.compress_type != zipfile.ZIP_STORED or not info.file_size - header:
+                    arrays[key] = _Packed(path, info, shape, fortran, dtype, header)
                     continue
             file.seek(info.header_offset + 26)
             name, extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
