@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -88,6 +89,21 @@ class LogTable(ABC):
         return f"{self.row} {row}"
 
 
+_BROKEN = (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RuntimeError)
+
+
+@contextmanager
+def _own_notes(path: Path) -> Iterator[None]:
+    """Say so where what minidyn wrote beside the samples of a file was changed."""
+    try:
+        yield
+    except _BROKEN as error:
+        what = f"{type(error).__name__}: {str(error)[:80]}"
+        raise DescriptionError(
+            f"{path}: what minidyn noted in it (names, notices, starts) is broken ({what})"
+        ) from None
+
+
 class ParquetTable(LogTable):
     """A Parquet file as a table; list columns (one list per sample) are several columns NAME[0], NAME[1], ..."""
 
@@ -111,10 +127,14 @@ class ParquetTable(LogTable):
             elif _is_number(field.type):
                 self._source[field.name] = (field.name, -1)
         self.names = tuple(self._source)
+        if len(set(schema.names)) < len(schema.names):
+            twice = next(name for name in schema.names if schema.names.count(name) > 1)
+            raise DescriptionError(f"{path}: two columns are called {twice!r}; names of columns must differ")
         metadata = schema.metadata or {}
-        self.notices = tuple(map(Notice.from_json, json.loads(metadata.get(b"minidyn.notices", b"[]"))))
-        self.prepared = bool(json.loads(metadata.get(b"minidyn.prepared", b"false")))
-        self.sketch = Sketch.from_json(json.loads(metadata.get(f"minidyn.{SKETCH}".encode(), b"null")))
+        with _own_notes(path):
+            self.notices = tuple(map(Notice.from_json, json.loads(metadata.get(b"minidyn.notices", b"[]"))))
+            self.prepared = bool(json.loads(metadata.get(b"minidyn.prepared", b"false")))
+            self.sketch = Sketch.from_json(json.loads(metadata.get(f"minidyn.{SKETCH}".encode(), b"null")))
         self.own = "t" in self.names and any(name.startswith("q.") for name in self.names)
         if not self._rows:
             raise DescriptionError(f"{path}: no samples; the table has no rows")
@@ -170,7 +190,7 @@ class ArrayTable(LogTable):
         lengths = [len(array) for array in self._arrays.values() if array.ndim]
         if not lengths or not max(lengths):
             raise DescriptionError(f"{path}: no samples; it holds {', '.join(self._arrays) or 'nothing'}")
-        main = next((key for key in ("t", "time", "q") if key in self._arrays), None)
+        main = next((key for key in ("t", "time", "q") if key in self._arrays and self._arrays[key].ndim), None)
         self._rows = len(self._arrays[main]) if main else max(set(lengths), key=lengths.count)
         self._source: dict[str, tuple[str, int]] = {}
         for key, array in self._arrays.items():
@@ -200,8 +220,14 @@ class ArrayTable(LogTable):
             yield part
 
 
-_BROKEN_ARCHIVE = (OSError, ValueError, LookupError, TypeError, ArithmeticError, EOFError, NotImplementedError)
-_BROKEN_ARCHIVE += (RuntimeError, SyntaxError, zipfile.BadZipFile, zlib.error)
+_BROKEN_ARCHIVE: tuple[type[Exception], ...] = (
+    *_BROKEN,
+    OSError,
+    EOFError,
+    SyntaxError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @dataclass
@@ -223,7 +249,8 @@ class _Packed:
         return len(self.shape)
 
     def __getitem__(self, part: Any) -> NDArray[Any]:
-        return self._values[part]
+        found: NDArray[Any] = self._values[part]
+        return found
 
     @cached_property
     def _values(self) -> NDArray[Any]:
@@ -248,11 +275,13 @@ class NpzTable(ArrayTable):
             raise
         except _BROKEN_ARCHIVE as error:
             raise DescriptionError(f"{path}: not a whole NumPy archive ({error})") from None
-        super().__init__(path, arrays, [str(name) for name in small.get("joint_names", ())])
-        self.notices = tuple(_notice(str(text)) for text in small.get("notices", ()))
-        self.prepared = bool(np.all(small.get("prepared", False)))
-        self.sketch = Sketch.from_json(json.loads(str(small.get(SKETCH, "null"))))
-        starts = small.get("starts", np.zeros(1, dtype=int)).astype(int)
+        with _own_notes(path):
+            joints = [str(name) for name in small.get("joint_names", ())]
+            self.notices = tuple(_notice(str(text)) for text in small.get("notices", ()))
+            self.prepared = bool(np.all(small.get("prepared", False)))
+            self.sketch = Sketch.from_json(json.loads(str(small.get(SKETCH, "null"))))
+            starts = small.get("starts", np.zeros(1, dtype=int)).astype(int)
+        super().__init__(path, arrays, joints)
         if starts.ndim == 1 and len(starts) > 1:
             if starts.min() < 0 or starts.max() >= self._rows:
                 raise DescriptionError(f"{path}: starts: expected indices below {self._rows}, found {starts.max()}")
@@ -261,7 +290,7 @@ class NpzTable(ArrayTable):
             self._arrays["run"] = np.cumsum(run)
             self._source["run"] = ("run", 0)
         self.names = tuple(self._source)
-        self.own = "t" in self._arrays and "q" in self._arrays
+        self.own = "t" in self._source and any(key == "q" for key, _ in self._source.values())
 
 
 class JoinedTable(LogTable):
