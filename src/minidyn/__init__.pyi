@@ -39,6 +39,7 @@ from minidyn.simulation.trajectory import Trajectory as Trajectory
 from minidyn.simulation.simulate import simulate as simulate
 from minidyn.simulation.simulate import simulate_batch as simulate_batch
 from minidyn.simulation.payload import Payload as Payload
+from minidyn.simulation.plants import Push as Push
 
 # identify
 from minidyn.app.check import check as check

@@ -55,6 +55,7 @@ QUICK = {
     "payload": "{folder}/estimate.json {folder}/other.npz",
     "gains": "{folder}/robot.toml {folder}/log.npz {folder}/loaded.npz --mass 3 --output {folder}/gains.toml",
     "report": "{folder}/estimate.json {folder}/other.npz --output {folder}/report.html",
+    "watch": "{folder}/estimate.json {folder}/other.npz --output {folder}/observer.c",
     "run": "{folder}/study.toml --init --robot two_link",
     "completion": "zsh",
     "example": "ur10 --output {folder}/ur10",
@@ -73,6 +74,7 @@ WRONG = {
     "generate": "no_such_robot inertia_matrix",
     "identify": "no_such_robot log.csv",
     "validate": "no_such_estimate.json log.csv",
+    "watch": "no_such_estimate.json log.csv",
 }
 WITHOUT_INPUT = {"robots", "completion", "demo", "example"}
 

@@ -544,3 +544,13 @@ def test_parameters_are_grouped_by_link_and_can_be_filtered_and_saved(page: Path
     squares = sum(len(found.split("M")) - 1 for found in re.findall(r'class="cell [^"]*" d="([^"]*)"', part))
     std = estimate.std
     assert squares == np.sum(np.tril(np.abs(estimate.covariance / np.outer(std, std)) > 0.1, -1))
+
+
+def test_an_observer_adds_the_forces_that_it_finds(tmp_path: Path) -> None:
+    fit, _ = small_runs()
+    estimate = small_estimate()
+    observer = md.control.momentum_observer(estimate)
+    found = read(md.report(estimate, tmp_path / "r.html", fit=fit, observer=observer, code=False))
+    assert ("section", {"id": "watch", "aria-labelledby": "watch-title"}) in found.elements
+    assert "Least detectable force" in found.text
+    assert all(name in found.text for name in estimate.robot.link_names)

@@ -35,7 +35,16 @@ from minidyn.graph import scalar
 from minidyn.graph.derivative import tangents
 from minidyn.graph.node import Node
 from minidyn.model.balancer import Balancer
-from minidyn.model.drives import BY_SYMBOL, MEMORY, PRESLIDING_TRAVEL, STRIBECK_SPEED, Motion, Odd
+from minidyn.model.drives import (
+    BY_SYMBOL,
+    MEMORY,
+    POSITION_TERMS,
+    PRESLIDING_TRAVEL,
+    STRIBECK_SPEED,
+    TERMS,
+    Motion,
+    Odd,
+)
 from minidyn.model.joint import Joint
 from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
@@ -51,6 +60,7 @@ class DriveColumn:
     ratios: dict[int, float]  # {joint index: share of that torque the joint feels}
 
 
+_CONSERVATIVE = {TERMS[name].symbol for name in POSITION_TERMS if name != "load"}  # springs are no friction
 _OPERATIONS: dict[str, Callable[..., Scalar]] = {"sqrt": scalar.sqrt, "atan2": scalar.atan2}
 
 
@@ -255,6 +265,11 @@ def drive_ratios(robot: Robot, joint: int) -> dict[int, float]:
         other = robot.joint_index(name)
         ratios[other] = ratios.get(other, 0.0) + coefficient
     return ratios
+
+
+def friction_columns(robot: Robot) -> list[int]:
+    """Return the places of the parameters that oppose motion: friction without springs and counterbalances."""
+    return [c.index for c in robot.layout.columns if c.is_friction and c.symbol not in _CONSERVATIVE]
 
 
 def rotor_inertia_matrix(robot: Robot, phi: Sequence[Scalar]) -> list[list[Scalar]]:

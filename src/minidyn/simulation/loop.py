@@ -16,7 +16,7 @@ from minidyn.control.controller import Controller, Measurement
 from minidyn.dynamics.functions import inertia_matrix
 from minidyn.errors import MinidynError, ShapeError, UnknownName
 from minidyn.model.robot import Robot
-from minidyn.simulation.plants import Plant, RememberingPlant
+from minidyn.simulation.plants import Plant, Push, RememberingPlant
 from minidyn.simulation.trajectory import Trajectory, along, hold
 
 REFERENCE = ("q_d", "dq_d", "ddq_d")
@@ -91,6 +91,7 @@ def run(
     limit: Any,
     forward: tuple[Plant, Plant],
     pick_up: float,
+    push: Push | None = None,
 ) -> dict[str, Array]:
     """Run the loop; initial positions (n,) give signals (N, n), a batch (B, n) gives (N, B, n); REFERENCE is (N, n)."""
     controller, dt = setup.controller, setup.dt
@@ -115,11 +116,12 @@ def run(
         t = float(times[k])
         if t >= pick_up:
             plant = loaded
+        acting = plant if push is None else push.on(setup.robot, plant, t)
         log["q_true"][k], log["dq_true"][k] = q, dq
         if setup.log_estimates:
             log["estimate"][k] = estimate
         if setup.continuous and controller is not None:
-            flow = _continuous_flow(controller, setup.trajectory, plant, limit)
+            flow = _continuous_flow(controller, setup.trajectory, acting, limit)
             ddq, tau, change = flow(t, q, dq, estimate)
         elif controller is not None and k % setup.every == 0:
             past = max(0, k - setup.lag)
@@ -132,9 +134,9 @@ def run(
             estimate, tau, _ = controller(estimate, seen, (q_d[k], dq_d[k], ddq_d[k]))
             if limited:
                 tau = np.clip(tau, -limit, limit)
-            ddq = plant(q, dq, tau)
+            ddq = acting(q, dq, tau)
         else:
-            ddq = plant(q, dq, tau)
+            ddq = acting(q, dq, tau)
         log["ddq"][k], log["tau"][k] = ddq, tau
         if not np.isfinite(ddq).all():
             raise diverged(setup, t)
@@ -144,9 +146,9 @@ def run(
         if setup.continuous and controller is not None:
             q, dq, estimate = rk4_with_estimate(flow, t, q, dq, estimate, dt, ddq, change)
         elif setup.adaptive:
-            q, dq = adaptive_step(plant, q, dq, tau, dt)
+            q, dq = adaptive_step(acting, q, dq, tau, dt)
         else:
-            q, dq = rk4(plant, q, dq, tau, dt, ddq)
+            q, dq = rk4(acting, q, dq, tau, dt, ddq)
         if isinstance(plant, RememberingPlant):
             plant.moved(before, q)
     return log

@@ -1,4 +1,4 @@
-"""Who computes a simulated robot's accelerations, with and without what it picks up.
+"""Who computes a simulated robot's accelerations, with and without what it picks up and what pushes it.
 
 MuJoCo as the plant: the same controller against an independent simulator.
 """
@@ -6,16 +6,18 @@ MuJoCo as the plant: the same controller against an independent simulator.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 from minidyn.dynamics.drives import drive_states, memory_columns
-from minidyn.dynamics.functions import forward_dynamics
+from minidyn.dynamics.functions import forward_dynamics, jacobian
 from minidyn.dynamics.kernel import compile_kernel
-from minidyn.errors import UnknownName, Unsupported, optional
+from minidyn.errors import ShapeError, UnknownName, Unsupported, optional
 from minidyn.model.geometry import matrix_of
 from minidyn.model.parameters import to_body
 from minidyn.model.robot import Robot
@@ -23,6 +25,32 @@ from minidyn.simulation.payload import Payload
 
 Plant = Callable[[Array, Array, Array], Array]
 """(q, dq, tau) -> ddq."""
+
+
+@dataclass(frozen=True, eq=False)
+class Push:
+    """A constant force on a simulated robot.
+
+    Attributes:
+        time: When it begins, s.
+        duration: How long it lasts, s.
+        force: (3,), N, world axes.
+        link: Link or frame whose origin it acts on; None: the last link.
+    """
+
+    time: float
+    duration: float
+    force: ArrayLike
+    link: str | None = None
+
+    def on(self, robot: Robot, plant: Plant, t: float) -> Plant:
+        """Return the plant as it is at a time: with the force while it lasts."""
+        force = np.asarray(self.force, dtype=float)
+        if force.shape != (3,) or not np.isfinite(force).all():
+            raise ShapeError(f"push: expected force of shape (3,), got {self.force!r}")
+        if not self.time <= t < self.time + self.duration:
+            return plant
+        return lambda q, dq, tau: plant(q, dq, tau + force @ jacobian(robot, q, self.link)[..., 3:, :])
 
 
 def mujoco_plant(robot: Robot) -> Plant:

@@ -15,7 +15,7 @@ from minidyn.notices import Notice, look
 from minidyn.recording.recording import Recording
 from minidyn.simulation.loop import REFERENCE, Setup, quantised, run
 from minidyn.simulation.payload import Payload
-from minidyn.simulation.plants import plants_of
+from minidyn.simulation.plants import Push, plants_of
 from minidyn.simulation.rollouts import rollouts
 from minidyn.simulation.trajectory import Trajectory
 
@@ -44,6 +44,7 @@ def simulate(
     torque_noise: ArrayLike = 0.0,
     torque_limit: ArrayLike | None = None,
     payload: Payload | None = None,
+    push: Push | None = None,
     plant: str = "minidyn",
     check: bool = False,
     seed: int = 0,
@@ -68,6 +69,7 @@ def simulate(
         torque_noise: Standard deviation of measured torques, one for all joints or one for each (n,).
         torque_limit: Largest torque (n,) or a number; None: no limit.
         payload: A load picked up during the run.
+        push: A force that acts for a while; it is no part of the measured torques.
         plant: Who computes the robot's accelerations: "minidyn", "regressor" (slower, from the regressor alone) or,
             independently, "mujoco".
         check: Also record the Lyapunov function and the stability margin; a violated condition is a notice.
@@ -84,7 +86,7 @@ def simulate(
     _not_negative(resolution=resolution, noise=noise, velocity_noise=velocity_noise)
     forward = plants_of(robot, plant, payload)
     pick_up = np.inf if payload is None else payload.time
-    log = run(setup, rng, resolution, noise, velocity_noise, limit, forward, pick_up)
+    log = run(setup, rng, resolution, noise, velocity_noise, limit, forward, pick_up, push)
     shape = log["tau"].shape
     q = quantised(log["q_true"] + noise * rng.normal(size=shape), resolution)
     dq = log["dq_true"] + velocity_noise * rng.normal(size=shape)

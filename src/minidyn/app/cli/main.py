@@ -44,6 +44,9 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "gains": ("compare", "Find drive gains from currents and a weighed load."),
         "report": ("study", "Write an HTML report on a saved estimate."),
     },
+    "Models at work": {
+        "watch": ("watch", "Find contacts in logs with a saved estimate."),
+    },
     "Whole jobs": {
         "demo": ("demo", "Do the whole job on a built-in robot."),
         "example": ("example", "Write a measured log and its robot file to try things on."),

@@ -23,6 +23,8 @@ from minidyn.text import plain
 
 if TYPE_CHECKING:
     from minidyn.app.study.run import StepResult
+    from minidyn.control.momentum_observer import Observer
+    from minidyn.identification.estimate import Estimate
 
 
 @click.command()
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 @output_option("report.html", "HTML file to write.")
 @click.option("--fit", multiple=True, type=click.Path(), help="A log the estimate was fitted to; repeat.")
 @click.option("--title", help="Heading. Default: the robot's name.")
+@click.option("--contacts", is_flag=True, help="Also the least forces that a momentum observer finds, link by link.")
 @log_options
 @require_option
 @json_option
@@ -40,6 +43,7 @@ def report(
     output: str,
     fit: Files,
     title: str | None,
+    contacts: bool,
     require: str | None,
     as_json: bool,
     **reading: Any,
@@ -61,7 +65,8 @@ def report(
     with progress("writing the report"):
         found = job.validate(model, fit=bool(fit))
         fitted = found.pop(FIT, None)
-        facts = Facts(model, found, fitted, details=details, places=places_of(model, estimate, fit, reading))
+        places = places_of(model, estimate, fit, reading)
+        facts = Facts(model, found, fitted, details=details, places=places, observer=_observer(model, contacts))
         write_page(facts, page, title)
     verdict = facts.verdict.to_json()
     if as_json:
@@ -71,6 +76,14 @@ def report(
         print_verdict(verdict)
         click.echo(f"written: {plain(str(page))}")
     finish(verdict, require)
+
+
+def _observer(model: Estimate, wanted: bool) -> Observer | None:
+    if not wanted:
+        return None
+    from minidyn.control.momentum_observer import momentum_observer
+
+    return momentum_observer(model)
 
 
 @click.command()

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from minidyn.app.report.section_friction import curve_speeds, friction_columns, friction_curve, friction_picture
+from minidyn.app.report.section_friction import curve_speeds, friction_curve, friction_picture
 from minidyn.app.report.section_model import before_after
 from minidyn.app.report.section_more import settings_rows
 from minidyn.app.report.section_parameters import link_heading
 from minidyn.arrays import Array
 from minidyn.display import Html, tag
+from minidyn.dynamics.drives import friction_columns
 from minidyn.errors import MinidynError
 from minidyn.identification.diagnostics.origin import link_origins
 from minidyn.identification.estimate import Estimate

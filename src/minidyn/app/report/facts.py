@@ -17,6 +17,7 @@ from minidyn.identification.verdict import Limits, Verdict, judge, test_error, u
 from minidyn.recording.recording import Recording
 
 if TYPE_CHECKING:
+    from minidyn.control.momentum_observer import Observer
     from minidyn.excitation.one_joint_plan import Plan
     from minidyn.identification.cross_validate import CrossValidation
     from minidyn.simulation.case_study import CaseStudy
@@ -57,6 +58,7 @@ class Facts:
     code: bool = True  # whether to count operations and measure the speed of the generated functions
     places: Places = Places()
     limits: Limits = field(default_factory=Limits)  # of the verdict
+    observer: Observer | None = None  # of contacts
 
     @property
     def runs(self) -> Iterator[tuple[str, str, Validation]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from minidyn.app.report.facts import Facts, places_of
 from minidyn.app.report.section_friction import friction_section
 from minidyn.app.report.section_model import base_section, certificate_section, excitation_section, links_section
-from minidyn.app.report.section_more import code_section, control_section, plan_section, record_section
+from minidyn.app.report.section_more import code_section, control_section, plan_section, record_section, watch_section
 from minidyn.app.report.section_parameters import parameter_section
 from minidyn.app.report.section_robot import robot_section
 from minidyn.app.report.section_summary import notices_section, summary_section
@@ -32,6 +32,7 @@ from minidyn.recording.recording import Recording
 from minidyn.text import count, visible
 
 if TYPE_CHECKING:
+    from minidyn.control.momentum_observer import Observer
     from minidyn.excitation.one_joint_plan import Plan
     from minidyn.identification.cross_validate import CrossValidation
     from minidyn.simulation.case_study import CaseStudy
@@ -50,6 +51,7 @@ SECTIONS: tuple[Callable[[Facts], Section | None], ...] = (
     parameter_section,
     certificate_section,
     code_section,
+    watch_section,
     control_section,
     record_section,
 )
@@ -87,6 +89,7 @@ def report(
     plan: Plan | None = None,
     one_joint: Estimate | None = None,
     case_study: CaseStudy | None = None,
+    observer: Observer | None = None,
     details: Mapping[str, Any] | None = None,
     title: str | None = None,
     code: bool = True,
@@ -104,6 +107,7 @@ def report(
         plan: From :func:`minidyn.one_joint_plan`.
         one_joint: From :func:`minidyn.identify_one_joint`, compared with the estimate.
         case_study: Adaptive control with an unknown load.
+        observer: From :func:`minidyn.control.momentum_observer`: the least forces that it finds, link by link.
         details: Further lines for the record: file names, hashes, commands.
         title: Heading; None: the robot's name.
         code: Whether to count operations and measure the speed of the generated functions (about a second).
@@ -126,7 +130,7 @@ def report(
     known = tuple(str(one) for one in (fit,) if isinstance(one, PathLike))
     places = places_of(model, estimate if isinstance(estimate, PathLike) else None, known)
     shown = cross_validation, plan, one_joint, case_study, details or {}, code, places
-    facts = Facts(model, tests, fitted, *shown, limits=judged)
+    facts = Facts(model, tests, fitted, *shown, limits=judged, observer=observer)
     write_page(facts, target, title)
     return target
 

@@ -9,10 +9,11 @@ import numpy as np
 from minidyn.app.report.facts import Facts
 from minidyn.arrays import Array
 from minidyn.display import Html, tag
+from minidyn.dynamics.drives import friction_columns
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import MinidynError
 from minidyn.identification.validate import Validation
-from minidyn.model.drives import BY_SYMBOL, POSITION_TERMS, TERMS
+from minidyn.model.drives import BY_SYMBOL, TERMS
 from minidyn.model.joint import torque_unit, unit_of
 from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
@@ -22,7 +23,6 @@ from minidyn.text import number, short, visible
 
 _POINTS = 700  # of a joint
 _SPEEDS = 161  # of a curve
-_CONSERVATIVE = {TERMS[name].symbol for name in POSITION_TERMS if name != "load"}  # springs are no friction
 _WIDTH, _HEIGHT = 360.0, 220.0
 
 
@@ -54,11 +54,6 @@ def friction_section(facts: Facts) -> Section | None:
         tag("div", *figures, class_="grid"),
     )
     return Section("friction", "Friction", lead, content)
-
-
-def friction_columns(robot: Robot) -> list[int]:
-    """Return the places of the parameters that oppose motion: friction without springs and counterbalances."""
-    return [c.index for c in robot.layout.columns if c.is_friction and c.symbol not in _CONSERVATIVE]
 
 
 def friction_curve(robot: Robot, parameters: Array, posture: Array, joint: int, speeds: Array) -> Array:

@@ -1,4 +1,4 @@
-"""One joint at a time, generated code and its cost, adaptive control; and how the report was made."""
+"""One joint at a time, generated code and its cost, contacts, adaptive control; and how the report was made."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from minidyn.dynamics.kernel import compile_kernel
 from minidyn.errors import MinidynError
 from minidyn.excitation.one_joint_plan import Plan
 from minidyn.identification.estimate import Estimate
+from minidyn.model.joint import torque_unit
 from minidyn.pages.charts import Axis, Plot, legend, nice_range, picture
 from minidyn.pages.html import Section, figure, folded, table
 from minidyn.recording.recording import SKETCH
@@ -28,6 +29,7 @@ _FUNCTIONS = {
     "base_regressor": "base regressor",
 }
 _BATCH, _REPEATS = 2048, 12
+_POSES = 300  # of a log, at which forces are looked at
 _WORDS = {
     "friction": "friction terms",
     "friction_error": "error with these friction terms, held-out blocks",
@@ -132,6 +134,41 @@ def _cost(facts: Facts, what: str) -> Sequence[object] | None:
     best = min(timeit.repeat(lambda: kernel(*arrays, out=out), number=1, repeat=_REPEATS))
     counts = [count(kernel.counts[kind]) for kind in ("mul", "add", "div", "sincos")]
     return tag("code", what), _FUNCTIONS[what], *counts, f"{number(1e9 * best / _BATCH)} ns"
+
+
+def watch_section(facts: Facts) -> Section | None:
+    """Return the least forces that an observer finds, link by link; None where there is no observer or no motion."""
+    observer = facts.observer
+    motion = next((run.motion for _, _, run in facts.runs if run.motion is not None), None)
+    if observer is None or motion is None:
+        return None
+    robot, some = observer.robot, slice(None, None, max(1, len(motion) // _POSES))
+    q, dq = motion.q[some], np.asarray(motion.dq)[some]
+    levels = np.median(observer.threshold(q, dq), axis=0), observer.threshold(q).max(axis=0)
+    joints = [robot.joints[k] for k in robot.independent]
+    thresholds = [
+        (short(joint.name, 60), *(f"{number(float(level[j]))} {torque_unit(joint)}" for level in levels))
+        for j, joint in enumerate(joints)
+    ]
+    forces = []
+    for name in robot.link_names:
+        cells = []
+        for speeds in (dq, None):
+            least = np.median(observer.least_force(q, speeds, name), axis=0)
+            cells += [f"{number(float(force))} N" if np.isfinite(force) else "–" for force in least]
+        if any(cell != "–" for cell in cells):
+            forces.append((short(name, 60), *cells))
+    lead = (
+        "The model watches the robot: a push shows as torque that the model does not explain. The least steady force "
+        "that passes a threshold, at each link's origin along the axes of the world, median over the poses of the log. "
+        "Most is needed at rest, where static friction may hide it. A dash: no joint feels it."
+    )
+    headings = ("link", "moving: x", "y", "z", "at rest: x", "y", "z")
+    content = (
+        table("Least detectable force", headings, forces, (1, 2, 3, 4, 5, 6)),
+        folded("Thresholds of the joints", table("Thresholds", ("joint", "moving", "at rest"), thresholds, (1, 2))),
+    )
+    return Section("watch", "Contacts", lead, content)
 
 
 def control_section(facts: Facts) -> Section | None:

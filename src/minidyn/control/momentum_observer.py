@@ -1,0 +1,396 @@
+"""External torque from momentum: what pushes the robot, without accelerations and without a force sensor.
+
+Over one period T the balance of momentum, p(k+1) - p(k) = ∫ (tau - rest + external), gives the mean external torque
+
+    d = (p(k+1) - p(k)) / T - mean(tau - rest),
+
+and the residual moves to it as a first-order lag does to an input that is held, r += (1 - exp(-K T)) (d - r): exact for
+an external torque that is constant over a period, at any gain (De Luca and Mattone 2003; Haddadin et al. 2017).
+
+The threshold has two parts. Noise of the residual is a normal process with the bandwidth of the lag; the level that it
+passes so often an hour follows from the rate of first passage. Errors of the model (parameters, friction) are bounded
+sample by sample and pass the same lag: its impulse response is positive, so the error of the residual stays below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Protocol, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minidyn.arrays import Array
+from minidyn.control.controller import gain_vector, positive
+from minidyn.control.momentum import momentum_parts
+from minidyn.control.watch import Watch, events_of, least_forces, wrench_of
+from minidyn.dynamics.functions import base_regressor, inertia_matrix
+from minidyn.dynamics.kernel import run_function
+from minidyn.dynamics.sources import function_source
+from minidyn.dynamics.vectors import Scalar
+from minidyn.errors import MinidynError
+from minidyn.formats.load import RobotLike, as_robot
+from minidyn.graph.function import Function, evaluate
+from minidyn.graph.scalar import Graph, sign, sqrt
+from minidyn.graph.targets.native.kernel import NativeFunction, compile_function
+from minidyn.model.robot import Robot
+from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, ready
+from minidyn.recording.recording import Recording
+
+NEVER = 1e300
+"""A threshold that nothing passes."""
+
+_STATES = 400  # poses and motions at which the uncertainty of the model is looked at
+_SPREAD = 3.0  # standard deviations of the model's torque that its parameters may be off
+_RANGE = {True: np.pi, False: 0.5}  # half the range of joints without limits, turning (rad) and sliding (m)
+_SPEED = {True: 1.0, False: 0.25}  # of joints without a speed limit, rad/s and m/s
+
+
+class Identified(Protocol):
+    """What is read of an estimate."""
+
+    @property
+    def robot(self) -> Robot:
+        """With its identified parameters."""
+
+    @property
+    def base(self) -> Any:
+        """Its base parameters."""
+
+    @property
+    def covariance(self) -> Array:
+        """Of the base parameters (b, b)."""
+
+    @property
+    def sigma(self) -> Array:
+        """Standard deviation of each joint's residual (n,)."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """How it was made."""
+
+    @property
+    def known_torque(self) -> Any:
+        """What was subtracted before the fit, or None."""
+
+
+@dataclass(frozen=True)
+class Margins:
+    """What the residual may be without a contact, each (n,), N m or N.
+
+    Attributes:
+        noise: From noise: a level that it passes as rarely as was asked.
+        rest: From the uncertainty of parameters at rest.
+        moving: What motion adds to it at the speed limits, growing with the square of the speed.
+        level: Friction of a joint that is about to move: at rest any value between ± this one.
+        speed: Speed limits of the joints, rad/s or m/s.
+        friction_error: Share by which friction may differ from the model's.
+        standstill: Speed below which the direction of friction is not known, rad/s or m/s.
+    """
+
+    noise: Array
+    rest: Array
+    moving: Array
+    level: Array
+    speed: Array
+    friction_error: float
+    standstill: float
+
+    def bound(self, dq: list[Scalar], friction: list[Scalar]) -> list[Scalar]:
+        """Record the largest error (n) of the model's torque in a motion with speeds dq and friction torques."""
+        motion = sum(((v * (1.0 / float(top))) * (v * (1.0 / float(top))) for v, top in zip(dq, self.speed)), 0.0)
+        found = []
+        for j, (v, f) in enumerate(zip(dq, friction)):
+            moves = sign(v) * (v / sqrt(v * v + self.standstill**2))  # written as the smoothed sign of friction is
+            error = float(self.rest[j]) + float(self.moving[j]) * motion
+            found.append(error + self.friction_error * (f * sign(f)) + float(self.level[j]) * (1.0 - moves))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Observer:
+    """A momentum observer of one robot; :func:`momentum_observer` makes it.
+
+    Call it as a step: ``state, torque, threshold = observer(state, q, dq, tau)``, once a period. Begin with `begin`.
+
+    Attributes:
+        robot: The model.
+        gain: Of each joint (n,), 1/s: the residual follows a contact as a lag of first order with this pole.
+        period: Of the step, s.
+        held: Whether tau is the torque that is held from this sample to the next, as a controller commands it. Else it
+            is a measured signal, and its mean over the period is that of its ends.
+        margins: What the threshold is made of.
+        known_torque: (recording) -> torques (N, n) that are no part of the robot, subtracted by `watch`; None: none.
+    """
+
+    robot: Robot
+    gain: Array
+    period: float
+    held: bool
+    margins: Margins
+    known_torque: Callable[[Recording], Array] | None = None
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the joints."""
+        return self.robot.joint_names
+
+    @cached_property
+    def _recorded_parts(self) -> Function:
+        graph = Graph()
+        q, dq = (list(graph.inputs(name, self.robot.n)) for name in ("q", "dq"))
+        p, rest, friction = momentum_parts(self.robot, q, dq)
+        results = {"p": p, "rest": rest, "bound": self.margins.bound(dq, friction)}
+        return graph.function("momentum", results)
+
+    def _parts(self, q: ArrayLike, dq: ArrayLike) -> tuple[Array, Array, Array]:
+        """Return momentum, the rest of the torque, and the largest error of the model, each (..., n)."""
+        return cast("tuple[Array, Array, Array]", run_function(self._recorded_parts, (q, dq), None))
+
+    @property
+    def _share(self) -> Array:
+        """1 - exp(-K T) of each joint."""
+        return np.asarray(-np.expm1(-self.gain * self.period))
+
+    def program(self) -> Function:
+        """Return the recorded step: (state, q, dq, tau) -> (torque, threshold, next_state)."""
+        graph, n = Graph(), self.robot.n
+        state = list(graph.inputs("state", 4 * n))
+        q, dq, tau = (list(graph.inputs(name, n)) for name in ("q", "dq", "tau"))
+        p, rest, friction = momentum_parts(self.robot, q, dq)
+        bound = self.margins.bound(dq, friction)
+        torque, threshold, kept = [], [], []
+        for j, share in enumerate(self._share.tolist()):
+            r, before, old, error = state[j], state[n + j], state[2 * n + j], state[3 * n + j]
+            now = 0.5 * rest[j] if self.held else 0.5 * (rest[j] - tau[j])
+            mean = (p[j] - before) * (1.0 / self.period) - old + now
+            torque.append(r + share * (mean - r))
+            error = error + share * (bound[j] - error)
+            threshold.append(float(self.margins.noise[j]) + error)
+            kept.append((torque[j], p[j], (tau[j] if self.held else 0.5 * tau[j]) - 0.5 * rest[j], error))
+        moved = [entry[part] for part in range(4) for entry in kept]
+        return graph.function("observer_step", {"torque": torque, "threshold": threshold, "next_state": moved})
+
+    @cached_property
+    def _step(self) -> NativeFunction:
+        return compile_function(self.program())
+
+    def begin(self, q: ArrayLike, dq: ArrayLike, tau: ArrayLike) -> Array:
+        """Return the state (..., 4n) at the first sample: no external torque."""
+        p, rest, bound = self._parts(q, dq)
+        share = 1.0 if self.held else 0.5
+        return np.concatenate([np.zeros_like(p), p, share * np.asarray(tau, dtype=float) - 0.5 * rest, bound], axis=-1)
+
+    def __call__(self, state: ArrayLike, q: ArrayLike, dq: ArrayLike, tau: ArrayLike) -> tuple[Array, Array, Array]:
+        """Return (next state, external torque (..., n), threshold (..., n)) of a sample; N m or N, joint side."""
+        torque, threshold, moved = self._step(state, q, dq, tau)
+        return moved, torque, threshold
+
+    def source(self, target: str = "c") -> str:
+        """Return the step as self-contained code: (state, q, dq, tau) -> (torque, threshold, next_state).
+
+        The state has 4n entries. A first call with any state and the robot at rest begins it: use what it returns as
+        next_state, with its first n entries put to zero.
+
+        Args:
+            target: "c", "h", "python" or "jax".
+        """
+        return function_source(self.robot, self.program(), target)
+
+    def wrench(self, q: ArrayLike, torque: ArrayLike, link: str | None = None) -> Array:
+        """Return the wrench (..., 6) at a link's or frame's origin that explains external torques best: Jᵀ F = r.
+
+        Moments first, then forces, world axes; N m and N. With fewer than six joints, or near a singular pose, the
+        smallest wrench that explains them.
+
+        Args:
+            q: Positions (..., n).
+            torque: External torques (..., n).
+            link: Link or frame where the contact is; None: the last link.
+        """
+        return wrench_of(self.robot, q, torque, link)
+
+    def threshold(self, q: ArrayLike, dq: ArrayLike | None = None) -> Array:
+        """Return the threshold (..., n) of a steady motion, of rest where no speeds are given; N m or N."""
+        places = np.asarray(q, dtype=float)
+        bound = self._parts(places, np.zeros_like(places) if dq is None else np.asarray(dq, dtype=float))[2]
+        return np.asarray(self.margins.noise + bound)
+
+    def least_force(
+        self, q: ArrayLike, dq: ArrayLike | None = None, link: str | None = None, directions: ArrayLike | None = None
+    ) -> Array:
+        """Return the least forces (..., d), N, at a link's or frame's origin that some joint shows.
+
+        A steady force f e is found when |J_j e| f passes the threshold of a joint j. Infinite where no joint feels it.
+
+        Args:
+            q: Positions (..., n).
+            dq: Speeds (..., n); None: at rest, where static friction hides most.
+            link: Link or frame; None: the last link.
+            directions: Unit vectors (d, 3) in world axes; None: x, y and z.
+        """
+        return least_forces(self.robot, q, self.threshold(q, dq), link, directions)
+
+    def watch(self, recording: RecordingLike) -> Watch:
+        """Return external torques and thresholds along a log, and the events where a joint passes its threshold.
+
+        A log with its own speeds is taken as it is; otherwise positions are low-passed and differentiated. The period
+        is that of the log; the observer begins anew with each run and after gaps.
+        """
+        raw = in_robot_order(self.robot, as_recording(recording, self.robot)).load()
+        if raw.tau is None:
+            raise MinidynError("watch needs measured torques; the recording has none")
+        made = raw if raw.dq is not None else ready(self.robot, raw, purpose="watching", every_sample=True)
+        steps = np.diff(made.t)
+        length = float(np.median(steps)) if len(steps) else self.period
+        own = self if abs(length / self.period - 1.0) < 1e-3 else replace(self, period=length)
+        cuts = sorted({*made.starts, *(np.flatnonzero(np.abs(steps / length - 1.0) > 0.5) + 1).tolist(), len(made)})
+        tau = np.asarray(made.tau)
+        if self.known_torque is not None:
+            tau = tau - self.known_torque(made)
+        along = [own._along(made.q[a:b], np.asarray(made.dq)[a:b], tau[a:b]) for a, b in pairwise(cuts)]
+        torque, threshold = (np.concatenate([pair[k] for pair in along]) for k in (0, 1))
+        found = Watch(self.robot, made.t, made.q, torque, threshold)
+        return replace(found, events=events_of(found, cuts, 3.0 / float(self.gain.min())))
+
+    def _along(self, q: Array, dq: Array, tau: Array) -> tuple[Array, Array]:
+        """Return (torque, threshold) (N, n) along one run, as N steps give them."""
+        from scipy.signal import lfilter
+
+        p, rest, bound = self._parts(q, dq)
+        middle = 0.5 * (rest[1:] + rest[:-1])
+        acting = tau[:-1] if self.held else 0.5 * (tau[1:] + tau[:-1])
+        mean = np.concatenate([np.zeros_like(p[:1]), np.diff(p, axis=0) / self.period - acting + middle])
+        torque, errors = np.empty_like(p), np.empty_like(p)
+        for j, share in enumerate(self._share.tolist()):
+            coefficients = [share], [1.0, share - 1.0]
+            torque[:, j] = lfilter(*coefficients, mean[:, j])
+            errors[:, j] = lfilter(*coefficients, bound[:, j], zi=[(1.0 - share) * bound[0, j]])[0]
+        return torque, self.margins.noise + errors
+
+
+def momentum_observer(
+    model: Identified | RobotLike,
+    *,
+    gain: ArrayLike = 30.0,
+    period: float = 1e-3,
+    threshold: ArrayLike | None = None,
+    false_alarms: float = 1.0,
+    friction_error: float = 0.1,
+    standstill: float = 0.02,
+    speed_noise: ArrayLike = 0.0,
+    held: bool = True,
+) -> Observer:
+    """Return an observer of external torques: contacts, pushes, loads that the model does not have.
+
+    It needs positions, speeds and torques, no accelerations. Friction of the model is part of it.
+
+    Args:
+        model: An estimate, whose uncertainty and residuals give the thresholds; or a robot (its name or path).
+        gain: K, 1/s, a number or one for each joint: a contact is seen after about 1/K. A higher gain is quicker and
+            noisier.
+        period: Of the step, s.
+        threshold: What noise and parameters may cause (n,), N m or N; None: from the estimate, and for a bare robot,
+            of which nothing is known, so high that nothing passes it.
+        false_alarms: How often an hour noise alone may pass a threshold, all joints together.
+        friction_error: Share by which friction may have changed since (warm gears, other load): 0.1 is ten percent.
+        standstill: Speed, rad/s or m/s, below which the direction of friction is not known.
+        speed_noise: Standard deviation of measured speeds, rad/s or m/s, a number or one for each joint.
+        held: Whether torques are commands that are held for a period (True) or measured signals (False).
+    """
+    estimate = cast(Identified, model) if hasattr(model, "covariance") else None
+    own = estimate.robot if estimate is not None else as_robot(cast(RobotLike, model))
+    K, length = gain_vector("gain", gain, own.n), positive("period", period)
+    slow = positive("standstill", standstill)
+    rate = positive("false_alarms", false_alarms)
+    if not isinstance(friction_error, int | float) or not 0 <= friction_error < np.inf:
+        raise MinidynError(f"friction_error: expected a number from 0, got {friction_error!r}")
+    width = np.maximum([joint.drive.sign_width for joint in own.joints], slow)
+    robot = own.with_drives(sign_width=width)
+    q, dq, ddq, limit = _motions(own)
+    zeros = np.zeros(own.n)
+    shaky = np.broadcast_to(np.asarray(speed_noise, dtype=float), (own.n,))
+    if threshold is not None:
+        noise = gain_vector("threshold", threshold, own.n)
+        rest, moving = zeros, zeros
+    elif estimate is None:
+        noise, rest, moving = np.full(own.n, NEVER), zeros, zeros
+    else:
+        noise = passage_level(own.n, K, rate) * _residual_noise(estimate, K, length, shaky, q)
+        rest, moving = _uncertainty(estimate, q, dq, ddq, limit)
+    margins = Margins(noise, rest, moving, zeros, limit, float(friction_error), slow)
+    known = None if estimate is None or estimate.known_torque is None else estimate.known_torque.torque
+    made = Observer(robot, K, length, bool(held), margins, known)
+    return replace(made, margins=replace(margins, level=_level(robot, q, 10.0 * width.max())))
+
+
+def passage_level(n: int, gain: Array, rate: float) -> Array:
+    """Return the levels (n,), in standard deviations, that n lags of normal noise pass so often an hour together.
+
+    A process with correlation exp(-K t) passes ±z with the rate 2 K z φ(z) for large z, φ the normal density.
+    """
+    found = np.full(n, 4.0)
+    for _ in range(50):  # z = √(2 ln(c z)) contracts for large z
+        found = np.sqrt(2.0 * np.log(np.maximum(2.0 * n * 3600.0 * gain * found / (rate * np.sqrt(2 * np.pi)), np.e)))
+    return np.asarray(found)
+
+
+def _motions(robot: Robot) -> tuple[Array, Array, Array, Array]:
+    """Return q, dq, ddq (M, n) of sinusoids within the limits, each joint's own, and the speed limits (n,)."""
+    joints = [robot.joints[index] for index in robot.independent]
+    ranges = np.array([_RANGE[joint.turns] for joint in joints])
+    given = np.array([(joint.limits.lower, joint.limits.upper, joint.limits.velocity) for joint in joints]).T
+    lower, upper = (np.where(np.isfinite(own), own, wide) for own, wide in zip(given, (-ranges, ranges)))
+    speed = np.where(np.isfinite(given[2]), given[2], [_SPEED[joint.turns] for joint in joints])
+    rng = np.random.default_rng(0)
+    shape = (_STATES, robot.n)
+    phase, top = rng.uniform(0.0, 2 * np.pi, shape), speed * rng.uniform(0.0, 1.0, (_STATES, 1))
+    reach = np.maximum((upper - lower) / 2, 1e-3)
+    q = (upper + lower) / 2 + reach * np.sin(phase)
+    return q, top * np.cos(phase), -(top**2) / reach * np.sin(phase), speed
+
+
+def _residual_noise(estimate: Identified, K: Array, period: float, speed_noise: Array, q: Array) -> Array:
+    """Return the standard deviation (n,) of the residual that noise of torques and speeds causes.
+
+    Residuals of a fit with correlation time 2θ become σ √(Kθ / (1 + Kθ)) behind the lag. Where torques were low-passed
+    for the fit there was noise above the cut-off, too: σ √(K / 4f) for white noise.
+    """
+    found = estimate.settings
+    blocks = found.get("block_seconds")  # ten times the correlation time, at least twenty samples
+    delay = 0.05 * float(blocks) if blocks else np.inf
+    share = np.ones_like(K) if np.isinf(delay) else K * delay / (1.0 + K * delay)
+    cutoff = (found.get("preparation") or {}).get("cutoff")
+    if cutoff:
+        share = np.maximum(share, K / (4.0 * float(cutoff)))
+    kept = -np.expm1(-K * period)
+    moved = np.sqrt(np.einsum("kij,j->ki", inertia_matrix(estimate.robot, q) ** 2, speed_noise**2)).max(axis=0)
+    from_speeds = kept / period * np.sqrt(2.0 / (2.0 - kept)) * moved
+    return np.asarray(np.sqrt(share * np.asarray(estimate.sigma) ** 2 + from_speeds**2))
+
+
+def _uncertainty(estimate: Identified, q: Array, dq: Array, ddq: Array, speed: Array) -> tuple[Array, Array]:
+    """Return what parameters may be off by at rest (n,), and what motion at the speed limits adds (n,), N m or N."""
+    C = np.where(np.isfinite(estimate.covariance), estimate.covariance, 0.0)
+
+    def spread(*motion: Array) -> Array:
+        Y = base_regressor(estimate.robot, *motion, base=estimate.base)
+        return np.asarray(_SPREAD * np.sqrt(np.maximum(np.einsum("kij,jl,kil->ki", Y, C, Y), 0.0)))
+
+    rest = spread(q, 0.0 * dq, 0.0 * ddq).max(axis=0)
+    squares = np.sum((dq / speed) ** 2, axis=1)
+    moves = squares > 0.05 * len(speed)
+    more = (spread(q[moves], dq[moves], ddq[moves]) - rest) / squares[moves, None]
+    return rest, np.maximum(more.max(axis=0, initial=0.0), 0.0)
+
+
+def _level(robot: Robot, q: Array, speed: float) -> Array:
+    """Return the largest friction (n,) at a small speed, over poses."""
+    graph = Graph()
+    places, speeds = (list(graph.inputs(name, robot.n)) for name in ("q", "dq"))
+    friction = graph.function("friction", {"f": momentum_parts(robot, places, speeds)[2]})
+    both = [np.abs(evaluate(friction, q, np.full_like(q, way))).max(axis=0) for way in (speed, -speed)]
+    return np.asarray(np.maximum(*both))

@@ -1,0 +1,163 @@
+"""What an observer saw along a log: external torques, thresholds, and the events where one was passed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minidyn.arrays import Array
+from minidyn.display import MEASURED, MODEL, PRIOR, DisplayTable, new_figure
+from minidyn.dynamics.functions import jacobian
+from minidyn.errors import ShapeError
+from minidyn.model.joint import torque_unit
+from minidyn.model.robot import Robot
+from minidyn.text import short
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SINGULAR = 1e-3  # share of the largest singular value: directions below it are not felt
+
+
+@dataclass(frozen=True)
+class Event:
+    """A contact: from the first sample in which a joint passes its threshold to the last.
+
+    Attributes:
+        start: Time of the first sample, s.
+        end: Time of the last one, s.
+        joints: Names of the joints that passed their thresholds, the first to do so first.
+        ratio: Largest external torque over threshold.
+        torque: External torques (n,) when that was, N m or N, joint side.
+        at: Index of that sample in the log.
+    """
+
+    start: float
+    end: float
+    joints: tuple[str, ...]
+    ratio: float
+    torque: tuple[float, ...]
+    at: int
+
+
+@dataclass(frozen=True, eq=False)
+class Watch:
+    """External torques along a log.
+
+    Attributes:
+        robot: The model.
+        t: Times (N,), s.
+        q: Positions (N, n).
+        torque: External torques (N, n), N m or N.
+        threshold: What passes for none (N, n).
+        events: Where a joint passed its threshold.
+    """
+
+    robot: Robot
+    t: Array
+    q: Array
+    torque: Array
+    threshold: Array
+    events: tuple[Event, ...] = ()
+
+    @property
+    def least_force(self) -> Array:
+        """Least forces (3,) at the last link along world x, y, z that some joint shows, N: the median over the log."""
+        some = slice(None, None, max(1, len(self.q) // 2000))
+        return np.asarray(np.median(least_forces(self.robot, self.q[some], self.threshold[some]), axis=0))
+
+    def force(self, event: Event, link: str | None = None) -> Array:
+        """Return the force (3,) at a link's origin that explains an event best, N, world axes."""
+        return np.asarray(wrench_of(self.robot, self.q[event.at], event.torque, link)[3:])
+
+    @property
+    def seconds(self) -> float:
+        """Length of the log, pauses between its runs included."""
+        return float(self.t[-1] - self.t[0]) if len(self.t) else 0.0
+
+    def to_json(self, link: str | None = None) -> dict[str, Any]:
+        """Return events with the forces at a link (None: the last one), and thresholds, as plain values."""
+        events = [asdict(event) | {"force": self.force(event, link).tolist()} for event in self.events]
+        median, largest = np.median(self.threshold, axis=0), np.abs(self.torque).max(axis=0)
+        return {
+            "events": events,
+            "seconds": self.seconds,
+            "threshold": dict(zip(self.robot.joint_names, median.tolist())),
+            "largest": dict(zip(self.robot.joint_names, largest.tolist())),
+            "least_force": [force if np.isfinite(force) else None for force in self.least_force.tolist()],
+        }
+
+    def _repr_html_(self) -> str:
+        columns: dict[str, list[Any]] = {
+            "from, s": [event.start for event in self.events],
+            "to, s": [event.end for event in self.events],
+            "joints": [", ".join(event.joints) for event in self.events],
+            "torque / threshold": [event.ratio for event in self.events],
+        }
+        return DisplayTable(repr(self), columns).to_html()
+
+    def plot(self) -> Figure:
+        """Return a matplotlib figure: external torque of each joint within its thresholds, events shaded."""
+        n = self.torque.shape[1]
+        figure, axes = new_figure(repr(self), n, 0.9 * n + 0.8)
+        for j, (axis, name) in enumerate(zip(axes, self.robot.joint_names)):
+            axis.fill_between(self.t, -self.threshold[:, j], self.threshold[:, j], color=MODEL, alpha=0.2, linewidth=0)
+            axis.plot(self.t, self.torque[:, j], color=MEASURED, linewidth=0.8)
+            for event in self.events:
+                axis.axvspan(event.start, event.end, color=PRIOR, alpha=0.2, linewidth=0)
+            axis.set_ylabel(
+                f"{short(name, 14)}\n{torque_unit(self.robot.joints[self.robot.independent[j]])}", fontsize=7
+            )
+        axes[-1].set_xlabel("time, s")
+        return figure
+
+    def __repr__(self) -> str:
+        return f"Watch({len(self.events)} events in {self.seconds:.4g} s of {self.robot.name!r})"
+
+
+def wrench_of(robot: Robot, q: ArrayLike, torque: ArrayLike, link: str | None = None) -> Array:
+    """Return the smallest wrench (..., 6) at a link's origin that explains torques (..., n) best: Jᵀ F = torque."""
+    transposed = np.swapaxes(jacobian(robot, q, link), -1, -2)
+    felt = np.asarray(torque, dtype=float)[..., None]
+    return np.asarray((np.linalg.pinv(transposed, rcond=_SINGULAR) @ felt)[..., 0], dtype=float)
+
+
+def least_forces(
+    robot: Robot, q: ArrayLike, threshold: Array, link: str | None = None, directions: ArrayLike | None = None
+) -> Array:
+    """Return the least forces (..., d), N, along directions (d, 3) at a link's origin that pass a threshold (..., n).
+
+    Directions are unit vectors in world axes, None: x, y and z. Infinite where no joint feels the force.
+    """
+    ways = np.eye(3) if directions is None else np.asarray(directions, dtype=float)
+    if ways.ndim != 2 or ways.shape[1] != 3:
+        raise ShapeError(f"directions: expected shape (d, 3), got {ways.shape}")
+    felt = np.abs(np.einsum("dk,...kj->...dj", ways, jacobian(robot, q, link)[..., 3:, :]))
+    with np.errstate(divide="ignore"):
+        return np.asarray((threshold[..., None, :] / felt).min(axis=-1))
+
+
+def events_of(watch: Watch, cuts: Sequence[int], apart: float) -> tuple[Event, ...]:
+    """Return the events of a log that is cut into runs; those closer than `apart` seconds are one."""
+    t, names = watch.t, watch.robot.joint_names
+    ratio = np.abs(watch.torque) / watch.threshold
+    worst = ratio.max(axis=1, initial=0.0)
+    found: list[Event] = []
+    for begin, end in pairwise(cuts):
+        over = np.flatnonzero(worst[begin:end] > 1.0) + begin
+        if not len(over):
+            continue
+        for part in np.split(over, np.flatnonzero(np.diff(t[over]) > apart) + 1):
+            first, last = int(part[0]), int(part[-1])
+            span = ratio[first : last + 1]
+            joints = np.flatnonzero(span.max(axis=0) > 1.0)
+            order = joints[np.argsort([int(np.argmax(span[:, j] > 1.0)) for j in joints], kind="stable")]
+            at = first + int(np.argmax(worst[first : last + 1]))
+            ends, seen = (float(t[first]), float(t[last])), tuple(names[j] for j in order)
+            found.append(Event(*ends, seen, float(worst[at]), tuple(watch.torque[at].tolist()), at))
+    return tuple(found)
