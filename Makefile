@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install
 # What pip does takes minutes the first time: say so, and let it show its progress.
 SAY = @echo "minidyn: installing $(1) into $(VENV); this is done once"
 
-.PHONY: demo test test-long check format bench docs clean
+.PHONY: demo test test-long fuzz check format bench docs clean
 .DELETE_ON_ERROR:
 
 $(BIN)/python:
@@ -40,6 +40,10 @@ test: $(VENV)/.installed-test
 
 test-long: $(VENV)/.installed-test
 	MINIDYN_TEST_LONG=1 $(BIN)/python -m pytest -n 2
+
+# five minutes of mutated files; goes on where the last run ended
+fuzz: $(VENV)/.installed-test
+	$(BIN)/python tools/fuzz.py --seconds 300
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

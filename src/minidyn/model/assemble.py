@@ -310,7 +310,11 @@ def _followers(moving: Sequence[LooseJoint], every: Mapping[str, LooseJoint], so
             require_known(joint.leaders, order, f"{joint.where}: joint {joint.name!r} follows an unknown joint")
             linear[joint.name] = dict(joint.leaders), joint.offset
 
+    resolved: dict[str, tuple[dict[str, float], float]] = {}  # each once, however long the chain
+
     def resolve(name: str, path: tuple[str, ...]) -> tuple[dict[str, float], float]:
+        if name in resolved:
+            return resolved[name]
         if name in path:
             ring = " follows ".join((*path[path.index(name) :], name))
             raise DescriptionError(f"{order[name].where}: joints follow each other in a ring: {ring}")
@@ -325,12 +329,14 @@ def _followers(moving: Sequence[LooseJoint], every: Mapping[str, LooseJoint], so
             offset += ratio * shift
             for independent, factor in inner.items():
                 flat[independent] = flat.get(independent, 0.0) + ratio * factor
-        return flat, offset
+        resolved[name] = flat, offset
+        return resolved[name]
 
+    place = {name: index for index, name in enumerate(order)}
     for name in linear:
         terms, offset = resolve(name, ())
         follows[name] = Follow(
-            terms=tuple((joint.name, terms[joint.name]) for joint in moving if terms.get(joint.name)),
+            terms=tuple((other, terms[other]) for other in sorted(terms, key=place.__getitem__) if terms[other]),
             offset=offset,
             passive=order[name].passive,
         )

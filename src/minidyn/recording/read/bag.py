@@ -141,6 +141,7 @@ class BagTable(LogTable):
         except (
             *(AnyReaderError, ReaderError1, ReaderError2, SerdeError, sqlite3.Error, OSError, EOFError),
             *(ValueError, KeyError, IndexError, AssertionError, TypeError, struct.error, StopIteration, RuntimeError),
+            *(MemoryError, OverflowError),  # a length that no file has
         ) as error:
             raise DescriptionError(f"{self.path}: not a whole bag ({error or type(error).__name__})") from None
         except Exception as error:  # decompressors and the sqlite binding have roots of their own

@@ -90,7 +90,10 @@ class CsvTable(LogTable):
     def _split(self, line: str) -> list[str]:
         if self._spaces:
             return line.split()
-        return [cell.strip() for cell in next(text_csv.reader([line], delimiter=self._delimiter), [])]
+        try:
+            return [cell.strip() for cell in next(text_csv.reader([line], delimiter=self._delimiter), [])]
+        except text_csv.Error as error:
+            raise DescriptionError(f"{self.path}: line {line[:40]!r}...: not a row of cells ({error})") from None
 
     def count(self) -> int:
         """Return the number of rows; the file is read once for it."""

@@ -11,7 +11,7 @@ where both are given, diag(gear_ratio) · coupling.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -120,6 +120,47 @@ OPTIONS = tuple(SignalOptions.__annotations__)
 """Names of the options."""
 
 
+def _listed(value: Any, kind: Any) -> bool:
+    """Whether a value is a list (or tuple, array, range) of texts, or of what else a column is named by."""
+    return (
+        isinstance(value, Iterable) and not isinstance(value, str | Mapping) and all(isinstance(x, kind) for x in value)
+    )
+
+
+_INDEX = str | int | np.integer
+_KINDS: tuple[tuple[tuple[str, ...], str, Callable[[Any], bool]], ...] = (
+    (
+        ("use_ddq", "currents_as_torque", "header", "together"),
+        "true or false",
+        lambda v: isinstance(v, bool | np.bool_),
+    ),
+    (("time_unit", "topic", "run"), "a text", lambda v: isinstance(v, str)),
+    (("delimiter",), "one character", lambda v: isinstance(v, str) and len(v) == 1 and v not in '\r\n"'),
+    (
+        ("time", "q", "dq", "ddq", "tau"),
+        "names or numbers of columns",
+        lambda v: v is False or (isinstance(v, _INDEX) and v is not True) or _listed(v, _INDEX),
+    ),
+    (
+        ("known_torque",),
+        "names or numbers of columns, or a table of them",
+        lambda v: isinstance(v, _INDEX) or _listed(v.values() if isinstance(v, Mapping) else v, _INDEX),
+    ),
+    (
+        ("joints",),
+        "names, or a table of them",
+        lambda v: _listed(v.values() if isinstance(v, Mapping) else v, str),
+    ),
+    (
+        ("units",),
+        "a text, texts, or a table of them",
+        lambda v: all(isinstance(x, str) or _listed(x, str) for x in (v.values() if isinstance(v, Mapping) else [v])),
+    ),
+    (("motor_side",), "true, false or names of signals", lambda v: isinstance(v, bool | np.bool_) or _listed(v, str)),
+)
+"""Options, what is expected of each, and whether a value is that."""
+
+
 class SignalMap(SimpleNamespace):
     """The options of `SignalOptions` as attributes, None where one is not given."""
 
@@ -127,9 +168,11 @@ class SignalMap(SimpleNamespace):
         super().__init__(**dict.fromkeys(OPTIONS) | options)
         if self.rate is not None and not (isinstance(self.rate, int | float) and 0 < self.rate < math.inf):
             raise DescriptionError(f"rate: expected samples per second above 0, got {self.rate!r}")
-        for name in ("use_ddq", "currents_as_torque"):
-            if getattr(self, name) not in (None, False, True):
-                raise DescriptionError(f"{name}: expected true or false, got {getattr(self, name)!r}")
+        for names, expected, fits in _KINDS:
+            for name in names:
+                value = getattr(self, name)
+                if value is not None and not fits(value):
+                    raise DescriptionError(f"{name}: expected {expected}, got {value!r}")
         if self.time_unit is not None and self.time_unit not in SECONDS:
             raise UnknownName("time unit", self.time_unit, SECONDS)
 
@@ -184,7 +227,7 @@ def conversion(given: SignalMap, joints: Sequence[str], robot: Robot | None) -> 
     sides = given.motor_side
     on_motor = SIGNALS if sides is None or sides is True else () if sides is False else tuple(sides)
     _require("signal in motor_side", on_motor, SIGNALS)
-    if Rq is not None and abs(np.linalg.det(Rq / np.abs(Rq).max())) < 1e-12:
+    if Rq is not None and not (np.abs(Rq).max() > 1e-100 and abs(np.linalg.det(Rq / np.abs(Rq).max())) >= 1e-12):
         raise ShapeError("coupling, gear_ratio: the matrix from joint to motor positions has no inverse")
     motion, torque = (None, None) if Rq is None else (np.asarray(np.linalg.inv(Rq), dtype=float), Rq.T)
     if given.torque_coupling is not None:
@@ -222,7 +265,7 @@ def _vector(what: str, value: Any, joints: Sequence[str], default: float) -> Arr
     if isinstance(value, Mapping):
         _require(f"joint in {what}", value, joints)
         for name, number in value.items():
-            made[list(joints).index(name)] = number
+            made[list(joints).index(name)] = _vector(f"{what}: {name}", number, [name], default)[0]
     elif value is not None:
         try:
             made = np.array(np.broadcast_to(np.asarray(value, dtype=float), (len(joints),)))

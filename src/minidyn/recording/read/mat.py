@@ -58,7 +58,7 @@ def _version_5(path: Path) -> Iterator[_Named]:
         content = loadmat(path, squeeze_me=True, struct_as_record=True)
     except DescriptionError:
         raise
-    except (OSError, ValueError, TypeError, LookupError, NotImplementedError, EOFError, zlib.error) as error:
+    except Exception as error:  # SciPy raises whatever its pieces do
         raise DescriptionError(f"{path}: not a whole MATLAB file ({error})") from None
     for key, value in content.items():
         if not key.startswith("__"):
@@ -109,8 +109,11 @@ def _version_7_3(path: Path) -> Iterator[_Named]:
     try:
         with h5py.File(path, "r") as file:
             yield from _in_group(file, "", file)
-    except OSError as error:
-        raise DescriptionError(f"{path}: not a whole MATLAB file ({error})") from None
+    except DescriptionError:
+        raise
+    except (OSError, LookupError, RuntimeError, ValueError, TypeError) as error:  # so does h5py
+        what = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise DescriptionError(f"{path}: not a whole MATLAB file ({what})") from None
 
 
 def _in_group(group: Any, key: str, file: Any) -> Iterator[_Named]:
