@@ -171,10 +171,13 @@ def _more_logs(folder: Path, recording: md.Recording) -> None:
     from scipy.io import savemat
 
     table = np.column_stack([recording.t, recording.q, recording.tau])  # type: ignore[list-item]
-    head = ("Zeit [ms]", "q1 [deg]", "q2 [deg]", "tau1", "tau2")
+    head = ("time [ms]", "q1 [deg]", "q2 [deg]", "tau1", "tau2")
     rows = [";".join(f"{x:.4f}".replace(".", ",") for x in row) for row in table]
     (folder / "csv" / "german.csv").write_text("\n".join([";".join(head), *rows]))
-    (folder / "csv" / "bare.csv").write_text("\n".join(" ".join(f"{x:.5f}" for x in row) for row in table))
+    lines = [" ".join(("time", "pos_joint1", "pos_joint2", "tau_joint1", "tau_joint2"))]
+    (folder / "csv" / "spaces.csv").write_text(
+        "\n".join([*lines, *(" ".join(f"{x:.5f}" for x in row) for row in table)])
+    )
     np.savez_compressed(folder / "npz" / "packed.npz", t=recording.t, q=recording.q, tau=recording.tau)
     arrays: dict[str, Any] = {"t": recording.t, "q": recording.q, "tau": recording.tau}
     savemat(folder / "mat" / "plain.mat", arrays)
@@ -210,7 +213,7 @@ def findings() -> list[tuple[str, bytes]]:
         ("mjcf", body.format("", "", "", '<asset><hfield name="h" nrow="40000" ncol="40000" size="1 1 1 1"/></asset>')),
         ("mjcf", body.format("", "", 400 * "<body>" + 400 * "</body>", "")),
         *((kind, 20_000 * text) for kind in ("urdf", "mjcf") for text in ("<!--", "<?", "<!", "<include ", "<")),
-        ("urdf", _mimic_chain(3000)),
+        ("urdf", _mimic_chain(700)),
         ("urdf", URDF.replace("<mechanicalReduction>50<", "<mechanicalReduction>0<")),
         ("toml", "a" + 30_000 * ".a" + " = 1"),
         ("toml", "x = " + 30_000 * "["),

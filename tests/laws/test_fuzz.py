@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -18,7 +19,8 @@ if not hasattr(os, "fork"):
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 import fuzz
 
-COUNT = count(25, 400)
+COUNT = count(15, 400)
+BAGS = ("db3", "mcap", "bag")  # slow to read
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +32,11 @@ def fuzzer(tmp_path_factory: pytest.TempPathFactory) -> fuzz.Fuzzer:
 def test_mutated_files_are_read_or_refused(fuzzer: fuzz.Fuzzer, kind: str) -> None:
     for seed in fuzzer.seeds[kind]:
         assert fuzzer.outcome(kind, seed).what == "read", kind
-    counts, broken = fuzzer.batch(kind, 0, COUNT)
+    number = COUNT // 3 if kind in BAGS else COUNT
+    counts, broken = fuzzer.batch(kind, 0, number)
     assert not broken, broken
-    assert counts["read"] + counts["told"] == COUNT
-    assert counts["by structure"] >= 0.3 * COUNT
+    assert counts["read"] + counts["told"] == number
+    assert counts["by structure"] >= 0.3 * number
 
 
 def test_what_once_broke_something_is_read_or_refused(fuzzer: fuzz.Fuzzer) -> None:
@@ -49,7 +52,7 @@ def test_the_fuzzer_finds_what_it_is_made_for(fuzzer: fuzz.Fuzzer, monkeypatch: 
         if turn == 1:
             raise KeyError("somebody else's")
         if turn == 3:
-            os.abort()
+            os.kill(os.getpid(), signal.SIGKILL)
         if turn == 5:
             while True:
                 pass
