@@ -29,7 +29,7 @@ from minidyn.identification.rows.base_rows import typical_sizes
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, look
 
-WEIGHTS = tuple(10.0**k for k in range(6, -3, -1))
+WEIGHTS = tuple(10.0**k for k in range(6, -3, -2))
 AROUND = tuple(10.0**k for k in range(1, -5, -1))
 """Weights that are tried, times the one that the errors of the prior suggest."""
 
@@ -38,6 +38,7 @@ _COSTLY_RESIDUAL = 0.1  # growth of the residual's root mean square, likewise; b
 _ATTEMPTS = 3
 _ENOUGH = 1e6  # misfit, in noise variances, beyond which the noise is not what keeps data and bodies apart
 _WORSE = 0.02  # of the least misfit: two weights in a row that are worse by more end the search
+_FINEST = 3.2  # between weights around the best: half a decade
 _GAIN = 0.1  # of the misfit of held-out data: a prior that lowers it by more is kept, whatever its bodies are like
 _STILL = 1e-3  # of L / T, about 5 mrad/s for an arm: slower than this is standstill
 
@@ -270,7 +271,7 @@ def choose_weight(
     """Return (weight, curve): the weight whose models predict held-out time blocks best, and all that were tried.
 
     All folds are followed together from the strongest weight to the weakest, every solution being the start of the
-    next. Around the best weight half decades are tried too.
+    next. Around the best weight others are tried too, down to half decades.
 
     Args:
         robot: The robot.
@@ -325,16 +326,17 @@ def _choose_weight(
             return [(sum(left[k] for k in part), found.pair.cases(part)) for part in parts]
 
         pairs: dict[float, Pair] = {}
-        first = held_out(None, *grid[:1], 0.0)  # both start at the prior
         for weight, after in zip(grid, (None, *grid)):
-            misfits[weight], pairs[weight] = first[0] if after is None else held_out(pairs[after], weight)[0]
+            ((misfits[weight], pairs[weight]),) = held_out(None if after is None else pairs[after], weight)
             least = min(misfits.values())
             if all(value > (1 + _WORSE) * least for value in list(misfits.values())[-2:]) and weight < _best(misfits):
                 break  # past the minimum: weaker ones are slower and no better
-        misfits[0.0], pairs[0.0] = first[-1]
+        ((misfits[0.0], pairs[0.0]),) = held_out(pairs[min(pairs)] if pairs else None, 0.0)
         best = _best(misfits)
-        if best > 0 and len(grid) > 1:
-            near = (best * 10.0**0.5, best * 10.0**-0.5)
+        apart = max((large / small for large, small in zip(grid, grid[1:])), default=1.0)
+        while best > 0 and apart > _FINEST:
+            apart = math.sqrt(apart)
+            near = (best * apart, best / apart)
             for weight, (misfit, pair) in zip(near, held_out(pairs[best], *near)):
                 misfits[weight], pairs[weight] = misfit, pair
             best = _best(misfits)
