@@ -1,13 +1,14 @@
 """How often notices are wrong, and how often they find what they are for.
 
-    python benchmarks/alarms.py [--logs 200] [--faults 20] [--docs] [--json FILE] [--only CODE]
+    python benchmarks/alarms.py [--logs 200] [--faults 20] [--docs] [--keep FILE] [--only CODE]
 
 Healthy logs are simulated: several robots whose files are not exact, sharp and soft friction, encoder steps, noise of
 speeds and torques, rates from 100 Hz to 1 kHz. Each goes the whole way: it is written to a file, read, prepared,
 identified, tested on another run. Every notice of level "act" or "look" that comes up is a false alarm. Then a fault is
 planted into such logs, one kind for each notice, and the share of logs in which the notice comes up is its detection
 rate. Rules of the verdict count as notices, "verdict.NAME". With --docs the table and the figure of
-docs/false-alarms.md are written. Run it again whenever a default or a threshold changes.
+docs/false-alarms.md are written. With --keep every finished log becomes a line of the file, and is not run again: a run
+that was stopped goes on. Run it again, with a new file, whenever a default or a threshold changes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import json
 import tempfile
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -161,20 +163,25 @@ def _work(task: tuple[str, int]) -> tuple[str, int, list[str]]:
         return code, seed, sorted(alarms_of(seed, Path(folder)))
 
 
-def measure(logs: int, faults: int, jobs: int, only: str = "") -> dict[str, Any]:
+def measure(logs: int, faults: int, jobs: int, only: str = "", keep: Path | None = None) -> dict[str, Any]:
     """Return the counts of false alarms over healthy logs, and of detections over logs with each fault."""
     tasks = [] if only else [("", seed) for seed in range(logs)]
     tasks += [(code, 10_000 + k) for code in FAULTS if not only or code == only for k in range(faults)]
-    alarms: dict[str, int] = {}
-    found = {code: 0 for code, _ in tasks if code}
+    done: dict[tuple[str, int], list[str]] = {}
+    if keep is not None and keep.exists():
+        for line in keep.read_text(encoding="utf-8").splitlines():
+            code, seed, raised_codes = json.loads(line)
+            done[code, seed] = raised_codes
     with ProcessPoolExecutor(jobs) as pool:
-        for code, seed, raised_codes in pool.map(_work, tasks):
-            if code:
-                found[code] += len(raised_codes)
-                continue
-            for one in raised_codes:
-                alarms[one] = alarms.get(one, 0) + 1
-                print(f"healthy log {seed}: {one}", flush=True)
+        for code, seed, raised_codes in pool.map(_work, [task for task in tasks if task not in done]):
+            done[code, seed] = raised_codes
+            if keep is not None:
+                with keep.open("a", encoding="utf-8") as lines:
+                    lines.write(json.dumps([code, seed, raised_codes]) + "\n")
+            if not code and raised_codes:
+                print(f"healthy log {seed}: {', '.join(raised_codes)}", flush=True)
+    alarms = Counter(one for task in tasks if not task[0] for one in done[task])
+    found = {code: sum(len(done[task]) for task in tasks if task[0] == code) for code, _ in tasks if code}
     return {"logs": logs, "faults": faults, "alarms": alarms, "detected": found}
 
 
@@ -238,19 +245,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--docs", action="store_true", help="write docs/false-alarms.md and its figure")
-    parser.add_argument("--json", type=Path, help="keep the counts; with --read they are read, not measured")
-    parser.add_argument("--read", action="store_true")
+    parser.add_argument("--keep", type=Path, help="keep finished logs in this file, and do not run them again")
     given = parser.parse_args()
     begin = time.monotonic()
-    if given.read:
-        result = json.loads(given.json.read_text())
-    else:
-        result = measure(given.logs, given.faults, given.jobs, given.only)
+    result = measure(given.logs, given.faults, given.jobs, given.only, given.keep)
     for code, alarms, found, _ in rows(result):
         print(f"{code:40} {100 * alarms:6.1f} %   {'-' if found is None else f'{100 * found:.0f} %'}")
     print(f"{time.monotonic() - begin:.0f} s")
-    if given.json and not given.read:
-        given.json.write_text(json.dumps(result, indent=1))
     if given.docs:
         write_docs(result)
 
