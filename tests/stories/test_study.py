@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import inspect
 import json
 import re
@@ -400,7 +401,10 @@ def test_payloads_and_comparisons_are_steps(tmp_path: Path) -> None:
 
 
 def test_a_study_with_units_runs_to_the_end(tmp_path: Path) -> None:
-    """Degrees and millinewton metres, said once under [mapping], give the model of radians and newton metres."""
+    """Degrees and millinewton metres, said once under [mapping], give the model of radians and newton metres.
+
+    The report has no test, and offers one: its command knows the units, too.
+    """
     robot = md.load("two_link")
     md.save(robot, tmp_path / "arm.toml")
     law, found = md.control.computed_torque(robot, bandwidth=10.0), []
@@ -411,11 +415,17 @@ def test_a_study_with_units_runs_to_the_end(tmp_path: Path) -> None:
             table, heads = np.column_stack([log.t, q, scale * np.asarray(log.tau)]), "time,q1,q2,tau1,tau2"
             np.savetxt(tmp_path / f"{name}.csv", table, delimiter=",", header=heads, comments="", fmt="%.17g")
         logs = "".join(f'[[log]]\nname = "{name}"\nfiles = ["{name}.csv"]\n' for name in ("fit", "test"))
-        steps = '[identify]\nlogs = ["fit"]\nfriction = "own"\n[validate]\nlogs = ["test"]\n[report]\ncode = false\n'
+        steps = '[identify]\nlogs = ["fit"]\nfriction = "own"\n[report]\ncode = false\n'
         (tmp_path / "study.toml").write_text(f'[robot]\nfile = "arm.toml"\n{units}{logs}{steps}')
         result = md.run_study(tmp_path / "study.toml")
         assert set(states(result).values()) == {"done"}
         found.append(md.load_estimate(tmp_path / "study" / "identify" / "estimate.json").beta)
+        page = html.unescape((tmp_path / "study" / "report" / "report.html").read_text())
+        command = re.search(r"minidyn report (\S+estimate.json) other-log.csv(.*?) --output", page)
+        assert command is not None
+        asked = ["report", command[1], str(tmp_path / "test.csv"), *command[2].split()]
+        assert CliRunner().invoke(main, [*asked, "--output", str(tmp_path / "again.html")]).exit_code == 0
+    assert command[2].split() == ["--mapping", str(tmp_path / "study.toml")]
     np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
 
 

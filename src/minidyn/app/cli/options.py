@@ -272,7 +272,7 @@ def log_options(command: F) -> F:
         click.option(
             "--mapping",
             type=click.Path(),
-            help="TOML file that says which column is what, in which unit, on which side of the gears.",
+            help="TOML or study file that says which column is what, in which unit, on which side of the gears.",
         ),
     ):
         command = option(command)

@@ -48,6 +48,7 @@ class Study:
     robot: str  # built-in name of the robot, or its file as the study names it
     gravity: tuple[float, ...] | None  # other gravity (3,), m/s²; None: the file's
     coupling: Mapping[str, Mapping[str, float]]  # {joint: {other joint that turns its drive, too: coefficient}}
+    mapping: Mapping[str, Any]  # options of `md.read_recording` that hold for all logs
     preparation: Mapping[str, Any]  # options of `md.prepare`
     limits: Limits  # of the verdict
     steps: tuple[Step, ...]  # what to do, in order
@@ -98,7 +99,7 @@ def _study(source: Path) -> Study:
     preparation = _values(top.table("preparation"), schema.PREPARATION)
     limits = Limits(**_values(top.table("verdict"), schema.VERDICT))
     about = (source, study.get("name", source.stem), output, seed, robot["file"])
-    return Study(*about, gravity, robot.get("coupling", {}), preparation, limits, tuple(steps))
+    return Study(*about, gravity, robot.get("coupling", {}), mapping, preparation, limits, tuple(steps))
 
 
 def _values(table: Table | None, keys: Mapping[str, schema.Check]) -> dict[str, Any]:

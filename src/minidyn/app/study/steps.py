@@ -60,7 +60,9 @@ class Context:
         estimate = str(self.study.output / kind / "estimate.json")
         exported = self.study.output / "export"
         folder = str(exported) if any(step.kind == "export" for step in self.study.steps) else ""
-        return Places(self.study.robot_path(self.study.robot), logs, folder, estimate)
+        common = self.study.mapping and all(log.reading == self.study.mapping for log in self.logs(kind))
+        reading = ("--mapping", str(self.study.path)) if common else ()
+        return Places(self.study.robot_path(self.study.robot), logs, folder, estimate, reading)
 
     @property
     def estimate(self) -> Estimate:

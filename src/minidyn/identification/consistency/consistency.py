@@ -7,6 +7,7 @@ silent lie near the prior. How strong the prior is follows from cross-validation
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -333,7 +334,7 @@ def _choose_weight(
                 break  # past the minimum: weaker ones are slower and no better
         ((misfits[0.0], pairs[0.0]),) = held_out(pairs[min(pairs)] if pairs else None, 0.0)
         best = _best(misfits)
-        apart = max((large / small for large, small in zip(grid, grid[1:])), default=1.0)
+        apart = max((large / small for large, small in itertools.pairwise(grid)), default=1.0)
         while best > 0 and apart > _FINEST:
             apart = math.sqrt(apart)
             near = (best * apart, best / apart)

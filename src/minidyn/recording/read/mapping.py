@@ -178,7 +178,10 @@ class SignalMap(SimpleNamespace):
 
     @classmethod
     def of(cls, options: Mapping[str, Any], file: str | Path | None = None) -> SignalMap:
-        """Return the map of keyword options, and of a TOML file with the same keys; options win."""
+        """Return the map of keyword options, and of a TOML file with the same keys; options win.
+
+        Of a study file it is the table [mapping].
+        """
         merged: dict[str, Any] = {}
         if file is not None:
             path = Path(file)
@@ -188,6 +191,7 @@ class SignalMap(SimpleNamespace):
                 merged = parse_toml(read_bytes(path).decode("utf-8"), str(path))
             except UnicodeDecodeError as error:
                 raise DescriptionError(f"{path}: not a TOML file ({error})") from None
+            merged = merged["mapping"] if isinstance(merged.get("mapping"), dict) else merged
             _require(f"mapping key in {path.name}", merged, OPTIONS)
         _require("mapping option", options, OPTIONS)
         return cls(**{**merged, **options})
