@@ -1,6 +1,6 @@
 """Functions of robots on a GPU: nanoseconds a sample, bytes a second, beside a plain copy and other libraries.
 
-    python benchmarks/gpu.py [--bytes 8e9] [--json FILE] [--only functions gradients reduction rollouts identify]
+    python benchmarks/gpu.py [--bytes 8e9] [--json FILE] [--only functions peers gradients reduction rollouts identify]
 
 Device-resident: times between two events on the stream, median of several runs after a warm-up. Needs `minidyn[cuda]`
 and CuPy, which times and holds the arrays.
@@ -196,7 +196,118 @@ def identification() -> None:
             print(f"| `md.identify`, {label} | {whole} |", flush=True)
 
 
-SECTIONS = {"gradients": gradients, "reduction": reduction, "rollouts": rollouts, "identify": identification}
+def peers() -> None:
+    """Print what MuJoCo MJX and frax take for the same robots, where they are installed; results must agree."""
+    import importlib.util
+    import tempfile
+    from pathlib import Path
+
+    count = 1 << 20
+    print(f"\n| robot | function | library | float | ns a sample | times minidyn | agrees to | (N = {count})")
+    print("|---|---|---|---|---:|---:|---:|")
+    makers = {"mujoco.mjx": mjx_functions, "frax": frax_functions}
+    with tempfile.TemporaryDirectory() as folder:
+        for robot_name in ROBOTS:
+            robot = md.load(robot_name)
+            rng = np.random.default_rng(0)
+            host = list(rng.uniform(-1, 1, (3, count, robot.n)))
+            for what in FUNCTIONS[:3]:
+                native = md.compile(robot, what, target="cuda")
+                sample = host[: len(native.function.arguments)]
+                expected = native(*(cp.asarray(a[:1000]) for a in sample)).get()
+                for dtype in ("float64", "float32"):
+                    kernel = md.compile(robot, what, target="cuda", dtype=dtype)
+                    arrays = [cp.asarray(a, dtype=dtype) for a in sample]
+                    out = kernel(*arrays)
+                    ours = seconds(kernel, *arrays, out=out) / count * 1e9
+                    print(f"| {robot_name} | {what} | minidyn | {dtype} | {ours:.3f} | 1 | |", flush=True)
+                    for library, make in makers.items():
+                        if importlib.util.find_spec(library) is None:
+                            continue
+                        took, found = peer_seconds(make(robot, what, Path(folder), dtype), arrays)
+                        error = float(np.abs(found - expected).max() / np.abs(expected).max())
+                        figures = f"{took / count * 1e9:.3f} | {took / count * 1e9 / ours:.0f} | {error:.0e}"
+                        print(f"| {robot_name} | {what} | {library} | {dtype} | {figures} |", flush=True)
+
+
+def peer_seconds(function, arrays) -> tuple[float, np.ndarray]:
+    """Return the seconds of a JAX function for one sample, mapped over all and compiled, and its first results."""
+    import jax
+
+    mapped = jax.jit(jax.vmap(function))
+    given = [jax.dlpack.from_dlpack(a) for a in arrays]
+    found = mapped(*given).block_until_ready()
+    times = []
+    for _ in range(7):
+        begin = time.perf_counter()
+        mapped(*given).block_until_ready()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times), np.asarray(found[:1000], dtype=float)
+
+
+def mjx_functions(robot, what: str, folder, dtype: str):
+    """Return MJX's smooth dynamics of one sample: no contacts, limits or actuators are looked at."""
+    import jax
+    import mujoco
+    from mujoco import mjx
+    from mujoco.mjx._src.smooth import solve_m
+
+    jax.config.update("jax_enable_x64", dtype == "float64")
+    md.save(robot, folder / "robot.xml")
+    model = mjx.put_model(mujoco.MjModel.from_xml_path(str(folder / "robot.xml")))
+    empty = mjx.make_data(model)
+
+    def placed(q, dq):
+        data = mjx.com_pos(model, mjx.kinematics(model, empty.replace(qpos=q, qvel=dq)))
+        return data if dq is empty.qvel else mjx.com_vel(model, data)
+
+    def inverse_dynamics(q, dq, ddq):
+        return mjx.rne(model, placed(q, dq).replace(qacc=ddq), flg_acc=True).qfrc_bias
+
+    def inertia_matrix(q):
+        return mjx.full_m(model, mjx.crb(model, placed(q, empty.qvel)))
+
+    def forward_dynamics(q, dq, tau):
+        data = mjx.rne(model, mjx.factor_m(model, mjx.crb(model, placed(q, dq))))
+        return solve_m(model, data, tau - data.qfrc_bias)
+
+    return locals()[what]
+
+
+def frax_functions(robot, what: str, folder, dtype: str):
+    """Return frax's functions of one sample, by its own algorithms for chains."""
+    from xml.etree import ElementTree
+
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", dtype == "float64")
+    from frax.core.manipulator import Manipulator
+
+    md.save(robot, folder / "robot.urdf")
+    tree = ElementTree.parse(folder / "robot.urdf")  # noqa: S314 (just written)
+    for link in tree.iter("link"):  # it wants one of the base, too, which nothing depends on
+        if link.find("inertial") is None:
+            own = ElementTree.SubElement(link, "inertial")
+            ElementTree.SubElement(own, "mass", value="1")
+            ElementTree.SubElement(own, "inertia", ixx="1", ixy="0", ixz="0", iyy="1", iyz="0", izz="1")
+    tree.write(folder / "robot.urdf")
+    arm = Manipulator(str(folder / "robot.urdf"))
+    gravity = jnp.array([*(-np.asarray(robot.gravity)), 0, 0, 0])  # as it gives it to `rnea` itself
+    return {
+        "inverse_dynamics": lambda q, dq, ddq: arm.rnea(q, dq, ddq, gravity, None),
+        "inertia_matrix": arm.mass_matrix,
+        "forward_dynamics": lambda q, dq, tau: arm.forward_dynamics(q, dq, tau, None),
+    }[what]
+
+
+SECTIONS = {
+    "peers": peers,
+    "gradients": gradients,
+    "reduction": reduction,
+    "rollouts": rollouts,
+    "identify": identification,
+}
 
 
 def main() -> None:
