@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from paper_items import HOMES, every_item, items_in
@@ -49,6 +50,7 @@ class Entry:
     differs: str
 
 
+@cache
 def entries() -> list[Entry]:
     """All docstrings that name a source, file by file."""
     found = []
@@ -126,6 +128,11 @@ class Tests:
         return found
 
 
+@cache
+def _tests() -> Tests:
+    return Tests()
+
+
 def _module(path: str) -> str:
     if path.startswith("tests/"):
         return Path(path).stem
@@ -139,17 +146,24 @@ def _used(path: Path, public: dict[str, str]) -> tuple[set[str], set[str]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Attribute):
             names.add(node.attr)
-            if ast.unparse(node) in public:
-                modules.add(public[ast.unparse(node)])
+            if _dotted(node) in public:
+                modules.add(public[_dotted(node)])
         elif isinstance(node, ast.ImportFrom) and node.module:
             modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
             names |= {alias.name for alias in node.names}
     return names, modules
 
 
+def _dotted(node: ast.expr) -> str:
+    """A name with its dots, "" where it is something else; unparsing every expression takes seconds."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def page(most: int = 3) -> str:
     """The text of docs/equations.md, with so many tests a function at the most."""
-    tests, every = Tests(), entries()
+    tests, every = _tests(), entries()
     lines = [
         "# Equations",
         "",

@@ -112,8 +112,12 @@ def test_generated_c(tmp_path: Path) -> None:
         np.testing.assert_allclose(out, expected[row], rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("gas", [False, True], ids=["spring", "gas"])
-@pytest.mark.parametrize("name", ["ur10e", "iiwa14", "xarm7"][: count(1, 3)])
+@pytest.mark.parametrize(
+    ("name", "gas"),
+    [("ur10e", True), ("ur10e", False), *((name, gas) for name in ("iiwa14", "xarm7") for gas in (False, True))][
+        : count(1, 6)
+    ],
+)
 def test_constants_are_found_from_a_log(name: str, gas: bool) -> None:
     """A balancer as large as half of gravity: without its term the error is several times as large."""
     plain = md.load(name).with_drives(True, ("viscous", "coulomb", "offset"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from test_payload import motion, truth
@@ -9,6 +11,13 @@ from test_payload import motion, truth
 import minidyn as md
 from conftest import OWN, count
 from minidyn.notices import most_serious_first
+
+
+@cache
+def ur10e() -> tuple[md.Recording, md.Estimate]:
+    robot = truth("ur10e")
+    run = motion(robot, 5)
+    return run, full(robot, run)
 
 
 def full(robot: md.Robot, run: md.Recording) -> md.Estimate:
@@ -39,9 +48,7 @@ def test_what_chance_could_make_goes_and_what_matters_stays(name: str) -> None:
 
 
 def test_level_and_loss_end_the_elimination() -> None:
-    robot = truth("ur10e")
-    run = motion(robot, 5)
-    estimate = full(robot, run)
+    run, estimate = ur10e()
     strict, usual = md.essential(estimate, run, level=0.5), md.essential(estimate, run)
     bold = md.essential(estimate, run, level=0.0, loss=0.05)
     assert len(strict.removed) < len(usual.removed) < len(bold.removed)
@@ -72,9 +79,7 @@ def test_samples_that_repeat_each_other_count_once() -> None:
 
 
 def test_refusals() -> None:
-    robot = truth("ur10e")
-    run = motion(robot, 5)
-    estimate = full(robot, run)
+    run, estimate = ur10e()
     cases = [
         (lambda: md.essential(estimate, run, level=1.0), "probability"),
         (lambda: md.essential(estimate, run, loss=-1.0), "not negative"),

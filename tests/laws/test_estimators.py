@@ -88,7 +88,7 @@ def torque_error(beta: np.ndarray) -> float:
 @pytest.fixture(scope="module")
 def badly_filtered() -> dict[str, list[Solution]]:
     found: dict[str, list[Solution]] = {name: [] for name in ("wls", "tls", "iv", "didim", "iv, loop", "didim, loop")}
-    for seed in range(count(3, 20)):
+    for seed in range(count(2, 20)):
         recording = md.prepare(truth(), noisy(seed), cutoff=40.0)  # a cut-off that lets much noise through
         for name in found:
             method, _, loop_known = name.partition(", ")
@@ -125,7 +125,7 @@ def test_covariance_of_the_simulated_loop_is_calibrated(badly_filtered) -> None:
 @pytest.mark.parametrize("memory", [0.0, 0.9])
 def test_exogeneity_keeps_its_level(memory) -> None:
     """Exact states: a test at 5 % rejects in 5 % of the cases, and half of the p values are below a half."""
-    seeds = count(40, 400)
+    seeds = count(25, 400)
     found = [solution("iv", exact_states("two_link", seed, memory), "two_link") for seed in range(seeds)]
     p = np.array([one.settings["exogeneity"]["p_value"] for one in found])
     for level in (0.05, 0.5):
@@ -135,7 +135,7 @@ def test_exogeneity_keeps_its_level(memory) -> None:
 
 def test_exogeneity_keeps_its_level_with_a_simulated_loop() -> None:
     run, base = clean_run("two_link", 4.0), base_of("two_link")
-    robot, seeds, p = truth("two_link").with_parameters(None), count(8, 150), []
+    robot, seeds, p = truth("two_link").with_parameters(None), count(4, 150), []
     for seed in range(seeds):
         tau = run.tau + 0.3 * np.random.default_rng(seed).normal(size=run.tau.shape)
         reference = {"q_d": run.telemetry["q_d"]}

@@ -97,7 +97,7 @@ def test_equations_are_rows_of_the_base_regressor() -> None:
 
 def test_plans_show_everything_and_runs_give_it_back() -> None:
     turning = sliding = 0
-    for seed in range(count(25, 1500)):
+    for seed in range(count(10, 1500)):
         robot = chain(seed)
         plan = own_plan(robot)
         assert {name for step in plan.steps for name in step.yields} == set(plan.base.names)
@@ -462,7 +462,7 @@ def test_errors_of_positions_are_in_the_covariance(encoder: float) -> None:
     robot = wrist_arm()
     plan = own_plan(robot)
     scores = []
-    for seed in range(count(12, 200)):
+    for seed in range(count(6, 200)):
         found = md.identify_one_joint(robot, _noisy_runs(robot, plan, seed, encoder))
         scores.append((found.beta - found.base.values(robot.parameters)) / found.std)
     few = 0.03 if len(scores) < 100 else 0.0
