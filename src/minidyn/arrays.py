@@ -130,6 +130,24 @@ def known_product(matrix: Array, values: Array) -> Array:
     return np.where((matrix != 0.0) @ unknown, np.nan, matrix @ np.where(unknown, 0.0, values))
 
 
+def carried(change: Array, covariance: Array) -> Array:
+    """Return change C changeᵀ (..., m, m) of a covariance C (b, b) in which what is not determined is infinite.
+
+    What depends on that is not determined either: infinite variance, correlated with nothing.
+    """
+    still_open = ~np.isfinite(np.diag(covariance))
+    if not still_open.any():
+        return np.asarray(change @ covariance @ np.swapaxes(change, -1, -2))
+    known = np.where(still_open | still_open[:, None], 0.0, covariance)
+    made = np.asarray(change @ known @ np.swapaxes(change, -1, -2))
+    sizes = np.abs(change)
+    lost = np.any(sizes[..., still_open] > 1e-12 * np.max(sizes, axis=-1, keepdims=True), axis=-1)
+    made[lost[..., None] | lost[..., None, :]] = 0.0
+    places = np.arange(made.shape[-1])
+    made[..., places, places] = np.where(lost, np.inf, made[..., places, places])
+    return made
+
+
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from minidyn.arrays import Array, frozen, plain_values, read_only_again, strict_json, with_numbers
+from minidyn.arrays import Array, carried, frozen, plain_values, read_only_again, strict_json, with_numbers
 from minidyn.base.base_map import BaseMap
 from minidyn.base.equivalence import equivalence
 from minidyn.base.printing.overview import units
@@ -185,7 +185,8 @@ class Estimate(Identified):
         """Return the standard deviation (N, n) of a measured torque, low-passed as for the fit, about `predict`.
 
         It holds the noise, the deviations of the parameters and, where friction was fitted for each log
-        (`friction_per="log"`), how much friction varies between logs: a new log has another one.
+        (`friction_per="log"`), how much friction varies between logs: a new log has another one. It is infinite where
+        parameters act that the data did not determine.
 
         Args:
             recording: A motion in memory, prepared or with dq and ddq, joints in the robot's order.
@@ -194,10 +195,10 @@ class Estimate(Identified):
         motion = remembering(self.robot, in_robot_order(self.robot, motion))
         logs = FrictionOfLogs.of(self.settings)
         covariance = self.covariance if logs is None else self.covariance + logs.covariance(self.base)
-        covariance = np.where(np.isfinite(covariance), covariance, 0.0)
         signals = signals_of(motion, "q", "dq", "ddq")
         Y = base_regressor(self.robot, *signals, base=self.base, memory=motion.telemetry.get(STATES))
-        return np.asarray(np.sqrt(np.einsum("kij,jl,kil->ki", Y, covariance, Y) + self.sigma**2))
+        variances = np.diagonal(carried(Y, covariance), axis1=-2, axis2=-1)
+        return np.asarray(np.sqrt(variances + self.sigma**2))
 
     def at_temperature(self, temperature: float) -> Estimate:
         """Return the estimate with friction at a temperature, °C, of logs that were fitted with theirs.
@@ -249,7 +250,7 @@ class Estimate(Identified):
             NotEquivalent: The sets do not determine each other.
         """
         change = equivalence(self.base, base)
-        return np.asarray(change @ self.beta), np.asarray(change @ self.covariance @ change.T)
+        return np.asarray(change @ self.beta), carried(change, self.covariance)
 
     def table(self) -> str:
         """Return a Markdown table of the base parameters, their values and uncertainty."""
