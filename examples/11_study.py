@@ -31,7 +31,7 @@ logs = ["fit"]
 logs = ["test"]
 
 [export]
-formats = ["urdf"]
+to = ["urdf"]
 code = ["inverse_dynamics"]
 """
 )

@@ -51,9 +51,10 @@ def test_exported_arms_in_pinocchio_and_mujoco(name, tmp_path) -> None:
     estimate = estimate_from(ARM_FILES[name], rng)
     robot = estimate.robot
     exported = estimate.export(tmp_path / "out", ["urdf", "mjcf"])
-    assert all(notice.code == "mjcf.lost_meshes" for notice in exported.notices)
+    codes = {notice.code for notice in exported.notices}
+    assert codes <= {"mjcf.lost_meshes", "export.cannot_say"}
     old = ARM_FILES[name].read_text()
-    if not exported.notices and "<visual" in old:
+    if "mjcf.lost_meshes" not in codes and "<visual" in old:
         assert mujoco.MjModel.from_xml_path(str(tmp_path / "out" / "robot.xml")).ngeom >= robot.n
     motion = tuple(rng.normal(size=(5, robot.n)) for _ in range(3))
     for file in ("robot.urdf", "robot.xml"):

@@ -56,6 +56,7 @@ QUICK = {
     "gains": "{folder}/robot.toml {folder}/log.npz {folder}/loaded.npz --mass 3 --output {folder}/gains.toml",
     "report": "{folder}/estimate.json {folder}/other.npz --output {folder}/report.html",
     "watch": "{folder}/estimate.json {folder}/other.npz --output {folder}/observer.c",
+    "export": "{folder}/estimate.json --to pinocchio --validate {folder}/other.npz --output {folder}/exported",
     "run": "{folder}/study.toml --init --robot two_link",
     "completion": "zsh",
     "example": "ur10 --output {folder}/ur10",

@@ -120,7 +120,7 @@ def test_export_does_not_replace_the_file_the_robot_came_from(place: Path) -> No
 
 def test_a_study_does_not_replace_a_folder_with_files_of_the_user(place: Path) -> None:
     (place / "study.toml").write_text(
-        '[study]\noutput = "."\n[robot]\nfile = "robot.urdf"\n[base]\n[export]\nformats = ["toml"]\n'
+        '[study]\noutput = "."\n[robot]\nfile = "robot.urdf"\n[base]\n[export]\nto = ["toml"]\n'
     )
     md.run_study(place / "study.toml")
     md.run_study(place / "study.toml", force=True)

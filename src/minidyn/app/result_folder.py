@@ -78,7 +78,8 @@ def write_result(
     earlier = [name for name in recorded_files(Path(path), SUMMARY) if Path(name).name == name]
     with new_folder(path, earlier, inputs=inputs, ours=True) as folder:
         estimate.save(folder / "estimate.json")
-        exported = [*estimate.export(folder).notices]
+        tests = (run for name, run in validations.items() if name != FIT)
+        exported = [*estimate.export(folder, test=next(tests, None)).notices]
         write_atomically(folder / "parameters.md", result_tables(estimate, validations).encode())
         try:
             for name, picture in zip(validations, _pictures(validations)):

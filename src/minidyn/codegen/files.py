@@ -1,12 +1,18 @@
-"""Robots to files: `md.save`, source code of their functions, a whole model in C with its parameters baked in."""
+"""Robots to files: `md.save`, source code of their functions, a whole model in C with its parameters baked in.
+
+Formats have words for some drive terms only. `said` is the robot that a program computes with which reads nothing but
+the file; `lost` names what it has no words for.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from minidyn.dynamics.drives import drive_ratios, memory_columns, travel_of
 from minidyn.dynamics.kernel import BaseColumns, function_of
@@ -21,11 +27,13 @@ from minidyn.dynamics.sources import (
     source_name,
 )
 from minidyn.dynamics.tree import coordinates
-from minidyn.errors import DescriptionError, MinidynError, UnknownName, Unsupported, WrongArgument
+from minidyn.errors import DescriptionError, MinidynError, UnknownName, UnknownParameters, Unsupported, WrongArgument
 from minidyn.files import write_atomically
 from minidyn.formats.load import as_robot
 from minidyn.formats.toml.write import toml_text
 from minidyn.graph.function import Function, safe_identifier
+from minidyn.model.drives import BY_SYMBOL, FRICTION, ROTOR
+from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
 from minidyn.text import safe_comment
@@ -254,3 +262,80 @@ def save(robot: Robot | str | os.PathLike[str], path: str | os.PathLike[str]) ->
             write_atomically(target.with_name(name), text.encode())
     else:
         raise DescriptionError(f"{target}: the name ends with {suffix!r}; a robot is saved as .toml, .urdf, .xml or .c")
+
+
+EARTH = (0.0, 0.0, -9.81)
+"""Gravity, m/s², where a format has no word for it."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a consumer gets.
+
+    Attributes:
+        files: Paths of what was written.
+        robot: The robot that was to be written.
+        said: The robot as the consumer computes with it; what it cannot be told is zero.
+    """
+
+    files: tuple[Path, ...]
+    robot: Robot
+    said: Robot
+
+
+def said(
+    robot: Robot, symbols: Collection[str], *, coupled: bool = False, smooth: bool = False, gravity: bool = True
+) -> Robot:
+    """Return the robot as a format describes it that has words for some drive terms.
+
+    Args:
+        robot: The whole robot.
+        symbols: Of the drive terms, "Ia", "Fv", ..., that it can say.
+        coupled: Whether it can say them of drives that other joints turn, too.
+        smooth: Whether it knows over which speeds friction reverses.
+        gravity: Whether it can say which way gravity points.
+    """
+    values = robot.parameters.copy()
+    for joint, columns in zip(robot.joints, robot.layout.drives):
+        for column in columns:
+            own = column.symbol in BY_SYMBOL and BY_SYMBOL[column.symbol].own
+            if column.symbol not in symbols or (joint.drive.coupling and not coupled and not own):
+                values[column.index] = 0.0
+
+    def at_once(joint: Joint) -> Joint:
+        return replace(joint, drive=replace(joint.drive, sign_width=0.0))
+
+    made = robot.with_parameters(values)
+    made = made if smooth else made.with_joints(at_once)
+    return made if gravity else made.with_gravity(EARTH)
+
+
+def lost(robot: Robot, heard: Robot) -> dict[str, list[str]]:
+    """Return {what a format cannot say: the joints that have it}, from a robot and from what the format says of it."""
+    found: dict[str, list[str]] = {}
+    for joint, other, columns in zip(robot.joints, heard.joints, robot.layout.drives):
+        at_once = joint.drive.sign_width != other.drive.sign_width
+        for column in columns:
+            if robot.parameters[column.index] != heard.parameters[column.index]:
+                found.setdefault(term_name(column.symbol), []).append(joint.name)
+            elif at_once and column.symbol in ("Fc", "Jc") and robot.parameters[column.index]:
+                found.setdefault("smoothing width", []).append(joint.name)
+    if not np.allclose(robot.gravity, heard.gravity, rtol=0, atol=1e-12):
+        found["gravity"] = []
+    return found
+
+
+def term_name(symbol: str) -> str:
+    """Return the words for a drive term: "rotor inertia", "own viscous"."""
+    names = {value: name for name, value in FRICTION.items()} | {ROTOR: "rotor_inertia"}
+    return names[symbol].replace("_", " ")
+
+
+def refuse_unsayable(robot: Robot, what: str) -> None:
+    """Raise for a robot whose joints a format of trees cannot describe, and for unknown parameters."""
+    if robot.loops or robot.formulas:
+        why = "has loops" if robot.loops else "has joints that follow formulas"
+        raise Unsupported(f"robot {robot.name!r} {why}, which {what} cannot describe; use C, or robot.toml")
+    unknown = [name for name, value in zip(robot.layout.names, robot.parameters) if np.isnan(value)]
+    if unknown:
+        raise UnknownParameters(f"robot {robot.name!r} cannot be written for {what}: {', '.join(unknown[:6])} unknown")

@@ -299,9 +299,10 @@ class Estimate(Identified):
     def export(
         self,
         path: str | os.PathLike[str],
-        formats: Iterable[str] | None = None,
+        to: Iterable[str] | str | None = None,
         *,
         source: str | os.PathLike[str] | bool | None = None,
+        test: Validation | None = None,
     ) -> Exported:
         """Write the identified model for other programs.
 
@@ -315,16 +316,18 @@ class Estimate(Identified):
 
         Args:
             path: A folder, or a file whose ending chooses the format: .toml, .urdf, .xml, .mjcf, .c.
-            formats: Of a folder: some of "toml", "urdf", "mjcf", "c"; None: all.
+            to: Of a folder: formats "toml", "urdf", "mjcf", "c", and consumers "mujoco", "pinocchio" (docs/exporting.md
+                lists what each gets); None: the four formats.
             source: The URDF or MJCF whose meshes and everything else is kept; None: the file the robot was loaded
                 from, where it still is; False: none, files are written anew.
+            test: `md.validate` of the estimate on test data: a notice gives the error there of what a format says.
 
         Raises:
             UnknownName: No such format.
             DescriptionError: Nothing can be written there.
             Unsupported: A single file in a format that cannot describe the robot.
         """
-        return export(self, path, formats, source=source)
+        return export(self, path, to, source=source, test=test)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the estimate to one file (.json: everything, with the robot as TOML text inside)."""

@@ -1,7 +1,9 @@
-"""The identified model for other programs: TOML, URDF, MJCF and C, each predicting as the estimate does.
+"""The identified model for other programs: TOML, URDF, MJCF and C, each predicting as the estimate does, and more.
 
 A URDF or MJCF that the robot came from keeps its meshes and everything else; only inertia and drives change. What such
-a file cannot say stands in a side file that `md.load` finds. C code has the numbers baked in.
+a file cannot say stands in a side file that `md.load` finds; other programs do not read it, so that a notice names it
+with the error it causes on test data. C code has the numbers baked in. Files of other consumers are made by
+`minidyn.codegen.consumers`: a new one is a file there with a function `write`, and a line in TARGETS.
 """
 
 from __future__ import annotations
@@ -9,25 +11,33 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.codegen.files import c_model, save
+from minidyn.codegen.files import Written, c_model, lost, said, save
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError, NotWritten, UnknownName, Unsupported
 from minidyn.files import check_outputs, new_folder, write_atomically
 from minidyn.formats.load import load
 from minidyn.formats.side_file import SIDE
+from minidyn.formats.urdf.read import DYNAMICS
 from minidyn.formats.urdf.update import inertial_numbers, update_urdf
 from minidyn.formats.xml_file import root_element
 from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.known_torque import KnownTorque
 from minidyn.model.drives import NON_NEGATIVE
+from minidyn.model.parameters import possible_body
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
+from minidyn.text import plain_percent
+
+if TYPE_CHECKING:
+    from minidyn.identification.validate import Validation
 
 LEFT_OUT = look(
     "export.left_out",
@@ -41,13 +51,33 @@ WRITTEN_ANEW = look(
 )
 NEAREST = look(
     "export.nearest",
-    "The estimate is not physically consistent: the MJCF holds the nearest consistent model, its side file the other.",
-    "Identify with consistent=True (--consistent) if MuJoCo is to simulate the estimate itself.",
+    "The estimate is not physically consistent: a simulator's file holds the nearest consistent model.",
+    "Identify with consistent=True (--consistent) if the simulator is to simulate the estimate itself.",
+)
+CANNOT_SAY = look(
+    "export.cannot_say",
+    "A format has no words for parts of the model: a program that reads the file alone computes without them. Their "
+    "error on test data is given where there are any.",
+    "Use C code, an FMU or robot.toml, which hold the whole model, or add what is missing to the program's torques.",
 )
 
 FORMATS = {"toml": "robot.toml", "urdf": "robot.urdf", "mjcf": "robot.xml", "c": "model.c"}
-"""Formats, and the file of each in a folder."""
+"""Formats that are written where none is named, and the file of each in a folder."""
 
+TARGETS = {
+    "toml": "robot.toml",
+    "urdf": "robot.urdf",
+    "mjcf": "robot.xml",
+    "mujoco": "robot.xml",
+    "c": "model.c",
+    "pinocchio": "robot.urdf",
+    "drake": "drake.urdf",
+}
+"""All that can be asked for, formats and consumers, and the file of each in a folder."""
+
+_SAME_AS = {"mujoco": "mjcf"}
+_WITH_URDF = ("pinocchio", "drake")  # consumers whose files stand beside a URDF or change one
+_SIMULATORS = ("drake",)  # consumers that refuse bodies that are not physically consistent
 _ENDINGS = {".toml": "toml", ".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf", ".c": "c"}
 _WRONG = (".json", ".yaml", ".yml", ".sdf", ".xacro", ".h", ".cpp", ".py", ".txt", ".md", ".html")  # not folders
 _SAME = 1e-9  # of the largest torque: what is read back may differ by so much
@@ -91,52 +121,61 @@ class Exported:
 def export(
     estimate: Identified,
     path: str | os.PathLike[str],
-    formats: Iterable[str] | str | None = None,
+    to: Iterable[str] | str | None = None,
     *,
     source: str | os.PathLike[str] | bool | None = None,
+    test: Validation | None = None,
 ) -> Exported:
     """Write an identified model for other programs: `Estimate.export`."""
     if estimate.known_torque is not None:
         robot, rest = estimate.known_torque.on(estimate.robot)
-        made = export(replace(estimate, robot=robot, known_torque=None), path, formats, source=source)
+        made = export(replace(estimate, robot=robot, known_torque=None), path, to, source=source, test=test)
         return replace(made, notices=(*made.notices, *rest))
     target = Path(path)
     ending = target.suffix.lower()
     origin = _source(estimate, source)
     inputs = [origin, None if origin is None else origin.with_name(origin.name + SIDE)]
     if ending in _ENDINGS and not target.is_dir():
-        if formats is not None:
-            raise DescriptionError(f"{target}: the ending chooses the format; formats= is for a folder")
+        if to is not None:
+            raise DescriptionError(f"{target}: the ending chooses the format; to= is for a folder")
         check_outputs([target], inputs, ours=False)
-        files, notices = _one(estimate, _ENDINGS[ending], target, origin)
+        files, notices = _one(estimate, _ENDINGS[ending], target, origin, test)
         return Exported(tuple(files), tuple(notices))
     if ending in _WRONG and not target.is_dir():
         raise DescriptionError(
             f"{target}: the name ends with {ending!r}; expected a folder, or one of {', '.join(_ENDINGS)}"
         )
-    chosen = [formats] if isinstance(formats, str) else list(FORMATS if formats is None else formats)
-    for name in chosen:
-        if name not in FORMATS:
-            raise UnknownName("format", name, FORMATS)
+    chosen = _chosen(to)
     written: list[Path] = []
     told: list[Notice] = []
-    stale = [FORMATS[name] + SIDE for name in chosen if name in ("urdf", "mjcf")]
+    stale = [TARGETS[name] + SIDE for name in chosen if name in ("urdf", "mjcf", *_WITH_URDF)]
     with new_folder(target, stale, inputs=inputs) as folder:
-        for name in (name for name in FORMATS if name in chosen):
+        for name in chosen:
+            before = {file for file in folder.rglob("*") if file.is_file()}
             try:
-                files, notices = _one(estimate, name, folder / FORMATS[name], origin)
+                files, notices = _one(estimate, name, folder / TARGETS[name], origin, test)
             except NotWritten:
                 raise
             except MinidynError as error:  # a name XML cannot hold, say: the other formats are written all the same
-                for left in (FORMATS[name], FORMATS[name] + SIDE):
-                    (folder / left).unlink(missing_ok=True)
+                for left in (file for file in folder.rglob("*") if file.is_file() and file not in before):
+                    left.unlink()
                 told.append(LEFT_OUT(f"no {name.upper()}: {error}", format=name, reason=str(error)))
                 continue
-            written += [target / file.name for file in files]
+            written += [target / file.relative_to(folder) for file in files]
             told += notices
         if not written:
             raise Unsupported("; ".join(map(str, told)))
-    return Exported(tuple(written), tuple(dict.fromkeys(told)))
+    return Exported(tuple(dict.fromkeys(written)), tuple(dict.fromkeys(told)))
+
+
+def _chosen(to: Iterable[str] | str | None) -> list[str]:
+    """Return what is asked for, each once, in the order of TARGETS."""
+    asked = [to] if isinstance(to, str) else list(FORMATS if to is None else to)
+    for name in asked:
+        if name not in TARGETS:
+            raise UnknownName("format", name, TARGETS)
+    names = {_SAME_AS.get(name, name) for name in asked}
+    return [name for name in TARGETS if name in names]
 
 
 def _source(estimate: Identified, source: str | os.PathLike[str] | bool | None) -> Path | None:
@@ -154,7 +193,9 @@ def _source(estimate: Identified, source: str | os.PathLike[str] | bool | None) 
     return given
 
 
-def _one(estimate: Identified, name: str, path: Path, origin: Path | None) -> tuple[list[Path], list[Notice]]:
+def _one(
+    estimate: Identified, name: str, path: Path, origin: Path | None, test: Validation | None
+) -> tuple[list[Path], list[Notice]]:
     """Write one format; return the files and what to tell."""
     robot = estimate.robot
     if name == "toml":
@@ -167,12 +208,50 @@ def _one(estimate: Identified, name: str, path: Path, origin: Path | None) -> tu
             write_atomically(file, text.encode())
         return files, list(told)
     notices: list[Notice] = []
-    if name == "urdf":
-        _urdf(describable(estimate), path, origin, notices)
+    if name == "mjcf":
+        made = _mjcf(estimate, path, origin, notices)
+    elif name == "urdf":
+        exact = describable(estimate)
+        _urdf(exact, path, origin, notices)
+        made = Written(_with_side_file(path), exact, said(exact, DYNAMICS.values(), gravity=False))
     else:
-        _mjcf(estimate, path, origin, notices)
+        made = _consumer(estimate, name, path, origin, notices)
+    notices += _not_said(name, path, made, test)
+    return list(made.files), notices
+
+
+def _with_side_file(path: Path) -> tuple[Path, ...]:
     beside = path.with_name(path.name + SIDE)
-    return [path, *([beside] if beside.is_file() else [])], notices
+    return (path, beside) if beside.is_file() else (path,)
+
+
+def _consumer(estimate: Identified, name: str, path: Path, origin: Path | None, notices: list[Notice]) -> Written:
+    """Write the files of a consumer that has a module of its own."""
+    module: Any = import_module(f"minidyn.codegen.consumers.{name}")
+    robot, files = _simulable(estimate, path.name, notices) if name in _SIMULATORS else describable(estimate), ()
+    if name in _WITH_URDF:
+        _urdf(robot, path, origin, notices)
+        files = _with_side_file(path)
+    made: Written = module.write(robot, path)
+    return replace(made, files=(*files, *made.files))
+
+
+def _not_said(name: str, path: Path, made: Written, test: Validation | None) -> list[Notice]:
+    """Return a notice of what a file cannot say, with the error it causes on test data where there are any."""
+    missing = lost(made.robot, made.said)
+    if not missing:
+        return []
+    words = [what + (f" ({len(joints)} joints)" if len(joints) > 1 else "") for what, joints in missing.items()]
+    text = f"{path.name} alone cannot say ({name}): {', '.join(words)}"
+    errors: dict[str, float] = {}
+    if test is not None and test.motion is not None:
+        q, dq, ddq = (np.asarray(signal) for signal in (test.motion.q, test.motion.dq, test.motion.ddq))
+        size = float(np.linalg.norm(test.measured))
+        errors["error"] = float(np.linalg.norm(test.measured - inverse_dynamics(made.said, q, dq, ddq))) / size
+        errors["whole"] = float(np.linalg.norm(test.residual)) / size
+        text += f"; without it the error on test data is {plain_percent(errors['error'])}, that of the whole model "
+        text += plain_percent(errors["whole"])
+    return [CANNOT_SAY(text, target=name, file=path.name, missing=missing, **errors)]
 
 
 def _urdf(robot: Robot, path: Path, origin: Path | None, notices: list[Notice]) -> None:
@@ -187,47 +266,53 @@ def _urdf(robot: Robot, path: Path, origin: Path | None, notices: list[Notice]) 
     _require_same_torque(robot, path)
 
 
-def _mjcf(estimate: Identified, path: Path, origin: Path | None, notices: list[Notice]) -> None:
+def _mjcf(estimate: Identified, path: Path, origin: Path | None, notices: list[Notice]) -> Written:
+    from minidyn.formats.mjcf.read import HELD
     from minidyn.formats.mjcf.update import update_mjcf
-    from minidyn.formats.mjcf.write import refuse_in_mjcf, write_mjcf
+    from minidyn.formats.mjcf.write import SAYABLE, refuse_in_mjcf, write_mjcf
 
     exact = describable(estimate)
     refuse_in_mjcf(exact)
-    robot = exact
-    if not _accepted_by_mujoco(exact):
-        robot = nearest_consistent(estimate)
-        notices.append(
-            NEAREST(
-                "the estimate is not physically consistent, and MuJoCo refuses such bodies: the MJCF itself holds the "
-                "nearest consistent model, its side file (which md.load reads) the estimate"
-            )
-        )
+    robot = _simulable(estimate, path.name, notices)
     if origin is not None and root_element(origin) == "mujoco":
         try:
             update_mjcf(robot, origin, path, exact=exact)
             _require_same_torque(exact, path)
-            return
+            return Written(_with_side_file(path), robot, said(robot, HELD))
         except DescriptionError as error:
             notices.append(WRITTEN_ANEW(f"MJCF written anew, without meshes: {error}", format="mjcf"))
     seen = origin if origin is not None and root_element(origin) == "robot" else None
     notices += write_mjcf(robot, path, exact=exact, seen=seen)
     _require_same_torque(exact, path)
+    return Written(_with_side_file(path), robot, said(robot, SAYABLE, coupled=True))
 
 
-def _accepted_by_mujoco(robot: Robot) -> bool:
-    from minidyn.formats.mjcf.write import possible_in_mujoco
-
-    values = robot.parameters
-    drives = [column for columns in robot.layout.drives for column in columns]
-    if any(values[column.index] < 0 for column in drives if column.symbol in NON_NEGATIVE):
-        return False
+def _simulable(estimate: Identified, what: str, notices: list[Notice]) -> Robot:
+    """Return the robot with bodies that simulators accept: the nearest consistent one where its own are none."""
+    robot = describable(estimate)
     try:
-        for part, name, joint in zip(robot.layout.links, robot.link_names, robot.joints):
-            if joint.kind != "fixed":
-                possible_in_mujoco(values[part], name)
+        return _possible(robot)
     except DescriptionError:
-        return False
-    return True
+        notices.append(
+            NEAREST(
+                "the estimate is not physically consistent, and simulators refuse such bodies: "
+                f"{what} holds the nearest consistent model",
+                file=what,
+            )
+        )
+    return _possible(nearest_consistent(estimate))
+
+
+def _possible(robot: Robot) -> Robot:
+    """Return the robot with bodies a little inside of what bodies can have; raise where they are outside."""
+    values = robot.parameters.copy()
+    for column in (column for columns in robot.layout.drives for column in columns):
+        if column.symbol in NON_NEGATIVE and values[column.index] < 0:
+            raise DescriptionError(f"drive parameter {robot.layout.names[column.index]} is negative")
+    for part, name, joint in zip(robot.layout.links, robot.link_names, robot.joints):
+        if joint.kind != "fixed":
+            values[part] = possible_body(values[part], name)
+    return robot.with_parameters(values)
 
 
 def _require_same_torque(robot: Robot, path: Path) -> None:

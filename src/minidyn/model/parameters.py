@@ -31,6 +31,8 @@ _FROM_DIAGONAL_FIRST = [0, 3, 4, 1, 5, 2]
 _PRODUCTS = np.array([1.0, 1.0, 1.0, -1.0, -1.0, -1.0])  # LuMeng1993: products of inertia have the other sign
 # Pinocchio: m, mcx, mcy, mcz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz about the frame's origin
 _PINOCCHIO = np.array([9, 6, 7, 8, 0, 1, 3, 2, 4, 5])
+_LIGHTEST = 1e-14  # kg, kg m²: MuJoCo refuses moving bodies below 1e-15
+_INSIDE = 1e-10  # of the trace: MuJoCo's own eigenvalues are only so exact
 
 
 def tensor(phi: ArrayLike) -> Array:
@@ -194,6 +196,29 @@ class Realizability:
     realizable: bool | None
     smallest_eigenvalue: float
     reason: str
+
+
+def possible_body(ten: Array, link: str) -> Array:
+    """Return the ten parameters as simulators take them, a little inside of what bodies can have.
+
+    Those of a body that moves nothing get 1e-14 kg.
+    """
+    mass, com, inertia = to_body(ten)
+    if not ten.any():
+        return from_body(_LIGHTEST, np.zeros(3), _LIGHTEST * np.eye(3))
+    moments = np.linalg.eigvalsh(inertia) if np.isfinite(inertia).all() else np.full(3, np.nan)
+    size = float(np.abs(moments).sum())
+    lacking = max(float(moments[2] - moments[1] - moments[0]), -float(moments[0]))
+    if not mass > 0 or not lacking <= 1e-6 * size:
+        raise DescriptionError(
+            f"link {link!r}: no body has these parameters (mass {mass:.4g} kg, moments "
+            f"{', '.join(f'{value:.4g}' for value in moments)} kg m²), and simulators refuse them; "
+            "make the model consistent"
+        )
+    margin = max(2 * _INSIDE * size, 2 * _LIGHTEST)
+    lift = max(0.0, lacking + margin, margin - float(moments[0])) if lacking > -margin else 0.0
+    heavy = max(mass, _LIGHTEST)
+    return from_body(heavy, com, inertia + lift * np.eye(3)) if lift or heavy != mass else ten
 
 
 def realizability(phi: ArrayLike) -> Realizability:

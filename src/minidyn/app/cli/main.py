@@ -43,6 +43,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "payload": ("compare", "Find the load that logs carry."),
         "gains": ("compare", "Find drive gains from currents and a weighed load."),
         "report": ("study", "Write an HTML report on a saved estimate."),
+        "export": ("export", "Write a saved estimate for simulators and controllers."),
     },
     "Models at work": {
         "watch": ("watch", "Find contacts in logs with a saved estimate."),

@@ -16,7 +16,7 @@ from minidyn.formats.toml.table import Table
 from minidyn.graph.targets.cuda.kernel import DEVICES
 from minidyn.identification.consistency.prior import DISTANCES
 from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.export import FORMATS
+from minidyn.identification.export import TARGETS as EXPORTS
 from minidyn.identification.friction.per_log import PER
 from minidyn.identification.verdict import Limits
 from minidyn.model.drives import TERMS
@@ -171,7 +171,8 @@ STEPS: dict[str, dict[str, Check]] = {
     "payload": {"name": _text, "logs": _texts, "link": _text},
     "compare": {"methods": _one_of(METHODS, several=True)} | _MODEL,
     "export": {
-        "formats": _one_of(FORMATS, several=True),
+        "to": _one_of(EXPORTS, several=True),
+        "formats": _one_of(EXPORTS, several=True),  # as it was called before
         "code": _one_of(WHAT, several=True),
         "targets": _one_of(TARGETS, several=True),
     },

@@ -47,7 +47,7 @@ logs = ["fit"]
 logs = ["test"]
 
 [export]
-formats = ["toml", "urdf", "mjcf", "c"]
+to = ["toml", "urdf", "mjcf", "c"]
 code = ["inverse_dynamics", "inertia_matrix"]
 targets = ["c"]
 

@@ -178,17 +178,17 @@ def _validate(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
 
 def _export(context: Context, step: Step, folder: Path) -> Mapping[str, Any]:
     """Write the model, or the robot as it is, for other programs."""
-    formats = step.settings.get("formats")
+    to = step.settings.get("to", step.settings.get("formats"))
     notices: tuple[Notice, ...] = ()
     if "identify" in step.after:
         estimate = context.estimate
         robot = estimate.robot
         source = Path(context.study.robot_path(context.study.robot))
         kept = source if source.suffix.lower() in (".urdf", ".xml", ".mjcf") else False
-        notices = estimate.export(folder, formats, source=kept).notices
+        notices = estimate.export(folder, to, source=kept).notices
     else:
         robot = context.coupled
-        for name in formats or ("toml", "urdf"):
+        for name in to or ("toml", "urdf"):
             if name not in _READABLE:
                 raise UnknownName("format of a robot that is not identified", name, _READABLE)
             save(robot, folder / FORMATS[name])

@@ -19,11 +19,10 @@ from minidyn.errors import DescriptionError
 from minidyn.formats.load import as_robot
 from minidyn.formats.mjcf.compile import Compiled, compile_mjcf
 from minidyn.formats.mjcf.read import HELD, read_mjcf
-from minidyn.formats.mjcf.write import possible_in_mujoco
 from minidyn.formats.side_file import write_with_side_file
 from minidyn.formats.urdf.update import changed_links
 from minidyn.formats.xml_file import Edit, Element, XmlText, element_text, numbers_text, path_from
-from minidyn.model.parameters import to_mujoco
+from minidyn.model.parameters import possible_body, to_mujoco
 from minidyn.model.robot import Robot
 
 _ADJUSTS = {"balanceinertia": "false", "boundmass": "0", "boundinertia": "0", "settotalmass": "-1"}
@@ -103,7 +102,7 @@ def _own(tag: Element, name: str) -> Iterator[Element]:
 
 
 def _inertial(text: XmlText, body: Element, ten: Array, name: str, moving: bool) -> Edit:
-    mass, com, full = to_mujoco(possible_in_mujoco(ten, name) if moving else ten)
+    mass, com, full = to_mujoco(possible_body(ten, name) if moving else ten)
     inertia = {"fullinertia": numbers_text(full)} if full.any() else {"diaginertia": "0 0 0"}
     made = element_text("inertial", {"pos": numbers_text(com), "mass": numbers_text([mass])} | inertia)
     old = next(_own(body, "inertial"), None)

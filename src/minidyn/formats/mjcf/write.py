@@ -17,10 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 from lxml import etree
 
-from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, UnknownParameters, Unsupported
 from minidyn.formats.mjcf.compile import refused_by_mujoco, set_place
 from minidyn.formats.mjcf.read import HELD, read_mjcf
@@ -28,7 +26,7 @@ from minidyn.formats.side_file import write_with_side_file
 from minidyn.formats.urdf.surfaces import mesh_files
 from minidyn.formats.xml_file import Element, document, numbers_text, origin_steps, read_xml, refusing_names
 from minidyn.model.geometry import inverse_steps, matrix_of
-from minidyn.model.parameters import from_body, to_body, to_mujoco
+from minidyn.model.parameters import possible_body, to_mujoco
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
 from minidyn.text import new_name
@@ -128,8 +126,8 @@ LOST_MESHES = info(
 _OWN = {"Ja": "armature", "Jv": "damping", "Jc": "frictionloss", "Ks": "stiffness"}
 """Terms of the joint itself, whatever turns its drive."""
 
-_LEAST = 1e-14  # kg, kg m²: MuJoCo refuses moving bodies below 1e-15
-_ROUNDING = 1e-10  # of the trace: MuJoCo's own eigenvalues are only so exact
+SAYABLE = (*HELD, *_OWN)
+"""Symbols of the drive terms that a new MJCF holds."""
 
 
 def write_mjcf(robot: Robot, path: Path, *, exact: Robot | None = None, seen: Path | None = None) -> tuple[Notice, ...]:
@@ -204,7 +202,7 @@ def _bodies(robot: Robot, world: etree._Element) -> dict[str, etree._Element]:
         ten = robot.parameters[robot.layout.links[index]]
         moving = joint.kind != "fixed"
         if moving or ten.any():
-            mass, com, full = to_mujoco(possible_in_mujoco(ten, robot.link_names[index]) if moving else ten)
+            mass, com, full = to_mujoco(possible_body(ten, robot.link_names[index]) if moving else ten)
             values = {"pos": numbers_text(com), "mass": numbers_text([mass]), "fullinertia": numbers_text(full)}
             etree.SubElement(element, "inertial", values)
         if moving:
@@ -216,25 +214,6 @@ def _bodies(robot: Robot, world: etree._Element) -> dict[str, etree._Element]:
         made[frame.name] = etree.SubElement(parent, "body", name=name)
         set_place(made[frame.name], frame.steps)
     return made
-
-
-def possible_in_mujoco(ten: Array, link: str) -> Array:
-    """Return the ten parameters as MuJoCo takes them: those of a body that moves nothing get 1e-14 kg."""
-    mass, com, inertia = to_body(ten)
-    if not ten.any():
-        return from_body(_LEAST, np.zeros(3), _LEAST * np.eye(3))
-    moments = np.linalg.eigvalsh(inertia) if np.isfinite(inertia).all() else np.full(3, math.nan)
-    size = float(np.abs(moments).sum())
-    lacking = max(float(moments[2] - moments[1] - moments[0]), -float(moments[0]))
-    if not mass > 0 or not lacking <= 1e-6 * size:
-        raise DescriptionError(
-            f"link {link!r}: no body has these parameters (mass {mass:.4g} kg, moments "
-            f"{', '.join(f'{value:.4g}' for value in moments)} kg m²), MuJoCo refuses them; make the model consistent"
-        )
-    margin = max(2 * _ROUNDING * size, 2 * _LEAST)
-    lift = max(0.0, lacking + margin, margin - float(moments[0])) if lacking > -margin else 0.0
-    heavy = max(mass, _LEAST)
-    return from_body(heavy, com, inertia + lift * np.eye(3)) if lift or heavy != mass else ten
 
 
 def _joint(element: etree._Element, robot: Robot, index: int) -> None:
