@@ -228,7 +228,8 @@ def _with_side_file(path: Path) -> tuple[Path, ...]:
 def _consumer(estimate: Identified, name: str, path: Path, origin: Path | None, notices: list[Notice]) -> Written:
     """Write the files of a consumer that has a module of its own."""
     module: Any = import_module(f"minidyn.codegen.consumers.{name}")
-    robot, files = _simulable(estimate, path.name, notices) if name in _SIMULATORS else describable(estimate), ()
+    robot = _simulable(estimate, path.name, notices) if name in _SIMULATORS else describable(estimate)
+    files: tuple[Path, ...] = ()
     if name in _WITH_URDF:
         _urdf(robot, path, origin, notices)
         files = _with_side_file(path)
