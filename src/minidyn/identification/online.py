@@ -1,0 +1,435 @@
+"""Estimation while the robot runs: recursive least squares on base parameters, as triangles that rows are turned into.
+
+Rows need no accelerations. Over one period T the momentum W β changes by the torque, so that
+
+    D = (W(k+1) - W(k)) / T + mean(rest)   satisfies   D β = mean(tau),
+
+and both sides pass the same lag as the momentum observer's residual: exact in discrete time. Each joint keeps the
+triangular factor of its rows (square-root information); a sample is one row more for each, by orthogonal rotations,
+which loses no digits that normal equations would. Forgetting multiplies the factors by exp(-T / 2 memory).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
+from scipy.special import chdtrc
+
+from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
+from minidyn.base.base_parameters import base_parameters
+from minidyn.control.controller import gain_vector, positive
+from minidyn.control.momentum_observer import momentum_observer
+from minidyn.dynamics.record import build
+from minidyn.dynamics.sources import function_source
+from minidyn.dynamics.vectors import Scalar
+from minidyn.errors import MinidynError, ShapeError
+from minidyn.formats.load import RobotLike, as_robot
+from minidyn.graph.function import Function
+from minidyn.graph.node import Node
+from minidyn.graph.scalar import Graph
+from minidyn.graph.targets.native.kernel import compile_function
+from minidyn.identification.consistency.consistency import make_consistent
+from minidyn.identification.estimate import Estimate
+from minidyn.identification.identify import lifted
+from minidyn.identification.payload.payload import nearest_body
+from minidyn.identification.rows.pieces import stacked
+from minidyn.identification.rows.triangles import Triangle, Triangles
+from minidyn.model.geometry import matrix_of
+from minidyn.model.parameters import transform
+from minidyn.model.robot import Robot
+from minidyn.simulation.payload import Payload
+
+_BLOCK = 128  # samples that are turned into the triangles at once: the result is the same, the time less
+_LARGEST_LOAD = np.array([10.0] * 6 + [30.0] * 3 + [100.0])  # kg m², kg m, kg: so large that data always win
+_UPDATE = """
+/* Takes the rows of one sample into the factors: {size} numbers, row by row, joint after joint, zero at the start.
+   state: next_state of {name}; forget: exp(-T / 2 memory), 1 without forgetting. For each joint the factor F of
+   [X | tau] has F^T F = sum of products of its rows; its columns are base parameters, the last one the torque. */
+void {prefix}_update(const double *state, double forget, double *factors)
+{{
+    static const int columns[{n}] = {{{columns}}};
+    static const double weights[{n}] = {{{weights}}};
+    double row[{largest}];
+    const double *entries = state, *torques = state + {entries};
+    for (int joint = 0; joint < {n}; joint++) {{
+        const int size = columns[joint] + 1;
+        for (int k = 0; k + 1 < size; k++) row[k] = weights[joint] * entries[k];
+        row[size - 1] = weights[joint] * torques[joint];
+        for (int k = 0; k < size; k++) {{
+            double *own = factors + k * size;
+            for (int i = k; i < size; i++) own[i] *= forget;
+            const double length = sqrt(own[k] * own[k] + row[k] * row[k]);
+            if (row[k] == 0.0 || length == 0.0) continue;
+            const double c = own[k] / length, s = row[k] / length;
+            for (int i = k; i < size; i++) {{
+                const double turned = c * own[i] + s * row[i];
+                row[i] = c * row[i] - s * own[i];
+                own[i] = turned;
+            }}
+        }}
+        entries += columns[joint];
+        factors += size * size;
+    }}
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that has happened to the robot since the model was made.
+
+    Attributes:
+        time: When external torque passed its threshold first, s from the first sample.
+        joints: Names of the joints that showed it.
+        load: The body that explains it best, on the last link, with its covariance.
+        probability: Of a misfit as large as the one that the load leaves, if it is a load: small for other contacts.
+    """
+
+    time: float
+    joints: tuple[str, ...]
+    load: Payload
+    probability: float
+
+
+class Online:
+    """Base parameters that follow the robot while it moves; :func:`online` makes it.
+
+    Unlike other values of this package it changes: `add` takes samples in, one a period. Everything else asks.
+
+    Attributes:
+        model: The estimate that it began with: robot, base parameters, noise, prior.
+        gain: Pole of the lag (n,), 1/s.
+        period: Of the samples, s.
+        memory: Time constant of forgetting, s; infinite: nothing is forgotten.
+        confirm: Seconds that a change must last before it is one.
+        samples: How many were taken in.
+    """
+
+    def __init__(
+        self, model: Estimate, gain: Array, period: float, memory: float, prior: bool, confirm: float, keep: float
+    ) -> None:
+        self.model, self.gain, self.period, self.memory, self.confirm = model, gain, period, memory, confirm
+        self._prior = prior
+        self.samples = 0
+        self._columns, self.program = _rows_program(model.robot, model.base, gain, period)
+        self._step = compile_function(self.program)
+        edges = np.cumsum([0, *(len(own) for own in self._columns)])
+        self._parts = [slice(a, b) for a, b in pairwise(edges.tolist())]
+        self._entries = int(edges[-1])
+        self._triangles = [Triangle(len(own) + 1) for own in self._columns]
+        self._scale = noise_of(model, period)
+        self._block = np.empty((_BLOCK, self._entries + model.robot.n))
+        self._filled = 0
+        self._kept: list[Array] = []  # blocks of rows of the last seconds
+        self._keep = max(1, round(keep / period / _BLOCK))
+        self._observer = momentum_observer(model, gain=gain, period=period)
+        self._watched: Array | None = None  # state of the observer
+        self._state: Array | None = None
+        self._since = -1  # sample from which torque has been above its threshold without a pause
+        self._passed: set[int] = set()
+
+    def add(self, q: ArrayLike, dq: ArrayLike, tau: ArrayLike) -> None:
+        """Take one sample in, each (n,), or several (N, n): positions, speeds, and torques held until the next one."""
+        if np.ndim(q) > 1:
+            for one in zip(*(np.asarray(array, dtype=float) for array in (q, dq, tau))):
+                self.add(*one)
+            return
+        if self._state is None or self._watched is None:
+            n = self.model.robot.n
+            if any(np.shape(array) != (n,) for array in (q, dq, tau)):
+                shapes = [np.shape(array) for array in (q, dq, tau)]
+                raise ShapeError(f"add: expected q, dq and tau of shape ({n},), got {shapes}")
+            self._state = self._begin(np.asarray(q, dtype=float), np.asarray(dq, dtype=float), tau)
+            self._watched = self._observer.begin(q, dq, tau)
+            self.samples = 1
+            return
+        self._state = self._step(self._state, q, dq, tau)
+        self._watched, torque, threshold = self._observer(self._watched, q, dq, tau)
+        self._block[self._filled] = self._state[: self._entries + len(torque)]
+        self._filled += 1
+        self.samples += 1
+        over = np.abs(torque) > threshold
+        if over.any():
+            self._since = self.samples - 1 if self._since < 0 else self._since
+            self._passed.update(np.flatnonzero(over).tolist())
+        elif not self.changed:
+            self._since, self._passed = -1, set()
+        if self._filled == _BLOCK:
+            self._flush()
+
+    @property
+    def changed(self) -> bool:
+        """Whether external torque has stayed above its threshold for `confirm` seconds."""
+        return self._since >= 0 and (self.samples - self._since) * self.period >= self.confirm
+
+    def _begin(self, q: Array, dq: Array, tau: ArrayLike) -> Array:
+        """Return the state after the first sample: its rows are those of an empty past and are not taken in."""
+        moved = self._step(np.zeros(self.program.arguments[0].size), q, dq, tau)
+        n, m = self.model.robot.n, self._entries
+        moved[: m + n] = 0.0
+        return np.asarray(moved)
+
+    def _flush(self) -> None:
+        """Turn the rows of the block into the triangles."""
+        if not self._filled:
+            return
+        rows = self._block[: self._filled]
+        ages = np.arange(self._filled - 1, -1, -1.0)
+        fade = np.exp(-0.5 * self.period / self.memory * ages)[:, None]
+        old = float(np.exp(-0.5 * self.period / self.memory * self._filled))
+        for joint, (triangle, part) in enumerate(zip(self._triangles, self._parts)):
+            own = np.column_stack([rows[:, part], rows[:, self._entries + joint]])
+            triangle.factor = triangle.factor * old
+            triangle.add_rows(own * fade)
+        self._kept = [*self._kept[-self._keep :], rows.copy()]
+        self._filled = 0
+
+    @property
+    def triangles(self) -> Triangles:
+        """The factors of [X | tau], one for each joint, not yet divided by its noise."""
+        self._flush()
+        factors = tuple(triangle.factor for triangle in self._triangles)
+        return Triangles(self._columns, len(self.model.beta), factors, max(1, self.samples - 1))
+
+    def weighted(self, prior: bool | None = None) -> tuple[Array, Array, float]:
+        """Return (R (b, b), z (b,), rest): ‖R beta - z‖² + rest is the misfit in noise variances, prior included."""
+        F = self.triangles.together(self._scale)
+        if not (self._prior if prior is None else prior):
+            return stacked([F])
+        precision = np.linalg.inv(spread_root(self.model))
+        return stacked([F, np.column_stack([precision, precision @ self.model.beta])])
+
+    @property
+    def beta(self) -> Array:
+        """The base parameters (b,) as they are known now."""
+        R, z, _ = self.weighted()
+        if not np.all(np.abs(np.diag(R)) > 1e-12 * np.abs(R).max(initial=0.0)):
+            raise MinidynError("online: the motion does not determine all base parameters yet; begin with a prior")
+        return np.asarray(solve_triangular(R, z), dtype=float)
+
+    @property
+    def covariance(self) -> Array:
+        """Of the base parameters (b, b)."""
+        inverse = solve_triangular(self.weighted()[0], np.eye(len(self.model.beta)))
+        return np.asarray(inverse @ inverse.T)
+
+    def estimate(self, consistent: bool = False) -> Estimate:
+        """Return the model as it is known now; physically consistent where asked, which takes some milliseconds."""
+        beta, covariance = self.beta, self.covariance
+        robot, base = self.model.robot, self.model.base
+        phi = lifted(base, beta, robot)
+        if consistent:
+            R, z, rest = self.weighted()
+            made = make_consistent(robot, base, R, z, prior=robot.parameters, rss=rest, covariance=covariance)
+            beta, phi, covariance = made.beta, made.phi, np.asarray(made.covariance)
+        settings = {**self.model.settings, "online_samples": self.samples}
+        made_of = {"beta": beta, "covariance": covariance, "consistent": consistent, "settings": settings}
+        return replace(self.model, robot=robot.with_parameters(phi), data_covariance=None, notices=(), **made_of)
+
+    def load(self, link: str | None = None, *, since: int | None = None) -> Payload:
+        """Return the load that explains the latest samples, against the model that it began with.
+
+        Errors of that model, within its covariance, are solved for together with the load.
+
+        Args:
+            link: Link or frame that carries it; None: the last link.
+            since: First sample that counts; None: since the change, or all that are kept.
+        """
+        return self._load(link, since)[0]
+
+    def _load(self, link: str | None, since: int | None) -> tuple[Payload, float, float]:
+        """Return the load, and the misfit that it leaves with its degrees of freedom."""
+        rows, first = self._recent()
+        begin = since if since is not None else self._since if self._since >= 0 else first
+        lag = round(3.0 / float(self.gain.min()) / self.period)  # rows before have the old load in their lag
+        own = rows[max(0, begin + lag - first) :]
+        model = self.model
+        if len(own) < 10:
+            raise MinidynError(f"online: {len(own)} samples since the change are too few for a load")
+        carrier, steps = model.robot.find_frame(link)
+        if carrier < 0:
+            raise MinidynError(f"online: {link!r} is fixed to the base; name a moving link")
+        ten = model.base.matrix[:, model.robot.layout.links[carrier]] @ transform(np.eye(10), matrix_of(steps)).T
+        root, b = spread_root(model), len(model.beta)
+        blocks = [np.column_stack([np.eye(b + 10), np.zeros(b + 10)])]
+        unknowns = np.column_stack([root, ten * _LARGEST_LOAD])
+        for joint, (part, columns) in enumerate(zip(self._parts, self._columns)):
+            X, at = own[:, part], list(columns)
+            left = own[:, self._entries + joint] - X @ model.beta[at]
+            blocks.append(np.column_stack([X @ unknowns[at], left]) / self._scale[joint])
+        R, z, rest = stacked(blocks)
+        corner = R[b:, b:]
+        x = solve_triangular(corner, z[b:])
+        inverse = solve_triangular(corner, np.eye(10)) * _LARGEST_LOAD[:, None]
+        found, spread = _LARGEST_LOAD * x, inverse @ inverse.T
+        body = nearest_body(found, spread) if found[9] > 0 else found
+        settings = {"samples": len(own), "unconstrained": found.tolist()}
+        # rows behind a lag repeat each other: independent ones are as far apart as noise is correlated
+        independent = len(own) * model.robot.n * float(np.mean((model.sigma / self._scale) ** 2))
+        return Payload(0.0, body, None, link, spread, (), settings), rest, independent
+
+    @property
+    def change(self) -> Change | None:
+        """What has happened to the robot, as a load on its last link; None: nothing that lasted."""
+        if not self.changed:
+            return None
+        load, rest, free = self._load(None, None)
+        joints = tuple(self.model.robot.joint_names[j] for j in sorted(self._passed))
+        return Change((self._since - 1) * self.period, joints, load, float(chdtrc(free, rest)))
+
+    def _recent(self) -> tuple[Array, int]:
+        """Return rows that are kept, the newest last, and the number of the first one's sample."""
+        self._flush()
+        rows = np.concatenate(self._kept) if self._kept else self._block[:0]
+        return rows, self.samples - len(rows)
+
+    def source(self, target: str = "c") -> str:
+        """Return the step as C99: the rows of a sample, and the update of the factors that they are turned into.
+
+        Solve with the factors, each divided by its joint's noise, as `Online.triangles` has them.
+        """
+        if target != "c":
+            raise MinidynError(f'online: code is printed as "c", got {target!r}')
+        robot = self.model.robot
+        text = function_source(robot, self.program, "c")
+        counts = [len(own) for own in self._columns]
+        name = text.split("void ", 1)[1].split("(", 1)[0]
+        return text + _UPDATE.format(
+            name=name,
+            prefix=name,
+            n=robot.n,
+            columns=", ".join(map(str, counts)),
+            weights=", ".join(["1.0"] * robot.n),
+            largest=max(counts) + 1,
+            entries=self._entries,
+            size=sum((count + 1) ** 2 for count in counts),
+        )
+
+    def __repr__(self) -> str:
+        return f"Online({self.samples} samples of {self.model.robot.name!r}, {len(self.model.beta)} base parameters)"
+
+
+def online(
+    model: Estimate | RobotLike,
+    *,
+    gain: ArrayLike = 30.0,
+    period: float = 1e-3,
+    memory: float | None = None,
+    prior: bool | float = True,
+    sigma: ArrayLike | None = None,
+    confirm: float = 0.1,
+    keep: float = 5.0,
+) -> Online:
+    """Return an estimator that follows the robot sample by sample, without accelerations.
+
+    Args:
+        model: An estimate: its noise, and its values and covariance as prior. Or a robot (its name or path), with
+            `sigma` and a number for `prior`.
+        gain: Pole of the lag that rows and torques pass, 1/s; a number or one for each joint.
+        period: Of the samples, s.
+        memory: Time constant of forgetting, s; None: nothing is forgotten, and the result is that of all samples.
+        prior: Whether the estimate's values and covariance count; for a robot, the share by which its own values may
+            be off (0.3 is thirty percent of each, at least of a typical one).
+        sigma: Noise of torques (n,), N m or N, of independent samples; None: from the estimate.
+        confirm: Seconds that external torque must stay above its threshold before a change is one.
+        keep: Seconds of rows that are kept, of which a load is found.
+    """
+    known = model if isinstance(model, Estimate) else _from_robot(as_robot(model), prior, sigma)
+    if isinstance(model, Estimate) and sigma is not None:
+        known = replace(model, sigma=gain_vector("sigma", sigma, model.robot.n), settings={"block_seconds": 0.0})
+    K, length = gain_vector("gain", gain, known.robot.n), positive("period", period)
+    fading = np.inf if memory is None else positive("memory", memory)
+    return Online(known, K, length, fading, bool(prior), positive("confirm", confirm), positive("keep", keep))
+
+
+def _from_robot(robot: Robot, prior: bool | float, sigma: ArrayLike | None) -> Estimate:
+    """Return a robot's own values as an estimate, off by some share of each."""
+    if sigma is None:
+        raise MinidynError("online: a robot has no noise of its own: give sigma=, or an estimate")
+    share = 0.3 if prior is True else positive("prior", prior) if prior else 1.0
+    base = base_parameters(robot)
+    beta = np.asarray(base.values(robot.parameters), dtype=float)
+    if np.isnan(beta).any():
+        raise MinidynError("online: the robot has unknown parameters (NaN); begin with an estimate")
+    kinds = [name.rstrip("0123456789_R") for name in base.names]
+    typical = {kind: np.median(np.abs(beta[[k == kind for k in kinds]])) for kind in set(kinds)}
+    spread = share * np.maximum(np.abs(beta), [max(float(typical[kind]), 1e-3) for kind in kinds])
+    noise = gain_vector("sigma", sigma, robot.n)
+    return Estimate(robot, base, beta, np.diag(spread**2), noise, "prior", False, 1.0, 0)
+
+
+def spread_root(model: Estimate) -> Array:
+    """Return a square root (b, b) of the covariance of the model's base parameters; open ones are off by their size."""
+    covariance = np.array(model.covariance)
+    loose = ~np.isfinite(np.diag(covariance))
+    covariance[loose] = covariance[:, loose] = 0.0
+    covariance[loose, loose] = np.maximum(np.abs(model.beta[loose]), 1.0) ** 2
+    deviation = np.maximum(np.sqrt(np.diag(covariance)), 1e-12)
+    values, vectors = np.linalg.eigh(covariance / np.outer(deviation, deviation))
+    return np.asarray(deviation[:, None] * vectors * np.sqrt(np.maximum(values, 1e-14 * values[-1])) @ vectors.T)
+
+
+def noise_of(model: Estimate, period: float) -> Array:
+    """Return what rows of each joint are divided by (n,): noise, grown by the samples that repeat each other.
+
+    Noise with correlation time θ has the density σ² θ: rows every T seconds, lagged or not, count as θ / T repeats.
+    """
+    blocks = float(model.settings.get("block_seconds") or 0.0)  # ten times the correlation time
+    return np.asarray(np.maximum(model.sigma, 1e-12) * np.sqrt(max(1.0, 0.1 * blocks / period)))
+
+
+def _rows_program(
+    robot: Robot, base: BaseMap, gain: Array, period: float
+) -> tuple[tuple[tuple[int, ...], ...], Function]:
+    """Return the columns that each joint shows, and the step (state, q, dq, tau) -> next_state.
+
+    The state holds lagged rows, entry by entry, lagged torques (n), then W / T - rest / 2 entry by entry, and the
+    torques that are held (n).
+    """
+    graph, n = Graph(), robot.n
+    shown = _shown(robot, base)
+    size = sum(len(own) for own in shown)
+    state = list(graph.inputs("state", 2 * size + 2 * n))
+    q, dq, tau = (list(graph.inputs(name, n)) for name in ("q", "dq", "tau"))
+    parts = _momentum(robot, base, q, dq)
+    rows: list[Scalar] = []
+    kept: list[Scalar] = []
+    entry = 0
+    shares = (-np.expm1(-gain * period)).tolist()
+    for joint, own in enumerate(shown):
+        for column in own:
+            w, rest = parts["W"][joint][column] * (1.0 / period), 0.5 * parts["rest"][joint][column]
+            mean = w + rest - state[size + n + entry]
+            rows.append(state[entry] + shares[joint] * (mean - state[entry]))
+            kept.append(w - rest)
+            entry += 1
+    lagged = [state[size + j] + shares[j] * (state[2 * size + n + j] - state[size + j]) for j in range(n)]
+    return shown, graph.function("online_step", {"next_state": [*rows, *lagged, *kept, *tau]})
+
+
+def _momentum(robot: Robot, base: BaseMap, q: Sequence[Scalar], dq: Sequence[Scalar]) -> Any:
+    columns = robot.layout.indices(base.kept)
+    return build(robot, "momentum_regressor", {"q": q, "dq": dq}, columns=columns, combine=base.unmixing)
+
+
+def _shown(robot: Robot, base: BaseMap) -> tuple[tuple[int, ...], ...]:
+    """Return for each joint the base parameters that its torque depends on."""
+    graph = Graph()
+    q, dq = (list(graph.inputs(name, robot.n)) for name in ("q", "dq"))
+    parts = _momentum(robot, base, q, dq)
+    found = []
+    for momentum, rest in zip(parts["W"], parts["rest"]):
+        entries = enumerate(zip(momentum, rest))
+        found.append(tuple(k for k, pair in entries if any(_moves(entry) for entry in pair)))
+    return tuple(found)
+
+
+def _moves(entry: Scalar) -> bool:
+    return entry.value != 0.0 if isinstance(entry, Node) else entry != 0.0
