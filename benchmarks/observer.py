@@ -106,17 +106,17 @@ int main(void)
 {{
     double least = 1e9;
     for (int k = 0; k < {n}; k++) {{ q[k] = 0.3 * k; dq[k] = 0.1 + 0.1 * k; }}
-    for (int run = 0; run < 20; run++) {{
+    for (int run = 0; run < 1000; run++) {{
         struct timespec a, b;
         clock_gettime(CLOCK_MONOTONIC, &a);
-        for (long k = 0; k < 100000; k++) {{
+        for (long k = 0; k < 1000; k++) {{
             double next[{4 * n}];
             q[k % {n}] += 1e-9;
             {name}(state, q, dq, tau, torque, level, next);
             for (int j = 0; j < {4 * n}; j++) state[j] = next[j];
         }}
         clock_gettime(CLOCK_MONOTONIC, &b);
-        double taken = ((b.tv_sec - a.tv_sec) + 1e-9 * (b.tv_nsec - a.tv_nsec)) / 100000;
+        double taken = ((b.tv_sec - a.tv_sec) + 1e-9 * (b.tv_nsec - a.tv_nsec)) / 1000;
         if (taken < least) least = taken;
     }}
     printf("%.6g %.6g\\n", least, torque[0]);

@@ -72,28 +72,25 @@ def test_it_is_the_batch_solution(estimate: Any, memory: float | None) -> None:
         np.testing.assert_allclose(running.covariance, spread, rtol=1e-6, atol=1e-9 * spread.max())
 
 
-@pytest.mark.parametrize("seed", range(count(4, 100)))
+@pytest.mark.parametrize("seed", range(count(2, 100)))
 def test_rows_hold_for_every_robot(seed: int) -> None:
     """Rows times the true base parameters are the torques: trees, slides, followers, without noise."""
     robot = robot_of_seed(seed + 1)
     if np.isnan(robot.parameters).any():
         robot = robot.with_parameters(np.random.default_rng(seed).uniform(0.2, 1.0, len(robot.parameters)))
-    running = md.online(robot, sigma=1.0, prior=0.5)
     rng = np.random.default_rng(seed)
     amplitude, phase = rng.uniform(0.2, 0.4, (2, robot.n))
     t = np.arange(60) * 1e-4
-    angle = 40.0 * t[:, None] + 6.0 * phase
+    angle = 40.0 * t[:, None] + phase  # no joint reverses: Coulomb friction does not jump
     q, dq, ddq = amplitude * np.sin(angle), 40.0 * amplitude * np.cos(angle), -1600.0 * amplitude * np.sin(angle)
     running = md.online(robot, sigma=1.0, prior=0.5, period=1e-4, gain=1e5)  # nearly no lag
     tau = md.inverse_dynamics(robot, q, dq, ddq)
     running.add(q, dq, 0.5 * (tau + np.roll(tau, -1, axis=0)))  # the mean of each period
     rows, _ = running._recent()
     beta = running.model.beta
-    smooth = np.all(np.sign(dq[1:]) == np.sign(dq[:1]), axis=0)  # Coulomb friction jumps elsewhere
     for joint, (part, columns) in enumerate(zip(running._parts, running._columns)):
         left = rows[20:, running._entries + joint] - rows[20:, part] @ beta[list(columns)]
-        if smooth.all():
-            assert np.abs(left).max() < 2e-3 * np.abs(tau).max() + 1e-9
+        assert np.abs(left).max() < 2e-3 * np.abs(tau).max() + 1e-9
 
 
 def test_it_learns_what_changes_and_forgets_what_was(estimate: Any) -> None:
@@ -111,7 +108,7 @@ def test_it_learns_what_changes_and_forgets_what_was(estimate: Any) -> None:
     assert np.all(np.abs(made.beta - true)[places] < 4 * made.std[places])
     assert np.all(np.abs(estimate.beta - true)[places] > 4 * made.std[places])
     sound = running.estimate(consistent=True)
-    assert sound.certificate.ok
+    assert sound.certificate.consistent
     assert md.validate(sound, run_of(worn, 1.0, seed=9)).relative_error < 0.1
     assert sound.settings["online_samples"] == len(log)
 
@@ -123,11 +120,14 @@ def test_a_load_that_is_picked_up_is_weighed_within_a_second() -> None:
     robot = robot.with_parameters([drives.get(c.symbol, v) for c, v in zip(robot.layout.columns, robot.parameters)])
     fit = run_of(robot, 6.0, seed=1)
     known = md.identify(robot, fit, prior=False, consistent=False, **OWN)
+    warm = robot.with_parameters(
+        [v * (0.92 if c.symbol in drives else 1.0) for c, v in zip(robot.layout.columns, robot.parameters)]
+    )
     apart = []
     for seed in range(count(3, 60)):
         for mass in (0.0, 1.2):
             held = {"mass": mass, "com": [0.02, 0.0, 0.08], "inertia": 0.003 * np.eye(3)} if mass else None
-            log = run_of(robot, 2.0, 20 + seed, payload=md.Payload(1.0, held) if held else None)
+            log = run_of(warm, 2.0, 20 + seed, payload=md.Payload(1.0, held) if held else None)
             running = md.online(known)
             running.add(log.q, log.dq, log.tau)
             found = running.change

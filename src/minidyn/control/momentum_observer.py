@@ -104,10 +104,14 @@ class Margins:
         motion = sum(((v * (1.0 / float(top))) * (v * (1.0 / float(top))) for v, top in zip(dq, self.speed)), 0.0)
         found = []
         for j, (v, f) in enumerate(zip(dq, friction)):
-            moves = sign(v) * (v / sqrt(v * v + self.standstill**2))  # written as the smoothed sign of friction is
             error = float(self.rest[j]) + float(self.moving[j]) * motion
-            found.append(error + self.friction_error * (f * sign(f)) + float(self.level[j]) * (1.0 - moves))
+            found.append(error + self.friction_error * (f * sign(f)) + self.hidden(v, j))
         return found
+
+    def hidden(self, speed: Scalar, joint: int) -> Scalar:
+        """Record what friction of a joint, whose direction is not known, may hide at a speed."""
+        moves = sign(speed) * (speed / sqrt(speed * speed + self.standstill**2))  # as the smoothed sign of friction
+        return float(self.level[joint]) * (1.0 - moves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,7 +323,8 @@ def momentum_observer(
     elif estimate is None:
         noise, rest, moving = np.full(own.n, NEVER), zeros, zeros
     else:
-        noise = passage_level(own.n, K, rate) * _residual_noise(estimate, K, length, shaky, q)
+        both = residual_noise(estimate, K), _passed_on(own, K, length, shaky, q)
+        noise = passage_level(own.n, K, rate) * np.hypot(*both)
         rest, moving = _uncertainty(estimate, q, dq, ddq, limit)
     margins = Margins(noise, rest, moving, zeros, limit, float(friction_error), slow)
     known = None if estimate is None or estimate.known_torque is None else estimate.known_torque.torque
@@ -353,8 +358,8 @@ def _motions(robot: Robot) -> tuple[Array, Array, Array, Array]:
     return q, top * np.cos(phase), -(top**2) / reach * np.sin(phase), speed
 
 
-def _residual_noise(estimate: Identified, K: Array, period: float, speed_noise: Array, q: Array) -> Array:
-    """Return the standard deviation (n,) of the residual that noise of torques and speeds causes.
+def residual_noise(estimate: Identified, K: Array) -> Array:
+    """Return the standard deviation (n,) of the residual that noise of torques causes behind a lag K (n,), 1/s.
 
     Residuals of a fit with correlation time 2θ become σ √(Kθ / (1 + Kθ)) behind the lag. Where torques were low-passed
     for the fit there was noise above the cut-off, too: σ √(K / 4f) for white noise.
@@ -366,10 +371,14 @@ def _residual_noise(estimate: Identified, K: Array, period: float, speed_noise: 
     cutoff = (found.get("preparation") or {}).get("cutoff")
     if cutoff:
         share = np.maximum(share, K / (4.0 * float(cutoff)))
+    return np.asarray(np.sqrt(share) * np.asarray(estimate.sigma))
+
+
+def _passed_on(robot: Robot, K: Array, period: float, speed_noise: Array, q: Array) -> Array:
+    """Return the largest standard deviation (n,), over poses, of the residual that noise of speeds causes."""
     kept = -np.expm1(-K * period)
-    moved = np.sqrt(np.einsum("kij,j->ki", inertia_matrix(estimate.robot, q) ** 2, speed_noise**2)).max(axis=0)
-    from_speeds = kept / period * np.sqrt(2.0 / (2.0 - kept)) * moved
-    return np.asarray(np.sqrt(share * np.asarray(estimate.sigma) ** 2 + from_speeds**2))
+    moved = np.sqrt(np.einsum("kij,j->ki", inertia_matrix(robot, q) ** 2, speed_noise**2)).max(axis=0)
+    return np.asarray(kept / period * np.sqrt(2.0 / (2.0 - kept)) * moved)
 
 
 def _uncertainty(estimate: Identified, q: Array, dq: Array, ddq: Array, speed: Array) -> tuple[Array, Array]:

@@ -11,10 +11,8 @@ which loses no digits that normal equations would. Forgetting multiplies the fac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,22 +20,17 @@ from scipy.linalg import solve_triangular
 from scipy.special import chdtrc
 
 from minidyn.arrays import Array
-from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.control.controller import gain_vector, positive
-from minidyn.control.momentum_observer import momentum_observer
-from minidyn.dynamics.record import build
-from minidyn.dynamics.sources import function_source
-from minidyn.dynamics.vectors import Scalar
+from minidyn.control.momentum_observer import momentum_observer, residual_noise
+from minidyn.dynamics.drives import friction_columns
 from minidyn.errors import MinidynError, ShapeError
 from minidyn.formats.load import RobotLike, as_robot
-from minidyn.graph.function import Function
-from minidyn.graph.node import Node
-from minidyn.graph.scalar import Graph
 from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.identification.consistency.consistency import make_consistent
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.identify import lifted
+from minidyn.identification.online_rows import rows_program, rows_source
 from minidyn.identification.payload.payload import nearest_body
 from minidyn.identification.rows.pieces import stacked
 from minidyn.identification.rows.triangles import Triangle, Triangles
@@ -48,37 +41,6 @@ from minidyn.simulation.payload import Payload
 
 _BLOCK = 128  # samples that are turned into the triangles at once: the result is the same, the time less
 _LARGEST_LOAD = np.array([10.0] * 6 + [30.0] * 3 + [100.0])  # kg m², kg m, kg: so large that data always win
-_UPDATE = """
-/* Takes the rows of one sample into the factors: {size} numbers, row by row, joint after joint, zero at the start.
-   state: next_state of {name}; forget: exp(-T / 2 memory), 1 without forgetting. For each joint the factor F of
-   [X | tau] has F^T F = sum of products of its rows; its columns are base parameters, the last one the torque. */
-void {prefix}_update(const double *state, double forget, double *factors)
-{{
-    static const int columns[{n}] = {{{columns}}};
-    static const double weights[{n}] = {{{weights}}};
-    double row[{largest}];
-    const double *entries = state, *torques = state + {entries};
-    for (int joint = 0; joint < {n}; joint++) {{
-        const int size = columns[joint] + 1;
-        for (int k = 0; k + 1 < size; k++) row[k] = weights[joint] * entries[k];
-        row[size - 1] = weights[joint] * torques[joint];
-        for (int k = 0; k < size; k++) {{
-            double *own = factors + k * size;
-            for (int i = k; i < size; i++) own[i] *= forget;
-            const double length = sqrt(own[k] * own[k] + row[k] * row[k]);
-            if (row[k] == 0.0 || length == 0.0) continue;
-            const double c = own[k] / length, s = row[k] / length;
-            for (int i = k; i < size; i++) {{
-                const double turned = c * own[i] + s * row[i];
-                row[i] = c * row[i] - s * own[i];
-                own[i] = turned;
-            }}
-        }}
-        entries += columns[joint];
-        factors += size * size;
-    }}
-}}
-"""
 
 
 @dataclass(frozen=True)
@@ -108,28 +70,38 @@ class Online:
         gain: Pole of the lag (n,), 1/s.
         period: Of the samples, s.
         memory: Time constant of forgetting, s; infinite: nothing is forgotten.
+        friction_error: Share by which friction may have changed, where a load is found.
         confirm: Seconds that a change must last before it is one.
         samples: How many were taken in.
     """
 
     def __init__(
-        self, model: Estimate, gain: Array, period: float, memory: float, prior: bool, confirm: float, keep: float
+        self,
+        model: Estimate,
+        gain: Array,
+        period: float,
+        memory: float,
+        prior: bool,
+        friction_error: float,
+        confirm: float,
+        keep: float,
     ) -> None:
         self.model, self.gain, self.period, self.memory, self.confirm = model, gain, period, memory, confirm
-        self._prior = prior
+        self._prior, self.friction_error = prior, friction_error
         self.samples = 0
-        self._columns, self.program = _rows_program(model.robot, model.base, gain, period)
+        self._observer = momentum_observer(model, gain=gain, period=period, friction_error=friction_error)
+        self._columns, self.program = rows_program(model.robot, model.base, gain, period, self._observer.margins)
         self._step = compile_function(self.program)
         edges = np.cumsum([0, *(len(own) for own in self._columns)])
         self._parts = [slice(a, b) for a, b in pairwise(edges.tolist())]
         self._entries = int(edges[-1])
         self._triangles = [Triangle(len(own) + 1) for own in self._columns]
         self._scale = noise_of(model, period)
-        self._block = np.empty((_BLOCK, self._entries + model.robot.n))
+        self._block = np.empty((_BLOCK, self._entries + 2 * model.robot.n))  # rows, torques, what standstill hides
         self._filled = 0
         self._kept: list[Array] = []  # blocks of rows of the last seconds
         self._keep = max(1, round(keep / period / _BLOCK))
-        self._observer = momentum_observer(model, gain=gain, period=period)
+        self._noise = residual_noise(model, gain)
         self._watched: Array | None = None  # state of the observer
         self._state: Array | None = None
         self._since = -1  # sample from which torque has been above its threshold without a pause
@@ -152,7 +124,7 @@ class Online:
             return
         self._state = self._step(self._state, q, dq, tau)
         self._watched, torque, threshold = self._observer(self._watched, q, dq, tau)
-        self._block[self._filled] = self._state[: self._entries + len(torque)]
+        self._block[self._filled] = self._state[: self._block.shape[1]]
         self._filled += 1
         self.samples += 1
         over = np.abs(torque) > threshold
@@ -174,6 +146,7 @@ class Online:
         moved = self._step(np.zeros(self.program.arguments[0].size), q, dq, tau)
         n, m = self.model.robot.n, self._entries
         moved[: m + n] = 0.0
+        moved[m + n : m + 2 * n] = self._observer.margins.level
         return np.asarray(moved)
 
     def _flush(self) -> None:
@@ -230,8 +203,16 @@ class Online:
             made = make_consistent(robot, base, R, z, prior=robot.parameters, rss=rest, covariance=covariance)
             beta, phi, covariance = made.beta, made.phi, np.asarray(made.covariance)
         settings = {**self.model.settings, "online_samples": self.samples}
-        made_of = {"beta": beta, "covariance": covariance, "consistent": consistent, "settings": settings}
-        return replace(self.model, robot=robot.with_parameters(phi), data_covariance=None, notices=(), **made_of)
+        return replace(
+            self.model,
+            robot=robot.with_parameters(phi),
+            beta=beta,
+            covariance=covariance,
+            data_covariance=None,
+            consistent=consistent,
+            notices=(),
+            settings=settings,
+        )
 
     def load(self, link: str | None = None, *, since: int | None = None) -> Payload:
         """Return the load that explains the latest samples, against the model that it began with.
@@ -248,8 +229,16 @@ class Online:
         """Return the load, and the misfit that it leaves with its degrees of freedom."""
         rows, first = self._recent()
         begin = since if since is not None else self._since if self._since >= 0 else first
-        lag = round(3.0 / float(self.gain.min()) / self.period)  # rows before have the old load in their lag
-        own = rows[max(0, begin + lag - first) :]
+        rows = rows[max(0, begin - first) :]
+        # the lag holds what was before: without what is left of it, it begins anew here
+        joints = [
+            *(j for j, part in enumerate(self._parts) for _ in range(part.stop - part.start)),
+            *range(len(self.gain)),
+        ]
+        fade = np.exp(-self.gain[joints] * self.period * np.arange(len(rows))[:, None])
+        rows, hidden = rows[:, : len(joints)], rows[1:, len(joints) :]
+        own = (rows - fade * rows[:1])[1:]
+        doubt = np.sqrt(1.0 + (hidden / self._noise) ** 2)  # friction of a joint about to reverse is not known
         model = self.model
         if len(own) < 10:
             raise MinidynError(f"online: {len(own)} samples since the change are too few for a load")
@@ -257,13 +246,13 @@ class Online:
         if carrier < 0:
             raise MinidynError(f"online: {link!r} is fixed to the base; name a moving link")
         ten = model.base.matrix[:, model.robot.layout.links[carrier]] @ transform(np.eye(10), matrix_of(steps)).T
-        root, b = spread_root(model), len(model.beta)
+        root, b = spread_root(model, self.friction_error), len(model.beta)
         blocks = [np.column_stack([np.eye(b + 10), np.zeros(b + 10)])]
         unknowns = np.column_stack([root, ten * _LARGEST_LOAD])
         for joint, (part, columns) in enumerate(zip(self._parts, self._columns)):
             X, at = own[:, part], list(columns)
             left = own[:, self._entries + joint] - X @ model.beta[at]
-            blocks.append(np.column_stack([X @ unknowns[at], left]) / self._scale[joint])
+            blocks.append(np.column_stack([X @ unknowns[at], left]) / (self._scale[joint] * doubt[:, joint, None]))
         R, z, rest = stacked(blocks)
         corner = R[b:, b:]
         x = solve_triangular(corner, z[b:])
@@ -297,20 +286,7 @@ class Online:
         """
         if target != "c":
             raise MinidynError(f'online: code is printed as "c", got {target!r}')
-        robot = self.model.robot
-        text = function_source(robot, self.program, "c")
-        counts = [len(own) for own in self._columns]
-        name = text.split("void ", 1)[1].split("(", 1)[0]
-        return text + _UPDATE.format(
-            name=name,
-            prefix=name,
-            n=robot.n,
-            columns=", ".join(map(str, counts)),
-            weights=", ".join(["1.0"] * robot.n),
-            largest=max(counts) + 1,
-            entries=self._entries,
-            size=sum((count + 1) ** 2 for count in counts),
-        )
+        return rows_source(self.model.robot, self.program, [len(own) for own in self._columns])
 
     def __repr__(self) -> str:
         return f"Online({self.samples} samples of {self.model.robot.name!r}, {len(self.model.beta)} base parameters)"
@@ -324,6 +300,7 @@ def online(
     memory: float | None = None,
     prior: bool | float = True,
     sigma: ArrayLike | None = None,
+    friction_error: float = 0.1,
     confirm: float = 0.1,
     keep: float = 5.0,
 ) -> Online:
@@ -338,18 +315,23 @@ def online(
         prior: Whether the estimate's values and covariance count; for a robot, the share by which its own values may
             be off (0.3 is thirty percent of each, at least of a typical one).
         sigma: Noise of torques (n,), N m or N, of independent samples; None: from the estimate.
+        friction_error: Share by which friction may have changed since, as for :func:`momentum_observer`: it widens
+            thresholds and the deviations of a load.
         confirm: Seconds that external torque must stay above its threshold before a change is one.
         keep: Seconds of rows that are kept, of which a load is found.
     """
-    known = model if isinstance(model, Estimate) else _from_robot(as_robot(model), prior, sigma)
+    known = model if isinstance(model, Estimate) else _from_robot(as_robot(model), prior, sigma, period)
     if isinstance(model, Estimate) and sigma is not None:
-        known = replace(model, sigma=gain_vector("sigma", sigma, model.robot.n), settings={"block_seconds": 0.0})
+        known = replace(
+            model, sigma=gain_vector("sigma", sigma, model.robot.n), settings={"block_seconds": 10 * period}
+        )
     K, length = gain_vector("gain", gain, known.robot.n), positive("period", period)
     fading = np.inf if memory is None else positive("memory", memory)
-    return Online(known, K, length, fading, bool(prior), positive("confirm", confirm), positive("keep", keep))
+    times = positive("confirm", confirm), positive("keep", keep)
+    return Online(known, K, length, fading, bool(prior), float(friction_error), *times)
 
 
-def _from_robot(robot: Robot, prior: bool | float, sigma: ArrayLike | None) -> Estimate:
+def _from_robot(robot: Robot, prior: bool | float, sigma: ArrayLike | None, period: float) -> Estimate:
     """Return a robot's own values as an estimate, off by some share of each."""
     if sigma is None:
         raise MinidynError("online: a robot has no noise of its own: give sigma=, or an estimate")
@@ -362,12 +344,18 @@ def _from_robot(robot: Robot, prior: bool | float, sigma: ArrayLike | None) -> E
     typical = {kind: np.median(np.abs(beta[[k == kind for k in kinds]])) for kind in set(kinds)}
     spread = share * np.maximum(np.abs(beta), [max(float(typical[kind]), 1e-3) for kind in kinds])
     noise = gain_vector("sigma", sigma, robot.n)
-    return Estimate(robot, base, beta, np.diag(spread**2), noise, "prior", False, 1.0, 0)
+    settings = {"block_seconds": 10 * period}
+    return Estimate(robot, base, beta, np.diag(spread**2), noise, "prior", False, 1.0, 0, (), settings)
 
 
-def spread_root(model: Estimate) -> Array:
-    """Return a square root (b, b) of the covariance of the model's base parameters; open ones are off by their size."""
+def spread_root(model: Estimate, friction_error: float = 0.0) -> Array:
+    """Return a square root (b, b) of the covariance of the model's base parameters; open ones are off by their size.
+
+    Friction may have changed by a share beside.
+    """
     covariance = np.array(model.covariance)
+    friction = model.base.matrix[:, friction_columns(model.robot)].any(axis=1)
+    covariance += np.diag((friction_error * model.beta * friction) ** 2)
     loose = ~np.isfinite(np.diag(covariance))
     covariance[loose] = covariance[:, loose] = 0.0
     covariance[loose, loose] = np.maximum(np.abs(model.beta[loose]), 1.0) ** 2
@@ -383,53 +371,3 @@ def noise_of(model: Estimate, period: float) -> Array:
     """
     blocks = float(model.settings.get("block_seconds") or 0.0)  # ten times the correlation time
     return np.asarray(np.maximum(model.sigma, 1e-12) * np.sqrt(max(1.0, 0.1 * blocks / period)))
-
-
-def _rows_program(
-    robot: Robot, base: BaseMap, gain: Array, period: float
-) -> tuple[tuple[tuple[int, ...], ...], Function]:
-    """Return the columns that each joint shows, and the step (state, q, dq, tau) -> next_state.
-
-    The state holds lagged rows, entry by entry, lagged torques (n), then W / T - rest / 2 entry by entry, and the
-    torques that are held (n).
-    """
-    graph, n = Graph(), robot.n
-    shown = _shown(robot, base)
-    size = sum(len(own) for own in shown)
-    state = list(graph.inputs("state", 2 * size + 2 * n))
-    q, dq, tau = (list(graph.inputs(name, n)) for name in ("q", "dq", "tau"))
-    parts = _momentum(robot, base, q, dq)
-    rows: list[Scalar] = []
-    kept: list[Scalar] = []
-    entry = 0
-    shares = (-np.expm1(-gain * period)).tolist()
-    for joint, own in enumerate(shown):
-        for column in own:
-            w, rest = parts["W"][joint][column] * (1.0 / period), 0.5 * parts["rest"][joint][column]
-            mean = w + rest - state[size + n + entry]
-            rows.append(state[entry] + shares[joint] * (mean - state[entry]))
-            kept.append(w - rest)
-            entry += 1
-    lagged = [state[size + j] + shares[j] * (state[2 * size + n + j] - state[size + j]) for j in range(n)]
-    return shown, graph.function("online_step", {"next_state": [*rows, *lagged, *kept, *tau]})
-
-
-def _momentum(robot: Robot, base: BaseMap, q: Sequence[Scalar], dq: Sequence[Scalar]) -> Any:
-    columns = robot.layout.indices(base.kept)
-    return build(robot, "momentum_regressor", {"q": q, "dq": dq}, columns=columns, combine=base.unmixing)
-
-
-def _shown(robot: Robot, base: BaseMap) -> tuple[tuple[int, ...], ...]:
-    """Return for each joint the base parameters that its torque depends on."""
-    graph = Graph()
-    q, dq = (list(graph.inputs(name, robot.n)) for name in ("q", "dq"))
-    parts = _momentum(robot, base, q, dq)
-    found = []
-    for momentum, rest in zip(parts["W"], parts["rest"]):
-        entries = enumerate(zip(momentum, rest))
-        found.append(tuple(k for k, pair in entries if any(_moves(entry) for entry in pair)))
-    return tuple(found)
-
-
-def _moves(entry: Scalar) -> bool:
-    return entry.value != 0.0 if isinstance(entry, Node) else entry != 0.0

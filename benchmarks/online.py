@@ -1,0 +1,154 @@
+"""Online estimation of a panda arm: time of a sample, distance from the batch solution, loads that are picked up.
+
+    python benchmarks/online.py [--runs 40]
+
+The model is that of benchmarks/observer.py; friction of the watched robot is 10 % more or less. Runs by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import minidyn as md
+from observer import NOISE, estimate_of, panda
+
+MASS = 1.5
+PERIOD = 1e-3
+
+
+def motion_of(robot: Any, seconds: float, seed: int) -> tuple[np.ndarray, ...]:
+    """Return times, positions, speeds and noisy torques; each torque is the mean of its period."""
+    t = np.arange(round(seconds / PERIOD)) * PERIOD
+    q, dq, ddq = md.trajectory.fourier(robot, seed=seed)(t)
+    tau = md.inverse_dynamics(robot, q, dq, ddq)
+    tau = 0.5 * (tau + np.vstack([tau[1:], tau[-1:]])) + np.random.default_rng(seed).normal(scale=NOISE, size=q.shape)
+    return t, q, dq, tau
+
+
+def python_time(running: Any) -> float:
+    """Return seconds of one sample from Python, the least over blocks of 256."""
+    _, *signals = motion_of(panda(), 6.0, 5)
+    running.add(*(signal[:256] for signal in signals))
+    best = np.inf
+    for k in range(256, 5888, 256):
+        begin = time.perf_counter()
+        running.add(*(signal[k : k + 256] for signal in signals))
+        best = min(best, (time.perf_counter() - begin) / 256)
+    return best
+
+
+def c_time(running: Any) -> float | None:
+    """Return seconds of one step and update from compiled C; None where there is no gcc."""
+    if shutil.which("gcc") is None:
+        return None
+    source, n, size = running.source(), running.model.robot.n, running.program.arguments[0].size
+    name = source.split("void ", 1)[1].split("(", 1)[0]
+    main = f"""
+#include <stdio.h>
+#include <time.h>
+{source}
+static double state[{size}], next[{size}], q[{n}], dq[{n}], tau[{n}], factors[100000];
+int main(void)
+{{
+    double least = 1e9;
+    for (int k = 0; k < {n}; k++) {{ q[k] = 0.3 * k; dq[k] = 0.1 + 0.1 * k; }}
+    for (int run = 0; run < 1000; run++) {{
+        struct timespec a, b;
+        clock_gettime(CLOCK_MONOTONIC, &a);
+        for (long k = 0; k < 40; k++) {{
+            for (int j = 0; j < {n}; j++) {{ q[j] += 1e-3 * dq[j]; dq[j] = 0.5 * sin(0.01 * (k + 37 * j)); }}
+            {name}(state, q, dq, tau, next);
+            for (int j = 0; j < {size}; j++) state[j] = next[j];
+            {name}_update(state, 1.0, factors);
+        }}
+        clock_gettime(CLOCK_MONOTONIC, &b);
+        double taken = ((b.tv_sec - a.tv_sec) + 1e-9 * (b.tv_nsec - a.tv_nsec)) / 40;
+        if (taken < least) least = taken;
+    }}
+    printf("%.6g %.6g\\n", least, factors[0]);
+    return 0;
+}}
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        (path / "step.c").write_text(main, encoding="utf-8")
+        subprocess.run(["gcc", "-O3", "-o", str(path / "step"), str(path / "step.c"), "-lm"], check=True)
+        done = subprocess.run([str(path / "step")], capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[0])
+
+
+def from_batch(estimate: Any) -> float:
+    """Return the largest distance from least squares of all rows at once, over the largest parameter."""
+    running = md.online(estimate, prior=False)
+    _, *signals = motion_of(panda(), 4.0, 6)
+    running.add(*signals)
+    rows = running._recent()[0]
+    blocks, sides = [], []
+    for joint, (part, columns) in enumerate(zip(running._parts, running._columns)):
+        X = np.zeros((len(rows), len(estimate.beta)))
+        X[:, list(columns)] = rows[:, part]
+        blocks.append(X / running._scale[joint])
+        sides.append(rows[:, running._entries + joint] / running._scale[joint])
+    X, y = np.concatenate(blocks), np.concatenate(sides)
+    size = np.linalg.norm(X, axis=0)
+    batch = np.linalg.lstsq(X / size, y, rcond=None)[0] / size
+    return float(np.abs(running.beta - batch).max() / np.abs(batch).max())
+
+
+def loads(estimate: Any, runs: int) -> dict[float, tuple[float, float, float, float]]:
+    """Return by seconds since the pick-up: share found, median error and deviation of the mass, share within 2 std."""
+    held = {"mass": MASS, "com": [0.02, 0.01, 0.1], "inertia": np.diag([0.004, 0.004, 0.002])}
+    after = (0.25, 0.5, 1.0)
+    found: dict[float, list[tuple[float, float]]] = {seconds: [] for seconds in after}
+    for seed in range(runs):
+        robot = panda(0.9 if seed % 2 else 1.1)
+        law = md.control.computed_torque(robot, bandwidth=10)
+        motion, load = md.trajectory.fourier(robot, seed=2000 + seed), md.Payload(0.5, held)
+        log = md.simulate(robot, law, motion, 1.5, torque_noise=NOISE, payload=load, seed=seed)
+        running = md.online(estimate)
+        done = 0
+        for seconds in after:
+            until = round((0.5 + seconds) / PERIOD)
+            running.add(log.q[done:until], log.dq[done:until], log.tau[done:until])
+            done = until
+            change = running.change
+            if change is not None:
+                load_now = change.load
+                found[seconds].append((load_now.settings["unconstrained"][9] - MASS, load_now.std["mass"]))
+    table = {}
+    for seconds, pairs in found.items():
+        error, std = np.array(pairs).T if pairs else np.full((2, 1), np.nan)
+        within = float(np.mean(np.abs(error) <= 2 * std))
+        table[seconds] = (len(pairs) / runs, float(np.median(np.abs(error))), float(np.median(std)), within)
+    return table
+
+
+def main() -> None:
+    """Measure and print."""
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--runs", type=int, default=40)
+    given = words.parse_args()
+    estimate = estimate_of()
+    running = md.online(estimate)
+    print(f"one sample, Python: {1e6 * python_time(running):.1f} µs; {len(estimate.beta)} base parameters")
+    taken = c_time(running)
+    if taken is not None:
+        print(f"one sample, C (gcc -O3): {1e6 * taken:.1f} µs")
+    print(f"distance from the batch solution: {from_batch(estimate):.1e} of the largest parameter")
+    for seconds, (share, error, std, within) in loads(estimate, given.runs).items():
+        print(
+            f"{seconds:g} s after {MASS:g} kg were picked up: noticed in {100 * share:.0f} % of runs, mass off by "
+            f"{1e3 * error:.0f} g, deviation {1e3 * std:.0f} g (medians), {100 * within:.0f} % within two deviations"
+        )
+
+
+if __name__ == "__main__":
+    main()
