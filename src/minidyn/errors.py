@@ -114,6 +114,7 @@ _EXTRAS = {
     "matplotlib": ("plot", "figures and PNG pictures"),
     "pandas": ("pandas", "data frames"),
     "h5py": ("matlab", "MATLAB files of version 7.3"),
+    "distributed": ("dask", "Dask clusters"),
     "cuda": ("cuda", "functions on NVIDIA GPUs"),
 }
 

@@ -135,7 +135,7 @@ def test_shapes_and_errors() -> None:
         gpu(q[..., :2], q, q)
     with pytest.raises(MinidynError, match="batch shape"):
         gpu(q, q[0], q)
-    again = pickle.loads(pickle.dumps(gpu))  # noqa: S301
+    again = pickle.loads(pickle.dumps(gpu))
     close(again(q + 0.1, q, q), gpu(q + 0.1, q, q))
     torch = pytest.importorskip("torch")
     tensor = torch.zeros((4, robot.n), device="cuda", dtype=torch.float32)

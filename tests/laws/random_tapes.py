@@ -21,7 +21,7 @@ def random_function(
     steps: int = 120,
 ) -> Function:
     """A random program whose values stay of order one; some outputs are constants, some inputs."""
-    pick = random.Random(seed)  # noqa: S311
+    pick = random.Random(seed)
     arguments = tuple(Argument(f"x{k}", size) for k, size in enumerate(sizes))
     arguments += tuple(Argument(f"p{k}", size, uniform=True) for k, size in enumerate(uniform))
     tape = [Instruction("input", (), (k, e)) for k, arg in enumerate(arguments) for e in range(arg.size)]

@@ -60,7 +60,7 @@ def test_variations(method: str, arguments: dict[str, Any], message: str) -> Non
 @pytest.mark.parametrize("name", ["panda", "hpr"])
 def test_copies_are_frozen_too(name: str) -> None:
     robot = md.load(name).with_load(parameters={"mass": 1.0})
-    for other in (copy.copy(robot), copy.deepcopy(robot), pickle.loads(pickle.dumps(robot))):  # noqa: S301
+    for other in (copy.copy(robot), copy.deepcopy(robot), pickle.loads(pickle.dumps(robot))):
         assert other == robot
         assert other.notices == robot.notices
         assert other.source == robot.source

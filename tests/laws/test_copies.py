@@ -11,7 +11,7 @@ import pytest
 
 import minidyn as md
 
-HOW = {"pickle": lambda value: pickle.loads(pickle.dumps(value)), "deepcopy": copy.deepcopy, "copy": copy.copy}  # noqa: S301
+HOW = {"pickle": lambda value: pickle.loads(pickle.dumps(value)), "deepcopy": copy.deepcopy, "copy": copy.copy}
 
 
 @pytest.fixture(scope="module")

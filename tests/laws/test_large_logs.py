@@ -16,7 +16,7 @@ from minidyn.identification.estimators.method import Options
 from minidyn.identification.estimators.methods import METHODS
 from minidyn.identification.identify import ready_for
 from minidyn.recording.lazy import LazyRecording
-from minidyn.recording.prepare import on_disk
+from minidyn.recording.prepare import spool
 from minidyn.recording.prepare.on_disk import prepare_on_disk
 from minidyn.recording.prepare.segments import Settings
 from minidyn.recording.prepare.signals import choose_cutoff
@@ -113,7 +113,7 @@ def test_gaps_are_ends_of_runs(tmp_path) -> None:
     gapped = md.Recording(whole.t[keep], whole.q[keep], whole.tau[keep], joint_names=whole.joint_names)
     gapped.save(tmp_path / "gap.parquet")
     eager = md.prepare(robot, gapped, cutoff=19.0, decimate=1)
-    lazy = on_disk.spooled(
+    lazy = spool.spooled(
         md.prepare(robot, md.read_recording(tmp_path / "gap.parquet", robot, lazy=True), cutoff=19.0, decimate=1)
     )
     assert len(eager.runs) == len(lazy.runs) == 2
@@ -209,7 +209,7 @@ def test_a_full_disk_is_named(log, monkeypatch) -> None:
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(on_disk.tempfile, "TemporaryFile", lambda **_: Full())
+    monkeypatch.setattr(spool.tempfile, "TemporaryFile", lambda **_: Full())
     robot = arm()
     with pytest.raises(md.MinidynError, match=r"No space left on device\); set TMPDIR"):
         md.identify(robot, md.read_recording(log, robot, lazy=True), **OWN)

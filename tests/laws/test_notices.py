@@ -40,7 +40,7 @@ def test_a_notice_is_a_sentence_with_a_code() -> None:
     assert made.advice == "Record elbow again."
     assert dict(made.data) == {"joint": "elbow", "noise": 3.0}
     assert Notice.from_json(made.to_json()) == made
-    assert pickle.loads(pickle.dumps(made)) == made  # noqa: S301
+    assert pickle.loads(pickle.dumps(made)) == made
     assert Notice.from_json("as older files have it") == Notice("unsorted", "look", "as older files have it")
     with pytest.raises(DescriptionError, match="a notice: expected code"):
         Notice.from_json({"code": "x", "level": "grave"})

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minidyn.errors import MinidynError, MissingFile
 from minidyn.formats.load import as_robot
@@ -29,6 +29,9 @@ from minidyn.recording.read.read import are_one_run, read_recording
 from minidyn.recording.ready import prepare
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 FIT = "fit"
 """Name of the errors on the fitted data among those of test data."""
@@ -75,6 +78,8 @@ class Job:
     preparation: Mapping[str, Any] = field(default_factory=dict)
     lazy: bool | None = None  # whether logs stay on disk; None: those of more than `large` bytes
     large: int = LARGE  # bytes
+    # who reads logs on disk, and what happens where that fails: `executor` and `on_error` of `md.identify`, where given
+    engine: Mapping[str, Any] = field(default_factory=dict)
     _whole: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -97,6 +102,8 @@ class Job:
         delay: float | None = None,
         resample: float | None = None,
         time: str | None = None,
+        executor: Executor | None = None,
+        on_error: str | None = None,
         **reading: Any,
     ) -> Job:
         """Return the job of a command line.
@@ -107,17 +114,20 @@ class Job:
         """
         preparation = {"cutoff": cutoff, "delay": delay, "resample": resample, "time": time}
         preparation = {name: value for name, value in preparation.items() if value is not None}
+        engine: dict[str, Any] = {"executor": executor, "on_error": on_error}
+        engine = {name: value for name, value in engine.items() if value is not None}
         log = Log("fit", tuple(map(Path, fit)), {name: value for name, value in reading.items() if value is not None})
         check_units(reading.get("units"))  # this and missing files are found before anything is read
         for path in (*log.files, *map(Path, test)):
-            if not path.exists():
+            if not path.exists() and on_error in (None, "stop"):
                 raise MissingFile(f"{path}: no such file")
         robot = as_robot(robot)
         tests = _test_logs(test, robot, log.reading)
         if hold_out is not None:
             tests = (replace(log, name="held out", part=(1.0 - hold_out, 1.0)), *tests)
             log = replace(log, part=(0.0, 1.0 - hold_out))
-        return cls(robot, (log,) if fit else (), tests, settings or {}, preparation, lazy=lazy, large=large)
+        lazy = True if lazy is None and executor is not None else lazy
+        return cls(robot, (log,) if fit else (), tests, settings or {}, preparation, lazy, large, engine)
 
     def recording(
         self, *logs: Log, lazy: bool | None = None, estimate: Estimate | None = None
@@ -138,6 +148,7 @@ class Job:
         key = (log.files, repr(log.reading), on_disk)  # a log that is fitted in part and tested in part is read once
         if key not in self._whole:
             options: dict[str, Any] = {**log.reading, "lazy": on_disk}
+            options |= {name: value for name, value in self.engine.items() if name == "on_error"}
             self._whole[key] = read_recording(list(log.files), robot=self.robot, **options)
         raw: Any = self._whole[key]
         if log.part != (0.0, 1.0):
@@ -161,7 +172,7 @@ class Job:
         """Identify the robot from the fitted logs; an error names them, and what in them may be the reason."""
         recording = self.fitted
         try:
-            return identify(self.robot, recording, progress=progress, **self.settings)
+            return identify(self.robot, recording, progress=progress, **self.settings, **self.engine)
         except MinidynError as error:
             reasons = "; ".join(notice.text for notice in recording.notices if notice.code in _REASONS)
             raise MinidynError(f"{named(self.fit)}: {error}{f' ({reasons})' if reasons else ''}") from None

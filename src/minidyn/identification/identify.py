@@ -45,6 +45,8 @@ from minidyn.recording.recording import KNOWN_TORQUE, SKETCH, Recording, without
 from minidyn.recording.sketch import sketch_of, sketched
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from minidyn.control.controller import Controller
 
 PathLike: TypeAlias = str | os.PathLike[str]
@@ -88,6 +90,8 @@ def identify(
     known_torque: KnownTorqueLike = None,
     threads: int = 1,
     device: str | None = None,
+    executor: Executor | None = None,
+    on_error: str = "stop",
     anyway: bool = False,
     progress: Callable[[int], None] | bool | None = None,
 ) -> Estimate:
@@ -123,12 +127,11 @@ def identify(
         known_torque: What is known before the fit, subtracted there and added to predictions: a function of q and dq, a
             `Payload`, a `Balancer`, a telemetry's name, or {name: part} of these (docs/known-torque.md).
         threads: For the reduction of large recordings.
-        device: "cuda": an NVIDIA GPU reduces the recording for "ols", "wls" and "irls" (docs/gpu.md); None: the
-            processor.
-        anyway: Go on where a quick check finds that a fit is meaningless: every joint far beyond its limits, torques
-            zero throughout, nothing moves. :func:`minidyn.check` says more about a recording.
-        progress: Called with the number of samples read so far, all passes over the recording together; True: a bar on
-            stderr.
+        device: "cuda": an NVIDIA GPU reduces the recording for "ols", "wls" and "irls" (docs/gpu.md); None: none does.
+        executor: Any of concurrent.futures, whose workers read logs on disk, to the same bits (docs/clusters.md).
+        on_error: "stop", or "skip": files that cannot be read are left out, and a notice names them.
+        anyway: Go on where a quick check finds a fit meaningless (limits, no torque, no motion; :func:`minidyn.check`).
+        progress: Called with the number of samples read so far, all passes together; True: a bar on stderr.
 
     A log of poses at rest identifies the parameters of gravity alone; a notice says so (docs/identification.md).
 
@@ -143,7 +146,7 @@ def identify(
     if device is not None:
         require_device(device)
     estimator, prior, robot = METHODS[method], as_prior(prior), as_robot(robot)
-    log = as_recording(recording, robot)
+    log = as_recording(recording, robot, executor=executor, on_error=on_error)
     notices = require_meaning(robot, log, anyway)
     log, own = sketched(log, robot.joint_names), None
     if known_torque is not None or KNOWN_TORQUE in getattr(log, "telemetry", ()):

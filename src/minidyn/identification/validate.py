@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +31,8 @@ from minidyn.recording.sketch import Sketch, sketch_of, sketched
 from minidyn.text import markdown_cell, plain_percent, plot_label
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
@@ -196,11 +200,14 @@ def _known(value: float) -> float | None:
 
 
 @single_thread()
-def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
+def validate(
+    estimate: EstimateLike, recording: RecordingLike, *, executor: Executor | None = None, on_error: str = "stop"
+) -> Validation:
     """Return the errors of an estimate on a recording, raw or prepared, in memory or on disk, or on a log by its path.
 
     A raw recording is prepared as it was for the fit, but for its torque: errors are those against raw measured torque,
-    never divided by torque limits. A recording on disk is read once, piece by piece.
+    never divided by torque limits. A recording on disk is read once, piece by piece, by the workers of an `executor`
+    where one is given (docs/clusters.md); `on_error` is as for :func:`minidyn.identify`.
 
     Raises:
         MinidynError: It has no torques, or they are not numbers.
@@ -208,7 +215,7 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
     """
     estimate = as_estimate(estimate, "validate")
     robot, preparation = estimate.robot, estimate.settings.get("preparation")
-    log = as_recording(recording, robot)
+    log = as_recording(recording, robot, executor=executor, on_error=on_error)
     log = log if estimate.known_torque is None else log.load()  # columns of a log stay with it in memory alone
     if estimate.base.model == "gravity":
         poses = resting_poses(robot, log)
@@ -216,36 +223,25 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
     log = sketched(log, robot.joint_names)
     data = remembering(robot, ready(robot, log, purpose="validation", preparation=preparation, once=True))
     described = _described(estimate)
-    raw, filtered, prior, noise = (Residuals(robot.n) for _ in range(4))
+    sums = raw, filtered, prior, noise = tuple(Residuals(robot.n) for _ in range(4))
     every = 1 if isinstance(data, Recording) else -(-len(data) // _SHOWN)
     kept: list[tuple[Array, ...]] = []  # for pictures
-    starts: list[int] = []
     runs: Sequence[AnyRecording] = data.runs
-    models = _models(estimate, runs)
-    pieces = ((tile, not k, own) for run, own in zip(runs, models) for k, tile in enumerate(run.tiles(_PIECE)))
-    for piece, first, model in pieces:
-        measured = np.asarray(piece.telemetry.get("tau_raw", piece.tau), dtype=float)
-        _require_numbers(measured, piece)
-        predicted = model.predict(piece)
-        if first:
-            raw.new_run()
-            starts.append(-(-raw.samples // every))
-        raw.add(measured - predicted, measured)
-        if "tau_raw" in piece.telemetry:
-            smooth = np.asarray(piece.tau, dtype=float)
-            filtered.add(smooth - predicted, smooth)
-            noise.add(measured - smooth, measured)
-        motion = piece.q, np.asarray(piece.dq), np.asarray(piece.ddq)
-        before = np.full_like(measured, np.nan) if described is None else inverse_dynamics(described, *motion)
-        if estimate.known_torque is not None:
-            before = before + estimate.known_torque.torque(piece)
-        if described is not None:
-            prior.add(measured - before, measured)
-        some = slice(-(raw.samples - len(measured)) % every, None, every)  # evenly spread over all pieces
-        kept.append(tuple(signal[some] for signal in (np.asarray(piece.t), measured, predicted, before, *motion)))
+    models, begins = _models(estimate, runs), data.starts
+    own = models if any(model is not estimate for model in models) else [estimate]
+    starts: list[int] = []
+    for parts, follows, shown, first in data.each(partial(_compared, own, begins, described, every)):
+        starts += [-(-(raw.samples + row) // every) for row in first]
+        for whole, part in zip(sums, parts):
+            if not follows:
+                whole.new_run()
+            whole.join(part)
+        kept += shown
     if not raw.samples:
         raise MinidynError("validation needs samples; the recording has none")
     notices = tuple(data.notices)
+    if not isinstance(data, Recording) and data.engine is not None:
+        notices += tuple(data.engine.notices)
     if every > 1:
         text = f"one sample in {every} is kept for pictures; the errors are those of all {raw.samples}"
         notices += (THINNED(text, every=every, samples=raw.samples),)
@@ -259,6 +255,50 @@ def validate(estimate: EstimateLike, recording: RecordingLike) -> Validation:
     notices += (*fitted_notices(overlap), *_friction_notices(estimate, models, runs))
     shown = None if described is None else before, moved, tuple(torque_unit(robot.joints[k]) for k in robot.independent)
     return Validation(raw.overall, rmse, joints, t, measured, predicted, raw.samples, *others, notices, *shown, overlap)
+
+
+def _compared(
+    models: Sequence[Estimate],
+    starts: Sequence[int],
+    described: Robot | None,
+    every: int,
+    chunk: AnyRecording,
+    row: int,
+    progress: object,
+) -> tuple[tuple[Residuals, ...], bool, list[tuple[Array, ...]], list[int]]:
+    """Compare a chunk that begins at a row of the recording; runs begin at `starts`, each with a model, or one for all.
+
+    Return the sums of residuals against raw and low-passed torque, of the robot's file and of what the low-pass took
+    off; whether the chunk goes on with a run; what is kept for pictures; and the chunk's rows at which runs begin.
+    """
+    raw, filtered, prior, noise = sums = tuple(Residuals(chunk.n) for _ in range(4))
+    kept: list[tuple[Array, ...]] = []
+    begins, follows = list[int](), row not in starts
+    for run in chunk.runs:
+        number = bisect_right(starts, row + raw.samples) - 1
+        model = models[number] if len(models) > 1 else models[0]
+        if row + raw.samples == starts[number]:
+            begins.append(raw.samples)
+        for one in sums if raw.samples else ():
+            one.new_run()
+        for piece in run.tiles(_PIECE):
+            measured = np.asarray(piece.telemetry.get("tau_raw", piece.tau), dtype=float)
+            _require_numbers(measured, piece)
+            predicted = model.predict(piece)
+            raw.add(measured - predicted, measured)
+            if "tau_raw" in piece.telemetry:
+                smooth = np.asarray(piece.tau, dtype=float)
+                filtered.add(smooth - predicted, smooth)
+                noise.add(measured - smooth, measured)
+            motion = piece.q, np.asarray(piece.dq), np.asarray(piece.ddq)
+            before = np.full_like(measured, np.nan) if described is None else inverse_dynamics(described, *motion)
+            if model.known_torque is not None:
+                before = before + model.known_torque.torque(piece)
+            if described is not None:
+                prior.add(measured - before, measured)
+            some = slice(-(row + raw.samples - len(measured)) % every, None, every)  # evenly spread over all pieces
+            kept.append(tuple(signal[some] for signal in (np.asarray(piece.t), measured, predicted, before, *motion)))
+    return sums, follows, kept, begins
 
 
 def _models(estimate: Estimate, runs: Sequence[AnyRecording]) -> list[Estimate]:

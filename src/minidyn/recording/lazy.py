@@ -1,22 +1,47 @@
 """Recordings that stay on disk: the same names as a recording, and tiles of it read when they are needed.
 
 What both kinds share, so that nobody needs to ask which one it is: `len`, `n`, `joint_names`, `signals`, `runs`,
-`starts`, `notices`, `info`, slices of samples, `tiles`, `thinned`, `reordered` and `load`.
+`starts`, `notices`, `info`, slices of samples, `tiles`, `thinned`, `reordered`, `load` and `each`.
+
+A pass over a long recording is cut into chunks (`chunks`), and what a function makes of each comes back in their order
+(`each`), one after the other in this process or by the workers of an engine (`engine.py`). Where chunks begin depends
+on the data alone, so results do not depend on who computed them.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
-from typing import Any, Protocol, TypeAlias, overload
+from functools import partial
+from itertools import accumulate, pairwise
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
 
 from minidyn.errors import MinidynError
-from minidyn.notices import Notice
+from minidyn.notices import Notice, act
 from minidyn.recording.recording import SIGNALS, Recording, without_sketch
-from minidyn.recording.sketch import joined_info
+from minidyn.recording.sketch import collecting, joined_info, sketch_of
+
+if TYPE_CHECKING:
+    from minidyn.recording.engine import Engine
+
+ON_ERROR = ("stop", "skip")
+"""What becomes of the work where a part of the logs cannot be read."""
+
+LEFT_OUT = act(
+    "recording.left_out",
+    "Files, or parts of them, could not be read and were left out, as asked: the result is that of the rest.",
+    "Mend or remove {files}; without on_error='skip' (--on-error skip) they stop the work.",
+)
+
+CHUNK = 1 << 18
+"""Samples, as they were logged, that are read as one task."""
+
+Progress = Callable[[int], None]
+T = TypeVar("T")
 
 
 class RunOnDisk(Protocol):
@@ -24,6 +49,19 @@ class RunOnDisk(Protocol):
 
     def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
         """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
+        ...
+
+    def cuts(self, begin: int, end: int) -> Sequence[int]:
+        """Return samples between `begin` and `end`, rising, at which reading may begin without loss."""
+        ...
+
+    def narrowed(self, begin: int, end: int) -> tuple[RunOnDisk, int, int]:
+        """Return a run that holds at least these samples, and between which of its own they are: little to send."""
+        ...
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Where its samples come from, for messages."""
         ...
 
 
@@ -38,6 +76,20 @@ class ChangedRun:
         """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
         yield from map(self.change, self.run.tiles(samples, begin, end))
 
+    def cuts(self, begin: int, end: int) -> Sequence[int]:
+        """Return where reading may begin: as for the run."""
+        return self.run.cuts(begin, end)
+
+    def narrowed(self, begin: int, end: int) -> tuple[RunOnDisk, int, int]:
+        """Return a run that holds at least these samples."""
+        run, first, last = self.run.narrowed(begin, end)
+        return ChangedRun(run, self.change), first, last
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Where its samples come from."""
+        return self.run.files
+
 
 @dataclass(frozen=True)
 class HeldRun:
@@ -48,6 +100,19 @@ class HeldRun:
     def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
         """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
         return self.run[begin:end].tiles(samples)
+
+    def cuts(self, begin: int, end: int) -> Sequence[int]:
+        """Return where reading may begin: everywhere."""
+        return range(begin + CHUNK, end, CHUNK)
+
+    def narrowed(self, begin: int, end: int) -> tuple[RunOnDisk, int, int]:
+        """Return a run of these samples."""
+        return HeldRun(self.run[begin:end]), 0, end - begin
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Return nothing: it is in memory."""
+        return ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +126,7 @@ class LazyRecording:
         parts: For each run, where its samples are and which of them belong here.
         info: How it was prepared, as numbers; empty for a raw recording.
         prepared: Whether `md.prepare` made it, as for a recording in memory.
+        engine: Who reads it, chunk by chunk; None: this process.
     """
 
     joint_names: tuple[str, ...]
@@ -69,6 +135,7 @@ class LazyRecording:
     parts: tuple[tuple[RunOnDisk, int, int], ...]
     info: Mapping[str, object] = field(default_factory=dict)
     prepared: bool = False
+    engine: Engine | None = None
 
     def __len__(self) -> int:
         return sum(end - begin for _, begin, end in self.parts)
@@ -108,21 +175,68 @@ class LazyRecording:
         for run, begin, end in self.parts:
             yield from _even(run.tiles(samples, begin, end), samples)
 
+    def chunks(self) -> Iterator[LazyRecording]:
+        """Yield the recording in tasks of about `CHUNK` samples as they were logged; short runs are put together.
+
+        Runs are cut where their files can be read from: large chunks are those of formats that are read from the start.
+        """
+        about = replace(self, parts=(), notices=(), info=without_sketch(self.info), engine=None)
+        every = self.info.get("decimate", 1)
+        most = CHUNK // (every if isinstance(every, int) else 1)
+        held: list[tuple[RunOnDisk, int, int]] = []
+        size = 0
+        for run, begin, end in self.parts:
+            for low, high in pairwise((begin, *run.cuts(begin, end), end)):
+                if held and size + high - low > most:
+                    yield about._holding(held)
+                    held, size = [], 0
+                size += high - low
+                first = held.pop()[1] if held and low > begin else low  # the piece before goes on
+                held.append((run, first, high))
+        if held:
+            yield about._holding(held)
+
+    def _holding(self, parts: Iterable[tuple[RunOnDisk, int, int]]) -> LazyRecording:
+        return replace(self, parts=tuple(run.narrowed(begin, end) for run, begin, end in parts))
+
+    def each(self, function: Callable[..., T], *, progress: Progress | None = None) -> Iterator[T]:
+        """Yield what a function makes of each chunk, in their order.
+
+        It is called with the chunk, the number of samples before it, and a function that it tells how many samples it
+        has read, or None. With an engine it runs in another process, so it must be one that can be sent there.
+        """
+        row, sketch = 0, sketch_of(self)
+        if self.engine is None:
+            for chunk in self.chunks():
+                with collecting(sketch):
+                    found: T = function(chunk, row, _further(progress, row))
+                yield found
+                row += len(chunk)
+        else:
+            empty = sketch.like() if sketch is not None and sketch.left > 0 else None
+            for found, size, part in self.engine.map(function, self.chunks(), empty):
+                if sketch is not None and part is not None:
+                    sketch.merge(part)
+                row += size
+                if progress is not None:
+                    progress(row)
+                yield found
+        if sketch is not None:
+            sketch.close()
+
     def thinned(self, step: int) -> Recording:
         """Return every so many samples in memory, as `recording[::step]` does of one in memory."""
-        made: list[list[Recording]] = []
-        row = 0
-        for run in self.runs:
-            made.append([])
-            for tile in run.tiles(1 << 13):
-                made[-1].append(tile[-row % step :: step])
-                row += len(tile)
+        made: list[list[Recording]] = [[] for _ in self.parts]
+        starts = self.starts
+        for chunk in self.each(partial(_thinned, step)):
+            for first, some in chunk:
+                made[bisect_right(starts, first) - 1].append(some)
         return self._in_memory(made)
 
     def reordered(self, joint_names: Sequence[str]) -> LazyRecording:
         """Return the recording with the same joints in another order."""
         names = tuple(joint_names)
-        return replace(self.changed(lambda tile: tile.reordered(names)), joint_names=names)
+        return replace(self.changed(methodcaller("reordered", names)), joint_names=names)
 
     def changed(self, change: Callable[[Recording], Recording]) -> LazyRecording:
         """Return the recording with a function applied to each piece of a run as it is read."""
@@ -146,6 +260,25 @@ class LazyRecording:
 
 AnyRecording: TypeAlias = Recording | LazyRecording
 """A recording in memory or on disk."""
+
+
+def _further(progress: Progress | None, row: int) -> Progress | None:
+    """Return a progress function that counts on from a row."""
+    return None if progress is None else lambda done: progress(row + done)
+
+
+def _thinned(step: int, chunk: LazyRecording, row: int, progress: Progress | None) -> list[tuple[int, Recording]]:
+    """Return every so many samples of each part of a chunk, with the number of the part's first sample."""
+    made: list[tuple[int, Recording]] = []
+    for run in chunk.runs:
+        first, pieces = row, list[Recording]()
+        for tile in run.tiles(1 << 13):
+            pieces.append(tile[-row % step :: step])
+            row += len(tile)
+        kept = [piece for piece in pieces if len(piece)]
+        if kept:
+            made.append((first, glued(kept)))
+    return made
 
 
 def held(recording: Recording) -> LazyRecording:

@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
@@ -21,10 +22,11 @@ from minidyn.errors import DescriptionError, MinidynError, ShapeError
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
-from minidyn.recording.lazy import AnyRecording, ChangedRun, LazyRecording, RunOnDisk, held
+from minidyn.recording.lazy import AnyRecording, LazyRecording, held
 from minidyn.recording.prepare import segments
-from minidyn.recording.prepare.on_disk import PreparedRun, prepare_on_disk, spooled
+from minidyn.recording.prepare.on_disk import as_it_is_read, prepare_on_disk
 from minidyn.recording.prepare.signals import moving_part
+from minidyn.recording.prepare.spool import spooled
 from minidyn.recording.prepare.times import TIMES, fitted_cutoff, logged_rate
 from minidyn.recording.read.mapping import COUPLED
 from minidyn.recording.read.read import read_recording
@@ -281,16 +283,9 @@ def ready(
     where = "" if name == "the recording" else f"{name}: "
     if isinstance(made, Recording):
         return _with_numbers(made, needed, where)
-    if not once and len(made.signals) == len(SIGNALS) and any(_as_it_is_read(run) for run, _, _ in made.parts):
+    if not once and len(made.signals) == len(SIGNALS) and any(as_it_is_read(run) for run, _, _ in made.parts):
         made = spooled(made, progress)
-    return made.changed(lambda tile: _with_numbers(tile, needed, where))
-
-
-def _as_it_is_read(run: RunOnDisk) -> bool:
-    """Whether a run is prepared anew whenever it is read."""
-    while isinstance(run, ChangedRun):
-        run = run.run
-    return isinstance(run, PreparedRun)
+    return made.changed(partial(_with_numbers, signals=needed, where=where))
 
 
 def _prepared(
@@ -360,18 +355,23 @@ def _with_numbers(recording: Recording, signals: Sequence[str], where: str) -> R
 
 
 def as_recording(
-    value: object, robot: Robot | None = None, *, argument: str = "recording", **reading: Any
+    value: object, robot: Robot | None = None, *, argument: str = "recording", executor: Any = None, **reading: Any
 ) -> AnyRecording:
     """Return a recording, in memory or on disk, as it is, or read from its path: what every door function does.
 
-    The path of a log, or a list of paths, is read for the robot's joints. Anything else is an error that says what was
-    expected and names swapped arguments; `argument` is what the caller calls it, `reading` options for a path.
+    Paths are read for the robot's joints. Anything else is an error that says what was expected and names swapped
+    arguments; `argument` is what the caller calls it, `reading` options for a path. With an `executor`, for which logs
+    stay on disk, its workers read them (`engine.py`).
     """
-    if isinstance(value, Recording | LazyRecording):
-        return value
     paths = [value] if isinstance(value, str | os.PathLike) else value
     if isinstance(paths, list | tuple) and paths and all(isinstance(path, str | os.PathLike) for path in paths):
-        return read_recording(paths, robot, **reading)  # type: ignore[no-any-return]
+        value = read_recording(paths, robot, **{"lazy": executor is not None, **reading})
+    if isinstance(value, Recording | LazyRecording):
+        if executor is None:
+            return value
+        from minidyn.recording.engine import led_by  # only where it is asked for
+
+        return led_by(value, executor, **reading)
     swapped = f"; robot and {argument} seem to be swapped" if isinstance(value, Robot) else ""
     raise errors.WrongArgument(
         f"{argument}: expected a Recording or the path of a log, got "

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,6 +45,7 @@ PREPARED = "# minidyn: prepared"
 SKETCHED = "# minidyn: sketch "
 """How its second line begins: the sketch of what was logged follows."""
 
+T = TypeVar("T")
 _ENDINGS = (".npz", ".parquet", ".csv")
 _LABELS = {
     "q": "position, rad or m",
@@ -205,6 +206,16 @@ class Recording:
         """Return everything in memory, where it is."""
         return self
 
+    def each(self, function: Callable[..., T], *, progress: Callable[[int], None] | None = None) -> Iterator[T]:
+        """Yield what a function makes of the recording; one on disk is handed to it chunk by chunk."""
+        yield function(self, 0, progress)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        about = {name: getattr(self, name) for name in ("starts", "notices", "prepared")}
+        about |= {"telemetry": dict(self.telemetry), "info": dict(self.info)}
+        signals = (self.t, self.q, self.tau, self.dq, self.ddq, self.joint_names)
+        return _restored, (type(self), signals, about)
+
     def reordered(self, joint_names: Sequence[str]) -> Recording:
         """Return the recording with the same joints in another order; telemetry of one column a joint follows."""
         order = [self.joint_names.index(name) for name in joint_names]
@@ -305,6 +316,11 @@ class Recording:
         span = f"{self.t[-1] - self.t[0]:.4g} s" if len(self) else "empty"
         present = " ".join(self.signals) + (", prepared" if self.prepared else "")
         return f"Recording({len(self)} samples of {self.n} joints, {len(self.starts)} runs, {span}, {present})"
+
+
+def _restored(kind: type[Recording], signals: tuple[Any, ...], about: dict[str, Any]) -> Recording:
+    """Return a recording that was sent from another process."""
+    return kind(*signals, **about)
 
 
 def each_array(recording: Recording, change: Callable[[Array], Array], **more: Any) -> Recording:

@@ -15,7 +15,10 @@ of their value look the same in every run; a copy of less than about one thousan
 from __future__ import annotations
 
 import base64
+import math
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -58,6 +61,7 @@ class Sketch:
         self._parts = tuple(parts)
         self._hashes: _Hashes = np.zeros(0, dtype=np.uint64)  # rising
         self._places: _Places = np.zeros((0, _width(joints)), dtype=np.uint8)  # of the first sample in its cell
+        self.left = math.inf  # samples that are still to be added as they are read
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sketch) and self.to_json() == other.to_json()
@@ -74,12 +78,25 @@ class Sketch:
             places = ((u[kept] - cells[kept]) * _LEVELS).astype(np.uint8)
             self._hashes, self._places = _smallest([(self._hashes, self._places), (hashes[kept], places)])
 
+    def merge(self, other: Sketch) -> None:
+        """Add what another sketch holds: the same as to add its samples now."""
+        self._hashes, self._places = _smallest([(self._hashes, self._places), other.cells])
+
+    def like(self) -> Sketch:
+        """Return an empty sketch of the same kind."""
+        return Sketch(self.joints, self.prepared)
+
+    def close(self) -> None:
+        """Say that every sample was added: what is read again is not."""
+        for one in (self, *self._parts):
+            one.left = 0
+
     @property
     def cells(self) -> tuple[_Hashes, _Places]:
         """Hashes of the cells (k,), rising, and where in each the first sample lay (k, values of a row)."""
         if not self._parts:
             return self._hashes, self._places
-        return _smallest([part.cells for part in self._parts])
+        return _smallest([(self._hashes, self._places), *(part.cells for part in self._parts)])
 
     def share_of(self, tested: Sketch) -> float | None:
         """Return the share of another recording's samples that are in this one, 0 to 1.
@@ -134,21 +151,63 @@ def sketched(recording: _Kind, joint_names: tuple[str, ...]) -> _Kind:
         return recording
     made = Sketch(recording.n, recording.prepared)
     ordered = set(joint_names) == set(recording.joint_names) and recording.joint_names != joint_names
-    left = 2 * len(recording)  # samples: one on disk may be read several times, parts of it first
-
-    def add(tile: Recording) -> Recording:
-        nonlocal left
-        if left > 0:
-            made.add(tile.reordered(joint_names) if ordered else tile)
-            left -= len(tile)
-        return tile
-
+    tap = Tap(made, joint_names if ordered else None)
     if isinstance(recording, Recording):
         for run in recording.runs:
-            add(run)
+            tap(run)
         return replace(recording, info={**recording.info, SKETCH: made})
-    tapped: Any = replace(recording.changed(add), info={**recording.info, SKETCH: made})
+    made.left = 2 * len(recording)  # one on disk may be read several times, parts of it first
+    tapped: Any = replace(recording.changed(tap), info={**recording.info, SKETCH: made})
     return cast("_Kind", tapped)
+
+
+class Tap:
+    """Adds samples to a sketch as they are read, and hands them on.
+
+    Where `collecting` goes on they are added to what it collects. Sent to another process it has a sketch of its own.
+    """
+
+    def __init__(self, sketch: Sketch, joint_names: tuple[str, ...] | None) -> None:
+        self.sketch, self.joint_names = sketch, joint_names
+
+    def __call__(self, tile: Recording) -> Recording:
+        """Return the samples as they are."""
+        collected = getattr(_COLLECTED, "sketch", None)
+        if collected is not None or self.sketch.left > 0:
+            target = self.sketch if collected is None else collected
+            target.add(tile if self.joint_names is None else tile.reordered(self.joint_names))
+            self.sketch.left -= len(tile)
+        return tile
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _sent_tap, (self.sketch.joints, self.joint_names)
+
+
+def _sent_tap(joints: int, joint_names: tuple[str, ...] | None) -> Tap:
+    """Return a tap in another process: what it adds where nothing is collected is lost."""
+    sketch = Sketch(joints)
+    sketch.left = 0
+    return Tap(sketch, joint_names)
+
+
+_COLLECTED = threading.local()
+
+
+@contextmanager
+def collecting(sketch: Sketch | None) -> Iterator[None]:
+    """Have taps of this thread add to a sketch of what is read meanwhile, which is added to this one at the end.
+
+    Processes that read parts of a recording do the same; so the result does not depend on who reads what.
+    """
+    if sketch is None or sketch.left <= 0:
+        yield
+        return
+    _COLLECTED.sketch = sketch.like()
+    try:
+        yield
+        sketch.merge(_COLLECTED.sketch)
+    finally:
+        _COLLECTED.sketch = None
 
 
 def joined_info(recordings: Sequence[AnyRecording]) -> Mapping[str, object]:

@@ -83,6 +83,7 @@ anyway_option = options.option_of(
     help="Also cross-validate: leave out one of so many stretches of time after the other.",
 )
 @options.log_options
+@options.engine_options
 @options.require_option
 @options.json_option
 def identify(
@@ -118,6 +119,7 @@ def identify(
         validations = job.validate(estimate, fit=True)
     crossed = None
     record: dict[str, Any] = {"robot_file": robot, "logs": list(logs), "validated_on": list(test)}
+    del more["executor"]  # who reads does not change what is read
     record |= {"hold_out": more.pop("hold_out"), "prior": prior, "reading": options.given(more)}
     if folds is not None:
         with progress(f"cross-validating over {folds} stretches of time"):
@@ -127,7 +129,7 @@ def identify(
         summary = write_result(estimate, validations, target, record, crossed, inputs)
     if as_json:
         print_json(summary)
-        return finish(summary["verdict"], require)
+        return finish(summary["verdict"], require, estimate.notices)
     _print_errors(estimate, validations)
     if crossed is not None:
         _print_crossed(crossed)
@@ -138,7 +140,7 @@ def identify(
     click.echo(f"written into {plain(str(target))}: {', '.join(summary['files'])}")
     print_verdict(summary["verdict"])
     click.echo(f"to read: {plain(str(target / REPORT))}")
-    return finish(summary["verdict"], require)
+    return finish(summary["verdict"], require, estimate.notices)
 
 
 @click.command()

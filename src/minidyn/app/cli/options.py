@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -211,6 +211,34 @@ def inputs(*names: str | None) -> list[str]:
     from minidyn.formats.side_file import SIDE  # not every verb writes
 
     return [file for name in names if name for file in (name, name + SIDE)]
+
+
+def engine_options(command: F) -> F:
+    """Add the options that say who reads logs on disk; the verb gets `executor` and `on_error`, None: not given."""
+
+    @wraps(command)
+    def run(*args: Any, workers: int | None, scheduler: str | None, dask: str | None, **more: Any) -> Any:
+        if workers is None and scheduler is None and dask is None:
+            return command(*args, executor=None, **more)
+        from minidyn.recording.engine import executor_of  # only where it is asked for
+
+        with executor_of(workers, scheduler, dask) as executor:
+            return command(*args, executor=executor, **more)
+
+    made: Any = run
+    for option in (
+        option_of(
+            "identification.identify:identify",
+            "--on-error",
+            type=OneOf(lambda: constant("recording.lazy", "ON_ERROR")),
+            help="stop, or skip: files that cannot be read are left out and named; exit code 4.",
+        ),
+        click.option("--dask", type=OneOf(lambda: ("local",)), help="local: start a Dask cluster on this machine."),
+        click.option("--scheduler", metavar="ADDRESS", help="Dask scheduler whose workers read the logs: tcp://..."),
+        click.option("--workers", type=click.IntRange(min=1), help="Processes of this machine that read the logs."),
+    ):
+        made = option(made)
+    return made  # type: ignore[no-any-return]
 
 
 def log_options(command: F) -> F:

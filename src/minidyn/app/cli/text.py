@@ -105,12 +105,14 @@ def print_verdict(verdict: Mapping[str, Any]) -> None:
             click.echo(visible(f"      {rule['name']}: {rule['text']}"))
 
 
-def finish(verdict: Mapping[str, Any] | None, require: str | None) -> None:
-    """End the verb: exit code 3 where a verdict that passes is required and there is none."""
+def finish(verdict: Mapping[str, Any] | None, require: str | None, notices: Iterable[Notice] = ()) -> None:
+    """End the verb: exit code 3 where a required verdict is not passed, 4 where files are left out."""
     from minidyn.app.cli.main import Exit
 
     if require is not None and not (verdict is not None and verdict["ok"]):
         click.get_current_context().exit(Exit.RULE_NOT_MET)
+    if any(notice.code == "recording.left_out" for notice in notices):
+        click.get_current_context().exit(Exit.SKIPPED)
 
 
 def progress(what: str, total: int | None = None) -> AbstractContextManager[Callable[[int], None]]:

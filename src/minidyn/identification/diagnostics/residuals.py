@@ -28,10 +28,13 @@ class Residuals:
         self._products = np.zeros((LAGS, joints))  # of samples k + 1 apart
         self._ends = np.zeros((LAGS, joints))  # sums of both samples of each pair
         self._pairs = np.zeros(LAGS)
+        self._head = np.zeros((0, joints))  # first samples
         self._tail = np.zeros((0, joints))
+        self._whole = True  # whether all samples follow each other
 
     def new_run(self) -> None:
         """Say that the next sample does not follow the last one."""
+        self._whole = self._whole and not self.samples
         self._tail = self._tail[:0]
 
     def add(self, residual: Array, torque: Array) -> None:
@@ -40,6 +43,8 @@ class Residuals:
         self.squares += np.sum(residual**2, axis=0)
         self.torque_squares += np.sum(torque**2, axis=0)
         self.sums += np.sum(residual, axis=0)
+        if self._whole and len(self._head) < LAGS:
+            self._head = np.concatenate([self._head, residual[: LAGS - len(self._head)]])
         joined = np.concatenate([self._tail, residual])
         for lag in range(1, LAGS + 1):
             first = max(0, len(self._tail) - lag)  # pairs whose later sample is new
@@ -49,6 +54,21 @@ class Residuals:
                 self._ends[lag - 1] += np.sum(early, axis=0) + np.sum(late, axis=0)
                 self._pairs[lag - 1] += len(joined) - lag - first
         self._tail = joined[-LAGS:]
+
+    def join(self, later: Residuals) -> None:
+        """Add samples that follow the last ones and were collected elsewhere."""
+        for name in ("samples", "squares", "torque_squares", "sums", "_products", "_ends", "_pairs"):
+            setattr(self, name, getattr(self, name) + getattr(later, name))
+        joined = np.concatenate([self._tail, later._head])
+        for lag in range(1, LAGS + 1):  # pairs of a sample here and one there
+            first, count = max(0, len(self._tail) - lag), len(self._tail)
+            early = joined[first : min(count, len(joined) - lag)]
+            late = joined[first + lag : first + lag + len(early)]
+            self._products[lag - 1] += np.sum(early * late, axis=0)
+            self._ends[lag - 1] += np.sum(early, axis=0) + np.sum(late, axis=0)
+            self._pairs[lag - 1] += len(early)
+        short = later._whole and later.samples < LAGS
+        self._tail = joined[-LAGS:] if short else later._tail
 
     @property
     def rmse(self) -> Array:

@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ from minidyn.recording.recording import Recording
 
 _HUBER = 1.345  # standard deviations beyond which a residual counts linearly: 95 % efficient for normal noise
 _SCORES = 1024  # samples whose scores are held at once
+_HEAD = 3 * PIECE  # samples that say how long residuals remember
+_MOST_BLOCKS = 50_000  # more say nothing more: those of a long recording are longer
 
 
 @dataclass(frozen=True)
@@ -129,13 +132,17 @@ def covariance_of(
     Residual scores are summed over blocks whose length is several times the memory of the residuals. Blocks end with
     their run.
     """
-    first = max(islice(samples_of(recording), 3), key=len)
-    length, seconds = solve.block_length(found.residual(first), first.t, found.triangles.samples)
+    head = recording if len(recording) <= _HEAD else recording[:_HEAD]
+    _, length, seconds = max(head.each(partial(_block, found)), key=itemgetter(0))
+    least = -(-found.triangles.samples // _MOST_BLOCKS)
+    length, seconds = max(length, least), seconds * max(1.0, least / length)
     weights = np.zeros(2)
     if device is not None and found.weight is None:
         G = _sums_on_gpu(found, recording, length, progress)
     else:
-        G = solve.block_sums(_scores(found, recording, length, progress, weights), length, join=False)
+        sums = list(recording.each(partial(_block_sums, found, length, len(recording)), progress=progress))
+        G = np.concatenate([some for some, _ in sums])
+        weights = np.sum([some for _, some in sums], axis=0)
     inflation = 1.0 if found.weight is None else (weights[0] / max(weights[1], 1.0)) ** 2
     inverse, open_ = solve.pseudo_inverse(found.R)
     rows = found.triangles.samples * len(found.sigma)
@@ -144,6 +151,20 @@ def covariance_of(
     covariance, _ = solve.block_covariance(inverse @ inverse.T, G, white, rows, inflation=inflation, longer=False)
     covariance[open_, open_] = np.inf  # nothing is known of these
     return covariance, length, seconds
+
+
+def _block(found: Fit, chunk: AnyRecording, row: int, progress: Progress | None) -> tuple[int, int, float]:
+    """Return how many samples said it, the samples of a block, and how many seconds it lasts."""
+    first = max(islice(samples_of(chunk), 3), key=len)
+    return len(first), *solve.block_length(found.residual(first), first.t, found.triangles.samples)
+
+
+def _block_sums(
+    found: Fit, length: int, samples: int, chunk: AnyRecording, row: int, progress: Progress | None
+) -> tuple[Array, Array]:
+    """Return the sums of a chunk's scores over blocks, and those of weights and slopes (2,); blocks end with it."""
+    weights, last = np.zeros(2), row + len(chunk) >= samples
+    return solve.block_sums(_scores(found, chunk, length, progress, weights), length, join=False, last=last), weights
 
 
 def _scores(

@@ -138,11 +138,11 @@ def block_length(residual: Array, t: Array, rows: int) -> tuple[int, float]:
     return length, length * step
 
 
-def block_sums(scores: Iterable[tuple[Array, bool]], length: int, *, join: bool = True) -> Array:
+def block_sums(scores: Iterable[tuple[Array, bool]], length: int, *, join: bool = True, last: bool = True) -> Array:
     """Sum scores (K, b) over blocks of `length` rows: (blocks, b); blocks end where a piece does not follow the last.
 
     A rest of less than half a block joins the block before; without `join` it is a block of its own, but for the last
-    one, which is left out.
+    one, which is left out where these scores are the `last` of a recording.
     """
     sums: list[Array] = []
     current, filled, begun = np.zeros(0), 0, 0
@@ -167,7 +167,7 @@ def block_sums(scores: Iterable[tuple[Array, bool]], length: int, *, join: bool 
         filled = (filled + len(part)) % length
         sums.extend(added if filled == 0 else added[:-1])
         current = added[-1]
-    close(True)
+    close(last)
     return np.stack(sums)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from threading import Lock
 from typing import Any, TypeVar
@@ -124,6 +124,20 @@ class _RememberingRun:
                 before = tile.q[-1], states[-1]
             yield replace(tile, telemetry={**tile.telemetry, STATES: states})
 
+    def cuts(self, begin: int, end: int) -> Sequence[int]:
+        """Return nothing: states depend on all that was before."""
+        return ()
+
+    def narrowed(self, begin: int, end: int) -> tuple[RunOnDisk, int, int]:
+        """Return a run that holds at least these samples."""
+        run, first, last = self.run.narrowed(begin, end)
+        return _RememberingRun(self.robot, run), first, last
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Where its samples come from."""
+        return self.run.files
+
 
 _Kind = TypeVar("_Kind", bound=AnyRecording)
 
@@ -165,26 +179,36 @@ class Path:
 
 def paths_of(robot: Robot, recording: AnyRecording, step: int) -> tuple[Path, ...]:
     """Return the path of each joint's drive, with one sample in `step`, as `recording.thinned(step)` has them."""
-    joints = range(len(robot.joints))
+    joints, begins = range(len(robot.joints)), set(recording.starts)
     nodes: list[list[Array]] = [[] for _ in joints]
     at: list[list[NDArray[np.intp]]] = [[] for _ in joints]
     starts: list[list[int]] = [[] for _ in joints]
-    sizes, row = [0] * len(joints), 0
-    for run in recording.runs:
-        for joint in joints:
-            starts[joint].append(sizes[joint])
-        for tile in run.tiles(PIECE):
-            kept = np.arange(-row % step, len(tile), step)
-            positions = drive_paths(robot, tile.q, joints)
-            for joint, path in enumerate(positions.T):
-                turns = np.flatnonzero(np.diff(np.sign(np.diff(path)))) + 1
-                own = kept if step == 1 else np.union1d(np.append(kept, [0, len(path) - 1]), turns)
-                nodes[joint].append(path[own])
-                at[joint].append(sizes[joint] + np.searchsorted(own, kept))
-                sizes[joint] += len(own)
-            row += len(tile)
+    sizes = [0] * len(joints)
+    for chunk in recording.each(partial(_paths, robot, step)):
+        for row, found in chunk:
+            for joint, (path, kept) in enumerate(found):
+                starts[joint] += [sizes[joint]] if row in begins else []
+                nodes[joint].append(path)
+                at[joint].append(sizes[joint] + kept)
+                sizes[joint] += len(path)
     every = zip(nodes, starts, at)
-    return tuple(Path(np.concatenate(own), tuple(begins), np.concatenate(rows)) for own, begins, rows in every)
+    return tuple(Path(np.concatenate(own), tuple(first), np.concatenate(rows)) for own, first, rows in every)
+
+
+def _paths(
+    robot: Robot, step: int, chunk: AnyRecording, row: int, progress: Progress | None
+) -> list[tuple[int, list[tuple[Array, NDArray[np.intp]]]]]:
+    """Return for each tile its first sample, and for each joint the nodes of its path and which are samples."""
+    made = []
+    for tile in chunk.tiles(PIECE):
+        kept, found = np.arange(-row % step, len(tile), step), []
+        for path in drive_paths(robot, tile.q, range(len(robot.joints))).T:
+            turns = np.flatnonzero(np.diff(np.sign(np.diff(path)))) + 1
+            own = kept if step == 1 else np.union1d(np.append(kept, [0, len(path) - 1]), turns)
+            found.append((path[own], np.searchsorted(own, kept)))
+        made.append((row, found))
+        row += len(tile)
+    return made
 
 
 _SIZES: WeakKeyDictionary[AnyRecording, tuple[Array, Array]] = WeakKeyDictionary()
@@ -197,11 +221,19 @@ def typical_sizes(recording: AnyRecording) -> tuple[Array, Array] | None:
     """
     if recording not in _SIZES and len(recording) and {"dq", "tau"} <= set(recording.signals):
         squares = np.zeros((2, recording.n))
-        for tile in recording.tiles(PIECE):
-            squares += [np.einsum("ij,ij->j", values, values) for values in signals_of(tile, "tau", "dq")]
+        for some in recording.each(_squares):
+            squares += some
         tau, dq = np.sqrt(squares / len(recording))
         _SIZES[recording] = tau, dq
     return _SIZES.get(recording)
+
+
+def _squares(chunk: AnyRecording, row: int, progress: Progress | None) -> Array:
+    """Return the sums of squares of torques and speeds (2, n)."""
+    squares = np.zeros((2, chunk.n))
+    for tile in chunk.tiles(PIECE):
+        squares += [np.einsum("ij,ij->j", values, values) for values in signals_of(tile, "tau", "dq")]
+    return squares
 
 
 def counted(progress: Progress | None) -> Progress | None:

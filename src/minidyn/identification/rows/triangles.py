@@ -21,10 +21,12 @@ others, Roundoff error analysis of the CholeskyQR2 algorithm, 2015, analyse the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
@@ -200,21 +202,65 @@ def assemble(
 ) -> Triangles:
     """Reduce a recording to triangles, one a joint; the observation matrix never exists.
 
-    A recording on disk may be larger than memory. Rows are multiplied by `weight`: square roots of what squares are
-    multiplied by. So many samples are a `piece`, which is reduced at once, row by row up to `by_rows` samples. The
-    result is the same to the last bit for any number of threads. With device "cuda" a GPU reduces one piece while the
-    next is read.
+    A recording on disk may be larger than memory; its chunks are reduced each on its own, by workers where it has an
+    engine, and joined as a tree. Rows are multiplied by `weight`: square roots of what squares are multiplied by. So
+    many samples are a `piece`, which is reduced at once, row by row up to `by_rows` samples. The result is the same to
+    the last bit for any number of threads and workers. With device "cuda" a GPU reduces one piece while the next is
+    read.
     """
-    functions = base_functions(robot, base)
-    reduction = functions.reduction(weight is not None, device)
     edges = np.linspace(0, len(recording), STRETCHES + 1).astype(int).tolist()
+    sizes = {"threads": threads, "piece": piece, "by_rows": by_rows, "device": device}
+    trees = [_Tree() for _ in range(STRETCHES)]
+    for found in recording.each(partial(_triangles, robot, base, edges, weight, sizes), progress=progress):
+        for number, part in found:
+            trees[number].add(part)
+    filled = [tree.joined() for tree in trees if tree.parts]
+    if not filled:
+        raise MinidynError("identification needs samples; the recording has none")
+    with single_thread():
+        return joined(filled, tuple(filled))
+
+
+class _Tree:
+    """Triangles joined two by two as they come, neighbours first; few are held at a time."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[int, Triangles]] = []  # how many each was made of, a falling power of two
+
+    def add(self, part: Triangles, count: int = 1) -> None:
+        """Take the next one in."""
+        while self.parts and self.parts[-1][0] == count:
+            part, count = joined([self.parts.pop()[1], part]), 2 * count
+        self.parts.append((count, part))
+
+    def joined(self) -> Triangles:
+        """Return all as one."""
+        whole = self.parts[-1][1]
+        for _, part in reversed(self.parts[:-1]):
+            whole = joined([part, whole])
+        return whole
+
+
+def _triangles(
+    robot: Robot,
+    base: BaseMap,
+    edges: Sequence[int],
+    weight: Weight | None,
+    sizes: Mapping[str, Any],
+    chunk: AnyRecording,
+    row: int,
+    progress: Progress | None,
+) -> list[tuple[int, Triangles]]:
+    """Reduce a chunk that begins at a row of the recording: (number of the stretch, its triangles) of each it is in."""
+    functions, piece = base_functions(robot, base), sizes["piece"]
+    reduction = functions.reduction(weight is not None, sizes["device"])
     rows = _Rows(reduction, weight, [len(own) + 1 for own in functions.columns])
-    parts = [_Part(rows, by_rows) for _ in range(STRETCHES)]
+    parts = [_Part(rows, sizes["by_rows"]) for _ in range(STRETCHES)]
     under_way: deque[tuple[_Part, _Ahead]] = deque()
     with single_thread():
-        pool = ThreadPoolExecutor(threads)
+        pool = ThreadPoolExecutor(sizes["threads"])
         try:
-            for number, arrays in _batches(samples_of(recording, progress, piece), edges, piece):
+            for number, arrays in _batches(samples_of(chunk, progress, piece), edges, piece, row):
                 ahead = parts[number].begin(arrays, pool)
                 if ahead is not None:
                     under_way.append((parts[number], ahead))
@@ -225,16 +271,17 @@ def assemble(
                 part.finish(ahead)
         finally:  # an interrupt does not wait for what nobody will read
             pool.shutdown(cancel_futures=True)
-        filled = [part.triangles_of(functions.columns, base.rank) for part in parts if part.samples]
-        if not filled:
-            raise MinidynError("identification needs samples; the recording has none")
-        return joined(filled, tuple(filled))
+        filled = ((number, part) for number, part in enumerate(parts) if part.samples)
+        return [(number, part.triangles_of(functions.columns, base.rank)) for number, part in filled]
 
 
-def _batches(pieces: Iterator[Samples], edges: Sequence[int], most: int) -> Iterator[tuple[int, list[Array]]]:
-    """Yield (number of the stretch, q, dq, ddq and tau) in batches of up to so many samples, whatever the runs are."""
+def _batches(pieces: Iterator[Samples], edges: Sequence[int], most: int, row: int) -> Iterator[tuple[int, list[Array]]]:
+    """Yield (number of the stretch, q, dq, ddq and tau) in batches of up to so many samples, whatever the runs are.
+
+    The pieces begin at a row of the recording.
+    """
     bounds = list(pairwise(edges))
-    number, row, held, size = 0, 0, list[Sequence[Array]](), 0
+    number, held, size = 0, list[Sequence[Array]](), 0
     for piece in pieces:
         begin = 0
         while begin < len(piece):

@@ -1,32 +1,30 @@
 """Preparation of recordings that stay on disk: windows overlap by what the filter needs and are cropped.
 
-What is prepared may be kept in a temporary file, so that several passes over a large log prepare it once. The file has
-no name (where the system allows): it is gone when nobody reads it any more, whatever ends the program. It lies where
-TMPDIR says.
+Windows lie on a grid that begins with the run, and what one holds depends on its own raw samples alone. So samples are
+the same to the last bit wherever reading begins, and whoever reads.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import tempfile
-import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
-from threading import Lock
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
 from minidyn.errors import DescriptionError, Unsupported
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
-from minidyn.recording.lazy import LazyRecording, RunOnDisk, glued
+from minidyn.recording.lazy import ChangedRun, LazyRecording, RunOnDisk, glued
 from minidyn.recording.prepare import segments
 from minidyn.recording.prepare.times import COUNTED, HELD_OUT, RESAMPLED, logged_rate
 from minidyn.recording.recording import SIGNALS, Recording
+from minidyn.recording.sketch import Tap
 
 FROM_STRETCHES = info(
     "prepare.cutoff_from_stretches",
@@ -35,7 +33,6 @@ FROM_STRETCHES = info(
 )
 
 _UNEVEN = (RESAMPLED.code, COUNTED.code, HELD_OUT.code)
-_WRITE = 1 << 15  # samples asked for at once
 _LOOKS = 4  # stretches of a long run that settle rate and cut-off: its beginning may be a standstill
 _MOVES = 0.05  # of the largest reach: a stretch that moves less stands still
 _THREADS = min(2, os.cpu_count() or 1)  # windows filtered side by side: filters run without the interpreter's lock
@@ -71,7 +68,12 @@ def prepare_on_disk(
         text = f"the cut-off is settled by {_LOOKS} stretches of {look // _LOOKS} samples of each long run"
         notices.append(FROM_STRETCHES(text, stretches=_LOOKS, samples=look // _LOOKS))
     settings, band = segments.settled(_moving(heads), wish, notices, robot)
-    runs = [PreparedRun(*part, settings, found[0].rate, window) for part, found in zip(recording.parts, looks) if found]
+    sources = [_untapped(run) for run, _, _ in recording.parts]
+    runs = [
+        PreparedRun(run, begin, end, settings, found[0].rate, window, tap)
+        for (run, tap), (_, begin, end), found in zip(sources, recording.parts, looks)
+        if found
+    ]
     parts = tuple((run, 0, run.length) for run in runs if run.end - run.begin - 2 * run.margin >= segments.SHORTEST)
     if not parts:
         raise DescriptionError(f"no run is longer than the ends that a filter of {settings.cutoff:.4g} Hz spoils")
@@ -82,7 +84,17 @@ def prepare_on_disk(
     known = (*recording.notices, *dict.fromkeys(notices))
     logged = logged_rate(next(recording.tiles(look)))
     done = segments.facts(replace(settings, time=time), band, heads, kept, logged)
-    return LazyRecording(recording.joint_names, signals, known, parts, done, prepared=True)
+    return LazyRecording(recording.joint_names, signals, known, parts, done, True, recording.engine)
+
+
+def _untapped(run: RunOnDisk) -> tuple[RunOnDisk, Tap | None]:
+    """Return a run without the tap that sketches what is read of it, and the tap: windows overlap."""
+    if not isinstance(run, ChangedRun):
+        return run, None
+    if isinstance(run.change, Tap):
+        return run.run, run.change
+    inner, tap = _untapped(run.run)
+    return ChangedRun(inner, run.change), tap
 
 
 def _looks(run: LazyRecording, look: int) -> Iterator[Recording]:
@@ -112,6 +124,8 @@ class PreparedRun:
     settings: segments.Settings  # cut-off and the rest, settled
     rate: float  # samples per second of the raw run
     window: int  # raw samples filtered at once, besides what overlaps
+    tap: Tap | None = None  # sketches raw samples as they are read
+    threads: int = _THREADS  # windows filtered side by side
 
     @property
     def every(self) -> int:
@@ -131,39 +145,72 @@ class PreparedRun:
     def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
         """Yield the prepared samples from `begin` to `end`, at most `samples` at a time."""
         under_way: deque[Future[list[Recording]]] = deque()
-        pool = ThreadPoolExecutor(_THREADS)
+        pool = ThreadPoolExecutor(self.threads)
         try:
             for window in self._windows(begin, end):
                 under_way.append(pool.submit(self._middle, *window))
-                if len(under_way) > _THREADS:
+                if len(under_way) > self.threads:
                     yield from chain.from_iterable(piece.tiles(samples) for piece in under_way.popleft().result())
             for ready in under_way:
                 yield from chain.from_iterable(piece.tiles(samples) for piece in ready.result())
         finally:  # who stops early does not wait for windows that nobody reads
             pool.shutdown(cancel_futures=True)
 
-    def _windows(self, begin: int, end: int) -> Iterator[tuple[Recording, int, int, int]]:
-        """Yield raw windows, the raw samples they begin at, and the raw samples to be handed out of them."""
-        every, overlap = self.every, self.overlap
-        low = self.begin + self.margin + begin * every
-        high = min(self.begin + self.margin + end * every, self.end - self.margin)
-        size = -(-max(self.window, 8 * overlap) // every) * every
-        reach = (max(low - overlap, self.begin), min(high + overlap, self.end))
+    def cuts(self, begin: int, end: int) -> Sequence[int]:
+        """Return where reading may begin: with the first window that needs nothing from before a cut of the log."""
+        low, found = self.begin + self.margin, list[int]()
+        for cut in self.run.cuts(self.begin, self.end):
+            window = -(-(cut + self.overlap - low) // self.size)
+            found.append(window * self.size // self.every)
+        return [cut for cut in dict.fromkeys(found) if begin < cut < end]
+
+    def narrowed(self, begin: int, end: int) -> tuple[RunOnDisk, int, int]:
+        """Return all of it: it is small."""
+        return self, begin, end
+
+    def __reduce__(self) -> tuple[Any, ...]:  # another process has one processor
+        about = (self.run, self.begin, self.end, self.settings, self.rate, self.window, self.tap)
+        return PreparedRun, (*about, 1)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Where its samples come from."""
+        return self.run.files
+
+    @property
+    def size(self) -> int:
+        """Raw samples from one window to the next."""
+        return -(-max(self.window, 8 * self.overlap) // self.every) * self.every
+
+    def _windows(self, begin: int, end: int) -> Iterator[tuple[Recording, int, int, int, int]]:
+        """Yield raw windows, the raw samples they begin at, and between which raw samples they count; then `_middle`.
+
+        Those are: the first raw sample of the window proper, and the first and last that are to be handed out.
+        """
+        first, last = self.begin + self.margin, self.end - self.margin
+        low, high = first + begin * self.every, min(first + end * self.every, last)
+        if low >= high:
+            return
+        middle = first + (low - first) // self.size * self.size
         held: list[Recording] = []
-        row, length = reach[0], 0  # raw sample at which `held` begins, and how many it has
-        middle = low  # first raw sample that is not handed out yet
-        for piece in self.run.tiles(self.window, *reach):
-            held.append(piece)
-            length += len(piece)
-            while middle < high and (row + length >= middle + size + overlap):
-                window = glued(held)
-                stop = min(middle + size, high)
-                yield window, row, middle, stop
-                middle = stop
-                drop = max(0, middle - overlap - row)
-                held, row, length = [window[drop:]], row + drop, length - drop
-        if middle < high and held:
-            yield glued(held), row, middle, high
+        row = max(middle - self.overlap, self.begin)  # raw sample at which `held` begins
+        length = 0
+        final = first + -(-(high - first) // self.size) * self.size
+        pieces = self.run.tiles(self.window, row, min(min(final, last) + self.overlap, self.end))
+        while middle < high:
+            stop = min(middle + self.size, last)
+            reach = min(stop + self.overlap, self.end)
+            while row + length < reach and (piece := next(pieces, None)) is not None:
+                held.append(piece)
+                length += len(piece)
+            if not length:
+                return
+            whole = glued(held)
+            if self.tap is not None:
+                self.tap(whole[middle - row : stop - row])
+            yield whole[: reach - row], row, middle, max(middle, low), min(stop, high)
+            drop = max(0, stop - self.overlap - row)
+            held, row, length, middle = [whole[drop:]], row + drop, length - drop, stop
 
     @property
     def overlap(self) -> int:
@@ -174,7 +221,7 @@ class PreparedRun:
         periods = 25.3 / (2 * math.pi * math.sin(math.pi / (2 * self.settings.order)))
         return math.ceil(periods * self.rate / self.settings.cutoff) + 8
 
-    def _middle(self, window: Recording, row: int, begin: int, end: int) -> list[Recording]:
+    def _middle(self, window: Recording, row: int, middle: int, begin: int, end: int) -> list[Recording]:
         made = []
         for part in segments.even_stretches(window, self.settings, []):
             if len(part.q) < segments.SHORTEST:
@@ -183,76 +230,15 @@ class PreparedRun:
             last = first + len(part.q)
             low = max(begin, first + (self.margin if first > row else 0))
             high = min(end, last - (self.margin if last < row + len(window) else 0))
-            low += -(low - begin) % self.every  # keep step with the tiles before
+            low += -(low - middle) % self.every  # keep step with the windows before
             if low < high:
                 arrays = segments.process(part, self.settings, slice(low - first, high - first, self.every))
                 made.append(segments.recording_of(arrays, window.joint_names))
         return made
 
 
-def spooled(recording: LazyRecording, progress: Callable[[int], None] | None = None) -> LazyRecording:
-    """Return the same samples (t, q, dq, ddq and tau; no telemetry) in a temporary file.
-
-    Where a run had gaps, so that what is prepared is in pieces, each piece is a run. Each sample is read once, and
-    `progress` called with the number of samples done.
-    """
-    width = 1 + len(SIGNALS) * recording.n
-    store = _Store()
-    bounds, rows = [0], 0
-    for run, begin, end in recording.parts:  # pieces as they come: gaps lie between them
-        before: float | None = None
-        step = 0.0
-        for tile in run.tiles(_WRITE, begin, end):
-            step = float(np.median(np.diff(tile.t))) if len(tile) > 2 else step
-            if before is not None and step > 0 and float(tile.t[0]) - before > segments.GAP * step:
-                bounds.append(rows)
-            table = np.ascontiguousarray(np.column_stack([tile.t, *(getattr(tile, name) for name in SIGNALS)]))
-            try:
-                store.file.write(table.data)
-                store.file.flush()
-            except OSError as error:
-                store.file.close()
-                raise DescriptionError(
-                    f"{tempfile.gettempdir()}: no room for {8 * width * len(recording) >> 20} MB of prepared samples "
-                    f"({error.strerror}); set TMPDIR to a folder on a larger disk"
-                ) from None
-            rows += len(tile)
-            before = float(tile.t[-1]) if len(tile) else before
-            if progress is not None:
-                progress(rows)
-        if rows > bounds[-1]:
-            bounds.append(rows)
-    parts = tuple((SpooledRun(store, recording.joint_names, begin), 0, end - begin) for begin, end in pairwise(bounds))
-    return replace(recording, signals=SIGNALS, parts=parts)
-
-
-class _Store:
-    """The temporary file, closed when nobody holds it any more."""
-
-    def __init__(self) -> None:
-        self.file = tempfile.TemporaryFile(prefix="minidyn-")  # noqa: SIM115 - closed below
-        self.lock = Lock()
-        weakref.finalize(self, self.file.close)
-
-
-@dataclass(frozen=True)
-class SpooledRun:
-    """Rows of the temporary file: t, q, dq, ddq, tau of one sample after the other."""
-
-    store: _Store
-    joint_names: tuple[str, ...]
-    first: int
-
-    def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
-        """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
-        width = 1 + len(SIGNALS) * len(self.joint_names)
-        for low in range(begin, end, samples):
-            count = min(samples, end - low)
-            with self.store.lock:
-                self.store.file.seek(8 * width * (self.first + low))
-                raw = self.store.file.read(8 * width * count)
-            if len(raw) < 8 * width * count:
-                raise DescriptionError("the temporary file of prepared samples was cut off")
-            table = np.frombuffer(raw).reshape(count, width)
-            q, dq, ddq, tau = np.split(table[:, 1:], len(SIGNALS), axis=1)
-            yield Recording(table[:, 0], q, tau, dq, ddq, self.joint_names)
+def as_it_is_read(run: RunOnDisk) -> bool:
+    """Whether a run is prepared anew whenever it is read."""
+    while isinstance(run, ChangedRun):
+        run = run.run
+    return isinstance(run, PreparedRun)

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.errors import DescriptionError, MissingFile, reading
+from minidyn.errors import DescriptionError, MissingFile, UnknownName, reading
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
-from minidyn.recording.lazy import LazyRecording, concatenate
+from minidyn.recording.lazy import LEFT_OUT, ON_ERROR, LazyRecording, concatenate
 from minidyn.recording.prepare.times import UNWRAPPED, unwrapped
 from minidyn.recording.read.bag import BagTable
 from minidyn.recording.read.bind import Binding, bind, guessed_signals
 from minidyn.recording.read.csv import CsvTable
 from minidyn.recording.read.inspect_signals import StepCheck, inspect_values, runs_of
+from minidyn.recording.read.left_on_disk import on_disk, scan
 from minidyn.recording.read.mapping import (
     SECONDS,
     Conversion,
@@ -32,7 +33,8 @@ from minidyn.recording.read.mapping import (
     mapped_gains,
 )
 from minidyn.recording.read.mat import mat_table
-from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, ParquetTable
+from minidyn.recording.read.parquet import ParquetTable
+from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import info_of
 
@@ -54,6 +56,7 @@ TIME_UNIT_GUESSED = info(
 )
 RATE_GIVEN = info("recording.rate_given", "Times were made from the given rate.")
 
+T = TypeVar("T")
 _BAGS = (".bag", ".db3", ".mcap")
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -61,6 +64,7 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 class _Reading(SignalOptions, total=False):
     mapping: str | os.PathLike[str] | None
+    on_error: str
 
 
 @overload
@@ -77,6 +81,7 @@ def read_recording(
     lazy: bool = False,
     *,
     mapping: str | os.PathLike[str] | None = None,
+    on_error: str = "stop",
     **options: Unpack[SignalOptions],
 ) -> Recording | LazyRecording:
     """Read logs: CSV, Parquet, NPZ, MATLAB files (.mat), bags of ROS 1 and 2 (sensor_msgs/JointState).
@@ -91,6 +96,7 @@ def read_recording(
             against; joints of the file that it does not have are left out.
         lazy: Leave the samples on disk; the result hands them out as `tiles`.
         mapping: A TOML file with options.
+        on_error: "stop", or "skip": of several files, those that cannot be read are left out, and a notice names them.
         **options: How columns are understood, by keyword; each is explained at `SignalOptions`: time, time_unit, rate,
             q, dq, ddq, use_ddq, tau, joints, units, offset, sign, gear_ratio, coupling, torque_coupling, drive_gain,
             drive_gain_covariance, currents_as_torque, known_torque, motor_side, header, delimiter, topic, run,
@@ -107,21 +113,44 @@ def read_recording(
     given = SignalMap.of(options, None if mapping is None else Path(mapping))
     files = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
     lazy = lazy and given.known_torque is None  # telemetry stays with recordings in memory alone
+    if on_error not in ON_ERROR:
+        raise UnknownName("on_error", on_error, ON_ERROR)
     if not files:
         raise DescriptionError("read_recording: expected at least one file, got none")
     with reading(", ".join(map(str, files))):
-        return _read(files, robot, given, lazy)
+        return _read(files, robot, given, lazy, on_error)
 
 
-def _read(files: list[Path], robot: Robot | None, given: SignalMap, lazy: bool) -> Recording | LazyRecording:
+def _tried(paths: Iterable[Path], act: Callable[[int], T], on_error: str, notices: list[Notice]) -> list[T]:
+    """Return what is made of each file; with on_error "skip" those that cannot be read are left out."""
+    made, failures = [], list[DescriptionError]()
+    for number, path in enumerate(paths):
+        try:
+            with reading(path):
+                made.append(act(number))
+        except DescriptionError as error:
+            if on_error == "stop":
+                raise
+            failures.append(error)
+            notices.append(LEFT_OUT(f"left out: {error}", files=str(path)))
+    if failures and not made:
+        raise failures[0]
+    return made
+
+
+def _read(
+    files: list[Path], robot: Robot | None, given: SignalMap, lazy: bool, on_error: str
+) -> Recording | LazyRecording:
     joints = robot.joint_names if robot else ()
-    tables: list[LogTable] = [_open_table(file, given, joints, keep=not lazy) for file in files]
     notices: list[Notice] = []
+    tables = _tried(files, lambda k: _open_table(files[k], given, joints, keep=not lazy), on_error, notices)
     if len(tables) > 1 and _belong_together(tables, given, robot):
         names = [table.path.name for table in tables]
         notices.append(ONE_RUN(f"{', '.join(names)}: read as one run, side by side", files=names))
         tables = [JoinedTable(tables)]
-    sources = [_bound(table, given, robot) for table in tables]
+    opened = [table.path for table in tables]
+    sources = _tried(opened, lambda k: _bound(tables[k], given, robot), on_error, notices)
+    opened = [source.table.path for source in sources]
     for source in sources[1:]:
         if source.binding.joints != sources[0].binding.joints:
             raise DescriptionError(
@@ -131,8 +160,8 @@ def _read(files: list[Path], robot: Robot | None, given: SignalMap, lazy: bool) 
     notices += mapped_coupling(given, sources[0].binding.joints)
     notices += mapped_gains(given, sources[0].binding.joints)
     if lazy:
-        return _on_disk(sources, notices)
-    read = [_in_memory(source, robot) for source in sources]
+        return on_disk(_tried(opened, lambda k: (sources[k], scan(sources[k])), on_error, notices), notices)
+    read = _tried(opened, lambda k: _in_memory(sources[k], robot), on_error, notices)
     for signal in SIGNALS:
         without = [source.table.path.name for source, part in zip(sources, read) if getattr(part, signal) is None]
         if without and len(without) < len(read):
@@ -200,54 +229,6 @@ def _unwrap(columns: Columns, source: _Source, starts: Sequence[int]) -> list[No
     return [UNWRAPPED(text, file=path, joints=found)] if found else []
 
 
-def _on_disk(sources: Sequence[_Source], notices: Sequence[Notice]) -> LazyRecording:
-    """Return the logs as runs on disk: one pass over their times finds lengths, runs and gaps."""
-    parts: list[tuple[_SourceRun, int, int]] = []
-    found = list(notices)
-    for source in sources:
-        starts, rows, texts = _scan(source)
-        found += [*source.notices, *texts]
-        for begin, end in zip(starts, (*starts[1:], rows)):
-            parts.append((_SourceRun(source, begin), 0, end - begin))
-    signals = [name for name in SIGNALS if all(name in source.binding.signals for source in sources)]
-    prepared = all(source.table.prepared for source in sources)
-    known, info = tuple(dict.fromkeys(found)), info_of(source.table.sketch for source in sources)
-    return LazyRecording(sources[0].binding.joints, tuple(signals), known, tuple(parts), info, prepared)
-
-
-def _scan(source: _Source) -> tuple[list[int], int, list[Notice]]:
-    binding, path = source.binding, source.table.path
-    names = [*binding.time, *([binding.run] if binding.run else [])]
-    if not names:
-        return [0], source.table.count(), []
-    check, starts, rows = StepCheck(), [0], 0
-    first, last, last_run = 0.0, 0.0, 0.0
-    for columns in source.table.batches(names, 1 << 16):
-        size = len(columns[names[0]])
-        times = source.times(columns, rows, size)
-        run = columns[binding.run] if binding.run else np.full(size, last_run)
-        if not rows:
-            first, last, last_run = float(times[0]), float(times[0]), float(run[0])
-        ahead = np.diff(times, prepend=last) < 0
-        new = np.diff(run, prepend=last_run) != 0
-        cuts = []
-        for row in np.flatnonzero(ahead | new).tolist():
-            before = float(times[row - 1]) if row else last
-            if not new[row] and times[row] > first + 0.1 * (before - first):
-                raise DescriptionError(
-                    f"{path}: {source.table.place(rows + row)}: time runs backwards; lazy=False sorts it"
-                )
-            cuts.append(row)
-            first = float(times[row])
-        for low, high in zip((0, *cuts), (*cuts, size)):
-            if low in cuts:
-                check.new_run()
-            check.add(times[low:high])
-        starts += [rows + row for row in cuts]
-        rows, last, last_run = rows + size, float(times[-1]), float(run[-1])
-    return starts, rows, [] if source.rate else check.notices(path.name)
-
-
 def _open_table(path: Path, given: SignalMap, joints: Sequence[str], keep: bool) -> LogTable:
     """Open a log; the ending chooses the format, a folder is a rosbag2, whose messages stay in memory where `keep`."""
     if not path.exists():
@@ -312,21 +293,6 @@ class _Source:
             bad = row + int(np.argmin(np.isfinite(values)))
             raise DescriptionError(f"{self.table.path}: {self.table.place(bad)}: the time is no number")
         return values
-
-
-@dataclass(frozen=True)
-class _SourceRun:
-    """The rows of a log from `first` on."""
-
-    source: _Source
-    first: int
-
-    def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
-        row, stop = self.first + begin, self.first + end
-        for columns in self.source.table.batches(self.source.binding.columns, samples, row, stop):
-            tile = self.source.recording(columns, row)
-            row += len(tile)
-            yield tile
 
 
 def _bound(table: LogTable, given: SignalMap, robot: Robot | None) -> _Source:

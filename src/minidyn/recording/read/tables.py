@@ -1,6 +1,6 @@
 """Logs as tables: named columns of numbers, handed out in batches so that large files can stay on disk.
 
-Here: what a table is, Parquet files, NumPy archives, and several tables side by side.
+Here: what a table is, NumPy archives, and several tables side by side.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, optional
 from minidyn.notices import Notice, info, look
+from minidyn.recording.lazy import CHUNK
 from minidyn.recording.recording import SKETCH
 from minidyn.recording.sketch import Sketch
 
 _ABOUT = ("joint_names", "notices", "starts", "prepared", SKETCH)  # keys of an archive that are no samples
-_BUFFER = 1 << 18  # bytes of a column held while it is read: otherwise all of it, and row groups have a million rows
 
 TIME_ORIGIN = info("recording.time_origin", "Times count from the first sample, not from the epoch of the log.")
 TIME_SORTED = look(
@@ -84,6 +84,10 @@ class LogTable(ABC):
         """Return the columns in memory."""
         return stacked(list(self.batches(names, 1 << 30)))
 
+    def cuts(self) -> Sequence[int]:
+        """Return rows, rising, from which a part can be read without reading what is before: none where it is text."""
+        return ()
+
     def place(self, row: int) -> str:
         """Return where a row, counted from 0, stands in the file, for messages."""
         return f"{self.row} {row}"
@@ -93,7 +97,7 @@ _BROKEN = (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, 
 
 
 @contextmanager
-def _own_notes(path: Path) -> Iterator[None]:
+def own_notes(path: Path) -> Iterator[None]:
     """Say so where what minidyn wrote beside the samples of a file was changed."""
     try:
         yield
@@ -102,82 +106,6 @@ def _own_notes(path: Path) -> Iterator[None]:
         raise DescriptionError(
             f"{path}: what minidyn noted in it (names, notices, starts) is broken ({what})"
         ) from None
-
-
-class ParquetTable(LogTable):
-    """A Parquet file as a table; list columns (one list per sample) are several columns NAME[0], NAME[1], ..."""
-
-    def __init__(self, path: Path) -> None:
-        pa, parquet = optional("pyarrow"), optional("pyarrow.parquet")
-
-        self.path = path
-        try:
-            with parquet.ParquetFile(path, pre_buffer=False) as file:
-                schema, self._rows = file.schema_arrow, file.metadata.num_rows
-                lists = [field.name for field in schema if _is_list(field.type)]
-                first = next(file.iter_batches(1, columns=lists), None) if lists and self._rows else None
-        except (pa.ArrowException, OSError) as error:
-            raise DescriptionError(f"{path}: not a whole Parquet file ({error})") from None
-        self._source: dict[str, tuple[str, int]] = {}
-        for field in schema:
-            if _is_list(field.type):
-                width = len(first.column(field.name)[0]) if first is not None else 0
-                width *= width <= WIDEST
-                self._source |= {f"{field.name}[{k}]": (field.name, k) for k in range(width)}
-            elif _is_number(field.type):
-                self._source[field.name] = (field.name, -1)
-        self.names = tuple(self._source)
-        if len(set(schema.names)) < len(schema.names):
-            twice = next(name for name in schema.names if schema.names.count(name) > 1)
-            raise DescriptionError(f"{path}: two columns are called {twice!r}; names of columns must differ")
-        metadata = schema.metadata or {}
-        with _own_notes(path):
-            self.notices = tuple(map(Notice.from_json, json.loads(metadata.get(b"minidyn.notices", b"[]"))))
-            self.prepared = bool(json.loads(metadata.get(b"minidyn.prepared", b"false")))
-            self.sketch = Sketch.from_json(json.loads(metadata.get(f"minidyn.{SKETCH}".encode(), b"null")))
-        self.own = "t" in self.names and any(name.startswith("q.") for name in self.names)
-        if not self._rows:
-            raise DescriptionError(f"{path}: no samples; the table has no rows")
-
-    def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
-        """Yield the columns; only the row groups that are asked for are read."""
-        pa, parquet = optional("pyarrow"), optional("pyarrow.parquet")
-
-        stop = min(end, self._rows)
-        wanted = list(dict.fromkeys(self._source[name][0] for name in names))
-        try:
-            with parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=_BUFFER) as file:
-                groups, row, skipped = [], 0, 0
-                for group in range(file.num_row_groups):
-                    rows = file.metadata.row_group(group).num_rows
-                    if row + rows <= begin:
-                        skipped += rows
-                    elif row < stop:
-                        groups.append(group)
-                    row += rows
-                row = skipped
-                for batch in file.iter_batches(min(samples, 1 << 20), row_groups=groups, columns=wanted):
-                    low, high = max(begin - row, 0), min(stop - row, batch.num_rows)
-                    row += batch.num_rows
-                    if low < high:
-                        yield self._part(batch.slice(low, high - low), names)
-        except (pa.ArrowException, OSError) as error:
-            raise DescriptionError(f"{self.path}: not a whole Parquet file ({error})") from None
-
-    def whole(self, names: Sequence[str]) -> Columns:
-        """Return the columns in memory: repeated values take no room in a file, so their number is checked first."""
-        check_unpacked(self.path, 8 * self._rows * len(names), "read it with lazy=True")
-        return super().whole(names)
-
-    def _part(self, batch: Any, names: Sequence[str]) -> Columns:
-        part: Columns = {}
-        for name in names:
-            column, index = self._source[name]
-            values = batch.column(column)
-            if index >= 0:
-                values = optional("pyarrow.compute").list_element(values, index)
-            part[name] = numbers(values)
-        return part
 
 
 class ArrayTable(LogTable):
@@ -218,6 +146,10 @@ class ArrayTable(LogTable):
                     cut[key] = np.asarray(array, dtype=float).reshape(len(array), -1)
                 part[name] = cut[key][:, index]
             yield part
+
+    def cuts(self) -> Sequence[int]:
+        """Return rows that are a chunk apart: it is read in place."""
+        return range(CHUNK, self._rows, CHUNK)
 
 
 _BROKEN_ARCHIVE: tuple[type[Exception], ...] = (
@@ -267,6 +199,9 @@ class _Packed:
 class NpzTable(ArrayTable):
     """A NumPy archive as a table. Uncompressed arrays are read where they lie on disk."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NpzTable, (self.path,)  # another process opens the file
+
     def __init__(self, path: Path) -> None:
         try:
             arrays = _members(path)
@@ -275,7 +210,7 @@ class NpzTable(ArrayTable):
             raise
         except _BROKEN_ARCHIVE as error:
             raise DescriptionError(f"{path}: not a whole NumPy archive ({error})") from None
-        with _own_notes(path):
+        with own_notes(path):
             joints = [str(name) for name in small.get("joint_names", ())]
             self.notices = tuple(_notice(str(text)) for text in small.get("notices", ()))
             self.prepared = bool(np.all(small.get("prepared", False)))
@@ -394,18 +329,6 @@ def _members(path: Path) -> dict[str, Any]:
                 path, dtype=dtype, mode="r", offset=offset, shape=shape, order="F" if fortran else "C"
             )
     return arrays
-
-
-def _is_list(kind: Any) -> bool:
-    pa = optional("pyarrow")
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    return bool(is_list and _is_number(kind.value_type))
-
-
-def _is_number(kind: Any) -> bool:
-    pa = optional("pyarrow")
-    number = pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
-    return bool(number or pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_decimal(kind))
 
 
 def numbers(values: Any) -> Array:

@@ -1,0 +1,220 @@
+"""Who reads the chunks of a recording: workers of any executor, with retries; results come in the order of the chunks.
+
+An executor is what `concurrent.futures` calls so: a process pool, `dask.distributed.Client(...).get_executor()`, those
+of Ray and MPI. Tasks travel there as a function and a chunk (paths, rows, settings), and small results travel back. A
+worker that dies, and a file that cannot be read, is tried again; what fails again stops the work or is left out.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Any, TypeVar
+
+from minidyn.arrays import single_thread
+from minidyn.errors import MinidynError, UnknownName, WrongArgument, optional
+from minidyn.notices import Notice
+from minidyn.recording.lazy import LEFT_OUT, ON_ERROR, AnyRecording, LazyRecording
+from minidyn.recording.sketch import Sketch, collecting
+
+T = TypeVar("T")
+
+DASK = ("local",)
+
+_AHEAD = 128  # tasks that are handed to the executor before their turn: more workers than that have none to do
+_TRIES = 3
+
+
+class WorkerFailed(MinidynError):
+    """A task failed again and again: its workers died, or its file cannot be read; the message names the file."""
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """An error of minidyn in another process: a sentence travels, whatever the error holds."""
+
+    text: str
+
+
+class Task:
+    """A function to run on one chunk; schedulers show its name."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.__name__ = str(getattr(getattr(function, "func", function), "__name__", "task")).strip("_")
+
+    def __call__(self, chunk: LazyRecording, row: int, empty: Sketch | None) -> tuple[Any, Sketch | None]:
+        """Return what the function makes of the chunk, and a sketch of what was read for it."""
+        made = None if empty is None else empty.like()
+        try:
+            with single_thread(), collecting(made):
+                return self.function(chunk, row, None), made
+        except MinidynError as error:
+            return _Failure(str(error)), None
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An executor, and what to do where it fails.
+
+    Attributes:
+        executor: Runs the tasks.
+        on_error: "stop" or "skip".
+        notices: What was left out so far.
+    """
+
+    executor: Executor
+    on_error: str = "stop"
+    notices: list[Notice] = field(default_factory=list)
+
+    def map(
+        self, function: Callable[..., T], chunks: Iterable[LazyRecording], empty: Sketch | None = None
+    ) -> Iterator[tuple[T, int, Sketch | None]]:
+        """Yield (result, samples, sketch of what was read) of each chunk, in their order."""
+        for found, chunk, part in self.tried(function, chunks, empty):
+            if isinstance(found, _Failure):
+                raise WorkerFailed(found.text)
+            yield found, len(chunk), part
+
+    def tried(
+        self, function: Callable[..., T], chunks: Iterable[LazyRecording], empty: Sketch | None = None
+    ) -> Iterator[tuple[T | _Failure, LazyRecording, Sketch | None]]:
+        """Yield (result or failure, chunk, sketch) of each chunk: the caller decides what a failure means."""
+        task, waiting = Task(function), deque[_Waiting]()
+        row, rest = 0, iter(chunks)
+        try:
+            while True:
+                while len(waiting) < _AHEAD and (chunk := next(rest, None)) is not None:
+                    waiting.append(_Waiting(self, task, (chunk, row, empty)))
+                    row += len(chunk)
+                if not waiting:
+                    return
+                first = waiting.popleft()
+                found, part = first.result()
+                yield found, first.arguments[0], part
+        finally:  # an interrupt does not wait for what nobody will read
+            for one in waiting:
+                one.future.cancel()
+
+    def leave_out(self, failure: _Failure, chunk: LazyRecording) -> None:
+        """Note a chunk that cannot be read, or raise where that stops the work."""
+        if self.on_error == "stop":
+            raise WorkerFailed(f"{failure.text}; on_error='skip' (--on-error skip) leaves such files out")
+        files = sorted({file for run, _, _ in chunk.parts for file in run.files})
+        text = f"{', '.join(files)}: {len(chunk)} samples are left out ({failure.text})"
+        self.notices.append(LEFT_OUT(text, files=", ".join(files), samples=len(chunk)))
+
+
+class _Waiting:
+    """A task under way, submitted again where it fails."""
+
+    def __init__(self, engine: Engine, task: Task, arguments: tuple[Any, ...]) -> None:
+        self.engine, self.task, self.arguments = engine, task, arguments
+        self.future: Future[Any] = self._submitted()
+
+    def _submitted(self) -> Future[Any]:
+        try:
+            return self.engine.executor.submit(self.task, *self.arguments)
+        except BrokenExecutor as error:
+            raise WorkerFailed(
+                f"the executor is broken ({error or type(error).__name__}); make a new one, or give workers=N, whose "
+                "processes are replaced"
+            ) from None
+
+    def result(self) -> tuple[Any, Sketch | None]:
+        """Return what came of it: a failure after several tries."""
+        for left in reversed(range(_TRIES)):
+            try:
+                found, part = self.future.result()
+            except Exception as error:
+                if not _of_worker(error):
+                    raise
+                found, part = _Failure(self._died(error)), None
+            if not isinstance(found, _Failure) or not left:
+                break
+            self.future = self._submitted()
+        return found, part
+
+    def _died(self, error: Exception) -> str:
+        chunk = self.arguments[0]
+        files = ", ".join(sorted({file for run, _, _ in chunk.parts for file in run.files})) or "samples in memory"
+        what = f"{type(error).__name__}: {error}".rstrip(": ").replace("\n", " ")[:200]
+        return f"{files}: a worker failed while it read {len(chunk)} samples ({what}), {_TRIES} times"
+
+
+def _of_worker(error: Exception) -> bool:
+    """Whether an error is one of the machine that ran a task, not of the task: it may go better elsewhere."""
+    known = (OSError, BrokenExecutor, EOFError, MemoryError)
+    return isinstance(error, known) or type(error).__module__.partition(".")[0] in ("distributed", "ray", "mpi4py")
+
+
+class Workers(Executor):
+    """Processes of this machine; those that die are replaced."""
+
+    def __init__(self, workers: int) -> None:
+        if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+            raise WrongArgument(f"workers: expected a whole number from 1, got {workers!r}")
+        self._workers, self._lock = workers, Lock()
+        self._pool = self._new()
+
+    def _new(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(self._workers, mp_context=multiprocessing.get_context("spawn"))
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Run a function in one of the processes."""
+        with self._lock:
+            try:
+                return self._pool.submit(fn, *args, **kwargs)
+            except BrokenExecutor:
+                self._pool.shutdown(wait=False, cancel_futures=True)
+                self._pool = self._new()
+                return self._pool.submit(fn, *args, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes."""
+        self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def led_by(recording: AnyRecording, executor: Executor, on_error: str = "stop", **reading: Any) -> AnyRecording:
+    """Return a recording that an executor's workers read; one in memory stays as it is: it has been read."""
+    if on_error not in ON_ERROR:
+        raise UnknownName("on_error", on_error, ON_ERROR)
+    if not callable(getattr(executor, "submit", None)):
+        raise WrongArgument(
+            "executor: expected one of concurrent.futures, such as ProcessPoolExecutor(8) or Dask's "
+            f"Client(...).get_executor(), got a value of type {type(executor).__name__}"
+        )
+    if not isinstance(recording, LazyRecording):
+        return recording
+    return replace(recording, engine=Engine(executor, on_error))
+
+
+@contextmanager
+def executor_of(
+    workers: int | None = None, scheduler: str | None = None, dask: str | None = None
+) -> Iterator[Executor | None]:
+    """Give the executor that a command line asks for: processes, a Dask cluster at an address, or one of its own."""
+    given = [name for name, value in (("workers", workers), ("scheduler", scheduler), ("dask", dask)) if value]
+    if len(given) > 1:
+        raise MinidynError(f"--{given[0]} and --{given[1]}: give one of them")
+    if workers is not None:
+        with Workers(workers) as pool:
+            yield pool
+        return
+    if dask is not None and dask not in DASK:
+        raise UnknownName("dask", dask, DASK)
+    if scheduler is None and dask is None:
+        yield None
+        return
+    distributed = optional("distributed")
+    try:
+        client = distributed.Client(scheduler) if scheduler else distributed.Client(threads_per_worker=1)
+    except (OSError, ValueError, TypeError) as error:
+        raise MinidynError(f"--scheduler {scheduler}: no Dask scheduler answers there ({error})") from None
+    with client:
+        yield client.get_executor()

@@ -1,0 +1,131 @@
+"""Logs left on disk: a pass over the times of each finds length, runs and gaps; samples are read when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from minidyn.arrays import Array
+from minidyn.errors import DescriptionError
+from minidyn.notices import Notice
+from minidyn.recording.lazy import LazyRecording
+from minidyn.recording.read.bind import Binding
+from minidyn.recording.read.inspect_signals import StepCheck
+from minidyn.recording.read.tables import Columns, LogTable
+from minidyn.recording.recording import SIGNALS, Recording
+from minidyn.recording.sketch import info_of
+
+
+class Source(Protocol):
+    """A table with its columns understood."""
+
+    @property
+    def table(self) -> LogTable:
+        """The log."""
+        ...
+
+    @property
+    def binding(self) -> Binding:
+        """Which column is what."""
+        ...
+
+    @property
+    def rate(self) -> float:
+        """Samples per second where time is not a column, else 0."""
+        ...
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What was found."""
+        ...
+
+    def recording(self, columns: Columns, row: int = 0) -> Recording:
+        """Return the samples of columns that begin at a row of the table."""
+        ...
+
+    def times(self, columns: Columns, row: int, rows: int) -> Array:
+        """Return the times (N,) of a batch that begins at a row, s."""
+        ...
+
+
+Scan = tuple[list[int], int, list[Notice]]
+"""First row of each run of a log, how many rows there are, and what was found in the times."""
+
+
+def on_disk(scanned: Sequence[tuple[Source, Scan]], notices: Sequence[Notice]) -> LazyRecording:
+    """Return logs whose times were read as runs on disk."""
+    parts: list[tuple[_SourceRun, int, int]] = []
+    found, sources = list(notices), [source for source, _ in scanned]
+    for source, (starts, rows, texts) in scanned:
+        found += [*source.notices, *texts]
+        for begin, end in zip(starts, (*starts[1:], rows)):
+            parts.append((_SourceRun(source, begin), 0, end - begin))
+    signals = [name for name in SIGNALS if all(name in source.binding.signals for source in sources)]
+    prepared = all(source.table.prepared for source in sources)
+    known, info = tuple(dict.fromkeys(found)), info_of(source.table.sketch for source in sources)
+    return LazyRecording(sources[0].binding.joints, tuple(signals), known, tuple(parts), info, prepared)
+
+
+def scan(source: Source) -> Scan:
+    """Read the times of a log."""
+    binding, path = source.binding, source.table.path
+    names = [*binding.time, *([binding.run] if binding.run else [])]
+    if not names:
+        return [0], source.table.count(), []
+    check, starts, rows = StepCheck(), [0], 0
+    first, last, last_run = 0.0, 0.0, 0.0
+    for columns in source.table.batches(names, 1 << 16):
+        size = len(columns[names[0]])
+        times = source.times(columns, rows, size)
+        run = columns[binding.run] if binding.run else np.full(size, last_run)
+        if not rows:
+            first, last, last_run = float(times[0]), float(times[0]), float(run[0])
+        ahead = np.diff(times, prepend=last) < 0
+        new = np.diff(run, prepend=last_run) != 0
+        cuts = []
+        for row in np.flatnonzero(ahead | new).tolist():
+            before = float(times[row - 1]) if row else last
+            if not new[row] and times[row] > first + 0.1 * (before - first):
+                raise DescriptionError(
+                    f"{path}: {source.table.place(rows + row)}: time runs backwards; lazy=False sorts it"
+                )
+            cuts.append(row)
+            first = float(times[row])
+        for low, high in zip((0, *cuts), (*cuts, size)):
+            if low in cuts:
+                check.new_run()
+            check.add(times[low:high])
+        starts += [rows + row for row in cuts]
+        rows, last, last_run = rows + size, float(times[-1]), float(run[-1])
+    return starts, rows, [] if source.rate else check.notices(path.name)
+
+
+@dataclass(frozen=True)
+class _SourceRun:
+    """The rows of a log from `first` on."""
+
+    source: Source
+    first: int
+
+    def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
+        row, stop = self.first + begin, self.first + end
+        for columns in self.source.table.batches(self.source.binding.columns, samples, row, stop):
+            tile = self.source.recording(columns, row)
+            row += len(tile)
+            yield tile
+
+    def cuts(self, begin: int, end: int) -> Sequence[int]:
+        """Return where reading may begin."""
+        return [cut - self.first for cut in self.source.table.cuts() if begin < cut - self.first < end]
+
+    def narrowed(self, begin: int, end: int) -> tuple[_SourceRun, int, int]:
+        """Return all of it: it is a name and how to read it."""
+        return self, begin, end
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The file."""
+        return (str(self.source.table.path),)

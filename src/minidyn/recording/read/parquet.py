@@ -1,0 +1,111 @@
+"""Parquet files as tables: only the columns and the row groups that are asked for are read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from minidyn.errors import DescriptionError, optional
+from minidyn.notices import Notice
+from minidyn.recording.read.tables import WIDEST, Columns, LogTable, numbers, own_notes
+from minidyn.recording.recording import SKETCH
+from minidyn.recording.sketch import Sketch
+
+_BUFFER = 1 << 18  # bytes of a column held while it is read: otherwise all of it, and row groups have a million rows
+
+
+class ParquetTable(LogTable):
+    """A Parquet file as a table; list columns (one list per sample) are several columns NAME[0], NAME[1], ..."""
+
+    def __init__(self, path: Path) -> None:
+        pa, parquet = optional("pyarrow"), optional("pyarrow.parquet")
+
+        self.path = path
+        try:
+            with parquet.ParquetFile(path, pre_buffer=False) as file:
+                schema, self._rows = file.schema_arrow, file.metadata.num_rows
+                groups = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+                lists = [field.name for field in schema if _is_list(field.type)]
+                first = next(file.iter_batches(1, columns=lists), None) if lists and self._rows else None
+        except (pa.ArrowException, OSError) as error:
+            raise DescriptionError(f"{path}: not a whole Parquet file ({error})") from None
+        self._source: dict[str, tuple[str, int]] = {}
+        for field in schema:
+            if _is_list(field.type):
+                width = len(first.column(field.name)[0]) if first is not None else 0
+                width *= width <= WIDEST
+                self._source |= {f"{field.name}[{k}]": (field.name, k) for k in range(width)}
+            elif _is_number(field.type):
+                self._source[field.name] = (field.name, -1)
+        if len(set(schema.names)) < len(schema.names):
+            twice = next(name for name in schema.names if schema.names.count(name) > 1)
+            raise DescriptionError(f"{path}: two columns are called {twice!r}; names of columns must differ")
+        self.names, self._groups = tuple(self._source), tuple(accumulate(groups))
+        metadata = schema.metadata or {}
+        with own_notes(path):
+            self.notices = tuple(map(Notice.from_json, json.loads(metadata.get(b"minidyn.notices", b"[]"))))
+            self.prepared = bool(json.loads(metadata.get(b"minidyn.prepared", b"false")))
+            self.sketch = Sketch.from_json(json.loads(metadata.get(f"minidyn.{SKETCH}".encode(), b"null")))
+        self.own = "t" in self.names and any(name.startswith("q.") for name in self.names)
+        if not self._rows:
+            raise DescriptionError(f"{path}: no samples; the table has no rows")
+
+    def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
+        """Yield the columns; only the row groups that are asked for are read."""
+        pa, parquet = optional("pyarrow"), optional("pyarrow.parquet")
+
+        stop = min(end, self._rows)
+        wanted = list(dict.fromkeys(self._source[name][0] for name in names))
+        try:
+            with parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=_BUFFER) as file:
+                groups, row, skipped = [], 0, 0
+                for group in range(file.num_row_groups):
+                    rows = file.metadata.row_group(group).num_rows
+                    if row + rows <= begin:
+                        skipped += rows
+                    elif row < stop:
+                        groups.append(group)
+                    row += rows
+                row = skipped
+                for batch in file.iter_batches(min(samples, 1 << 20), row_groups=groups, columns=wanted):
+                    low, high = max(begin - row, 0), min(stop - row, batch.num_rows)
+                    row += batch.num_rows
+                    if low < high:
+                        yield self._part(batch.slice(low, high - low), names)
+        except (pa.ArrowException, OSError) as error:
+            raise DescriptionError(f"{self.path}: not a whole Parquet file ({error})") from None
+
+    def whole(self, names: Sequence[str]) -> Columns:
+        """Return the columns in memory: repeated values take no room in a file, so their number is checked first."""
+        check_unpacked(self.path, 8 * self._rows * len(names), "read it with lazy=True")
+        return super().whole(names)
+
+    def cuts(self) -> Sequence[int]:
+        """Return where row groups begin."""
+        return self._groups[:-1]
+
+    def _part(self, batch: Any, names: Sequence[str]) -> Columns:
+        part: Columns = {}
+        for name in names:
+            column, index = self._source[name]
+            values = batch.column(column)
+            if index >= 0:
+                values = optional("pyarrow.compute").list_element(values, index)
+            part[name] = numbers(values)
+        return part
+
+
+def _is_list(kind: Any) -> bool:
+    pa = optional("pyarrow")
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return bool(is_list and _is_number(kind.value_type))
+
+
+def _is_number(kind: Any) -> bool:
+    pa = optional("pyarrow")
+    number = pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    return bool(number or pa.types.is_timestamp(kind) or pa.types.is_duration(kind) or pa.types.is_decimal(kind))

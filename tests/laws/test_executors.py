@@ -1,0 +1,236 @@
+"""Logs read by workers of an executor: the same results to the last bit, whoever reads, dies or comes late."""
+
+import json
+import os
+import pickle
+import random
+import subprocess
+import sys
+import threading
+from concurrent.futures import Executor, Future
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from test_large_logs import arm, raw_log
+
+import minidyn as md
+from conftest import OWN
+from minidyn.app.cli.main import main
+from minidyn.identification.rows import triangles
+from minidyn.recording import lazy
+from minidyn.recording.engine import WorkerFailed, Workers, executor_of
+
+_GROUP = 1 << 14
+
+
+class Shuffled(Executor):
+    """Runs what was sent, pickled there and back, in any order and late; tasks named `dies` fail so many times."""
+
+    def __init__(self, dies: int = 0) -> None:
+        self.dies, self.names, self.lost = dies, [], 0
+        self._random = random.Random(0)
+        self._waiting: list[tuple[Future, bytes]] = []
+
+    def submit(self, fn, /, *args, **kwargs):
+        future: Future = Future()
+        self.names.append(fn.__name__)
+        self._waiting.append((future, pickle.dumps((fn, args, kwargs))))
+        threading.Timer(0.005, self._some).start()
+        return future
+
+    def _some(self) -> None:
+        self._random.shuffle(self._waiting)
+        future, sent = self._waiting.pop()
+        if not future.set_running_or_notify_cancel():
+            return
+        if self.dies > self.lost:
+            self.lost += 1
+            future.set_exception(ConnectionResetError("the worker is gone"))
+        else:
+            fn, args, kwargs = pickle.loads(sent)
+            future.set_result(pickle.loads(pickle.dumps(fn(*args, **kwargs))))
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory) -> list[Path]:
+    """Three files of one run each, one with a gap, one short; row groups of a window's length."""
+    robot, folder = arm(), tmp_path_factory.mktemp("logs")
+    whole = [raw_log(robot, 60_000), raw_log(robot, 40_000, start=500.0, seed=1), raw_log(robot, 3000, seed=2)]
+    keep = np.r_[0:20_000, 20_400:40_000]
+    whole[1] = md.Recording(whole[1].t[keep], whole[1].q[keep], whole[1].tau[keep], joint_names=whole[1].joint_names)
+    paths = [folder / f"{name}.parquet" for name in "abc"]
+    for path, one in zip(paths, whole):
+        pq.write_table(pa.table(one._columns()), path, row_group_size=_GROUP)
+    return paths
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch) -> None:
+    monkeypatch.setattr(lazy, "CHUNK", 2 * _GROUP)
+
+
+def identified(logs: list[Path], **options) -> md.Estimate:
+    return md.identify(arm(), md.read_recording(logs, arm(), lazy=True), **OWN, **options)
+
+
+@pytest.fixture(scope="module")
+def alone(logs) -> md.Estimate:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lazy, "CHUNK", 2 * _GROUP)
+        return identified(logs)
+
+
+def assert_equal(one: md.Estimate, two: md.Estimate) -> None:
+    """Equal to the last bit, whatever is saved."""
+    for name in ("beta", "parameters", "sigma", "covariance"):
+        assert np.array_equal(getattr(one, name), getattr(two, name)), name
+    assert json.dumps(one.settings, default=str) == json.dumps(two.settings, default=str)
+    assert one.notices == two.notices
+
+
+def test_any_order_and_lost_workers_change_no_bit(logs, alone) -> None:
+    log = md.read_recording(logs, arm(), lazy=True)
+    assert len(list(log.chunks())) >= 4
+    executor = Shuffled(dies=2)
+    done: list[int] = []
+    assert_equal(alone, identified(logs, executor=executor, progress=done.append))
+    assert executor.lost == 2
+    assert done == sorted(set(done))
+    assert {"prepare_chunk", "triangles", "block_sums"} <= set(executor.names)
+
+
+def test_chunks_are_the_recording(logs) -> None:
+    log = md.read_recording(logs, arm(), lazy=True)
+    chunks = list(log.chunks())
+    for name in ("t", "q", "tau"):
+        whole = np.concatenate([getattr(chunk.load(), name) for chunk in chunks])
+        np.testing.assert_array_equal(whole, getattr(log.load(), name))
+    # where reading begins changes no sample of what is prepared
+    made = md.prepare(arm(), log, cutoff=12.0)
+    part = made[1234:5678].load()
+    np.testing.assert_array_equal(part.ddq, made.load()[1234:5678].ddq)
+
+
+def test_recordings_and_estimates_travel(alone, logs) -> None:
+    recording = md.prepare(arm(), raw_log(arm(), 3000))
+    again = pickle.loads(pickle.dumps(recording))
+    np.testing.assert_array_equal(again.ddq, recording.ddq)
+    assert again.notices == recording.notices
+    assert again.info.keys() == recording.info.keys()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(alone)).beta, alone.beta)
+    checked = pickle.loads(pickle.dumps(md.validate(alone, recording)))
+    assert checked.rmse == md.validate(alone, recording).rmse
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6, 7, 11])
+def test_a_tree_of_triangles_is_that_of_all_rows(count) -> None:
+    rng = np.random.default_rng(count)
+    rows = [rng.standard_normal((5 + k, 4)) for k in range(count)]
+    tree = triangles._Tree()
+    for one in rows:
+        tree.add(triangles.Triangles((((0, 1, 2)),), 3, (triangles.triangle_of(one),), len(one)))
+    found = tree.joined()
+    whole = np.concatenate(rows)
+    np.testing.assert_allclose(found.factors[0].T @ found.factors[0], whole.T @ whole, atol=1e-12 * len(whole))
+    assert found.samples == len(whole)
+    assert len(tree.parts) == bin(count).count("1")
+
+
+def test_a_broken_file_stops_or_is_left_out(logs, tmp_path) -> None:
+    broken, gone = tmp_path / "broken.parquet", tmp_path / "gone.parquet"
+    broken.write_bytes(logs[0].read_bytes()[:50_000])
+    files = [logs[0], broken, logs[2], gone]
+    with pytest.raises(md.MinidynError, match=r"broken\.parquet"):
+        md.read_recording(files, arm(), lazy=True)
+    log = md.read_recording(files, arm(), lazy=True, on_error="skip")
+    found = [notice.data["files"] for notice in log.notices if notice.code == "recording.left_out"]
+    assert found == [str(broken), str(gone)]
+    assert len(log) == 63_000
+    with pytest.raises(md.MinidynError, match="did you mean 'skip'"):
+        md.read_recording(files, arm(), on_error="skp")
+
+
+def test_a_file_that_breaks_while_it_is_read(logs, tmp_path) -> None:
+    copies = [tmp_path / path.name for path in logs]
+    for copy, path in zip(copies, logs):
+        copy.write_bytes(path.read_bytes())
+    log = md.read_recording(copies, arm(), lazy=True)
+    made = md.prepare(arm(), log, cutoff=12.0)
+    copies[1].unlink()
+    with pytest.raises(WorkerFailed, match=r"b\.parquet"):
+        md.identify(arm(), made, **OWN, executor=Shuffled())
+    found = md.identify(arm(), made, **OWN, executor=Shuffled(), on_error="skip")
+    left = [notice.data["files"] for notice in found.notices if notice.code == "recording.left_out"]
+    assert left
+    assert all(str(copies[1]) in files for files in left)
+    assert found.samples > 1000
+
+
+def test_executors_are_asked_for_what_they_are(logs) -> None:
+    with pytest.raises(md.MinidynError, match="executor"):
+        identified(logs, executor=8)
+    with pytest.raises(md.MinidynError, match="workers"), Workers(0):
+        pass
+    with pytest.raises(md.MinidynError, match="give one"), executor_of(2, "tcp://127.0.0.1:1"):
+        pass
+
+
+def motion(samples: int) -> md.Recording:
+    robot = md.load("two_link")
+    robot = robot.with_parameters(np.where(np.isnan(robot.parameters), 0.3, robot.parameters))
+    t = np.arange(samples) * 0.005
+    q, dq, ddq = md.trajectory.fourier(robot, seed=0, speed=3.0)(t)
+    tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.05 * np.random.default_rng(0).normal(size=q.shape)
+    return md.Recording(t, q, tau, dq, joint_names=robot.joint_names)
+
+
+def test_the_shell_leaves_files_out_and_says_so(tmp_path) -> None:
+    motion(1500).save(tmp_path / "run.csv")
+    said = ["identify", "two_link", str(tmp_path / "run.csv"), str(tmp_path / "gone.csv"), "--output"]
+    result = CliRunner().invoke(main, [*said, str(tmp_path / "a")])
+    assert result.exit_code == 2
+    assert "gone.csv" in result.output
+    result = CliRunner().invoke(main, [*said, str(tmp_path / "b"), "--on-error", "skip", "--json"])
+    assert result.exit_code == 4, result.output
+    found = json.loads(result.stdout)
+    assert "recording.left_out" in {notice["code"] for notice in found["notices"]}
+
+
+def test_a_dask_cluster_whose_worker_is_killed(logs, alone, tmp_path) -> None:
+    """A scheduler and two workers, each a process, on the loopback address; one dies while chunks are prepared."""
+    distributed = pytest.importorskip("distributed")
+    file = tmp_path / "scheduler.json"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
+    alike = ["--scheduler-file", str(file), "--no-dashboard", "--host", "127.0.0.1"]
+    kinds = [["scheduler", "--port", "0"], *[["worker", "--no-nanny", "--nthreads", "1"]] * 2]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.dask_{kind}", *alike, *more],
+            env=environment,
+            cwd=tmp_path,
+            stderr=subprocess.DEVNULL,
+        )
+        for kind, *more in kinds
+    ]
+    try:
+        with distributed.Client(scheduler_file=str(file), timeout=60) as client:
+            client.wait_for_workers(2, 60)
+            killed: list[int] = []
+
+            def kill(done: int) -> None:
+                if not killed:
+                    processes[1].kill()
+                    killed.append(done)
+
+            assert_equal(alone, identified(logs, executor=client.get_executor(), progress=kill))
+            assert killed[0] < 12_000
+            assert processes[1].wait(10) != 0
+            assert len(client.scheduler_info()["workers"]) == 1
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
