@@ -20,6 +20,7 @@ from test_large_logs import arm, raw_log
 import minidyn as md
 from conftest import OWN
 from minidyn.app.cli.main import main
+from minidyn.identification.diagnostics.residuals import Residuals
 from minidyn.identification.rows import triangles
 from minidyn.recording import lazy
 from minidyn.recording.engine import WorkerFailed, Workers, executor_of
@@ -101,6 +102,29 @@ def test_any_order_and_lost_workers_change_no_bit(logs, alone) -> None:
     assert executor.lost == 2
     assert done == sorted(set(done))
     assert {"prepare_chunk", "triangles", "block_sums"} <= set(executor.names)
+    one, two = (md.validate(alone, log, executor=some) for some in (None, executor))
+    assert "compared" in executor.names
+    assert one.per_joint == two.per_joint
+    for name in ("t", "measured", "predicted"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+    assert one.motion.starts == two.motion.starts
+    assert one.overlap == two.overlap == 1.0
+    assert one.notices == two.notices
+
+
+@pytest.mark.parametrize("sizes", [(500,), (7, 300), (30, 3, 4, 200), (19, 1, 21)])
+def test_residuals_of_parts_are_those_of_the_whole(sizes) -> None:
+    rng = np.random.default_rng(0)
+    parts = [rng.standard_normal((size, 3)) for size in sizes]
+    whole, joined = Residuals(3), Residuals(3)
+    for part in parts:
+        whole.add(part, 2 * part)
+        one = Residuals(3)
+        one.add(part, 2 * part)
+        joined.join(one)
+    for name in ("rmse", "bias", "autocorrelation", "outside", "ljung_box"):
+        np.testing.assert_allclose(getattr(joined, name), getattr(whole, name), rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(joined._tail, whole._tail)
 
 
 def test_chunks_are_the_recording(logs) -> None:

@@ -182,14 +182,14 @@ class Job:
         found = {FIT: self.validate_fit(estimate)} if fit else {}
         for log in self.test:
             try:
-                found[log.name] = validate(estimate, self.recording(log, estimate=estimate))
+                found[log.name] = validate(estimate, self.recording(log, estimate=estimate), **self.engine)
             except MinidynError as error:
                 raise MinidynError(f"{log.name}: {error}") from None
         return found
 
     def validate_fit(self, estimate: Estimate) -> Validation:
         """Return the errors of a model on the fitted logs; that these are fitted data is no surprise."""
-        found = validate(estimate, self.recording(*self.fit, estimate=estimate))
+        found = validate(estimate, self.recording(*self.fit, estimate=estimate), **self.engine)
         return replace(found, notices=tuple(known for known in found.notices if known.code != FITTED.code))
 
     def cross_validate(self, folds: int) -> CrossValidation:

@@ -230,13 +230,14 @@ def validate(
     models, begins = _models(estimate, runs), data.starts
     own = models if any(model is not estimate for model in models) else [estimate]
     starts: list[int] = []
-    for parts, follows, shown, first in data.each(partial(_compared, own, begins, described, every)):
+    compared = partial(_compared, own, begins, described, every)
+    for parts, follows, some, first in data.each(compared, left_out=True):
         starts += [-(-(raw.samples + row) // every) for row in first]
         for whole, part in zip(sums, parts):
             if not follows:
                 whole.new_run()
             whole.join(part)
-        kept += shown
+        kept += some
     if not raw.samples:
         raise MinidynError("validation needs samples; the recording has none")
     notices = tuple(data.notices)

@@ -73,13 +73,16 @@ class Engine:
     notices: list[Notice] = field(default_factory=list)
 
     def map(
-        self, function: Callable[..., T], chunks: Iterable[LazyRecording], empty: Sketch | None = None
+        self, function: Callable[..., T], chunks: Iterable[LazyRecording], empty: Sketch | None, left_out: bool
     ) -> Iterator[tuple[T, int, Sketch | None]]:
         """Yield (result, samples, sketch of what was read) of each chunk, in their order."""
         for found, chunk, part in self.tried(function, chunks, empty):
-            if isinstance(found, _Failure):
+            if not isinstance(found, _Failure):
+                yield found, len(chunk), part
+            elif left_out:
+                self.leave_out(found, chunk)
+            else:
                 raise WorkerFailed(found.text)
-            yield found, len(chunk), part
 
     def tried(
         self, function: Callable[..., T], chunks: Iterable[LazyRecording], empty: Sketch | None = None

@@ -199,11 +199,14 @@ class LazyRecording:
     def _holding(self, parts: Iterable[tuple[RunOnDisk, int, int]]) -> LazyRecording:
         return replace(self, parts=tuple(run.narrowed(begin, end) for run, begin, end in parts))
 
-    def each(self, function: Callable[..., T], *, progress: Progress | None = None) -> Iterator[T]:
+    def each(
+        self, function: Callable[..., T], *, progress: Progress | None = None, left_out: bool = False
+    ) -> Iterator[T]:
         """Yield what a function makes of each chunk, in their order.
 
         It is called with the chunk, the number of samples before it, and a function that it tells how many samples it
-        has read, or None. With an engine it runs in another process, so it must be one that can be sent there.
+        has read, or None. With an engine it runs in another process, so it must be one that can be sent there. Where
+        the only pass may do so (`left_out`), chunks that cannot be read are left out, if the engine was asked to.
         """
         row, sketch = 0, sketch_of(self)
         if self.engine is None:
@@ -214,7 +217,7 @@ class LazyRecording:
                 row += len(chunk)
         else:
             empty = sketch.like() if sketch is not None and sketch.left > 0 else None
-            for found, size, part in self.engine.map(function, self.chunks(), empty):
+            for found, size, part in self.engine.map(function, self.chunks(), empty, left_out):
                 if sketch is not None and part is not None:
                     sketch.merge(part)
                 row += size

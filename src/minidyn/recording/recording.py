@@ -206,7 +206,9 @@ class Recording:
         """Return everything in memory, where it is."""
         return self
 
-    def each(self, function: Callable[..., T], *, progress: Callable[[int], None] | None = None) -> Iterator[T]:
+    def each(
+        self, function: Callable[..., T], *, progress: Callable[[int], None] | None = None, left_out: bool = False
+    ) -> Iterator[T]:
         """Yield what a function makes of the recording; one on disk is handed to it chunk by chunk."""
         yield function(self, 0, progress)
 

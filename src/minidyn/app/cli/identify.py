@@ -147,6 +147,7 @@ def identify(
 @options.estimate_argument
 @options.logs_argument
 @options.log_options
+@options.engine_options
 @options.require_option
 @options.json_option
 def validate(estimate: str, logs: options.Files, require: str | None, as_json: bool, **reading: Any) -> None:
@@ -172,7 +173,7 @@ def validate(estimate: str, logs: options.Files, require: str | None, as_json: b
         _print_errors(model, found)
         print_notices(fitted_data(found))
         print_verdict(summary["verdict"])
-    finish(summary["verdict"], require)
+    finish(summary["verdict"], require, [notice for run in found.values() for notice in run.notices])
 
 
 def read_logs(job: Job) -> None:

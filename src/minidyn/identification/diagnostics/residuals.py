@@ -62,7 +62,7 @@ class Residuals:
         joined = np.concatenate([self._tail, later._head])
         for lag in range(1, LAGS + 1):  # pairs of a sample here and one there
             first, count = max(0, len(self._tail) - lag), len(self._tail)
-            early = joined[first : min(count, len(joined) - lag)]
+            early = joined[first : max(first, min(count, len(joined) - lag))]
             late = joined[first + lag : first + lag + len(early)]
             self._products[lag - 1] += np.sum(early * late, axis=0)
             self._ends[lag - 1] += np.sum(early, axis=0) + np.sum(late, axis=0)

@@ -11,7 +11,7 @@ from typing import Any
 
 from minidyn.errors import DescriptionError, optional
 from minidyn.notices import Notice
-from minidyn.recording.read.tables import WIDEST, Columns, LogTable, numbers, own_notes
+from minidyn.recording.read.tables import WIDEST, Columns, LogTable, check_unpacked, numbers, own_notes
 from minidyn.recording.recording import SKETCH
 from minidyn.recording.sketch import Sketch
 
