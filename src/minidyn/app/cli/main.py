@@ -67,7 +67,7 @@ class Exit(IntEnum):
     UNEXPECTED = 1, "unexpected error, a fault of minidyn (MINIDYN_DEBUG=1 shows the traceback)"
     WRONG_INPUT = 2, "wrong usage, a file that cannot be read or written, or data that do not allow what was asked"
     RULE_NOT_MET = 3, "a rule of the verdict is not met (asked for by --require pass)"
-    SKIPPED = 4, "done, but files that cannot be read were left out (asked for by --on-error skip)"
+    SKIPPED = 4, "done, but files that cannot be read were left out, as asked"
     INTERRUPTED = 130, "interrupted (Ctrl-C); results are whole or absent"
 
     def __new__(cls, code: int, meaning: str) -> Exit:
