@@ -295,10 +295,9 @@ def test_exit_codes_stand_in_one_table_that_help_and_documentation_show() -> Non
     for code in Exit:
         assert f"| {code.value} | {code.meaning} |" in page
         assert f"{code.value} {code.meaning}" in shown
-    # 1, 2 and 130 are reached by the tests around this one, 3 in test_verdict_everywhere.py; no verb can answer 4 yet
+    # 1, 2 and 130 are reached by the tests around this one, 3 in test_verdict_everywhere.py, 4 in test_executors.py
     assert run("robots").exit_code == Exit.DONE
     assert run("show", "no_such_robot").exit_code == Exit.WRONG_INPUT
-    assert [code for code in Exit if "reserved" in code.meaning] == [Exit.SKIPPED]
 
 
 def test_files_that_cannot_be_written_are_exit_code_two(tmp_path: Path) -> None:
