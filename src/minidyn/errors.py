@@ -114,6 +114,8 @@ _EXTRAS = {
     "matplotlib": ("plot", "figures and PNG pictures"),
     "pandas": ("pandas", "data frames"),
     "h5py": ("matlab", "MATLAB files of version 7.3"),
+    "fsspec": ("remote", "logs at addresses such as s3://"),
+    "zarr": ("zarr", "Zarr stores"),
     "distributed": ("dask", "Dask clusters"),
     "cuda": ("cuda", "functions on NVIDIA GPUs"),
 }

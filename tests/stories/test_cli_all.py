@@ -47,6 +47,7 @@ QUICK = {
     "excite": "two_link --duration 3 --time-limit 1 --output {folder}/motion",
     "plan": "two_link",
     "simulate": "two_link --duration 0.2 --output {folder}/new.npz",
+    "convert": "{folder}/log.npz --output {folder}/data",
     "check": "{folder}/robot.toml {folder}/log.npz --output {folder}/check.html",
     "identify": "{folder}/robot.toml {folder}/log.npz --output {folder}/identified",
     "validate": "{folder}/estimate.json {folder}/log.npz",

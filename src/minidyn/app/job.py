@@ -45,7 +45,7 @@ NOT_TESTED = look(
 )
 
 _NAMED = ("method", "friction", "friction_per", "prior_kind")  # options whose values are names
-_REASONS = ("recording.still", "recording.not_numbers")  # why nothing may be identified
+_REASONS = ("recording.still", "recording.not_numbers", "recording.no_effort")  # why nothing may be identified
 
 
 @dataclass(frozen=True)

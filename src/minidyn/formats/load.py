@@ -23,7 +23,7 @@ from minidyn.model.robot import Robot
 SUFFIXES = (".toml", ".urdf", ".xml", ".mjcf")
 """File names that are understood."""
 
-_LOGS = (".csv", ".npz", ".mat", ".parquet", ".bag", ".mcap", ".db3")
+_LOGS = (".csv", ".npz", ".mat", ".parquet", ".bag", ".mcap", ".db3", ".h5", ".hdf5", ".zarr")
 """How names of recordings end: for swapped arguments."""
 
 _OTHERS = {"Recording": "recording", "Estimate": "estimate", "BaseMap": "base map", "Validation": "validation"}

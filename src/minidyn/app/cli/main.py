@@ -35,6 +35,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "casestudy": ("casestudy", "Tables and figures of the papers, computed again."),
     },
     "Identification": {
+        "convert": ("convert", "Write logs as Parquet, which is read fastest."),
         "check": ("check", "Check logs before a fit: what is odd, what they show."),
         "identify": ("identify", "Identify a robot from logs and write the model."),
         "validate": ("identify", "Test a saved estimate on logs."),

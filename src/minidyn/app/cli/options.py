@@ -241,20 +241,9 @@ def engine_options(command: F) -> F:
     return made  # type: ignore[no-any-return]
 
 
-def log_options(command: F) -> F:
-    """Add the options that say how logs are read and prepared; `Job.of_files` takes them all."""
+def read_options(command: F) -> F:
+    """Add the options of :func:`minidyn.read_recording`: how logs are read."""
     for option in (
-        click.option(
-            "--delay",
-            type=float,
-            help="Seconds that torques are late against positions; they are moved back. Negative: early.",
-        ),
-        click.option(
-            "--cutoff",
-            type=click.FloatRange(min=0.0, min_open=True),
-            help="Of the low-pass for positions and torques, Hz. Default: from the data, or that of the fit.",
-        ),
-        click.option("--lazy/--no-lazy", default=None, help="Leave logs on disk. Default: those above 100 MB."),
         click.option(
             "--together/--no-together",
             default=None,
@@ -283,16 +272,6 @@ def log_options(command: F) -> F:
         ),
         click.option("--rate", type=float, help="Samples per second; a time column is then not looked at."),
         click.option(
-            "--resample",
-            type=click.FloatRange(min=0.0, min_open=True),
-            help="Interpolate to so many samples per second. Default: where samples are truly uneven.",
-        ),
-        click.option(
-            "--time",
-            type=OneOf(lambda: constant("recording.prepare.times", "TIMES"), "how"),
-            help="Samples were taken when their stamps say (stamps) or evenly (even). Default: as positions show.",
-        ),
-        click.option(
             "--units",
             callback=_units,
             help="Of positions, speeds and torques: deg, or q=deg,dq=rpm,tau=mNm. Default: SI, or what the names say.",
@@ -305,3 +284,32 @@ def log_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def log_options(command: F) -> F:
+    """Add the options that say how logs are read and prepared; `Job.of_files` takes them all."""
+    for option in (
+        click.option(
+            "--delay",
+            type=float,
+            help="Seconds that torques are late against positions; they are moved back. Negative: early.",
+        ),
+        click.option(
+            "--cutoff",
+            type=click.FloatRange(min=0.0, min_open=True),
+            help="Of the low-pass for positions and torques, Hz. Default: from the data, or that of the fit.",
+        ),
+        click.option("--lazy/--no-lazy", default=None, help="Leave logs on disk. Default: those above 100 MB."),
+        click.option(
+            "--resample",
+            type=click.FloatRange(min=0.0, min_open=True),
+            help="Interpolate to so many samples per second. Default: where samples are truly uneven.",
+        ),
+        click.option(
+            "--time",
+            type=OneOf(lambda: constant("recording.prepare.times", "TIMES"), "how"),
+            help="Samples were taken when their stamps say (stamps) or evenly (even). Default: as positions show.",
+        ),
+    ):
+        command = option(command)
+    return read_options(command)

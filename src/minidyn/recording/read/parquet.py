@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from minidyn.errors import DescriptionError, optional
+from minidyn.errors import DescriptionError, MinidynError, optional
 from minidyn.notices import Notice
 from minidyn.recording.read.tables import WIDEST, Columns, LogTable, check_unpacked, numbers, own_notes
 from minidyn.recording.recording import SKETCH
@@ -22,17 +23,14 @@ class ParquetTable(LogTable):
     """A Parquet file as a table; list columns (one list per sample) are several columns NAME[0], NAME[1], ..."""
 
     def __init__(self, path: Path) -> None:
-        pa, parquet = optional("pyarrow"), optional("pyarrow.parquet")
+        parquet = optional("pyarrow.parquet")
 
         self.path = path
-        try:
-            with parquet.ParquetFile(path, pre_buffer=False) as file:
-                schema, self._rows = file.schema_arrow, file.metadata.num_rows
-                groups = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
-                lists = [field.name for field in schema if _is_list(field.type)]
-                first = next(file.iter_batches(1, columns=lists), None) if lists and self._rows else None
-        except (pa.ArrowException, OSError) as error:
-            raise DescriptionError(f"{path}: not a whole Parquet file ({error})") from None
+        with _readable(path), parquet.ParquetFile(_source(path), pre_buffer=False) as file:
+            schema, self._rows = file.schema_arrow, file.metadata.num_rows
+            groups = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+            lists = [field.name for field in schema if _is_list(field.type)]
+            first = next(file.iter_batches(1, columns=lists), None) if lists and self._rows else None
         self._source: dict[str, tuple[str, int]] = {}
         for field in schema:
             if _is_list(field.type):
@@ -56,28 +54,28 @@ class ParquetTable(LogTable):
 
     def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
         """Yield the columns; only the row groups that are asked for are read."""
-        pa, parquet = optional("pyarrow"), optional("pyarrow.parquet")
+        parquet = optional("pyarrow.parquet")
 
         stop = min(end, self._rows)
         wanted = list(dict.fromkeys(self._source[name][0] for name in names))
-        try:
-            with parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=_BUFFER) as file:
-                groups, row, skipped = [], 0, 0
-                for group in range(file.num_row_groups):
-                    rows = file.metadata.row_group(group).num_rows
-                    if row + rows <= begin:
-                        skipped += rows
-                    elif row < stop:
-                        groups.append(group)
-                    row += rows
-                row = skipped
-                for batch in file.iter_batches(min(samples, 1 << 20), row_groups=groups, columns=wanted):
-                    low, high = max(begin - row, 0), min(stop - row, batch.num_rows)
-                    row += batch.num_rows
-                    if low < high:
-                        yield self._part(batch.slice(low, high - low), names)
-        except (pa.ArrowException, OSError) as error:
-            raise DescriptionError(f"{self.path}: not a whole Parquet file ({error})") from None
+        with (
+            _readable(self.path),
+            parquet.ParquetFile(_source(self.path), pre_buffer=False, buffer_size=_BUFFER) as file,
+        ):
+            groups, row, skipped = [], 0, 0
+            for group in range(file.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                if row + rows <= begin:
+                    skipped += rows
+                elif row < stop:
+                    groups.append(group)
+                row += rows
+            row = skipped
+            for batch in file.iter_batches(min(samples, 1 << 20), row_groups=groups, columns=wanted):
+                low, high = max(begin - row, 0), min(stop - row, batch.num_rows)
+                row += batch.num_rows
+                if low < high:
+                    yield self._part(batch.slice(low, high - low), names)
 
     def whole(self, names: Sequence[str]) -> Columns:
         """Return the columns in memory: repeated values take no room in a file, so their number is checked first."""
@@ -97,6 +95,27 @@ class ParquetTable(LogTable):
                 values = optional("pyarrow.compute").list_element(values, index)
             part[name] = numbers(values)
         return part
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Name the file where Arrow, or the file system of an address, cannot read it."""
+    try:
+        yield
+    except MinidynError:
+        raise
+    except (optional("pyarrow").ArrowException, OSError) as error:
+        raise DescriptionError(f"{path}: not a whole Parquet file ({error})") from None
+    except Exception as error:
+        if isinstance(path, Path):
+            raise
+        what = f"{type(error).__name__}: {error}".replace("\n", " ")[:200]
+        raise DescriptionError(f"{path}: cannot be read ({what})") from None
+
+
+def _source(path: Path) -> Any:
+    """Return what Arrow opens: a path of this machine, or a remote file."""
+    return path if isinstance(path, Path) else path.open("rb")
 
 
 def _is_list(kind: Any) -> bool:

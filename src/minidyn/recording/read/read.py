@@ -23,6 +23,7 @@ from minidyn.recording.read.bind import Binding, bind, guessed_signals
 from minidyn.recording.read.csv import CsvTable
 from minidyn.recording.read.inspect_signals import StepCheck, inspect_values, runs_of
 from minidyn.recording.read.left_on_disk import on_disk, scan
+from minidyn.recording.read.lerobot import LeRobotTable, is_lerobot
 from minidyn.recording.read.mapping import (
     SECONDS,
     Conversion,
@@ -34,6 +35,7 @@ from minidyn.recording.read.mapping import (
 )
 from minidyn.recording.read.mat import mat_table
 from minidyn.recording.read.parquet import ParquetTable
+from minidyn.recording.read.stored import StoredTable
 from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import info_of
@@ -84,14 +86,14 @@ def read_recording(
     on_error: str = "stop",
     **options: Unpack[SignalOptions],
 ) -> Recording | LazyRecording:
-    """Read logs: CSV, Parquet, NPZ, MATLAB files (.mat), bags of ROS 1 and 2 (sensor_msgs/JointState).
+    """Read logs: CSV, Parquet, NPZ, HDF5, Zarr, MATLAB files (.mat), ROS bags (JointState), data sets of LeRobot.
 
     Several files are several runs; where each holds other signals of the same samples they are one run. Columns are
     guessed from their names; every guess, and everything odd in the data, stands in the recording's `notices`. Values
     are never resampled, mended or converted unless an option says so.
 
     Args:
-        paths: One file or several.
+        paths: One or several: files, patterns (runs/*.csv), folders of Parquet files, addresses (s3://, https://).
         robot: A robot, its name or path: gives names and order of the joints, and limits that units are checked
             against; joints of the file that it does not have are left out.
         lazy: Leave the samples on disk; the result hands them out as `tiles`.
@@ -111,7 +113,8 @@ def read_recording(
     """
     robot = None if robot is None else as_robot(robot)
     given = SignalMap.of(options, None if mapping is None else Path(mapping))
-    files = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
+    several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    files = [file for path in several for file in (_files_of(path) if needs_looking_up(path) else [Path(path)])]
     lazy = lazy and given.known_torque is None  # telemetry stays with recordings in memory alone
     if on_error not in ON_ERROR:
         raise UnknownName("on_error", on_error, ON_ERROR)
@@ -119,6 +122,18 @@ def read_recording(
         raise DescriptionError("read_recording: expected at least one file, got none")
     with reading(", ".join(map(str, files))):
         return _read(files, robot, given, lazy, on_error)
+
+
+def needs_looking_up(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is an address, a pattern or a folder: what is not simply a file."""
+    text = os.fspath(path)
+    return "://" in text or not {"*", "?", "["}.isdisjoint(text) or os.path.isdir(text)
+
+
+def _files_of(path: str | os.PathLike[str]) -> list[Path]:
+    from minidyn.recording.read.places import files_of  # most logs are files
+
+    return files_of(path)
 
 
 def _tried(paths: Iterable[Path], act: Callable[[int], T], on_error: str, notices: list[Notice]) -> list[T]:
@@ -233,20 +248,26 @@ def _open_table(path: Path, given: SignalMap, joints: Sequence[str], keep: bool)
     """Open a log; the ending chooses the format, a folder is a rosbag2, whose messages stay in memory where `keep`."""
     if not path.exists():
         raise MissingFile(f"{path}: no such file")
-    suffix = _BAGS[0] if path.is_dir() else path.suffix.lower()
+    suffix = _BAGS[0] if path.is_dir() and path.suffix != ".zarr" else path.suffix.lower()
     if suffix not in READERS:
         known = ", ".join(READERS)
         raise DescriptionError(f"{path}: the name ends with {suffix!r}; a recording ends with one of {known}")
-    if suffix not in (".npz", *_BAGS) and not path.stat().st_size:
+    if suffix not in (".npz", ".zarr", *_BAGS) and not path.stat().st_size:
         raise DescriptionError(f"{path}: no samples; the file is empty")
     return READERS[suffix](path, given, joints, keep)
+
+
+def _parquet(path: Path) -> LogTable:
+    table = ParquetTable(path)
+    return LeRobotTable(path) if is_lerobot(table.names) else table
 
 
 READERS: Mapping[str, Callable[[Path, SignalMap, Sequence[str], bool], LogTable]] = MappingProxyType(
     dict.fromkeys(
         (".csv", ".txt", ".tsv", ".dat", ".log"), lambda path, given, *_: CsvTable(path, given.header, given.delimiter)
     )
-    | dict.fromkeys((".parquet", ".pq"), lambda path, *_: ParquetTable(path))
+    | dict.fromkeys((".parquet", ".pq"), lambda path, *_: _parquet(path))
+    | dict.fromkeys((".h5", ".hdf5", ".zarr"), lambda path, *_: StoredTable(path))
     | {".npz": lambda path, *_: NpzTable(path), ".mat": lambda path, *_: mat_table(path)}
     | dict.fromkeys(_BAGS, lambda path, given, joints, keep: BagTable(path, given.topic, joints, keep))
 )

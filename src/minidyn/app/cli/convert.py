@@ -1,0 +1,36 @@
+"""`minidyn convert`: logs of any format as Parquet, the form that is read fastest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from minidyn.app.cli import options
+from minidyn.app.cli.text import print_json, progress
+from minidyn.text import plain
+
+
+@click.command()
+@options.logs_argument
+@click.option("--robot", type=options.ROBOT, help="Whose logs they are: gives names and order of the joints.")
+@options.option_of("recording.read.convert:convert", "--name", help="Of this robot among others. Default: of its type.")
+@options.output_option("minidyn-out/data")
+@options.read_options
+@options.json_option
+def convert(
+    logs: options.Files, robot: str | None, name: str | None, output: str, as_json: bool, **reading: Any
+) -> None:
+    """Write LOGS as Parquet, in SI units, into folders robot=NAME/log=STEM.
+
+    Example: minidyn convert run1.csv run2.bag --robot ur10e --name ur10-07 --output data
+    """
+    from minidyn.recording.read.convert import convert as write
+
+    with progress(f"converting {len(logs)} logs"):
+        written = write(list(logs), output, robot, name=name, **options.given(reading))
+    size = sum(file.stat().st_size for file in written)
+    if as_json:
+        print_json({"files": [str(file) for file in written], "bytes": size})
+    else:
+        click.echo(plain(f"written into {output}: {len(written)} files, {size / 1e6:.1f} MB"))

@@ -1,0 +1,101 @@
+"""Logs of any format written as Parquet in folders by robot and log: the form that is read fastest, and in parts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from minidyn.errors import DescriptionError, optional
+from minidyn.formats.load import RobotLike, as_robot
+from minidyn.notices import notices_json
+from minidyn.recording.read.places import files_of
+from minidyn.recording.read.read import needs_looking_up, read_recording
+from minidyn.recording.recording import Recording
+
+_GROUP = 1 << 16  # rows that can be read without those before: a window of the filter and what overlaps is few of them
+
+
+def convert(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    robot: RobotLike | None = None,
+    *,
+    name: str | None = None,
+    **reading: Any,
+) -> list[Path]:
+    """Write logs as Parquet: OUTPUT/robot=NAME/log=STEM/part-0.parquet, in SI units, joint side, one file a log.
+
+    Logs are read and written piece by piece. The metadata of each file hold the robot's name, the options that it was
+    read with, what was noticed, and the log's path and SHA-256. What is there already is replaced, whole or not at all.
+
+    Args:
+        paths: Logs: files, patterns, folders, addresses.
+        output: Folder to write into.
+        robot: Whose logs they are, as for :func:`minidyn.read_recording`.
+        name: Of this robot among others of its type, for the folder; None: the robot's name, "unknown" without one.
+        **reading: Options of :func:`minidyn.read_recording`.
+
+    Returns:
+        The files that were written.
+    """
+    known = None if robot is None else as_robot(robot)
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    files = [file for path in given for file in (files_of(path) if needs_looking_up(path) else [Path(path)])]
+    folder = Path(output) / f"robot={quote(name or (known.name if known else 'unknown'), safe='')}"
+    written: list[Path] = []
+    stems: set[str] = set()
+    for file in files:
+        stem = Path(file.name).stem
+        while stem in stems:
+            stem += "_"
+        stems.add(stem)
+        target = folder / f"log={quote(stem, safe='')}" / "part-0.parquet"
+        if target.exists() and not file.is_dir() and target.samefile(os.fspath(file)):
+            raise DescriptionError(f"{file}: would be replaced by itself; give another --output")
+        _write(file, target, known, reading)
+        written.append(target)
+    return written
+
+
+def _write(file: Path, target: Path, robot: Any, reading: dict[str, Any]) -> None:
+    """Write one log."""
+    pa, parquet = optional("pyarrow"), optional("pyarrow.parquet")
+    log = read_recording(file, robot, lazy=True, **reading)
+    about = {
+        "minidyn.notices": json.dumps(notices_json(log.notices)),
+        "minidyn.prepared": json.dumps(log.prepared),
+        "minidyn.robot": json.dumps(None if robot is None else robot.name),
+        "minidyn.source": json.dumps({"path": str(file), "sha256": _hash(file)}),
+        "minidyn.reading": json.dumps(reading, default=str),
+    }
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside, writer = target.with_name(f".{target.name}.{os.getpid()}"), None
+    try:
+        for number, run in enumerate(log.runs):
+            for tile in run.tiles(_GROUP):
+                table = pa.table({**_columns(tile), "run": pa.array([number] * len(tile), pa.int32())})
+                if writer is None:
+                    writer = parquet.ParquetWriter(beside, table.schema.with_metadata(about), compression="lz4")
+                writer.write_table(table.cast(writer.schema), row_group_size=_GROUP)
+        if writer is not None:
+            writer.close()
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _columns(tile: Recording) -> dict[str, Any]:
+    return {name: values for name, values in tile._columns().items() if name != "run"}
+
+
+def _hash(file: Path) -> str | None:
+    """Return the SHA-256 of a file; None of a folder."""
+    if file.is_dir():
+        return None
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,190 @@
+"""Where logs live: files and folders of this machine, patterns, and whatever fsspec reaches (s3, gs, https, memory).
+
+Parquet is read where it lies, only the parts that are needed; other formats are copied first, into a folder that is
+gone when the program ends. Credentials come from the environment, as fsspec's file systems read them, and are written
+nowhere.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlsplit
+
+from minidyn.errors import DescriptionError, MissingFile, optional
+
+_PATTERN = frozenset("*?[")
+_WHERE_IT_LIES = (".parquet", ".pq")
+_BAGS = ("*.db3", "*.mcap", "*.bag", "metadata.yaml")
+
+
+def is_remote(path: object) -> bool:
+    """Return whether a path is an address."""
+    return "://" in str(path)
+
+
+def files_of(path: str | os.PathLike[str]) -> list[Path]:
+    """Return the files of a path, a pattern, a folder or an address, in the order of their names.
+
+    A folder is all Parquet files below it (robot=ur10-07/date=2026-11-02/part-0.parquet), a data set of LeRobot, or a
+    bag of ROS 2.
+    """
+    text = os.fspath(path)
+    if is_remote(text):
+        return _remote_files(text)
+    here = Path(text)
+    if here.is_dir():
+        return _in_folder(here)
+    if here.exists() or _PATTERN.isdisjoint(text):
+        return [here]
+    anchor = Path(here.anchor)
+    found = sorted(anchor.glob(str(here.relative_to(anchor))) if here.anchor else Path().glob(text))
+    if not found:
+        raise MissingFile(f"{text}: no file has a name like this")
+    return [file for one in found for file in (_in_folder(one) if one.is_dir() else [one])]
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    if folder.suffix == ".zarr" or any(next(folder.glob(pattern), None) for pattern in _BAGS):
+        return [folder]
+    data = folder / "data" if (folder / "meta" / "info.json").exists() else folder
+    found = sorted(file for ending in _WHERE_IT_LIES for file in data.rglob(f"*{ending}"))
+    return found or [folder]
+
+
+def _remote_files(url: str) -> list[Path]:
+    system, path = _system(url)
+    with _naming(url):
+        if not _PATTERN.isdisjoint(path):
+            found = sorted(system.glob(path))
+        elif PurePosixPath(path).suffix and not url.endswith("/"):
+            return [as_place(url)]  # it is asked for when it is opened
+        else:
+            found = sorted(file for file in system.find(path) if file.endswith(_WHERE_IT_LIES))
+    if not found:
+        raise MissingFile(f"{url}: no file there")
+    return [as_place(system.unstrip_protocol(file)) for file in found]
+
+
+def as_place(path: str | os.PathLike[str]) -> Path:
+    """Return a file: of this machine, where it lies in a remote one, or a copy of that."""
+    if not is_remote(path):
+        return Path(path)
+    url = os.fspath(path)
+    place: Any = RemoteFile(url) if url.endswith(_WHERE_IT_LIES) else fetched(url)
+    return place  # type: ignore[no-any-return]
+
+
+@cache
+def _system(url: str) -> tuple[Any, str]:
+    fsspec = optional("fsspec")
+    try:
+        system, path = fsspec.core.url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        raise DescriptionError(f"{url}: cannot be read ({error})") from None
+    return system, path
+
+
+class _naming:  # noqa: N801 - a context, read as a word
+    """Turn errors of a file system into ones that name the address."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, FileNotFoundError):
+            raise MissingFile(f"{self.url}: no such file") from None
+        if isinstance(error, Exception) and not isinstance(error, DescriptionError):
+            what = f"{type(error).__name__}: {error}".replace("\n", " ")[:200]
+            raise DescriptionError(f"{self.url}: cannot be read ({what})") from None
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file at an address, with what readers of tables ask of a path."""
+
+    url: str
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def name(self) -> str:
+        """Last part of the address."""
+        return PurePosixPath(urlsplit(self.url).path).name or self.url
+
+    @property
+    def suffix(self) -> str:
+        """Ending of the name."""
+        return PurePosixPath(self.name).suffix
+
+    def exists(self) -> bool:
+        """Return whether it is there."""
+        system, path = _system(self.url)
+        with _naming(self.url):
+            return bool(system.exists(path))
+
+    def is_dir(self) -> bool:
+        """Return no: folders are looked up before."""
+        return False
+
+    def stat(self) -> Any:
+        """Return its size as `st_size`."""
+        system, path = _system(self.url)
+        with _naming(self.url):
+            return SimpleNamespace(st_size=int(system.size(path) or 0))
+
+    def open(self, mode: str = "rb") -> Any:
+        """Open it; parts are fetched as they are read."""
+        system, path = _system(self.url)
+        with _naming(self.url):
+            return system.open(path, mode, cache_type="none") if _ranged(system) else system.open(path, mode)
+
+
+def _ranged(system: Any) -> bool:
+    """Return whether a file system fetches any part at once: Arrow asks for what it needs, and no more is fetched."""
+    return type(system).__name__ in ("S3FileSystem", "GCSFileSystem")
+
+
+class Fetched(type(Path())):  # type: ignore[misc] # PosixPath or WindowsPath
+    """A copy of a remote file; messages name the address, and another process makes a copy of its own."""
+
+    url: str = ""
+
+    def __str__(self) -> str:
+        return self.url or str(super().__str__())
+
+    def __fspath__(self) -> str:
+        return str(super().__str__())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (fetched, (self.url,)) if self.url else super().__reduce__()
+
+
+@cache
+def _copies() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="minidyn-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def fetched(url: str) -> Fetched:
+    """Return a copy of a remote file, made where there is none yet."""
+    system, path = _system(url)
+    local = Fetched(_copies() / f"{zlib.crc32(url.encode()):08x}" / PurePosixPath(path).name)
+    with _naming(url):
+        if not os.path.exists(os.fspath(local)):
+            os.makedirs(os.path.dirname(os.fspath(local)), exist_ok=True)
+            system.get(path, os.fspath(local))
+    local.url = url
+    return local
