@@ -27,6 +27,7 @@ from minidyn.base.equivalence import equivalence as equivalence
 from minidyn.recording.recording import Recording as Recording
 from minidyn.recording.lazy import LazyRecording as LazyRecording
 from minidyn.recording.lazy import concatenate as concatenate
+from minidyn.recording.read.convert import convert as convert
 from minidyn.recording.read.read import read_recording as read_recording
 from minidyn.recording.ready import prepare as prepare
 from minidyn.identification.estimators.acceleration_free import filtered_regressor as filtered_regressor

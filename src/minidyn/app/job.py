@@ -25,7 +25,7 @@ from minidyn.notices import Notice, look
 from minidyn.recording.lazy import LazyRecording, concatenate
 from minidyn.recording.prepare.times import fitted_cutoff
 from minidyn.recording.read.mapping import SignalMap, check_units
-from minidyn.recording.read.read import are_one_run, read_recording
+from minidyn.recording.read.read import are_one_run, log_files, read_recording
 from minidyn.recording.ready import prepare
 from minidyn.recording.recording import Recording
 from minidyn.simulation.payload import Payload
@@ -116,9 +116,9 @@ class Job:
         preparation = {name: value for name, value in preparation.items() if value is not None}
         engine: dict[str, Any] = {"executor": executor, "on_error": on_error}
         engine = {name: value for name, value in engine.items() if value is not None}
-        log = Log("fit", tuple(map(Path, fit)), {name: value for name, value in reading.items() if value is not None})
+        log = Log("fit", tuple(log_files(fit)), {name: value for name, value in reading.items() if value is not None})
         check_units(reading.get("units"))  # this and missing files are found before anything is read
-        for path in (*log.files, *map(Path, test)):
+        for path in (*log.files, *log_files(test)):
             if not path.exists() and on_error in (None, "stop"):
                 raise MissingFile(f"{path}: no such file")
         robot = as_robot(robot)

@@ -13,8 +13,7 @@ from urllib.parse import quote
 from minidyn.errors import DescriptionError, optional
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.notices import notices_json
-from minidyn.recording.read.places import files_of
-from minidyn.recording.read.read import needs_looking_up, read_recording
+from minidyn.recording.read.read import log_files, read_recording
 from minidyn.recording.recording import Recording
 
 _GROUP = 1 << 16  # rows that can be read without those before: a window of the filter and what overlaps is few of them
@@ -44,8 +43,7 @@ def convert(
         The files that were written.
     """
     known = None if robot is None else as_robot(robot)
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    files = [file for path in given for file in (files_of(path) if needs_looking_up(path) else [Path(path)])]
+    files = log_files(paths)
     folder = Path(output) / f"robot={quote(name or (known.name if known else 'unknown'), safe='')}"
     written: list[Path] = []
     stems: set[str] = set()

@@ -118,6 +118,8 @@ class RemoteFile:
     def __str__(self) -> str:
         return self.url
 
+    __fspath__ = __str__
+
     @property
     def name(self) -> str:
         """Last part of the address."""

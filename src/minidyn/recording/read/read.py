@@ -35,8 +35,8 @@ from minidyn.recording.read.mapping import (
 )
 from minidyn.recording.read.mat import mat_table
 from minidyn.recording.read.parquet import ParquetTable
-from minidyn.recording.read.stored import StoredTable
-from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable
+from minidyn.recording.read.places import files_of
+from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, StoredTable
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import info_of
 
@@ -113,8 +113,7 @@ def read_recording(
     """
     robot = None if robot is None else as_robot(robot)
     given = SignalMap.of(options, None if mapping is None else Path(mapping))
-    several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    files = [file for path in several for file in (_files_of(path) if needs_looking_up(path) else [Path(path)])]
+    files = log_files(paths)
     lazy = lazy and given.known_torque is None  # telemetry stays with recordings in memory alone
     if on_error not in ON_ERROR:
         raise UnknownName("on_error", on_error, ON_ERROR)
@@ -124,16 +123,14 @@ def read_recording(
         return _read(files, robot, given, lazy, on_error)
 
 
-def needs_looking_up(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is an address, a pattern or a folder: what is not simply a file."""
-    text = os.fspath(path)
-    return "://" in text or not {"*", "?", "["}.isdisjoint(text) or os.path.isdir(text)
-
-
-def _files_of(path: str | os.PathLike[str]) -> list[Path]:
-    from minidyn.recording.read.places import files_of  # most logs are files
-
-    return files_of(path)
+def log_files(paths: Paths) -> list[Path]:
+    """Return the files of paths, of which some may be patterns, folders or addresses."""
+    found: list[Path] = []
+    for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
+        text = os.fspath(path)
+        plain = "://" not in text and {"*", "?", "["}.isdisjoint(text) and not os.path.isdir(text)
+        found += [Path(path)] if plain else files_of(path)
+    return found
 
 
 def _tried(paths: Iterable[Path], act: Callable[[int], T], on_error: str, notices: list[Notice]) -> list[T]:

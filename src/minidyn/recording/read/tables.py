@@ -1,6 +1,6 @@
 """Logs as tables: named columns of numbers, handed out in batches so that large files can stay on disk.
 
-Here: what a table is, NumPy archives, and several tables side by side.
+Here: what a table is, NumPy archives, HDF5 and Zarr, and several tables side by side.
 """
 
 from __future__ import annotations
@@ -226,6 +226,71 @@ class NpzTable(ArrayTable):
             self._source["run"] = ("run", 0)
         self.names = tuple(self._source)
         self.own = "t" in self._source and any(key == "q" for key, _ in self._source.values())
+
+
+_NAMES = "joint_names"
+
+
+class StoredTable(ArrayTable):
+    """The arrays of an HDF5 file or a Zarr store as a table, read in place, a slice at a time.
+
+    Arrays of one group are the columns: t (N,), q (N, n), tau (N, n); "joint_names", a data set or an attribute, names
+    the joints.
+    """
+
+    def __init__(self, path: Path) -> None:
+        arrays, joints = dict[str, Any](), list[str]()
+        for name, value in _zarr(path) if path.suffix.lower() == ".zarr" else _hdf5(path):
+            if name.rpartition(".")[2] == _NAMES:
+                names = np.asarray(value[...]).ravel().tolist()
+                joints = [one.decode() if isinstance(one, bytes) else str(one) for one in names]
+            elif value.ndim and value.dtype.kind in "fiub":
+                arrays[name] = value
+        if len({name.rpartition(".")[0] for name in arrays}) == 1:  # one group holds everything: its name says nothing
+            arrays = {name.rpartition(".")[2]: value for name, value in arrays.items()}
+        super().__init__(path, arrays, joints)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StoredTable, (self.path,)  # another process opens the file
+
+
+def _hdf5(path: Path) -> Iterator[tuple[str, Any]]:
+    h5py = optional("h5py")
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise DescriptionError(f"{path}: not a whole HDF5 file ({error})") from None
+    found: list[tuple[str, Any]] = []
+    file.visititems(lambda name, value: found.append((name, value)) if isinstance(value, h5py.Dataset) else None)
+    if _NAMES in file.attrs:
+        found.append((_NAMES, np.asarray(file.attrs[_NAMES])))
+    return ((name.replace("/", "."), value) for name, value in found)
+
+
+class _Sized:
+    """An array of Zarr that knows its length."""
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.ndim, self.shape, self.dtype = array, array.ndim, array.shape, array.dtype
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, part: Any) -> Any:
+        return self.array[part]
+
+
+def _zarr(path: Path) -> Iterator[tuple[str, Any]]:
+    zarr = optional("zarr")
+    try:
+        group = zarr.open_group(str(path), mode="r")
+        members = group.members(max_depth=None)
+        found: list[tuple[str, Any]] = [(name, _Sized(value)) for name, value in members if hasattr(value, "dtype")]
+    except (OSError, ValueError, KeyError) as error:
+        raise DescriptionError(f"{path}: not a Zarr store ({type(error).__name__}: {error})") from None
+    if _NAMES in group.attrs:
+        found.append((_NAMES, np.asarray(group.attrs[_NAMES])))
+    return ((name.replace("/", "."), value) for name, value in found)
 
 
 class JoinedTable(LogTable):
