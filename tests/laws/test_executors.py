@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import Executor, Future
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,8 @@ from minidyn.app.cli.main import main
 from minidyn.identification.diagnostics.residuals import Residuals
 from minidyn.identification.rows import triangles
 from minidyn.recording import lazy
-from minidyn.recording.engine import WorkerFailed, Workers, executor_of
+from minidyn.recording.engine import Engine, WorkerFailed, Workers, executor_of
+from minidyn.recording.prepare import on_disk
 
 _GROUP = 1 << 14
 
@@ -137,6 +139,22 @@ def test_chunks_are_the_recording(logs) -> None:
     made = md.prepare(arm(), log, cutoff=12.0)
     part = made[1234:5678].load()
     np.testing.assert_array_equal(part.ddq, made.load()[1234:5678].ddq)
+
+
+def test_of_many_runs_some_settle_the_cutoff(tmp_path, monkeypatch) -> None:
+    """Each run still has its own rate, and one that is too short is left out."""
+    robot = arm()
+    runs = [raw_log(robot, 1500, rate=(500.0, 250.0)[k % 2], seed=k) for k in range(9)]
+    md.concatenate([*runs, raw_log(robot, 10)]).save(tmp_path / "many.npz")
+    log = md.read_recording(tmp_path / "many.npz", robot, lazy=True)
+    every = md.prepare(robot, log, cutoff=12.0)
+    monkeypatch.setattr(on_disk, "_RUNS", 3)
+    some = md.prepare(robot, log, cutoff=12.0)
+    assert [run.rate for run, _, _ in some.parts] == pytest.approx([run.rate for run, _, _ in every.parts], rel=1e-9)
+    np.testing.assert_allclose(some.load().ddq, every.load().ddq, rtol=1e-6, atol=1e-6)
+    sent = md.prepare(robot, replace(log, engine=Engine(Shuffled())), cutoff=12.0)
+    assert [run.rate for run, _, _ in sent.parts] == [run.rate for run, _, _ in some.parts]
+    assert 4.0 < md.prepare(robot, log).info["cutoff"] < 100.0
 
 
 def test_recordings_and_estimates_travel(alone, logs) -> None:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -34,6 +35,8 @@ FROM_STRETCHES = info(
 
 _UNEVEN = (RESAMPLED.code, COUNTED.code, HELD_OUT.code)
 _LOOKS = 4  # stretches of a long run that settle rate and cut-off: its beginning may be a standstill
+_RUNS = 32  # runs that settle the cut-off: more are alike
+_HEAD = 2048  # samples of a run that show its rate
 _MOVES = 0.05  # of the largest reach: a stretch that moves less stands still
 _THREADS = min(2, os.cpu_count() or 1)  # windows filtered side by side: filters run without the interpreter's lock
 
@@ -48,20 +51,23 @@ def prepare_on_disk(
 ) -> LazyRecording | None:
     """Return the recording prepared as it is read; None where its samples are uneven, which needs them all.
 
-    `look` samples of each run settle rate and cut-off, with torques where the robot is known; `window` raw samples are
-    filtered at once, and what overlaps.
+    `look` samples of each run settle rate and cut-off, with torques where the robot is known; of many runs some settle
+    the cut-off, and the beginning of each its rate. `window` raw samples are filtered at once, and what overlaps.
     """
     if wish.period is not None or wish.resample is not None:
         raise Unsupported("period= and resample= need the whole recording: prepare(robot, recording.load(), ...)")
     notices: list[Notice] = []
-    looks: list[list[segments.Segment]] = []
-    for run in recording.runs:
+    every = -(-len(recording.parts) // _RUNS)
+    rates = _rates(recording, wish, notices) if every > 1 else [0.0] * len(recording.parts)
+    heads: list[segments.Segment] = []
+    for number, run in enumerate(recording.runs[::every]):
         found = [part for piece in _looks(run, look) for part in segments.even_stretches(piece, wish, notices)]
-        looks.append([part for part in found if len(part.q) >= segments.SHORTEST])
+        found = [part for part in found if len(part.q) >= segments.SHORTEST]
+        rates[number * every] = found[0].rate if found else 0.0
+        heads += found
     if any(notice.code in _UNEVEN for notice in notices):
         return None
     time, wish = wish.time, replace(wish, time="even")
-    heads = [part for found in looks for part in found]
     if not heads:
         raise DescriptionError(f"no run has {segments.SHORTEST} samples in a row; {len(recording)} samples in all")
     if not wish.cutoff and any(len(run) > look for run in recording.runs):
@@ -70,9 +76,9 @@ def prepare_on_disk(
     settings, band = segments.settled(_moving(heads), wish, notices, robot)
     sources = [_untapped(run) for run, _, _ in recording.parts]
     runs = [
-        PreparedRun(run, begin, end, settings, found[0].rate, window, tap)
-        for (run, tap), (_, begin, end), found in zip(sources, recording.parts, looks)
-        if found
+        PreparedRun(run, begin, end, settings, rate, window, tap)
+        for (run, tap), (_, begin, end), rate in zip(sources, recording.parts, rates)
+        if rate
     ]
     parts = tuple((run, 0, run.length) for run in runs if run.end - run.begin - 2 * run.margin >= segments.SHORTEST)
     if not parts:
@@ -85,6 +91,30 @@ def prepare_on_disk(
     logged = logged_rate(next(recording.tiles(look)))
     done = segments.facts(replace(settings, time=time), band, heads, kept, logged)
     return LazyRecording(recording.joint_names, signals, known, parts, done, True, recording.engine)
+
+
+def _rates(recording: LazyRecording, wish: segments.Settings, notices: list[Notice]) -> list[float]:
+    """Return the rate of each run as its beginning shows it; 0 where it is too short."""
+    parts = tuple((run, begin, min(end, begin + _HEAD)) for run, begin, end in recording.parts)
+    heads = replace(recording, parts=parts, info={})
+    rates = []
+    for chunk in heads.each(partial(_rates_of, wish)):
+        for rate, told in chunk:
+            rates.append(rate)
+            notices += told
+    return rates
+
+
+def _rates_of(
+    wish: segments.Settings, chunk: LazyRecording, row: int, progress: object
+) -> list[tuple[float, list[Notice]]]:
+    """Return the rate of each run of a chunk, and what was found there."""
+    made = []
+    for run in chunk.runs:
+        notices: list[Notice] = []
+        found = segments.even_stretches(run.load(), wish, notices)
+        made.append((next((part.rate for part in found if len(part.q) >= segments.SHORTEST), 0.0), notices))
+    return made
 
 
 def _untapped(run: RunOnDisk) -> tuple[RunOnDisk, Tap | None]:

@@ -1,0 +1,216 @@
+"""How identification scales over processes, and that memory stays flat: the figures of docs/clusters.md.
+
+    python benchmarks/scale.py workers --hours 2 --workers 1,2       # logs in files, read by so many processes
+    python benchmarks/scale.py soak --samples 1e9 --workers 2        # samples made on the fly, as if from files
+    python benchmarks/scale.py tasks                                 # what one task of an executor costs
+
+Each prints one line of JSON. Logs are those of `long_log.py`, a 7-joint arm at 1 kHz, in files of a quarter of an hour.
+The first identification in a pool starts and compiles; the second is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from long_log import _ENCODER, _NOISE, RATE, robot_of_log
+
+OWN: dict[str, Any] = {"friction": "own", "rotor_inertia": None, "consistent": False}
+_FILE = 900  # s of one file
+_BLOCK = 1 << 16  # samples that a made-up run repeats
+
+
+def made(seconds: float, seed: int) -> Any:
+    """Return a raw log of the arm in memory."""
+    import minidyn as md
+
+    robot, rng = robot_of_log(), np.random.default_rng(seed)
+    t = np.arange(round(seconds * RATE)) / RATE
+    q, dq, ddq = md.trajectory.fourier(robot, seed=3)(t)
+    tau = md.inverse_dynamics(robot, q, dq, ddq) + _NOISE * rng.standard_normal(q.shape)
+    return md.Recording(t, _ENCODER * np.round(q / _ENCODER), tau, joint_names=robot.joint_names)
+
+
+def peak() -> float:
+    """Return this process' peak memory, MB."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM"):
+            return float(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def peak_of(number: int) -> tuple[int, float]:
+    """Return a worker and its peak memory."""
+    time.sleep(0.05)
+    return os.getpid(), peak()
+
+
+def timed(log: Any, executor: Executor | None) -> tuple[float, Any]:
+    """Return the seconds that an identification takes, and the estimate."""
+    import minidyn as md
+
+    start = time.perf_counter()
+    found = md.identify(robot_of_log(), log, executor=executor, **OWN)
+    return time.perf_counter() - start, found
+
+
+def of_workers(log: Any, count: int) -> dict[str, Any]:
+    """Return time and memory with so many worker processes."""
+    from minidyn.recording.engine import Workers
+
+    with Workers(count) as pool:
+        cold, _ = timed(log, pool)
+        warm, found = timed(log, pool)
+        peaks = dict(pool.map(peak_of, range(8 * count)))
+    return {
+        "workers": count,
+        "first_seconds": round(cold, 2),
+        "seconds": round(warm, 2),
+        "worker_megabytes": round(max(peaks.values())),
+        "driver_megabytes": round(peak()),
+        "beta": found.beta.tobytes().hex()[:32],
+    }
+
+
+def workers(hours: float, counts: Sequence[int], ending: str) -> dict[str, Any]:
+    """Measure logs in files."""
+    import minidyn as md
+
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for number in range(max(1, round(hours * 3600 / _FILE))):
+            files.append(Path(folder) / f"{number:04d}.{ending}")
+            made(_FILE, number % 4).save(files[-1])
+        size = sum(file.stat().st_size for file in files)
+        start = time.perf_counter()
+        log = md.read_recording(files, robot_of_log(), lazy=True)
+        opening = time.perf_counter() - start
+        alone, begun = timed(log, None)[0], time.process_time()
+        second, found = timed(log, None)
+        runs = [of_workers(log, count) for count in counts]
+    return {
+        "hours": len(log) / RATE / 3600,
+        "files": len(files),
+        "bytes": size,
+        "opening_seconds": round(opening, 2),
+        "this_process": {"first_seconds": round(alone, 2), "seconds": round(second, 2)}
+        | {"processor_seconds": round(time.process_time() - begun, 2), "beta": found.beta.tobytes().hex()[:32]},
+        "runs": runs,
+    }
+
+
+@cache
+def _block() -> Any:
+    """Return prepared samples that a made-up run repeats."""
+    import minidyn as md
+
+    robot, rng = robot_of_log(), np.random.default_rng(0)
+    t = np.arange(_BLOCK) / RATE
+    q, dq, ddq = md.trajectory.fourier(robot, seed=3)(t)
+    tau = md.inverse_dynamics(robot, q, dq, ddq) + _NOISE * rng.standard_normal(q.shape)
+    return md.Recording(t, q, tau, dq, ddq, joint_names=robot.joint_names)
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A run that pretends to be a file: the same samples again and again, times going on."""
+
+    files: tuple[str, ...] = ("made.up",)
+
+    def tiles(self, samples: int, begin: int, end: int) -> Iterator[Any]:
+        """Yield samples from `begin` to `end`."""
+        import minidyn as md
+
+        row, block = begin, _block()
+        while row < end:
+            low = row % _BLOCK
+            count = min(samples, end - row, _BLOCK - low)
+            part = slice(low, low + count)
+            t = (row + np.arange(count)) / RATE
+            yield md.Recording(t, block.q[part], block.tau[part], block.dq[part], block.ddq[part], block.joint_names)
+            row += count
+
+    def cuts(self, begin: int, end: int) -> Sequence[int]:
+        """Return where chunks may begin."""
+        first = begin - begin % _BLOCK + _BLOCK
+        return range(first, end, 4 * _BLOCK)
+
+    def narrowed(self, begin: int, end: int) -> tuple[Repeated, int, int]:
+        """Return the run."""
+        return self, begin, end
+
+
+def soak(samples: int, count: int) -> dict[str, Any]:
+    """Identify from made-up samples; memory must not grow with them."""
+    from minidyn.recording.engine import Workers
+    from minidyn.recording.lazy import LazyRecording
+
+    names, every = robot_of_log().joint_names, 200
+    ends = np.linspace(0, samples, every + 1).astype(int)
+    found = []
+    with Workers(count) as pool:
+        for part in (0.1, 1.0):
+            parts = tuple((Repeated(), 0, int(b - a)) for a, b in itertools.pairwise(ends))[: round(part * every)]
+            log = LazyRecording(names, ("q", "dq", "ddq", "tau"), (), parts)
+            seconds, estimate = timed(log, pool)
+            peaks = dict(pool.map(peak_of, range(8 * count)))
+            found.append(
+                {"samples": estimate.samples, "seconds": round(seconds, 1), "driver_megabytes": round(peak())}
+                | {"worker_megabytes": round(max(peaks.values()))}
+            )
+    return {"workers": count, "runs": found}
+
+
+def nothing(number: int) -> int:
+    """Do nothing: what is left is what a task costs."""
+    return number
+
+
+def tasks() -> dict[str, float]:
+    """Return the milliseconds that a task costs in a pool of processes and, where it is installed, in Dask."""
+    from minidyn.recording.engine import executor_of
+
+    found = {}
+    for name, options in (("processes", {"workers": 2}), ("dask", {"dask": "local"})):
+        with executor_of(**options) as executor:  # type: ignore[arg-type]
+            assert executor is not None
+            list(executor.map(nothing, range(50)))
+            start = time.perf_counter()
+            list(executor.map(nothing, range(1000)))
+            found[f"{name}_milliseconds"] = round(time.perf_counter() - start, 3)
+    return found
+
+
+def main() -> None:
+    """Run one of the measurements."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["workers", "soak", "tasks"])
+    parser.add_argument("--hours", type=float, default=1.0)
+    parser.add_argument("--workers", default="1,2")
+    parser.add_argument("--samples", type=float, default=1e9)
+    parser.add_argument("--ending", default="parquet")
+    given = parser.parse_args()
+    counts = [int(word) for word in given.workers.split(",")]
+    if given.what == "workers":
+        print(json.dumps(workers(given.hours, counts, given.ending)))
+    elif given.what == "soak":
+        print(json.dumps(soak(int(given.samples), counts[-1])))
+    else:
+        print(json.dumps(tasks()))
+
+
+if __name__ == "__main__":
+    main()
