@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install
 # What pip does takes minutes the first time: say so, and let it show its progress.
 SAY = @echo "minidyn: installing $(1) into $(VENV); this is done once"
 
-.PHONY: demo test test-long fuzz check format bench docs clean
+.PHONY: demo test test-long fuzz chaos check format bench docs clean
 .DELETE_ON_ERROR:
 
 $(BIN)/python:
@@ -44,6 +44,10 @@ test-long: $(VENV)/.installed-test
 # five minutes of mutated files; goes on where the last run ended
 fuzz: $(VENV)/.installed-test
 	$(BIN)/python tools/fuzz.py --seconds 300
+
+# kill -9 at a thousand random moments, full disks, missing permissions, two processes at once
+chaos: $(VENV)/.installed-test
+	$(BIN)/python tools/chaos.py --kills 1000
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

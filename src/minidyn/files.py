@@ -133,7 +133,7 @@ def trial_file(path: Path, data: bytes) -> Iterator[Path]:
 
     Readers need both: the ending says the format, and meshes and included files are found from the folder.
     """
-    trial = path.with_name(f".{os.getpid()}.{os.urandom(4).hex()}{path.suffix}")
+    trial = _beside(path, f"tmp{path.suffix}")
     try:
         with _told(path):
             trial.write_bytes(data)
@@ -202,7 +202,7 @@ def check_outputs(paths: Iterable[AnyPath], inputs: Iterable[AnyPath | None] = (
     """
     sources = [Path(source) for source in inputs if source is not None and os.path.exists(source)]
     for path in map(Path, paths):
-        if not path.exists():
+        if not os.path.exists(path):  # also where nobody may look
             continue
         for source in sources:
             if path.samefile(source):
@@ -218,7 +218,7 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
     """Return the path of a folder that can be written, made or not; asked before long work."""
     target = Path(path)
     place = target.absolute()
-    while not place.exists() and place != place.parent:
+    while not os.path.exists(place) and place != place.parent:
         place = place.parent
     if not place.is_dir():
         raise DescriptionError(f"{place}: a file; expected a folder to write into, choose another name")
@@ -246,7 +246,7 @@ def new_folder(
     `ours` those that minidyn did not write, are not replaced: an error.
     """
     target = check_folder(path).absolute()
-    missing = [folder for folder in (target.parent, *target.parent.parents) if not folder.exists()]
+    missing = [folder for folder in (target.parent, *target.parent.parents) if not os.path.exists(folder)]
     _sweep(target)
     scratch = _beside(target, "new")  # beside the target, so that relative names of other files mean the same in both
     with _told(path):

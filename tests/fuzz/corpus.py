@@ -238,6 +238,7 @@ def findings() -> list[tuple[str, bytes]]:
         ("estimate", json.dumps({"minidyn": "estimate", "version": 4, "consistent": "no"})),
         ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), starts=np.array([0, 10**15]))),
         ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), joint_names=np.array(["a", "a"]))),
+        ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), tau=np.zeros((5, 2)), joint_names=np.array([0]))),
         ("npz", _archive(t=np.array("x"), q=np.zeros((5, 2)))),
         ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), sketch=np.array("["))),
         ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), notices=np.array(['{"code": 3}']))),

@@ -12,8 +12,9 @@ import pytest
 
 import minidyn as md
 from minidyn.app.study.file import read_study
-from minidyn.app.study.store import hash_of
+from minidyn.app.study.store import hash_of, held
 from minidyn.errors import DescriptionError, Unforeseen
+from minidyn.files import _machine
 from minidyn.recording.read import tables
 
 N = 20
@@ -156,6 +157,22 @@ def test_whole_file_systems_and_devices_are_no_logs(tmp_path: Path) -> None:
     if os.path.exists("/dev/zero"):
         with pytest.raises(DescriptionError, match="a device"):
             hash_of(Path("/dev/zero"))
+
+
+def test_a_study_that_another_process_runs(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(f'{STUDY}[base]\nmethod = "qr"\n')
+    with held(path), pytest.raises(DescriptionError, match="another process runs this study"):
+        md.run_study(path)
+    assert md.run_study(path).steps[0].state == "done"
+
+
+def test_what_a_killed_trial_left_is_swept(tmp_path: Path) -> None:
+    robot = md.load("two_link")
+    left = tmp_path / f".robot.urdf.1999999999.{_machine()}01234567.tmp.urdf"
+    left.write_text("left")
+    md.save(robot, tmp_path / "robot.urdf")
+    assert not left.exists()
 
 
 def test_samples_that_no_memory_holds(tmp_path: Path) -> None:

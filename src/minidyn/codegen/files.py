@@ -245,7 +245,7 @@ def save(robot: Robot | str | os.PathLike[str], path: str | os.PathLike[str]) ->
         raise DescriptionError(f"save: expected a file's path, got {path!r}")
     target = Path(path)
     suffix = target.suffix.lower()
-    if target.is_dir():
+    if os.path.isdir(target):  # a Path's own method raises where nobody may look
         raise DescriptionError(f"{target}: a folder; expected a file's name ending with .toml, .urdf, .xml or .c")
     if suffix == ".toml":
         write_atomically(target, toml_text(robot).encode())

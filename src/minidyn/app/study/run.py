@@ -15,7 +15,7 @@ from minidyn import __version__
 from minidyn.app.job import Log
 from minidyn.app.study.file import Step, Study, read_study
 from minidyn.app.study.steps import MAKERS, Context
-from minidyn.app.study.store import code_hash, hash_of, key_of, recorded, refuse_others, write_step
+from minidyn.app.study.store import code_hash, hash_of, held, key_of, recorded, refuse_others, write_step
 from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.formats.load import load
 from minidyn.model.robot import Robot
@@ -100,6 +100,17 @@ def run_study(
     Raises:
         DescriptionError: The file is wrong, or a step fails; with file and line.
     """
+    with held(Path(path)):
+        return _run(path, only, force, dry, around)
+
+
+def _run(
+    path: str | Path,
+    only: Sequence[str],
+    force: bool,
+    dry: bool,
+    around: Callable[[str], AbstractContextManager[Any]] | None,
+) -> StudyResult:
     study = read_study(path)
     steps = _chosen(study, only)
     context = _context(study)

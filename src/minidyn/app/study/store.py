@@ -11,8 +11,8 @@ import hashlib
 import json
 import platform
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -29,6 +29,31 @@ PROVENANCE = "provenance.json"
 
 _MOST_FILES = 10_000  # of a bag
 _LIBRARIES = ("numpy", "scipy", "llvmlite", "pyarrow", "rosbags", "mujoco")
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold a study file while it is run, or say that another process does; a process that ends lets go of it.
+
+    On systems and network folders without locks it is run all the same: steps are put in place whole, the last counts.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    if not path.is_file():  # whoever reads it says what is wrong
+        yield
+        return
+    with path.open("rb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = f"{path}: another process runs this study; wait until it is through, or copy the file elsewhere"
+            raise DescriptionError(text) from None
+        except OSError:
+            pass
+        yield
 
 
 def hash_of(path: Path) -> str:

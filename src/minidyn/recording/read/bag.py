@@ -141,7 +141,7 @@ class BagTable(LogTable):
         except (
             *(AnyReaderError, ReaderError1, ReaderError2, SerdeError, sqlite3.Error, OSError, EOFError),
             *(ValueError, KeyError, IndexError, AssertionError, TypeError, struct.error, StopIteration, RuntimeError),
-            *(MemoryError, OverflowError),  # a length that no file has
+            *(MemoryError, OverflowError, AttributeError),  # a length that no file has, a message of other fields
         ) as error:
             raise DescriptionError(f"{self.path}: not a whole bag ({error or type(error).__name__})") from None
         except Exception as error:  # decompressors and the sqlite binding have roots of their own
@@ -190,6 +190,10 @@ class BagTable(LogTable):
             for connection, arrival, data in reader.messages(connections=connections):
                 message = reader.deserialize(data, connection.msgtype)
                 stamp = message.header.stamp
+                _ = (
+                    tuple(message.name),
+                    [len(getattr(message, field)) for _, field in _FIELDS],
+                )  # bags may differ
                 yield int(stamp.sec) * 10**9 + int(stamp.nanosec), int(arrival), message
 
     def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:

@@ -88,6 +88,8 @@ def bind(table: LogTable, given: SignalMap, robot: Robot | None) -> Binding:
         given = SignalMap(**vars(given) | {"ddq": False})
     keys, columns = _keyed(table, given, guesses, known)
     names, chosen = _order(table, keys, given, robot, notices)
+    if lost := [f"{what} of joint {key!r}" for what, found in columns.items() for key in chosen if key not in found]:
+        raise DescriptionError(f"{table.path}: no column for {lost[0]}; name the columns")
     signals = {signal: tuple(found[key] for key in chosen) for signal, found in columns.items()}
     if table.labels or not table.own:
         taken = {signal: [table.labels.get(name, name) for name in columns] for signal, columns in signals.items()}
