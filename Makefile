@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install
 # What pip does takes minutes the first time: say so, and let it show its progress.
 SAY = @echo "minidyn: installing $(1) into $(VENV); this is done once"
 
-.PHONY: demo test test-long fuzz chaos check format bench docs clean
+.PHONY: demo test test-long fuzz chaos test-versions check format bench docs clean
 .DELETE_ON_ERROR:
 
 $(BIN)/python:
@@ -48,6 +48,10 @@ fuzz: $(VENV)/.installed-test
 # kill -9 at a thousand random moments, full disks, missing permissions, two processes at once
 chaos: $(VENV)/.installed-test
 	$(BIN)/python tools/chaos.py --kills 1000
+
+# every Python that is here, and the lowest versions of libraries that pyproject.toml declares
+test-versions: $(BIN)/python
+	$(BIN)/python tools/versions.py
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -239,7 +239,10 @@ class Recording:
         elif suffix == ".csv":
             heads = [PREPARED, *(SKETCHED + text for text in self._saved_sketch().values())] if self.prepared else []
             buffer.write("".join(f"{line}\n" for line in heads).encode())
-            _write_csv(self._columns(), buffer)
+            columns = self._columns()
+            if broken := [name for name in columns if name.splitlines() != [name]]:
+                raise DescriptionError(f"{target}: a line of a CSV cannot hold the name {broken[0]!r}; save it as .npz")
+            _write_csv(columns, buffer)
         elif suffix in _ENDINGS:
             about = {"minidyn.notices": json.dumps(notices), "minidyn.prepared": json.dumps(self.prepared)}
             about |= {f"minidyn.{name}": text for name, text in self._saved_sketch().items()}

@@ -79,7 +79,8 @@ class CsvTable(LogTable):
         if len(names) > WIDEST:
             raise DescriptionError(f"{path}: {len(names)} columns; logs are read up to {WIDEST}, leave out some")
         self.names = _unique(names)
-        self.own = has_header and "t" in self.names and any(name.startswith("q.") for name in self.names)
+        if has_header:
+            self._recognise()
         row = self._split("".join(lines[1:2] if has_header else lines[:1]))
         self._dated = [name for name, cell in zip(self.names, row) if re.match(r"\d{4}-\d\d-\d\d[ T]", cell)]
         self._rows = -1

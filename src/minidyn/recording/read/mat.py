@@ -125,6 +125,8 @@ def _in_group(group: Any, key: str, file: Any) -> Iterator[_Named]:
         here = f"{key}.{name}".lstrip(".")
         if hasattr(item, "items"):
             yield from _in_group(item, here, file)
+        elif not hasattr(item, "nbytes"):  # the name of a type
+            continue
         elif name == _JOINTS and item.dtype.kind == "O":
             names = ["".join(map(chr, np.ravel(file[reference][()]))) for reference in np.ravel(item[()])]
             yield here, np.array(names)

@@ -48,7 +48,7 @@ class ParquetTable(LogTable):
             self.notices = tuple(map(Notice.from_json, json.loads(metadata.get(b"minidyn.notices", b"[]"))))
             self.prepared = bool(json.loads(metadata.get(b"minidyn.prepared", b"false")))
             self.sketch = Sketch.from_json(json.loads(metadata.get(f"minidyn.{SKETCH}".encode(), b"null")))
-        self.own = "t" in self.names and any(name.startswith("q.") for name in self.names)
+        self._recognise()
         if not self._rows:
             raise DescriptionError(f"{path}: no samples; the table has no rows")
 

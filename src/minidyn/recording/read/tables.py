@@ -76,6 +76,12 @@ class LogTable(ABC):
         """Return the number of rows."""
         return self._rows
 
+    def _recognise(self) -> None:
+        """See from the columns whether minidyn wrote the table: then names of joints are what follows "q." exactly."""
+        self.joint_names = tuple(name.removeprefix("q.") for name in self.names if name.startswith("q."))
+        self.own = "t" in self.names and bool(self.joint_names)
+        self.joint_names *= self.own
+
     @abstractmethod
     def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
         """Yield the columns from row `begin` to `end`, at most `samples` rows at a time."""

@@ -1,0 +1,113 @@
+"""The tests under every Python that this machine has, and with the lowest versions of libraries that are declared.
+
+    python tools/versions.py              # a quick set of tests under each Python from 3.11 on, and lowest versions
+    python tools/versions.py --all        # the whole suite, with what it compares with
+    python tools/versions.py 3.12 lowest  # some of them
+
+Each gets an environment of its own in build/versions, made by uv, which is fetched where it is not installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+HOME = ROOT / "build" / "versions"
+PYTHONS = ("3.11", "3.12", "3.13", "3.14")
+LOWEST = "lowest"
+QUICK = (
+    *("laws/test_native.py", "laws/test_builtin.py", "laws/test_targets.py", "laws/test_toml.py", "laws/test_mjcf.py"),
+    *("laws/test_read_recording.py", "laws/test_hostile_robots.py", "laws/test_hostile_logs.py", "laws/test_copies.py"),
+    *("laws/test_crashes.py", "laws/test_one_joint.py", "laws/test_validation.py", "laws/test_display.py"),
+    *("stories/test_example.py", "stories/test_study.py", "stories/test_outputs.py", "golden/test_lin.py"),
+)
+"""Tests that need nothing but minidyn with its extras and pytest, over every part that leans on a library."""
+
+
+def main() -> int:
+    """Run what was asked for; exit code 1 where tests of one fail."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("which", nargs="*", default=[*PYTHONS, LOWEST])
+    parser.add_argument("--all", action="store_true")
+    given = parser.parse_args()
+    uv, results = _uv(), {}
+    for which in given.which:
+        version = PYTHONS[0] if which == LOWEST else which
+        python = subprocess.run(  # noqa: S603
+            [uv, "python", "find", "--no-python-downloads", "--system", version],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if python.returncode:
+            results[which] = "not on this machine"
+            continue
+        folder = HOME / which
+        extra = "test" if given.all else "all"
+        _call(uv, "venv", "--quiet", "--clear", "--python", python.stdout.strip(), str(folder))
+        command = [uv, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python")]
+        if which == LOWEST:
+            command += ["--resolution", "lowest-direct"]
+        _call(*command, "-e", f"{ROOT}[{extra}]", "pytest>=8")
+        tests = [] if given.all else [str(ROOT / "tests" / name) for name in QUICK]
+        done = subprocess.run(  # noqa: S603
+            [str(folder / "bin" / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+            cwd=ROOT,
+            env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+            | {"OPENBLAS_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        last = (done.stdout.strip().splitlines() or [done.stderr[-200:]])[-1]
+        results[which] = f"{'passed' if done.returncode == 0 else 'FAILED'}: {last}"
+        (HOME / f"{which}.log").write_text(done.stdout + done.stderr)
+        if which == LOWEST:
+            _check_lowest(uv, folder)
+    for which, result in results.items():
+        print(f"{which:8} {result}")
+    return int(any(result.startswith("FAILED") for result in results.values()))
+
+
+def _uv() -> str:
+    """Return uv: the one on the path, or one in a folder of its own."""
+    found = shutil.which("uv")
+    if found:
+        return found
+    place = HOME / "uv"
+    if not (place / "bin" / "uv").exists():
+        _call(sys.executable, "-m", "venv", str(place))
+        _call(str(place / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "-q", "uv")
+    return str(place / "bin" / "uv")
+
+
+def _call(*command: str) -> None:
+    subprocess.run(command, check=True)  # noqa: S603
+
+
+def _check_lowest(uv: str, folder: Path) -> None:
+    """Print which declared lower bounds were not what was installed (another library asked for more)."""
+    listed = subprocess.run(  # noqa: S603
+        [uv, "pip", "freeze", "--python", str(folder / "bin" / "python")], capture_output=True, text=True, check=True
+    )
+    installed = dict(line.lower().split("==") for line in listed.stdout.splitlines() if "==" in line)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    for declared in [
+        *project["dependencies"],
+        *(one for name in ("plot", "parquet", "ros", "mujoco", "pandas", "matlab") for one in extras[name]),
+    ]:
+        name, low = re.match(r"([\w-]+)(?:\[\w+\])?>=([\w.]+)", declared).groups()  # type: ignore[union-attr]
+        have = installed.get(name.lower(), "none")
+        print(f"  {name} >= {low}: tested with {have}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
