@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install
 # What pip does takes minutes the first time: say so, and let it show its progress.
 SAY = @echo "minidyn: installing $(1) into $(VENV); this is done once"
 
-.PHONY: demo test test-long fuzz chaos test-versions check format bench docs clean
+.PHONY: demo test test-long fuzz chaos test-versions dist check format bench docs clean
 .DELETE_ON_ERROR:
 
 $(BIN)/python:
@@ -52,6 +52,10 @@ chaos: $(VENV)/.installed-test
 # every Python that is here, and the lowest versions of libraries that pyproject.toml declares
 test-versions: $(BIN)/python
 	$(BIN)/python tools/versions.py
+
+# wheel and source archive, built twice and compared; a list of what they need
+dist: $(VENV)/.installed-dev
+	$(BIN)/python tools/dist.py
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -74,7 +74,7 @@ class Scene:
             with suppress(SystemExit), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
                 work()  # here first: what is imported and compiled now, the processes to come have
             if self.run(work) != 0:
-                raise Broken(f"the work fails without a fault: {self.printed.read_text()[-500:]}")
+                raise Broken(f"the work fails without a fault: {self.printed()[-500:]}")
         self.earlier = {count: folder.parent / f"{folder.name}.{count}" for count in (0,)}
         shutil.copytree(folder, self.earlier[0])
 
@@ -109,13 +109,14 @@ class Scene:
         main(list(words), prog_name="minidyn")
 
     def start(self, work: Callable[[], None], before: Callable[[], None] = lambda: None) -> int:
-        """Do the work in a process of its own and return its number; what it prints goes into a file beside."""
+        """Do the work in a process of its own and return its number; `printed` is what it prints."""
+        self._out, log = os.pipe()  # no file: that may be the one for which there is no room
         child = os.fork()
         if child:
+            os.close(log)
             return child
         code = 0
         try:
-            log = os.open(self.printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
             os.dup2(log, 1)
             os.dup2(log, 2)
             sys.stdout = sys.stderr = os.fdopen(log, "w", buffering=1)  # also where a test has put others
@@ -132,10 +133,10 @@ class Scene:
         finally:
             os._exit(code)
 
-    @property
-    def printed(self) -> Path:
-        """What the last work printed."""
-        return self.folder.parent / f"{self.folder.name}.printed"
+    def printed(self) -> str:
+        """Return what the work that was started last has printed; it must have ended."""
+        with os.fdopen(self._out, errors="replace") as stream:
+            return stream.read()
 
     def run(self, work: Callable[[], None], before: Callable[[], None] = lambda: None) -> int:
         """Do the work to its end and return its exit code."""
@@ -193,7 +194,7 @@ def kills(scene: Scene, count: int, rng: random.Random) -> Counter[str]:
         scene.check()
         if number % 5 == 4 or number >= count - len(scene.works):
             if scene.run(work) != 0:
-                raise Broken(f"{name} fails after a kill: {scene.printed.read_text()[-500:]}")
+                raise Broken(f"{name} fails after a kill: {scene.printed()[-500:]}")
             scene.check()
     for work in scene.works.values():
         scene.run(work)
@@ -210,7 +211,7 @@ def full_disk(scene: Scene, rng: random.Random, count: int) -> Counter[str]:
             _limited(rng.choice([0, 1, 100, 1000, 4096, 10_000, 50_000])) if number % 2 else _refused(rng.randrange(12))
         )
         code = scene.run(scene.works[name], before)
-        text = scene.printed.read_text(errors="replace")
+        text = scene.printed()
         if code not in (0, 2):
             raise Broken(f"{name} on a full disk ends with {code}: {text[-600:]}")
         seen["told" if code else "fitted"] += 1
@@ -247,10 +248,8 @@ def read_only(scene: Scene) -> Counter[str]:
         if scene.folder in (place, *place.parents) or place in scene.folder.parents:
             place.chmod(place.stat().st_mode | (0o055 if place.is_dir() else 0o044))
     for name, work in scene.works.items():
-        scene.printed.touch()
-        scene.printed.chmod(0o666)
         code = scene.run(work, lambda: os.setuid(65534))
-        text = scene.printed.read_text()
+        text = scene.printed()
         if code != 2 or "Traceback" in text:
             raise Broken(f"{name} without permission ends with {code}: {text[-400:]}")
         seen["told"] += 1
@@ -266,7 +265,7 @@ def removed(scene: Scene, rng: random.Random, count: int) -> Counter[str]:
         time.sleep(rng.uniform(0.0, 1.0))
         shutil.rmtree(scene.folder / "out", ignore_errors=True)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        text = scene.printed.read_text()
+        text = scene.printed()
         if code not in (0, 2) or "Traceback" in text:
             raise Broken(f"identify ends with {code}: {text[-400:]}")
         seen["there" if (scene.folder / "out" / "result.json").exists() else "told"] += 1
@@ -281,7 +280,7 @@ def two_at_once(scene: Scene, count: int) -> Counter[str]:
         children = [scene.start(scene.study) for _ in range(2)]
         codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         if not set(codes) <= {0, 2} or 0 not in codes:
-            raise Broken(f"two processes on one study end with {codes}: {scene.printed.read_text()[-400:]}")
+            raise Broken(f"two processes on one study end with {codes}: {scene.printed()[-400:]}")
         seen[f"{codes.count(0)} through"] += 1
         scene.check()
     return seen

@@ -17,7 +17,7 @@ if not LONG or not hasattr(os, "fork"):
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 import chaos
 
-RNG = random.Random(1)  # noqa: S311 - no secret
+RNG = random.Random(1)
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hostile_names import HOSTILE
 
 import minidyn as md
 from conftest import count
 from formula_readers import READERS, check_latex, read_text, state_values
+from hostile_names import HOSTILE
 from minidyn.dynamics.formulas import named_lengths
 from minidyn.dynamics.functions import call
 from minidyn.errors import MinidynError, UnknownName, Unsupported

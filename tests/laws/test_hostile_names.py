@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hostile_names import HOSTILE
 
 import minidyn as md
 from conftest import count
+from hostile_names import HOSTILE
 
 NAMES = [
     *HOSTILE,

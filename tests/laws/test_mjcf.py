@@ -10,9 +10,9 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from hostile_names import HOSTILE
 from random_robots import placements
 
+from hostile_names import HOSTILE
 from minidyn.errors import DescriptionError
 from minidyn.formats.mjcf.read import read_mjcf
 from minidyn.model.parameters import from_body, to_body

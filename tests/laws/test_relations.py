@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from base_robots import looped_arm, special_robot
-from hostile_names import HOSTILE
 
 import minidyn as md
 from conftest import count, numeric_base
+from hostile_names import HOSTILE
 from minidyn.base.base_map import BaseMap
 from minidyn.base.numeric.samples import model_rows, random_states, units_of
 from minidyn.base.printing.relations import (

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hostile_names import HOSTILE
 from random_robots import looped_robot, placements, random_body, random_positions, random_tree, rich_robot
 
+from hostile_names import HOSTILE
 from minidyn import load, robots, save
 from minidyn.errors import DescriptionError, LoopError
 from minidyn.formats.urdf.read import read_urdf

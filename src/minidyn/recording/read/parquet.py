@@ -104,7 +104,7 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except MinidynError:
         raise
-    except (optional("pyarrow").ArrowException, OSError) as error:
+    except (optional("pyarrow").ArrowException, OSError, UnicodeError) as error:
         raise DescriptionError(f"{path}: not a whole Parquet file ({error})") from None
     except Exception as error:
         if isinstance(path, Path):
