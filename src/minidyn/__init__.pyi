@@ -48,6 +48,8 @@ from minidyn.app.check import Check as Check
 from minidyn.identification.identify import identify as identify
 from minidyn.identification.estimators.one_joint import identify_one_joint as identify_one_joint
 from minidyn.identification.payload.payload import identify_payload as identify_payload
+from minidyn.identification.tool import identify_tool as identify_tool
+from minidyn.identification.tool import Tool as Tool
 from minidyn.identification.online import online as online
 from minidyn.identification.online import Online as Online
 from minidyn.identification.diagnostics.essential import essential as essential

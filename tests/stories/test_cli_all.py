@@ -57,6 +57,7 @@ QUICK = {
     "gains": "{folder}/robot.toml {folder}/log.npz {folder}/loaded.npz --mass 3 --output {folder}/gains.toml",
     "report": "{folder}/estimate.json {folder}/other.npz --output {folder}/report.html",
     "watch": "{folder}/estimate.json {folder}/other.npz --output {folder}/observer.c",
+    "tool": "{folder}/robot.toml {folder}/wrench.npz --output {folder}/compensate.c",
     "export": "{folder}/estimate.json --to pinocchio --validate {folder}/other.npz --output {folder}/exported",
     "run": "{folder}/study.toml --init --robot two_link",
     "completion": "zsh",
@@ -77,6 +78,7 @@ WRONG = {
     "identify": "no_such_robot log.csv",
     "validate": "no_such_estimate.json log.csv",
     "watch": "no_such_estimate.json log.csv",
+    "tool": "no_such_robot log.csv",
 }
 WITHOUT_INPUT = {"robots", "completion", "demo", "example"}
 
@@ -115,6 +117,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = md.trajectory.fourier(robot, seed=3)
     md.simulate(robot, law, path, 3.0, torque_noise=0.01, payload=load).save(made / "loaded.npz")
     recording = md.read_recording(made / "log.npz", robot)
+    felt = np.random.default_rng(0).normal(size=(len(recording), 6)) + 5.0 * np.sin(recording.q[:, :1])
+    md.Recording(recording.t, recording.q, None, telemetry={"wrench": felt}).save(made / "wrench.npz")
     md.identify(robot, recording, consistent=False, **OWN).save(made / "estimate.json")
     return made
 

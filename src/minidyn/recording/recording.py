@@ -37,6 +37,9 @@ SIGNALS = ("q", "dq", "ddq", "tau")
 KNOWN_TORQUE = "known_torque"
 """Name of the telemetry that holds torques known before a fit, N m or N at the joint."""
 
+WRENCH = "wrench"
+"""Name of the telemetry (N, 6) of a force sensor: forces, N, then moments, N m, in the sensor's own axes."""
+
 SKETCH = "sketch"
 """Where `info` of a recording, and the settings of an estimate, have the sketch of the samples as they were logged."""
 

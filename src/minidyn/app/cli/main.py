@@ -48,6 +48,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Models at work": {
         "watch": ("watch", "Find contacts in logs with a saved estimate."),
+        "tool": ("tool", "Find what is behind a force sensor, its bias and mounting."),
     },
     "Whole jobs": {
         "demo": ("demo", "Do the whole job on a built-in robot."),

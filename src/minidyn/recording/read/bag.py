@@ -1,4 +1,7 @@
-"""ROS bags as tables: sensor_msgs/JointState from rosbag2 (sqlite3, MCAP, with or without metadata) and ROS 1 bags."""
+"""ROS bags as tables: sensor_msgs/JointState from rosbag2 (sqlite3, MCAP, with or without metadata) and ROS 1 bags.
+
+A topic of geometry_msgs/WrenchStamped beside it is interpolated to the times of the joint states.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,8 @@ TOPIC_CHOSEN = look(
 )
 
 _TYPE = "sensor_msgs/msg/JointState"
+_WRENCH = "geometry_msgs/msg/WrenchStamped"
+_WRENCH_COLUMNS = tuple(f"telemetry.wrench.{k}" for k in range(6))
 _FIELDS = (("q", "position"), ("dq", "velocity"), ("tau", "effort"))
 
 
@@ -113,6 +118,26 @@ class BagTable(LogTable):
         self.labels = {"topic": self._topic, "time": "arrival" if use else "header.stamp"} | columns
         self.notices = tuple(notices)
         self._values = np.array(kept[self.joint_names])[order] if keep else None
+        wrench = self._wrench(use, times[:, use][order].astype(float) * 1e-9) if keep else None
+        self._beside = {} if wrench is None else dict(zip(_WRENCH_COLUMNS, wrench.T))
+        self.names = (*self.names, *self._beside)
+
+    def _wrench(self, use: int, times: Array) -> Array | None:
+        """Return the forces and moments (N, 6) of the bag's first force sensor at given times; None: it has none."""
+        with self._open() as reader:
+            sensors = [item for item in reader.connections if item.msgtype == _WRENCH]
+            stamps, values = [], []
+            for connection, arrival, data in reader.messages(connections=sensors[:1]) if sensors else ():
+                message = reader.deserialize(data, connection.msgtype)
+                stamp = message.header.stamp
+                stamps.append(float(arrival if use else int(stamp.sec) * 10**9 + int(stamp.nanosec)) * 1e-9)
+                force, torque = message.wrench.force, message.wrench.torque
+                values.append((force.x, force.y, force.z, torque.x, torque.y, torque.z))
+        if len(stamps) < 2:
+            return None
+        place, rows = np.argsort(stamps, kind="stable"), np.array(values)
+        t = np.array(stamps)[place]
+        return np.column_stack([np.interp(times, t, rows[place, k], left=np.nan, right=np.nan) for k in range(6)])
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
@@ -203,7 +228,11 @@ class BagTable(LogTable):
         low = begin
         for block in self._blocks(samples, begin, min(end, self._rows)):
             times = self._times[low : low + len(block)]
-            yield {name: times if name == "t" else block[:, where[name]] for name in names}
+            beside = {name: values[low : low + len(block)] for name, values in self._beside.items()}
+            yield {
+                name: times if name == "t" else beside[name] if name in beside else block[:, where[name]]
+                for name in names
+            }
             low += len(block)
 
     def _blocks(self, samples: int, begin: int, stop: int) -> Iterator[Array]:

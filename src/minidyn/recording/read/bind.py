@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from minidyn.errors import DescriptionError, near_names
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
-from minidyn.recording.read.guess import ColumnName, natural, read_name, same_word, time_columns
+from minidyn.recording.read.guess import ColumnName, natural, read_name, same_word, telemetry_columns, time_columns
 from minidyn.recording.read.mapping import UNITS, SignalMap
 from minidyn.recording.read.tables import LogTable
-from minidyn.recording.recording import KNOWN_TORQUE, SIGNALS
+from minidyn.recording.recording import KNOWN_TORQUE, SIGNALS, WRENCH
 
 COLUMNS = info(
     "recording.columns",
@@ -104,7 +104,13 @@ def bind(table: LogTable, given: SignalMap, robot: Robot | None) -> Binding:
     units = {} if table.own or given.units is not None else _units(table, signals, known, notices)
     time, unit = _time(table, given, notices)
     run = _one(table, given.run, "run") if given.run else "run" if "run" in table.names else ""
-    telemetry = _telemetry(table)
+    telemetry = telemetry_columns(table.names, table.own)
+    if given.wrench is not None:
+        telemetry[WRENCH] = tuple(_explicit(table, given.wrench, WRENCH, known))
+        if len(telemetry[WRENCH]) != 6:
+            raise DescriptionError(
+                f"{table.path}: wrench: expected six columns (forces, moments), got {given.wrench!r}"
+            )
     if given.known_torque is not None:
         telemetry[KNOWN_TORQUE] = _known_torque(table, given.known_torque, keys, names, chosen, known)
     return Binding(names, signals, time, given.time_unit or unit, run, telemetry, tuple(notices), units)
@@ -406,17 +412,6 @@ def _time(table: LogTable, given: SignalMap, notices: list[Notice]) -> tuple[tup
             f"{table.path}: no time column among {_short(table.names, 8)}; time=COLUMN names it, rate=HZ replaces it"
         )
     return columns, unit
-
-
-def _telemetry(table: LogTable) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for name in table.names:
-        if table.own and name.startswith("telemetry."):
-            label = re.sub(r"(\.\d+|\[\d+\])$", "", name.removeprefix("telemetry."))
-            found[label] = (*found.get(label, ()), name)
-        elif name.strip().lower() == "temperature":
-            found["temperature"] = (name,)  # friction may vary with it
-    return found
 
 
 def _short(names: Sequence[str], limit: int = 4) -> str:

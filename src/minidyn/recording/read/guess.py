@@ -38,7 +38,7 @@ _MEASURED = {
 _TARGET = {"target", "des", "desired", "ref", "reference", "cmd", "command", "commanded", "setpoint", "d", "goal"}
 _TARGET |= {"ipo", "plan", "planned"}
 _OTHER = {"err", "error", "limit", "limits", "temp", "temperature", "std", "min", "max", "ext", "external", "tcp"}
-_OTHER |= {"telemetry", "cartesian"}
+_OTHER |= {"telemetry", "cartesian", "wrench", "ft"}
 _FILLER = {"joint", "joints", "axis", "axes", "motor", "motors", "link", "j", "a", "robot", "arm", "data", "side"}
 _TIME = {"t", "time", "times", "timestamp", "timestamps", "stamp", "clock", "secs", "seconds", "elapsed"}
 _UNIT = dict.fromkeys(("s", "sec", "secs", "seconds"), "s") | dict.fromkeys(("ms", "msec", "milliseconds"), "ms")
@@ -197,3 +197,31 @@ def _joint_left(rest: str, words: Sequence[str], used: set[str]) -> str | int | 
         if match.group().lower() in used | _MEASURED | _TARGET:
             text = text[: match.start()] + " " + text[match.end() :]
     return re.sub(r"^[\W_]+|[\W_]+$", "", text) or None
+
+
+def telemetry_columns(names: Sequence[str], own: bool) -> dict[str, tuple[str, ...]]:
+    """Return the columns of further signals by name: those of files that minidyn wrote, temperature, a force sensor."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        if own and name.startswith("telemetry."):
+            label = re.sub(r"(\.\d+|\[\d+\])$", "", name.removeprefix("telemetry."))
+            found[label] = (*found.get(label, ()), name)
+        elif name.strip().lower() == "temperature":
+            found["temperature"] = (name,)  # friction may vary with it
+    wrench = {_wrench_entry(name): name for name in reversed(names)}
+    six = [wrench.get(kind + axis) for kind in ("f", "m") for axis in "xyz"]
+    if "wrench" not in found and all(six):
+        found["wrench"] = tuple(str(name) for name in six)
+    return found
+
+
+def _wrench_entry(name: str) -> str:
+    """Return "fx" ... "mz" for the name of a force sensor's column, "" for any other."""
+    words = [word for word in re.split(r"[^a-z]+", re.sub(r"\[.*\]|\(.*\)", "", name.lower())) if word]
+    words = [word for word in words if word not in ("wrench", "ft", "sensor", "tcp", "n", "nm")]
+    if len(words) == 1 and len(words[0]) == 2 and words[0][0] in "ftm" and words[0][1] in "xyz":
+        return words[0].replace("t", "m", 1)
+    kinds = {"force": "f", "f": "f", "torque": "m", "moment": "m", "t": "m", "m": "m"}
+    if len(words) == 2 and words[0] in kinds and words[1] in ("x", "y", "z"):
+        return kinds[words[0]] + words[1]
+    return ""

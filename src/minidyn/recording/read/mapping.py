@@ -80,6 +80,8 @@ class SignalOptions(TypedDict, total=False):
         currents_as_torque: Take columns of motor currents that have no `drive_gain` as they are; else they are refused.
         known_torque: Columns of torques that are known, N m or N at the joint, one per joint or {joint: column}, read
             as telemetry "known_torque", which `md.identify` subtracts.
+        wrench: Six columns of a force sensor, forces (N) then moments (N m), read as telemetry "wrench"; None: from
+            their names (fx ... tz, force_x ... torque_z, wrench.force.x ...), of a bag its topic of WrenchStamped.
         motor_side: Signals measured on the motor side: True, False or a list; None: all where ratios are given.
             True without ratios: the robot's own gear ratios and coupling.
         header: Whether the first line of a CSV names the columns; None: it does where it is no row of numbers.
@@ -108,6 +110,7 @@ class SignalOptions(TypedDict, total=False):
     drive_gain_covariance: ArrayLike | None
     currents_as_torque: bool
     known_torque: Columns | Mapping[str, str | int] | None
+    wrench: Columns | None
     motor_side: bool | Sequence[str] | None
     header: bool | None
     delimiter: str | None

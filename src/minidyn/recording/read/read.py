@@ -101,8 +101,8 @@ def read_recording(
         on_error: "stop", or "skip": of several files, those that cannot be read are left out, and a notice names them.
         **options: How columns are understood, by keyword; each is explained at `SignalOptions`: time, time_unit, rate,
             q, dq, ddq, use_ddq, tau, joints, units, offset, sign, gear_ratio, coupling, torque_coupling, drive_gain,
-            drive_gain_covariance, currents_as_torque, known_torque, motor_side, header, delimiter, topic, run,
-            together.
+            drive_gain_covariance, currents_as_torque, known_torque, wrench, motor_side, header, delimiter, topic,
+            run, together.
 
     Returns:
         Recording, or LazyRecording where `lazy`.
@@ -114,7 +114,8 @@ def read_recording(
     robot = None if robot is None else as_robot(robot)
     given = SignalMap.of(options, None if mapping is None else Path(mapping))
     files = log_files(paths)
-    lazy = lazy and given.known_torque is None  # telemetry stays with recordings in memory alone
+    # telemetry stays with recordings in memory alone
+    lazy = lazy and given.known_torque is None and given.wrench is None
     if on_error not in ON_ERROR:
         raise UnknownName("on_error", on_error, ON_ERROR)
     if not files:
