@@ -15,7 +15,8 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import minidyn as md
-from minidyn.identification.tool_wrench import sensor_motion, wrench_columns
+from minidyn.dynamics.functions import frame_motion
+from minidyn.identification.tool import wrench_columns
 from minidyn.model.parameters import from_body
 
 NOISE = np.array([0.3] * 3 + [0.01] * 3)
@@ -41,7 +42,7 @@ def log_of(robot: Any, rng: Any, poses: int, seconds: float, truth: tuple[Any, A
         t = np.arange(int(seconds * 250)) / 250
         q, dq, ddq = md.trajectory.fourier(robot, seed=int(rng.integers(1 << 30)))(t)
     log = md.Recording(t, q, None, dq, ddq, robot.joint_names)
-    motion = [part @ turn for part in sensor_motion(robot, log, None, np.zeros(3))]
+    motion = [part @ turn for part in frame_motion(robot, log.q, log.dq, log.ddq, None, np.zeros(3))]
     w = bias - wrench_columns(*motion) @ body + NOISE * rng.normal(size=(len(t), 6))
     return md.Recording(t, q, None, dq, ddq, robot.joint_names, telemetry={"wrench": w})
 
@@ -65,7 +66,7 @@ def main() -> None:
             centre.append(np.linalg.norm(found.com - true.com))
             turn = Rotation.from_matrix(found.mounting.T @ truth[1]).as_rotvec()
             turned.append(np.degrees(np.linalg.norm(turn)))
-            inertia.append(np.abs(found.inertia - true.inertia).max() / np.abs(true.inertia).max())
+            inertia.append(np.abs(found.load.inertia - true.inertia).max() / np.abs(true.inertia).max())
             ten, std = np.array(found.settings["unconstrained"]), np.sqrt(np.diag(found.load.covariance))
             apart = [
                 *((ten - truth[0]) / std)[6:],

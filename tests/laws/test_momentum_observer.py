@@ -15,8 +15,8 @@ from random_robots import looped_robot
 import minidyn as md
 from c_compiler import STRICT, needs_gcc
 from conftest import OWN, count
-from minidyn.control.momentum import momentum_parts
-from minidyn.control.momentum_observer import passage_level
+from minidyn.control.momentum_observer import momentum_parts
+from minidyn.control.watch import passage_level
 from minidyn.errors import ShapeError, Unsupported
 from minidyn.graph.function import evaluate
 from minidyn.graph.scalar import Graph

@@ -17,8 +17,9 @@ import minidyn as md
 from c_compiler import STRICT, needs_gcc
 from conftest import OWN, count
 from minidyn.app.cli.main import main
+from minidyn.dynamics.functions import frame_motion
 from minidyn.errors import DescriptionError, ShapeError
-from minidyn.identification.tool_wrench import sensor_motion, turned_wrench, wrench_columns
+from minidyn.identification.tool import turned_wrench, wrench_columns
 from minidyn.model.parameters import from_body
 from robot_cases import random_body, random_state, robot_of_seed
 
@@ -30,7 +31,7 @@ BODY = from_body(1.3, [0.01, -0.02, 0.09], np.diag([0.004, 0.005, 0.002]))
 
 
 def wrenches(robot: Any, log: Any, rng: Any, sign: float = -1.0, turn: Any = TURN) -> Any:
-    motion = [part @ turn for part in sensor_motion(robot, log, None, PLACE)]
+    motion = [part @ turn for part in frame_motion(robot, log.q, log.dq, log.ddq, None, PLACE)]
     w = sign * wrench_columns(*motion) @ BODY + BIAS
     return w + NOISE * rng.normal(size=w.shape)
 
@@ -66,7 +67,7 @@ def test_the_wrench_does_the_work_of_the_load(seed: int) -> None:
     body = random_body(rng)
     q, dq, ddq = random_state(robot, rng, 4)
     log = md.Recording(np.arange(4.0), q, None, dq, ddq, robot.joint_names)
-    f = wrench_columns(*sensor_motion(robot, log, None, np.zeros(3))) @ body
+    f = wrench_columns(*frame_motion(robot, log.q, log.dq, log.ddq, None, np.zeros(3))) @ body
     loaded = md.Payload(0.0, body).on(robot)
     added = md.inverse_dynamics(loaded, q, dq, ddq) - md.inverse_dynamics(robot, q, dq, ddq)
     axes, J = md.forward_kinematics(robot, q)[:, :3, :3], md.jacobian(robot, q)
@@ -122,7 +123,7 @@ def test_motion_gives_the_inertia_too() -> None:
         found = md.identify_tool(log_with, robot, position=PLACE)
         assert abs(found.mass / 1.3 - 1) < 0.01
         assert np.abs(found.com - [0.01, -0.02, 0.09]).max() < 1e-3
-        np.testing.assert_allclose(np.diag(found.inertia), [0.004, 0.005, 0.002], atol=5e-4)
+        np.testing.assert_allclose(np.diag(found.load.inertia), [0.004, 0.005, 0.002], atol=5e-4)
         ten = np.array(found.settings["unconstrained"])
         assert np.abs((ten - BODY) / np.sqrt(np.diag(found.load.covariance))).max() < 4.5
 

@@ -7,6 +7,9 @@ Over one period T the balance of momentum, p(k+1) - p(k) = ∫ (tau - rest + ext
 and the residual moves to it as a first-order lag does to an input that is held, r += (1 - exp(-K T)) (d - r): exact for
 an external torque that is constant over a period, at any gain (De Luca and Mattone 2003; Haddadin et al. 2017).
 
+With the Lagrangian L = T - V the momentum is ∂L/∂dq and rest is -∂L/∂q (which is g - Cᵀ dq) plus friction. One sweep
+backwards through the recorded energies gives both, for the cost of a few energies.
+
 The threshold has two parts. Noise of the residual is a normal process with the bandwidth of the lag; the level that it
 passes so often an hour follows from the rate of first passage. Errors of the model (parameters, friction) are bounded
 sample by sample and pass the same lag: its impulse response is positive, so the error of the residual stays below.
@@ -25,16 +28,19 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 from minidyn.control.controller import gain_vector, positive
-from minidyn.control.momentum import momentum_parts
-from minidyn.control.watch import Watch, events_of, least_forces, wrench_of
+from minidyn.control.watch import Margins, Watch, events_of, least_forces, passage_level, wrench_of
+from minidyn.dynamics.drives import friction_columns, has_load
 from minidyn.dynamics.functions import base_regressor, inertia_matrix
 from minidyn.dynamics.kernel import run_function
+from minidyn.dynamics.newton_euler import regrouped
+from minidyn.dynamics.record import build, without_unknowns
 from minidyn.dynamics.sources import function_source
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import MinidynError
 from minidyn.formats.load import RobotLike, as_robot
-from minidyn.graph.function import Function, evaluate
-from minidyn.graph.scalar import Graph, sign, sqrt
+from minidyn.graph.derivative import OPERATIONS, vjp
+from minidyn.graph.function import Function, evaluate, run_tape
+from minidyn.graph.scalar import Graph
 from minidyn.graph.targets.native.kernel import NativeFunction, compile_function
 from minidyn.model.robot import Robot
 from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, ready
@@ -75,43 +81,6 @@ class Identified(Protocol):
     @property
     def known_torque(self) -> Any:
         """What was subtracted before the fit, or None."""
-
-
-@dataclass(frozen=True)
-class Margins:
-    """What the residual may be without a contact, each (n,), N m or N.
-
-    Attributes:
-        noise: From noise: a level that it passes as rarely as was asked.
-        rest: From the uncertainty of parameters at rest.
-        moving: What motion adds to it at the speed limits, growing with the square of the speed.
-        level: Friction of a joint that is about to move: at rest any value between ± this one.
-        speed: Speed limits of the joints, rad/s or m/s.
-        friction_error: Share by which friction may differ from the model's.
-        standstill: Speed below which the direction of friction is not known, rad/s or m/s.
-    """
-
-    noise: Array
-    rest: Array
-    moving: Array
-    level: Array
-    speed: Array
-    friction_error: float
-    standstill: float
-
-    def bound(self, dq: list[Scalar], friction: list[Scalar]) -> list[Scalar]:
-        """Record the largest error (n) of the model's torque in a motion with speeds dq and friction torques."""
-        motion = sum(((v * (1.0 / float(top))) * (v * (1.0 / float(top))) for v, top in zip(dq, self.speed)), 0.0)
-        found = []
-        for j, (v, f) in enumerate(zip(dq, friction)):
-            error = float(self.rest[j]) + float(self.moving[j]) * motion
-            found.append(error + self.friction_error * (f * sign(f)) + self.hidden(v, j))
-        return found
-
-    def hidden(self, speed: Scalar, joint: int) -> Scalar:
-        """Record what friction of a joint, whose direction is not known, may hide at a speed."""
-        moves = sign(speed) * (speed / sqrt(speed * speed + self.standstill**2))  # as the smoothed sign of friction
-        return float(self.level[joint]) * (1.0 - moves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,17 +301,6 @@ def momentum_observer(
     return replace(made, margins=replace(margins, level=_level(robot, q, 10.0 * width.max())))
 
 
-def passage_level(n: int, gain: Array, rate: float) -> Array:
-    """Return the levels (n,), in standard deviations, that n lags of normal noise pass so often an hour together.
-
-    A process with correlation exp(-K t) passes ±z with the rate 2 K z φ(z) for large z, φ the normal density.
-    """
-    found = np.full(n, 4.0)
-    for _ in range(50):  # z = √(2 ln(c z)) contracts for large z
-        found = np.sqrt(2.0 * np.log(np.maximum(2.0 * n * 3600.0 * gain * found / (rate * np.sqrt(2 * np.pi)), np.e)))
-    return np.asarray(found)
-
-
 def _motions(robot: Robot) -> tuple[Array, Array, Array, Array]:
     """Return q, dq, ddq (M, n) of sinusoids within the limits, each joint's own, and the speed limits (n,)."""
     joints = [robot.joints[index] for index in robot.independent]
@@ -403,3 +361,35 @@ def _level(robot: Robot, q: Array, speed: float) -> Array:
     friction = graph.function("friction", {"f": momentum_parts(robot, places, speeds)[2]})
     both = [np.abs(evaluate(friction, q, np.full_like(q, way))).max(axis=0) for way in (speed, -speed)]
     return np.asarray(np.maximum(*both))
+
+
+def momentum_parts(robot: Robot, q: list[Scalar], dq: list[Scalar]) -> tuple[list[Scalar], list[Scalar], list[Scalar]]:
+    """Record (p, rest, friction), each of n scalars, with tau = dp/dt + rest; friction is a part of rest."""
+    phi = without_unknowns(robot, "inverse_dynamics", robot.parameters)
+    simpler, ten = regrouped(robot, [phi[part].tolist() for part in robot.layout.links])
+    fewer = phi.tolist()
+    for part, body in zip(robot.layout.links, ten):
+        fewer[part] = body
+    energies = Graph()
+    inputs = {name: energies.inputs(name, robot.n) for name in ("q", "dq")}
+    function = energies.function("energy", build(simpler, "energy", inputs, fewer))
+    pull, p = run_tape(vjp(function, ("q", "dq")), [q, dq, [1.0], [-1.0]], OPERATIONS)
+    drives = _drive_torque(robot, phi, [c.index for c in robot.layout.columns if c.is_friction], q, dq)
+    friction = _drive_torque(robot, phi, friction_columns(robot), q, dq)
+    return p, [torque - force for torque, force in zip(drives, pull)], friction
+
+
+def _drive_torque(robot: Robot, phi: Array, columns: list[int], q: list[Scalar], dq: list[Scalar]) -> list[Scalar]:
+    """Return the torques of some drive terms alone."""
+    still: list[Scalar] = [0.0] * robot.n
+    states = {"q": q, "dq": dq, "ddq": still}
+    loaded = has_load(robot)  # then friction reads the links' parameters, too
+    own = np.zeros(len(phi))
+    own[columns] = phi[columns]
+    if not loaded:
+        return list(build(robot, "inverse_dynamics", states, own.tolist()))
+    without = phi.copy()
+    without[[c.index for c in robot.layout.columns if c.is_friction]] = 0.0
+    bodies = build(robot, "inverse_dynamics", states, without.tolist())
+    every = build(robot, "inverse_dynamics", states, (without + own).tolist())
+    return [a - b for a, b in zip(every, bodies)]

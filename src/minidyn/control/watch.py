@@ -1,4 +1,4 @@
-"""What an observer saw along a log: external torques, thresholds, and the events where one was passed."""
+"""What passes for a contact: thresholds of external torques, and the events of a log where one was passed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array
 from minidyn.display import MEASURED, MODEL, PRIOR, DisplayTable, new_figure
 from minidyn.dynamics.functions import jacobian
+from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import ShapeError
+from minidyn.graph.scalar import sign, sqrt
 from minidyn.model.joint import torque_unit
 from minidyn.model.robot import Robot
 from minidyn.text import short
@@ -22,6 +24,43 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SINGULAR = 1e-3  # share of the largest singular value: directions below it are not felt
+
+
+@dataclass(frozen=True)
+class Margins:
+    """What the residual may be without a contact, each (n,), N m or N.
+
+    Attributes:
+        noise: From noise: a level that it passes as rarely as was asked.
+        rest: From the uncertainty of parameters at rest.
+        moving: What motion adds to it at the speed limits, growing with the square of the speed.
+        level: Friction of a joint that is about to move: at rest any value between ± this one.
+        speed: Speed limits of the joints, rad/s or m/s.
+        friction_error: Share by which friction may differ from the model's.
+        standstill: Speed below which the direction of friction is not known, rad/s or m/s.
+    """
+
+    noise: Array
+    rest: Array
+    moving: Array
+    level: Array
+    speed: Array
+    friction_error: float
+    standstill: float
+
+    def bound(self, dq: list[Scalar], friction: list[Scalar]) -> list[Scalar]:
+        """Record the largest error (n) of the model's torque in a motion with speeds dq and friction torques."""
+        motion = sum(((v * (1.0 / float(top))) * (v * (1.0 / float(top))) for v, top in zip(dq, self.speed)), 0.0)
+        found = []
+        for j, (v, f) in enumerate(zip(dq, friction)):
+            error = float(self.rest[j]) + float(self.moving[j]) * motion
+            found.append(error + self.friction_error * (f * sign(f)) + self.hidden(v, j))
+        return found
+
+    def hidden(self, speed: Scalar, joint: int) -> Scalar:
+        """Record what friction of a joint, whose direction is not known, may hide at a speed."""
+        moves = sign(speed) * (speed / sqrt(speed * speed + self.standstill**2))  # as the smoothed sign of friction
+        return float(self.level[joint]) * (1.0 - moves)
 
 
 @dataclass(frozen=True)
@@ -161,3 +200,14 @@ def events_of(watch: Watch, cuts: Sequence[int], apart: float) -> tuple[Event, .
             ends, seen = (float(t[first]), float(t[last])), tuple(names[j] for j in order)
             found.append(Event(*ends, seen, float(worst[at]), tuple(watch.torque[at].tolist()), at))
     return tuple(found)
+
+
+def passage_level(n: int, gain: Array, rate: float) -> Array:
+    """Return the levels (n,), in standard deviations, that n lags of normal noise pass so often an hour together.
+
+    A process with correlation exp(-K t) passes ±z with the rate 2 K z φ(z) for large z, φ the normal density.
+    """
+    found = np.full(n, 4.0)
+    for _ in range(50):  # z = √(2 ln(c z)) contracts for large z
+        found = np.sqrt(2.0 * np.log(np.maximum(2.0 * n * 3600.0 * gain * found / (rate * np.sqrt(2 * np.pi)), np.e)))
+    return np.asarray(found)

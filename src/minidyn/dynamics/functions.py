@@ -14,8 +14,20 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 from minidyn.dynamics.implicit import implicit_call
-from minidyn.dynamics.kernel import READY, BaseColumns, Chosen, regressor_form, require_own, require_robot, run
+from minidyn.dynamics.kernel import (
+    READY,
+    BaseColumns,
+    Chosen,
+    regressor_form,
+    require_own,
+    require_robot,
+    run,
+    run_function,
+)
+from minidyn.dynamics.record import build
 from minidyn.errors import Unsupported
+from minidyn.graph.derivative import tangents
+from minidyn.graph.scalar import Graph
 from minidyn.model.robot import Robot
 
 
@@ -178,6 +190,30 @@ def forward_kinematics(robot: Robot, q: ArrayLike, link: str | int | None = None
 def jacobian(robot: Robot, q: ArrayLike, link: str | int | None = None, *, out: Array | None = None) -> Array:
     """Return the Jacobian (..., 6, n) of a link's or frame's origin: angular rows first, world axes."""
     return call(robot, "jacobian", (q,), None, out, link=link)
+
+
+def frame_motion(
+    robot: Robot, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike, link: str | None, position: Array
+) -> tuple[Array, Array, Array]:
+    """Return acceleration less gravity, angular speed and acceleration (N, 3) of a point of a link, in its own axes."""
+    graph = Graph()
+    x, dx, ddx = (list(graph.inputs(name, robot.n)) for name in ("q", "dq", "ddq"))
+    T = build(robot, "forward_kinematics", {"q": x}, link=link)
+    R = [T[i][k] for i in range(3) for k in range(3)]
+    point = [T[i][3] + sum((T[i][k] * float(position[k]) for k in range(3)), 0.0) for i in range(3)]
+    first = tangents([*R, *point], dict(zip(x, dx)))
+    second = tangents(first, dict(zip([*x, *dx], [*dx, *ddx])))
+
+    def own(values: Any, i: int, k: int) -> Any:  # entry of Rᵀ times the derivative of R
+        return sum((T[row][i] * values[3 * row + k] for row in range(3)), 0.0)
+
+    omega = [own(first, 2, 1), own(first, 0, 2), own(first, 1, 0)]
+    alpha = [0.5 * (own(second, i, k) - own(second, k, i)) for i, k in ((2, 1), (0, 2), (1, 0))]
+    rise = [second[9 + row] - float(robot.gravity[row]) for row in range(3)]
+    a = [sum((T[row][k] * rise[row] for row in range(3)), 0.0) for k in range(3)]
+    function = graph.function("frame_motion", {"a": a, "omega": omega, "alpha": alpha})
+    found = run_function(function, (q, dq, ddq), None)
+    return tuple(np.asarray(part) for part in found)  # type: ignore[return-value]
 
 
 _NOTHING: dict[tuple[str, str | int | None], Callable[..., Any]] = {}

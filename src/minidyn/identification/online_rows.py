@@ -9,7 +9,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.control.momentum_observer import Margins
+from minidyn.control.watch import Margins
 from minidyn.dynamics.record import build
 from minidyn.dynamics.sources import function_source, source_name
 from minidyn.dynamics.vectors import Scalar

@@ -22,6 +22,7 @@ from scipy.linalg import solve_triangular
 from scipy.spatial.transform import Rotation
 
 from minidyn.arrays import Array, plain_values
+from minidyn.dynamics.functions import frame_motion
 from minidyn.dynamics.record import build
 from minidyn.dynamics.sources import function_source
 from minidyn.dynamics.vectors import cross
@@ -33,8 +34,7 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.solve import memory_of
 from minidyn.identification.payload.payload import identify_payload, nearest_body
 from minidyn.identification.rows.pieces import stacked
-from minidyn.identification.tool_wrench import sensor_motion, turned_wrench, wrench_columns
-from minidyn.model.parameters import transform
+from minidyn.model.parameters import tensor, transform
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, look, notices_json
 from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order, ready, resting_poses
@@ -59,6 +59,7 @@ NEGATIVE = act(
 )
 
 _UNIT = np.array([1.0] * 6 + [10.0] * 3 + [100.0])  # kg m², kg m, kg: a prior so wide that data always win
+_SIX = np.array([tensor(unit) for unit in np.eye(6)])  # the tensors of unit XX ... ZZ (6, 3, 3)
 _GRAVITY = np.array([0.0, 0.0, -9.80665])
 _STEPS = 30
 _ROUND = 0.3  # of the largest singular value: gravity acted along all axes of the sensor
@@ -150,7 +151,7 @@ class Tool:
 
     def to_json(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        body = {"mass": self.mass, "com": self.com, "inertia": self.inertia, "std": self.std}
+        body = {"mass": self.mass, "com": self.com, "inertia": self.load.inertia, "std": self.std}
         names = ("bias", "bias_std", "mounting", "mounting_std", "sign", "noise")
         own = {name: getattr(self, name) for name in names} | {"samples": self.settings["samples"]}
         return dict(plain_values(body | own | {"notices": notices_json(self.notices)}, finite=True))
@@ -204,8 +205,9 @@ def identify_tool(
         a = _oriented(log)
         states, w, starts = (a, np.zeros_like(a), np.zeros_like(a)), log.telemetry[WRENCH], log.starts
     else:
-        made, w = (_at_rest(log), log.telemetry[WRENCH]) if static else _prepared(own, log)
-        states, starts = sensor_motion(own, made, link, place), made.starts
+        made, w = _prepared(own, log, static)
+        states = frame_motion(own, made.q, np.asarray(made.dq), np.asarray(made.ddq), link, place)
+        starts = made.starts
     if len(w) < 6:
         raise MinidynError(f"identify_tool: {len(w)} samples are too few; record at least six poses, better twenty")
     fixed = None if mounting is None else _rotation(mounting)
@@ -264,17 +266,14 @@ def _oriented(log: Recording) -> Array:
     return np.asarray(-_GRAVITY @ axes)
 
 
-def _at_rest(log: Recording) -> Recording:
-    still = np.zeros_like(log.q)
-    return Recording(log.t, log.q, None, still, still, log.joint_names)
-
-
-def _prepared(robot: Robot, log: Recording) -> tuple[Recording, Array]:
+def _prepared(robot: Robot, log: Recording, static: bool) -> tuple[Recording, Array]:
     """Return the motion with speeds and accelerations, and forces and moments (N, 6) that passed the same filter.
 
     Forces go through preparation in place of torques, as many channels at once as the robot has joints.
     """
-    w, n = log.telemetry[WRENCH], robot.n
+    w, n, still = log.telemetry[WRENCH], robot.n, np.zeros_like(log.q)
+    if static:
+        return Recording(log.t, log.q, None, still, still, log.joint_names), w
     parts: list[Array] = []
     made: Recording | None = None
     for begin in range(0, 6, n):
@@ -303,6 +302,39 @@ class _Fit:
     sign: float
     noise: Array
     misfit: float
+
+
+def wrench_columns(a: Array, w: Array, alpha: Array) -> Array:
+    """Return the columns (N, 6, 10) of the wrench that moves a body, by its ten parameters."""
+    X = np.zeros((len(a), 6, 10))
+    W = _crossing(w)
+    X[:, :3, 9] = a
+    X[:, :3, 6:9] = _crossing(alpha) + W @ W
+    X[:, 3:, 6:9] = -_crossing(a)
+    X[:, 3:, :6] = np.einsum("cij,kj->kic", _SIX, alpha) + W @ np.einsum("cij,kj->kic", _SIX, w)
+    return X
+
+
+def _crossing(v: Array) -> Array:
+    """Return the matrices (N, 3, 3) of cross products with vectors (N, 3)."""
+    found = np.zeros((len(v), 3, 3))
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        found[:, i, j], found[:, j, i] = -v[:, k], v[:, k]
+    return found
+
+
+def turned_wrench(a: Array, w: Array, alpha: Array, ten: Array) -> Array:
+    """Return the derivative (N, 6, 3) of the wrench by small turns of the sensor about its own axes.
+
+    A turn by d takes v to v + v × d. The wrench is linear in a and alpha and quadratic in w.
+    """
+    h, inertia = ten[6:9], tensor(ten)
+    A, W, V, H = _crossing(a), _crossing(w), _crossing(alpha), _crossing(h[None])[0]
+    found = np.empty((len(a), 6, 3))
+    # d(w × (w × h)) = (dw × (w × h)) + w × (dw × h), with dw = W d
+    found[:, :3] = ten[9] * A - H @ V - (_crossing(np.cross(w, h)) + W @ H) @ W
+    found[:, 3:] = inertia @ V + (W @ inertia - _crossing(w @ inertia)) @ W + H @ A
+    return found
 
 
 def _mountings(a: Array, w: Array) -> list[tuple[Array, float]]:
