@@ -75,6 +75,9 @@ class Reduction:
         `factors` has for each result an upper triangle (size, size) that its rows are divided by first, or None.
         """
         width = self.width
+        for factor, size in zip(factors, self.sizes, strict=True):
+            if factor is not None and (factor.dtype != np.float64 or factor.shape != (size, size)):
+                raise ValueError(f"factor: expected float64 {(size, size)}, got {factor.dtype} {factor.shape}")
         sums: list[Array | None] = [None] * len(self.sizes)
         for index in which:
             size = self.sizes[index]
@@ -112,6 +115,8 @@ class Reduction:
             if array.dtype != np.float64 or array.shape != (len(arrays[0]), argument.size):
                 raise ValueError(f"{argument.name}: expected float64 {(len(arrays[0]), argument.size)}")
             words += (array.__array_interface__["data"][0], array.strides[0], array.strides[1])
+        if not len(arrays[0]):  # its loops run once at least
+            return list(own.tiles)
         _REDUCE(self.code.addresses["reduce"])(
             (ctypes.c_int64 * len(words))(*words),
             len(arrays[0]),
