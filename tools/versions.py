@@ -23,10 +23,8 @@ HOME = ROOT / "build" / "versions"
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 LOWEST = "lowest"
 QUICK = (
-    *("laws/test_native.py", "laws/test_builtin.py", "laws/test_targets.py", "laws/test_toml.py", "laws/test_mjcf.py"),
-    *("laws/test_read_recording.py", "laws/test_hostile_robots.py", "laws/test_hostile_logs.py", "laws/test_copies.py"),
-    *("laws/test_crashes.py", "laws/test_one_joint.py", "laws/test_validation.py", "laws/test_display.py"),
-    *("stories/test_example.py", "stories/test_study.py", "stories/test_outputs.py", "golden/test_lin.py"),
+    *("laws/test_native.py", "laws/test_builtin.py", "laws/test_toml.py", "laws/test_mjcf.py", "laws/test_display.py"),
+    *("laws/test_read_recording.py", "laws/test_copies.py", "laws/test_not_determined.py", "laws/test_guarded.py"),
 )
 """Tests that need nothing but minidyn with its extras and pytest, over every part that leans on a library."""
 
