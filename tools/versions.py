@@ -38,25 +38,31 @@ def main() -> int:
     uv, results = _uv(), {}
     for which in given.which:
         version = PYTHONS[0] if which == LOWEST else which
-        python = subprocess.run(  # noqa: S603
-            [uv, "python", "find", "--no-python-downloads", "--system", version],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if python.returncode:
+        python = _python(uv, version)
+        if python is None:
             results[which] = "not on this machine"
             continue
         folder = HOME / which
         extra = "test" if given.all else "all"
-        _call(uv, "venv", "--quiet", "--clear", "--python", python.stdout.strip(), str(folder))
+        _call(uv, "venv", "--quiet", "--clear", "--python", python, str(folder))
         command = [uv, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python")]
         if which == LOWEST:
             command += ["--resolution", "lowest-direct"]
         _call(*command, "-e", f"{ROOT}[{extra}]", "pytest>=8")
         tests = [] if given.all else [str(ROOT / "tests" / name) for name in QUICK]
+        # what old versions of libraries say about each other is not minidyn's
+        quiet = [f"-Wignore::{kind}" for kind in ("DeprecationWarning", "pytest.PytestUnraisableExceptionWarning")]
         done = subprocess.run(  # noqa: S603
-            [str(folder / "bin" / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
+            [
+                str(folder / "bin" / "python"),
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                *(quiet if which == LOWEST else ()),
+                *tests,
+            ],
             cwd=ROOT,
             env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
             | {"OPENBLAS_NUM_THREADS": "1"},
@@ -84,6 +90,16 @@ def _uv() -> str:
         _call(sys.executable, "-m", "venv", str(place))
         _call(str(place / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "-q", "uv")
     return str(place / "bin" / "uv")
+
+
+def _python(uv: str, version: str) -> str | None:
+    """Return a Python that is installed here, pyenv's among them; None where there is none of that version."""
+    command = [uv, "python", "find", "--no-python-downloads", "--system", version]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if not found.returncode:
+        return found.stdout.strip()
+    home = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    return next((str(path) for path in sorted(home.glob(f"{version}.*/bin/python"))), None)
 
 
 def _call(*command: str) -> None:

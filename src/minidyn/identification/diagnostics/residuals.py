@@ -135,7 +135,7 @@ class Residuals:
         shares = np.zeros(known.shape[1])
         for joint, column in enumerate(known.T):
             matrix = toeplitz(np.append(1.0, column[:-1])) + 1e-6 * np.eye(lags)
-            shares[joint] = column @ np.linalg.lstsq(matrix, column)[0]
+            shares[joint] = column @ np.linalg.lstsq(matrix, column, rcond=None)[0]
         return np.clip(shares - chdtri(lags, 0.05) / max(self.samples, 1), 0.0, 1.0)
 
     @property
