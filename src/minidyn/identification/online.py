@@ -271,7 +271,7 @@ class Online:
             return None
         load, rest, free = self._load(None, None)
         joints = tuple(self.model.robot.joint_names[j] for j in sorted(self._passed))
-        return Change((self._since - 1) * self.period, joints, load, float(chdtrc(free, rest)))
+        return Change(self._since * self.period, joints, load, float(chdtrc(free, rest)))
 
     def _recent(self) -> tuple[Array, int]:
         """Return rows that are kept, the newest last, and the number of the first one's sample."""
