@@ -1,11 +1,13 @@
 """Logs read by workers of an executor: the same results to the last bit, whoever reads, dies or comes late."""
 
+import gc
 import json
 import os
 import pickle
 import random
 import subprocess
 import sys
+import tempfile
 import threading
 from concurrent.futures import Executor, Future
 from dataclasses import replace
@@ -25,7 +27,7 @@ from minidyn.identification.diagnostics.residuals import Residuals
 from minidyn.identification.rows import triangles
 from minidyn.recording import lazy
 from minidyn.recording.engine import Engine, WorkerFailed, Workers, executor_of
-from minidyn.recording.prepare import on_disk
+from minidyn.recording.prepare import on_disk, spool
 
 _GROUP = 1 << 14
 
@@ -95,15 +97,27 @@ def assert_equal(one: md.Estimate, two: md.Estimate) -> None:
     assert one.notices == two.notices
 
 
-def test_any_order_and_lost_workers_change_no_bit(logs, alone) -> None:
+def test_any_order_and_lost_workers_change_no_bit(logs, alone, monkeypatch) -> None:
     log = md.read_recording(logs, arm(), lazy=True)
     assert len(list(log.chunks())) >= 4
-    executor = Shuffled(dies=2)
+    executor, write = Shuffled(dies=2), spool._Chunk.write
+    executor.written = 0
+
+    def counted(chunk):
+        executor.written += 1
+        return write(chunk)
+
+    monkeypatch.setattr(spool._Chunk, "write", counted)
+    before = set(Path(tempfile.gettempdir()).glob("minidyn-*"))
     done: list[int] = []
     assert_equal(alone, identified(logs, executor=executor, progress=done.append))
     assert executor.lost == 2
     assert done == sorted(set(done))
     assert {"prepare_chunk", "triangles", "block_sums"} <= set(executor.names)
+    pieces = sum(len(chunk.parts) for chunk in md.prepare(arm(), log).chunks())
+    assert executor.written == pieces  # once each, however many passes there are
+    gc.collect()
+    assert set(Path(tempfile.gettempdir()).glob("minidyn-*")) <= before
     one, two = (md.validate(alone, log, executor=some) for some in (None, executor))
     assert "compared" in executor.names
     assert one.per_joint == two.per_joint

@@ -67,6 +67,12 @@ class Fit:
         torque = base_functions(self.robot, self.base).torque(piece.motion, self.beta, self.few)
         return np.asarray(piece.tau - torque)
 
+    def without_triangles(self) -> Fit:
+        """Return what residuals need: little to send to other processes."""
+        weight = None if self.weight is None else Huber(self.weight.before.without_triangles())
+        empty = replace(self.triangles, factors=(), stretches=())
+        return replace(self, triangles=empty, weight=weight)
+
     @property
     def few(self) -> bool:
         """Whether the machine code that reduced the samples serves to go through them again."""
@@ -115,7 +121,7 @@ def fit(
         if np.abs(found.R @ (found.beta - before.beta)).max(initial=0.0) < 1e-3:  # of a standard deviation
             break
     for _ in range(20 if method == "irls" else 0):
-        weight = Huber(found)
+        weight = Huber(found.without_triangles())
         triangles = reduced(weight=weight)
         sigma = np.minimum(found.sigma, replace(found, triangles=triangles).noise)
         before, found = found, replace(weighted(triangles, sigma), weight=weight)
@@ -133,14 +139,15 @@ def covariance_of(
     their run.
     """
     head = recording if len(recording) <= _HEAD else recording[:_HEAD]
-    _, length, seconds = max(head.each(partial(_block, found)), key=itemgetter(0))
+    sent = found.without_triangles()
+    _, length, seconds = max(head.each(partial(_block, sent)), key=itemgetter(0))
     least = -(-found.triangles.samples // _MOST_BLOCKS)
     length, seconds = max(length, least), seconds * max(1.0, least / length)
     weights = np.zeros(2)
     if device is not None and found.weight is None:
         G = _sums_on_gpu(found, recording, length, progress)
     else:
-        sums = list(recording.each(partial(_block_sums, found, length, len(recording)), progress=progress))
+        sums = list(recording.each(partial(_block_sums, sent, length, len(recording)), progress=progress))
         G = np.concatenate([some for some, _ in sums])
         weights = np.sum([some for _, some in sums], axis=0)
     inflation = 1.0 if found.weight is None else (weights[0] / max(weights[1], 1.0)) ** 2

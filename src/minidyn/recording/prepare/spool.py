@@ -267,6 +267,7 @@ class _Chunks:
 
     chunks: tuple[_Chunk, ...]
     firsts: tuple[int, ...]  # row of the first sample of each
+    folder: _Folder | None = None  # it is removed when the driver holds it no more
 
     def rows(self, first: int, count: int) -> Array:
         """Return rows (count, width)."""
@@ -315,7 +316,7 @@ def _by_workers(recording: LazyRecording, progress: Callable[[int], None] | None
     kept = tuple(chunk for chunk in chunks if chunk.count)
     if not kept:
         raise DescriptionError("no sample of the recording could be read")
-    return _Chunks(kept, tuple(accumulate((chunk.count for chunk in kept[:-1]), initial=0))), runs
+    return _Chunks(kept, tuple(accumulate((chunk.count for chunk in kept[:-1]), initial=0)), folder), runs
 
 
 def _prepare_chunk(
