@@ -1,10 +1,11 @@
 """Exports in the programs they are for: each loads its file and must give the torques that the file can say.
 
-Pinocchio, Drake: from PyPI.
+Pinocchio, Drake and FMPy are from PyPI.
 """
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +14,12 @@ import pytest
 
 import minidyn as md
 import robot_cases
+from c_compiler import STRICT, needs_gcc
 from conftest import count
 from export_cases import ALL, close, driven, estimate_of, filled, states
 from hostile_names import HOSTILE
 from minidyn.codegen.files import said
+from minidyn.dynamics.drives import drive_states, memory_columns
 from minidyn.model.robot import Robot
 
 CASES = ["ur10e", "scara", "panda_hand", *(f"chain{seed}" for seed in range(count(2, 30)))]
@@ -136,3 +139,83 @@ def test_what_a_format_cannot_say_has_its_error_on_test_data(tmp_path) -> None:
     assert notice.data["whole"] == pytest.approx(validation.relative_error, rel=1e-9)
     assert notice.data["error"] > 3 * notice.data["whole"]
     assert {path.name for path in exported.files} >= {"robot.xml", "robot.urdf", "robot.srdf"}
+
+
+# ------------------------------------------------------------------ FMI 3.0
+
+
+def as_fmu(folder: Path, robot: Robot) -> tuple[str, object]:
+    """Return (folder, description) of robot.fmu, checked by FMPy against the standard's schemas and compiled."""
+    fmpy = pytest.importorskip("fmpy", reason="FMPy (pip install fmpy) is not installed")
+    from fmpy.validation import validate_fmu
+
+    assert validate_fmu(str(folder / "robot.fmu")) == []
+    place = Path(fmpy.extract(str(folder / "robot.fmu"), str(folder / "unpacked")))
+    found = fmpy.read_model_description(str(place))
+    library = place / "binaries" / fmpy.platform_tuple / f"{found.modelExchange.modelIdentifier}.so"
+    library.parent.mkdir(parents=True)
+    sources = [str(place / "sources" / name) for name in found.buildConfigurations[0].sourceFileSets[0].sourceFiles]
+    headers = Path(fmpy.__file__).parent / "c-code"  # FMPy's own way is CMake with these, and the same sources
+    words = ["gcc", *STRICT, "-Wno-overlength-strings", "-I", str(headers), "-shared", "-fPIC", *sources]
+    subprocess.run([*words, "-o", str(library), "-lm"], check=True)
+    return str(place), found
+
+
+@needs_gcc
+@pytest.mark.parametrize("name", ["two_link", "scara"])
+def test_an_fmu_computes_the_whole_model(name, tmp_path) -> None:
+    """Accelerations and torques of every drive term to 1e-9, in FMPy; trajectories as SciPy integrates them."""
+    rng = np.random.default_rng(1)
+    terms = ("viscous", "coulomb", "offset", "stribeck", *(("presliding",) if name == "two_link" else ()))
+    robot = filled(md.load(name).with_drives(rotor_inertia=True, friction=terms, sign_width=0.5), rng)
+    robot = renamed(robot, [f'{joint.name} <&">\n' for joint in robot.joints])
+    exported = estimate_of(robot, rng).export(tmp_path, to="fmu")
+    assert not exported.notices
+    place, description = as_fmu(tmp_path, robot)
+    import fmpy
+
+    names = {variable.name: variable.valueReference for variable in description.modelVariables}
+    shown = [joint.replace("\n", "\\n") for joint in robot.joint_names]
+    groups = {group: [names[f"{group}.{joint}"] for joint in shown] for group in ("tau", "q", "dq", "ddq", "tau_ref")}
+    groups |= {group: [names[f"{group}.{joint}"] for joint in shown] for group in ("q_ref", "dq_ref", "ddq_ref")}
+    fmu = fmpy.instantiate_fmu(place, description, "ModelExchange")
+    fmu.enterInitializationMode()
+    fmu.exitInitializationMode()
+    path, memory = [np.zeros(robot.n)], None
+    for q, dq, ddq in zip(*states(robot, rng)):
+        for group, values in (("q", q), ("dq", dq), ("q_ref", q), ("dq_ref", dq), ("ddq_ref", ddq)):
+            fmu.setFloat64(groups[group], values.tolist())
+        fmu.completedIntegratorStep()
+        path.append(q)
+        memory = drive_states(robot, np.array(path))[-1] if memory_columns(robot) else None
+        tau = md.inverse_dynamics(robot, q, dq, ddq, memory=memory)
+        close(np.array(fmu.getFloat64(groups["tau_ref"])), tau)
+        fmu.setFloat64(groups["tau"], tau.tolist())
+        close(np.array(fmu.getFloat64(groups["ddq"])), ddq)
+    fmu.terminate()
+    fmu.freeInstance()
+    if memory is None:
+        _follows_scipy(place, description, robot, groups)
+
+
+def _follows_scipy(place: str, description: object, robot: Robot, groups: dict[str, list[int]]) -> None:
+    import fmpy
+    from scipy.integrate import solve_ivp
+
+    torque, end = np.array([1.0, -2.0, 30.0, 0.5])[: robot.n], 0.2
+    start = np.full(2 * robot.n, 0.1)
+    fmu = fmpy.instantiate_fmu(place, description, "CoSimulation")
+    fmu.enterInitializationMode()
+    for group, values in (("q", start[: robot.n]), ("dq", start[robot.n :]), ("tau", torque)):
+        fmu.setFloat64(groups[group], values.tolist())
+    fmu.exitInitializationMode()
+    fmu.doStep(currentCommunicationPoint=0.0, communicationStepSize=end)
+    found = np.array([*fmu.getFloat64(groups["q"]), *fmu.getFloat64(groups["dq"])])
+    fmu.terminate()
+    fmu.freeInstance()
+
+    def slope(_: float, x: np.ndarray) -> np.ndarray:
+        return np.concatenate([x[robot.n :], md.forward_dynamics(robot, x[: robot.n], x[robot.n :], torque)])
+
+    wanted = solve_ivp(slope, (0.0, end), start, rtol=1e-10, atol=1e-12).y[:, -1]
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-8 * np.abs(wanted).max())

@@ -72,13 +72,14 @@ TARGETS = {
     "c": "model.c",
     "pinocchio": "robot.urdf",
     "drake": "drake.urdf",
+    "fmu": "robot.fmu",
 }
 """All that can be asked for, formats and consumers, and the file of each in a folder."""
 
 _SAME_AS = {"mujoco": "mjcf"}
 _WITH_URDF = ("pinocchio", "drake")  # consumers whose files stand beside a URDF or change one
 _SIMULATORS = ("drake",)  # consumers that refuse bodies that are not physically consistent
-_ENDINGS = {".toml": "toml", ".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf", ".c": "c"}
+_ENDINGS = {".toml": "toml", ".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf", ".c": "c", ".fmu": "fmu"}
 _WRONG = (".json", ".yaml", ".yml", ".sdf", ".xacro", ".h", ".cpp", ".py", ".txt", ".md", ".html")  # not folders
 _SAME = 1e-9  # of the largest torque: what is read back may differ by so much
 _FAR = 1e3  # m: a centre of mass beyond this has lost the digits of its inertia
