@@ -153,7 +153,7 @@ def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tu
         raise reason
     if memory_columns(robot):
         try:
-            prototype, body = _states_in_c(robot)
+            prototype, body = states_in_c(robot)
             prototypes.append(prototype)
             bodies.append(body)
         except Unsupported as error:
@@ -170,7 +170,7 @@ def c_model(robot: Robot, name: str, functions: Sequence[str] = FUNCTIONS) -> tu
     return {f"{name}.h": header, f"{name}.c": source}, tuple(notices)
 
 
-def _states_in_c(robot: Robot) -> tuple[str, str]:
+def states_in_c(robot: Robot) -> tuple[str, str]:
     """Return prototype and text of the C function that takes the states of drives from one position to the next."""
     if robot.formulas:
         raise Unsupported("joints follow others by formulas, so that the way of a drive is not a sum of theirs")
@@ -276,11 +276,22 @@ class Written:
         files: Paths of what was written.
         robot: The robot that was to be written.
         said: The robot as the consumer computes with it; what it cannot be told is zero.
+        trees: Whether the consumer knows trees of free joints alone, so that joints which follow others move freely.
+        notices: What else is to be told.
     """
 
     files: tuple[Path, ...]
     robot: Robot
     said: Robot
+    trees: bool = False
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def missing(self) -> dict[str, list[str]]:
+        """What the consumer is not told, and the joints that have it: drive terms, gravity, joints that follow."""
+        found = lost(self.robot, self.said)
+        followers = [joint.name for joint in self.robot.joints if joint.follows is not None]
+        return found | ({"mimic": followers} if self.trees and followers else {})
 
 
 def said(

@@ -316,8 +316,8 @@ class Estimate(Identified):
 
         Args:
             path: A folder, or a file whose ending chooses the format: .toml, .urdf, .xml, .mjcf, .c.
-            to: Of a folder: formats "toml", "urdf", "mjcf", "c", and consumers "mujoco", "pinocchio" (docs/exporting.md
-                lists what each gets); None: the four formats.
+            to: Of a folder: formats "toml", "urdf", "mjcf", "c", and consumers "mujoco", "pinocchio", "drake", "fmu",
+                "ros2_control", "usd", "isaac", and of a load "franka", "ur" (docs/exporting.md); None: the formats.
             source: The URDF or MJCF whose meshes and everything else is kept; None: the file the robot was loaded
                 from, where it still is; False: none, files are written anew.
             test: `md.validate` of the estimate on test data: a notice gives the error there of what a format says.

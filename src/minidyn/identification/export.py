@@ -19,7 +19,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.codegen.files import Written, c_model, lost, said, save
+from minidyn.codegen.files import Written, c_model, said, save
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError, NotWritten, UnknownName, Unsupported
 from minidyn.files import check_outputs, new_folder, write_atomically
@@ -73,13 +73,19 @@ TARGETS = {
     "pinocchio": "robot.urdf",
     "drake": "drake.urdf",
     "fmu": "robot.fmu",
+    "ros2_control": "ros2_control",
+    "usd": "robot.usda",
+    "isaac": "isaac_lab.py",
+    "franka": "endeffector-config.json",
+    "ur": "payload.script",
 }
 """All that can be asked for, formats and consumers, and the file of each in a folder."""
 
 _SAME_AS = {"mujoco": "mjcf"}
+_MODULES = {"franka": "tool", "ur": "tool"}  # of consumers whose file has another name
 _WITH_URDF = ("pinocchio", "drake")  # consumers whose files stand beside a URDF or change one
-_SIMULATORS = ("drake",)  # consumers that refuse bodies that are not physically consistent
-_ENDINGS = {".toml": "toml", ".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf", ".c": "c", ".fmu": "fmu"}
+_SIMULATORS = ("drake", "usd")  # consumers that refuse bodies that are not physically consistent
+_ENDINGS = {".toml": "toml", ".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf", ".c": "c", ".fmu": "fmu", ".usda": "usd"}
 _WRONG = (".json", ".yaml", ".yml", ".sdf", ".xacro", ".h", ".cpp", ".py", ".txt", ".md", ".html")  # not folders
 _SAME = 1e-9  # of the largest torque: what is read back may differ by so much
 _FAR = 1e3  # m: a centre of mass beyond this has lost the digits of its inertia
@@ -228,19 +234,20 @@ def _with_side_file(path: Path) -> tuple[Path, ...]:
 
 def _consumer(estimate: Identified, name: str, path: Path, origin: Path | None, notices: list[Notice]) -> Written:
     """Write the files of a consumer that has a module of its own."""
-    module: Any = import_module(f"minidyn.codegen.consumers.{name}")
+    module: Any = import_module(f"minidyn.codegen.consumers.{_MODULES.get(name, name)}")
     robot = _simulable(estimate, path.name, notices) if name in _SIMULATORS else describable(estimate)
     files: tuple[Path, ...] = ()
     if name in _WITH_URDF:
         _urdf(robot, path, origin, notices)
         files = _with_side_file(path)
     made: Written = module.write(robot, path)
+    notices += made.notices
     return replace(made, files=(*files, *made.files))
 
 
 def _not_said(name: str, path: Path, made: Written, test: Validation | None) -> list[Notice]:
     """Return a notice of what a file cannot say, with the error it causes on test data where there are any."""
-    missing = lost(made.robot, made.said)
+    missing = made.missing
     if not missing:
         return []
     words = [what + (f" ({len(joints)} joints)" if len(joints) > 1 else "") for what, joints in missing.items()]

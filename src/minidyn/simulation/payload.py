@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
+from minidyn.codegen.consumers.tool import write_tool
 from minidyn.model.geometry import matrix_of
 from minidyn.model.parameters import STANDARD, Realizability, realizability, ten_parameters, to_body, transform
 from minidyn.model.robot import Robot
@@ -92,6 +95,15 @@ class Payload:
         values = robot.parameters.copy()
         values[robot.layout.links[carrier.parent]] += transform(self.ten, matrix_of(carrier.before))
         return robot.with_parameters(values)
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write the load for a robot's controller, in the frame that carries it, which is to be the flange.
+
+        Args:
+            path: .json: Franka's endeffector-config.json; .script: a payload script of Universal Robots.
+        """
+        ten = self.ten if self.placement is None else transform(self.ten, np.asarray(self.placement, dtype=float))
+        write_tool(Path(path), ten)
 
     def table(self) -> str:
         """Return a Markdown table of mass, centre and inertia with their standard deviations."""

@@ -42,7 +42,7 @@ def write(robot: Robot, path: Path) -> Written:
     edits.append(Edit(root.close, root.close, "".join(f"  {line}{text.newline}" for line in lines)))
     write_atomically(path, text.edited(edits))
     side_path(path).unlink(missing_ok=True)  # md.load is to read what Drake reads
-    return Written((path,), robot, heard)
+    return Written((path,), robot, heard, trees=True)
 
 
 def _fixed_to_the_world(text: XmlText) -> list[str]:

@@ -33,4 +33,4 @@ def write(robot: Robot, path: Path) -> Written:
         data = document(root)
     target = path.with_suffix(".srdf")
     write_atomically(target, data)
-    return Written((target,), robot, heard)
+    return Written((target,), robot, heard, trees=True)

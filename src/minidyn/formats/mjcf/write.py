@@ -130,30 +130,37 @@ SAYABLE = (*HELD, *_OWN)
 """Symbols of the drive terms that a new MJCF holds."""
 
 
-def write_mjcf(robot: Robot, path: Path, *, exact: Robot | None = None, seen: Path | None = None) -> tuple[Notice, ...]:
+Gains = Mapping[str, tuple[float, float]]
+"""{joint: (stiffness, damping)} of position control, N m/rad and N m s/rad, or N/m and N s/m."""
+
+
+def write_mjcf(
+    robot: Robot, path: Path, *, exact: Robot | None = None, seen: Path | None = None, gains: Gains | None = None
+) -> tuple[Notice, ...]:
     """Write the robot to a new MJCF file, with a side file where MJCF cannot say everything; return notices.
 
     Every body must be physically consistent. `exact` is what `md.load` is to give back, where that is not `robot`
-    itself; `seen` a URDF of the robot whose pictures are carried over.
+    itself; `seen` a URDF of the robot whose pictures are carried over. Joints with `gains` get position actuators,
+    others motors.
     """
     looks, notices, problem = Looks(), [], ""
     try:
         looks = Looks() if seen is None else looks_of(seen, path.parent)
     except DescriptionError as error:
         problem = str(error)
-    data = _mjcf_text(robot, looks)
+    data = _mjcf_text(robot, looks, gains or {})
     if lost := list(dict.fromkeys(looks.lost)):
         text = f"{len(lost)} meshes are left out of the MJCF, not found or of a kind that MuJoCo does not read"
         notices.append(LOST_MESHES(f"{text} ({lost[0]!r})", meshes=lost))
     if looks.geoms and (problem := refused_by_mujoco(data, path)):
-        data = _mjcf_text(robot, Looks())
+        data = _mjcf_text(robot, Looks(), gains or {})
     if problem:
         notices.append(NO_PICTURES(f"pictures are left out: {problem}", reason=problem))
     write_with_side_file(exact or robot, robot, path, data, read_mjcf)
     return tuple(notices)
 
 
-def _mjcf_text(robot: Robot, looks: Looks) -> bytes:
+def _mjcf_text(robot: Robot, looks: Looks, gains: Gains) -> bytes:
     refuse_in_mjcf(robot)
     with refusing_names(robot.name):
         root = etree.Element("mujoco", model=robot.name or "robot")
@@ -168,7 +175,7 @@ def _mjcf_text(robot: Robot, looks: Looks) -> bytes:
             made[link].extend(looks.geoms[link])
         _tendons(robot, root)
         _followers(robot, root)
-        _actuators(robot, root)
+        _actuators(robot, root, gains)
     return document(root)
 
 
@@ -264,10 +271,15 @@ def _followers(robot: Robot, root: etree._Element) -> None:
         tie.set("polycoef", numbers_text([follows.offset, ratio, 0, 0, 0]))
 
 
-def _actuators(robot: Robot, root: etree._Element) -> None:
+def _actuators(robot: Robot, root: etree._Element, gains: Gains) -> None:
     section = etree.SubElement(root, "actuator")
     for index in robot.independent:
         joint = robot.joints[index]
+        if joint.name in gains:
+            stiffness, damping = (numbers_text([value]) for value in gains[joint.name])
+            names = {"name": joint.name, "joint": joint.name}
+            etree.SubElement(section, "position", names | {"kp": stiffness, "kv": damping})
+            continue
         motor = etree.SubElement(section, "motor", name=joint.name, joint=joint.name)
         motor.set("gear", numbers_text([joint.drive.gear_ratio]))
         effort, gear = joint.limits.effort, abs(joint.drive.gear_ratio)
