@@ -34,6 +34,7 @@ from minidyn.dynamics.drives import drive_states, memory_columns
 from minidyn.errors import DescriptionError, Unsupported
 from minidyn.formats.mjcf.write import write_mjcf
 from minidyn.graph.function import safe_identifier
+from minidyn.identification.export import nearest_consistent
 from minidyn.model.geometry import Step
 from minidyn.model.joint import Frame
 from minidyn.model.robot import Robot
@@ -465,3 +466,43 @@ def test_gains_of_position_control_reach_mujoco(tmp_path) -> None:
     data.qpos[:], data.qvel[:], data.ctrl[:] = [0.1, 0.2], [0.3, 0.4], [7.0, 0.5]
     mujoco.mj_forward(model, data)
     np.testing.assert_allclose(data.qfrc_actuator, [7.0, 50.0 * (0.5 - 0.2) - 3.0 * 0.4], rtol=1e-12)
+
+
+def test_simulators_get_the_nearest_consistent_model(tmp_path) -> None:
+    """An estimate that no robot can have: Drake and USD get the nearest one that can exist, with a notice."""
+    rng = np.random.default_rng(6)
+    robot = driven("scara", rng)
+    estimate = estimate_of(robot, rng, consistent=False)
+    exported = estimate.export(tmp_path, to=["drake", "usd"])
+    near = [notice.data["file"] for notice in exported.notices if notice.code == "export.nearest"]
+    assert near == ["drake.urdf", "robot.usda"]
+    motion, nearest = states(robot, rng), nearest_consistent(estimate)
+    found = in_drake(tmp_path / "drake.urdf", robot, motion)
+    close(found, md.inverse_dynamics(said(nearest, ["Ia", "Fv"]), *motion))
+
+
+URDF = """<robot name="arm"><!-- kept -->
+  <link name="base"/>
+  <link name="one"><visual><geometry><box size="1 1 1"/></geometry></visual>
+    <inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="j" type="revolute"><parent link="base"/><child link="one"/><axis xyz="0 1 0"/>
+    <limit lower="-1" upper="1" effort="0" velocity="2"/><dynamics damping="1" friction="2"/></joint>
+  <transmission name="t"><type>transmission_interface/SimpleTransmission</type><joint name="j"/>
+    <actuator name="m"><mechanicalReduction>50</mechanicalReduction></actuator></transmission>
+</robot>
+"""
+
+
+def test_drake_gets_the_robots_own_urdf_without_what_it_warns_of(tmp_path) -> None:
+    (tmp_path / "arm.urdf").write_text(URDF)
+    rng = np.random.default_rng(7)
+    robot = filled(md.load(tmp_path / "arm.urdf").with_drives(True, ALL), rng)
+    estimate_of(robot, rng).export(tmp_path / "out", to=["drake"])
+    text = (tmp_path / "out" / "drake.urdf").read_text()
+    assert "<!-- kept -->" in text
+    assert "<visual>" in text
+    assert text.count("<transmission") == 1
+    assert 'drake:gear_ratio value="50"' in text
+    motion = states(robot, rng)
+    found = in_drake(tmp_path / "out" / "drake.urdf", robot, motion)
+    close(found, md.inverse_dynamics(said(robot, ["Ia", "Fv"]), *motion))

@@ -126,15 +126,21 @@ def compare_estimates(first: str, second: str, output: str | None, as_json: bool
 @options.estimate_argument
 @options.logs_argument
 @click.option("--link", help="Link or frame that carries the load. Default: the last link.")
+@click.option(
+    "--output", type=click.Path(), help="File for the robot's controller: .json (Franka), .script (Universal Robots)."
+)
 @options.log_options
 @options.json_option
-def payload(estimate: str, logs: Files, link: str | None, as_json: bool, **reading: Any) -> None:
+def payload(estimate: str, logs: Files, link: str | None, output: str | None, as_json: bool, **reading: Any) -> None:
     """Find the load in LOGS against a saved ESTIMATE (estimate.json) of the robot without it.
 
     Example: minidyn payload out/estimate.json with_load.csv
+
+    Example: minidyn payload out/estimate.json with_load.csv --link flange --output payload.script
     """
     from minidyn.app.job import Job
     from minidyn.app.result_folder import payload_data
+    from minidyn.files import check_outputs
     from minidyn.identification.estimate import load_estimate
 
     model = told(load_estimate(estimate))
@@ -144,12 +150,17 @@ def payload(estimate: str, logs: Files, link: str | None, as_json: bool, **readi
     with progress(f"identifying the load of {job.robot.name}"):
         found = job.payload(model, link)
     carrier = link or job.robot.link_names[-1]
+    if output is not None:
+        check_outputs([output], options.inputs(estimate, *logs), ours=False)
+        found.export(output)
     if as_json:
         print_json({**payload_data(found), "link": carrier})
         return
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in found.table().splitlines()[2:]]
     print_table(f"load of {safe(job.robot.name)} on {safe(carrier)}", ("", "value", "std", "unit"), rows, right=(1, 2))
     print_notices(found.notices)
+    if output is not None:
+        click.echo(f"written: {plain(output)}")
 
 
 _GAINS = "identification.gains.drive_gains:identify_drive_gains"

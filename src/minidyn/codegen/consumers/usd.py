@@ -16,6 +16,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.codegen.files import Written, refuse_unsayable, said
+from minidyn.errors import DescriptionError
 from minidyn.files import write_atomically
 from minidyn.graph.function import safe_identifier
 from minidyn.model.drives import ROTOR
@@ -51,7 +52,10 @@ def write(robot: Robot, path: Path) -> Written:
     refuse_unsayable(robot, "USD")
     heard = said(robot, (ROTOR, "Fv", "Fc"))
     root = safe_identifier(robot.name, ["physicsScene"])
-    links = usd_names([robot.base_name, *robot.link_names], ["joints"])
+    every = [robot.base_name, *robot.link_names]
+    for name in (name for name in every if every.count(name) > 1):
+        raise DescriptionError(f"two links are called {name!r}; USD needs different names")
+    links = usd_names(every, ["joints"])
     size = float(np.linalg.norm(robot.gravity))
     lines = [
         _HEAD.format(root=root),
