@@ -28,7 +28,8 @@ def write(robot: Robot, path: Path) -> Written:
     """Write a folder: inverse_dynamics.hpp, the C files it includes, parameters.yaml."""
     if np.isnan(robot.parameters).any():
         raise UnknownParameters(f"robot {robot.name!r}: parameters are unknown; identify them first")
-    names, sizes, texts = {}, {}, {}
+    names, sizes = {}, {}
+    texts: dict[str, str] = {}
     for what in ("inverse_dynamics", "gravity_torque"):
         function = function_for(robot, what, parameters="argument")
         names[what] = source_name(robot, function)
