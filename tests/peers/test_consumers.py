@@ -28,8 +28,7 @@ from conftest import count
 from export_cases import ALL, close, driven, estimate_of, filled, states
 from hostile_names import HOSTILE
 from minidyn.codegen.consumers.isaac import FIELDS, isaac_actuators
-from minidyn.codegen.consumers.usd import usd_names
-from minidyn.codegen.files import said
+from minidyn.codegen.files import prim_names, said
 from minidyn.dynamics.drives import drive_states, memory_columns
 from minidyn.errors import DescriptionError, Unsupported
 from minidyn.formats.mjcf.write import write_mjcf
@@ -419,7 +418,7 @@ def test_isaac_lab_reads_the_drives(hostile, tmp_path, monkeypatch) -> None:
     exec(compile((tmp_path / "isaac_lab.py").read_text(), "isaac_lab.py", "exec"), space)  # noqa: S102
     (found,) = space["ACTUATORS"].values()
     assert set(found) <= ISAAC
-    names = list(usd_names(robot.joint_names, ["root_joint"]).values())
+    names = list(prim_names(robot.joint_names, ["root_joint"]).values())
     for field, symbol in FIELDS.items():
         values = [value for name in names for pattern, value in found[field].items() if re.fullmatch(pattern, name)]
         assert values == [robot.drive_terms(index)[symbol] for index in robot.independent]

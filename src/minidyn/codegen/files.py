@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -350,3 +350,11 @@ def refuse_unsayable(robot: Robot, what: str) -> None:
     unknown = [name for name, value in zip(robot.layout.names, robot.parameters) if np.isnan(value)]
     if unknown:
         raise UnknownParameters(f"robot {robot.name!r} cannot be written for {what}: {', '.join(unknown[:6])} unknown")
+
+
+def prim_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
+    """Return {name: identifier} for names of USD's prims: letters, digits and underscores, each once."""
+    found: dict[str, str] = {}
+    for name in names:
+        found[name] = safe_identifier(name, {*taken, *found.values()})
+    return found

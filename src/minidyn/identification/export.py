@@ -19,6 +19,7 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
+from minidyn.codegen.consumers import tool
 from minidyn.codegen.files import Written, c_model, said, save
 from minidyn.dynamics.functions import inverse_dynamics
 from minidyn.errors import DescriptionError, MinidynError, NotWritten, UnknownName, Unsupported
@@ -82,7 +83,7 @@ TARGETS = {
 """All that can be asked for, formats and consumers, and the file of each in a folder."""
 
 _SAME_AS = {"mujoco": "mjcf"}
-_MODULES = {"franka": "tool", "ur": "tool"}  # of consumers whose file has another name
+_TOOLS = ("franka", "ur")  # consumers that get the robot's load
 _WITH_URDF = ("pinocchio", "drake")  # consumers whose files stand beside a URDF or change one
 _SIMULATORS = ("drake", "usd")  # consumers that refuse bodies that are not physically consistent
 _ENDINGS = {".toml": "toml", ".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf", ".c": "c", ".fmu": "fmu", ".usda": "usd"}
@@ -234,7 +235,7 @@ def _with_side_file(path: Path) -> tuple[Path, ...]:
 
 def _consumer(estimate: Identified, name: str, path: Path, origin: Path | None, notices: list[Notice]) -> Written:
     """Write the files of a consumer that has a module of its own."""
-    module: Any = import_module(f"minidyn.codegen.consumers.{_MODULES.get(name, name)}")
+    module: Any = tool if name in _TOOLS else import_module(f"minidyn.codegen.consumers.{name}")
     robot = _simulable(estimate, path.name, notices) if name in _SIMULATORS else describable(estimate)
     files: tuple[Path, ...] = ()
     if name in _WITH_URDF:

@@ -12,8 +12,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from minidyn.codegen.consumers.usd import usd_names
-from minidyn.codegen.files import Written, said
+from minidyn.codegen.files import Written, prim_names, said
 from minidyn.files import write_atomically
 from minidyn.model.drives import ROTOR
 from minidyn.model.robot import Robot
@@ -37,7 +36,7 @@ def isaac_actuators(robot: Robot, gains: Mapping[str, tuple[float, float]] | Non
         gains: {joint: (stiffness, damping)} of position control, N m/rad and N m s/rad; None: driven by torques.
     """
     heard = said(robot, set(FIELDS.values()))
-    names = usd_names((joint.name for joint in robot.joints), ["root_joint"])
+    names = prim_names((joint.name for joint in robot.joints), ["root_joint"])
     patterns = {index: re.escape(names[robot.joints[index].name]) for index in robot.independent}
 
     def table(values: Mapping[int, float]) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.codegen.files import Written, refuse_unsayable, said
+from minidyn.codegen.files import Written, prim_names, refuse_unsayable, said
 from minidyn.errors import DescriptionError
 from minidyn.files import write_atomically
 from minidyn.graph.function import safe_identifier
@@ -39,14 +39,6 @@ _HEAD = """\
 """
 
 
-def usd_names(names: Iterable[str], taken: Iterable[str] = ()) -> dict[str, str]:
-    """Return {name: identifier} for names of prims: letters, digits and underscores, each once."""
-    found: dict[str, str] = {}
-    for name in names:
-        found[name] = safe_identifier(name, {*taken, *found.values()})
-    return found
-
-
 def write(robot: Robot, path: Path) -> Written:
     """Write NAME.usda: an articulation whose base is fixed to the world."""
     refuse_unsayable(robot, "USD")
@@ -55,7 +47,7 @@ def write(robot: Robot, path: Path) -> Written:
     every = [robot.base_name, *robot.link_names]
     for name in (name for name in every if every.count(name) > 1):
         raise DescriptionError(f"two links are called {name!r}; USD needs different names")
-    links = usd_names(every, ["joints"])
+    links = prim_names(every, ["joints"])
     size = float(np.linalg.norm(robot.gravity))
     lines = [
         _HEAD.format(root=root),
@@ -91,7 +83,7 @@ def _bodies(robot: Robot, links: dict[str, str]) -> list[str]:
         lines += [f"        displayName = {_string(name)}", "    )", "    {", *_place(place, "        ")]
         lines += [f"        {line}" for line in (_mass(ten) if ten.any() else ())]
         own = [frame for frame in robot.frames if frame.link == index - 1]
-        names = usd_names(frame.name for frame in own)
+        names = prim_names(frame.name for frame in own)
         for frame in own:
             lines += [f'        def Xform "{names[frame.name]}" (displayName = {_string(frame.name)})', "        {"]
             lines += [*_place(frame.placement, "            "), "        }"]
@@ -112,7 +104,7 @@ def _mass(ten: Array) -> list[str]:
 
 
 def _joints(robot: Robot, root: str, links: dict[str, str]) -> list[str]:
-    names = usd_names((joint.name for joint in robot.joints), ["root_joint"])
+    names = prim_names((joint.name for joint in robot.joints), ["root_joint"])
     lines = _joint("PhysicsFixedJoint", "root_joint", "root", "", f"/{root}/{links[robot.base_name]}")
     lines += [*_frames(robot.base_placement, np.eye(4)), "        }"]
     for index, joint in enumerate(robot.joints):
