@@ -11,6 +11,7 @@ The first identification in a pool starts and compiles; the second is measured.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
 import json
 import os
@@ -31,6 +32,11 @@ from long_log import _ENCODER, _NOISE, RATE, robot_of_log
 OWN: dict[str, Any] = {"friction": "own", "rotor_inertia": None, "consistent": False}
 _FILE = 900  # s of one file
 _BLOCK = 1 << 16  # samples that a made-up run repeats
+
+
+def fingerprint(found: Any) -> str:
+    """A hash of all values and deviations, to the last bit."""
+    return hashlib.sha256(found.beta.tobytes() + found.covariance.tobytes()).hexdigest()[:32]
 
 
 def made(seconds: float, seed: int) -> Any:
@@ -81,7 +87,7 @@ def of_workers(log: Any, count: int) -> dict[str, Any]:
         "seconds": round(warm, 2),
         "worker_megabytes": round(max(peaks.values())),
         "driver_megabytes": round(peak()),
-        "beta": found.beta.tobytes().hex()[:32],
+        "beta": fingerprint(found),
     }
 
 
@@ -107,7 +113,7 @@ def workers(hours: float, counts: Sequence[int], ending: str) -> dict[str, Any]:
         "bytes": size,
         "opening_seconds": round(opening, 2),
         "this_process": {"first_seconds": round(alone, 2), "seconds": round(second, 2)}
-        | {"processor_seconds": round(time.process_time() - begun, 2), "beta": found.beta.tobytes().hex()[:32]},
+        | {"processor_seconds": round(time.process_time() - begun, 2), "beta": fingerprint(found)},
         "runs": runs,
     }
 
