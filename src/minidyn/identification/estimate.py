@@ -181,7 +181,7 @@ class Estimate(Identified):
         names = made.joint_names
         return tau if names == recording.joint_names else tau[:, [names.index(name) for name in recording.joint_names]]
 
-    def predict_std(self, recording: Recording) -> Array:
+    def predict_std(self, recording: Recording, drift: float = 0.0) -> Array:
         """Return the standard deviation (N, n) of a measured torque, low-passed as for the fit, about `predict`.
 
         It holds the noise, the deviations of the parameters and, where friction was fitted for each log
@@ -190,6 +190,8 @@ class Estimate(Identified):
 
         Args:
             recording: A motion in memory, prepared or with dq and ddq, joints in the robot's order.
+            drift: Standard deviation of a joint's friction from log to log, as a share of it, which one log cannot
+                show; the fitted log is one of them, too. Zero: friction is that of the fitted log.
         """
         motion = ready(self.robot, recording, purpose="a prediction", tau=False, in_memory=True)
         motion = remembering(self.robot, in_robot_order(self.robot, motion))
@@ -197,8 +199,11 @@ class Estimate(Identified):
         covariance = self.covariance if logs is None else self.covariance + logs.covariance(self.base)
         signals = signals_of(motion, "q", "dq", "ddq")
         Y = base_regressor(self.robot, *signals, base=self.base, memory=motion.telemetry.get(STATES))
-        variances = np.diagonal(carried(Y, covariance), axis1=-2, axis2=-1)
-        return np.asarray(np.sqrt(variances + self.sigma**2))
+        variance = np.diagonal(carried(Y, covariance), axis1=-2, axis2=-1) + self.sigma**2
+        for columns in self.robot.layout.drives if drift else ():
+            own = [column.index for column in columns if column.is_friction and not column.is_rigid]
+            variance = variance + 2.0 * (drift * (Y @ (self.base.matrix[:, own] @ self.parameters[own]))) ** 2
+        return np.asarray(np.sqrt(variance))
 
     def at_temperature(self, temperature: float) -> Estimate:
         """Return the estimate with friction at a temperature, °C, of logs that were fitted with theirs.

@@ -31,6 +31,7 @@ from minidyn.identification.diagnostics.plausible import mass_notices, require_m
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.methods import METHODS
+from minidyn.identification.estimators.solve import with_model_error
 from minidyn.identification.friction.choose import FrictionChoice, choose_friction, starting_model
 from minidyn.identification.friction.loads import Step, instead_of_load, settle
 from minidyn.identification.friction.per_log import PER, LogsSolution, solve_per_log
@@ -182,6 +183,7 @@ def identify(
         return _Fit(choice, found, delay_notices(fitted, choice.base, remembering(fitted, data), found), settled.doubts)
 
     def widened(choice: FrictionChoice, found: Solution) -> Solution:
+        found = with_model_error(found)
         return choice.with_width_uncertainty(found, data.info.get("cutoff"), simulated or estimator.filters_columns)
 
     def finished(fit: _Fit) -> _Model:

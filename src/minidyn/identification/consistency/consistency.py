@@ -25,7 +25,7 @@ from minidyn.identification.consistency.primal_dual import Pair, Solved, solve, 
 from minidyn.identification.consistency.prior import DISTANCES, Prior, Seen, centres_of, prior_parameters, shares_of
 from minidyn.identification.consistency.whitened import Whitened, objective, prior_errors, trusted, weighted, whiten
 from minidyn.identification.estimators.method import Fold, Solution
-from minidyn.identification.estimators.solve import describe_open, pseudo_inverse
+from minidyn.identification.estimators.solve import describe_open, repeated_variance
 from minidyn.identification.rows.base_rows import typical_sizes
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, look
@@ -351,19 +351,6 @@ def _best(misfits: dict[float, float]) -> float:
     return min(misfits, key=lambda weight: (misfits[weight], -weight))
 
 
-def _repeated(folds: Sequence[Fold]) -> float:
-    """Return the noise variance that stretches of time show when they foretell each other, at least 1.
-
-    What the model lacks is the same within a stretch and another in the next: beside that, noise is small.
-    """
-    found = expected = 0.0
-    for R, z, R_test, z_test, _ in folds:
-        inverse, _ = pseudo_inverse(R)
-        found += float(np.sum((R_test @ (inverse @ z) - z_test) ** 2))
-        expected += len(z_test) + float(np.sum((R_test @ inverse) ** 2))
-    return max(1.0, found / expected) if expected > 0 else 1.0
-
-
 def something_moves(robot: Robot, recording: Any) -> bool:
     """Say whether any joint moves; where speeds are not known it is taken to."""
     sizes = typical_sizes(recording)
@@ -390,7 +377,7 @@ def consistent_model(
     shares = None
     if known is not None:
         folds = found.folds()
-        noise = _repeated(folds)
+        noise = repeated_variance(folds)
         trust = trusted(robot, base, found.R / math.sqrt(noise), found.z / math.sqrt(noise), known, seen)
         shares, more, settings = trust.shares, trust.notices, {"prior_kind": prior_kind, "prior_weight": 0.0}
         settings["prior_shares"] = shares.tolist()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -219,7 +219,7 @@ def least_squares(method: str, robot: Robot, base: BaseMap, recording: Any, opti
     covariance, length, seconds = covariance_of(found, recording, options.progress, options.device)
     # what follows takes rows for independent: squares are divided by the memory of the residuals, a tenth of a block
     scale = found.sigma * np.sqrt(max(1.0, length / 10))
-    quadratic = *found.triangles.weighted(scale), partial(solve.folds_of, found.triangles, scale)
+    quadratic = *found.triangles.weighted(scale), cache(partial(solve.folds_of, found.triangles, scale))
     condition, settings = solve.condition_of(found.R), {"block_seconds": seconds}
     return Solution(found.beta, covariance, found.sigma, condition, *quadratic, settings=settings)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,7 @@ def fit_system(base: BaseMap, pieces: Pieces, allow_open: bool = False) -> Syste
         covariance[form.is_open, form.is_open] = np.inf  # nothing is known of these
         memory = max(memory, _LEAST_MEMORY)
         root = np.sqrt(memory)
-        quadratic = form.R / root, form.z / root, rest / memory, partial(solve.folds_of, triangles, sigma * root)
+        quadratic = form.R / root, form.z / root, rest / memory, cache(partial(solve.folds_of, triangles, sigma * root))
         found = form.beta, covariance, sigma, solve.condition_of(form.R), *quadratic
         return SystemFit(*found, memory=memory, block=length, seconds=seconds, rows=triangles.samples)
 

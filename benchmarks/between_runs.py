@@ -1,0 +1,180 @@
+"""Do stated errors hold between runs? Several logs of one simulated robot answer, with effects that the model lacks.
+
+    python benchmarks/between_runs.py [--robots two_link scara ur10e] [--effect ripple presliding drift] [--cases 2]
+
+A case is a robot, an effect (truth_effects.py) and a seed. Three runs of other motions, the last one at half the speed,
+are logged and identified one by one, with default settings and with plain friction terms, which leave the effect out of
+the model. Asked is whether two estimates differ by what they state (difference over the root of both variances, share
+within 1.96), whether the truth lies within 1.96 deviations, and whether 95 % of the torques of the other runs lie
+within the interval that `Estimate.predict_std` gives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import minidyn as md
+from alarm_logs import Array, Log, motion_log, true_robot
+from minidyn.recording.ready import ready
+from truth_effects import EFFECTS, along
+
+DOCS = Path(__file__).parents[1] / "docs" / "estimators.md"
+_BEGIN, _END = "<!-- between: begin -->\n", "<!-- between: end -->"
+PACES = (1.0, 1.0, 0.5)
+"""Speeds of the runs, over that of the first."""
+PLAIN = ("viscous", "coulomb", "offset")
+SETTINGS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "plain friction": {"friction": PLAIN},
+    "least squares": {"friction": PLAIN, "consistent": False},
+}
+
+
+def logs_of(name: str, effect_name: str, seed: int) -> list[Log]:
+    """Return runs of one robot: motions differ, and friction where it drifts."""
+    effect = EFFECTS[effect_name]
+    rng, drawn = np.random.default_rng(seed), np.random.default_rng(seed + 1)
+    file = md.load(name)
+    true = true_robot(file, rng)
+    slow = float(rng.choice([1.0, 2.0]))
+    torque = None if effect.torque is None else effect.torque(true, drawn)
+    logs: list[Log] = []
+    for run, pace in enumerate(PACES):
+        motion = md.trajectory.fourier(file, seed=seed + 1000 * run, period=10.0 * slow, speed=2.0 * pace / slow)
+        motion = motion if effect.motion is None else effect.motion(motion)
+        more = None if torque is None else along(torque, motion)
+        own = true if effect.later is None else effect.later(true, drawn)
+        like = logs[0] if logs else None
+        logs.append(motion_log(file, own, seed, rng, motion, 10.0 * slow, like, rates=effect.rates, more=more))
+    return logs
+
+
+def rigid(estimate: md.Estimate) -> list[int]:
+    """Return the places of base parameters of links and rotors."""
+    columns = [estimate.base.robot.layout.column(name) for name in estimate.base.kept]
+    return [k for k, column in enumerate(columns) if column.is_rigid or column.symbol == "Ia"]
+
+
+def measured(log: Log, estimate: md.Estimate) -> md.Recording:
+    """Return a run prepared as the fitted one was."""
+    raw = md.Recording(log.t, log.q, log.tau, log.dq, joint_names=log.file.joint_names)
+    preparation = estimate.settings.get("preparation")
+    return ready(estimate.robot, raw, purpose="validation", preparation=preparation, in_memory=True)
+
+
+def work(task: tuple[str, str, int]) -> dict[str, Any]:
+    """Do one case: z values and covered torques of each setting."""
+    warnings.simplefilter("ignore")
+    name, effect, seed = task
+    logs = logs_of(name, effect, seed)
+    row: dict[str, Any] = {"robot": name, "effect": effect, "seed": seed, "between": {}, "truth": {}, "torque": {}}
+    row |= {"seconds": {}, "sizes": {}, "noise": {}}
+    with threadpool_limits(1):
+        for setting, options in SETTINGS.items():
+            begin = time.process_time()
+            found = []
+            for log in logs:
+                raw = md.Recording(log.t, log.q, log.tau, log.dq, joint_names=log.file.joint_names)
+                found.append(md.identify(log.file, raw, **options))
+            row["seconds"][setting] = (time.process_time() - begin) / len(logs)
+            between: list[float] = []
+            off: list[float] = []
+            covered: list[float] = []
+            for k, estimate in enumerate(found):
+                model = estimate.base.robot
+                true = logs[k].true
+                known = dict(zip(true.parameter_names, true.parameters))
+                phi = [known.get(name, 0.0) for name in model.parameter_names]
+                own = rigid(estimate)
+                z = (estimate.beta - estimate.base.values(phi)) / estimate.std
+                off += z[own].tolist()
+            for one, other in itertools.combinations(found, 2):
+                places = {other.names[k]: k for k in rigid(other)}
+                pairs = [(k, places[one.names[k]]) for k in rigid(one) if one.names[k] in places]
+                a, b = (np.array(list(side)) for side in zip(*pairs))
+                between += ((one.beta[a] - other.beta[b]) / np.hypot(one.std[a], other.std[b])).tolist()
+            for k, estimate in enumerate(found):
+                for other_log in (log for j, log in enumerate(logs) if j != k):
+                    run = measured(other_log, estimate)
+                    left = np.abs(np.asarray(run.tau) - estimate.predict(run))
+                    covered.append(float(np.mean(left <= 1.96 * estimate.predict_std(run))))
+            row["between"][setting], row["truth"][setting], row["torque"][setting] = between, off, covered
+    return row
+
+
+def share(values: Any, limit: float = 1.96) -> float:
+    """Return the share of finite z values within a limit."""
+    z: Array = np.abs(np.array(values, dtype=float))
+    return float(np.mean(z[np.isfinite(z)] <= limit))
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the table: a line an effect and setting."""
+    lines = ["| planted | setting | runs | rms of z | truth | torques |"]
+    lines.append("|---|---|---:|---:|---:|---:|")
+    names = list(dict.fromkeys(row["effect"] for row in rows))
+    for name, setting in itertools.product([*names, *(["all"] if len(names) > 1 else [])], SETTINGS):
+        own = [row for row in rows if name in (row["effect"], "all")]
+        z, off, torque = (
+            [value for row in own for value in row[key][setting]] for key in ("between", "truth", "torque")
+        )
+        size = float(np.sqrt(np.nanmean(np.square(z))))
+        shares = f"{100 * share(z):.1f} % | {size:.2f} | {100 * share(off):.1f} % | {100 * np.mean(torque):.1f} %"
+        lines.append(f"| {name} | {setting} | {shares} |")
+    return "\n".join(lines)
+
+
+def write_docs(rows: list[dict[str, Any]]) -> None:
+    """Write the table of docs/estimators.md."""
+    text = DOCS.read_text(encoding="utf-8")
+    head, _, rest = text.partition(_BEGIN)
+    robots = len({row["robot"] for row in rows})
+    words = (
+        '"Runs" is the share of the parameters of links and rotors that differ by less than 1.96 stated deviations\n'
+        'between two runs, "truth" the share within 1.96 of the truth, "torques" the share of another run\'s torques\n'
+        "within 1.96 of `estimate.predict_std`. Default settings know presliding and Stribeck friction; plain\n"
+        f"friction terms and plain least squares with them do not. {robots} robots, {len(rows)} cases:\n\n"
+        f"{table(rows)}\n"
+    )
+    DOCS.write_text(f"{head}{_BEGIN}{words}{_END}{rest.partition(_END)[2]}", encoding="utf-8")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--robots", nargs="+", default=["two_link", "scara", "puma4", "ur10e"])
+    parser.add_argument("--effect", nargs="+", default=["none", "ripple", "presliding", "drift"], choices=list(EFFECTS))
+    parser.add_argument("--cases", type=int, default=2, help="of each robot and effect")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--docs", action="store_true", help="write the table of docs/estimators.md")
+    parser.add_argument("--json", type=Path, help="keep the rows; with --read they are read, not measured")
+    parser.add_argument("--read", action="store_true")
+    given = parser.parse_args()
+    cases = itertools.product(given.effect, enumerate(given.robots), range(given.cases))
+    tasks = [(robot, effect, 100 * k + 7 * n) for effect, (n, robot), k in cases]
+    rows = json.loads(given.json.read_text()) if given.read else []
+    with ProcessPoolExecutor(given.jobs) as pool:
+        for row in pool.map(work, [] if given.read else tasks):
+            rows.append(row)
+            shares = [[share(row["between"][s]), share(row["truth"][s]), np.mean(row["torque"][s])] for s in SETTINGS]
+            words = "  ".join(" ".join(f"{100 * part:5.1f}" for part in parts) for parts in shares)
+            print(f"{row['effect']:12} {row['robot']:9} {row['seconds']['default']:4.1f} s  {words}", flush=True)
+    print(table(rows))
+    if given.docs:
+        write_docs(rows)
+    if given.json:
+        given.json.write_text(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    main()
