@@ -16,10 +16,11 @@ from c_compiler import STRICT, needs_gcc
 from conftest import OWN, count
 from minidyn.dynamics.sources import source_name
 from minidyn.errors import DescriptionError, UnknownName, UnknownParameters, Unsupported
-from minidyn.model.drives import FRICTION, NON_NEGATIVE, TERMS, Term
+from minidyn.model.drives import FRICTION, NON_NEGATIVE, RIPPLE, TERMS, Term
 
 PLAIN = ("viscous", "coulomb", "offset")
-EVERY = tuple(TERMS)
+EVERY = tuple(term for term in TERMS if not term.startswith(("ripple2", "ripple4")))
+"""Multiples of a ripple's order are in test_ripple.py."""
 
 
 def driven_tree(seed: int, width: float = 0.05, terms: tuple[str, ...] = EVERY) -> md.Robot:
@@ -33,6 +34,7 @@ def driven_tree(seed: int, width: float = 0.05, terms: tuple[str, ...] = EVERY) 
         sign_width=width * rng.uniform(0.5, 1.5, len(robot.joints)),
         coupling={names[2]: {names[1]: 0.5}, names[3]: {names[2]: -1.0}},
         stribeck_speed=rng.uniform(0.2, 0.4, len(robot.joints)),
+        ripple_order=rng.uniform(20, 40, len(robot.joints)),
     )
     values = robot.parameters.copy()
     for column in robot.layout.columns:
@@ -102,6 +104,10 @@ def plain_drive_torque(robot: md.Robot, q: np.ndarray, dq: np.ndarray, ddq: np.n
             "Fl": load[:, k] * s(x),
             "Fx": x / np.sqrt(x**2 + 0.2**2),
             "Fy": x / np.sqrt(x**2 + 0.8**2),
+            "Wa": np.sin(joint.drive.ripple_order * (Q @ C.T)[:, k]),
+            "Wb": np.cos(joint.drive.ripple_order * (Q @ C.T)[:, k]),
+            "Wc": x * s(x) * np.sin(joint.drive.ripple_order * (Q @ C.T)[:, k]),
+            "Wd": x * s(x) * np.cos(joint.drive.ripple_order * (Q @ C.T)[:, k]),
             "Fp": s(x),  # steady sliding: test_presliding.py has the state
         }
         own_shapes = {
@@ -241,7 +247,7 @@ def test_terms_by_name() -> None:
     assert [name for name in coupled.parameter_names if name[0] == "J"] == ["Ja6", "Jv6", "Jc6"]
     with pytest.raises(UnknownName, match="sqrt"):
         robot.with_drives(friction="sqr")
-    signed = {"Fo", "Fa", "Ks", "Bs", "Bc", "Kb", "Pb", "Gb"}
+    signed = {"Fo", "Fa", "Ks", "Bs", "Bc", "Kb", "Pb", "Gb", *RIPPLE}
     assert set(FRICTION.values()) - NON_NEGATIVE == signed
     assert all(isinstance(term, Term) and term.column and term.unit for term in TERMS.values())
 

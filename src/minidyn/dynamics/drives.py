@@ -20,6 +20,7 @@ coordinates.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -40,6 +41,7 @@ from minidyn.model.drives import (
     MEMORY,
     POSITION_TERMS,
     PRESLIDING_TRAVEL,
+    RIPPLE_ORDER,
     STRIBECK_SPEED,
     TERMS,
     Motion,
@@ -80,6 +82,7 @@ class Shapes:
     ) -> None:
         self._drives = [joint.drive for joint in robot.joints]
         self._names = [joint.name for joint in robot.joints]
+        self._ratios = [drive_ratios(robot, joint) for joint in range(len(robot.joints))]
         self._q = q
         self._loads = loads
         own = [] if states is None else memory_columns(robot)
@@ -108,6 +111,23 @@ class Shapes:
     def cos_sin(self, joint: int) -> tuple[Scalar, Scalar]:
         """Cosine and sine of the position."""
         return scalar.cos_sin(self._q[joint])
+
+    def wave(self, joint: int, harmonic: int, speed: Scalar) -> tuple[Scalar, Scalar]:
+        """Cosine and sine of the ripple of a joint's gear at a multiple of its order.
+
+        The torque of a fit has passed a low-pass without delay: waves, whose frequency is k N |v| / (2 pi), are seen as
+        large as it lets them through (a Butterworth filter of fourth order, forwards and backwards).
+        """
+        drive = self._drives[joint]
+        order = harmonic * (drive.ripple_order or RIPPLE_ORDER)
+        position = weighted_sum(self._ratios[joint].values(), [self._q[k] for k in self._ratios[joint]])
+        cosine, sine = scalar.cos_sin(order * position)
+        if not drive.ripple_cutoff:
+            return cosine, sine
+        u = speed * (order / (2.0 * math.pi * drive.ripple_cutoff))
+        fourth = (u * u) * (u * u)
+        seen = 1.0 / (1.0 + fourth * fourth)
+        return seen * cosine, seen * sine
 
     def balance(self, symbol: str, joint: int) -> Scalar:
         """What the joint's balancer loads it with for a constant of 1."""

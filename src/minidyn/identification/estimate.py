@@ -195,9 +195,8 @@ class Estimate(Identified):
         """
         motion = ready(self.robot, recording, purpose="a prediction", tau=False, in_memory=True)
         motion = remembering(self.robot, in_robot_order(self.robot, motion))
-        logs = FrictionOfLogs.of(self.settings)
+        logs, signals = FrictionOfLogs.of(self.settings), signals_of(motion, "q", "dq", "ddq")
         covariance = self.covariance if logs is None else self.covariance + logs.covariance(self.base)
-        signals = signals_of(motion, "q", "dq", "ddq")
         Y = base_regressor(self.robot, *signals, base=self.base, memory=motion.telemetry.get(STATES))
         variance = np.diagonal(carried(Y, covariance), axis1=-2, axis2=-1) + self.sigma**2
         for columns in self.robot.layout.drives if drift else ():

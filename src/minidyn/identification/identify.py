@@ -31,7 +31,6 @@ from minidyn.identification.diagnostics.plausible import mass_notices, require_m
 from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators.method import Method, Options, Solution
 from minidyn.identification.estimators.methods import METHODS
-from minidyn.identification.estimators.solve import with_model_error
 from minidyn.identification.friction.choose import FrictionChoice, choose_friction, starting_model
 from minidyn.identification.friction.loads import Step, instead_of_load, settle
 from minidyn.identification.friction.per_log import PER, LogsSolution, solve_per_log
@@ -183,7 +182,6 @@ def identify(
         return _Fit(choice, found, delay_notices(fitted, choice.base, remembering(fitted, data), found), settled.doubts)
 
     def widened(choice: FrictionChoice, found: Solution) -> Solution:
-        found = with_model_error(found)
         return choice.with_width_uncertainty(found, data.info.get("cutoff"), simulated or estimator.filters_columns)
 
     def finished(fit: _Fit) -> _Model:
@@ -231,14 +229,14 @@ def identify(
         settings["preparation"] = preparation  # validation prepares raw recordings alike
     if (sketch := sketch_of(data)) is not None:
         settings[SKETCH] = sketch.to_json()
-    settings |= {**choice.settings, **found.settings}
+    settings |= {**choice.settings, **found.settings, **weight}
     known = prior_parameters(choice.robot, prior, (robot, model))
     notices += [*scale_notices(choice.robot, data, known), *bounds]
-    settings |= weight
     if isinstance(found, LogsSolution):
         settings |= found.settings_of(beta, consistent)
     if consistent:
         notices += mass_notices(choice.robot, data, known, parameters)
+    choice = choice.seen_whole()
     return Estimate(
         replace(choice.robot.with_parameters(parameters), notices=()),
         choice.base,

@@ -5,9 +5,10 @@ side (c from the coupling, empty for most joints), and s(v) the sign of v, turne
 its own axis with
 
     Ia v̇ + Fv v + Fc s(v) + Fo + Fs s(v) / (1 + (v / v_s)²) + Fr s(v) √|v| + Fq |v| v + Fk v³ + Fa |v| + Fl |load| s(v)
-    + Fx v / √(v² + x²) + Fy v / √(v² + y²) + Fp z
+    + Fx v / √(v² + x²) + Fy v / √(v² + y²) + Fp z + Σ_k (Wa + Wc |v|) sin(k N p) + (Wb + Wd |v|) cos(k N p)
 
-with x, y = CURVE_SPEEDS, and that torque acts on joint j and, through c, on the coupled joints. z is a state of the
+with x, y = CURVE_SPEEDS, p the position of the drive, N the order of its gear's ripple and k = 1, 2, 4 (other letters
+for the last two), and that torque acts on joint j and, through c, on the coupled joints. z is a state of the
 drive, its presliding, which goes from -1 to 1 over some travel after a reversal (`minidyn.dynamics.drives.presliding`).
 Springs, counterbalances and a joint's own terms act on the joint itself:
 
@@ -35,6 +36,12 @@ STRIBECK_SPEED = 0.1
 
 CURVE_SPEEDS = (0.2, 0.8)
 """Speeds (rad/s or m/s) about which the free friction curve bends."""
+
+RIPPLE_ORDER = 100.0
+"""Order of a gear's ripple, waves in a turn of the joint, that is used where none is given."""
+
+HARMONICS = (1, 2, 4)
+"""Multiples of that order which a ripple may have."""
 
 PRESLIDING_TRAVEL = 0.002
 """Travel (rad or m) that is used where none of presliding is given."""
@@ -76,6 +83,11 @@ class Motion:
     def cos_sin_q(self) -> tuple[Any, Any]:
         """Cosine and sine of the position."""
         cosine, sine = self.shapes.cos_sin(self.joint)
+        return cosine, sine
+
+    def wave(self, harmonic: int) -> tuple[Any, Any]:
+        """Cosine and sine of the gear's ripple at a multiple of its order, as the torque is seen."""
+        cosine, sine = self.shapes.wave(self.joint, harmonic, self.v)
         return cosine, sine
 
     @property
@@ -140,6 +152,30 @@ def _balance(m: Motion) -> Any:
     return m.shapes.balance(m.symbol, m.joint)
 
 
+def _ripple(harmonic: int, letter: str) -> dict[str, Term]:
+    """The four columns of a gear's ripple at a multiple of its order, symbols from a letter on: its waves, and |v|."""
+    found = {}
+    kinds = ((1, "sin", False), (0, "cos", False), (1, "sin", True), (0, "cos", True))
+    for place, (part, name, grows) in enumerate(kinds):
+
+        def value(m: Motion, part: int = part, grows: bool = grows) -> Any:
+            wave = m.wave(harmonic)[part]
+            return wave * (m.v * m.s) if grows else wave
+
+        times = "" if harmonic == 1 else f"{harmonic} "
+        column, unit = f"{name}({times}N p)", "N m s/rad" if grows else "N m"
+        found[f"ripple{harmonic}_{'speed_' if grows else ''}{name}"] = Term(
+            f"W{chr(ord(letter) + place)}",
+            f"|v| {column}" if grows else column,
+            unit,
+            False,
+            1.0 if grows else 0.0,
+            value=value,
+            of_position=True,
+        )
+    return found
+
+
 # |v| is v s(v), so that it reverses as the sign does
 TERMS = {
     "viscous": Term("Fv", "v", "N m s/rad", True, 1.0, value=lambda m: m.v),
@@ -154,6 +190,9 @@ TERMS = {
     "curve_low": Term("Fx", f"v / √(v² + {CURVE_SPEEDS[0]:g}²)", "N m", True, value=_bend(CURVE_SPEEDS[0])),
     "curve_high": Term("Fy", f"v / √(v² + {CURVE_SPEEDS[1]:g}²)", "N m", True, value=_bend(CURVE_SPEEDS[1])),
     "presliding": Term("Fp", "z", "N m", True, value=lambda m: m.state, memory=True),
+    **_ripple(1, "a"),
+    **_ripple(2, "e"),
+    **_ripple(4, "i"),
     "spring": Term("Ks", "q", "N m/rad", False, 0.0, "position", lambda m: m.q, own=True, of_position=True),
     "counterbalance_sin": Term("Bs", "sin q", "N m", False, value=lambda m: m.cos_sin_q[1], own=True, of_position=True),
     "counterbalance_cos": Term("Bc", "cos q", "N m", False, value=lambda m: m.cos_sin_q[0], own=True, of_position=True),
@@ -175,11 +214,16 @@ FRICTION = {name: term.symbol for name, term in TERMS.items()}
 
 ALIASES = {
     "curve": ("curve_low", "curve_high"),
+    **{f"ripple{k}": tuple(name for name in TERMS if name.startswith(f"ripple{k}_")) for k in HARMONICS},
+    "ripple": tuple(name for name in TERMS if name.startswith("ripple")),
     "counterbalance": ("counterbalance_sin", "counterbalance_cos"),
     "balancer": ("balancer_rate", "balancer_force", "balancer_gas"),
     "own": ("own_inertia", "own_viscous", "own_coulomb"),
 }
 """Names for several terms at once."""
+
+RIPPLE = frozenset(TERMS[name].symbol for name in ALIASES["ripple"])
+"""Symbols of the drive columns that are a gear's ripple."""
 
 AUTO = "auto"
 """Friction whose terms are chosen."""
@@ -221,6 +265,9 @@ class Drive:
             STRIBECK_SPEED is used.
         presliding_travel: Travel of the drive (rad or m) over which presliding friction builds up after a reversal, to
             1 - 1/e of what is left. Zero: not given, PRESLIDING_TRAVEL is used.
+        ripple_order: Waves of the gear's ripple in a turn of the joint (in 2 pi m of a slide): often the gear ratio.
+            Zero: not given, RIPPLE_ORDER is used.
+        ripple_cutoff: Low-pass, Hz, that torques of a fit have passed: faster waves are smaller there. Zero: none.
         balancer: Points and law of a spring or gas cylinder on the joint, whose terms are among `friction`; None: none.
     """
 
@@ -231,6 +278,8 @@ class Drive:
     sign_width: float = 0.0
     stribeck_speed: float = 0.0
     presliding_travel: float = 0.0
+    ripple_order: float = 0.0
+    ripple_cutoff: float = 0.0
     balancer: Balancer | None = None
 
     def balanced(self, balancer: Balancer) -> Drive:

@@ -120,6 +120,7 @@ class Joint:
             drive.sign_width,
             drive.stribeck_speed,
             drive.presliding_travel,
+            *((drive.ripple_order, drive.ripple_cutoff) if drive.ripple_order or drive.ripple_cutoff else ()),
             [(order[n], c) for n, c in drive.coupling],
             *((drive.balancer,) if drive.balancer else ()),
         )
@@ -251,6 +252,7 @@ def drive_changes(
     coupling: Mapping[str, Mapping[str, float]] | None,
     stribeck_speed: ArrayLike | None,
     presliding_travel: ArrayLike | None,
+    ripple_order: ArrayLike | None,
 ) -> Callable[[Joint], Joint]:
     """Return what gives joints, of which `every` has all names, other drives; see `Robot.with_drives`."""
     rotors = _rotors(rotor_inertia, every)
@@ -258,6 +260,7 @@ def drive_changes(
     widths = _sizes("sign_width", "speed", sign_width, every)
     falls = _sizes("stribeck_speed", "speed", stribeck_speed, every)
     travels = _sizes("presliding_travel", "travel", presliding_travel, every)
+    orders = _sizes("ripple_order", "number of waves", ripple_order, every)
     turned = coupling or {}
     for name in turned:
         if name not in every:
@@ -283,6 +286,7 @@ def drive_changes(
             sign_width=widths.get(joint.name, old.sign_width),
             stribeck_speed=falls.get(joint.name, old.stribeck_speed),
             presliding_travel=travels.get(joint.name, old.presliding_travel),
+            ripple_order=orders.get(joint.name, old.ripple_order),
         )
         return replace(joint, drive=drive)
 

@@ -287,6 +287,7 @@ class Robot:
         coupling: Mapping[str, Mapping[str, float]] | None = None,
         stribeck_speed: ArrayLike | None = None,
         presliding_travel: ArrayLike | None = None,
+        ripple_order: ArrayLike | None = None,
     ) -> Robot:
         """Return the robot with other drive terms switched on; None keeps what it has.
 
@@ -300,10 +301,10 @@ class Robot:
                 motor also feels the joint before; drives that are not named keep theirs.
             stribeck_speed: Speed at which the Stribeck term has fallen to a half, for all joints or each of `joints`.
             presliding_travel: Travel (rad or m) over which presliding builds up, for all joints or each of `joints`.
+            ripple_order: Waves of the gears' ripple in a turn of the joint, for all joints or each of `joints`.
         """
-        every = [joint.name for joint in self.joints]
-        sizes = sign_width, coupling, stribeck_speed, presliding_travel
-        return self.with_joints(drive_changes(every, rotor_inertia, friction, *sizes))
+        sizes = sign_width, coupling, stribeck_speed, presliding_travel, ripple_order
+        return self.with_joints(drive_changes([joint.name for joint in self.joints], rotor_inertia, friction, *sizes))
 
     def open_loops(self) -> Robot:
         """Return the tree without its loops: every passive joint becomes an independent one."""

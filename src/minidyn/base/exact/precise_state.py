@@ -23,7 +23,7 @@ from minidyn.errors import MinidynError
 from minidyn.graph.derivative import jacobian, jvp
 from minidyn.graph.function import Function, run_tape
 from minidyn.graph.scalar import Graph
-from minidyn.model.drives import Odd
+from minidyn.model.drives import RIPPLE_ORDER, Odd
 from minidyn.model.geometry import Step
 from minidyn.model.joint import Loop
 from minidyn.model.robot import Robot
@@ -50,6 +50,15 @@ class PreciseShapes(Shapes):
     def cos_sin(self, joint: int) -> tuple[Scalar, Scalar]:
         """Cosine and sine of the position."""
         return cos_sin(self._c.q[joint])
+
+    def wave(self, joint: int, harmonic: int, speed: Scalar) -> tuple[Scalar, Scalar]:
+        """Cosine and sine of the ripple, seen through no filter."""
+        total: Scalar = Digits.constant(0.0)
+        for other, ratio in self._ratios[joint].items():
+            position = self._c.q[other]
+            total = total + (position if isinstance(position, Digits) else Digits.constant(position)) * ratio
+        order = harmonic * (self._drives[joint].ripple_order or RIPPLE_ORDER)
+        return cos_sin(total * Digits.constant(order))
 
     def balance(self, symbol: str, joint: int) -> Scalar:
         """The function itself."""

@@ -21,7 +21,7 @@ from minidyn.dynamics.drives import Shapes, drive_loads, drive_ratios
 from minidyn.dynamics.tree import Coordinates, Numbers, Tree, coordinates, place
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import Unsupported
-from minidyn.model.drives import PRESLIDING_TRAVEL, TERMS, Odd
+from minidyn.model.drives import PRESLIDING_TRAVEL, RIPPLE_ORDER, TERMS, Odd
 from minidyn.model.geometry import Step
 from minidyn.model.robot import Robot
 
@@ -73,6 +73,19 @@ class ExactShapes(Shapes):
         travel = self._drives[joint].presliding_travel or PRESLIDING_TRAVEL
         value = self._draw((symbol, form, f"{travel / abs(float(lead)):.9g}"), self._field.random)
         return value if lead > 0 else -value
+
+    def wave(self, joint: int, harmonic: int, speed: Scalar) -> tuple[Scalar, Scalar]:
+        """Random values: waves of so high an order are no functions of the turns. Proportional motions share them."""
+        order = harmonic * (self._drives[joint].ripple_order or RIPPLE_ORDER)
+        found, draw = self._form(joint, False), self._field.random
+        if found is None:
+            key: tuple[object, ...] = (joint, harmonic)
+            draw, lead = partial(draw, constant=True), Fraction(1)
+        else:
+            form, lead = found
+            key = (form, f"{order * abs(float(lead)):.9g}")
+        cosine, sine = (self._draw((name, *key), draw) for name in ("cosine", "sine"))
+        return cosine, sine if lead > 0 else -sine
 
     def angle(self, joint: int) -> Scalar:
         """A joint's position as a number, which is no function of the point on the circle that its turn is."""

@@ -30,7 +30,7 @@ _STEPPED = ("before", "motion", "after")
 _JOINT = ("name", "type", "parent", "child", "limits", "mimic", "drive", *MDH, "xyz", "rpy", "axis", *_STEPPED)
 _LIMITS = ("lower", "upper", "velocity", "effort")
 _MIMIC = ("leader", "ratio", "offset", "leaders", "formula")
-_SIZES = ("sign_width", "stribeck_speed", "presliding_travel")
+_SIZES = ("sign_width", "stribeck_speed", "presliding_travel", "ripple_order")
 _DRIVE = (*TERM_KEYS.values(), "motor_inertia", "gear_ratio", "coupling", *_SIZES, "balancer")
 _BODY = ("mass", "com", "inertia")
 _INERTIAL = (*_BODY, "parameters", *STANDARD)
@@ -254,14 +254,16 @@ def read_drive(table: Table) -> tuple[dict[str, float], Drive]:
         values = {ROTOR: inner.number("motor_inertia", unknown=True) * ratio**2} | values
     coupling = inner.table("coupling")
     found = tuple((key, coupling.number(key)) for key in coupling.data) if coupling else ()
-    width, fall, travel = (inner.number(key, 0.0) for key in _SIZES)
+    width, fall, travel, order = (inner.number(key, 0.0) for key in _SIZES)
     if width < 0:
         raise inner.error("sign_width", "is negative; expected a speed, 0 for a sign that changes at once")
     if fall < 0:
         raise inner.error("stribeck_speed", "is negative; expected the speed at which the term has fallen to a half")
     if travel < 0:
         raise inner.error("presliding_travel", "is negative; expected the travel over which presliding builds up")
-    made = Drive(ROTOR in values, terms, ratio, found, width, fall, presliding_travel=travel)
+    if order < 0:
+        raise inner.error("ripple_order", "is negative; expected the number of waves in a turn of the joint")
+    made = Drive(ROTOR in values, terms, ratio, found, width, fall, travel, order)
     if (points := inner.table("balancer")) is not None:
         made = made.balanced(_balancer(points))
         values = {**{FRICTION[term]: math.nan for term in made.friction if term not in terms}, **values}

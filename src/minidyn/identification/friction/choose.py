@@ -23,15 +23,28 @@ from minidyn.dynamics.drives import drive_ratios, has_load, memory_columns
 from minidyn.dynamics.tree import coordinates
 from minidyn.errors import MinidynError, Unsupported
 from minidyn.identification.estimators.method import Solution
+from minidyn.identification.estimators.solve import with_model_error
 from minidyn.identification.friction.loads import Settled, Step, settle
-from minidyn.identification.friction.search import Search
-from minidyn.identification.friction.table import BLOCKS, FrictionModel, RigidColumns
+from minidyn.identification.friction.ripple import HIGHEST_ORDER, with_ripple
+from minidyn.identification.friction.search import Found, Search
+from minidyn.identification.friction.table import BLOCKS, FrictionModel, Key, RigidColumns
 from minidyn.identification.rows.base_rows import Samples, paths_of
-from minidyn.model.drives import AUTO, OWN, PLAIN, PRESLIDING_TRAVEL, friction_symbols, starting_terms
+from minidyn.model.drives import (
+    ALIASES,
+    AUTO,
+    OWN,
+    PLAIN,
+    PRESLIDING_TRAVEL,
+    RIPPLE_ORDER,
+    friction_symbols,
+    starting_terms,
+)
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, look
 from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.prepare.signals import standing_wave
+from minidyn.recording.recording import Recording
 
 _WIDTHS = (0.0, 0.01, 0.02, 0.04, 0.07, 0.13, 0.25, 0.5)  # over the root mean square of each drive's speed
 _FALLS = (0.05, 0.15, 0.4)  # Stribeck speeds, over the same
@@ -83,18 +96,32 @@ class FrictionChoice:
 
         return settle(self.robot, self.columns.motion, self.parameters, fit)
 
+    def seen_whole(self) -> FrictionChoice:
+        """Return the choice for torques that passed no low-pass."""
+        robot = seen_through(self.robot, 0.0)
+        return self if robot is self.robot else replace(self, robot=robot, base=replace(self.base, robot=robot))
+
     def with_width_uncertainty(self, found: Solution, cutoff: object, filtered: bool) -> Solution:
-        """Return a solution whose covariance holds what the smoothing widths leave open.
+        """Return a solution whose covariance holds what the model lacks and what the smoothing widths leave open.
 
         The cut-off, Hz, is that of the torque's low-pass; where columns are filtered alike, a width that was given is
         right.
         """
+        found = with_model_error(found)
         if self.columns is None:
             return found
         chosen = "sign_width" in self.settings
         smear_at = float(cutoff) if isinstance(cutoff, int | float) and (chosen or not filtered) else None
         smeared = reversal_covariance(self.robot, self.base, self.columns, found.sigma, smear_at, chosen)
         return replace(found, covariance=found.covariance + smeared)
+
+
+def seen_through(robot: Robot, cutoff: object) -> Robot:
+    """Return the robot whose ripple is seen through a low-pass, Hz; 0: none."""
+    if not any(joint.drive.ripple_order for joint in robot.joints):
+        return robot
+    size = float(cutoff) if isinstance(cutoff, int | float) else 0.0
+    return robot.with_joints(lambda joint: replace(joint, drive=replace(joint.drive, ripple_cutoff=size)))
 
 
 def starting_model(
@@ -181,6 +208,14 @@ def choose_friction(
     cutoff = recording.info.get("cutoff")
     smeared = _typical(robot, motion.ddq) / (2 * np.pi * cutoff) ** 2 if isinstance(cutoff, float) else 0.0 * speeds
     found = Search(robot, rigid, motion, sharp, falls, auto, not fixed, load, paths, _TIMES_SMEARED * smeared).run()
+    named = set(ALIASES["ripple"]) & {term for drive in drives for term in drive.friction}
+    orders = np.zeros(len(drives))
+    if auto or named:
+        raw = recording.telemetry.get("tau_raw") if isinstance(recording, Recording) else None
+        filtered = 0.0 * motion.tau if raw is None else raw[:: _step(recording)] - motion.tau
+        orders = _orders(robot, found, filtered, bool(named))
+    if orders.any():
+        found = with_ripple(found, orders, cutoff if isinstance(cutoff, float) else 0.0, sorted(named))
     chosen = robot.with_drives(friction=found.terms) if auto else robot
     chosen = chosen.with_drives(sign_width=found.sign_width)
     if "stribeck" in found.terms:
@@ -188,6 +223,10 @@ def choose_friction(
     if "presliding" in found.terms:
         chosen = chosen.with_drives(presliding_travel=np.nan_to_num(found.travel))
         chosen = _without(chosen, "presliding", np.flatnonzero(np.isnan(found.travel)))
+    if found.orders.any():
+        chosen = seen_through(chosen.with_drives(ripple_order=found.orders), cutoff)
+        for term in ALIASES["ripple"]:
+            chosen = _without(chosen, term, np.flatnonzero(found.orders == 0))
     if found.unloaded:
         chosen = _without(chosen, "load", found.unloaded)
     same = chosen.parameter_names == robot.parameter_names
@@ -206,6 +245,27 @@ def choose_friction(
         found.settings,
         found.notices,
     )
+
+
+def _orders(robot: Robot, found: Found, filtered: Array, named: bool) -> Array:
+    """Return the order of the ripple (joints,) that what a model leaves of the torques shows over the positions.
+
+    What a low-pass took off them (N, n) shows it, too. Zero where there is none; where ripple was asked for by name,
+    the order that the file has or, where it has none, the gear ratio.
+    """
+    (table, model, sigma), columns = found.last, found.columns
+    values = dict(zip(*table.fit(model, sigma)))
+    orders = np.zeros(len(robot.joints))
+    for row, joint in enumerate(robot.independent):
+        known = robot.joints[joint].drive
+        friction = table.friction[row]
+        left = columns.motion.tau[:, row] - columns.columns[row] @ [values[Key(name)] for name in columns.names[row]]
+        left = left + filtered[:, row] - sum(values[key] * friction[key] for key in friction.keys() & values.keys())
+        path = sum(ratio * columns.coordinates.q[other] for other, ratio in drive_ratios(robot, joint).items())
+        orders[joint] = known.ripple_order or standing_wave(np.asarray(path), left, HIGHEST_ORDER)
+        if named and not orders[joint]:
+            orders[joint] = abs(known.gear_ratio) if abs(known.gear_ratio) > 1.0 else RIPPLE_ORDER
+    return orders
 
 
 def _carried(values: Array, before: Robot, after: Robot, unknown: float = np.nan) -> Array:

@@ -19,9 +19,9 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
 
 _CANDIDATES = (("load",), ("sqrt",), ("stribeck",), ("asymmetric",), ("cubic",), ALIASES["own"])
-_LEAST_GAIN = 0.02  # of the held-out squares, one percent of the error: less is not worth a term, however certain
+LEAST_GAIN = 0.02  # of the held-out squares, one percent of the error: less is not worth a term, however certain
 # A gain that one block of ten alone brings is as large as its uncertainty, of two blocks 1.5 times: more must agree.
-_SURE = 1.5
+SURE = 1.5
 _ROUNDS = 6
 _LARGE = 120  # rigid parameters; beyond them (some fifteen joints) one proportion serves all joints, to save minutes
 _FINER = (1.36, 1.17)  # factors between the widths that are tried around the best
@@ -47,8 +47,10 @@ class Found:
     # standard parameters of the robot without friction (p,) that loads are computed from; None: no loads
     parameters: Array | None
     columns: RigidColumns  # those of links and rotors
+    last: tuple[FrictionTable, FrictionModel, Array]  # the model that was found in its table, and the noise
     settings: dict[str, Any]  # what was tried, for records
     notices: tuple[Notice, ...]  # what a reader should know
+    orders: Array  # of the ripple of each joint's gear (joints,), 0 where it has none
 
 
 @dataclass(frozen=True)
@@ -160,8 +162,10 @@ class Search:
             self.travels[0] if self.travels else np.full(len(self.robot.joints), np.nan),
             self.parameters if "load" in model.terms else None,
             self.columns,
+            (table, model, sigma),
             settings,
             tuple(notices),
+            np.zeros(len(self.robot.joints)),
         )
 
     def _told(self, model: FrictionModel, before: float, after: float) -> Notice:
@@ -221,7 +225,7 @@ class Search:
         option = replace(model, terms=friction_symbols((*model.terms, *group)))
         wider = self._table(option.terms)
         tried = self._gain(group, option, wider.judge(option, sigma), now, sigma)
-        taken = tried.gain > max(_SURE * tried.uncertainty, len(group) * _LEAST_GAIN)
+        taken = tried.gain > max(SURE * tried.uncertainty, len(group) * LEAST_GAIN)
         self.tried.append(tried.record(model, taken))
         return (wider, option, wider.noise(option)) if taken else (table, model, sigma)
 
@@ -254,7 +258,7 @@ class Search:
         judged, noise = table.judge(option, sigma), table.noise(option)
         option = self._settle_sizes(option)
         tried = self._gain(("presliding",), option, judged, now, sigma)
-        taken = asked or tried.gain > max(_SURE * tried.uncertainty, _LEAST_GAIN)
+        taken = asked or tried.gain > max(SURE * tried.uncertainty, LEAST_GAIN)
         self.tried.append(tried.record(model, taken))
         if not taken:
             self.travels, (self.widths, self.every) = [], kept
@@ -273,7 +277,7 @@ class Search:
             self.travels = [np.where(hidden, np.nan, self.travels[0])]
         table = self._table(option.terms)
         tried = self._gain(("presliding",), option, table.judge(option, sigma), now, sigma)
-        if not asked and not tried.gain > max(_SURE * tried.uncertainty, _LEAST_GAIN):
+        if not asked and not tried.gain > max(SURE * tried.uncertainty, LEAST_GAIN):
             self.tried[-1] = tried.record(model, False)
             self.travels, (self.widths, self.every) = [], kept
             return plain, model, sigma
@@ -307,7 +311,7 @@ class Search:
         for joint in range(len(model.travels)):
             option = replace(model, travels=(*model.travels[:joint], -1, *model.travels[joint + 1 :]))
             then = float(np.mean(table.judge(option, sigma).deviance(sigma)))
-            if then <= (1.0 + _LEAST_GAIN / len(sigma)) * now:
+            if then <= (1.0 + LEAST_GAIN / len(sigma)) * now:
                 model, now = option, then
         return model
 
@@ -368,7 +372,7 @@ class Search:
             plainer, option, noise = self._sharpened(replace(model, terms=without))
             now, then = table.judge(model, sigma).deviance(sigma), plainer.judge(option, sigma).deviance(sigma)
             worse = (then - now) / float(np.mean(then))
-            if float(np.mean(worse)) > max(float(np.std(worse, ddof=1) / np.sqrt(len(worse))), _LEAST_GAIN):
+            if float(np.mean(worse)) > max(float(np.std(worse, ddof=1) / np.sqrt(len(worse))), LEAST_GAIN):
                 self.widths, self.curve = widths, curve
                 continue
             entry["taken"] = False
@@ -389,7 +393,7 @@ class Search:
                 judged = table.judge(option, sigma)
                 found.append(self._gain(group, option, judged, now, sigma))
             found.sort(key=lambda tried: -tried.gain)
-            best = next((tried for tried in found if tried.gain > max(_SURE * tried.uncertainty, _LEAST_GAIN)), None)
+            best = next((tried for tried in found if tried.gain > max(SURE * tried.uncertainty, LEAST_GAIN)), None)
             self.tried += [tried.record(model, tried is best) for tried in found]
             if best is None:
                 break

@@ -25,7 +25,7 @@ from minidyn.dynamics.functions import regressor
 from minidyn.dynamics.tree import Coordinates, coordinates
 from minidyn.identification.estimators.solve import non_negative, scaled
 from minidyn.identification.rows.base_rows import Path, Samples
-from minidyn.model.drives import FRICTION, NON_NEGATIVE, STAYING
+from minidyn.model.drives import ALIASES, FRICTION, NON_NEGATIVE, STAYING
 from minidyn.model.robot import Robot
 
 BLOCKS = 10
@@ -34,7 +34,7 @@ BLOCKS = 10
 TURNING = ("coulomb", "stribeck", "sqrt", "quadratic", "asymmetric", "load", "own_coulomb")
 """Terms that depend on the smoothing width."""
 
-_TERMS = {symbol: term for term, symbol in FRICTION.items()}
+TERMS_OF = {symbol: term for term, symbol in FRICTION.items()}
 
 
 class Key(NamedTuple):
@@ -84,6 +84,7 @@ class FrictionTable:
     columns: tuple[tuple[Key, ...], ...]
     products: tuple[Array, ...]  # for each joint (blocks, c + 1, c + 1): products of its columns and its torque
     samples: Array  # of each block (blocks,)
+    friction: tuple[dict[Key, Array], ...]  # for each joint, the columns (N,) of friction
 
     def fit(self, model: FrictionModel, sigma: Array) -> tuple[list[Key], Array]:
         """Return (columns, values) of the best fit; dissipative terms that would be negative are left out."""
@@ -344,7 +345,8 @@ class RigidColumns:
         for drives without load friction. Travels of presliding are (joints,) each, NaN for drives without it.
         """
         added: list[dict[Key, Array]] = [{} for _ in self.names]
-        usable = [term for term in terms if (term != "load" or loads is not None) and term != "presliding"]
+        apart = {"presliding", *ALIASES["ripple"], *(("load",) if loads is None else ())}
+        usable = [term for term in terms if term not in apart]
         for number, sizes in enumerate(travels if "presliding" in terms and self.paths else ()):
             for joint, travel in enumerate(sizes.tolist()):
                 if not math.isnan(travel) and self.bare.joints[joint].kind != "fixed":
@@ -357,6 +359,10 @@ class RigidColumns:
                     for name, joint, torques in found:
                         for row, value in torques.items():
                             added[row][Key(name, term, joint, width, fall)] = value
+        return self.tabled(added)
+
+    def tabled(self, added: Sequence[dict[Key, Array]]) -> FrictionTable:
+        """Return the table with these columns (N,) of friction for each joint; ripple (`ripple.py`) adds to them."""
         products = []
         for row, (extra, (own, rigid)) in enumerate(zip(added, self._own)):
             E, size = self._in_blocks([*extra.values(), self.motion.tau[:, row]]), rigid.shape[1]
@@ -367,7 +373,8 @@ class RigidColumns:
             whole[:, :size, size:] = np.swapaxes(whole[:, size:, :size], 1, 2)
             products.append(whole)
         keys = tuple((*(Key(name) for name in own), *found) for own, found in zip(self.names, added))
-        return FrictionTable(keys, tuple(products), (self._rows < len(self.motion)).sum(axis=1).astype(float))
+        samples = (self._rows < len(self.motion)).sum(axis=1).astype(float)
+        return FrictionTable(keys, tuple(products), samples, tuple(added))
 
     def _friction(
         self, terms: Sequence[str], sharp: Array, speed: Array, loads: Array | None
@@ -387,8 +394,8 @@ class RigidColumns:
                 if column.symbol in STAYING or np.isnan(column.value).any():  # rigid, or no load friction
                     continue
                 known = driven.layout.columns[column.index]
-                self._made[places[_TERMS[known.symbol]]].append(
-                    (known.name, known.joint, self._rows_of(column.value, column.ratios))
+                self._made[places[TERMS_OF[known.symbol]]].append(
+                    (known.name, known.joint, self.rows_of(column.value, column.ratios))
                 )
         return {term: self._made[place] for term, place in places.items()}
 
@@ -396,11 +403,11 @@ class RigidColumns:
         """Return the torque (N,) of each row that presliding of a joint's drive gives; it is remembered."""
         place = ("presliding", str(joint).encode(), np.float64(travel).tobytes())
         if place not in self._made:
-            torque = self._rows_of(self.paths[joint].presliding(travel), drive_ratios(self.bare, joint))
+            torque = self.rows_of(self.paths[joint].presliding(travel), drive_ratios(self.bare, joint))
             self._made[place] = [("", joint, torque)]
         return self._made[place][0][2]
 
-    def _rows_of(self, value: Array, ratios: Mapping[int, float]) -> dict[int, Array]:
+    def rows_of(self, value: Array, ratios: Mapping[int, float]) -> dict[int, Array]:
         """Return the torque (N,) of each row that a column gives which acts on joints with these ratios."""
         torque: list[Any] = [0.0] * len(self.bare.joints)
         for joint, ratio in ratios.items():
@@ -410,10 +417,4 @@ class RigidColumns:
 
 def _needed(terms: Sequence[str], width: int, fall: int) -> list[str]:
     """Return the terms that change with this width and Stribeck speed; all of them for the first."""
-    found = []
-    for term in terms:
-        new_width = width == 0 or term in TURNING
-        new_fall = fall == 0 or term == "stribeck"
-        if new_width and new_fall:
-            found.append(term)
-    return found
+    return [term for term in terms if (width == 0 or term in TURNING) and (fall == 0 or term == "stribeck")]

@@ -49,6 +49,11 @@ class Band:
     reason: str  # which of the bounds set the cut-off
 
 
+_LOWEST_ORDER, _FEWEST_WAVES = 10.0, 3  # waves over 2 pi, fewer are no gear's; and that positions must hold
+_CONTRAST = 25.0  # of slow noise, the largest of some hundred waves is up to twenty times the median
+_LEAST_SHARE = 0.02  # of the squares
+
+
 def lowpass(values: Array, rate: float, cutoff: float, order: int = 4, periodic: bool = False) -> Array:
     """Return a signal (N, ...) filtered forwards and backwards with a Butterworth low-pass: no delay.
 
@@ -88,6 +93,48 @@ def power_spectrum(values: Array, rate: float, size: int) -> tuple[Array, Array]
     if size % 2 == 0:
         power[-1] /= 2.0  # the highest frequency, too, has no mirror image
     return np.asarray(np.arange(size // 2 + 1) * (rate / size), dtype=float), power
+
+
+def position_spectrum(position: Array, values: Array, highest: float) -> tuple[Array, Array]:
+    """Return orders (K,) up to a highest one, and which share of the squares of values (N,) a wave of each explains.
+
+    A wave of order N is one of cos(N p + phase) over the positions p (N,), which need not be even.
+    """
+    step = 2 * np.pi / (8.0 * highest)
+    places = np.round((position - position.min()) / step).astype(np.intp)
+    sums = np.bincount(places, weights=values)
+    size = 1 << int(4 * len(sums) - 1).bit_length()
+    found = np.abs(np.fft.rfft(sums, size)) ** 2
+    orders = np.asarray(2 * np.pi / (size * step) * np.arange(len(found)), dtype=float)
+    share = 2.0 / (len(values) * max(float(values @ values), 1e-300)) * found
+    return orders[orders <= highest], share[orders <= highest]
+
+
+def standing_wave(position: Array, values: Array, highest: float) -> float:
+    """Return the order of the wave over positions (N,) that stands out most among others of values (N,); 0: none does.
+
+    It is compared with the median wave of its octave and the next ones: noise has waves of all orders alike.
+    """
+    if not (span := float(np.ptp(position))) > 0.0:
+        return 0.0
+    orders, share = position_spectrum(position, values, highest)
+    lowest = max(_LOWEST_ORDER, 2 * np.pi * _FEWEST_WAVES / span)
+    octave = np.floor(np.log2(np.maximum(orders, 1e-9) / lowest)).astype(int)
+    contrast = np.zeros(len(orders))
+    for number in range(int(octave.max(initial=-1)) + 1):
+        own, around = octave == number, (octave >= 0) & (np.abs(octave - number) <= 1)
+        contrast[own] = share[own] / max(float(np.median(share[around])), 1e-300) * (share[own] > _LEAST_SHARE)
+    if not contrast.max(initial=0.0) > _CONTRAST:
+        return 0.0
+    best = int(np.argmax(contrast))
+    for part in (4, 2):  # the strongest wave may be a multiple
+        near = np.flatnonzero(np.abs(orders - orders[best] / part) < 2 * np.pi / span / part)
+        if contrast[near].max(initial=0.0) > _CONTRAST:
+            best = int(near[np.argmax(contrast[near])])
+            break
+    left, peak, right = np.log(np.maximum(share[np.clip([best - 1, best, best + 1], 0, len(share) - 1)], 1e-300))
+    bend = left - 2 * peak + right
+    return float(orders[best] + (orders[1] * 0.5 * (left - right) / bend if bend < 0 else 0.0))
 
 
 def derivatives(values: Array, step: float, periodic: bool = False, rows: slice = slice(None)) -> tuple[Array, Array]:
