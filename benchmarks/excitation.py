@@ -9,7 +9,9 @@ Times are those of one core (time of the process), so that a busy machine does n
 from __future__ import annotations
 
 import argparse
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +21,10 @@ import minidyn as md
 from minidyn.arrays import Array, single_thread
 from minidyn.dynamics.record import record
 from minidyn.excitation.bounds import bounds_of
-from minidyn.excitation.excite import _problem
 from minidyn.excitation.motion import Family
-from minidyn.excitation.search import TIGHT, Problem, Search, start_motion
+from minidyn.excitation.problem import TIGHT, Problem, problem_of
+from minidyn.excitation.search import Search, start_motion
+from minidyn.excitation.target import target_of
 from minidyn.graph.derivative import jacobian
 from minidyn.graph.targets.native.kernel import compile_function
 
@@ -62,8 +65,8 @@ def rigid_problem(name: str, duration: float) -> Problem:
     """The search's own problem, links alone."""
     robot = md.load(name).with_drives(rotor_inertia=False, friction=())
     bounds, family = bounds_of(robot, None, 0.8), Family(robot.n, duration, 1, 5)
-    base = md.base_parameters(robot)
-    return _problem(robot, base, family, bounds, "d", np.ones(robot.n), 100 * duration, robot.parameters)
+    target, phi, _ = target_of(robot, "model", "own", None, (), (), None)
+    return problem_of(target, family, bounds, "d", np.ones(robot.n), 100 * duration, phi)
 
 
 def solvers(name: str, duration: float, seconds: float) -> None:
@@ -106,9 +109,9 @@ def _barriers(problem: Problem, u: Array, look: Any) -> Array:
 
 def _lagrangian(problem: Problem, u: Array, look: Any) -> Array:
     """Augmented Lagrangian on L-BFGS-B; gradients of the shares by the barrier's own way through the graph."""
-    import minidyn.excitation.search as search_module
+    import minidyn.excitation.problem as problem_module
 
-    barrier = search_module._barrier
+    barrier = problem_module._barrier
     multipliers: dict[tuple[int, ...], Any] = {}
     stiffness, order = 10.0, [0]
 
@@ -130,14 +133,14 @@ def _lagrangian(problem: Problem, u: Array, look: Any) -> Array:
         look(v)
         return problem.judge(v, weight, "d")[:2]
 
-    search_module._barrier = penalty
+    problem_module._barrier = penalty
     try:
         for _ in range(8):
             u = minimize(judged, u, jac=True, method="L-BFGS-B", options={"maxiter": 200, "maxcor": 30}).x
             judged(u, -1.0)
             stiffness *= 2
     finally:
-        search_module._barrier = barrier
+        problem_module._barrier = barrier
     return u
 
 
@@ -145,7 +148,7 @@ def _constrained(method: str) -> Any:
     """A solver of SciPy that takes constraints, with exact Jacobians of the shares at the samples."""
 
     def solve(problem: Problem, u: Array, look: Any) -> Array:
-        import minidyn.excitation.search as search_module
+        import minidyn.excitation.problem as problem_module
 
         function = record(problem.robot, "inverse_dynamics", parameters=problem.robot.parameters)
         rates = [compile_function(jacobian(function, name)) for name in ("q", "dq", "ddq")]
@@ -156,7 +159,7 @@ def _constrained(method: str) -> Any:
 
         def shares(v: Array) -> Array:
             q, dq, ddq = problem.motion(problem.coefficients(v))
-            tau = problem.regressor([q, dq, ddq]) @ problem.prior
+            tau = problem.regressor([q, dq, ddq]) @ problem.target.prior
             parts = [(q - problem.bounds.middle[own]) / sizes[0], dq / sizes[1], tau / sizes[2]]
             return np.concatenate([part[some].ravel() for part in parts])
 
@@ -174,7 +177,7 @@ def _constrained(method: str) -> Any:
             look(v)
             return problem.judge(v, 1.0, "d")[:2]
 
-        barrier, search_module._barrier = search_module._barrier, lambda share, weight: (0.0, np.zeros_like(share))
+        barrier, problem_module._barrier = problem_module._barrier, lambda share, weight: (0.0, np.zeros_like(share))
         try:
             limits: Any = (
                 {
@@ -187,7 +190,7 @@ def _constrained(method: str) -> Any:
             )
             return np.asarray(minimize(judged, u, jac=True, method=method, constraints=limits).x)
         finally:
-            search_module._barrier = barrier
+            problem_module._barrier = barrier
 
     return solve
 
@@ -200,13 +203,37 @@ def _between(shares: Any, slopes: Any) -> Any:
 
 def published() -> None:
     """Motions as long as published ones; their robots and limits differ, so that this is for orientation."""
-    for title, name, duration, criterion in (
-        ("FloBaRoID, 7 joints, 12 s: logdet 109.6, condition 36.6", "iiwa14", 12.0, "d"),
-        ("the same", "iiwa14", 12.0, "condition"),
-        ("6 joints, 20-50 s: condition 61-92", "ur10e", 20.0, "condition"),
+    for title, name, duration in (
+        ("FloBaRoID, 7 joints, 12 s: logdet 109.6, condition 36.6", "iiwa14", 12.0),
+        ("6 joints, 20-50 s: condition 61-92", "ur10e", 20.0),
     ):
-        made = md.excite(name, duration, criterion=criterion, **RIGID)
-        print(f"{title}: {name}, criterion {criterion}: logdet {made.logdet:.1f}, condition {made.condition:.1f}")
+        print(title)
+        for criterion in ("d", "condition"):
+            made = md.excite(name, duration, criterion=criterion, **RIGID)
+            print(f"  {name}, criterion {criterion:9s}: logdet {made.logdet:.1f}, condition {made.condition:.1f}")
+    print("robot_payload_id, a load on 7 joints, 10 s: condition 116.7 of WᵀW")
+    words = {"purpose": "payload", "payload": {"mass": 2.0, "com": [0, 0, 0.1]}, "friction": (), "noise": 1.0}
+    made = md.excite("iiwa14", 10.0, criterion="condition", **words)
+    print(f"  iiwa14, criterion condition: condition {made.condition**2:.1f} of WᵀW")
+
+
+def with_shapes(duration: float) -> None:
+    """A design that keeps links 20 mm apart, of the panda whose URDF and meshes come with example-robot-data."""
+    inside = "cmeel.prefix/share/example-robot-data/robots/panda_description/urdf/panda_collision.urdf"
+    file = next((path for place in sys.path if (path := Path(place) / inside).is_file()), None)
+    if file is None:
+        print("with shapes: not measured, example-robot-data is not installed")
+        return
+    robot = md.load(file)
+    md.excite(robot, duration, time_limit=1e-3, **RIGID)  # machine code is made
+    begun = time.process_time()
+    made = md.excite(robot, duration, **RIGID)
+    took = time.process_time() - begun
+    pairs, least = len(made.margins["distance"]), 1000 * min(made.margins["distance"].values())
+    print(
+        f"panda with gripper and shapes, {robot.n} joints, {pairs} pairs of links: {took:.1f} s, {least:.1f} mm apart"
+    )
+    print(f"  logdet {made.logdet:.1f}, condition {made.condition:.1f}, feasible: {made.feasible}")
 
 
 def main() -> None:
@@ -219,6 +246,7 @@ def main() -> None:
     with single_thread():
         solvers("panda", 20.0, 60.0)
         published()
+        with_shapes(20.0)
         designs(options.robots, 20.0, options.search, options.random)
 
 

@@ -9,13 +9,13 @@ from random_tapes import random_function
 
 import minidyn as md
 from conftest import count
-from minidyn.base.base_parameters import base_parameters
 from minidyn.dynamics.record import record
 from minidyn.excitation.bounds import bounds_of
 from minidyn.excitation.criteria import CRITERIA, evaluate_criteria, log_criterion
-from minidyn.excitation.excite import _problem
 from minidyn.excitation.motion import Family
+from minidyn.excitation.problem import problem_of
 from minidyn.excitation.proof import prove
+from minidyn.excitation.target import target_of
 from minidyn.graph.derivative import jacobian, vjp
 from minidyn.graph.function import evaluate
 from minidyn.graph.interval import enclose
@@ -103,8 +103,8 @@ def test_gradients_of_a_design_are_exact(criterion, seed) -> None:
     bounds = bounds_of(robot, {"acceleration": 5.0, "jerk": 40.0}, 0.8)
     pose = bounds.middle[: robot.n]
     family = Family(robot.n, 5.0, 1, 4, pose if seed % 2 else None, pose + 0.1 if seed % 2 else None)
-    base = base_parameters(robot)
-    problem = _problem(robot, base, family, bounds, criterion, np.full(robot.n, 0.5), 500.0, robot.parameters)
+    target = target_of(robot, "model", "own", None, (), (), None)[0]
+    problem = problem_of(target, family, bounds, criterion, np.full(robot.n, 0.5), 500.0, robot.parameters)
     u = 0.3 * rng.normal(size=robot.n * family.size)
     _, gradient, _, _ = problem.judge(u, 0.05, criterion)
     h = 1e-6

@@ -1,6 +1,7 @@
 """What to record next: the report's command runs as it stands there, its prediction is true, studies know `after`."""
 
 import html
+import json
 import re
 import shlex
 from pathlib import Path
@@ -109,3 +110,35 @@ def test_a_study_designs_the_next_motion(tmp_path) -> None:
     file.write_text(STUDY.replace('[identify]\nlogs = ["fit"]\n', ""))
     with pytest.raises(md.MinidynError, match="identify"):
         md.run_study(file)
+
+
+def test_shell_and_study_design_several_runs_and_motions_for_a_purpose(tmp_path) -> None:
+    words = ["--friction", "viscous", "--no-rotor-inertia", "--noise", "1", "--harmonics", "3", "--json"]
+    call = ["excite", "two_link", "--duration", "3", "--runs", "2", "--output", str(tmp_path / "both"), *words]
+    result = CliRunner().invoke(main, call)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert {f"run-{k}/{name}" for k in (1, 2) for name in ("motion.csv", "motion.json", "preview.html")} <= set(
+        told["files"]
+    )
+    file = tmp_path / "study.toml"
+    steps = {
+        "both": "duration = 3.0\nruns = 2\n",
+        "poses": 'duration = 30.0\npurpose = "gravity"\nlimits = { velocity = 3.0 }\n',
+        "load": 'duration = 3.0\npurpose = "payload"\npayload = { mass = 0.5 }\nfamily = "bspline"\n',
+    }
+    less = {"poses": 'friction = ["viscous"]', "load": "time_limit = 0.3"}
+    each = 'friction = ["viscous"]\nrotor_inertia = false\nnoise = 1.0\nharmonics = 3'
+    text = "".join(f'[[excite]]\nname = "{name}"\n{rest}{less.get(name, each)}\n' for name, rest in steps.items())
+    file.write_text(f'[robot]\nfile = "two_link"\n{text}')
+    study = md.run_study(file)
+    for number in (1, 2):
+        same = [folder / f"run-{number}" / "motion.json" for folder in (study["excite-both"].folder, tmp_path / "both")]
+        first, second = (json.loads(path.read_text())["motion"] for path in same)
+        assert first == second
+    poses = json.loads((study["excite-poses"].folder / "motion.json").read_text())
+    assert poses["purpose"] == "gravity"
+    assert len(poses["rests"]) == 2 * poses["settings"]["poses"]
+    load = json.loads((study["excite-load"].folder / "motion.json").read_text())
+    assert load["settings"]["family"] == "bspline"
+    assert (study["excite-load"].folder / "motion.csv").is_file()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minidyn.arrays import Array, real_array
 from minidyn.dynamics.kinematics import link_placement
@@ -138,7 +139,12 @@ class Clearance:
 
     def distances(self, q: Array) -> Array:
         """Return all distances (N, pairs), m, at positions (N, n)."""
-        return self._measure(self._ends(q))[0]
+        ends, count, rows = self._ends(q), len(self.pairs), np.arange(len(q))
+        found = np.zeros((len(q), count + len(self.planes)))
+        for pair in range(count):
+            found[:, pair] = self._measure(ends, rows, np.full(len(ends), pair))[0]
+        found[:, count:] = self._planes(ends)[0]
+        return found
 
     def _ends(self, q: Array) -> Array:
         return np.asarray(self._compiled[0](np.ascontiguousarray(q))).reshape(len(q), -1, 2, 3)
@@ -146,46 +152,59 @@ class Clearance:
     def shares(self, q: Array, more: float = 0.0) -> tuple[Array, Callable[[Array], Array]]:
         """Return how much of each distance is used up (N, pairs): 1 at the clearance and `more`, 0 far away.
 
-        And a function that takes weights of these (N, pairs) back to q (N, n).
+        And a function that takes weights of these (N, pairs) back to q (N, n). Only where the balls about two capsules
+        are near each other the capsules are looked at.
         """
-        ends = self._ends(q)
-        distance, give = self._measure(ends)
-        near = np.maximum(0.0, 1.0 - (distance - self.least - more) / NEARBY)
+        ends, count = self._ends(q), len(self.pairs)
+        first, second, sizes = self._places
+        middle = ends.mean(axis=2)
+        apart = np.linalg.norm(middle[:, first] - middle[:, second], axis=2) - sizes[first] - sizes[second]
+        row, pair = np.nonzero(apart < self.least + more + NEARBY)
+        distance, s, t, normal = self._measure(ends, row, pair)
+        flat, lowest = self._planes(ends)
+        near = np.zeros((len(q), count + len(self.planes)))
+        near[row, pair] = np.maximum(0.0, 1.0 - (distance - self.least - more) / NEARBY)
+        near[:, count:] = np.maximum(0.0, 1.0 - (flat - self.least - more) / NEARBY)
 
         def back(weights: Array) -> Array:
-            slope = give(-2.0 * near / NEARBY * weights).reshape(len(q), -1)
-            return np.asarray(self._compiled[1](np.ascontiguousarray(q), np.ascontiguousarray(slope)))
+            rate = -2.0 * near / NEARBY * weights
+            force = normal * rate[row, pair][:, None]
+            slope = np.zeros_like(ends)
+            a, b = first[pair], second[pair]
+            for capsule, end, part in ((a, 0, 1 - s), (a, 1, s), (b, 0, t - 1), (b, 1, -t)):
+                np.add.at(slope, (row, capsule, end), part * force)
+            for column, (k, direction, _) in enumerate(self.planes):
+                push = rate[:, count + column, None] * direction
+                slope[np.arange(len(ends)), k, lowest[:, column]] += push
+            return np.asarray(self._compiled[1](np.ascontiguousarray(q), slope.reshape(len(q), -1)))
 
         return near**2, back
 
-    def _measure(self, ends: Array) -> tuple[Array, Callable[[Array], Array]]:
-        """Return distances (N, pairs) of capsule ends (N, C, 2, 3), and what takes weights back to the ends."""
-        radii = np.array([one.radius for one in self.capsules])
+    @cached_property
+    def _places(self) -> tuple[NDArray[np.int_], NDArray[np.int_], Array]:
+        """Capsules of each pair, and the radius of the ball about each capsule."""
         first, second = (np.array([pair[k] for pair in self.pairs], dtype=int) for k in range(2))
-        A, B = ends[:, first], ends[:, second]
-        s, t = _nearest(A[:, :, 0], A[:, :, 1], B[:, :, 0], B[:, :, 1])
-        between = (1 - s) * A[:, :, 0] + s * A[:, :, 1] - (1 - t) * B[:, :, 0] - t * B[:, :, 1]
-        length = np.linalg.norm(between, axis=2)
-        apart = length - radii[first] - radii[second]
-        flat = [np.einsum("nek,k->ne", ends[:, k], normal) - offset - radii[k] for k, normal, offset in self.planes]
-        lower = [part.min(axis=1) for part in flat]
+        sizes = [one.radius + float(np.linalg.norm(one.end - one.start)) / 2 for one in self.capsules]
+        return first, second, np.array(sizes)
 
-        def give(weights: Array) -> Array:
-            found = np.zeros_like(ends)
-            normal = between / np.maximum(length, _TINY)[:, :, None] * weights[:, : len(self.pairs), None]
-            for column, (a, b) in enumerate(self.pairs):
-                force, along, across = normal[:, column], s[:, column], t[:, column]
-                found[:, a, 0] += (1 - along) * force
-                found[:, a, 1] += along * force
-                found[:, b, 0] -= (1 - across) * force
-                found[:, b, 1] -= across * force
-            for column, ((k, direction, _), part) in enumerate(zip(self.planes, flat)):
-                nearest = part.argmin(axis=1)
-                push = weights[:, len(self.pairs) + column, None] * direction
-                found[np.arange(len(ends)), k, nearest] += push
-            return found
+    def _measure(self, ends: Array, row: NDArray[np.int_], pair: NDArray[np.int_]) -> tuple[Array, Array, Array, Array]:
+        """Return distances (M,) of pairs at rows of ends (N, C, 2, 3), where they are nearest, and the directions."""
+        first, second, _ = self._places
+        radii = np.array([one.radius for one in self.capsules])
+        A, B = ends[row, first[pair]], ends[row, second[pair]]
+        s, t = _nearest(A[:, 0], A[:, 1], B[:, 0], B[:, 1])
+        between = (1 - s) * A[:, 0] + s * A[:, 1] - (1 - t) * B[:, 0] - t * B[:, 1]
+        length = np.linalg.norm(between, axis=1)
+        normal = between / np.maximum(length, _TINY)[:, None]
+        return length - radii[first[pair]] - radii[second[pair]], s, t, normal
 
-        return np.column_stack([apart, *lower]) if lower else apart, give
+    def _planes(self, ends: Array) -> tuple[Array, NDArray[np.int_]]:
+        """Return distances (N, planes) from planes, and which end is nearest."""
+        found = np.zeros((2, len(ends), len(self.planes)))
+        for column, (k, normal, offset) in enumerate(self.planes):
+            both = ends[:, k] @ normal - offset - self.capsules[k].radius
+            found[:, :, column] = both.min(axis=1), both.argmin(axis=1)
+        return found[0], found[1].astype(int)
 
     @cached_property
     def reach(self) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,37 +16,16 @@ from minidyn.display import DisplayTable
 from minidyn.errors import MinidynError, UnknownName
 from minidyn.excitation.bounds import Bounds
 from minidyn.excitation.clearance import Clearance
-from minidyn.excitation.motion import Motion
+from minidyn.excitation.motion import Timed
 from minidyn.excitation.preview import Shown, write_preview
 from minidyn.excitation.robot_files import save_motion
+from minidyn.excitation.target import Known
 from minidyn.files import AnyPath
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, notices_json
+from minidyn.recording.ready import in_robot_order
+from minidyn.recording.recording import Recording
 from minidyn.text import number
-
-
-class Known(Protocol):
-    """What is known about a robot's base parameters: an estimate, or an earlier design."""
-
-    @property
-    def robot(self) -> Robot:
-        """The robot."""
-        ...
-
-    @property
-    def base(self) -> BaseMap:
-        """Its base parameters."""
-        ...
-
-    @property
-    def covariance(self) -> Array:
-        """Their covariance (b, b)."""
-        ...
-
-    @property
-    def sigma(self) -> Array:
-        """Noise of the torques (n,)."""
-        ...
 
 
 def information_of(known: Known) -> Array:
@@ -74,6 +53,10 @@ def as_known(robot: Robot, after: Any, terms_free: bool) -> list[Known]:
         if one.base.names != found[0].base.names:
             raise MinidynError(
                 f"{where}: its base parameters are not those of the first; identify both with the same terms"
+            )
+        if one.base.columns is not None or getattr(one, "labels", ()):
+            raise MinidynError(
+                f"{where}: it is a design for a load or for gains, which says little of the robot itself"
             )
         if not np.all(np.isfinite(information_of(one))):
             raise MinidynError(f"{where}: it leaves parameters open; design without after=")
@@ -109,11 +92,14 @@ class Excitation:
         notices: What a reader should know.
         settings: How it was found.
         runs: All motions, where several were designed, this one last; empty: it is the only one.
+        purpose: What the log is for: "model", "payload", "gains", "friction" or "gravity".
+        rests: With purpose "gravity": begin and end of the stops, s, two for each pose, from above and from below.
+        labels: With purpose "gains": names of what errors are predicted for, the gain of each joint as a share.
     """
 
     robot: Robot
     base: BaseMap
-    trajectory: Motion
+    trajectory: Timed
     duration: float
     rate: float
     criterion: str
@@ -130,13 +116,16 @@ class Excitation:
     notices: tuple[Notice, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     runs: tuple[Excitation, ...] = ()
+    purpose: str = "model"
+    rests: tuple[tuple[float, float], ...] = ()
+    labels: tuple[str, ...] = ()
 
     __setstate__ = read_only_again
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the base parameters (b)."""
-        return self.base.names
+        """Names of the base parameters (b), or of the gains."""
+        return self.labels or self.base.names
 
     @property
     def std(self) -> Array:
@@ -146,6 +135,8 @@ class Excitation:
     @property
     def relative_std(self) -> Array:
         """Standard deviation over value (b,), NaN where the robot's file does not know the value."""
+        if self.labels:
+            return self.std
         values = known_product(self.base.matrix, self.robot.parameters)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(self.std / np.abs(values), dtype=float)
@@ -164,6 +155,35 @@ class Excitation:
         now = self.relative_std
         one = float(np.nanmedian(now)) if name is None else float(now[self.names.index(name)])
         return self.duration * (one / relative_std) ** 2
+
+    def at_rest(self, recording: Recording, begin: float = 0.0) -> Recording:
+        """Return the poses of a log of this motion, one sample each, for :func:`minidyn.identify`: purpose "gravity".
+
+        Positions and torques are means over the two stops of a pose, to which it came from above and from below, so
+        that dry friction cancels. The first tenth of a stop, in which a robot settles, is left out.
+
+        Args:
+            recording: The log, with q and tau.
+            begin: When the motion began, in the log's time, s.
+        """
+        if not self.rests:
+            raise MinidynError('at_rest: the motion has no stops: design it with purpose="gravity"')
+        log = in_robot_order(self.robot, recording)
+        if log.tau is None:
+            raise MinidynError("at_rest: the recording has no torques")
+        time, poses = np.asarray(log.t) - begin, []
+        for place, stops in enumerate(zip(self.rests[::2], self.rests[1::2]), start=1):
+            inside = [(time >= one + 0.1 * (two - one)) & (time <= two) for one, two in stops]
+            if not all(some.any() for some in inside):
+                raise MinidynError(
+                    f"at_rest: the log has no samples of pose {place}, from {stops[0][0]:.1f} s to {stops[1][1]:.1f} s "
+                    "after the motion began; say begin=, when it did"
+                )
+            means = [np.hstack([log.q[some], np.asarray(log.tau)[some]]).mean(axis=0) for some in inside]
+            poses.append(np.mean(means, axis=0))
+        q, tau = np.split(np.array(poses), 2, axis=1)
+        still = np.zeros_like(q)
+        return Recording(np.arange(float(len(q))), q, tau, dq=still, ddq=still, joint_names=log.joint_names)
 
     def save(
         self,
@@ -211,9 +231,9 @@ class Excitation:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for `json.dump`; the motion by its coefficients."""
-        series = self.trajectory.series
         made = {
             "robot": self.robot.name,
+            "purpose": self.purpose,
             "joint_names": list(self.robot.joint_names),
             "duration": self.duration,
             "rate": self.rate,
@@ -228,13 +248,8 @@ class Excitation:
                 for name, std, relative in zip(self.names, self.std.tolist(), self.relative_std.tolist())
             ],
             "noise": self.sigma,
-            "motion": {
-                "period": series.period,
-                "centre": series.centre,
-                "sine": series.sine,
-                "cosine": series.cosine,
-                "shift": self.trajectory.shift,
-            },
+            "motion": self.trajectory.to_json(),
+            "rests": self.rests,
             "settings": dict(self.settings),
             "notices": notices_json(self.notices),
         }

@@ -5,46 +5,38 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, frozen, real_array, single_thread
-from minidyn.base.base_map import BaseMap
-from minidyn.base.base_parameters import base_parameters
 from minidyn.display import shows_progress
-from minidyn.dynamics.functions import base_regressor
 from minidyn.dynamics.record import record, require_formulas
 from minidyn.errors import MinidynError, ShapeError, UnknownName
-from minidyn.excitation.bounds import Bounds, Given, bounds_of, predicting_parameters, work_poses
-from minidyn.excitation.clearance import Clearance, clearance_of
+from minidyn.excitation.bounds import Given, bounds_of, work_poses
+from minidyn.excitation.clearance import clearance_of
 from minidyn.excitation.criteria import CRITERIA, evaluate_criteria
-from minidyn.excitation.excitation import Excitation, Known, as_known, information_of
-from minidyn.excitation.motion import Family
+from minidyn.excitation.excitation import Excitation, as_known, information_of
+from minidyn.excitation.motion import FAMILIES, Family, Timed
+from minidyn.excitation.piecewise import Splines
+from minidyn.excitation.problem import RISE, problem_of
 from minidyn.excitation.proof import Proof, Spread, margins_of, prove
-from minidyn.excitation.search import TIGHT, Problem, Search
+from minidyn.excitation.search import Search, finish
+from minidyn.excitation.stages import Scene, poses_at_rest, sweeps
+from minidyn.excitation.target import Known, Target, target_of
 from minidyn.formats.load import RobotLike, as_robot
-from minidyn.graph.function import Function
-from minidyn.model.drives import AUTO, OWN, PLAIN
+from minidyn.model.drives import AUTO
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, info, look, most_serious_first
+from minidyn.simulation.payload import Payload
 from minidyn.text import number, percent
 
 INFEASIBLE = act(
     "excite.infeasible",
     "No motion was found that keeps all limits.",
     "Widen the limit that is named, choose another start, or allow more time.",
-)
-NO_MODEL = look(
-    "excite.no_model",
-    "The robot's parameters are not known, so that torques cannot be predicted: accelerations are limited instead, so "
-    "that full speed takes half a second.",
-    "Give a robot with a model (an earlier estimate, a CAD file), or limits={'acceleration': ...}.",
-)
-NO_FRICTION_VALUES = info(
-    "excite.no_friction_values",
-    "Drive terms have no values in the robot's file: torques are predicted without them.",
 )
 NO_NOISE = look(
     "excite.no_noise",
@@ -64,14 +56,7 @@ NOT_SHOWN = act(
 
 _RATE = 100.0  # Hz, of a log where nothing is said
 _NOISE = 0.01  # of the effort limits
-_RISE = 0.5  # s to full speed where torques cannot be predicted
-_SMOOTH = 0.02  # of the speed limit: over which friction reverses in the search
-_STATES = 400  # of the work space
-_REFINED = 3  # times at most
 _FIRST_GUESS = 1.3  # of how much larger torques may be, over the uncertainty
-_WASTED = 0.85  # share of the torque limits below which a motion for uncertain robots is made larger
-_LITTLE = 1.003  # limits that are exceeded by less are kept by a motion that is a little smaller
-_SMALLER = (0.999, 0.997, 0.98, 0.95, 0.9, 0.8, 0.6, 0.4, 0.2, 0.05)
 
 
 @shows_progress("designing a motion")
@@ -80,6 +65,7 @@ def excite(
     robot: RobotLike,
     duration: float,
     *,
+    purpose: str = "model",
     criterion: str = "d",
     friction: Iterable[str] | str = AUTO,
     rotor_inertia: bool | None = True,
@@ -93,7 +79,9 @@ def excite(
     obstacles: Sequence[Mapping[str, Any]] | None = None,
     after: Known | Sequence[Known] | None = None,
     noise: ArrayLike | Any = None,
+    payload: Payload | Mapping[str, Any] | float | None = None,
     harmonics: int = 5,
+    family: str = "fourier",
     periods: int = 1,
     rate: float | None = None,
     seed: int = 0,
@@ -102,13 +90,17 @@ def excite(
 ) -> Excitation:
     """Design a motion that shows a robot's base parameters as well as its limits allow.
 
-    The motion is a Fourier series that begins and ends at rest. Positions, speeds, accelerations, jerks and torques
-    keep their limits, and links their distances, at all times, not at samples alone. Interrupted (Ctrl-C,
-    `time_limit`), the best motion so far is returned.
+    The motion begins and ends at rest. Positions, speeds, accelerations, jerks and torques keep their limits, and links
+    their distances, at all times, not at samples alone. Interrupted (Ctrl-C, `time_limit`), the best motion so far is
+    returned.
 
     Args:
         robot: The robot, its name or path. Its parameters, where known, predict the torques.
         duration: Seconds.
+        purpose: What the log is for: "model" (all base parameters), "payload" (a load's ten parameters, for
+            :func:`minidyn.identify_payload`), "gains" (drive gains, of the motion run without and with a load, for
+            :func:`minidyn.identify_drive_gains`), "friction" (sweeps at constant speeds, each half of the one before)
+            or "gravity" (poses at rest, each approached from both sides).
         criterion: What is made small: "d" (geometric mean of the standard deviations), "a" (their root mean square),
             "e" (the largest), "condition" (condition number of the regressor) or "predict" (error of the predicted
             torque over the robot's work space).
@@ -133,7 +125,11 @@ def excite(
             and its parameters predict the torques.
         noise: Standard deviation of the torques' noise, one or (n,), N m or N, or an estimate of this robot; None: that
             of `after`, or one percent of the geometric mean of the effort limits.
-        harmonics: Multiples of the base frequency.
+        payload: The load that will be carried, with purpose "payload" and "gains": its mass in kg, {"mass": ...,
+            "com": ..., "inertia": ...}, a Payload, or None (unknown: torques are predicted without it).
+        harmonics: Multiples of the base frequency; splines have as many coefficients.
+        family: "fourier" (a Fourier series) or "bspline" (a spline of degree five, jerk zero at the ends); sweeps and
+            poses are neither.
         periods: How often the motion repeats within the duration.
         rate: Samples a second of the log that errors are predicted for; None: 100.
         seed: Of the motions that the search starts from.
@@ -148,7 +144,11 @@ def excite(
         Unsupported: Loops, and joints that follow others by a formula.
     """
     _check(criterion, duration, harmonics, periods, rate, time_limit, runs)
+    if family not in FAMILIES:
+        raise UnknownName("family", family, FAMILIES)
     if runs > 1:
+        if purpose not in ("model", "friction"):
+            raise MinidynError(f'excite: runs: several are designed together for purpose="model"; got {purpose!r}')
         return _several(**locals())
     robot = as_robot(robot)
     if isinstance(uncertainty, bool) or not isinstance(uncertainty, int | float) or not 0 <= uncertainty < 1:
@@ -158,57 +158,83 @@ def excite(
     bounds = bounds_of(robot, limits, torque_share)
     notices = list(bounds.notices)
     earlier = as_known(robot, after, friction == AUTO and rotor_inertia is True)
-    if earlier:
-        base, noise = earlier[0].base, earlier[0] if noise is None else noise
-        model = base.robot.with_parameters(earlier[0].robot.parameters)
-    else:
-        terms = PLAIN if friction == AUTO else None if isinstance(friction, str) and friction == OWN else friction
-        model = robot.with_drives(rotor_inertia, terms)
-        base = base_parameters(model)
-    family = Family(robot.n, float(duration), int(periods), int(harmonics), *_poses(robot, start, end))
-    phi, more = _prior(model)
+    brought = [information_of(one) for one in earlier]
+    target, phi, more = target_of(robot, purpose, friction, rotor_inertia, earlier, brought, payload)
     notices += more
+    poses = _poses(robot, start, end)
     if phi is None:
         reach = dict(bounds.reach)
-        reach["acceleration"] = np.minimum(reach["acceleration"], reach["velocity"] / _RISE)
+        reach["acceleration"] = np.minimum(reach["acceleration"], reach["velocity"] / RISE)
         bounds = replace(bounds, reach=reach, effort=np.full(robot.n, np.inf))
-    sigma, more = _noise(robot, noise)
+    sigma, more = _noise(robot, earlier[0] if earlier and noise is None else noise)
     notices += more
-    samples = (_RATE if rate is None else float(rate)) * duration
-    problem = _problem(model, base, family, bounds, criterion, sigma, samples, phi)
-    for one in earlier:
-        problem.known += problem.orthonormal.T @ information_of(one) @ problem.orthonormal
+    frequency = _RATE if rate is None else float(rate)
     if not isinstance(clearance, int | float) or isinstance(clearance, bool) or not 0 <= clearance < np.inf:
         raise MinidynError(f"excite: clearance: expected a distance in m, got {clearance!r}")
-    poses = work_poses(bounds, robot.n)
-    apart, more = clearance_of(robot, float(clearance), obstacles, poses)
+    places = work_poses(bounds, robot.n)
+    apart, more = clearance_of(robot, float(clearance), obstacles, places)
     notices += more
-    problem.clearance = None if apart is None else apart.near(poses)
-    torque = None if phi is None else record(model, "inverse_dynamics", parameters=phi)
-    spread = None
-    if uncertainty and phi is not None and problem.torque_limited:
-        spread = Spread.of(model, phi, float(uncertainty))
-        problem.bounds = replace(bounds, effort=bounds.effort / (1.0 + _FIRST_GUESS * uncertainty))
-    deadline = np.inf if time_limit is None else begun + time_limit
-    search = Search(problem, deadline, progress if callable(progress) else None)
-    search.run(np.random.default_rng(seed))
-    coefficients, proof = _finish(search, bounds, torque, apart, spread)
-    problem.bounds = bounds
-    if search.stopped:
-        why = "time_limit was reached" if search.stopped == "time" else "it was interrupted"
-        notices.append(ENDED_EARLY(f"the search was ended early: {why}", reason=search.stopped))
+    carrier = target.robot if purpose != "gravity" else robot
+    limited = bool(np.isfinite(bounds.effort).any())
+    torque = None if phi is None else record(carrier, "inverse_dynamics", parameters=phi)
+    spread = Spread.of(carrier, phi, float(uncertainty)) if uncertainty and phi is not None and limited else None
+    proved = partial(prove, bounds=bounds, torque=torque, robot_joints=robot.n, clearance=apart, spread=spread)
+    rests: tuple[tuple[float, float], ...] = ()
+    settings: dict[str, Any] = {"torque_share": torque_share, "uncertainty": uncertainty, "seed": seed}
+    rng = np.random.default_rng(seed)
+    motion: Timed
+    if purpose in ("friction", "gravity"):
+        scene = Scene(
+            target, bounds, torque if limited else None, apart, proved, criterion, 1.0 / sigma, frequency, *poses, rng
+        )
+        if purpose == "gravity":
+            motion, proof, rests = poses_at_rest(scene, float(duration))
+            settings["poses"] = len(rests) // 2
+        else:
+            motion, proof = sweeps(scene, float(duration))
+        work = scene.work(moving=purpose != "gravity")
+    else:
+        kinds = (Splines if family == "bspline" else Family)(
+            robot.n, float(duration), int(periods), int(harmonics), *poses
+        )
+        problem = problem_of(target, kinds, bounds, criterion, sigma, frequency * duration, phi)
+        problem.clearance = None if apart is None else apart.near(places)
+        if spread is not None:
+            problem.bounds = replace(bounds, effort=bounds.effort / (1.0 + _FIRST_GUESS * uncertainty))
+        deadline = np.inf if time_limit is None else begun + time_limit
+        search = Search(problem, deadline, progress if callable(progress) else None)
+        search.run(rng)
+        coefficients, proof = finish(search, bounds, proved, spread is not None)
+        motion, work = kinds.motion(coefficients), problem.work
+        if search.stopped:
+            why = "time_limit was reached" if search.stopped == "time" else "it was interrupted"
+            notices.append(ENDED_EARLY(f"the search was ended early: {why}", reason=search.stopped))
+        settings |= {"harmonics": harmonics, "family": family, "periods": periods, "evaluations": search.evaluations}
     if not proof.holds:
         notices.append(_infeasible(proof))
-    settings = {
-        "harmonics": harmonics,
-        "periods": periods,
-        "torque_share": torque_share,
-        "uncertainty": uncertainty,
-        "seed": seed,
-        "evaluations": search.evaluations,
-        "seconds": time.monotonic() - begun,
-    }
-    return _judged(problem, model, coefficients, proof, apart, sigma, samples, notices, settings)
+    settings["seconds"] = time.monotonic() - begun
+    shown = _shown(target, motion, sigma, frequency, work, rests)
+    if not np.all(np.isfinite(np.diag(shown["covariance"])[target.counted])):
+        notices.append(NOT_SHOWN("the motion does not show all parameters: their errors are not bounded"))
+    return Excitation(
+        target.robot,
+        target.base,
+        motion,
+        motion.duration,
+        frequency,
+        criterion,
+        **shown,
+        sigma=frozen(sigma),
+        purpose=purpose,
+        rests=rests,
+        labels=target.labels,
+        notices=tuple(most_serious_first(notices)),
+        margins=margins_of(bounds, [proof]),
+        feasible=proof.holds,
+        bounds=bounds,
+        clearance=apart,
+        settings=settings,
+    )
 
 
 def _several(robot: RobotLike, duration: float, runs: int, **given: Any) -> Excitation:
@@ -250,18 +276,6 @@ def _poses(robot: Robot, start: ArrayLike | None, end: ArrayLike | None) -> tupl
     return found[0], found[1]
 
 
-def _prior(model: Robot) -> tuple[Array | None, list[Notice]]:
-    """Standard parameters (p,) that predict the torques, None where they are not known; and what was assumed."""
-    phi, names = predicting_parameters(model)
-    if phi is None:
-        text = "torques cannot be predicted: the robot's parameters are not known; accelerations are limited instead"
-        return None, [NO_MODEL(text)]
-    if not names:
-        return phi, []
-    text = f"torques are predicted without {len(names)} drive terms whose values are not known, {names[0]} first"
-    return phi, [NO_FRICTION_VALUES(text, parameters=names)]
-
-
 def _noise(robot: Robot, noise: Any) -> tuple[Array, list[Notice]]:
     """Standard deviations of the torques (n,)."""
     if noise is not None:
@@ -276,90 +290,6 @@ def _noise(robot: Robot, noise: Any) -> tuple[Array, list[Notice]]:
     return np.full(robot.n, one), [NO_NOISE(text, sigma=one)]
 
 
-def _problem(
-    model: Robot,
-    base: BaseMap,
-    family: Family,
-    bounds: Bounds,
-    criterion: str,
-    sigma: Array,
-    samples: float,
-    phi: Array | None,
-) -> Problem:
-    speeds = bounds.reach["velocity"][: model.n]
-    widths = {name: _SMOOTH * speed for name, speed in zip(model.joint_names, speeds)}
-    smooth = model.with_drives(
-        sign_width=[max(joint.drive.sign_width, widths.get(joint.name, 0.0)) for joint in model.joints]
-    )
-    if phi is not None:
-        smooth = smooth.with_parameters(phi)  # loads that friction grows with
-    problem = Problem(
-        smooth,
-        base,
-        family,
-        bounds,
-        criterion,
-        1.0 / sigma,
-        samples,
-        np.zeros((base.rank, base.rank)),
-        np.zeros((base.rank, base.rank)),
-        np.zeros(base.rank) if phi is None else base.values(phi),
-        dict(TIGHT),
-    )
-    rng = np.random.default_rng(0)
-    n = model.n
-    unit = rng.uniform(-1, 1, (3, _STATES, n))
-    fastest = np.minimum(bounds.reach["acceleration"][:n], bounds.reach["velocity"][:n] / _RISE)
-    q = bounds.middle[:n] + bounds.reach["position"][:n] * unit[0]
-    Y = problem.regressor([q, speeds * unit[1], fastest * unit[2]])
-    rows = (problem.weights[:, None] * Y).reshape(-1, base.rank) @ problem.orthonormal
-    problem.work = rows.T @ rows / (_STATES * n)
-    return problem
-
-
-def _finish(
-    search: Search, bounds: Bounds, torque: Function | None, apart: Clearance | None, spread: Spread | None
-) -> tuple[Array, Proof]:
-    """Return the coefficients of a motion that provably keeps all limits, or comes nearest to it, and the proof."""
-    problem = search.problem
-
-    def tried(coefficients: Array) -> Proof:
-        return prove(problem.family.course(coefficients), bounds, torque, problem.robot.n, apart, spread)
-
-    nearest = search.still if search.least[1] is None else search.least[1]
-    coefficients = problem.coefficients(nearest if search.best is None else search.best)
-    proof = tried(coefficients)
-    for attempt in range(_REFINED):
-        wasted = attempt == 0 and spread is not None and float(proof.shares["torque"].max()) < _WASTED
-        if (proof.worst.share < _LITTLE and not wasted) or search.stopped or search.last is None:
-            break
-        if spread is not None:  # the search knows the model alone: its limits make room for the others
-            used = np.clip(proof.shares["torque"], 0.75, 2.0)
-            factor = np.where((used > 1.0) | wasted, 0.985 / used, 1.0)
-            problem.bounds = replace(problem.bounds, effort=np.minimum(problem.bounds.effort * factor, bounds.effort))
-        for kind in ("position", "velocity", "acceleration", "jerk"):
-            over = float(proof.shares[kind].max()) if kind in proof.shares else 0.0
-            if over > 1.0:
-                problem.tight[kind] *= 0.999 / over
-        problem.look_at(proof.critical)
-        search.refine(problem.variables(coefficients))
-        ended = search.last if search.best is None else search.best
-        if ended is None:
-            break
-        coefficients = problem.coefficients(ended)
-        proof = tried(coefficients)
-    if proof.holds:
-        return coefficients, proof
-    still = problem.coefficients(search.still)
-    for size in _SMALLER:
-        smaller = still + size * (coefficients - still)
-        found = tried(smaller)
-        if found.holds:
-            return smaller, found
-        proof, coefficients = (found, smaller) if found.worst.share < 0.5 * proof.worst.share else (proof, coefficients)
-    return coefficients, proof
-
-
 def _infeasible(proof: Proof) -> Notice:
     worst = proof.worst
     text = (
@@ -371,54 +301,28 @@ def _infeasible(proof: Proof) -> Notice:
     return INFEASIBLE(text, limit=worst.limit, joint=worst.joint, time=worst.time, share=worst.share)
 
 
-def _judged(
-    problem: Problem,
-    model: Robot,
-    coefficients: Array,
-    proof: Proof,
-    apart: Clearance | None,
-    sigma: Array,
-    samples: float,
-    notices: list[Notice],
-    settings: dict[str, Any],
-) -> Excitation:
-    """Return the result: what the log of the motion will show."""
-    base, family = problem.base, problem.family
-    motion = family.motion(coefficients)
+def _shown(
+    target: Target, motion: Timed, sigma: Array, rate: float, work: Array, rests: tuple[tuple[float, float], ...]
+) -> dict[str, Any]:
+    """Return what the log of a motion will show, as fields of the result; of poses at rest the stops alone count."""
+    spans = rests or ((0.0, motion.duration),)
+    ends = np.cumsum([end - begin for begin, end in spans])
+    samples = rate * float(ends[-1])
     count = int(min(max(samples, 2000), 200_000))
-    t = (np.arange(count) + 0.5) * family.duration / count
-    filled = model.with_parameters(np.nan_to_num(model.parameters))  # loads that friction grows with
-    Y = base_regressor(filled, *motion(t), base=base, out=np.empty((count, model.n, base.rank)))
-    W = (Y / sigma[:, None]).reshape(-1, base.rank) @ problem.orthonormal
+    x = (np.arange(count) + 0.5) * ends[-1] / count
+    part = np.searchsorted(ends, x)
+    t = x + np.array([begin for begin, _ in spans])[part] - np.concatenate([[0.0], ends[:-1]])[part]
+    filled = target.robot.with_parameters(np.nan_to_num(target.robot.parameters))  # loads that friction grows with
+    W = target.rows(target.regressor(filled, motion(t)), 1.0 / sigma)
     gram = W.T @ W / count
-    F = samples * gram + problem.known
-    back = np.linalg.inv(problem.orthonormal)
-    criteria = evaluate_criteria(F, problem.work)
-    shown = np.isfinite(criteria["d"])
-    if shown:
-        covariance = problem.orthonormal @ np.linalg.inv(F) @ problem.orthonormal.T
-    else:
-        covariance = np.full((base.rank, base.rank), np.inf)
-        notices.append(NOT_SHOWN("the motion does not show all parameters: their errors are not bounded"))
-    scale = float(np.exp(np.log(sigma).mean()))
-    values = np.linalg.eigvalsh(gram) * scale**2
-    return Excitation(
-        model,
-        base,
-        motion,
-        family.duration,
-        samples / family.duration,
-        problem.criterion,
-        criteria,
-        frozen(sigma),
-        frozen(covariance),
-        frozen(samples * back.T @ gram @ back),
-        float(np.sqrt(values[-1] / values[0])) if values[0] > 0 else float("inf"),
-        float(np.log(values).sum()) if values[0] > 0 else float("-inf"),
-        margins_of(problem.bounds, [proof]),
-        proof.holds,
-        problem.bounds,
-        apart,
-        tuple(most_serious_first(notices)),
-        settings,
-    )
+    F = samples * gram + target.known
+    covariance = target.covariance(F)
+    values = np.linalg.eigvalsh(target.marginal(gram)[0]) * float(np.exp(2 * np.log(sigma).mean()))
+    back, own = np.linalg.inv(target.mix), slice(0, len(covariance))
+    return {
+        "criteria": evaluate_criteria(target.marginal(F)[0], work),
+        "covariance": frozen(covariance),
+        "information": frozen((samples * back.T @ gram @ back)[own, own]),
+        "condition": float(np.sqrt(values[-1] / values[0])) if values[0] > 0 else float("inf"),
+        "logdet": float(np.log(values).sum()) if values[0] > 0 else float("-inf"),
+    }

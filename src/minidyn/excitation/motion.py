@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,10 +19,14 @@ from numpy.typing import ArrayLike
 from minidyn.arrays import Array, frozen
 from minidyn.simulation.trajectory import Fourier, State, Trajectory
 
+FAMILIES = ("fourier", "bspline")
+"""Motions that a search may choose from."""
+
 ORDERS = 5
 """Position and its derivatives that a family gives: position, speed, acceleration, jerk and the one after."""
 
-_STEP = np.polynomial.Polynomial([0, 0, 0, 10, -15, 6])  # s(x): from 0 to 1, speed and acceleration zero at both ends
+STEP = np.polynomial.Polynomial([0, 0, 0, 10, -15, 6])
+"""s(x): from 0 to 1, speed and acceleration zero at both ends."""
 
 
 class Course(Protocol):
@@ -39,6 +43,23 @@ class Course(Protocol):
 
     def highest(self) -> Array:
         """Return what their sizes cannot exceed (5, n)."""
+        ...
+
+
+class Timed(Protocol):
+    """A motion of a given duration that begins and ends at rest, as robots run it."""
+
+    @property
+    def duration(self) -> float:
+        """Seconds."""
+        ...
+
+    def __call__(self, t: ArrayLike) -> State:
+        """Return (q, dq, ddq), each (..., n), at times t (...); before and after it stands still."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the motion as plain values."""
         ...
 
 
@@ -63,11 +84,17 @@ class Motion:
         q, dq, ddq = self.series(inside)
         if np.any(self.shift):
             x, T = inside[..., None] / self.duration, self.duration
-            q = q + self.shift * _STEP(x)
-            dq = dq + self.shift * _STEP.deriv(1)(x) / T
-            ddq = ddq + self.shift * _STEP.deriv(2)(x) / T**2
+            q = q + self.shift * STEP(x)
+            dq = dq + self.shift * STEP.deriv(1)(x) / T
+            ddq = ddq + self.shift * STEP.deriv(2)(x) / T**2
         moving = (inside == time)[..., None]
         return q, np.where(moving, dq, 0.0), np.where(moving, ddq, 0.0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the coefficients as plain values."""
+        series = self.series
+        found = {"period": series.period, "centre": series.centre, "sine": series.sine, "cosine": series.cosine}
+        return {**found, "shift": self.shift}
 
     def __repr__(self) -> str:
         return f"Motion({len(self.shift)} joints, {len(self.series.sine)} harmonics, {self.duration:g} s)"
@@ -110,6 +137,11 @@ class Family:
         """Seconds of the motion that differ from each other: a period, or all of it."""
         return self.duration / self.periods if self.repeats else self.duration
 
+    @property
+    def waves(self) -> int:
+        """How often its quickest function goes up and down within the span."""
+        return self.harmonics * (1 if self.repeats else self.periods)
+
     @cached_property
     def frequencies(self) -> Array:
         """Angular frequencies (K,), rad/s."""
@@ -139,16 +171,21 @@ class Family:
 
     def functions(self, t: Array) -> tuple[list[Array], list[Array]]:
         """Return φ (N, m) and the smooth step s (N,), each with its first four derivatives, at times t (N,)."""
+        x, T = np.asarray(t) / self.duration, self.duration
+        steps = [(STEP.deriv(order) if order else STEP)(x) / T**order for order in range(ORDERS)]
+        return [part @ self.combinations for part in self._raw(np.asarray(t, dtype=float))], steps
+
+    def _raw(self, t: Array) -> list[Array]:
+        """Constant, sines and cosines (N, 1 + 2K) and their first four derivatives."""
         w = self.frequencies
         phase = np.outer(t, w)
-        S, C, T = np.sin(phase), np.cos(phase), self.duration
-        found, steps = [], []
+        S, C = np.sin(phase), np.cos(phase)
+        found = []
         for order in range(ORDERS):
             sine, cosine = [(S, C), (C, -S), (-S, -C), (-C, S)][order % 4]
             constant = np.full((len(t), 1), 1.0 if order == 0 else 0.0)
-            found.append(np.hstack([constant, sine * w**order, cosine * w**order]) @ self.combinations)
-            steps.append((_STEP.deriv(order) if order else _STEP)(np.asarray(t) / T) / T**order)
-        return found, steps
+            found.append(np.hstack([constant, sine * w**order, cosine * w**order]))
+        return found
 
     def course(self, coefficients: Array) -> Course:
         """Return the motion of coefficients (m, n) as a proof needs it."""
@@ -163,7 +200,7 @@ class Family:
         for order in range(ORDERS):
             w = self.frequencies[:, None] ** order
             size = (w * np.hypot(raw[1 : 1 + K], raw[1 + K :])).sum(axis=0)
-            step = 1.01 * np.abs((_STEP.deriv(order) if order else _STEP)(x)).max() / self.duration**order
+            step = 1.01 * np.abs((STEP.deriv(order) if order else STEP)(x)).max() / self.duration**order
             size = size + step * np.abs(self.shift)
             made.append(size + (raw[0] + np.abs(self.beginning) if order == 0 else 0.0))
         return np.array(made)
@@ -172,7 +209,16 @@ class Family:
         """Return the coefficients (m, n) nearest to a Fourier series: constant (n,), sine and cosine (K, n)."""
         return np.asarray(self.combinations.T @ np.vstack([constant - self.beginning, sine, cosine]))
 
-    def motion(self, coefficients: Array) -> Motion:
+    def resting(self, pose: Array) -> Array:
+        """Return the coefficients (m, n) of the motion that stays at a pose, or goes straight to its end."""
+        return self.coefficients(pose, *np.zeros((2, self.harmonics, self.joints)))
+
+    def swinging(self, rng: np.random.Generator) -> Array:
+        """Return random coefficients (m, n) about zero."""
+        falling = 1.0 / np.arange(1, self.harmonics + 1)[:, None]
+        return self.coefficients(self.beginning, *(falling * rng.normal(size=(2, self.harmonics, self.joints))))
+
+    def motion(self, coefficients: Array) -> Timed:
         """Return the motion of coefficients (m, n)."""
         raw = self.combinations @ coefficients
         K = self.harmonics
@@ -257,7 +303,7 @@ class Eased:
         size = np.hypot(self.series.sine, self.series.cosine)
         b0, b1, b2, b3, b4 = ((k**order * size).sum(axis=0) for order in range(ORDERS))
         x = np.linspace(0.0, 1.0, 2001)
-        s2, s3, s4 = (1.01 * np.abs(_STEP.deriv(order)(x)).max() / self.ramp**order for order in (1, 2, 3))
+        s2, s3, s4 = (1.01 * np.abs(STEP.deriv(order)(x)).max() / self.ramp**order for order in (1, 2, 3))
         return np.array(
             [
                 np.abs(self.series.centre) + b0,
@@ -272,11 +318,11 @@ class Eased:
         """Time s of the series and its derivatives (N,) each."""
         R, full = self.ramp, self.periods * self.series.period
         rise, fall = np.clip(t / R, 0.0, 1.0), np.clip((t - R - full) / R, 0.0, 1.0)
-        area = _STEP.integ()
+        area = STEP.integ()
         s = R * (area(rise) - 0.5) + np.clip(t - R, 0.0, full) + R * (fall - area(fall))
-        found = [s, _STEP(rise) - _STEP(fall)]
+        found = [s, STEP(rise) - STEP(fall)]
         for order in (1, 2, 3):
-            slope = _STEP.deriv(order)
+            slope = STEP.deriv(order)
             up, down = (np.where((x > 0) & (x < 1), slope(x), 0.0) for x in (rise, fall))
             found.append((up - down) / R**order)
         return found

@@ -1,12 +1,7 @@
 """The search for a motion: a criterion, limits as barriers, and SciPy's BFGS.
 
-Limits enter as relaxed logarithmic barriers: -log of the room that is left, continued by a parabola where little or
-none is left, so that a search may start anywhere and has a gradient everywhere. The weight of the barriers falls step
-by step. Every motion on the way that keeps all limits is remembered if it is the best so far: a search can be stopped
-at any time. Coefficients are scaled, joint by joint, by the barriers' own curvature at rest.
-
-Gradients are exact. The criterion and the torques both depend on the motion through the base regressor Y alone: their
-derivatives with respect to Y, one number for each entry, go backwards through the graph of Y in one pass (`vjp`).
+The weight of the barriers falls step by step (`minidyn.excitation.problem`). Every motion on the way that keeps all
+limits is remembered if it is the best so far: a search can be stopped at any time.
 
 Why BFGS with barriers: on a seven-joint arm (63 coefficients, 20 s), from one motion on one core, it needed 405
 evaluations and 1.7 s to a log criterion of -6.082 within all limits; an augmented Lagrangian on L-BFGS 1,040 and 3.0 s
@@ -18,206 +13,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from minidyn.arrays import Array
-from minidyn.base.base_map import BaseMap
-from minidyn.dynamics.record import record
 from minidyn.excitation.bounds import KINDS, Bounds
-from minidyn.excitation.clearance import NEARBY, Clearance
-from minidyn.excitation.criteria import log_criterion
-from minidyn.excitation.motion import Family
-from minidyn.graph.derivative import vjp
-from minidyn.graph.targets.native.kernel import compile_function
-from minidyn.model.robot import Robot
+from minidyn.excitation.motion import Course
+from minidyn.excitation.problem import Problem
+from minidyn.excitation.proof import Proof
 
-_SAMPLES = 24  # of one period of the highest harmonic, for criterion and torques
-_FINER = 4  # times as many for the limits that are linear in the coefficients: they cost little
 _WEIGHTS = (0.1, 0.03, 0.01, 0.003, 0.001)  # of the barriers, one after the other
-_ROOM = 0.3  # times the weight: where the parabola begins
 _STARTS = 4  # motions to start from
 _KEPT = (2, 1, 1, 1, 1)  # that go on with each weight
 _STEPS = (100, 100, 80, 80, 80)  # of the solver with each weight
 _FULL = 0.9998  # share of the limits up to which samples count as keeping them: between samples it is a trifle more
 _NEAR = 1.05  # a motion that exceeds limits by less is pulled in
-TIGHT = {"position": 0.9985, "velocity": 0.9985, "acceleration": 0.9985, "jerk": 0.9985, "torque": 0.995}
-"""Shares of the limits that samples may use to begin with: between them it is a little more."""
 _POSES = 400  # that are looked at for a place to start from
-
-
-@dataclass(eq=False)
-class Problem:
-    """A design: which motions, how they are judged, what they must stay within."""
-
-    robot: Robot  # with the drive terms that shall be found; signs smoothed
-    base: BaseMap
-    family: Family
-    bounds: Bounds
-    criterion: str
-    weights: Array  # of the torques (n,): one over the noise
-    samples: float  # that the motion will give in all
-    work: Array  # mean of YᵀY over the work space (b, b), orthonormal basis
-    known: Array  # information (b, b) that is there before, orthonormal basis
-    prior: Array  # base parameters (b,) that predict the torques; of no effect where efforts are not limited
-    tight: dict[str, float]  # share of each limit that samples may use
-    clearance: Clearance | None = None  # distances to keep
-    critical: Array = field(default_factory=lambda: np.zeros(0))  # times (s) that are looked at beside the samples
-    apart: float = 0.002  # m that samples keep beyond the clearance: between them distances are smaller
-
-    @cached_property
-    def times(self) -> Array:
-        """Times (N,) of the samples, evenly over what is not repeated."""
-        return self._times(1)
-
-    def _times(self, finer: int) -> Array:
-        periods = 1 if self.family.repeats else self.family.periods
-        count = finer * _SAMPLES * self.family.harmonics * periods
-        if self.family.repeats:
-            return np.arange(count) * self.family.span / count
-        return np.linspace(0.0, self.family.span, count + 1)
-
-    @cached_property
-    def functions(self) -> tuple[list[Array], list[Array]]:
-        """Basis functions and smooth step with derivatives, at the samples and at critical times after them."""
-        return self.family.functions(np.concatenate([self.times, self.critical]))
-
-    def look_at(self, times: Array) -> None:
-        """Add times at which torques and distances are kept, too: those where they are critical between samples."""
-        self.critical = np.concatenate([self.critical, times])
-        self.__dict__.pop("functions", None)
-
-    @cached_property
-    def finer(self) -> tuple[list[Array], list[Array]]:
-        """The same at more times, for limits that are linear in the coefficients."""
-        return self.family.functions(self._times(_FINER))
-
-    @cached_property
-    def orthonormal(self) -> Array:
-        """The matrix (b, b) that takes the base regressor to an orthonormal basis of what is identifiable."""
-        return np.asarray(np.linalg.qr(self.base.matrix.T)[1].T)
-
-    @cached_property
-    def _regressor(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """The base regressor and the gradient of a weighted sum of its entries, as machine code."""
-        columns = self.robot.layout.indices(self.base.kept)
-        function = record(self.robot, "base_regressor", columns=columns, combine=self.base.unmixing)
-        return compile_function(function), compile_function(vjp(function, ("q", "dq", "ddq")))
-
-    @cached_property
-    def scales(self) -> Array:
-        """Matrices (n, m, m) from free variables to each joint's coefficients: the barriers' curvature becomes one."""
-        made = []
-        for joint in range(self.family.joints):
-            curvature = np.zeros((self.family.size, self.family.size))
-            for order in self.bounds.active:
-                phi = self.functions[0][order]
-                share = self.bounds.follow[:, joint] / self.bounds.reach[KINDS[order]]
-                curvature += phi.T @ phi * float(share @ share) / len(phi)
-            made.append(np.linalg.inv(np.linalg.cholesky(curvature)).T)
-        return np.array(made)
-
-    def coefficients(self, u: Array) -> Array:
-        """Return coefficients (m, n) of free variables (n m,)."""
-        return np.asarray(np.einsum("jab,jb->aj", self.scales, u.reshape(self.family.joints, self.family.size)))
-
-    def variables(self, coefficients: Array) -> Array:
-        """Return the free variables (n m,) of coefficients (m, n)."""
-        return np.asarray(np.linalg.solve(self.scales, coefficients.T[:, :, None]).ravel(), dtype=float)
-
-    def motion(self, coefficients: Array) -> list[Array]:
-        """Return position, speed and acceleration (N, n) of the independent joints at the samples."""
-        return [self._part(self.functions, order, coefficients) for order in range(3)]
-
-    def _part(self, functions: tuple[list[Array], list[Array]], order: int, coefficients: Array) -> Array:
-        found = functions[0][order] @ coefficients + np.outer(functions[1][order], self.family.shift)
-        return np.asarray(found + self.family.beginning if order == 0 else found)
-
-    def shares(self, coefficients: Array, Y: Array) -> dict[str, Array]:
-        """Return the shares of all limits that are used, with signs: (samples, joints) for each kind."""
-        found = {}
-        for order in self.bounds.active:
-            kind, part = KINDS[order], self._part(self.finer, order, coefficients)
-            found[kind] = self.bounds.centred(part, order) / self.reach(kind)
-        if self.torque_limited:
-            found["torque"] = (Y @ self.prior) / self.reach("torque")
-        return found
-
-    @property
-    def torque_limited(self) -> bool:
-        """Whether torques have limits."""
-        return bool(np.isfinite(self.bounds.effort).any())
-
-    def largest_share(self, coefficients: Array) -> float:
-        """Return the largest share of a limit, distances included, at the samples."""
-        motion = self.motion(coefficients)
-        shares = list(self.shares(coefficients, self.regressor(motion)).values())
-        if self.clearance is not None:
-            shares.append(self.clearance.shares(motion[0], self.apart)[0])
-        return max(float(np.abs(share).max()) for share in shares)
-
-    def reach(self, kind: str) -> Array:
-        """Return the limits (joints,) that samples may use: a little less than all."""
-        return self.tight[kind] * (self.bounds.effort if kind == "torque" else self.bounds.reach[kind])
-
-    def information(self, Y: Array) -> tuple[Array, Array]:
-        """Return weighted rows W (N n, b) in the orthonormal basis and the information matrix of the whole motion."""
-        W = (self.weights[:, None] * Y[: len(self.times)]).reshape(-1, self.base.rank) @ self.orthonormal
-        return W, self.samples / len(self.times) * (W.T @ W) + self.known
-
-    def regressor(self, motion: list[Array]) -> Array:
-        """Return Y (N, n, b) along a motion."""
-        return np.asarray(self._regressor[0](*(np.ascontiguousarray(part) for part in motion)))
-
-    def judge(self, u: Array, barrier: float, criterion: str) -> tuple[float, Array, float, float]:
-        """Return objective with barriers, its gradient (n m,), the criterion alone, the largest share of a limit."""
-        coefficients = self.coefficients(u)
-        motion = self.motion(coefficients)
-        Y = self.regressor(motion)
-        W, F = self.information(Y)
-        count = len(self.times)
-        value, slope = log_criterion(criterion, F, self.work)
-        G = np.zeros(Y.shape)
-        G[:count] = (2 * self.samples / count * (W @ slope) @ self.orthonormal.T).reshape(count, *Y.shape[1:])
-        G *= self.weights[:, None]
-        total, worst = value, 0.0
-        gradient = np.zeros_like(coefficients)
-        if self.clearance is not None:
-            share, back = self.clearance.shares(motion[0], self.apart)
-            worst = (1.0 - self.apart / NEARBY) ** 2 * float(share.max())  # of the clearance alone
-            price, rate = _barrier(share, barrier)
-            total += price / len(share)
-            gradient += self.functions[0][0].T @ back(rate / len(share))
-        for kind, share in self.shares(coefficients, Y).items():
-            worst = max(worst, TIGHT[kind] * float(np.abs(share).max()))
-            price, rate = _barrier(share, barrier)
-            total += price / len(share)
-            rate /= len(share) * self.reach(kind)
-            if kind == "torque":
-                G += rate[:, :, None] * self.prior
-            else:
-                gradient += self.finer[0][KINDS.index(kind)].T @ (rate @ self.bounds.follow)
-        through_regressor = self._regressor[1](*motion, G.reshape(len(G), -1))
-        for phi, part in zip(self.functions[0], through_regressor):
-            gradient += phi.T @ part
-        return total, np.einsum("jab,aj->jb", self.scales, gradient).ravel(), value, worst
-
-
-def _barrier(share: Array, weight: float) -> tuple[float, Array]:
-    """Return the sum of the barriers of |share| <= 1 and its derivative (N, joints)."""
-    room = _ROOM * weight
-    price, rate = 0.0, np.zeros_like(share)
-    for sign in (1.0, -1.0):
-        left = 1.0 - sign * share
-        little = left < room
-        safe = np.where(little, room, left)
-        beyond = np.where(little, (left - room) / room, 0.0)
-        price += float(np.sum(-np.log(safe) - beyond + 0.5 * beyond**2))
-        rate += sign * np.where(little, (1.0 - beyond) / room, 1.0 / safe)
-    return weight * price, weight * rate
+_REFINED = 3  # times at most
+_WASTED = 0.85  # share of the torque limits below which a motion for uncertain robots is made larger
+_LITTLE = 1.003  # limits that are exceeded by less are kept by a motion that is a little smaller
+_SMALLER = (0.999, 0.997, 0.98, 0.95, 0.9, 0.8, 0.6, 0.4, 0.2, 0.05)
 
 
 class Stopped(Exception):
@@ -244,9 +62,8 @@ class Search:
     @cached_property
     def still(self) -> Array:
         """Free variables of the motion that stays where the limits leave most room, or goes straight to its end."""
-        family = self.problem.family
         rest = resting_pose(self.problem, np.random.default_rng(0))
-        return self.problem.variables(family.coefficients(rest, *np.zeros((2, family.harmonics, family.joints))))
+        return self.problem.variables(self.problem.family.resting(rest))
 
     def run(self, rng: np.random.Generator) -> None:
         """Start from several motions, go on with the better ones while the barriers' weight falls."""
@@ -329,7 +146,7 @@ def resting_pose(problem: Problem, rng: np.random.Generator) -> Array:
     q = middle + half * spread
     worst = (np.abs(bounds.centred(q)) / bounds.reach["position"]).max(axis=1)
     if problem.torque_limited:
-        torque = problem.regressor([q, np.zeros_like(q), np.zeros_like(q)]) @ problem.prior
+        torque = problem.regressor([q, np.zeros_like(q), np.zeros_like(q)]) @ problem.target.prior
         worst = np.maximum(worst, (np.abs(torque) / bounds.effort).max(axis=1))
     if problem.clearance is not None:
         worst = np.maximum(worst, problem.clearance.shares(q)[0].max(axis=1))
@@ -340,10 +157,7 @@ def resting_pose(problem: Problem, rng: np.random.Generator) -> Array:
 def start_motion(problem: Problem, rest: Array, rng: np.random.Generator, use: float = 0.7) -> Array:
     """Return free variables of a random motion about one at rest, as large as the limits allow."""
     family = problem.family
-    falling = 1.0 / np.arange(1, family.harmonics + 1)[:, None]
-    sine, cosine = falling * rng.normal(size=(2, family.harmonics, family.joints))
-    still = problem.coefficients(rest)
-    swing = family.coefficients(family.beginning, sine, cosine)
+    still, swing = problem.coefficients(rest), family.swinging(rng)
     for joint in range(family.joints):
         used = 1e-9
         for order in problem.bounds.active:
@@ -356,3 +170,47 @@ def start_motion(problem: Problem, rest: Array, rng: np.random.Generator, use: f
             break
         size *= 0.8
     return problem.variables(still + size * swing)
+
+
+def finish(search: Search, bounds: Bounds, proved: Callable[[Course], Proof], uncertain: bool) -> tuple[Array, Proof]:
+    """Return the coefficients of a motion that provably keeps all limits, or comes nearest to it, and the proof.
+
+    `bounds` are the limits themselves, `uncertain` says whether torques must keep them for robots near the model, too.
+    """
+    problem = search.problem
+
+    def tried(coefficients: Array) -> Proof:
+        return proved(problem.family.course(coefficients))
+
+    nearest = search.still if search.least[1] is None else search.least[1]
+    coefficients = problem.coefficients(nearest if search.best is None else search.best)
+    proof = tried(coefficients)
+    for attempt in range(_REFINED):
+        wasted = attempt == 0 and uncertain and float(proof.shares["torque"].max()) < _WASTED
+        if (proof.worst.share < _LITTLE and not wasted) or search.stopped or search.last is None:
+            break
+        if uncertain:  # the search knows the model alone: its limits make room for the others
+            used = np.clip(proof.shares["torque"], 0.75, 2.0)
+            factor = np.where((used > 1.0) | wasted, 0.985 / used, 1.0)
+            problem.bounds = replace(problem.bounds, effort=np.minimum(problem.bounds.effort * factor, bounds.effort))
+        for kind in ("position", "velocity", "acceleration", "jerk"):
+            over = float(proof.shares[kind].max()) if kind in proof.shares else 0.0
+            if over > 1.0:
+                problem.tight[kind] *= 0.999 / over
+        problem.look_at(proof.critical)
+        search.refine(problem.variables(coefficients))
+        ended = search.last if search.best is None else search.best
+        if ended is None:
+            break
+        coefficients = problem.coefficients(ended)
+        proof = tried(coefficients)
+    if proof.holds:
+        return coefficients, proof
+    still = problem.coefficients(search.still)
+    for size in _SMALLER:
+        smaller = still + size * (coefficients - still)
+        found = tried(smaller)
+        if found.holds:
+            return smaller, found
+        proof, coefficients = (found, smaller) if found.worst.share < 0.5 * proof.worst.share else (proof, coefficients)
+    return coefficients, proof

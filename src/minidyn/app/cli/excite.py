@@ -27,6 +27,8 @@ from minidyn.text import plain, plain_number, plain_percent
 
 _EXCITE = "excitation.excite:excite"
 _CRITERIA = constant("excitation.criteria", "CRITERIA")
+_FAMILIES = constant("excitation.motion", "FAMILIES")
+_PURPOSES = constant("excitation.target", "PURPOSES")
 _FEW = 12  # parameters that are printed: those that will be known worst
 
 
@@ -35,6 +37,7 @@ _FEW = 12  # parameters that are printed: those that will be known worst
 @click.option("--duration", type=float, required=True, help="Seconds.")
 @output_option("minidyn-motion", "Folder to write into.")
 @format_option
+@option_of(_EXCITE, "--purpose", type=OneOf(lambda: _PURPOSES), help=f"One of {', '.join(_PURPOSES)}.")
 @option_of(_EXCITE, "--criterion", type=OneOf(lambda: _CRITERIA), help=f"One of {', '.join(_CRITERIA)}.")
 @click.option("--friction", multiple=True, help="Terms to find: auto, own, none, or names; repeat. Default: auto.")
 @option_of(_EXCITE, "--rotor-inertia/--no-rotor-inertia", help="Whether rotor inertias shall be found.")
@@ -47,6 +50,8 @@ _FEW = 12  # parameters that are printed: those that will be known worst
     "--after", multiple=True, type=click.Path(), help="A saved estimate that the motion shall add to; repeat."
 )
 @option_of(_EXCITE, "--noise", type=Gain(), help="Of the torques, N m or N: 0.5, or one for each joint.")
+@option_of(_EXCITE, "--payload", type=float, help="Mass of the load that will be carried, kg (purpose payload, gains).")
+@option_of(_EXCITE, "--family", type=OneOf(lambda: _FAMILIES), help=f"One of {', '.join(_FAMILIES)}.")
 @option_of(_EXCITE, "--harmonics", type=int, help="Multiples of the base frequency.")
 @option_of(_EXCITE, "--periods", type=int, help="How often the motion repeats.")
 @option_of(_EXCITE, "--rate", type=float, help="Samples a second of the log, for predicted errors. Default: 100.")
@@ -114,6 +119,8 @@ def excite(
     if "distance" in made.margins:
         pair, least = min(made.margins["distance"].items(), key=lambda item: item[1])
         click.echo(f"least distance {1000 * least:.1f} mm: {safe(pair)}")
+    if made.rests:
+        click.echo(f"{len(made.rests) // 2} poses at rest, each reached from above and from below")
     click.echo(f"condition {made.condition:.4g}, logdet {made.logdet:.5g}")
     print_notices(made.notices)
     click.echo("written: " + ", ".join(plain(f"{output}/{name}") for name in summary["files"]))

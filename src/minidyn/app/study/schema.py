@@ -11,7 +11,9 @@ from minidyn.codegen.files import TARGETS
 from minidyn.dynamics.record import WHAT
 from minidyn.errors import near_names
 from minidyn.excitation.criteria import CRITERIA
+from minidyn.excitation.motion import FAMILIES
 from minidyn.excitation.robot_files import FORMATS as MOTIONS
+from minidyn.excitation.target import PURPOSES
 from minidyn.formats.toml.table import Table
 from minidyn.graph.targets.cuda.kernel import DEVICES
 from minidyn.identification.consistency.prior import DISTANCES
@@ -153,7 +155,10 @@ _PLAN: dict[str, Check] = {
 _EXCITE: dict[str, Check] = _PLAN | {
     "name": _text,
     "duration": _positive,
+    "purpose": _one_of(PURPOSES),
     "criterion": _one_of(CRITERIA),
+    "family": _one_of(FAMILIES),
+    "payload": _payload,
     **dict.fromkeys(("start", "end"), _POSE),
     **dict.fromkeys(("rate", "time_limit"), _positive),
     "uncertainty": _from_zero,
