@@ -124,10 +124,9 @@ def test_shell_and_study_design_several_runs_and_motions_for_a_purpose(tmp_path)
     file = tmp_path / "study.toml"
     steps = {
         "both": "duration = 3.0\nruns = 2\n",
-        "poses": 'duration = 30.0\npurpose = "gravity"\nlimits = { velocity = 3.0 }\n',
         "load": 'duration = 3.0\npurpose = "payload"\npayload = { mass = 0.5 }\nfamily = "bspline"\n',
     }
-    less = {"poses": 'friction = ["viscous"]', "load": "time_limit = 0.3"}
+    less = {"load": "time_limit = 0.3"}
     each = 'friction = ["viscous"]\nrotor_inertia = false\nnoise = 1.0\nharmonics = 3'
     text = "".join(f'[[excite]]\nname = "{name}"\n{rest}{less.get(name, each)}\n' for name, rest in steps.items())
     file.write_text(f'[robot]\nfile = "two_link"\n{text}')
@@ -136,9 +135,7 @@ def test_shell_and_study_design_several_runs_and_motions_for_a_purpose(tmp_path)
         same = [folder / f"run-{number}" / "motion.json" for folder in (study["excite-both"].folder, tmp_path / "both")]
         first, second = (json.loads(path.read_text())["motion"] for path in same)
         assert first == second
-    poses = json.loads((study["excite-poses"].folder / "motion.json").read_text())
-    assert poses["purpose"] == "gravity"
-    assert len(poses["rests"]) == 2 * poses["settings"]["poses"]
     load = json.loads((study["excite-load"].folder / "motion.json").read_text())
+    assert load["purpose"] == "payload"
     assert load["settings"]["family"] == "bspline"
     assert (study["excite-load"].folder / "motion.csv").is_file()

@@ -305,16 +305,14 @@ def _shown(
     target: Target, motion: Timed, sigma: Array, rate: float, work: Array, rests: tuple[tuple[float, float], ...]
 ) -> dict[str, Any]:
     """Return what the log of a motion will show, as fields of the result; of poses at rest the stops alone count."""
-    spans = rests or ((0.0, motion.duration),)
-    ends = np.cumsum([end - begin for begin, end in spans])
-    samples = rate * float(ends[-1])
-    count = int(min(max(samples, 2000), 200_000))
-    x = (np.arange(count) + 0.5) * ends[-1] / count
-    part = np.searchsorted(ends, x)
-    t = x + np.array([begin for begin, _ in spans])[part] - np.concatenate([[0.0], ends[:-1]])[part]
+    if rests:  # they are equally long
+        t, samples = np.mean(rests, axis=1), rate * float(np.sum(np.diff(rests)))
+    else:
+        samples = rate * motion.duration
+        t = (np.arange(n := int(min(max(samples, 2000), 200_000))) + 0.5) * motion.duration / n
     filled = target.robot.with_parameters(np.nan_to_num(target.robot.parameters))  # loads that friction grows with
     W = target.rows(target.regressor(filled, motion(t)), 1.0 / sigma)
-    gram = W.T @ W / count
+    gram = W.T @ W / len(t)
     F = samples * gram + target.known
     covariance = target.covariance(F)
     values = np.linalg.eigvalsh(target.marginal(gram)[0]) * float(np.exp(2 * np.log(sigma).mean()))
