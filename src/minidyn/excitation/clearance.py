@@ -172,7 +172,8 @@ class Clearance:
             slope = np.zeros_like(ends)
             a, b = first[pair], second[pair]
             for capsule, end, part in ((a, 0, 1 - s), (a, 1, s), (b, 0, t - 1), (b, 1, -t)):
-                np.add.at(slope, (row, capsule, end), part * force)
+                place: Any = row, capsule, end
+                np.add.at(slope, place, part * force)
             for column, (k, direction, _) in enumerate(self.planes):
                 push = rate[:, count + column, None] * direction
                 slope[np.arange(len(ends)), k, lowest[:, column]] += push

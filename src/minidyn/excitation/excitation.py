@@ -54,7 +54,7 @@ def as_known(robot: Robot, after: Any, terms_free: bool) -> list[Known]:
             raise MinidynError(
                 f"{where}: its base parameters are not those of the first; identify both with the same terms"
             )
-        if one.base.columns is not None or getattr(one, "labels", ()):
+        if one.base.columns is not None or (isinstance(one, Excitation) and one.labels):
             raise MinidynError(
                 f"{where}: it is a design for a load or for gains, which says little of the robot itself"
             )
