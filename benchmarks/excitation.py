@@ -22,8 +22,7 @@ from minidyn.arrays import Array, single_thread
 from minidyn.dynamics.record import record
 from minidyn.excitation.bounds import bounds_of
 from minidyn.excitation.motion import Family
-from minidyn.excitation.problem import TIGHT, Problem, problem_of
-from minidyn.excitation.search import Search, start_motion
+from minidyn.excitation.search import TIGHT, Problem, Search, problem_of, start_motion
 from minidyn.excitation.target import target_of
 from minidyn.graph.derivative import jacobian
 from minidyn.graph.targets.native.kernel import compile_function
@@ -109,7 +108,7 @@ def _barriers(problem: Problem, u: Array, look: Any) -> Array:
 
 def _lagrangian(problem: Problem, u: Array, look: Any) -> Array:
     """Augmented Lagrangian on L-BFGS-B; gradients of the shares by the barrier's own way through the graph."""
-    import minidyn.excitation.problem as problem_module
+    import minidyn.excitation.search as problem_module
 
     barrier = problem_module._barrier
     multipliers: dict[tuple[int, ...], Any] = {}
@@ -148,7 +147,7 @@ def _constrained(method: str) -> Any:
     """A solver of SciPy that takes constraints, with exact Jacobians of the shares at the samples."""
 
     def solve(problem: Problem, u: Array, look: Any) -> Array:
-        import minidyn.excitation.problem as problem_module
+        import minidyn.excitation.search as problem_module
 
         function = record(problem.robot, "inverse_dynamics", parameters=problem.robot.parameters)
         rates = [compile_function(jacobian(function, name)) for name in ("q", "dq", "ddq")]

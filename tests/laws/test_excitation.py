@@ -13,8 +13,8 @@ from minidyn.dynamics.record import record
 from minidyn.excitation.bounds import bounds_of
 from minidyn.excitation.criteria import CRITERIA, evaluate_criteria, log_criterion
 from minidyn.excitation.motion import Family
-from minidyn.excitation.problem import problem_of
 from minidyn.excitation.proof import prove
+from minidyn.excitation.search import problem_of
 from minidyn.excitation.target import target_of
 from minidyn.graph.derivative import jacobian, vjp
 from minidyn.graph.function import evaluate

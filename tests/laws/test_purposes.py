@@ -8,7 +8,7 @@ import minidyn as md
 from conftest import count
 from minidyn.excitation.bounds import bounds_of
 from minidyn.excitation.piecewise import Piecewise, Splines
-from minidyn.excitation.problem import problem_of
+from minidyn.excitation.search import problem_of
 from minidyn.excitation.target import PURPOSES, target_of
 from robot_cases import random_chain
 

@@ -21,11 +21,10 @@ from minidyn.excitation.criteria import CRITERIA, evaluate_criteria
 from minidyn.excitation.excitation import Excitation, as_known, information_of
 from minidyn.excitation.motion import FAMILIES, Family, Timed
 from minidyn.excitation.piecewise import Splines
-from minidyn.excitation.problem import RISE, problem_of
 from minidyn.excitation.proof import Proof, Spread, margins_of, prove
-from minidyn.excitation.search import Search, finish
+from minidyn.excitation.search import Search, finish, problem_of
 from minidyn.excitation.stages import Scene, poses_at_rest, sweeps
-from minidyn.excitation.target import Known, Target, target_of
+from minidyn.excitation.target import RISE, Known, Target, target_of
 from minidyn.formats.load import RobotLike, as_robot
 from minidyn.model.drives import AUTO
 from minidyn.model.robot import Robot

@@ -22,9 +22,9 @@ from minidyn.excitation.clearance import Clearance
 from minidyn.excitation.criteria import evaluate_criteria
 from minidyn.excitation.motion import Course
 from minidyn.excitation.piecewise import FASTEST, Piecewise, ahead, change_speed, hold, joined, move
-from minidyn.excitation.problem import RISE, work_of
 from minidyn.excitation.proof import Proof
-from minidyn.excitation.target import Target
+from minidyn.excitation.search import work_of
+from minidyn.excitation.target import RISE, Target
 from minidyn.graph.function import Function
 from minidyn.graph.targets.native.kernel import compile_function
 

@@ -26,6 +26,9 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
 from minidyn.simulation.payload import Payload
 
+RISE = 0.5
+"""Seconds to full speed where torques cannot be predicted."""
+
 PURPOSES = ("model", "payload", "gains", "friction", "gravity")
 """What motions are designed for."""
 
