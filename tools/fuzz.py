@@ -42,7 +42,7 @@ from minidyn.recording.read.mapping import SignalMap  # noqa: E402
 
 HANG = 10.0  # s of processor time for one file
 WAIT = 300.0  # s on the clock
-MEMORY = 1_000_000  # kB
+MEMORY = 1_000_000  # kB, besides what the fuzzer itself takes
 BATCH = 400  # files of one child process
 BAD = ("unforeseen", "foreign", "crash", "hang", "memory")
 """Outcomes that must not be; the others are "read" and "told"."""
@@ -67,6 +67,7 @@ class Fuzzer:
         self.robot = md.load("two_link")
         self.log = scratch / "log.csv"
         self.log.write_bytes((folder / "corpus" / "csv" / "own.csv").read_bytes())
+        self.own = _peak()
         self.plain = sorted((folder / "corpus" / "urdf").glob("*.urdf"))[-1].read_bytes()
 
     def made(self, kind: str, number: int) -> tuple[bytes, str]:
@@ -112,7 +113,7 @@ class Fuzzer:
             return Outcome("told")
         except Exception as error:
             return Outcome("foreign", _where(error))
-        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        used = _peak() - self.own
         return Outcome("memory", f"{used} kB") if used > MEMORY else Outcome("read")
 
     def batch(self, kind: str, first: int, count: int) -> tuple[Counter[str], list[tuple[int, str, str]]]:
@@ -163,6 +164,11 @@ class Fuzzer:
                     status = 3
                     break
         os._exit(status)
+
+
+def _peak() -> int:
+    """Most memory that this process has had, kB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _where(error: BaseException) -> str:

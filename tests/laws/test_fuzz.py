@@ -66,5 +66,6 @@ def test_the_fuzzer_finds_what_it_is_made_for(fuzzer: fuzz.Fuzzer, monkeypatch: 
     assert counts["read"] == 6
     assert counts["told"] == 1
     monkeypatch.setattr(fuzz, "MEMORY", 1)
+    monkeypatch.setattr(fuzzer, "own", 0)
     counts, broken = fuzzer.batch("csv", 8, 1)
     assert [what for _, what, _ in broken] == ["memory"]
