@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 
 import minidyn as md
 from alarm_logs import Array, Log, motion_log, true_robot
+from minidyn.identification.validate import _seen
 from minidyn.recording.ready import ready
 from truth_effects import EFFECTS, along
 
@@ -106,7 +107,7 @@ def work(task: tuple[str, str, int]) -> dict[str, Any]:
             for k, estimate in enumerate(found):
                 for other_log in (log for j, log in enumerate(logs) if j != k):
                     run = measured(other_log, estimate)
-                    left = np.abs(np.asarray(run.tau) - estimate.predict(run))
+                    left = np.abs(np.asarray(run.tau) - _seen(estimate, run.info).predict(run))
                     covered.append(float(np.mean(left <= 1.96 * estimate.predict_std(run))))
             row["between"][setting], row["truth"][setting], row["torque"][setting] = between, off, covered
     return row
