@@ -50,6 +50,8 @@ BY_NAME = {
     "recording.arrival_times": "stamps of a bag",
     "recording.other_messages": "names in a bag",
     "recording.partly_missing": "messages of a bag",
+    "recording.left_out": "files that cannot be read, with on_error='skip'",
+    "recording.no_effort": "columns of a data set",
     "recording.topic_chosen": "topics of a bag",
     "identify.at_rest": "the share of the log that is held still",
     "identify.piecewise": "the length of the log",

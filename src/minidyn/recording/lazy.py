@@ -34,7 +34,7 @@ ON_ERROR = ("stop", "skip")
 LEFT_OUT = act(
     "recording.left_out",
     "Files, or parts of them, could not be read and were left out, as asked: the result is that of the rest.",
-    "Mend or remove {files}; without on_error='skip' (--on-error skip) they stop the work.",
+    "Mend or remove {files}, and run it again: the result lacks them.",
 )
 
 CHUNK = 1 << 18
