@@ -164,7 +164,7 @@ def test_files_of_one_name_are_told_apart(folder: Path) -> None:
 def test_every_option_of_identification_can_be_given() -> None:
     """What md.identify takes, a study can say; but for what only a program can hand over."""
     options = set(inspect.signature(md.identify).parameters)
-    options -= {"robot", "recording", "base", "controller", "progress"}
+    options -= {"robot", "recording", "base", "controller", "progress", "executor"}
     assert "known_torque" in study_schema.MAPPING  # a column; functions and loads are a program's
     assert options - {"known_torque"} <= set(study_schema.STEPS["identify"])
 
@@ -575,3 +575,21 @@ def test_a_hand_with_a_finger_that_follows(tmp_path: Path, monkeypatch: pytest.M
     known = dict(zip(truth.parameter_names, truth.parameters))
     assert known["Fv8"] > 0
     assert known["Fv9"] == 0
+
+
+def test_a_broken_file_of_several_may_be_left_out(tmp_path: Path) -> None:
+    robot = md.load("two_link")
+    law = md.control.computed_torque(robot, bandwidth=10.0)
+    for seed in (1, 2):
+        run = md.simulate(robot, law, md.trajectory.fourier(robot, seed=seed), 4.0, torque_noise=0.1)
+        run.save(tmp_path / f"{seed}.parquet")
+    (tmp_path / "3.parquet").write_bytes((tmp_path / "1.parquet").read_bytes()[:-500])
+    text = '[robot]\nfile = "two_link"\n[[log]]\nname = "all"\nfiles = ["1.parquet", "2.parquet", "3.parquet"]\n'
+    text += '[identify]\nlogs = ["all"]\nfriction = []\nlazy = true\n'
+    (tmp_path / "stop.toml").write_text(text)
+    with pytest.raises(MinidynError, match="3.parquet"):
+        md.run_study(tmp_path / "stop.toml")
+    (tmp_path / "skip.toml").write_text(text + 'on_error = "skip"\n')
+    assert md.run_study(tmp_path / "skip.toml")["identify"].state == "done"
+    estimate = md.load_estimate(tmp_path / "skip" / "identify" / "estimate.json")
+    assert [n.data["files"] for n in estimate.notices if n.code == "recording.left_out"]

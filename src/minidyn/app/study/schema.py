@@ -22,6 +22,7 @@ from minidyn.identification.export import TARGETS as EXPORTS
 from minidyn.identification.friction.per_log import PER
 from minidyn.identification.verdict import Limits
 from minidyn.model.drives import TERMS
+from minidyn.recording.lazy import ON_ERROR
 from minidyn.recording.read.mapping import OPTIONS
 from minidyn.recording.ready import prepare
 from minidyn.simulation.named_laws import LAWS
@@ -170,7 +171,14 @@ STEPS: dict[str, dict[str, Check]] = {
     "simulate": _SIMULATE,
     "base": {"method": _text, "model": _text, "seed": _integer, "joints": _texts, "tolerance": _number},
     "plan": _PLAN,
-    "identify": {"logs": _texts, "lazy": _flag, "method": _one_of(METHODS), "consistent": _flag} | _MODEL,
+    "identify": {
+        "logs": _texts,
+        "lazy": _flag,
+        "method": _one_of(METHODS),
+        "consistent": _flag,
+        "on_error": _one_of(ON_ERROR),
+    }
+    | _MODEL,
     "excite": _EXCITE,
     "validate": {"logs": _texts},
     "payload": {"name": _text, "logs": _texts, "link": _text},

@@ -52,7 +52,8 @@ class Context:
         lazy = settings.pop("lazy", None)
         if isinstance(settings.get("prior"), str):
             settings["prior"] = self.study.robot_path(settings["prior"])
-        return Job(robot, fit, test, settings, self.study.preparation, lazy)
+        engine = {"on_error": settings.pop("on_error")} if "on_error" in settings else {}
+        return Job(robot, fit, test, settings, self.study.preparation, lazy, engine=engine)
 
     def places(self, kind: str) -> Places:
         """Return where the files of the identification are, for commands in reports."""
