@@ -587,7 +587,7 @@ def test_a_broken_file_of_several_may_be_left_out(tmp_path: Path) -> None:
     text = '[robot]\nfile = "two_link"\n[[log]]\nname = "all"\nfiles = ["1.parquet", "2.parquet", "3.parquet"]\n'
     text += '[identify]\nlogs = ["all"]\nfriction = []\nlazy = true\n'
     (tmp_path / "stop.toml").write_text(text)
-    with pytest.raises(MinidynError, match="3.parquet"):
+    with pytest.raises(MinidynError, match=r"3\.parquet"):
         md.run_study(tmp_path / "stop.toml")
     (tmp_path / "skip.toml").write_text(text + 'on_error = "skip"\n')
     assert md.run_study(tmp_path / "skip.toml")["identify"].state == "done"
