@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install
+# Most of what is fetched is never imported: it is compiled when it is, not now.
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
 # What pip does takes minutes the first time: say so, and let it show its progress.
 SAY = @echo "minidyn: installing $(1) into $(VENV); this is done once"
 
@@ -27,6 +28,10 @@ $(VENV)/.installed-dev: pyproject.toml $(VENV)/.installed-test
 	$(call SAY,linter and type checker)
 	@$(PIP) -e '.[dev]'
 	@touch $@
+$(VENV)/.installed-peers: pyproject.toml $(VENV)/.installed-test
+	$(call SAY,programs that read exported models (Drake, OpenUSD, FMPy) and a server of logs)
+	@$(PIP) -e '.[peers]'
+	@touch $@
 $(VENV)/.installed-bench: pyproject.toml $(VENV)/.installed-test
 	$(call SAY,libraries to measure against)
 	@$(PIP) -e '.[bench]'
@@ -38,7 +43,7 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n 2
 
-test-long: $(VENV)/.installed-test
+test-long: $(VENV)/.installed-peers
 	MINIDYN_TEST_LONG=1 $(BIN)/python -m pytest -n 2
 
 # five minutes of mutated files; goes on where the last run ended

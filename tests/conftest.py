@@ -16,6 +16,30 @@ def count(sample: int, full: int) -> int:
     return full if LONG else sample
 
 
+_WHOLE, _EVERY = 4, 3  # of the cases of a law so many are run, and then every third
+
+
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Leave a sample of laws that hold for many robots, random or built in; MINIDYN_TEST_LONG=1 runs all of them."""
+    from minidyn import robots
+
+    seen: dict[str, int] = {}
+    kept, known = [], set(robots())
+    for item in items:
+        given = getattr(item, "callspec", None)
+        many = given and any(key in ("seed", "block") or value in known for key, value in _texts(given.params))
+        law = item.nodeid.partition("[")[0]
+        number = seen[law] = seen.get(law, -1) + 1
+        sampled = many and law.startswith(("tests/laws/", "tests/peers/")) and not LONG
+        if not sampled or number < _WHOLE or (number - _WHOLE) % _EVERY == _EVERY - 1:
+            kept.append(item)
+    items[:] = kept
+
+
+def _texts(given: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(key, value if isinstance(value, str) else "") for key, value in given.items()]
+
+
 def numeric_base(robot: Any, method: str = "qr", model: str = "torque", **options: Any) -> Any:
     """Base parameters by QR unless another method is named."""
     from minidyn import base_parameters
