@@ -42,6 +42,7 @@ class Setup:
         delay: float,
         batches: bool = False,
         log_estimates: bool = True,
+        here: bool = True,
     ) -> None:
         if control not in ("sampled", "continuous"):
             raise UnknownName("control", control, ("sampled", "continuous"))
@@ -52,7 +53,8 @@ class Setup:
                 raise MinidynError(f"simulate: {name} must be positive, got {value!r}")
         runs = 1 if q0 is None or not batches else max(1, np.size(q0) // max(robot.n, 1))
         what = f"simulate: {runs} run(s) of {duration:g} s in steps of {dt:g} s"
-        refuse_beyond_memory(duration / dt * robot.n * (4.0 * runs + 6.0), what, "simulate less at a time")
+        logs = 4.0 * runs if here else 0.0  # those on a GPU it counts itself
+        refuse_beyond_memory(duration / dt * robot.n * (logs + 6.0), what, "simulate less at a time")
         if controller is not None and not hasattr(controller, "torque"):
             raise MinidynError(f"simulate: expected a controller of md.control, got {controller!r}")
         if trajectory is not None and not callable(trajectory):

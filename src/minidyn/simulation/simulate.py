@@ -126,7 +126,8 @@ def simulate_batch(
     logs stay on the GPU: a run is copied when it is asked for, and `.arrays` has all of them for other libraries.
     """
     robot = as_robot(robot)
-    setup = Setup(robot, controller, trajectory, duration, dt, q0, dq0, control, "rk4", 0.0, True, estimates)
+    here = device is None
+    setup = Setup(robot, controller, trajectory, duration, dt, q0, dq0, control, "rk4", 0.0, True, estimates, here)
     rng = np.random.default_rng(seed)
     limit, spread = _limit(torque_limit, robot.n), _spread(torque_noise, robot.n)
     _not_negative(noise=noise, velocity_noise=velocity_noise)
