@@ -1,6 +1,6 @@
 """The documentation says what the program does: code and commands run, numbers are true, links lead somewhere.
 
-In every page the blocks marked `python` run in order in one namespace; ones marked `python no-run` do not. Where a
+In every page the blocks marked `python` run in order in one namespace; ones marked `py` do not. Where a
 statement is followed by a comment that begins with a Python value, such as `# 33` or `# (4, 40): tau = ...`, the
 statement has that value, or that shape. Where the next block is marked `text`, it is what the block prints. Blocks
 marked `pycon` are doctests. Lines that begin with four spaces and `minidyn` are commands; they and the code run in the
@@ -120,9 +120,8 @@ def test_code_and_commands_run_and_tell_the_truth(page: Path, tmp_path: Path, mo
         elif named := _NAMED.search(item.kind):
             Path(named.group(1)).write_text(item.text, encoding="utf-8")
         elif item.kind.split()[:1] == ["python"]:
-            assert item.kind in ("python", "python no-run"), f"unknown mark {item.kind!r}"
-            if item.kind == "python":
-                run(item, scope, name_of(page))
+            assert item.kind == "python", f"{item.kind!r} is no mark that the site knows; `py` is not run"
+            run(item, scope, name_of(page))
     if ">>> " in text:
         failed, tried = doctest.testfile(str(page), module_relative=False)
         assert tried > 0
