@@ -30,7 +30,7 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
         many = given and any(key in ("seed", "block") or value in known for key, value in _texts(given.params))
         law = item.nodeid.partition("[")[0]
         number = seen[law] = seen.get(law, -1) + 1
-        sampled = many and law.startswith(("tests/laws/", "tests/peers/")) and not LONG
+        sampled = many and law.startswith(("tests/laws/", "tests/peers/", "tests/stories/")) and not LONG
         if not sampled or number < _WHOLE or (number - _WHOLE) % _EVERY == _EVERY - 1:
             kept.append(item)
     items[:] = kept

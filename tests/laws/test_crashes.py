@@ -68,8 +68,10 @@ def _begin_only(target: Path, *expected: dict[str, str]) -> None:
         raise NotWritten
 
 
-@pytest.mark.parametrize("way", ["at once", "by a third name"])
-@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize(
+    ("way", "replace"),
+    [("at once", True), ("by a third name", False), ("at once", False), ("by a third name", True)][: count(2, 4)],
+)
 def test_a_folder_is_old_or_new(tmp_path: Path, way: str, replace: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if way == "by a third name":  # a system that cannot let two folders change places
         monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: object())

@@ -59,7 +59,7 @@ def test_gradients_are_exact_where_only_a_part_counts(purpose, seed) -> None:
 def test_errors_of_a_load_are_those_of_fits_with_friction_and_a_baseline() -> None:
     robot = arm()
     words = {"purpose": "payload", "payload": LOAD, "noise": 0.3, "rate": 100, "harmonics": 3}
-    first = md.excite(robot, 5.0, friction="own", rotor_inertia=None, noise=0.3, time_limit=0.3)
+    first = md.excite(robot, 5.0, friction="own", rotor_inertia=None, noise=0.3, harmonics=3, time_limit=5)
     alone = md.excite(robot, 5.0, friction="own", rotor_inertia=None, **words)
     known = md.excite(robot, 5.0, after=first, time_limit=0.5, **words)
     for made in (alone, known):
