@@ -12,15 +12,13 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
-import subprocess
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import minidyn as md
+from timing import c_seconds
 
 NOISE, FORCE, PERIOD = 0.2, 15.0, 1e-3
 FRICTION = {"Ia": 0.1, "Fv": 0.5, "Fc": 0.8}
@@ -97,38 +95,11 @@ def step_times(observer: Any) -> dict[str, float]:
     if shutil.which("gcc"):
         source = observer.source("c")
         name = re.search(r"void (\w+)\(", source).group(1)  # type: ignore[union-attr]
-        main = f"""
-#include <stdio.h>
-#include <time.h>
-{source}
-static double state[{4 * n}], q[{n}], dq[{n}], tau[{n}], torque[{n}], level[{n}];
-int main(void)
-{{
-    double least = 1e9;
-    for (int k = 0; k < {n}; k++) {{ q[k] = 0.3 * k; dq[k] = 0.1 + 0.1 * k; }}
-    for (int run = 0; run < 1000; run++) {{
-        struct timespec a, b;
-        clock_gettime(CLOCK_MONOTONIC, &a);
-        for (long k = 0; k < 1000; k++) {{
-            double next[{4 * n}];
-            q[k % {n}] += 1e-9;
-            {name}(state, q, dq, tau, torque, level, next);
-            for (int j = 0; j < {4 * n}; j++) state[j] = next[j];
-        }}
-        clock_gettime(CLOCK_MONOTONIC, &b);
-        double taken = ((b.tv_sec - a.tv_sec) + 1e-9 * (b.tv_nsec - a.tv_nsec)) / 1000;
-        if (taken < least) least = taken;
-    }}
-    printf("%.6g %.6g\\n", least, torque[0]);
-    return 0;
-}}
-"""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder)
-            (path / "step.c").write_text(main, encoding="utf-8")
-            subprocess.run(["gcc", "-O2", "-o", str(path / "step"), str(path / "step.c"), "-lm"], check=True)
-            done = subprocess.run([str(path / "step")], capture_output=True, text=True, check=True)
-        times["C"] = float(done.stdout.split()[0])
+        variables = f"static double state[{4 * n}], q[{n}], dq[{n}], tau[{n}], torque[{n}], level[{n}], next[{4 * n}];"
+        step = f"""q[k % {n}] += 1e-9;
+            call(state, q, dq, tau, torque, level, next);
+            for (int j = 0; j < {4 * n}; j++) state[j] = next[j];"""
+        times["C"] = c_seconds(source, {"call": name}, variables, n, step, 1000)
     return times
 
 

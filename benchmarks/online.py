@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import argparse
 import shutil
-import subprocess
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import minidyn as md
 from observer import NOISE, estimate_of, panda
+from timing import c_seconds
 
 MASS = 1.5
 PERIOD = 1e-3
@@ -51,38 +49,13 @@ def c_time(running: Any) -> float | None:
         return None
     source, n, size = running.source(), running.model.robot.n, running.program.arguments[0].size
     name = source.split("void ", 1)[1].split("(", 1)[0]
-    main = f"""
-#include <stdio.h>
-#include <time.h>
-{source}
-static double state[{size}], next[{size}], q[{n}], dq[{n}], tau[{n}], factors[100000];
-int main(void)
-{{
-    double least = 1e9;
-    for (int k = 0; k < {n}; k++) {{ q[k] = 0.3 * k; dq[k] = 0.1 + 0.1 * k; }}
-    for (int run = 0; run < 1000; run++) {{
-        struct timespec a, b;
-        clock_gettime(CLOCK_MONOTONIC, &a);
-        for (long k = 0; k < 40; k++) {{
-            for (int j = 0; j < {n}; j++) {{ q[j] += 1e-3 * dq[j]; dq[j] = 0.5 * sin(0.01 * (k + 37 * j)); }}
-            {name}(state, q, dq, tau, next);
+    variables = f"static double state[{size}], next[{size}], q[{n}], dq[{n}], tau[{n}], factors[100000];"
+    step = f"""for (int j = 0; j < {n}; j++) {{ q[j] += 1e-3 * dq[j]; dq[j] = 0.5 * sin(0.01 * (k + 37 * j)); }}
+            call(state, q, dq, tau, next);
             for (int j = 0; j < {size}; j++) state[j] = next[j];
-            {name}_update(state, 1.0, factors);
-        }}
-        clock_gettime(CLOCK_MONOTONIC, &b);
-        double taken = ((b.tv_sec - a.tv_sec) + 1e-9 * (b.tv_nsec - a.tv_nsec)) / 40;
-        if (taken < least) least = taken;
-    }}
-    printf("%.6g %.6g\\n", least, factors[0]);
-    return 0;
-}}
-"""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder)
-        (path / "step.c").write_text(main, encoding="utf-8")
-        subprocess.run(["gcc", "-O3", "-o", str(path / "step"), str(path / "step.c"), "-lm"], check=True)
-        done = subprocess.run([str(path / "step")], capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[0])
+            update(state, 1.0, factors);"""
+    functions = {"call": name, "update": f"{name}_update"}
+    return c_seconds(source, functions, variables, n, step, 40)
 
 
 def from_batch(estimate: Any) -> float:

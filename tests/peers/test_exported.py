@@ -10,8 +10,8 @@ import pytest
 from test_example_robot_data import ARMS, FILES, needs_data
 
 import minidyn as md
-import robot_cases
 from conftest import count
+from export_cases import filled
 from minidyn.identification.estimate import Estimate
 from minidyn.model.robot import Robot
 
@@ -23,16 +23,10 @@ ARM_FILES = {path.name: path for path in FILES if path.name in ARMS}
 def estimate_from(path: Path, rng: np.random.Generator) -> Estimate:
     """Return an estimate with other bodies than the file has, and rotor inertia and friction of its own."""
     robot = md.load(path).with_drives(rotor_inertia=True, friction=("viscous", "coulomb", "offset"), sign_width=0.1)
-    values = robot.parameters.copy()
-    for part in robot.layout.links:
-        values[part] = robot_cases.random_body(rng, away=0.1, heaviest=2.0)
-    for columns in robot.layout.drives:
-        for column in columns:
-            values[column.index] = rng.uniform(0.1, 1)
-    robot = robot.with_parameters(values)
+    robot = filled(robot, rng)
     base = md.base_parameters(robot)
     size = base.rank
-    return Estimate(robot, base, base.values(values), np.eye(size), np.ones(robot.n), "wls", True, 1.0, 100)
+    return Estimate(robot, base, base.values(), np.eye(size), np.ones(robot.n), "wls", True, 1.0, 100)
 
 
 def without(robot: Robot, *symbols: str) -> Robot:
