@@ -16,11 +16,14 @@ def count(sample: int, full: int) -> int:
     return full if LONG else sample
 
 
-_WHOLE, _EVERY = 4, 3  # of the cases of a law so many are run, and then every third
+_WHOLE, _EVERY = 2, 4  # of the cases of a law so many are run, and then every fourth
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """Leave a sample of laws that hold for many robots, random or built in; MINIDYN_TEST_LONG=1 runs all of them."""
+    """Leave a sample of laws that hold for many robots, random or built in, and tests marked `long` out.
+
+    MINIDYN_TEST_LONG=1 runs all of them.
+    """
     from minidyn import robots
 
     seen: dict[str, int] = {}
@@ -31,6 +34,8 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
         law = item.nodeid.partition("[")[0]
         number = seen[law] = seen.get(law, -1) + 1
         sampled = many and law.startswith(("tests/laws/", "tests/peers/", "tests/stories/")) and not LONG
+        if item.get_closest_marker("long") and not LONG:
+            continue
         if not sampled or number < _WHOLE or (number - _WHOLE) % _EVERY == _EVERY - 1:
             kept.append(item)
     items[:] = kept

@@ -18,6 +18,7 @@ import tempfile
 import threading
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src" / "minidyn"
@@ -74,6 +75,7 @@ class Module:
         return len(self.path.read_text().splitlines())
 
 
+@cache
 def modules(source: Path = SOURCE) -> dict[str, Module]:
     """Return all modules by name."""
     paths = {}

@@ -43,9 +43,7 @@ def test_gains_are_found_with_honest_uncertainty(name: str) -> None:
     assert found.table().count("\n") == robot.n + 1
 
 
-@pytest.mark.parametrize(
-    ("width", "memory", "noise"), [(0.0, 0.0, 2e-5), (0.05, 0.9, 1e-4)], ids=["sharp friction", "slow noise"]
-)
+@pytest.mark.parametrize(("width", "memory", "noise"), [(0.0, 0.0, 2e-5), (0.05, 0.9, 1e-4)][: count(1, 2)])
 def test_intervals_of_raw_logs_hold_the_truth(width: float, memory: float, noise: float) -> None:
     """Logs of positions and currents alone: friction with edges that the low-pass rounds, noise that remembers."""
     robot = truth("scara").with_drives(sign_width=width)

@@ -95,7 +95,7 @@ def test_machine_code_equals_the_reference(name: str, what: str, parameters: str
     [
         *(("tree", "argument"), ("one", "argument"), ("chain", None), ("formula", None)),
         *(("tree", None), ("one", None), ("chain", "argument"), ("formula", "argument")),
-    ][: count(4, 8)],
+    ][: count(2, 8)],
 )
 def test_c_compiles_without_a_warning_and_equals_the_reference(
     name: str, parameters: str | None, tmp_path: Path

@@ -231,6 +231,7 @@ print(int(line.split()[1]) / 1024)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is read from /proc")
 def test_memory_does_not_grow_with_the_log(tmp_path) -> None:
     """Half a million samples more, the same peak but for what threads leave: each copy of them would take 40 MB.

@@ -117,7 +117,7 @@ def test_functions_refuse_maps_that_do_not_suffice() -> None:
 
 @pytest.mark.parametrize("method", ["exact", "mlc"])
 def test_compiled_dynamics_read_base_parameters_alone(method: str) -> None:
-    robot = md.load("puma560")
+    robot = md.load("puma4")
     base = md.base_parameters(robot, method)
     rng = np.random.default_rng(2)
     beta = rng.normal(size=base.rank)

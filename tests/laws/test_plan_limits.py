@@ -1,6 +1,7 @@
 """Plans of one joint at a time keep the limits that designed motions keep, and are written by the same writer."""
 
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,12 +12,18 @@ import minidyn as md
 from conftest import count
 from minidyn.app.cli.main import main
 from minidyn.excitation.motion import Eased
+from minidyn.excitation.one_joint_plan import Plan
 from minidyn.simulation.trajectory import Fourier
 from robot_cases import random_chain
 from shape_cases import shaped_arm
 
 POST = {"kind": "capsule", "name": "post", "from": [0.5, 0.6, 0], "to": [0.5, 0.6, 1], "radius": 0.05}
 TABLE = {"kind": "plane", "point": [0, 0, 0], "normal": [0, 0, 1]}
+
+
+@cache
+def bare_plan() -> Plan:
+    return md.one_joint_plan("scara", friction=(), rotor_inertia=False)
 
 
 @pytest.mark.parametrize("seed", range(count(5, 100)))
@@ -119,7 +126,7 @@ def test_what_cannot_be_kept_is_said_and_not_written(tmp_path) -> None:
 
 @pytest.mark.parametrize("name", ["csv", "ros2"])
 def test_files_of_steps_read_back_are_the_steps(tmp_path, name) -> None:
-    plan = md.one_joint_plan("scara", friction=(), rotor_inertia=False)
+    plan = bare_plan()
     for speed in (1.0, 0.1):
         paths = plan.save(tmp_path, name, periods=2, speed=speed, rate=10.0)
         assert len(paths) == len(plan.steps)

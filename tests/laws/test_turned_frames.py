@@ -34,8 +34,8 @@ def require_same_torque(robot: Robot, base: md.BaseMap, seed: int, tolerance: fl
     assert np.abs(Y @ phi - kept @ base.values(phi)).max() <= tolerance * size, seed
 
 
-CASES = [(special_robot, seed) for seed in range(count(12, 600))] + [
-    (robot_of_seed, seed) for seed in range(count(6, 300))
+CASES = [(special_robot, seed) for seed in range(count(8, 600))] + [
+    (robot_of_seed, seed) for seed in range(count(4, 300))
 ]
 
 

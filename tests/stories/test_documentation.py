@@ -43,6 +43,8 @@ def name_of(page: Path) -> str:
 
 
 pages = pytest.mark.parametrize("page", PAGES, ids=name_of)
+# designs of motions, chosen friction terms, controllers, estimators: examples/ and the laws run the same in every run
+SLOW = {f"docs/{name}.md" for name in ("excitation", "friction", "control", "estimators", "comparing-methods")}
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,9 @@ def invoke(command: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pages
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, marks=[pytest.mark.long] if name_of(p) in SLOW else [], id=name_of(p)) for p in PAGES]
+)
 def test_code_and_commands_run_and_tell_the_truth(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     mpl.use("Agg")
