@@ -386,7 +386,8 @@ def test_a_failure_while_writing_keeps_the_old_result(logs, tmp_path, monkeypatc
 
 
 _SLOW = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background have it switched off
 from minidyn.app import {module} as module
 true = module.{name}
 def slow(*arguments, **options):
