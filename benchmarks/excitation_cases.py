@@ -174,7 +174,7 @@ def _solids(one: dict[str, Any], coal: Any, pin: Any) -> list[tuple[Any, Any]]:
     return faces
 
 
-def case(seed: int, folder: Path, narrower: float) -> dict[str, Any]:
+def case(seed: int, folder: Path, narrower: float, patience: float) -> dict[str, Any]:
     """Design a motion for a random robot and check it against limits narrower by a share; returns what was found."""
     rng = np.random.default_rng(seed)
     path = folder / "random.urdf"
@@ -194,7 +194,7 @@ def case(seed: int, folder: Path, narrower: float) -> dict[str, Any]:
         "clearance": float(rng.uniform(0.0, 0.03)),
         "harmonics": int(rng.integers(3, 6)),
         "periods": int(rng.integers(1, 3)),
-        "time_limit": float(rng.choice([3.0, 10.0])),
+        "time_limit": patience * float(rng.choice([3.0, 10.0])),
         "seed": seed,
     }
     ends = np.array([(robot.joints[k].limits.lower, robot.joints[k].limits.upper) for k in robot.independent])
@@ -295,6 +295,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--results", type=Path, default=Path("build/excitation_cases.jsonl"))
     parser.add_argument("--narrower", type=float, default=0.0, help="check against limits that are not those kept")
+    parser.add_argument("--patience", type=float, default=1.0, help="longer time limits, for a machine that is busy")
     options = parser.parse_args()
     options.results.parent.mkdir(parents=True, exist_ok=True)
     done = [json.loads(line) for line in options.results.read_text().splitlines()] if options.results.exists() else []
@@ -303,7 +304,7 @@ def main() -> None:
         for seed in range(options.first, options.first + options.cases):
             if seed in known:
                 continue
-            found = case(seed, Path(folder), options.narrower)
+            found = case(seed, Path(folder), options.narrower, options.patience)
             done.append(found)
             print(json.dumps(found), file=file, flush=True)
             if found["exceeded"]:
