@@ -201,6 +201,13 @@ def decide(
             f"larger fall (by {found.largest_fall:.0e}) than from them to rounding (by {found.gap:.0e})"
         )
         notices.append(RANK_UNCLEAR(text, rank=found.rank, gap=found.gap, largest_fall=found.largest_fall))
+    elif found.rival is not None and found.rival[1] * CLEAR_GAP > found.gap:
+        other, fall = found.rival
+        text = (
+            f"the number of base parameters, {found.rank}, is not clear: the values fall by {found.gap:.0e} after it "
+            f"and by {fall:.0e} after {other}; short columns may be rounding of longer ones"
+        )
+        notices.append(RANK_UNCLEAR(text, rank=found.rank, gap=found.gap, other=other, other_fall=fall))
     kept, clear = _choose(found, wanted)
     if not clear:
         text = (

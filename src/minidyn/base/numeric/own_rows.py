@@ -79,7 +79,9 @@ class OwnRegressor:
         sizes = np.sqrt((self.W**2).sum(axis=0) / max(1, len(self.W)))
         sizes[sizes <= _ZERO * sizes.max(initial=0.0)] = np.inf
         units = 1.0 / sizes
-        return Observation(self.W * units, Units(1.0, 1.0, units, np.ones(1), np.ones(1)))
+        some = units[units > 0.0]
+        spread = float(some.max() / some.min()) if some.size else 1.0
+        return Observation(self.W * units, Units(1.0, 1.0, units, np.ones(1), np.ones(1)), spread)
 
     @cached_property
     def structure_fingerprint(self) -> str:

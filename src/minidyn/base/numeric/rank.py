@@ -22,6 +22,9 @@ _ZERO = 1e-12  # columns shorter than this, against the longest and in the robot
 # than this share of the longest would only make noise loud
 _SHORTEST = 1e-3
 
+Rival = tuple[int, float] | None
+"""Another rank that may be meant, and the fall of the values after it."""
+
 
 @dataclass(frozen=True)
 class Rank:
@@ -37,6 +40,7 @@ class Rank:
     null: Array | None  # V2 (c, c - b), by singular values only
     threshold: float  # values up to this one count as zero
     pivots: tuple[int, ...] = ()  # places among the c columns in the order of the values, by QR only
+    rival: Rival = None  # where columns may be rounding of longer ones: the next clearest
 
 
 def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equal_columns: bool = True) -> Rank:
@@ -66,6 +70,10 @@ def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equ
         values, pivots = np.abs(factored.diagonal()), tuple((order - 1).tolist())
     threshold = 32 * rows * EPS * float(values[0])
     rank = int(np.count_nonzero(values > threshold))
+    least = int(np.count_nonzero(values > min(threshold * observation.spread, _SUSPECT * float(values[0]))))
+    rival: Rival = None
+    if least < rank:
+        rank, threshold, rival = _clearest(values, least, rank)
     if method == "svd":
         null = Vt[rank:].T
     # where nothing was dropped, what would have been is the measure
@@ -73,7 +81,21 @@ def rank_of(observation: Observation, asked: NDArray[np.bool_], method: str, equ
     gap = min(gap, float(values[rank - 1]) / largest)
     falls = values[: rank - 1] / values[1:rank]
     fall = float(falls[values[1:rank] < _SUSPECT * values[0]].max(initial=1.0))
-    return Rank(rank, gap, fall, values, tuple(columns.tolist()), scales, triangle, null, threshold, pivots)
+    return Rank(rank, gap, fall, values, tuple(columns.tolist()), scales, triangle, null, threshold, pivots, rival)
+
+
+def _clearest(values: Array, least: int, most: int) -> tuple[int, float, Rival]:
+    """Return the rank between two after which values (c,) fall farthest, a threshold in that fall, and the next rank.
+
+    A short column of rows of unknown origin may have a small unit, and is as accurate as the others then; or it is a
+    difference of larger terms, and what it differs by from a multiple of others is their rounding. Its length does not
+    tell, but rounding is far from the values that were there before.
+    """
+    kept = values[least - 1 : most]
+    dropped = np.maximum(np.append(values, 0.0)[least : most + 1], EPS * values[0])
+    farthest, second = np.argsort(-kept / dropped, kind="stable")[:2].tolist()
+    threshold = float(dropped[farthest] * min(32.0, math.sqrt(kept[farthest] / dropped[farthest])))
+    return least + farthest, threshold, (least + second, float(kept[second] / dropped[second]))
 
 
 def triangle_of(A: Array) -> Array:

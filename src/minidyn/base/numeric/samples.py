@@ -214,6 +214,7 @@ class Observation:
 
     W: Array  # (r, p), rows and columns in the robot's own units
     units: Units
+    spread: float = 1.0  # longest to shortest column before their units were chosen by their lengths
 
 
 def observe(robot: Robot, model: str, seed: int, moving: Sequence[int] | None = None) -> Observation:
