@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import sqlite3
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +133,7 @@ delimiter = ","
 """
 
 
-def log(count: int = 40) -> md.Recording:
+def log(count: int = 12) -> md.Recording:
     """A short recording of two joints."""
     t = np.arange(count) / 50
     q = np.column_stack([np.sin(3 * t), np.cos(2 * t)])
@@ -161,7 +164,7 @@ def make(folder: Path) -> None:
     for kind in ("csv", "parquet", "npz"):
         recording.save(folder / kind / f"own{ENDINGS[kind]}")
     _more_logs(folder, recording)
-    estimate = md.identify("two_link", recording, friction=["viscous"], rotor_inertia=False, prior=False)
+    estimate = md.identify("two_link", log(40), friction=["viscous"], rotor_inertia=False, prior=False)
     estimate.save(folder / "estimate" / "a.json")
     old = Path(__file__).parents[1] / "data" / "estimate_version_2.json"
     (folder / "estimate" / "old.json").write_bytes(old.read_bytes())
@@ -191,10 +194,10 @@ def _more_logs(folder: Path, recording: md.Recording) -> None:
 
     rows_of = messages(recording.t, recording.joint_names, recording.q, recording.dq, recording.tau)
     for kind in ("db3", "mcap", "bag"):
-        made = write_bag(folder / kind / "made", kind, {"/joint_states": rows_of[:20]}) if kind != "bag" else None
+        made = write_bag(folder / kind / "made", kind, {"/joint_states": rows_of}) if kind != "bag" else None
         target = folder / kind / f"a.{kind}"
         if made is None:
-            write_bag(target, kind, {"/joint_states": rows_of[:20]})
+            write_bag(target, kind, {"/joint_states": rows_of})
             continue
         next(made.glob(f"*.{kind}")).rename(target)
         for rest in made.iterdir():
@@ -242,6 +245,9 @@ def findings() -> list[tuple[str, bytes]]:
         ("npz", _archive(t=np.array("x"), q=np.zeros((5, 2)))),
         ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), sketch=np.array("["))),
         ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), notices=np.array(['{"code": 3}']))),
+        ("parquet", _twins()),
+        ("db3", _bag("UPDATE messages SET timestamp = 1e300")),
+        ("db3", _bag("UPDATE topics SET name = CAST(name AS BLOB)")),
     ]
     return [(kind, text if isinstance(text, bytes) else text.encode()) for kind, text in found]
 
@@ -250,6 +256,31 @@ def _archive(**arrays: Any) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()
+
+
+def _twins() -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    lists = pa.array([[1.0, 2.0], [3.0, 4.0]])
+    pq.write_table(pa.Table.from_arrays([pa.array([0.0, 1.0]), lists, lists], names=["t", "q", "q"]), buffer)
+    return buffer.getvalue()
+
+
+def _bag(change: str) -> bytes:
+    """A bag whose tables are changed."""
+    from bags import messages, write_bag
+
+    recording = log()
+    rows = messages(recording.t, recording.joint_names, recording.q, recording.dq, recording.tau)
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(sqlite3.connect(":memory:")) as base:
+        base.deserialize(
+            next(write_bag(Path(folder) / "bag", "db3", {"/joint_states": rows}).glob("*.db3")).read_bytes()
+        )
+        base.execute(change)
+        base.commit()
+        return base.serialize()
 
 
 def _mimic_chain(count: int) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
 import json
 import random
+import sqlite3
 import struct
 import tomllib
 import xml.etree.ElementTree as ET
@@ -406,6 +408,46 @@ def of_records(data: bytes, rng: random.Random) -> bytes:
     return bytes(made)
 
 
+def of_db3(data: bytes, rng: random.Random) -> bytes:
+    """Change rows of a bag that is a database: cells, whole messages, names of tables and columns."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as base:
+        base.deserialize(data)
+        for _ in range(rng.choice([1, 1, 2, 3])):
+            with contextlib.suppress(sqlite3.Error):  # what the table does not allow is left
+                _change_table(base, rng)
+        base.commit()
+        return base.serialize()
+
+
+def _change_table(base: sqlite3.Connection, rng: random.Random) -> None:
+    table = rng.choice(["messages", "messages", "messages", "topics", "topics", "schema", "metadata"])
+    columns = [row[1] for row in base.execute(f"PRAGMA table_info('{table}')")]
+    rows = [row for (row,) in base.execute(f"SELECT rowid FROM '{table}'")]  # noqa: S608
+    if not rows or not columns:
+        return
+    kind, row, column = rng.random(), rng.choice(rows), rng.choice(columns)
+    held = ", ".join(f"[{one}]" for one in columns if one != "id")
+    if kind < 0.65:
+        old = base.execute(f"SELECT [{column}] FROM '{table}' WHERE rowid = ?", (row,)).fetchone()[0]  # noqa: S608
+        if isinstance(old, bytes) and rng.random() < 0.9:
+            new: Any = of_records(old, rng) if rng.random() < 0.7 else by_bytes(old, rng)
+        elif isinstance(old, str) and rng.random() < 0.5:
+            new = by_bytes(old.encode(), rng).decode("utf-8", "replace")
+        else:
+            new = odd_value(rng)
+            new = new if isinstance(new, str | float) else min(max(new, -(2**62)), 2**62) if type(new) is int else b"x"
+        where = "" if rng.random() < 0.2 else f" WHERE rowid = {row}"
+        base.execute(f"UPDATE '{table}' SET [{column}] = ?{where}", (new,))  # noqa: S608
+    elif kind < 0.75:
+        base.execute(f"DELETE FROM '{table}' WHERE rowid >= ?", (row,))  # noqa: S608
+    elif kind < 0.9:
+        base.execute(f"INSERT INTO '{table}' ({held}) SELECT {held} FROM '{table}' WHERE rowid = ?", (row,))  # noqa: S608
+    elif kind < 0.97:
+        base.execute(f"ALTER TABLE '{table}' RENAME COLUMN [{column}] TO {rng.choice(['x', 'data', 'id'])}")
+    else:
+        base.execute(f"ALTER TABLE '{table}' RENAME TO other")
+
+
 STRUCTURE: dict[str, Mutation] = {
     "urdf": of_xml,
     "mjcf": of_xml,
@@ -415,7 +457,7 @@ STRUCTURE: dict[str, Mutation] = {
     "parquet": of_parquet,
     "npz": of_npz,
     "mat": of_mat,
-    "db3": of_records,
+    "db3": of_db3,
     "mcap": of_records,
     "bag": of_records,
     "study": of_toml,

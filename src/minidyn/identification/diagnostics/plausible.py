@@ -27,6 +27,7 @@ from minidyn.arrays import Array
 from minidyn.base.numeric.samples import units_of
 from minidyn.dynamics.functions import gravity_torque, inverse_dynamics, regressor
 from minidyn.errors import MinidynError
+from minidyn.graph.targets.native.host import slow_notices
 from minidyn.identification.consistency.prior import knows_a_body
 from minidyn.identification.estimators.solve import block_length, block_sums
 from minidyn.identification.rows.base_rows import signals_of
@@ -138,7 +139,7 @@ def require_meaning(robot: Robot, recording: AnyRecording, anyway: bool) -> list
     found = meaningless(robot, in_robot_order(robot, recording))
     if found and not anyway:
         raise Meaningless(found)
-    return found
+    return found + slow_notices()
 
 
 def meaningless(robot: Robot, recording: AnyRecording) -> list[Notice]:

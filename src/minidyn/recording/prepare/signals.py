@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.errors import ShapeError
-from minidyn.graph.targets.native.host import FLAGS, FOOTER, Code, compile_text, host, loop_end, spread, vector
+from minidyn.graph.targets.native import host as ir
 
 _PASS = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 _FIRST = np.array([1 / 280, -4 / 105, 1 / 5, -4 / 5, 0.0, 4 / 5, -1 / 5, 4 / 105, -1 / 280])
@@ -348,7 +348,7 @@ def zero_phase(sections: Array, states: Array, values: Array, pad: int) -> Array
     `sections` (S, 6) are of second order, b0 b1 b2 1 a1 a2; `states` (S, 2) theirs after a long time at one.
     """
     count, columns = values.shape
-    width = host().width
+    width = ir.host().width
     padded = -(-columns // width) * width
     raw = np.zeros((count + 2 * pad) * padded + 8)
     start = (-raw.ctypes.data // 8) % 8  # on a cache line: a vector across two would cost two
@@ -357,6 +357,12 @@ def zero_phase(sections: Array, states: Array, values: Array, pad: int) -> Array
     if pad:
         long[:pad, :columns] = 2 * values[0] - values[pad:0:-1]
         long[pad + count :, :columns] = 2 * values[-1] - values[-2 : -2 - pad : -1]
+    if not ir.has_compiler():
+        from scipy.signal import sosfilt
+
+        for step in (1, -1):
+            long = sosfilt(sections, long[::step], axis=0, zi=states[:, :, None] * long[::step][0])[0][::step]
+        return np.ascontiguousarray(long[pad : pad + count, :columns])
     run, _ = _compiled(len(sections))
     factors = np.ascontiguousarray(sections[:, [0, 1, 2, 4, 5]])
     row = 8 * padded
@@ -369,9 +375,9 @@ def zero_phase(sections: Array, states: Array, values: Array, pad: int) -> Array
 
 
 @lru_cache(maxsize=8)
-def _compiled(sections: int) -> tuple[Callable[[int, int, int, int, int], None], Code]:
+def _compiled(sections: int) -> tuple[Callable[[int, int, int, int, int], None], ir.Code]:
     """Return a pass through so many sections, and the machine code that must live as long."""
-    code = compile_text(_text(sections, host().width), ("pass",))
+    code = ir.compile_text(_text(sections, ir.host().width), ("pass",))
     return _PASS(code.addresses["pass"]), code
 
 
@@ -381,45 +387,34 @@ def _text(sections: int, width: int) -> str:
     `stride` is in bytes and may be negative; `factors` holds b0 b1 b2 a1 a2 of each section, `state` two vectors of it.
     Each section is in transposed direct form: y = b0 x + z0, z0 = b1 x - a1 y + z1, z1 = b2 x - a2 y.
     """
-    real = vector(width)
+    real = ir.vector(width)
     lines = ["define void @pass(ptr %rows, i64 %stride, i64 %count, ptr %factors, ptr %state) #0 {", "entry:"]
     for s in range(sections):
         for place, name in enumerate(("b0", "b1", "b2", "a1", "a2")):
-            lines += spread(f"{name}.{s}", "factors", 5 * s + place, width)
+            lines += ir.spread(f"{name}.{s}", "factors", 5 * s + place, width)
         for k in range(2):
             lines += [
                 f"  %z{k}.{s}.p = getelementptr double, ptr %state, i64 {(2 * s + k) * width}",
                 f"  %z{k}.{s}.0 = load {real}, ptr %z{k}.{s}.p, align 8",
             ]
-    lines += [
-        "  br label %row",
-        "row:",
-        "  %i = phi i64 [ 0, %entry ], [ %i.next, %row ]",
-        "  %p = phi ptr [ %rows, %entry ], [ %p.next, %row ]",
-    ]
+    lines += ["  br label %row", "row:", "  %i = phi i64 [ 0, %entry ], [ %i.next, %row ]"]
+    lines.append("  %p = phi ptr [ %rows, %entry ], [ %p.next, %row ]")
     for s in range(sections):
         lines += [f"  %z{k}.{s} = phi {real} [ %z{k}.{s}.0, %entry ], [ %z{k}.{s}.n, %row ]" for k in range(2)]
     lines.append(f"  %x.0 = load {real}, ptr %p, align 8")
     for s in range(sections):
         x, y = f"%x.{s}", f"%x.{s + 1}"
         lines += [
-            f"  %bx0.{s} = fmul {FLAGS} {real} %b0.{s}, {x}",
-            f"  {y} = fadd {FLAGS} {real} %bx0.{s}, %z0.{s}",
-            f"  %bx1.{s} = fmul {FLAGS} {real} %b1.{s}, {x}",
-            f"  %in1.{s} = fadd {FLAGS} {real} %bx1.{s}, %z1.{s}",
-            f"  %ay1.{s} = fmul {FLAGS} {real} %a1.{s}, {y}",
-            f"  %z0.{s}.n = fsub {FLAGS} {real} %in1.{s}, %ay1.{s}",
-            f"  %bx2.{s} = fmul {FLAGS} {real} %b2.{s}, {x}",
-            f"  %ay2.{s} = fmul {FLAGS} {real} %a2.{s}, {y}",
-            f"  %z1.{s}.n = fsub {FLAGS} {real} %bx2.{s}, %ay2.{s}",
+            f"  %bx0.{s} = fmul {ir.FLAGS} {real} %b0.{s}, {x}",
+            f"  {y} = fadd {ir.FLAGS} {real} %bx0.{s}, %z0.{s}",
+            f"  %bx1.{s} = fmul {ir.FLAGS} {real} %b1.{s}, {x}",
+            f"  %in1.{s} = fadd {ir.FLAGS} {real} %bx1.{s}, %z1.{s}",
+            f"  %ay1.{s} = fmul {ir.FLAGS} {real} %a1.{s}, {y}",
+            f"  %z0.{s}.n = fsub {ir.FLAGS} {real} %in1.{s}, %ay1.{s}",
+            f"  %bx2.{s} = fmul {ir.FLAGS} {real} %b2.{s}, {x}",
+            f"  %ay2.{s} = fmul {ir.FLAGS} {real} %a2.{s}, {y}",
+            f"  %z1.{s}.n = fsub {ir.FLAGS} {real} %bx2.{s}, %ay2.{s}",
         ]
-    lines += [
-        f"  store {real} %x.{sections}, ptr %p, align 8",
-        "  %p.next = getelementptr i8, ptr %p, i64 %stride",
-        loop_end("i", 1, "%count", "row", "done"),
-        "done:",
-        "  ret void",
-        "}",
-        FOOTER,
-    ]
+    lines += [f"  store {real} %x.{sections}, ptr %p, align 8", "  %p.next = getelementptr i8, ptr %p, i64 %stride"]
+    lines += [ir.loop_end("i", 1, "%count", "row", "done"), "done:", "  ret void", "}", ir.FOOTER]
     return "\n".join(lines)

@@ -160,6 +160,8 @@ class BagTable(LogTable):
         stored = Stores.ROS1_NOETIC if path.suffix == ".bag" else Stores.LATEST
         try:
             with AnyReader([path], default_typestore=get_typestore(stored)) as reader:
+                if not all(isinstance(item.topic, str) for item in reader.connections):
+                    raise DescriptionError(f"{self.path}: not a whole bag (a topic whose name is no text)")
                 yield reader
         except (DescriptionError, UnknownName):
             raise
@@ -219,7 +221,10 @@ class BagTable(LogTable):
                     tuple(message.name),
                     [len(getattr(message, field)) for _, field in _FIELDS],
                 )  # bags may differ
-                yield int(stamp.sec) * 10**9 + int(stamp.nanosec), int(arrival), message
+                stamps = int(stamp.sec) * 10**9 + int(stamp.nanosec), int(arrival)
+                if max(map(abs, stamps)) >= 2**63:
+                    raise DescriptionError(f"{self.path}: not a whole bag (a message of {max(stamps)} ns)")
+                yield *stamps, message
 
     def batches(self, names: Sequence[str], samples: int, begin: int = 0, end: int = sys.maxsize) -> Iterator[Columns]:
         """Yield the columns."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
@@ -31,6 +32,9 @@ class ParquetTable(LogTable):
             groups = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
             lists = [field.name for field in schema if _is_list(field.type)]
             first = next(file.iter_batches(1, columns=lists), None) if lists and self._rows else None
+        if len(set(schema.names)) < len(schema.names):
+            twice = next(name for name, number in Counter(schema.names).items() if number > 1)
+            raise DescriptionError(f"{path}: two columns are called {twice!r}; names of columns must differ")
         self._source: dict[str, tuple[str, int]] = {}
         for field in schema:
             if _is_list(field.type):
@@ -39,9 +43,6 @@ class ParquetTable(LogTable):
                 self._source |= {f"{field.name}[{k}]": (field.name, k) for k in range(width)}
             elif _is_number(field.type):
                 self._source[field.name] = (field.name, -1)
-        if len(set(schema.names)) < len(schema.names):
-            twice = next(name for name in schema.names if schema.names.count(name) > 1)
-            raise DescriptionError(f"{path}: two columns are called {twice!r}; names of columns must differ")
         self.names, self._groups = tuple(self._source), tuple(accumulate(groups))
         metadata = schema.metadata or {}
         with own_notes(path):

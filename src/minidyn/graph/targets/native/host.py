@@ -1,6 +1,7 @@
 """The machine we run on: its vector width, LLVM text turned into machine code, and the sines it has no instruction for.
 
-llvmlite is imported inside the functions, so that importing minidyn costs nothing until a kernel is compiled.
+llvmlite is imported inside the functions, so that importing minidyn costs nothing until a kernel is compiled. Where it
+is not installed (there is no wheel for every machine) users of this package compute with NumPy: `has_compiler` says so.
 
 Sine and cosine of a vector of angles: one reduction by a multiple of pi/2 (three parts, each subtraction fused), two
 polynomials on [-pi/4, pi/4] (the coefficients of fdlibm; fused steps make its corrections of the cosine unnecessary),
@@ -22,6 +23,13 @@ from typing import Any
 
 from minidyn.arrays import Array
 from minidyn.errors import Unsupported
+from minidyn.notices import Notice, look
+
+NO_COMPILER = look(
+    "machine.no_compiler",
+    "llvmlite is not installed, so nothing is compiled: NumPy computes the same numbers, many times slower.",
+    "Install llvmlite: pip install llvmlite.",
+)
 
 _LOCK = threading.Lock()  # LLVM's global context is not safe to use from two threads at once
 
@@ -38,8 +46,25 @@ class Host:
 
 
 @cache
+def has_compiler() -> bool:
+    """Whether machine code can be made here: llvmlite is installed and loads (asked once)."""
+    try:
+        import llvmlite.binding  # noqa: F401
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def slow_notices() -> list[Notice]:
+    """Return the notice that nothing is compiled here; none where there is a compiler."""
+    return [] if has_compiler() else [NO_COMPILER("llvmlite is not installed: NumPy computes, many times slower")]
+
+
+@cache
 def host() -> Host:
-    """Return what is known of the machine (asked once)."""
+    """Return what is known of the machine (asked once); without a compiler nothing is, and widths are 8."""
+    if not has_compiler():
+        return Host("", "", "", 8, False)
     import llvmlite.binding as llvm
 
     triple = llvm.get_process_triple()
@@ -57,11 +82,12 @@ def library_address(name: str) -> int:
 
     Generated code calls it by its number: the function may lie further away than a short call reaches.
     """
-    import llvmlite.binding as llvm
+    if has_compiler():
+        import llvmlite.binding as llvm
 
-    address = llvm.address_of_symbol(name)
-    if address:
-        return int(address)
+        address = llvm.address_of_symbol(name)
+        if address:
+            return int(address)
     for library in (None, "libm.so.6", "libSystem.dylib", "ucrtbase.dll", "msvcrt.dll"):
         try:
             found = getattr(ctypes.CDLL(library), name)

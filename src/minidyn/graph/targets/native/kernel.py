@@ -11,18 +11,19 @@ import ctypes
 import math
 import os
 import threading
+import warnings
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from minidyn.arrays import Array, unmasked
 from minidyn.errors import ShapeError
-from minidyn.graph.function import Argument, Function, Result, batch_shape
+from minidyn.graph.function import Argument, Function, Result, batch_shape, evaluate_in_blocks
 from minidyn.graph.targets.native.builtin import ROWS, SINGLE, called_by, make_builtin
 from minidyn.graph.targets.native.core import Plan, plan_text
-from minidyn.graph.targets.native.host import FOOTER, Code, compile_text, host, loads
+from minidyn.graph.targets.native.host import FOOTER, Code, compile_text, has_compiler, host, loads, slow_notices
 from minidyn.graph.targets.native.rows import copy_text, rows_text
 
 if TYPE_CHECKING:
@@ -157,16 +158,25 @@ _SINGLE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 def compile_function(function: Function, *, width: int | None = None) -> NativeFunction:
     """Return the function compiled for this machine; the same function is compiled once while it is in use.
 
-    `width` samples are computed side by side, 1, 2, 4 or 8; None takes what the machine's vector registers hold.
+    `width` samples are computed side by side, 1, 2, 4 or 8; None takes what the machine's vector registers hold. Where
+    there is no compiler, what is returned runs on NumPy.
     """
     lanes = host().width if width is None else width
     if lanes not in (1, 2, 4, 8):
         raise ValueError(f"width is {width!r}, expected 1, 2, 4, 8 or None")
     key = function.fingerprint, lanes
     with _LOCK:
-        native = COMPILED.pop(key, None) or NativeFunction(function, lanes)
+        native = COMPILED.pop(key, None) or _kind()(function, lanes)
         COMPILED[key] = native  # what is forgotten for it stays with whoever holds it
     return native
+
+
+@cache
+def _kind() -> type[NativeFunction]:
+    """Return what functions become here; where that is not machine code, it is said once."""
+    for notice in slow_notices():
+        warnings.warn(f"{notice}. {notice.advice}", RuntimeWarning, stacklevel=3)
+    return NativeFunction if has_compiler() else EvaluatedFunction
 
 
 def is_compiled(function: Function) -> bool:
@@ -308,3 +318,19 @@ class NativeFunction:
             run_split(work, count, threads, min(8 * threads, steps // _WORTH_SPLITTING), self.width)
         else:
             work(0, count)
+
+
+class EvaluatedFunction(NativeFunction):
+    """What replaces a compiled function where llvmlite is not installed: the program run step by step on NumPy."""
+
+    def __init__(self, function: Function, width: int) -> None:
+        self.function, self.width, self._plan = function, width, Plan(function)
+        self.fast = self.general
+
+    def __repr__(self) -> str:
+        return f"EvaluatedFunction({self.function!r})"
+
+    def _fill(self, taken: list[Array], targets: list[Array], batch: tuple[int, ...], count: int, threads: int) -> None:
+        found = evaluate_in_blocks(self.function, *taken)
+        for target, values in zip(targets, found if isinstance(found, tuple) else (found,)):
+            target[...] = values

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
-from minidyn.graph.function import Function
+from minidyn.graph.function import Function, evaluate
 from minidyn.graph.targets.native import host as ir
 from minidyn.graph.targets.native.core import Plan, plan_text
 from minidyn.graph.targets.native.rows import copy_text, descriptor_names
@@ -78,6 +78,8 @@ class Reduction:
         for factor, size in zip(factors, self.sizes, strict=True):
             if factor is not None and (factor.dtype != np.float64 or factor.shape != (size, size)):
                 raise ValueError(f"factor: expected float64 {(size, size)}, got {factor.dtype} {factor.shape}")
+        if not ir.has_compiler():
+            return self._evaluated(arrays, factors, which)
         sums: list[Array | None] = [None] * len(self.sizes)
         for index in which:
             size = self.sizes[index]
@@ -92,6 +94,10 @@ class Reduction:
         found = [np.empty((count, size)) for size in self.sizes]
         for begin in range(0, count, TILE):
             part = [array[begin : begin + TILE] for array in arrays]
+            if not ir.has_compiler():
+                for whole, rows in zip(found, self._rows_of(part)):
+                    whole[begin : begin + TILE] = rows
+                continue
             tiles = self._run(part, [None] * len(self.sizes), [None] * len(self.sizes))
             here = len(part[0])
             for whole, tile in zip(found, tiles):
@@ -111,9 +117,8 @@ class Reduction:
             own.slots = _aligned(max(1, len(self._plan.slots)))
             own.tiles_table = ir.pointer_table(own.tiles)
         words: list[int] = []
-        for array, argument in zip(arrays, self.function.arguments, strict=True):
-            if array.dtype != np.float64 or array.shape != (len(arrays[0]), argument.size):
-                raise ValueError(f"{argument.name}: expected float64 {(len(arrays[0]), argument.size)}")
+        self._check(arrays)
+        for array in arrays:
             words += (array.__array_interface__["data"][0], array.strides[0], array.strides[1])
         if not len(arrays[0]):  # its loops run once at least
             return list(own.tiles)
@@ -127,6 +132,30 @@ class Reduction:
             own.slots.ctypes.data,
         )
         return list(own.tiles)
+
+    def _check(self, arrays: Sequence[Array]) -> None:
+        for array, argument in zip(arrays, self.function.arguments, strict=True):
+            if array.dtype != np.float64 or array.shape != (len(arrays[0]), argument.size):
+                raise ValueError(f"{argument.name}: expected float64 {(len(arrays[0]), argument.size)}")
+
+    def _rows_of(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
+        """Return the rows of a few samples, computed by NumPy."""
+        self._check(arrays)
+        found = evaluate(self.function, *arrays)
+        return tuple(found) if isinstance(found, tuple) else (found,)
+
+    def _evaluated(self, arrays: Sequence[Array], factors: Sequence[Array | None], which: Sequence[int]) -> list[Array]:
+        """As `grams`, by NumPy, where there is no compiler."""
+        from scipy.linalg import solve_triangular
+
+        sums = [np.zeros((self.sizes[index],) * 2) for index in which]
+        for begin in range(0, len(arrays[0]), TILE):
+            rows = self._rows_of([array[begin : begin + TILE] for array in arrays])
+            for index, total in zip(which, sums):
+                part, factor = rows[index], factors[index]
+                divided = part if factor is None else solve_triangular(factor, part.T, trans="T", check_finite=False).T
+                total += divided.T @ divided
+        return sums
 
 
 def _aligned(size: int) -> Array:
