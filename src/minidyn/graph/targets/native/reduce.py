@@ -63,11 +63,16 @@ class Reduction:
         self._plan, self._own = Plan(function), threading.local()
 
     @cached_property
-    def code(self) -> ir.Code:
-        """The machine code: entry "reduce"."""
+    def llvm_ir(self) -> str:
+        """The LLVM text."""
         plan, width = self._plan, self.width
         text = plan_text(plan, width) + copy_text(plan, width) + gram_text(width) + divide_text(width)
-        return ir.compile_text(text + _reduce_text(plan, width) + ir.FOOTER, ("reduce",))
+        return text + _reduce_text(plan, width) + ir.FOOTER
+
+    @cached_property
+    def code(self) -> ir.Code:
+        """The machine code: entry "reduce"."""
+        return ir.compile_text(self.llvm_ir, ("reduce",))
 
     def grams(self, arrays: Sequence[Array], factors: Sequence[Array | None], which: Sequence[int]) -> list[Array]:
         """Return for the results `which`, in rising order, their columns' products summed over samples (size, size).
