@@ -246,6 +246,7 @@ def findings() -> list[tuple[str, bytes]]:
         ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), sketch=np.array("["))),
         ("npz", _archive(t=np.arange(5.0), q=np.zeros((5, 2)), notices=np.array(['{"code": 3}']))),
         ("parquet", _twins()),
+        ("mat", _matrix(b"\x05\0\0\0\x08\0\0\0", b"\x05\0\0\0\0\0\0\0")),  # SciPy took zero for a type and crashed
         ("db3", _bag("UPDATE messages SET timestamp = 1e300")),
         ("db3", _bag("UPDATE topics SET name = CAST(name AS BLOB)")),
     ]
@@ -266,6 +267,15 @@ def _twins() -> bytes:
     lists = pa.array([[1.0, 2.0], [3.0, 4.0]])
     pq.write_table(pa.Table.from_arrays([pa.array([0.0, 1.0]), lists, lists], names=["t", "q", "q"]), buffer)
     return buffer.getvalue()
+
+
+def _matrix(old: bytes, new: bytes) -> bytes:
+    """A MATLAB file with a part of it replaced."""
+    from scipy.io import savemat
+
+    buffer = io.BytesIO()
+    savemat(buffer, {"t": np.arange(12.0), "q": np.zeros((12, 2))})
+    return buffer.getvalue().replace(old, new, 1)
 
 
 def _bag(change: str) -> bytes:

@@ -7,11 +7,13 @@ form that MATLAB alone reads.
 
 from __future__ import annotations
 
+import io
+import math
 import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,11 @@ from minidyn.recording.read.tables import ArrayTable, check_unpacked
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _JOINTS = "joint_names"
-_COMPRESSED = 15  # how a variable that is packed begins
+_MATRIX, _COMPRESSED = 14, 15  # how variables begin, plain and packed
+_NUMBERS = frozenset((1, 2, 3, 4, 5, 6, 7, 9, 12, 13))  # types of numbers, INT8 to UINT64
+_LETTERS = _NUMBERS | {16, 17, 18}  # and text
+_CELL, _STRUCT, _OBJECT, _CHAR, _SPARSE, _HANDLE, _OPAQUE = 1, 2, 3, 4, 5, 16, 17  # classes of matrices
+_DEEPEST = 50  # matrices inside each other
 _PIECE = 1 << 16
 _Named = tuple[str, NDArray[Any]]
 
@@ -52,9 +58,12 @@ def mat_table(path: Path) -> ArrayTable:
 
 def _version_5(path: Path) -> Iterator[_Named]:
     from scipy.io import loadmat  # rarely needed
+    from scipy.io.matlab import matfile_version
 
     try:
         check_unpacked(path, _unpacked_size(path), "save it uncompressed: save('log.mat', ..., '-v6')")
+        if matfile_version(path)[0] == 1:
+            _check_tags(path)
         content = loadmat(path, squeeze_me=True, struct_as_record=True)
     except DescriptionError:
         raise
@@ -82,6 +91,91 @@ def _unpacked_size(path: Path) -> int:
                         piece = stream.unconsumed_tail
             file.seek(end)
     return total
+
+
+def _check_tags(path: Path) -> None:
+    """Raise where a part of a file is not what it says: SciPy believes the types of numbers, and crashes."""
+    with path.open("rb") as file:
+        file.seek(126)
+        order = "<" if file.read(2) == b"IM" else ">"
+        while len(head := file.read(8)) == 8:
+            kind, size = struct.unpack(f"{order}2I", head)
+            end = file.tell() + size
+            if kind == _COMPRESSED:
+                body = zlib.decompressobj().decompress(file.read(size))
+                _Tags(io.BytesIO(body), order, len(body)).matrix()
+            else:
+                file.seek(-8, io.SEEK_CUR)
+                _Tags(file, order, end).matrix()
+            file.seek(end)
+
+
+class _Tags:
+    """The parts of one variable, gone through as SciPy does."""
+
+    def __init__(self, file: BinaryIO, order: str, size: int) -> None:
+        self._file, self._order, self._size = file, order, size
+
+    def _words(self, count: int) -> tuple[int, ...]:
+        return struct.unpack(f"{self._order}{count}I", self._file.read(4 * count))
+
+    def _part(self, kinds: frozenset[int]) -> bytes | int:
+        """Go past a part of one of these types; return its bytes where they are few, else how many there are."""
+        (word,) = self._words(1)
+        kind, size = word & 0xFFFF if word >> 16 else word, word >> 16
+        small = bool(size)
+        if not small:
+            (size,) = self._words(1)
+        if kind not in kinds or (small and size > 4) or self._file.tell() + size > self._size:
+            raise ValueError(f"a part of type {kind} and {size} bytes, where one of another is expected")
+        room = 4 if small else -(-size // 8) * 8
+        if room <= 256:
+            return self._file.read(room)[:size]
+        self._file.seek(room, io.SEEK_CUR)
+        return size
+
+    def _integers(self) -> tuple[int, ...]:
+        found = self._part(frozenset((5, 6)))
+        if not isinstance(found, bytes) or len(found) % 4:
+            raise ValueError("too many sides")
+        return struct.unpack(f"{self._order}{len(found) // 4}i", found)
+
+    def _length(self) -> int:
+        found = self._part(frozenset((1, 2, 16)))
+        return len(found) if isinstance(found, bytes) else found
+
+    def matrix(self, depth: int = 0) -> None:
+        """Go through a matrix and those in it."""
+        kind, size = self._words(2)
+        if kind != _MATRIX or depth > _DEEPEST:
+            raise ValueError("no matrix where one is expected" if kind != _MATRIX else "nested too deeply")
+        if not size:
+            return
+        _, _, flags, _ = self._words(4)
+        what, complex_ = flags & 0xFF, bool(flags >> 11 & 1)
+        if what == _OPAQUE:
+            for _ in range(3):
+                self._length()
+            self.matrix(depth + 1)
+            return
+        sides = self._integers()
+        count = math.prod(sides)
+        if len(sides) < 2 or min(sides) < 0 or (count > self._size and what in (_CELL, _STRUCT, _OBJECT, _CHAR)):
+            raise ValueError(f"a matrix of sides {sides}")
+        self._length()
+        if what in (_STRUCT, _OBJECT):
+            if what == _OBJECT:
+                self._length()
+            width = self._integers()
+            if len(width) != 1 or width[0] < 1:
+                raise ValueError("a struct without names of fields")
+            count *= self._length() // width[0]
+        if what in (_CELL, _STRUCT, _OBJECT, _HANDLE):
+            for _ in range(1 if what == _HANDLE else count):
+                self.matrix(depth + 1)
+            return
+        for _ in range((2 if what == _SPARSE else 0) + 1 + (complex_ and what != _CHAR)):
+            self._part(_LETTERS if what == _CHAR else _NUMBERS)
 
 
 def _in_struct(key: str, value: NDArray[Any]) -> Iterator[_Named]:
