@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minidyn.arrays import Array
-from minidyn.graph.function import Function, evaluate
+from minidyn.graph.function import Function, evaluate_in_blocks
 from minidyn.graph.targets.native import host as ir
 from minidyn.graph.targets.native.core import Plan, plan_text
 from minidyn.graph.targets.native.rows import copy_text, descriptor_names
@@ -95,14 +95,14 @@ class Reduction:
 
     def rows(self, arrays: Sequence[Array]) -> list[Array]:
         """Return for each result its rows (N, size)."""
+        if not ir.has_compiler():
+            self._check(arrays)
+            several = evaluate_in_blocks(self.function, *arrays)
+            return list(several) if isinstance(several, tuple) else [several]
         count = len(arrays[0])
         found = [np.empty((count, size)) for size in self.sizes]
         for begin in range(0, count, TILE):
             part = [array[begin : begin + TILE] for array in arrays]
-            if not ir.has_compiler():
-                for whole, rows in zip(found, self._rows_of(part)):
-                    whole[begin : begin + TILE] = rows
-                continue
             tiles = self._run(part, [None] * len(self.sizes), [None] * len(self.sizes))
             here = len(part[0])
             for whole, tile in zip(found, tiles):
@@ -143,19 +143,13 @@ class Reduction:
             if array.dtype != np.float64 or array.shape != (len(arrays[0]), argument.size):
                 raise ValueError(f"{argument.name}: expected float64 {(len(arrays[0]), argument.size)}")
 
-    def _rows_of(self, arrays: Sequence[Array]) -> tuple[Array, ...]:
-        """Return the rows of a few samples, computed by NumPy."""
-        self._check(arrays)
-        found = evaluate(self.function, *arrays)
-        return tuple(found) if isinstance(found, tuple) else (found,)
-
     def _evaluated(self, arrays: Sequence[Array], factors: Sequence[Array | None], which: Sequence[int]) -> list[Array]:
         """As `grams`, by NumPy, where there is no compiler."""
         from scipy.linalg import solve_triangular
 
         sums = [np.zeros((self.sizes[index],) * 2) for index in which]
         for begin in range(0, len(arrays[0]), TILE):
-            rows = self._rows_of([array[begin : begin + TILE] for array in arrays])
+            rows = self.rows([array[begin : begin + TILE] for array in arrays])
             for index, total in zip(which, sums):
                 part, factor = rows[index], factors[index]
                 divided = part if factor is None else solve_triangular(factor, part.T, trans="T", check_finite=False).T
