@@ -1,11 +1,15 @@
 """How identification scales over processes, and that memory stays flat: the figures of docs/clusters.md.
 
     python benchmarks/scale.py workers --hours 2 --workers 1,2       # logs in files, read by so many processes
+    python benchmarks/scale.py rates --hours 1                       # one process: seconds an hour of log, bytes read
+    python benchmarks/scale.py files --files 10000 --workers 2       # memory of the driver with many small files
     python benchmarks/scale.py soak --samples 1e9 --workers 2        # samples made on the fly, as if from files
     python benchmarks/scale.py tasks                                 # what one task of an executor costs
 
 Each prints one line of JSON. Logs are those of `long_log.py`, a 7-joint arm at 1 kHz, in files of a quarter of an hour.
-The first identification in a pool starts and compiles; the second is measured.
+The first identification in a pool starts and compiles; the second is measured. Processor seconds of the driver and of
+its workers are told apart: (driver + workers) / (driver + workers / n) is what n processors can bring at the most, as
+if all of them waited while the driver works.
 """
 
 from __future__ import annotations
@@ -64,27 +68,42 @@ def peak_of(number: int) -> tuple[int, float]:
     return os.getpid(), peak()
 
 
+def processor_of(number: int) -> tuple[int, float]:
+    """Return a worker and its processor seconds."""
+    time.sleep(0.05)
+    return os.getpid(), time.process_time()
+
+
 def timed(log: Any, executor: Executor | None) -> tuple[float, Any]:
-    """Return the seconds that an identification takes, and the estimate."""
+    """Return the seconds that an identification takes, of files with their opening, and the estimate."""
     import minidyn as md
 
     start = time.perf_counter()
+    if executor is None and isinstance(log, list):
+        log = md.read_recording(log, robot_of_log(), lazy=True)
     found = md.identify(robot_of_log(), log, executor=executor, **OWN)
     return time.perf_counter() - start, found
 
 
 def of_workers(log: Any, count: int) -> dict[str, Any]:
-    """Return time and memory with so many worker processes."""
+    """Return time, processor time and memory with so many worker processes."""
     from minidyn.recording.engine import Workers
 
     with Workers(count) as pool:
         cold, _ = timed(log, pool)
+        before, own = dict(pool.map(processor_of, range(8 * count))), time.process_time()
         warm, found = timed(log, pool)
+        driver = time.process_time() - own
+        after = dict(pool.map(processor_of, range(8 * count)))
         peaks = dict(pool.map(peak_of, range(8 * count)))
+    work = sum(after[worker] - before.get(worker, 0.0) for worker in after)
     return {
         "workers": count,
         "first_seconds": round(cold, 2),
         "seconds": round(warm, 2),
+        "driver_processor_seconds": round(driver, 2),
+        "worker_processor_seconds": round(work, 2),
+        "at_most": {n: round((driver + work) / (driver + work / n), 2) for n in (2, 16)},
         "worker_megabytes": round(max(peaks.values())),
         "driver_megabytes": round(peak()),
         "beta": fingerprint(found),
@@ -93,29 +112,86 @@ def of_workers(log: Any, count: int) -> dict[str, Any]:
 
 def workers(hours: float, counts: Sequence[int], ending: str) -> dict[str, Any]:
     """Measure logs in files."""
-    import minidyn as md
-
     with tempfile.TemporaryDirectory() as folder:
         files = []
         for number in range(max(1, round(hours * 3600 / _FILE))):
             files.append(Path(folder) / f"{number:04d}.{ending}")
             made(_FILE, number % 4).save(files[-1])
         size = sum(file.stat().st_size for file in files)
-        start = time.perf_counter()
-        log = md.read_recording(files, robot_of_log(), lazy=True)
-        opening = time.perf_counter() - start
-        alone, begun = timed(log, None)[0], time.process_time()
-        second, found = timed(log, None)
-        runs = [of_workers(log, count) for count in counts]
+        alone = timed(files, None)[0]
+        begun = time.process_time()
+        second, found = timed(files, None)
+        spent = time.process_time() - begun
+        runs = [of_workers(files, count) for count in counts]
     return {
-        "hours": len(log) / RATE / 3600,
+        "hours": len(files) * _FILE / 3600,
         "files": len(files),
         "bytes": size,
-        "opening_seconds": round(opening, 2),
         "this_process": {"first_seconds": round(alone, 2), "seconds": round(second, 2)}
-        | {"processor_seconds": round(time.process_time() - begun, 2), "beta": fingerprint(found)},
+        | {"processor_seconds": round(spent, 2), "beta": fingerprint(found)},
         "runs": runs,
     }
+
+
+def rates(hours: float) -> dict[str, Any]:
+    """Return what one process needs for an hour of log in Parquet: reading, and all in; and the bytes it reads."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    import minidyn as md
+    from minidyn.identification.rows.triangles import assemble
+
+    def spent(act: Any) -> tuple[float, Any]:
+        begun = time.process_time()
+        found = act()
+        return time.process_time() - begun, found
+
+    robot, found = robot_of_log(), dict[str, Any]()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.parquet"
+        one = made(hours * 3600, 0)
+        extra = {f"camera[{k}]": one.q[:, k % one.n] for k in range(16)}  # columns that nobody asks for
+        table = pa.table({**one._columns(), **extra})
+        parquet.write_table(table, path, row_group_size=1 << 18)
+        samples = len(one)
+        del one, table
+        log = md.read_recording(path, robot, lazy=True)
+        about = parquet.ParquetFile(path).metadata
+        columns = [about.row_group(g).column(c) for g in range(about.num_row_groups) for c in range(about.num_columns)]
+        needed = sum(c.total_compressed_size for c in columns if not c.path_in_schema.startswith("camera"))
+        before = _read_bytes()
+        reading, _ = spent(lambda: sum(len(tile) for tile in log.tiles()))
+        found |= {"hours": hours, "file_bytes": path.stat().st_size, "needed_bytes": needed}
+        found |= {"bytes_read": _read_bytes() - before, "numbers_bytes": 8 * samples * (1 + 2 * log.n)}
+        found["reading_seconds"] = round(reading, 2)
+        found["reading_megabytes_a_second"] = round(needed / reading / 1e6)
+        timed([path], None)
+        found["all_in_seconds_an_hour"] = round(spent(lambda: timed([path], None))[0] / hours, 2)
+        data = md.Recording(*(getattr(_block(), name) for name in ("t", "q", "tau", "dq", "ddq")), robot.joint_names)
+        base = md.base_parameters(robot)
+        assemble(robot, base, data)
+        found["reduction_nanoseconds_a_sample"] = round(
+            min(spent(lambda: assemble(robot, base, data))[0] for _ in range(5)) / len(data) * 1e9
+        )
+    return found
+
+
+def _read_bytes() -> int:
+    """Return the bytes that this process has asked the system for."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("rchar")).split()[1])
+
+
+def many_files(count: int, workers: int) -> dict[str, Any]:
+    """Return the memory of a driver with so many files, of two seconds each; few contents, many names."""
+    with tempfile.TemporaryDirectory() as folder:
+        kinds = [Path(folder) / f"kind{number}.parquet" for number in range(4)]
+        for number, kind in enumerate(kinds):
+            made(2.0, number).save(kind)
+        files = [Path(folder) / f"{number:06d}.parquet" for number in range(count)]
+        for number, file in enumerate(files):
+            os.link(kinds[number % 4], file)
+        return {"files": count} | of_workers(files, workers)
 
 
 @cache
@@ -186,7 +262,7 @@ def nothing(number: int) -> int:
 
 
 def tasks() -> dict[str, float]:
-    """Return the milliseconds that a task costs in a pool of processes and, where it is installed, in Dask."""
+    """Return the milliseconds that a task costs in a pool of processes and in Dask."""
     from minidyn.recording.engine import executor_of
 
     found = {}
@@ -203,15 +279,20 @@ def tasks() -> dict[str, float]:
 def main() -> None:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["workers", "soak", "tasks"])
+    parser.add_argument("what", choices=["workers", "rates", "files", "soak", "tasks"])
     parser.add_argument("--hours", type=float, default=1.0)
     parser.add_argument("--workers", default="1,2")
+    parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--samples", type=float, default=1e9)
     parser.add_argument("--ending", default="parquet")
     given = parser.parse_args()
     counts = [int(word) for word in given.workers.split(",")]
     if given.what == "workers":
         print(json.dumps(workers(given.hours, counts, given.ending)))
+    elif given.what == "rates":
+        print(json.dumps(rates(given.hours)))
+    elif given.what == "files":
+        print(json.dumps(many_files(given.files, counts[-1])))
     elif given.what == "soak":
         print(json.dumps(soak(int(given.samples), counts[-1])))
     else:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from test_large_logs import arm, raw_log
 import minidyn as md
 from conftest import OWN
 from minidyn.app.cli.main import main
+from minidyn.app.study import run
 from minidyn.identification.diagnostics.residuals import Residuals
 from minidyn.identification.rows import triangles
 from minidyn.recording import lazy
@@ -56,8 +58,11 @@ class Shuffled(Executor):
             self.lost += 1
             future.set_exception(ConnectionResetError("the worker is gone"))
         else:
-            fn, args, kwargs = pickle.loads(sent)
-            future.set_result(pickle.loads(pickle.dumps(fn(*args, **kwargs))))
+            try:
+                fn, args, kwargs = pickle.loads(sent)
+                future.set_result(pickle.loads(pickle.dumps(fn(*args, **kwargs))))
+            except Exception as error:
+                future.set_exception(error)
 
 
 @pytest.fixture(scope="module")
@@ -242,6 +247,74 @@ def motion(samples: int) -> md.Recording:
     q, dq, ddq = md.trajectory.fourier(robot, seed=0, speed=3.0)(t)
     tau = md.inverse_dynamics(robot, q, dq, ddq) + 0.05 * np.random.default_rng(0).normal(size=q.shape)
     return md.Recording(t, q, tau, dq, joint_names=robot.joint_names)
+
+
+@pytest.fixture(scope="module")
+def two_links(tmp_path_factory) -> list[str]:
+    """Raw logs of two joints in two files, and one with a load."""
+    folder, robot = tmp_path_factory.mktemp("two"), md.load("two_link")
+    made, known = [], robot.with_parameters(np.where(np.isnan(robot.parameters), 0.3, robot.parameters))
+    for number, true in enumerate(
+        (known, known, md.Payload(0.0, [0.01, 0, 0, 0.01, 0, 0.01, 0.1, 0, 0, 1.0]).on(known))
+    ):
+        t = np.arange(6000) / 500
+        q, dq, ddq = md.trajectory.fourier(robot, seed=number, speed=3.0)(t)
+        tau = md.inverse_dynamics(true, q, dq, ddq) + 0.05 * np.random.default_rng(number).normal(size=q.shape)
+        made.append(str(folder / f"{number}.parquet"))
+        columns = md.Recording(t, q, tau, joint_names=robot.joint_names)._columns()
+        pq.write_table(pa.table(columns), made[-1], row_group_size=1500)
+    return made
+
+
+def test_every_reader_of_logs_takes_an_executor(two_links, monkeypatch) -> None:
+    """Prepare, compare, payload and check: the same bits as in one process, and the work is done by tasks."""
+    monkeypatch.setattr(lazy, "CHUNK", 2000)
+    robot, (fit, test, loaded) = md.load("two_link"), two_links
+    terms = {"friction": (), "rotor_inertia": False, "consistent": (False,)}
+    model = md.identify(robot, fit, friction=(), rotor_inertia=False, consistent=False)
+    found = []
+    for executor in (None, Shuffled()):
+        given = {"executor": executor}
+        logs = [md.read_recording([path], robot, lazy=True, executor=executor) for path in (fit, test, loaded)]
+        made = md.prepare(robot, logs[0], **given)
+        compared = md.compare(robot, logs[0], logs[1], ["ols", "wls"], **terms, **given)
+        payload = md.identify_payload(model, logs[2], **given)
+        checked = md.check(robot, logs[0], fit=logs[1], **given)
+        found.append(
+            [made.load().ddq.tobytes(), made.info["cutoff"], made.notices]
+            + [(row.validation_error, row.fit_error, row.estimate.beta.tobytes()) for row in compared.rows]
+            + [compared.notices, payload.mass, payload.inertia.tobytes(), payload.notices, checked.to_json()]
+        )
+    for one, two in zip(*found, strict=True):
+        assert one == two
+    names = executor.names
+    assert {"stretches_of", "thinned", "prepare_chunk", "triangles", "compared", "looked_at", "reversals"} <= set(names)
+
+
+def test_a_study_says_who_reads(two_links, tmp_path, monkeypatch) -> None:
+    """That is no part of what is read: a step that is done stays done without it."""
+    executor, asked = Shuffled(), []
+
+    @contextmanager
+    def executor_of(**engine):
+        asked.append(engine)
+        yield executor if engine else None
+
+    monkeypatch.setattr(run, "executor_of", executor_of)
+    study, text = (
+        tmp_path / "study.toml",
+        f'[robot]\nfile = "two_link"\n[base]\n[identify]\nlogs = ["{two_links[0]}"]\n',
+    )
+    text += "friction = []\nconsistent = false\n"
+    study.write_text("[study]\nworkers = 2\n" + text)
+    assert md.run_study(study)["identify"].state == "done"
+    assert {"triangles", "compared"} <= set(executor.names)
+    study.write_text(text)
+    assert md.run_study(study)["identify"].state == "unchanged"
+    assert asked == [{"workers": 2}, {}]
+    study.write_text('[study]\nworkers = "two"\n' + text)
+    with pytest.raises(md.MinidynError, match="workers"):
+        md.run_study(study)
 
 
 def test_the_shell_leaves_files_out_and_says_so(tmp_path) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,8 +28,7 @@ from minidyn.identification.diagnostics.log_facts import (
     JointFacts,
     RunFacts,
     fact_notices,
-    joint_facts,
-    run_facts,
+    log_facts,
     shown_word,
 )
 from minidyn.identification.diagnostics.plausible import meaningless, scale_notices, torque_scales
@@ -48,6 +47,9 @@ from minidyn.recording.ready import RecordingLike, as_recording, in_robot_order,
 from minidyn.recording.recording import SKETCH
 from minidyn.recording.sketch import Sketch, sketch_of, sketched
 from minidyn.text import markdown_cell
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 NOT_FITTED = act(
     "check.not_fitted",
@@ -218,6 +220,8 @@ def check(
     recording: RecordingLike | Sequence[str | os.PathLike[str]],
     *,
     fit: Estimate | RecordingLike | Sequence[str | os.PathLike[str]] | None = None,
+    executor: Executor | None = None,
+    on_error: str = "stop",
 ) -> Check:
     """Look at a log before any fit: is it what it should be, what can it show, what to record next.
 
@@ -229,6 +233,8 @@ def check(
         recording: The log, raw or prepared, in memory or on disk, or its path or paths.
         fit: The data that are fitted, or a model (or its estimate.json), where the log is to test it: the log should be
             other data, and the check says which share of it is not.
+        executor: As for `md.identify`.
+        on_error: As for `md.identify`.
 
     Returns:
         The check: `ok`, `notices`, `joints`, `excitation`, `report(path)`.
@@ -237,8 +243,9 @@ def check(
         DescriptionError: A file cannot be read.
     """
     robot = as_robot(robot)
-    fitted = None if fit is None else _sketch(robot, fit)
-    raw = sketched(in_robot_order(robot, as_recording(recording, robot)), robot.joint_names)
+    engine: dict[str, Any] = {"executor": executor, "on_error": on_error}
+    fitted = None if fit is None else _sketch(robot, fit, engine)
+    raw = sketched(in_robot_order(robot, as_recording(recording, robot, **engine)), robot.joint_names)
     robot = with_mapped_coupling(robot, raw.notices, raw.joint_names)
     notices = [*about_robot_file(robot.notices), *raw.notices]
     stopped = meaningless(robot, raw)
@@ -252,11 +259,10 @@ def check(
             notices += first.notices
         except MinidynError as error:
             notices.append(NOT_FITTED(f"no model can be fitted: {error}", reason=str(error)))
-    joints = joint_facts(robot, raw, None if first is None else first.data)
+    joints, runs = log_facts(robot, raw, None if first is None else first.data)
     if first is not None:
         measured = zip(joints, first.found.sigma.tolist(), first.scales.tolist())
         joints = [replace(one, noise=noise, scale=scale) for one, noise, scale in measured]
-    runs = run_facts(raw)
     tested = sketch_of(raw)  # filled by now, also for a log on disk
     overlap = None if fitted is None or tested is None else fitted.share_of(tested)
     notices += [*fact_notices(joints, runs), *fitted_notices(overlap)]
@@ -272,17 +278,25 @@ def check(
     )
 
 
-def _sketch(robot: Robot, fit: Estimate | RecordingLike | Sequence[str | os.PathLike[str]]) -> Sketch | None:
+def _sketch(
+    robot: Robot, fit: Estimate | RecordingLike | Sequence[str | os.PathLike[str]], engine: Mapping[str, Any]
+) -> Sketch | None:
     """Return the sketch of fitted data, given by themselves or by the model."""
     if isinstance(fit, str | os.PathLike) and Path(fit).suffix.lower() == ".json":
         fit = load_estimate(fit)
     if isinstance(fit, Estimate):
         return Sketch.from_json(fit.settings.get(SKETCH))
-    data = sketched(in_robot_order(robot, as_recording(fit, robot, argument="fit")), robot.joint_names)
+    data = sketched(in_robot_order(robot, as_recording(fit, robot, argument="fit", **engine)), robot.joint_names)
     if isinstance(data, LazyRecording):
-        for _ in data.tiles():  # it is sketched as it is read
+        for _ in data.each(_passed):  # it is sketched as it is read
             pass
     return sketch_of(data)
+
+
+def _passed(chunk: AnyRecording, row: int, progress: object) -> None:
+    """Read a chunk."""
+    for _ in chunk.tiles():
+        pass
 
 
 @dataclass(frozen=True, eq=False)

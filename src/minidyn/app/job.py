@@ -147,15 +147,15 @@ class Job:
             on_disk = False  # torques are moved, and samples interpolated, in memory alone; further columns, too
         key = (log.files, repr(log.reading), on_disk)  # a log that is fitted in part and tested in part is read once
         if key not in self._whole:
-            options: dict[str, Any] = {**log.reading, "lazy": on_disk}
-            options |= {name: value for name, value in self.engine.items() if name == "on_error"}
+            options: dict[str, Any] = {**log.reading, **self.engine, "lazy": on_disk}
             self._whole[key] = read_recording(list(log.files), robot=self.robot, **options)
         raw: Any = self._whole[key]
         if log.part != (0.0, 1.0):
             raw = raw[round(log.part[0] * len(raw)) : round(log.part[1] * len(raw))]
         if not self.preparation:
             return raw  # type: ignore[no-any-return] # the library prepares
-        found: Recording | LazyRecording = prepare(self.robot, raw, **{"cutoff": fitted_cutoff(raw, fitted), **wish})
+        options = {"cutoff": fitted_cutoff(raw, fitted), **wish, **self.engine}
+        found: Recording | LazyRecording = prepare(self.robot, raw, **options)
         return found
 
     @property
@@ -198,16 +198,15 @@ class Job:
 
     def compare(self, methods: Iterable[str] | None, progress: Callable[[int], None] | None = None) -> Comparison:
         """Identify by several methods and test each on the test logs together."""
-        tested = self.recording(*self.test, lazy=False)
-        return compare(self.robot, self.fitted, tested, methods, progress=progress, **self.settings)
+        tested = self.recording(*self.test)
+        return compare(self.robot, self.fitted, tested, methods, progress=progress, **self.settings, **self.engine)
 
     def payload(self, estimate: Estimate, link: str | None) -> Payload:
         """Find the load that the fitted logs carry, against a model of the robot without it."""
         from minidyn.identification.payload.payload import identify_payload  # scipy.stats takes a second
 
-        recording = self.recording(*self.fit, lazy=False, estimate=estimate)
-        assert isinstance(recording, Recording)  # noqa: S101 - it was read into memory
-        return identify_payload(estimate, recording, link=link)
+        recording = self.recording(*self.fit, lazy=None if "executor" in self.engine else False, estimate=estimate)
+        return identify_payload(estimate, recording, link=link, **self.engine)
 
     def not_tested(self) -> list[Notice]:
         """Return a notice where there is no test log."""

@@ -28,11 +28,12 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import as_recording, ready
-from minidyn.recording.recording import Recording
 from minidyn.recording.sketch import sketch_of, sketched
 from minidyn.text import markdown_cell
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
@@ -189,6 +190,8 @@ def compare(
     known_torque: KnownTorqueLike = None,
     threads: int = 1,
     device: str | None = None,
+    executor: Executor | None = None,
+    on_error: str = "stop",
     anyway: bool = False,
     progress: Callable[[int], None] | bool | None = None,
 ) -> Comparison:
@@ -196,7 +199,8 @@ def compare(
 
     Args:
         robot: The robot, a built-in robot's name or a robot file's path.
-        recording: What is fitted, raw (it is prepared once for all) or prepared; one on disk is read into memory.
+        recording: What is fitted, raw (it is prepared once for all) or prepared; one on disk is read piece by piece by
+            those methods that can.
         validation: What the models are tested on.
         methods: Names of `md.identify`'s methods; None: all that take every motion.
         consistent: Whether models are made physically consistent: both ways, or one.
@@ -211,6 +215,8 @@ def compare(
         known_torque: As for `md.identify`.
         threads: As for `md.identify`.
         device: As for `md.identify`.
+        executor: As for `md.identify`.
+        on_error: As for `md.identify`.
         anyway: As for `md.identify`.
         progress: Called with the number of models done so far; True: a bar on stderr.
 
@@ -226,25 +232,26 @@ def compare(
         raise MinidynError("compare: at least one method is needed")
     if recording is validation:
         raise MinidynError("compare: the validation recording is the fitted one; give one that no method has seen")
-    recording, validation = (as_recording(log, robot).load() for log in (recording, validation))
-    if validation.tau is not None and not np.any(validation.tau):
+    engine: dict[str, Any] = {"executor": executor, "on_error": on_error}
+    recording, validation = (as_recording(log, robot, **engine) for log in (recording, validation))
+    if "tau" in validation.signals and not any(np.any(np.asarray(tile.tau)) for tile in validation.tiles()):
         raise MinidynError("compare: the torques of the validation recording are zero throughout; are they measured?")
     require_meaning(robot, recording, anyway)
     recording, validation = (sketched(log, robot.joint_names) for log in (recording, validation))
-    fitted = ready(robot, recording, purpose="compare")
-    tested = ready(robot, validation, purpose="compare", name="the validation recording")
-    seen = fitted_notices(overlap_of(sketch_of(fitted), tested))
+    fitted = ready(robot, recording, purpose="compare", once=True)
+    data = ready(robot, fitted, purpose="compare")  # prepared once for all methods; without raw torques, where on disk
+    tested = ready(robot, validation, purpose="compare", once=True, name="the validation recording")
     options: dict[str, Any] = {"base": base, "friction": friction, "rotor_inertia": rotor_inertia}
     options |= {"friction_per": friction_per, "sign_width": sign_width, "prior": prior, "prior_kind": prior_kind}
     options |= {"controller": controller, "known_torque": known_torque, "threads": threads, "device": device}
     options |= {"anyway": True}
     more: tuple[Notice, ...] = ()
     if friction == AUTO and base is None:
-        robot, more = _with_chosen_friction(robot, fitted, options)
+        robot, more = _with_chosen_friction(robot, data, options)
         options |= {"friction": OWN, "rotor_inertia": None}
     rows: list[Compared] = []
 
-    def row(method: str, asked: bool, given: Recording) -> Compared:
+    def row(method: str, asked: bool, given: AnyRecording) -> Compared:
         begin = time.perf_counter()
         try:
             estimate = identify(robot, given, method, consistent=asked, **options)
@@ -259,15 +266,18 @@ def compare(
 
     for name in names:
         # without accelerations measured speeds are better than filtered ones
-        measured_speeds = not METHODS[name].needs_acceleration and recording.dq is not None
+        measured_speeds = not METHODS[name].needs_acceleration and "dq" in recording.signals
         for asked in consistent:
-            rows.append(row(name, bool(asked), recording if measured_speeds else fitted))
+            rows.append(row(name, bool(asked), recording if measured_speeds else data))
             if callable(progress):
                 progress(len(rows))
-    return Comparison(tuple(rows), tuple(dict.fromkeys((*fitted.notices, *tested.notices, *more, *seen))))
+    seen = fitted_notices(overlap_of(sketch_of(fitted), tested))
+    return Comparison(tuple(rows), tuple(dict.fromkeys((*data.notices, *tested.notices, *more, *seen))))
 
 
-def _with_chosen_friction(robot: Robot, fitted: Recording, options: dict[str, Any]) -> tuple[Robot, tuple[Notice, ...]]:
+def _with_chosen_friction(
+    robot: Robot, fitted: AnyRecording, options: dict[str, Any]
+) -> tuple[Robot, tuple[Notice, ...]]:
     """Return the robot with the drive terms that the data ask for, chosen once for all methods, and what was chosen."""
     chosen = identify(robot, fitted, "wls", consistent=False, **options)
     known = dict(zip(robot.parameter_names, robot.parameters))

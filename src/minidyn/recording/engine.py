@@ -3,18 +3,20 @@
 An executor is what `concurrent.futures` calls so: a process pool, `dask.distributed.Client(...).get_executor()`, those
 of Ray and MPI. Tasks travel there as a function and a chunk (paths, rows, settings), and small results travel back. A
 worker that dies, and a file that cannot be read, is tried again; what fails again stops the work or is left out.
+Files are opened by workers, too, some at a time.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from minidyn.arrays import single_thread
 from minidyn.errors import MinidynError, UnknownName, WrongArgument, optional
@@ -28,6 +30,36 @@ DASK = ("local",)
 
 _AHEAD = 128  # tasks that are handed to the executor before their turn: more workers than that have none to do
 _TRIES = 3
+_OPENED = 256  # tasks, about, in which many files are opened
+
+
+class Stretch(Protocol):
+    """What a task is about: a chunk of a recording, or files to open."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Where it comes from, for messages."""
+        ...
+
+
+@dataclass(frozen=True)
+class Files:
+    """Some files of many, to open."""
+
+    paths: tuple[Any, ...]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(map(str, self.paths))
+
+
+S = TypeVar("S", bound=Stretch)
 
 
 class WorkerFailed(MinidynError):
@@ -48,7 +80,7 @@ class Task:
         self.function = function
         self.__name__ = str(getattr(getattr(function, "func", function), "__name__", "task")).strip("_")
 
-    def __call__(self, chunk: LazyRecording, row: int, empty: Sketch | None) -> tuple[Any, Sketch | None]:
+    def __call__(self, chunk: Stretch, row: int, empty: Sketch | None) -> tuple[Any, Sketch | None]:
         """Return what the function makes of the chunk, and a sketch of what was read for it."""
         made = None if empty is None else empty.like()
         try:
@@ -85,8 +117,8 @@ class Engine:
                 raise WorkerFailed(found.text)
 
     def tried(
-        self, function: Callable[..., T], chunks: Iterable[LazyRecording], empty: Sketch | None = None
-    ) -> Iterator[tuple[T | _Failure, LazyRecording, Sketch | None]]:
+        self, function: Callable[..., T], chunks: Iterable[S], empty: Sketch | None = None
+    ) -> Iterator[tuple[T | _Failure, S, Sketch | None]]:
         """Yield (result or failure, chunk, sketch) of each chunk: the caller decides what a failure means."""
         task, waiting = Task(function), deque[_Waiting]()
         row, rest = 0, iter(chunks)
@@ -104,13 +136,13 @@ class Engine:
             for one in waiting:
                 one.future.cancel()
 
-    def leave_out(self, failure: _Failure, chunk: LazyRecording) -> None:
+    def leave_out(self, failure: _Failure, chunk: Stretch) -> None:
         """Note a chunk that cannot be read, or raise where that stops the work."""
         if self.on_error == "stop":
             raise WorkerFailed(f"{failure.text}; on_error='skip' (--on-error skip) leaves such files out")
-        files = sorted({file for run, _, _ in chunk.parts for file in run.files})
-        text = f"{', '.join(files)}: {len(chunk)} samples are left out ({failure.text})"
-        self.notices.append(LEFT_OUT(text, files=", ".join(files), samples=len(chunk)))
+        files = ", ".join(chunk.files)
+        text = f"{files}: {len(chunk)} samples are left out ({failure.text})"
+        self.notices.append(LEFT_OUT(text, files=files, samples=len(chunk)))
 
 
 class _Waiting:
@@ -145,7 +177,7 @@ class _Waiting:
 
     def _died(self, error: Exception) -> str:
         chunk = self.arguments[0]
-        files = ", ".join(sorted({file for run, _, _ in chunk.parts for file in run.files})) or "samples in memory"
+        files = ", ".join(chunk.files) or "samples in memory"
         what = f"{type(error).__name__}: {error}".rstrip(": ").replace("\n", " ")[:200]
         return f"{files}: a worker failed while it read {len(chunk)} samples ({what}), {_TRIES} times"
 
@@ -183,8 +215,8 @@ class Workers(Executor):
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
 
 
-def led_by(recording: AnyRecording, executor: Executor, on_error: str = "stop", **reading: Any) -> AnyRecording:
-    """Return a recording that an executor's workers read; one in memory stays as it is: it has been read."""
+def engine_of(executor: Executor, on_error: str = "stop") -> Engine:
+    """Return an engine, or raise where what is given is no executor."""
     if on_error not in ON_ERROR:
         raise UnknownName("on_error", on_error, ON_ERROR)
     if not callable(getattr(executor, "submit", None)):
@@ -192,9 +224,34 @@ def led_by(recording: AnyRecording, executor: Executor, on_error: str = "stop", 
             "executor: expected one of concurrent.futures, such as ProcessPoolExecutor(8) or Dask's "
             f"Client(...).get_executor(), got a value of type {type(executor).__name__}"
         )
-    if not isinstance(recording, LazyRecording):
-        return recording
-    return replace(recording, engine=Engine(executor, on_error))
+    return Engine(executor, on_error)
+
+
+def led_by(recording: AnyRecording, executor: Executor, on_error: str = "stop", **reading: Any) -> AnyRecording:
+    """Return a recording that an executor's workers read; one in memory stays as it is: it has been read."""
+    engine = engine_of(executor, on_error)
+    return replace(recording, engine=engine) if isinstance(recording, LazyRecording) else recording
+
+
+def of_each(executor: Executor, function: Callable[[Any], T], paths: Sequence[Any]) -> list[T | None]:
+    """Return what a function makes of each file, by workers; None where that failed: who asked tries it itself."""
+    size = max(1, len(paths) // _OPENED)
+    groups = [Files(tuple(paths[begin : begin + size])) for begin in range(0, len(paths), size)]
+    made: list[T | None] = []
+    for found, group, _ in engine_of(executor).tried(partial(_of_files, function), groups):
+        made += [None] * len(group) if isinstance(found, _Failure) else found
+    return made
+
+
+def _of_files(function: Callable[[Any], T], group: Files, row: int, progress: object) -> list[T | None]:
+    return [_of_file(function, path) for path in group.paths]
+
+
+def _of_file(function: Callable[[Any], T], path: Any) -> T | None:
+    try:
+        return function(path)
+    except MinidynError:
+        return None
 
 
 @contextmanager

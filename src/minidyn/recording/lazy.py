@@ -151,6 +151,11 @@ class LazyRecording:
         return tuple(accumulate((end - begin for _, begin, end in self.parts[:-1]), initial=0))
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """Where its samples come from, in the order of names; none where they are in memory."""
+        return tuple(sorted({file for run, _, _ in self.parts for file in run.files}))
+
+    @property
     def runs(self) -> tuple[LazyRecording, ...]:
         """The runs, each a lazy recording of its own."""
         return tuple(replace(self, parts=(part,)) for part in self.parts)
@@ -175,22 +180,23 @@ class LazyRecording:
         for run, begin, end in self.parts:
             yield from _even(run.tiles(samples, begin, end), samples)
 
-    def chunks(self) -> Iterator[LazyRecording]:
-        """Yield the recording in tasks of about `CHUNK` samples as they were logged; short runs are put together.
+    def chunks(self, size: int | None = None) -> Iterator[LazyRecording]:
+        """Yield the recording in tasks of about `CHUNK` samples as they were logged.
 
-        Runs are cut where their files can be read from: large chunks are those of formats that are read from the start.
+        Short runs are put together. Long ones are cut where their files can be read from: large chunks are those of
+        formats that are read from the start. With `size` tasks are whole runs, of about so many samples together.
         """
         about = replace(self, parts=(), notices=(), info=without_sketch(self.info), engine=None)
         every = self.info.get("decimate", 1)
-        most = CHUNK // (every if isinstance(every, int) else 1)
+        most = CHUNK // (every if isinstance(every, int) else 1) if size is None else size
         held: list[tuple[RunOnDisk, int, int]] = []
-        size = 0
+        samples = 0
         for run, begin, end in self.parts:
-            for low, high in pairwise((begin, *run.cuts(begin, end), end)):
-                if held and size + high - low > most:
+            for low, high in pairwise((begin, *(run.cuts(begin, end) if size is None else ()), end)):
+                if held and samples + high - low > most:
                     yield about._holding(held)
-                    held, size = [], 0
-                size += high - low
+                    held, samples = [], 0
+                samples += high - low
                 first = held.pop()[1] if held and low > begin else low  # the piece before goes on
                 held.append((run, first, high))
         if held:
@@ -200,9 +206,14 @@ class LazyRecording:
         return replace(self, parts=tuple(run.narrowed(begin, end) for run, begin, end in parts))
 
     def each(
-        self, function: Callable[..., T], *, progress: Progress | None = None, left_out: bool = False
+        self,
+        function: Callable[..., T],
+        *,
+        progress: Progress | None = None,
+        left_out: bool = False,
+        size: int | None = None,
     ) -> Iterator[T]:
-        """Yield what a function makes of each chunk, in their order.
+        """Yield what a function makes of each chunk, in their order; `size` as for `chunks`.
 
         It is called with the chunk, the number of samples before it, and a function that it tells how many samples it
         has read, or None. With an engine it runs in another process, so it must be one that can be sent there. Where
@@ -210,28 +221,28 @@ class LazyRecording:
         """
         row, sketch = 0, sketch_of(self)
         if self.engine is None:
-            for chunk in self.chunks():
+            for chunk in self.chunks(size):
                 with collecting(sketch):
                     found: T = function(chunk, row, _further(progress, row))
                 yield found
                 row += len(chunk)
         else:
             empty = sketch.like() if sketch is not None and sketch.left > 0 else None
-            for found, size, part in self.engine.map(function, self.chunks(), empty, left_out):
+            for found, samples, part in self.engine.map(function, self.chunks(size), empty, left_out):
                 if sketch is not None and part is not None:
                     sketch.merge(part)
-                row += size
+                row += samples
                 if progress is not None:
                     progress(row)
                 yield found
         if sketch is not None:
             sketch.close()
 
-    def thinned(self, step: int) -> Recording:
-        """Return every so many samples in memory, as `recording[::step]` does of one in memory."""
+    def thinned(self, step: int, *, size: int | None = None, left_out: bool = False) -> Recording:
+        """Return every so many samples in memory, as `recording[::step]` does of one in memory; the rest as `each`."""
         made: list[list[Recording]] = [[] for _ in self.parts]
         starts = self.starts
-        for chunk in self.each(partial(_thinned, step)):
+        for chunk in self.each(partial(_thinned, step), size=size, left_out=left_out):
             for first, some in chunk:
                 made[bisect_right(starts, first) - 1].append(some)
         return self._in_memory(made)
@@ -247,7 +258,17 @@ class LazyRecording:
 
     def load(self) -> Recording:
         """Return everything in memory."""
+        if self.engine is not None and len(self):
+            known = len(self.engine.notices)
+            whole = self.thinned(1, left_out=True)
+            return replace(whole, notices=(*whole.notices, *self.engine.notices[known:]))
         return self._in_memory([list(run.tiles()) for run in self.runs])
+
+    def spread(self, count: int, samples: int) -> LazyRecording:
+        """Return so many pieces of so many samples each, from the beginning to the end, as runs."""
+        begins = np.linspace(0, max(0, len(self) - samples), count).astype(int).tolist()
+        parts = tuple(part for begin in begins for part in self[begin : begin + samples].parts)
+        return replace(self, parts=parts, info=without_sketch(self.info))
 
     def _in_memory(self, runs: Iterable[Sequence[Recording]]) -> Recording:
         """Return runs, each given by its pieces, as one recording."""
@@ -274,13 +295,14 @@ def _thinned(step: int, chunk: LazyRecording, row: int, progress: Progress | Non
     """Return every so many samples of each part of a chunk, with the number of the part's first sample."""
     made: list[tuple[int, Recording]] = []
     for run in chunk.runs:
-        first, pieces = row, list[Recording]()
+        place, pieces = row, list[Recording]()
         for tile in run.tiles(1 << 13):
-            pieces.append(tile[-row % step :: step])
-            row += len(tile)
+            pieces.append(tile[-place % step :: step])
+            place += len(tile)
         kept = [piece for piece in pieces if len(piece)]
         if kept:
-            made.append((first, glued(kept)))
+            made.append((row, glued(kept)))
+        row += len(run)  # where there are gaps fewer samples came
     return made
 
 

@@ -9,8 +9,8 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import AnyRecording, LazyRecording, held
 from minidyn.recording.prepare import segments
-from minidyn.recording.prepare.on_disk import as_it_is_read, prepare_on_disk
+from minidyn.recording.prepare.on_disk import as_it_is_read, mostly_held, prepare_on_disk
 from minidyn.recording.prepare.signals import moving_part
 from minidyn.recording.prepare.spool import spooled
 from minidyn.recording.prepare.times import TIMES, fitted_cutoff, logged_rate
@@ -32,6 +32,9 @@ from minidyn.recording.read.mapping import COUPLED
 from minidyn.recording.read.read import read_recording
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import info_of, sketch_of, sketched
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 _SAME = 1e-3  # rad, or share of the robot's size: positions of one pose differ by less
 _HELD = 5  # samples: what is held for fewer is a motion, where speeds are not recorded
@@ -75,6 +78,8 @@ def prepare(
     resample: float | None = None,
     time: str = "auto",
     delay: float | None = None,
+    executor: Executor | None = None,
+    on_error: str = "stop",
 ) -> _Kind:
     """Return a recording with q, dq and ddq filtered and differentiated without delay, and tau filtered alike.
 
@@ -99,6 +104,8 @@ def prepare(
             when their stamps say; "even": they were taken evenly, whatever stamps say.
         delay: Seconds that torques are late against positions: they are moved back; negative: early. None: as they
             are, and `md.identify` removes a delay that is clear; 0: as they are, and it does not.
+        executor: As for `md.identify`; its workers read what is prepared later, too.
+        on_error: As for `md.identify`.
 
     Returns:
         A recording; telemetry "tau_raw" is the measured torque at the same instants, "outlier" marks bridged samples
@@ -109,7 +116,7 @@ def prepare(
         ShapeError: An option that makes no sense.
     """
     robot = as_robot(robot)
-    raw = as_recording(recording, robot)
+    raw = as_recording(recording, robot, executor=executor, on_error=on_error)
     if raw.n != robot.n:
         raise ShapeError(f"the recording has {raw.n} joints, robot {robot.name!r} has {robot.n}")
     for name, value in (("cutoff", cutoff), ("period", period), ("rate", rate), ("resample", resample)):
@@ -282,10 +289,10 @@ def ready(
     needed = [signal for signal in made.signals if signal in ("q", "dq") or (ddq if signal == "ddq" else tau)]
     where = "" if name == "the recording" else f"{name}: "
     if isinstance(made, Recording):
-        return _with_numbers(made, needed, where)
+        return made.with_numbers(needed, where)
     if not once and len(made.signals) == len(SIGNALS) and any(as_it_is_read(run) for run, _, _ in made.parts):
         made = spooled(made, progress)
-    return made.changed(partial(_with_numbers, signals=needed, where=where))
+    return made.changed(methodcaller("with_numbers", needed, where))
 
 
 def _prepared(
@@ -340,20 +347,6 @@ def with_mapped_coupling(robot: Robot, notices: Sequence[Notice], joint_names: S
     return robot.with_drives(coupling=coupling) if coupling else robot
 
 
-def _with_numbers(recording: Recording, signals: Sequence[str], where: str) -> Recording:
-    """Return the recording, or raise where a signal has a value that is no number."""
-    for signal in signals:
-        values = getattr(recording, signal)
-        if np.isfinite(values.sum()) or np.all(np.isfinite(values)):  # a sum is quick; the rest where it is odd
-            continue
-        sample, joint = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
-        raise errors.UnknownParameters(
-            f"{where}{signal} of joint {recording.joint_names[joint]!r} is not a number at t = "
-            f"{recording.t[sample]:.6g} s; cut the samples out (recording[a:b]) or mend the log"
-        )
-    return recording
-
-
 def as_recording(
     value: object, robot: Robot | None = None, *, argument: str = "recording", executor: Any = None, **reading: Any
 ) -> AnyRecording:
@@ -365,7 +358,7 @@ def as_recording(
     """
     paths = [value] if isinstance(value, str | os.PathLike) else value
     if isinstance(paths, list | tuple) and paths and all(isinstance(path, str | os.PathLike) for path in paths):
-        value = read_recording(paths, robot, **{"lazy": executor is not None, **reading})
+        value = read_recording(paths, robot, executor=executor, **{"lazy": executor is not None, **reading})
     if isinstance(value, Recording | LazyRecording):
         if executor is None:
             return value
@@ -384,11 +377,13 @@ def resting_poses(robot: Robot, recording: AnyRecording) -> Recording | None:
 
     With speeds and accelerations, both are zero throughout. Without, positions are held for a while and then jump
     from one sample to the next: a log of a motion passes through what is between. A recording on disk is read piece
-    by piece, no further than it takes to see that it moves.
+    by piece, a long one if some of its pieces are held.
     """
     known = {"dq", "ddq"} <= set(recording.signals)
     log, units, sums = in_robot_order(robot, recording), units_of(robot), 1 + 2 * robot.n
     reach = _SAME * units.speeds * units.time
+    if isinstance(log, LazyRecording) and not mostly_held(log, reach):
+        return None
     # of each pose: samples, sums of positions and torques, highest positions, and lowest ones with the sign changed
     poses = np.zeros((0, sums + 2 * robot.n))
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, unmasked
 from minidyn.display import COLOURS, DisplayTable, draw_lines, new_figure, outside_legend, to_frame
-from minidyn.errors import DescriptionError, MinidynError, MissingExtra, ShapeError, optional
+from minidyn.errors import DescriptionError, MinidynError, MissingExtra, ShapeError, UnknownParameters, optional
 from minidyn.files import write_atomically
 from minidyn.notices import Notice
 
@@ -214,6 +214,19 @@ class Recording:
     ) -> Iterator[T]:
         """Yield what a function makes of the recording; one on disk is handed to it chunk by chunk."""
         yield function(self, 0, progress)
+
+    def with_numbers(self, signals: Iterable[str], where: str = "") -> Recording:
+        """Return the recording, or raise where a signal has a value that is no number; `where` goes first."""
+        for signal in signals:
+            values = getattr(self, signal)
+            if np.isfinite(values.sum()) or np.all(np.isfinite(values)):  # a sum is quick; the rest where it is odd
+                continue
+            sample, joint = (int(k) for k in np.argwhere(~np.isfinite(values))[0])
+            raise UnknownParameters(
+                f"{where}{signal} of joint {self.joint_names[joint]!r} is not a number at t = "
+                f"{self.t[sample]:.6g} s; cut the samples out (recording[a:b]) or mend the log"
+            )
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         about = {name: getattr(self, name) for name in ("starts", "notices", "prepared")}

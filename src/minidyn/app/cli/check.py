@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     help="A log that is fitted, or the estimate.json of a model, where LOGS are to test it: they should be other data.",
 )
 @options.log_options
+@options.engine_options
 @options.require_option
 @options.json_option
 def check(
@@ -55,15 +56,15 @@ def check(
         raise MinidynError("--fit: give one estimate.json, or logs")
     fitted = None if not fit else models[0] if models else Job.of_files(job.robot, fit, **reading).fitted
     with progress(f"checking {len(job.fitted)} samples of {job.robot.name}"):
-        found = look_at(job.robot, job.fitted, fit=fitted)
+        found = look_at(job.robot, job.fitted, fit=fitted, **job.engine)
         files = [] if output is None else [str(found.report(output))]
     if as_json:
         print_json(found.to_json() | {"files": files})
-        return finish({"ok": found.ok}, require)
+        return finish({"ok": found.ok}, require, found.notices)
     _print(found)
     for name in files:
         click.echo(f"written: {plain(name)}")
-    return finish({"ok": found.ok}, require)
+    return finish({"ok": found.ok}, require, found.notices)
 
 
 def _print(found: Check) -> None:

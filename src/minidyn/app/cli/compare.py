@@ -16,7 +16,7 @@ from minidyn.app.cli.identify import (
     rotor_inertia_option,
 )
 from minidyn.app.cli.options import Files
-from minidyn.app.cli.text import print_json, print_notices, print_table, progress, safe, told
+from minidyn.app.cli.text import finish, print_json, print_notices, print_table, progress, safe, told
 from minidyn.errors import MinidynError
 from minidyn.notices import notices_json
 from minidyn.text import plain
@@ -33,6 +33,7 @@ from minidyn.text import plain_percent as percent
 @rotor_inertia_option
 @anyway_option
 @options.log_options
+@options.engine_options
 @options.json_option
 def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: bool, **more: Any) -> None:
     """Identify a ROBOT from LOGS by all methods and compare their errors, physical consistency and time.
@@ -61,7 +62,7 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
         found = job.compare(chosen, done)
     if as_json:
         print_json({"rows": comparison_data(found), "notices": notices_json(found.notices)})
-        return
+        return finish(None, None, found.notices)
     columns = ("method", "made consistent", "validation error", "fit error", "consistent", "seconds")
     rows = []
     for row in found.rows:
@@ -77,6 +78,7 @@ def compare(robot: str, logs: Files, test: Files, methods: str | None, as_json: 
         f"least validation error: {found.best.label} (physically consistent models are preferred where they cost less "
         "than 1 %)"
     )
+    return finish(None, None, found.notices)
 
 
 @click.command()
@@ -130,6 +132,7 @@ def compare_estimates(first: str, second: str, output: str | None, as_json: bool
     "--output", type=click.Path(), help="File for the robot's controller: .json (Franka), .script (Universal Robots)."
 )
 @options.log_options
+@options.engine_options
 @options.json_option
 def payload(estimate: str, logs: Files, link: str | None, output: str | None, as_json: bool, **reading: Any) -> None:
     """Find the load in LOGS against a saved ESTIMATE (estimate.json) of the robot without it.
@@ -145,7 +148,8 @@ def payload(estimate: str, logs: Files, link: str | None, output: str | None, as
 
     model = told(load_estimate(estimate))
     model.robot.find_frame(link)  # a wrong name is reported before logs are read
-    job = Job.of_files(model.robot, logs, **{**reading, "lazy": False})
+    lazy = False if reading["executor"] is None else None
+    job = Job.of_files(model.robot, logs, **{**reading, "lazy": lazy})
     read_logs(job)
     with progress(f"identifying the load of {job.robot.name}"):
         found = job.payload(model, link)
@@ -155,12 +159,13 @@ def payload(estimate: str, logs: Files, link: str | None, output: str | None, as
         found.export(output)
     if as_json:
         print_json({**payload_data(found), "link": carrier})
-        return
+        return finish(None, None, job.fitted.notices)
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in found.table().splitlines()[2:]]
     print_table(f"load of {safe(job.robot.name)} on {safe(carrier)}", ("", "value", "std", "unit"), rows, right=(1, 2))
     print_notices(found.notices)
     if output is not None:
         click.echo(f"written: {plain(output)}")
+    return finish(None, None, job.fitted.notices)
 
 
 _GAINS = "identification.gains.drive_gains:identify_drive_gains"

@@ -52,6 +52,7 @@ class Study:
     preparation: Mapping[str, Any]  # options of `md.prepare`
     limits: Limits  # of the verdict
     steps: tuple[Step, ...]  # what to do, in order
+    engine: Mapping[str, Any]  # who reads logs: options of `executor_of`; none: this process
 
     def robot_path(self, name: str) -> str:
         """Return a built-in name as it is, a file as one relative to the study file."""
@@ -99,7 +100,8 @@ def _study(source: Path) -> Study:
     preparation = _values(top.table("preparation"), schema.PREPARATION)
     limits = Limits(**_values(top.table("verdict"), schema.VERDICT))
     about = (source, study.get("name", source.stem), output, seed, robot["file"])
-    return Study(*about, gravity, robot.get("coupling", {}), mapping, preparation, limits, tuple(steps))
+    engine = {key: study[key] for key in schema.ENGINE if key in study}
+    return Study(*about, gravity, robot.get("coupling", {}), mapping, preparation, limits, tuple(steps), engine)
 
 
 def _values(table: Table | None, keys: Mapping[str, schema.Check]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from minidyn.errors import DescriptionError, MinidynError, UnknownName
 from minidyn.formats.load import load
 from minidyn.model.robot import Robot
 from minidyn.notices import notices_json
+from minidyn.recording.engine import executor_of
 from minidyn.recording.read.mapping import mapped_coupling
 from minidyn.recording.ready import with_mapped_coupling
 
@@ -116,7 +117,18 @@ def _run(
     context = _context(study)
     for step in () if dry else steps:  # before the first of them runs
         refuse_others(study.output / step.name)
-    keys: dict[str, str] = {}
+    with executor_of(**({} if dry else study.engine)) as executor:
+        return _results(replace(context, executor=executor), steps, force, dry, around)
+
+
+def _results(
+    context: Context,
+    steps: Sequence[Step],
+    force: bool,
+    dry: bool,
+    around: Callable[[str], AbstractContextManager[Any]] | None,
+) -> StudyResult:
+    study, keys = context.study, dict[str, str]()
     results = []
     for step in steps:
         facts = _facts(context, step, keys)

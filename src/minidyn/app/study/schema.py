@@ -22,6 +22,7 @@ from minidyn.identification.export import TARGETS as EXPORTS
 from minidyn.identification.friction.per_log import PER
 from minidyn.identification.verdict import Limits
 from minidyn.model.drives import TERMS
+from minidyn.recording.engine import DASK
 from minidyn.recording.lazy import ON_ERROR
 from minidyn.recording.read.mapping import OPTIONS
 from minidyn.recording.ready import prepare
@@ -107,10 +108,12 @@ _friction = _kind(
     ),
 )
 
-STUDY: dict[str, Check] = {"name": _text, "output": _text, "seed": _integer}
+ENGINE: dict[str, Check] = {"workers": _integer, "scheduler": _text, "dask": _one_of(DASK)}
+STUDY: dict[str, Check] = {"name": _text, "output": _text, "seed": _integer} | ENGINE
 ROBOT: dict[str, Check] = {"file": _text, "gravity": _gravity, "coupling": _coupling}
 MAPPING: dict[str, Check] = dict.fromkeys(OPTIONS, _any)
-PREPARATION: dict[str, Check] = dict.fromkeys(list(signature(prepare).parameters)[2:], _any)  # after robot, recording
+_NOT_ASKED = ("robot", "recording", "executor", "on_error")
+PREPARATION: dict[str, Check] = dict.fromkeys((n for n in signature(prepare).parameters if n not in _NOT_ASKED), _any)
 VERDICT: dict[str, Check] = dict.fromkeys(signature(Limits).parameters, _from_zero)
 LOG: dict[str, Check] = {"name": _text, "files": _texts, "part": _part} | MAPPING
 _SIMULATE: dict[str, Check] = {

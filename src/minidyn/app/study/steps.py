@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from minidyn.notices import Notice, notices_json
 from minidyn.simulation.named_laws import simulated
 from minidyn.simulation.payload import Payload
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
 _SYMBOLS = {**FRICTION, "rotor_inertia": ROTOR}
 _READABLE = ("toml", "urdf", "mjcf")  # formats of a robot that is not identified
 
@@ -42,6 +45,7 @@ class Context:
     study: Study
     robot: Robot
     coupled: Robot  # with drives coupled as the mapping of a log says, for steps that read no log
+    executor: Executor | None = None  # whose workers read logs
 
     def logs(self, kind: str) -> tuple[Log, ...]:
         """Return the logs of another step; none where the study does not have it."""
@@ -52,7 +56,9 @@ class Context:
         lazy = settings.pop("lazy", None)
         if isinstance(settings.get("prior"), str):
             settings["prior"] = self.study.robot_path(settings["prior"])
-        engine = {"on_error": settings.pop("on_error")} if "on_error" in settings else {}
+        engine: dict[str, Any] = {"on_error": settings.pop("on_error")} if "on_error" in settings else {}
+        if self.executor is not None:
+            engine, lazy = {**engine, "executor": self.executor}, True if lazy is None else lazy
         return Job(robot, fit, test, settings, self.study.preparation, lazy, engine=engine)
 
     def places(self, kind: str) -> Places:

@@ -6,14 +6,20 @@ Sums are collected piece by piece, so that logs on disk are read once and memory
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from minidyn.arrays import Array
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
 from minidyn.recording.lazy import AnyRecording
+from minidyn.recording.recording import Recording
 
 SATURATED = look(
     "check.saturated",
@@ -116,10 +122,72 @@ class RunFacts:
     rate: float  # samples per second, from the median step; NaN where there is but one sample
 
 
-def run_facts(recording: AnyRecording) -> list[RunFacts]:
-    """Return length and rate of each run; the rate is that of its first samples."""
-    found = []
-    for run in recording.runs:
+@dataclass(frozen=True)
+class _Stretch:
+    """Samples of one run, or of a part of it, as they were logged."""
+
+    row: int  # where it begins in the log
+    samples: int
+    first: float  # times, s
+    last: float
+    step: float  # median of the first samples; NaN where there is but one
+
+
+@dataclass
+class _Ranges:
+    """What samples hold of each joint, as they were logged: each (n,)."""
+
+    effort: Array  # limits
+    least: Array
+    most: Array
+    torque: Array  # largest
+    at_bound: Array  # samples near the largest torque
+    at_limit: Array  # samples near the limit
+    squares: Array
+    samples: int = 0
+    coarse: NDArray[np.bool_] | None = None  # whether the first samples have few values of torque
+
+    @classmethod
+    def of(cls, effort: Array) -> _Ranges:
+        n = len(effort)
+        none = np.zeros(n)  # nothing is changed in place
+        return cls(effort, np.full(n, np.inf), np.full(n, -np.inf), none, none, none, none)
+
+    def add(self, tile: Recording) -> None:
+        q = np.where(np.isfinite(tile.q), tile.q, np.nan)
+        self.least, self.most = np.fmin(self.least, np.fmin.reduce(q)), np.fmax(self.most, np.fmax.reduce(q))
+        if tile.tau is not None:
+            tau = np.abs(np.nan_to_num(tile.tau))
+            if self.coarse is None:
+                self.coarse = np.array([len(np.unique(column)) < min(_DISTINCT, len(tile) / 4) for column in tau.T])
+            self._larger(tau.max(axis=0, initial=0.0))
+            near = (tau >= self.torque * (1 - _EQUAL)) & (self.torque > 0)
+            self.at_bound = self.at_bound + np.sum(near, axis=0)
+            self.at_limit = self.at_limit + np.sum(tau >= _BOUND * self.effort, axis=0)
+            self.squares = self.squares + np.sum(tau**2, axis=0)
+        self.samples += len(tile)
+
+    def _larger(self, highest: Array) -> None:
+        """Begin to count anew where a larger torque was found."""
+        self.at_bound = np.where(highest > self.torque * (1 + _EQUAL), 0.0, self.at_bound)
+        self.torque = np.maximum(self.torque, highest)
+
+    def join(self, after: _Ranges) -> None:
+        """Add what other samples hold, those that come next."""
+        self.least, self.most = np.fmin(self.least, after.least), np.fmax(self.most, after.most)
+        before = self.torque
+        self._larger(after.torque)
+        self.at_bound = self.at_bound + np.where(before > after.torque * (1 + _EQUAL), 0.0, after.at_bound)
+        self.at_limit, self.squares = self.at_limit + after.at_limit, self.squares + after.squares
+        self.coarse = after.coarse if self.coarse is None else self.coarse
+        self.samples += after.samples
+
+
+def _looked_at(effort: Array, chunk: AnyRecording, row: int, progress: object) -> tuple[_Ranges, list[_Stretch]]:
+    """Return what a chunk that begins at a row of the log holds, and its parts of runs."""
+    ranges, stretches = _Ranges.of(effort), list[_Stretch]()
+    runs: Sequence[AnyRecording] = chunk.runs
+    for run in runs:
         first, last, step, samples = math.nan, math.nan, math.nan, 0
         for tile in run.tiles(_TILE):
             if not samples:
@@ -127,34 +195,35 @@ def run_facts(recording: AnyRecording) -> list[RunFacts]:
                 steps = np.diff(tile.t)
                 step = float(np.median(steps[steps > 0])) if np.any(steps > 0) else math.nan
             samples, last = samples + len(tile), float(tile.t[-1])
-        found.append(RunFacts(samples, last - first, 1.0 / step))
-    return found
+            ranges.add(tile)
+        stretches.append(_Stretch(row, samples, first, last, step))
+        row += len(run)
+    return ranges, stretches
 
 
-def joint_facts(robot: Robot, raw: AnyRecording, prepared: AnyRecording | None) -> list[JointFacts]:
-    """Return the facts of each joint: of the log as read, and speeds of the prepared one, where there is one."""
-    n = robot.n
-    least, most, torque = np.full(n, np.inf), np.full(n, -np.inf), np.zeros(n)
-    squares, at_bound, samples = np.zeros(n), np.zeros(n), 0
-    effort = np.array([robot.joints[index].limits.effort for index in robot.independent])
-    coarse = np.zeros(n, dtype=bool)
-    at_limit = np.zeros(n)
-    for tile in raw.tiles(_TILE):
-        q = np.where(np.isfinite(tile.q), tile.q, np.nan)
-        least, most = np.fmin(least, np.fmin.reduce(q)), np.fmax(most, np.fmax.reduce(q))
-        if tile.tau is not None:
-            tau = np.abs(np.nan_to_num(tile.tau))
-            if not samples:
-                coarse = np.array([len(np.unique(column)) < min(_DISTINCT, len(tile) / 4) for column in tau.T])
-            highest = tau.max(axis=0, initial=0.0)
-            at_bound = np.where(highest > torque * (1 + _EQUAL), 0.0, at_bound)  # a larger one was found
-            torque = np.maximum(torque, highest)
-            at_bound += np.sum((tau >= torque * (1 - _EQUAL)) & (torque > 0), axis=0)
-            at_limit += np.sum(tau >= _BOUND * effort, axis=0)
-            squares += np.sum(tau**2, axis=0)
-        samples += len(tile)
-    at_bound = np.where(coarse | (at_bound < 2), 0.0, at_bound)  # some sample is the largest
-    share = np.maximum(at_bound, at_limit) / max(samples, 1)
+def log_facts(
+    robot: Robot, raw: AnyRecording, prepared: AnyRecording | None
+) -> tuple[list[JointFacts], list[RunFacts]]:
+    """Return the facts of each joint, of the log as read and speeds of the prepared one, where there is one; of runs.
+
+    Of a run: its length, and the rate of its first samples. Logs on disk are read once, by workers if they have some.
+    """
+    n, starts = robot.n, raw.starts
+    ranges = _Ranges.of(np.array([robot.joints[index].limits.effort for index in robot.independent]))
+    parts: list[list[_Stretch]] = [[] for _ in starts]
+    for found_there, stretches in raw.each(partial(_looked_at, ranges.effort), left_out=True):
+        ranges.join(found_there)
+        for stretch in stretches:
+            parts[bisect_right(starts, stretch.row) - 1].append(stretch)
+    runs = [
+        RunFacts(sum(part.samples for part in own), own[-1].last - own[0].first, 1.0 / own[0].step)
+        for own in parts
+        if own
+    ]
+    coarse = np.zeros(n, dtype=bool) if ranges.coarse is None else ranges.coarse
+    at_bound = np.where(coarse | (ranges.at_bound < 2), 0.0, ranges.at_bound)  # some sample is the largest
+    share = np.maximum(at_bound, ranges.at_limit) / max(ranges.samples, 1)
+    least, most, torque, squares, samples = ranges.least, ranges.most, ranges.torque, ranges.squares, ranges.samples
     speed, still, reversals = _motion(prepared, n)
     found = []
     for k, index in enumerate(robot.independent):
@@ -177,29 +246,53 @@ def joint_facts(robot: Robot, raw: AnyRecording, prepared: AnyRecording | None) 
                 saturated=float(share[k]),
             )
         )
-    return found
+    return found, runs
 
 
 def _motion(recording: AnyRecording | None, n: int) -> tuple[Array, Array, Array]:
     """Return largest speed, share of standstill and number of reversals of each joint, each (n,)."""
     if recording is None or "dq" not in recording.signals:
         return np.full(n, np.nan), np.full(n, np.nan), np.zeros(n)
-    speed = np.zeros(n)
-    for tile in recording.tiles(_TILE):
-        speed = np.maximum(speed, np.abs(np.asarray(tile.dq)).max(axis=0, initial=0.0))
+    speed = np.maximum.reduce([np.zeros(n), *recording.each(_fastest)])
     slow, reversals, samples = np.zeros(n), np.zeros(n), 0
-    for run in recording.runs:
-        last = np.zeros(n)  # the way each joint went last
+    last, starts = np.zeros(n), recording.starts
+    for row, count, resting, turns, first, final in chain.from_iterable(recording.each(partial(_reversals, speed))):
+        last = np.zeros(n) if row in starts else last
+        slow, samples = slow + resting, samples + count
+        reversals += turns + (last * first < 0)
+        last = np.where(final == 0, last, final)
+    return speed, slow / max(samples, 1), reversals
+
+
+def _fastest(chunk: AnyRecording, row: int, progress: object) -> Array:
+    """Return the largest speed of each joint (n,)."""
+    speeds = [np.abs(np.asarray(tile.dq)).max(axis=0, initial=0.0) for tile in chunk.tiles(_TILE)]
+    return np.asarray(np.maximum.reduce([np.zeros(chunk.n), *speeds]))
+
+
+def _reversals(
+    speed: Array, chunk: AnyRecording, row: int, progress: object
+) -> list[tuple[int, int, Array, Array, Array, Array]]:
+    """Return of each part of a run, for each joint (n,) whose largest speed is given: slow samples and reversals.
+
+    Before them where it begins and how many samples it has, after them the way that each joint goes first and last.
+    """
+    made, runs = [], list[AnyRecording](chunk.runs)
+    for run in runs:
+        slow, turns, first, last = (np.zeros(chunk.n) for _ in range(4))
+        count = 0
         for tile in run.tiles(_TILE):
             moving = np.abs(np.asarray(tile.dq)) > _SLOW * speed
-            slow += np.sum(~moving, axis=0)
-            samples += len(tile)
-            for k in range(n):
+            slow, count = slow + np.sum(~moving, axis=0), count + len(tile)
+            for k in range(chunk.n):
                 ways = np.sign(np.asarray(tile.dq)[moving[:, k], k])
                 ways = np.concatenate([[last[k]], ways]) if last[k] else ways
-                reversals[k] += np.sum(np.diff(ways) != 0)
-                last[k] = ways[-1] if len(ways) else 0.0
-    return speed, slow / max(samples, 1), reversals
+                turns[k] += np.sum(np.diff(ways) != 0)
+                if len(ways):
+                    first[k], last[k] = first[k] or ways[0], ways[-1]
+        made.append((row, count, slow, turns, first, last))
+        row += len(run)
+    return made
 
 
 def fact_notices(joints: list[JointFacts], runs: list[RunFacts]) -> list[Notice]:

@@ -35,7 +35,7 @@ from minidyn.model.joint import Joint
 from minidyn.model.parameters import realizability
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, act, info
-from minidyn.recording.lazy import AnyRecording, concatenate
+from minidyn.recording.lazy import AnyRecording
 from minidyn.recording.ready import in_robot_order
 from minidyn.recording.recording import Recording
 
@@ -301,8 +301,7 @@ def _sampled(recording: AnyRecording) -> Recording:
     if isinstance(recording, Recording):
         return recording.thinned(max(1, len(recording) // _ENOUGH))
     count = max(1, min(_ENOUGH // _PIECE, len(recording) // _PIECE))
-    begins = np.linspace(0, max(0, len(recording) - _PIECE), count).astype(int).tolist()
-    return concatenate([recording[begin : begin + _PIECE].load() for begin in begins])
+    return recording.spread(count, _PIECE).thinned(1, size=_PIECE)
 
 
 def scale_notices(robot: Robot, recording: AnyRecording, known: Array | None) -> list[Notice]:

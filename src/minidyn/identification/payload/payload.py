@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from minidyn.notices import Notice, act, info, look
 from minidyn.recording.read.mapping import APPLIED
 from minidyn.recording.ready import RecordingLike, as_recording, ready
 from minidyn.simulation.payload import Payload
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 _FIRM = -3.0  # standard deviations below which a negative mass is no accident
 _SEEN = 2.0  # standard deviations from which a mass differs from none
@@ -104,7 +107,13 @@ OTHER_GAINS = act(
 
 
 def identify_payload(
-    estimate: EstimateLike, recording: RecordingLike, *, link: str | None = None, level: float = 1e-3
+    estimate: EstimateLike,
+    recording: RecordingLike,
+    *,
+    link: str | None = None,
+    level: float = 1e-3,
+    executor: Executor | None = None,
+    on_error: str = "stop",
 ) -> Payload:
     """Return the load that a run carries, against a baseline model of the robot without it.
 
@@ -123,6 +132,8 @@ def identify_payload(
         recording: The run with it, raw (it is prepared) or prepared, or its path.
         link: Link or frame that carries the load, in whose frame it is given; None: the last link.
         level: Probability, all tests together, of reporting a change that is none.
+        executor: As for `md.identify`: its workers read the run, which is then in memory.
+        on_error: As for `md.identify`.
 
     Returns:
         The load, with `mass`, `com`, `inertia`, their `std`, the covariance of the ten parameters, and notices.
@@ -134,7 +145,7 @@ def identify_payload(
     if not 0 < level < 1:
         raise MinidynError(f"level: expected a probability between 0 and 1, got {level!r}")
     estimate = as_estimate(estimate, "identify_payload")
-    recording = as_recording(recording, estimate.robot)
+    recording = as_recording(recording, estimate.robot, executor=executor, on_error=on_error)
     gains, about_gains = _gains(estimate, recording.notices)
     raw = raw_columns(estimate, link, gains)
     preparation = estimate.settings.get("preparation")  # the run's residuals are compared with the baseline's

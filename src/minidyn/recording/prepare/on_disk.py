@@ -13,11 +13,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
+from minidyn.arrays import Array
 from minidyn.errors import DescriptionError, Unsupported
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info
@@ -36,7 +37,9 @@ FROM_STRETCHES = info(
 _UNEVEN = (RESAMPLED.code, COUNTED.code, HELD_OUT.code)
 _LOOKS = 4  # stretches of a long run that settle rate and cut-off: its beginning may be a standstill
 _RUNS = 32  # runs that settle the cut-off: more are alike
+_MANY = 8  # runs, of which a stretch each settles it; all look for motion where those stand still
 _HEAD = 2048  # samples of a run that show its rate
+_LONG = 1 << 18  # samples of a recording of which some show whether it moves
 _MOVES = 0.05  # of the largest reach: a stretch that moves less stands still
 _THREADS = min(2, os.cpu_count() or 1)  # windows filtered side by side: filters run without the interpreter's lock
 
@@ -52,28 +55,33 @@ def prepare_on_disk(
     """Return the recording prepared as it is read; None where its samples are uneven, which needs them all.
 
     `look` samples of each run settle rate and cut-off, with torques where the robot is known; of many runs some settle
-    the cut-off, and the beginning of each its rate. `window` raw samples are filtered at once, and what overlaps.
+    the cut-off, with fewer samples of each, and the beginning of each its rate. Workers, where there are some, read
+    them. `window` raw samples are filtered at once, and what overlaps.
     """
     if wish.period is not None or wish.resample is not None:
         raise Unsupported("period= and resample= need the whole recording: prepare(robot, recording.load(), ...)")
-    notices: list[Notice] = []
-    every = -(-len(recording.parts) // _RUNS)
-    rates = _rates(recording, wish, notices) if every > 1 else [0.0] * len(recording.parts)
-    heads: list[segments.Segment] = []
-    for number, run in enumerate(recording.runs[::every]):
-        found = [part for piece in _looks(run, look) for part in segments.even_stretches(piece, wish, notices)]
-        found = [part for part in found if len(part.q) >= segments.SHORTEST]
-        rates[number * every] = found[0].rate if found else 0.0
-        heads += found
-    if any(notice.code in _UNEVEN for notice in notices):
-        return None
-    time, wish = wish.time, replace(wish, time="even")
-    if not heads:
-        raise DescriptionError(f"no run has {segments.SHORTEST} samples in a row; {len(recording)} samples in all")
-    if not wish.cutoff and any(len(run) > look for run in recording.runs):
-        text = f"the cut-off is settled by {_LOOKS} stretches of {look // _LOOKS} samples of each long run"
-        notices.append(FROM_STRETCHES(text, stretches=_LOOKS, samples=look // _LOOKS))
-    settings, band = segments.settled(_moving(heads), wish, notices, robot)
+    first: list[Notice] = []
+    every, quiet = -(-len(recording.parts) // _RUNS), _unseen(recording)
+    rates = _rates(quiet, wish, first) if every > 1 else [0.0] * len(recording.parts)
+    looked, time = quiet.runs[::every], wish.time
+    for few in (True, False) if len(looked) >= _MANY else (False,):
+        spans = [_spans(run, look, few) for run in looked]
+        found, told = _looked(looked, spans, wish, look // _LOOKS)
+        notices, heads = first + told, list(chain.from_iterable(found))
+        if any(notice.code in _UNEVEN for notice in notices):
+            return None
+        if not heads:
+            raise DescriptionError(f"no run has {segments.SHORTEST} samples in a row; {len(recording)} samples in all")
+        most = max(sum(high - low for low, high in own) for own in spans)
+        if not wish.cutoff and any(len(run) > most for run in looked):
+            count = sum(map(len, spans))
+            text = f"the cut-off is settled by {count} stretches, up to {most} samples of a run"
+            notices.append(FROM_STRETCHES(text, stretches=count, samples=most))
+        settings, band = segments.settled(_moving(heads), replace(wish, time="even"), notices, robot)
+        if band.motion:
+            break
+    for number, own in enumerate(found):
+        rates[number * every] = own[0].rate if own else 0.0
     sources = [_untapped(run) for run, _, _ in recording.parts]
     runs = [
         PreparedRun(run, begin, end, settings, rate, window, tap)
@@ -88,7 +96,7 @@ def prepare_on_disk(
     notices.append(segments.KEPT(text, samples=kept, of=len(recording)))
     signals = tuple(name for name in SIGNALS if name != "tau" or "tau" in recording.signals)
     known = (*recording.notices, *dict.fromkeys(notices))
-    logged = logged_rate(next(recording.tiles(look)))
+    logged = logged_rate(next(quiet.tiles(look)))
     done = segments.facts(replace(settings, time=time), band, heads, kept, logged)
     return LazyRecording(recording.joint_names, signals, known, parts, done, True, recording.engine)
 
@@ -96,7 +104,7 @@ def prepare_on_disk(
 def _rates(recording: LazyRecording, wish: segments.Settings, notices: list[Notice]) -> list[float]:
     """Return the rate of each run as its beginning shows it; 0 where it is too short."""
     parts = tuple((run, begin, min(end, begin + _HEAD)) for run, begin, end in recording.parts)
-    heads = replace(recording, parts=parts, info={})
+    heads = replace(recording, parts=parts)
     rates = []
     for chunk in heads.each(partial(_rates_of, wish)):
         for rate, told in chunk:
@@ -109,12 +117,28 @@ def _rates_of(
     wish: segments.Settings, chunk: LazyRecording, row: int, progress: object
 ) -> list[tuple[float, list[Notice]]]:
     """Return the rate of each run of a chunk, and what was found there."""
+    made = _stretches_of(wish, chunk, row, progress)
+    return [(found[0].rate if found else 0.0, notices) for found, notices in made]
+
+
+def _stretches_of(
+    wish: segments.Settings, chunk: LazyRecording, row: int, progress: object
+) -> list[tuple[list[segments.Segment], list[Notice]]]:
+    """Return the even stretches of each run of a chunk, but for short ones, and what was found there."""
     made = []
     for run in chunk.runs:
         notices: list[Notice] = []
-        found = segments.even_stretches(run.load(), wish, notices)
-        made.append((next((part.rate for part in found if len(part.q) >= segments.SHORTEST), 0.0), notices))
+        pieces = [piece for piece in run.tiles(len(run)) if len(piece)]
+        found = segments.even_stretches(glued(pieces), wish, notices) if pieces else []
+        long = [replace(part, telemetry={}) for part in found if len(part.q) >= segments.SHORTEST]
+        made.append((long, notices))
     return made
+
+
+def _unseen(recording: LazyRecording) -> LazyRecording:
+    """Return a recording without a sketch of what is read of it: what is looked at first is read again in its turn."""
+    parts = tuple((_untapped(run)[0], begin, end) for run, begin, end in recording.parts)
+    return replace(recording, parts=parts, info={})
 
 
 def _untapped(run: RunOnDisk) -> tuple[RunOnDisk, Tap | None]:
@@ -127,14 +151,37 @@ def _untapped(run: RunOnDisk) -> tuple[RunOnDisk, Tap | None]:
     return ChangedRun(inner, run.change), tap
 
 
-def _looks(run: LazyRecording, look: int) -> Iterator[Recording]:
-    """Yield what settles rate and cut-off: all of a short run, stretches spread over a long one."""
-    size = look if len(run) <= look else look // _LOOKS
-    for number in range(1 if len(run) <= look else _LOOKS):
-        begin = number * (len(run) - size) // (_LOOKS - 1) if number else 0
-        pieces = list(run[begin : begin + size].tiles(size))
-        if pieces:
-            yield glued(pieces)
+def _spans(run: LazyRecording, look: int, few: bool) -> list[tuple[int, int]]:
+    """Return the samples of a run that settle rate and cut-off: all of a short one, stretches spread over a long one.
+
+    Of many runs (`few`) one stretch, soon after a place that can be read from: what is before it is unpacked, too.
+    """
+    length, size = len(run), look // _LOOKS
+    if length <= (size if few else look):
+        return [(0, length)]
+    if few:  # the beginning may be a standstill
+        (source, begin, end), middle = run.parts[0], length // 2
+        cut = min((0, *(cut - begin for cut in source.cuts(begin, end))), key=lambda cut: abs(cut - middle))
+        low = min(cut + size, length - size)
+        return [(low, low + size)]
+    begins = [number * (length - size) // (_LOOKS - 1) for number in range(_LOOKS)]
+    return [(begin, begin + size) for begin in begins]
+
+
+def _looked(
+    runs: Sequence[LazyRecording], spans: Sequence[Sequence[tuple[int, int]]], wish: segments.Settings, size: int
+) -> tuple[list[list[segments.Segment]], list[Notice]]:
+    """Return the even stretches of some samples of each run, and what was found there."""
+    parts = [part for run, own in zip(runs, spans) for low, high in own for part in run[low:high].parts]
+    some = replace(runs[0], parts=tuple(parts))
+    stretches = chain.from_iterable(some.each(partial(_stretches_of, wish), size=size))
+    made, notices = list[list[segments.Segment]](), list[Notice]()
+    for own in spans:
+        made.append([])
+        for found, told in islice(stretches, len(own)):
+            made[-1] += found
+            notices += told
+    return made, notices
 
 
 def _moving(parts: Sequence[segments.Segment]) -> list[segments.Segment]:
@@ -272,3 +319,25 @@ def as_it_is_read(run: RunOnDisk) -> bool:
     while isinstance(run, ChangedRun):
         run = run.run
     return isinstance(run, PreparedRun)
+
+
+def mostly_held(recording: LazyRecording, reach: Array) -> bool:
+    """Whether positions of a recording may be held within a reach (n,) in most samples: stretches of a long one say it.
+
+    A short one is not looked at: it may be.
+    """
+    if len(recording) <= _LONG:
+        return True
+    counts = _unseen(recording).spread(_LOOKS, _HEAD).each(partial(_held_samples, reach), size=_HEAD)
+    return 2 * sum(counts) > _LOOKS * _HEAD
+
+
+def _held_samples(reach: Array, chunk: LazyRecording, row: int, progress: object) -> int:
+    """Return the samples of a chunk in poses that are held: positions stay within the reach until they jump."""
+    count = 0
+    for tile in chunk.tiles(_HEAD):
+        jumps = np.any(np.abs(np.diff(tile.q, axis=0)) > reach, axis=1)
+        begins = np.concatenate([[0], 1 + np.flatnonzero(jumps)])
+        spans = np.maximum.reduceat(tile.q, begins) - np.minimum.reduceat(tile.q, begins)
+        count += int(np.diff(begins, append=len(tile))[np.all(spans <= 2.0 * reach, axis=1)].sum())
+    return count

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from minidyn.recording.read.bag import BagTable
 from minidyn.recording.read.bind import Binding, bind, guessed_signals
 from minidyn.recording.read.csv import CsvTable
 from minidyn.recording.read.inspect_signals import StepCheck, inspect_values, runs_of
-from minidyn.recording.read.left_on_disk import on_disk, scan
+from minidyn.recording.read.left_on_disk import Scan, on_disk, scan
 from minidyn.recording.read.lerobot import LeRobotTable, is_lerobot
 from minidyn.recording.read.mapping import (
     SECONDS,
@@ -39,6 +40,9 @@ from minidyn.recording.read.places import files_of
 from minidyn.recording.read.tables import TIME_ORIGIN, Columns, JoinedTable, LogTable, NpzTable, StoredTable
 from minidyn.recording.recording import SIGNALS, Recording
 from minidyn.recording.sketch import info_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 ONE_RUN = info(
     "recording.one_run",
@@ -67,6 +71,7 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 class _Reading(SignalOptions, total=False):
     mapping: str | os.PathLike[str] | None
     on_error: str
+    executor: Executor | None
 
 
 @overload
@@ -84,6 +89,7 @@ def read_recording(
     *,
     mapping: str | os.PathLike[str] | None = None,
     on_error: str = "stop",
+    executor: Executor | None = None,
     **options: Unpack[SignalOptions],
 ) -> Recording | LazyRecording:
     """Read logs: CSV, Parquet, NPZ, HDF5, Zarr, MATLAB files (.mat), ROS bags (JointState), data sets of LeRobot.
@@ -99,6 +105,7 @@ def read_recording(
         lazy: Leave the samples on disk; the result hands them out as `tiles`.
         mapping: A TOML file with options.
         on_error: "stop", or "skip": of several files, those that cannot be read are left out, and a notice names them.
+        executor: Any of concurrent.futures, whose workers open logs that stay on disk (docs/clusters.md).
         **options: How columns are understood, by keyword; each is explained at `SignalOptions`: time, time_unit, rate,
             q, dq, ddq, use_ddq, tau, joints, units, offset, sign, gear_ratio, coupling, torque_coupling, drive_gain,
             drive_gain_covariance, currents_as_torque, known_torque, wrench, motor_side, header, delimiter, topic,
@@ -121,7 +128,7 @@ def read_recording(
     if not files:
         raise DescriptionError("read_recording: expected at least one file, got none")
     with reading(", ".join(map(str, files))):
-        return _read(files, robot, given, lazy, on_error)
+        return _read(files, robot, given, lazy, on_error, executor)
 
 
 def log_files(paths: Paths) -> list[Path]:
@@ -152,17 +159,32 @@ def _tried(paths: Iterable[Path], act: Callable[[int], T], on_error: str, notice
 
 
 def _read(
-    files: list[Path], robot: Robot | None, given: SignalMap, lazy: bool, on_error: str
+    files: list[Path], robot: Robot | None, given: SignalMap, lazy: bool, on_error: str, executor: Executor | None
 ) -> Recording | LazyRecording:
-    joints = robot.joint_names if robot else ()
     notices: list[Notice] = []
-    tables = _tried(files, lambda k: _open_table(files[k], given, joints, keep=not lazy), on_error, notices)
+    scanned: dict[Path, tuple[_Source, Scan]] = {}
+    if lazy and executor is not None and len(files) > 1:
+        from minidyn.recording.engine import of_each  # only where it is asked for
+
+        made = of_each(executor, partial(_scanned, given, robot), files)
+        scanned = {file: found for file, found in zip(files, made) if found is not None}
+
+    def table_of(number: int) -> LogTable:
+        file = files[number]
+        return scanned[file][0].table if file in scanned else _open_table(file, given, robot, keep=not lazy)
+
+    tables = _tried(files, table_of, on_error, notices)
     if len(tables) > 1 and _belong_together(tables, given, robot):
         names = [table.path.name for table in tables]
         notices.append(ONE_RUN(f"{', '.join(names)}: read as one run, side by side", files=names))
-        tables = [JoinedTable(tables)]
+        tables, scanned = [JoinedTable(tables)], {}
     opened = [table.path for table in tables]
-    sources = _tried(opened, lambda k: _bound(tables[k], given, robot), on_error, notices)
+
+    def source_of(number: int) -> _Source:
+        file = opened[number]
+        return scanned[file][0] if file in scanned else _bound(tables[number], given, robot)
+
+    sources = _tried(opened, source_of, on_error, notices)
     opened = [source.table.path for source in sources]
     for source in sources[1:]:
         if source.binding.joints != sources[0].binding.joints:
@@ -173,7 +195,12 @@ def _read(
     notices += mapped_coupling(given, sources[0].binding.joints)
     notices += mapped_gains(given, sources[0].binding.joints)
     if lazy:
-        return on_disk(_tried(opened, lambda k: (sources[k], scan(sources[k])), on_error, notices), notices)
+
+        def scan_of(number: int) -> tuple[_Source, Scan]:
+            file = opened[number]
+            return scanned[file] if file in scanned else (sources[number], scan(sources[number]))
+
+        return on_disk(_tried(opened, scan_of, on_error, notices), notices)
     read = _tried(opened, lambda k: _in_memory(sources[k], robot), on_error, notices)
     for signal in SIGNALS:
         without = [source.table.path.name for source, part in zip(sources, read) if getattr(part, signal) is None]
@@ -184,6 +211,12 @@ def _read(
     return replace(whole, notices=tuple(dict.fromkeys((*notices, *whole.notices))))
 
 
+def _scanned(given: SignalMap, robot: Robot | None, file: Path) -> tuple[_Source, Scan]:
+    """Open a log that stays on disk, understand its columns and read its times: what a worker does."""
+    source = _bound(_open_table(file, given, robot, keep=False), given, robot)
+    return source, scan(source)
+
+
 def are_one_run(
     paths: Sequence[str | os.PathLike[str]], robot: Robot, reading: Mapping[str, Any] = MappingProxyType({})
 ) -> bool:
@@ -192,9 +225,7 @@ def are_one_run(
         return False
     options = dict(reading)
     given = SignalMap.of(options, options.pop("mapping", None))
-    return _belong_together(
-        [_open_table(Path(path), given, robot.joint_names, keep=False) for path in paths], given, robot
-    )
+    return _belong_together([_open_table(Path(path), given, robot, keep=False) for path in paths], given, robot)
 
 
 def _belong_together(tables: Sequence[LogTable], given: SignalMap, robot: Robot | None) -> bool:
@@ -202,9 +233,13 @@ def _belong_together(tables: Sequence[LogTable], given: SignalMap, robot: Robot 
         return bool(given.together)
     if given.q is not None and given.tau is not None:
         return False
-    held = [guessed_signals(table, given, robot) for table in tables]
-    every = set().union(*held)
-    return all(held) and "q" in every and sum(map(len, held)) == len(every)
+    every: set[str] = set()
+    for table in tables:
+        held = guessed_signals(table, given, robot)
+        if not held or held & every:
+            return False
+        every |= held
+    return "q" in every
 
 
 def _in_memory(source: _Source, robot: Robot | None) -> Recording:
@@ -242,7 +277,7 @@ def _unwrap(columns: Columns, source: _Source, starts: Sequence[int]) -> list[No
     return [UNWRAPPED(text, file=path, joints=found)] if found else []
 
 
-def _open_table(path: Path, given: SignalMap, joints: Sequence[str], keep: bool) -> LogTable:
+def _open_table(path: Path, given: SignalMap, robot: Robot | None, keep: bool) -> LogTable:
     """Open a log; the ending chooses the format, a folder is a rosbag2, whose messages stay in memory where `keep`."""
     if not path.exists():
         raise MissingFile(f"{path}: no such file")
@@ -252,7 +287,7 @@ def _open_table(path: Path, given: SignalMap, joints: Sequence[str], keep: bool)
         raise DescriptionError(f"{path}: the name ends with {suffix!r}; a recording ends with one of {known}")
     if suffix not in (".npz", ".zarr", *_BAGS) and not path.stat().st_size:
         raise DescriptionError(f"{path}: no samples; the file is empty")
-    return READERS[suffix](path, given, joints, keep)
+    return READERS[suffix](path, given, robot.joint_names if robot else (), keep)
 
 
 def _parquet(path: Path) -> LogTable:
