@@ -14,7 +14,8 @@ import minidyn as md
 from conftest import count
 from minidyn.app.cli.main import main
 from minidyn.errors import UnknownName
-from minidyn.identification.friction.per_log import _Joint, _Split, logs_of
+from minidyn.identification.friction.per_log import logs_of
+from minidyn.identification.friction.shared import Joined, Split
 from minidyn.model.drives import PLAIN
 from minidyn.recording.lazy import concatenate
 
@@ -110,9 +111,9 @@ def test_the_joint_problem_is_a_mixed_model(line) -> None:
     rng = np.random.default_rng(0)
     offsets = np.array([-3.0, 1.0, 0.0, 2.0]) if line else np.zeros(4)
     own, shared, spread = (1, 3), (0, 2, 4), np.array([0.3, 2.0])
-    split = _Split(("Fv1", "Fc1"), ("Fv", "Fc"), (0, 0), own, shared)
+    split = Split(("Fv1", "Fc1"), ("Fv", "Fc"), (0, 0), own, shared)
     forms = [(rng.normal(size=(7, 5)), rng.normal(size=7)) for _ in range(4)]
-    joint = _Joint(split, forms, spread, offsets)
+    joint = Joined(split, forms, spread, offsets)
     R, z, rest = joint.form
     size = 7 if line else 5  # base parameters, and the slopes of friction over the temperature
     normal, right, squares = np.zeros((size, size)), np.zeros(size), 0.0

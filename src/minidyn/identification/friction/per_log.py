@@ -1,14 +1,11 @@
 """Friction of its own for each log: it changes with temperature from log to log, the links do not.
 
 Base parameters are those of links, rotors and springs, which all logs share, and friction. The friction f_k of log k
-varies about a mean f with a spread S, which the logs show: in noise variances
-
-    Σ_k ‖R_k (shared, f_k) - z_k‖² + ‖S^-½ (f_k - f)‖²
-
-is what the data say of the shared parameters and of the mean, where R_k and z_k are what any estimator makes of log k
-alone. Large spreads leave each log its own friction, vanishing ones are one friction for all; a log that hardly shows a
-friction takes that of the others. The covariance of the mean holds the spread over the number of logs: it is that of
-the friction of the robot, not of these logs. A new log differs from the mean by the spread.
+varies about a mean f with a spread S, which the logs show; `shared.py` has the sum of squares, in which R_k and z_k
+are what any estimator makes of log k alone. Large spreads leave each log its own friction, vanishing ones are one
+friction for all; a log that hardly shows a friction takes that of the others. The covariance of the mean holds the
+spread over the number of logs: it is that of the friction of the robot, not of these logs. A new log differs from the
+mean by the spread.
 
 Where every log has a temperature, f is a line over it, f + g (T_k - T), with the mean at the mean temperature T; the
 spread is what that line leaves.
@@ -19,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -27,11 +24,11 @@ import numpy as np
 
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
-from minidyn.errors import Unsupported
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Fold, Options, Solution
+from minidyn.identification.friction.shared import Joined, Split, spread_of
 from minidyn.identification.rows.pieces import stacked
-from minidyn.model.drives import FRICTION, NON_NEGATIVE, POSITION_TERMS, TERMS
+from minidyn.model.drives import FRICTION, NON_NEGATIVE
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look
 from minidyn.recording.lazy import AnyRecording
@@ -47,12 +44,9 @@ TEMPERATURE = "temperature"
 _ENOUGH = 1000  # samples of a temperature
 _BREAK = 10.0  # s: a longer one, or time that runs backwards, begins a new log
 _PASSES = 6
-_LEAST = 1e-3  # of the typical size of a friction parameter: less spread is none
 _LINE = 4  # logs, at least, that a line over the temperature takes
 _WARMTH = 0.5  # K: logs whose temperatures differ by less (1 σ) show no line
-_ALIKE = 4  # logs that the spread of the same friction in other joints counts for
 _ANCHORS = 16  # samples by which a fitted log is recognised
-_FAINT = 1e-9  # weight of the mean where the spread is not known yet: it decides nothing that data show
 _SAME = 1e-6  # rad or m: nearer positions are the same samples
 
 VARIES = info("friction.per_log", "Friction was fitted for each log: how much it varies between logs.")
@@ -76,36 +70,11 @@ def logs_of(recording: AnyRecording) -> list[AnyRecording]:
     return [recording] if len(edges) == 2 else [recording[a:b] for a, b in pairwise(edges)]
 
 
-@dataclass(frozen=True)
-class _Split:
-    """Which base parameters are friction of a log (m of them), which are shared (s)."""
-
-    names: tuple[str, ...]  # of the friction parameters
-    symbols: tuple[str, ...]  # of their columns
-    joints: tuple[int, ...]  # whose drives
-    own: tuple[int, ...]  # where they are
-    shared: tuple[int, ...]
-
-    @classmethod
-    def of(cls, base: BaseMap) -> _Split:
-        """Split the parameters of a base map: springs are shared."""
-        if base.mixing is not None:
-            raise Unsupported('friction_per="log" needs base parameters with friction of their own: leave base out')
-        springs = {TERMS[name].symbol for name in POSITION_TERMS if name != "load"}
-        layout = base.robot.layout
-        columns = [layout.column(name) for name in base.kept]
-        own = [k for k, column in enumerate(columns) if column.is_friction and column.symbol not in springs]
-        shared = [k for k in range(base.rank) if k not in set(own)]
-        chosen = [columns[k] for k in own]
-        symbols, joints = tuple(one.symbol for one in chosen), tuple(one.joint for one in chosen)
-        return cls(tuple(base.kept[k] for k in own), symbols, joints, tuple(own), tuple(shared))
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LogsSolution(Solution):
     """The solution for several logs: beta holds shared parameters and the mean friction."""
 
-    split: _Split
+    split: Split
     logs: tuple[Solution, ...]  # of each log alone
     spread: Array  # standard deviations of friction between logs (m,)
     anchors: tuple[tuple[Array, Array], ...]  # some times (a,) and positions (a, n) of each log
@@ -151,7 +120,7 @@ def solve_per_log(
     options: Options,
 ) -> Solution:
     """Return the solution of a method with friction of its own for each log."""
-    logs, split = logs_of(recording), _Split.of(base)
+    logs, split = logs_of(recording), Split.of(base)
     if len(logs) == 1 or not split.own:
         found = method(robot, base, recording, options)
         text = "friction for each log was asked for; the recording is one log"
@@ -162,11 +131,11 @@ def solve_per_log(
     offsets = warmth - warmth.mean() if line else np.zeros(len(logs))
     spread = np.full(len(split.own), np.inf)
     for _ in range(_PASSES):
-        joint = _Joint(split, [(part.R, part.z) for part in parts], spread, offsets)
-        before, spread = spread, _spread(split, parts, joint)
+        joint = Joined(split, [(part.R, part.z) for part in parts], spread, offsets)
+        before, spread = spread, spread_of(split, parts, joint)
         if np.allclose(spread, before, rtol=0.02):
             break
-    joint = _Joint(split, [(part.R, part.z) for part in parts], spread, offsets)
+    joint = Joined(split, [(part.R, part.z) for part in parts], spread, offsets)
     R, z, rest = joint.form
     samples = np.array([len(log) for log in logs], dtype=float)
     sigma = np.sqrt(np.average([part.sigma**2 for part in parts], axis=0, weights=samples))
@@ -193,124 +162,7 @@ def solve_per_log(
     return replace(found, notices=(*found.notices, found.varies(beta)))
 
 
-class _Joint:
-    """All logs together.
-
-    Unknowns are the friction of each log, L times m, its slope over the temperature where the offsets (L,) are not all
-    zero, m, then all base parameters, b.
-    """
-
-    def __init__(self, split: _Split, forms: Sequence[tuple[Array, Array]], spread: Array, offsets: Array) -> None:
-        self.split, self.count, self.offsets = split, len(forms), offsets
-        m, b = len(split.own), len(split.own) + len(split.shared)
-        self.before = (self.count + bool(np.any(offsets))) * m
-        self.size = self.before + b
-        rows = []
-        for k, (R, z) in enumerate(forms):
-            block = np.zeros((len(z), self.size + 1))
-            block[:, k * m : (k + 1) * m] = R[:, split.own]
-            block[:, [self.before + j for j in split.shared]] = R[:, split.shared]
-            block[:, -1] = z
-            rows.append(block)
-        self.measured = rows
-        self.pulls = np.zeros((self.count * m, self.size + 1))
-        weight = np.where(np.isfinite(spread), 1.0 / np.maximum(spread, 1e-300), _FAINT)
-        for k in range(self.count):
-            for j in range(m):
-                self.pulls[k * m + j, k * m + j] = weight[j]
-                if np.any(offsets):
-                    self.pulls[k * m + j, self.count * m + j] = -weight[j] * offsets[k]
-                self.pulls[k * m + j, self.before + split.own[j]] = -weight[j]
-
-    @cached_property
-    def triangle(self) -> Array:
-        """Of all rows and the right side, square."""
-        found = np.linalg.qr(np.vstack([*self.measured, self.pulls]), mode="r")
-        return np.pad(found, ((0, max(0, self.size + 1 - len(found))), (0, 0)))
-
-    @property
-    def form(self) -> tuple[Array, Array, float]:
-        """R (b, b), z (b,) and rest of the base parameters, friction of the logs eliminated."""
-        part = self.triangle[self.before :, self.before :]
-        return part[:-1, :-1], part[:-1, -1], float(part[-1, -1] ** 2)
-
-    def friction(self) -> tuple[Array, Array]:
-        """Return (a (L, m), B (L, m, b)): the friction of the logs is a + B beta; the slope may follow."""
-        top = self.triangle[: self.before]
-        inverse = solve.pseudo_inverse(top[:, : self.before])[0]
-        shape = -1, len(self.split.own)
-        return (inverse @ top[:, -1]).reshape(shape), -(inverse @ top[:, self.before : -1]).reshape(
-            *shape, self.size - self.before
-        )
-
-    def slope(self, beta: Array) -> Array:
-        """Return the slope (m,) of friction over the temperature; zeros where there is no line."""
-        a, B = self.friction()
-        return a[-1] + B[-1] @ beta if np.any(self.offsets) else np.zeros(len(self.split.own))
-
-    def covariance(self, parts: Sequence[Array]) -> Array:
-        """Return the covariance (b, b) of the base parameters from those (b, b) of each log alone."""
-        b = self.size - self.before
-        meat = self.pulls[:, :-1].T @ self.pulls[:, :-1]
-        for number, (rows, own) in enumerate(zip(self.measured, parts)):
-            known = np.where(np.isfinite(own), own, 0.0)  # what a log does not show it does not pull
-            places = self._places(number)
-            R = rows[:, places]
-            meat[np.ix_(places, places)] += R.T @ (R @ known @ R.T) @ R
-        inverse, is_open = solve.pseudo_inverse(self.triangle[:-1, :-1])
-        bread = inverse @ inverse.T
-        whole = (bread @ meat @ bread)[-b:, -b:]
-        whole[is_open[-b:], is_open[-b:]] = np.inf
-        return np.asarray(whole, dtype=float)
-
-    def _places(self, number: int) -> list[int]:
-        """Where the base parameters of one log are among the unknowns, in their own order."""
-        m = len(self.split.own)
-        places = [self.before + j for j in range(self.size - self.before)]
-        for j, own in enumerate(self.split.own):
-            places[own] = number * m + j
-        return places
-
-
-def _spread(split: _Split, parts: Sequence[Solution], joint: _Joint) -> Array:
-    """Return the standard deviation (m,) of friction between logs: what the noise of each log does not explain."""
-    R, z, _ = joint.form
-    beta = solve.pseudo_inverse(R)[0] @ z
-    found, own = np.zeros((len(parts), len(split.own))), list(split.own)
-    noise = np.zeros_like(found)
-    for k, part in enumerate(parts):
-        right = part.z - part.R[:, split.shared] @ beta[list(split.shared)]
-        inverse, _ = solve.pseudo_inverse(part.R[:, own])
-        found[k] = inverse @ right
-        noise[k] = np.diag(part.covariance)[own]
-    size = np.sqrt(np.mean(found**2, axis=0))
-    # a log that hardly shows a friction says nothing of how it varies
-    sharp = np.isfinite(noise) & (noise < np.maximum(4 * np.median(noise, axis=0), 1e-300))
-    variance, free = np.zeros(len(own)), np.zeros(len(own))
-    for j in range(len(own)):
-        values, errors = found[sharp[:, j], j], noise[sharp[:, j], j]
-        warm = joint.offsets[sharp[:, j]]
-        line = np.column_stack([np.ones(len(values)), warm])[:, : 1 + bool(np.any(warm))]
-        free[j] = max(0, len(values) - line.shape[1])
-        if free[j]:
-            left = values - line @ np.linalg.lstsq(line, values, rcond=None)[0]
-            variance[j] = max(0.0, float(left @ left / free[j] - np.mean(errors)))
-    # few logs say little of one parameter: those of one kind vary alike, in proportion to dry friction or themselves
-    dry = {split.joints[k]: size[k] for k, symbol in enumerate(split.symbols) if symbol == FRICTION["coulomb"]}
-    signed = [symbol not in NON_NEGATIVE for symbol in split.symbols]
-    scale = np.array([dry.get(joint, size[k]) if signed[k] else size[k] for k, joint in enumerate(split.joints)])
-    scale = np.maximum(scale, 1e-12)
-    for symbol in dict.fromkeys(split.symbols):
-        alike = [k for k, other in enumerate(split.symbols) if other == symbol]
-        if free[alike].any():
-            ratio = np.average(variance[alike] / scale[alike] ** 2, weights=free[alike])
-            pooled = free[alike] * variance[alike] + _ALIKE * ratio * scale[alike] ** 2
-            # Student's: the spread itself is known by so many degrees of freedom
-            variance[alike] = pooled / (free[alike] + _ALIKE - 2)
-    return np.asarray(np.maximum(np.sqrt(variance), _LEAST * scale), dtype=float)
-
-
-def _own_friction(split: _Split, part: Solution, beta: Array, mean: Array, spread: Array, bounded: bool) -> Array:
+def _own_friction(split: Split, part: Solution, beta: Array, mean: Array, spread: Array, bounded: bool) -> Array:
     """Return the friction (m,) of one log about a mean (m,) where the shared parameters are those of beta (b,)."""
     own = list(split.own)
     rows = np.vstack([part.R[:, own], np.diag(1.0 / spread)])
@@ -323,11 +175,11 @@ def _own_friction(split: _Split, part: Solution, beta: Array, mean: Array, sprea
     return np.asarray(lsq_linear(rows, right, (low, np.inf)).x, dtype=float)
 
 
-def _folds(split: _Split, parts: Sequence[Solution], spread: Array, offsets: Array) -> list[Fold]:
+def _folds(split: Split, parts: Sequence[Solution], spread: Array, offsets: Array) -> list[Fold]:
     """Return training and validation forms: a stretch of each log is held out, its friction is that of the rest."""
     made: list[Fold] = []
     for folds in zip(*(part.folds() for part in parts)):
-        joint = _Joint(split, [(R, z) for R, z, *_ in folds], spread, offsets)
+        joint = Joined(split, [(R, z) for R, z, *_ in folds], spread, offsets)
         (R, z, _), (a, B) = joint.form, joint.friction()
         rows, rest = [], 0.0
         for (_, _, test, right, left), own, change in zip(folds, a, B):

@@ -1,0 +1,430 @@
+"""`md.identify_fleet`: many robots of one type, from the logs of each."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minidyn.arrays import Array, plain_values, single_thread, strict_json
+from minidyn.base.base_parameters import base_parameters
+from minidyn.display import DisplayTable
+from minidyn.errors import MinidynError, UnknownName, Unsupported, WrongArgument
+from minidyn.files import write_atomically
+from minidyn.formats.load import RobotLike, as_robot
+from minidyn.identification.consistency.consistency import consistent_model
+from minidyn.identification.consistency.prior import Prior, as_prior, prior_parameters
+from minidyn.identification.estimate import Estimate
+from minidyn.identification.estimators import solve
+from minidyn.identification.estimators.method import Fold, Solution
+from minidyn.identification.fleet.deviations import Comparison, Deviation, FleetFit, compared, trend
+from minidyn.identification.fleet.members import Logs, Member, left_out, members_of, open_logs
+from minidyn.identification.friction.choose import FrictionChoice, choose_friction, starting_model
+from minidyn.identification.friction.per_log import SETTING
+from minidyn.identification.friction.shared import Joined
+from minidyn.identification.identify import DEFAULT_FRICTION, check_options, lifted
+from minidyn.model.robot import Robot
+from minidyn.notices import Notice, info, look, notices_json
+from minidyn.recording.lazy import ON_ERROR, AnyRecording, concatenate
+from minidyn.recording.ready import ready
+from minidyn.text import markdown_cell
+
+_ASKED = 5  # robots whose logs choose friction terms
+_FOLDS = 5
+_LEAST = 3  # robots that say what is usual
+
+DIFFERS = look(
+    "fleet.differs",
+    "A robot is unlike the others of its fleet by more than healthy robots differ.",
+    "Look at {robot}: {what}.",
+)
+RISES = look(
+    "fleet.changes",
+    "Friction of a robot's joint changes from day to day in one direction.",
+    "Look at {joint} of {robot}.",
+)
+TOO_FEW = look(
+    "fleet.too_few",
+    "So few robots do not say by how much healthy ones differ: none is compared with the others.",
+    "Add robots: three are the least, ten find a friction that is 20 % higher.",
+)
+SPREAD = info("fleet.spread", "By how much friction and drive gains of the robots differ.")
+
+
+@dataclass(frozen=True, eq=False)
+class FleetRobot:
+    """One robot of a fleet.
+
+    Attributes:
+        name: Its name.
+        samples: That were fitted, of all its logs.
+        values: Friction parameters and drive gains as its own logs give them, by name (`Fleet.own_names`).
+        std: Their standard deviations.
+        p: Probability that a healthy robot differs from the others as much or more; NaN in fleets that are too small.
+        deviations: In what it differs, what explains most first; empty where p is not below the fleet's level.
+        dates: Days of its logs, as "2026-11-02"; "" where they are not known.
+        friction: Friction torque of each joint on each day over the mean of the fleet (days, joints).
+        friction_std: Its standard deviations.
+        slope: Change of it by day (joints,), NaN where there are fewer than three days.
+        slope_std: Its standard deviations.
+        slope_p: Probabilities of such a slope where nothing changes (joints,).
+    """
+
+    name: str
+    samples: int
+    values: Mapping[str, float]
+    std: Mapping[str, float]
+    p: float
+    deviations: tuple[Deviation, ...]
+    dates: tuple[str, ...]
+    friction: Array
+    friction_std: Array
+    slope: Array
+    slope_std: Array
+    slope_p: Array
+
+    @property
+    def text(self) -> str:
+        """In what it differs, in words; empty where it does not."""
+        return ", ".join(one.text for one in self.deviations)
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """Robots of one type: the model of the type, and each robot against the others.
+
+    Attributes:
+        model: The type: links that all share, and the mean of the robots' friction.
+        robots: Each robot by name.
+        deviations: Of all robots that differ from the others, the most certain first.
+        level: Probability of a false alarm for a healthy robot.
+        spread: Standard deviation of friction parameters and drive gains between robots, by name.
+        left_out: Robots whose logs could not be used, and why.
+        notices: What a reader should know.
+    """
+
+    model: Estimate
+    robots: Mapping[str, FleetRobot]
+    deviations: tuple[Deviation, ...]
+    level: float
+    spread: Mapping[str, float]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    notices: tuple[Notice, ...] = ()
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """Names of what each robot has of its own: friction parameters, then "gain JOINT" of each drive."""
+        return tuple(self.spread)
+
+    @property
+    def to_look_at(self) -> tuple[FleetRobot, ...]:
+        """The robots that differ from the others, the most certain first."""
+        return tuple(sorted((one for one in self.robots.values() if one.deviations), key=lambda one: one.p))
+
+    def estimate(self, robot: str) -> Estimate:
+        """Return the model of one robot: links of the type, friction of its own."""
+        if robot not in self.robots:
+            raise UnknownName("robot", robot, tuple(self.robots))
+        return self.model.with_friction(
+            np.array(self.model.settings[SETTING]["values"])[list(self.robots).index(robot)]
+        )
+
+    def table(self) -> str:
+        """Return a Markdown table of the robots, those that differ first."""
+        lines = ["| robot | samples | chance if healthy | differs in |", "|---|---:|---:|---|"]
+        for one in sorted(self.robots.values(), key=lambda one: (not one.deviations, np.nan_to_num(one.p, nan=1.0))):
+            chance = f"{100 * one.p:.2g} %" if np.isfinite(one.p) else "-"
+            lines.append(f"| {markdown_cell(one.name)} | {one.samples} | {chance} | {markdown_cell(one.text)} |")
+        lines += [f"| {markdown_cell(name)} | 0 | - | left out |" for name in self.left_out]
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; the model is saved apart (`Fleet.model.save`)."""
+        robots = [
+            {**vars(one), "deviations": [_plain(part) for part in one.deviations]} for one in self.robots.values()
+        ]
+        data = {
+            "robot": self.model.robot.name,
+            "level": self.level,
+            "joints": [joint.name for joint in self.model.robot.joints],
+            "spread": self.spread,
+            "robots": robots,
+            "deviations": [_plain(one) for one in self.deviations],
+            "left_out": self.left_out,
+            "notices": notices_json(self.notices),
+        }
+        return dict(plain_values(data, finite=True))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what `to_json` returns to a file."""
+        write_atomically(Path(path), strict_json({"minidyn": "fleet", "version": 1, **self.to_json()}))
+
+    def _repr_html_(self) -> str:
+        ordered = list(self.robots.values())
+        columns: dict[str, Sequence[Any]] = {
+            "robot": [one.name for one in ordered],
+            "samples": [one.samples for one in ordered],
+            "chance if healthy": [one.p for one in ordered],
+            "differs in": [one.text for one in ordered],
+        }
+        return DisplayTable(repr(self), columns, ("chance if healthy",), self.notices).to_html()
+
+    def __repr__(self) -> str:
+        return f"Fleet({len(self.robots)} robots of type {self.model.robot.name!r}: {len(self.to_look_at)} to look at)"
+
+
+def _plain(deviation: Deviation) -> dict[str, Any]:
+    return {**vars(deviation), "text": deviation.text}
+
+
+@single_thread()
+def identify_fleet(
+    robot: RobotLike,
+    recordings: Mapping[str, Any],
+    executor: Executor | None = None,
+    *,
+    friction: Iterable[str] | str = DEFAULT_FRICTION,
+    rotor_inertia: bool | None = True,
+    sign_width: ArrayLike | None = None,
+    prior: Prior = None,
+    consistent: bool = True,
+    link: str | None = None,
+    level: float = 0.05,
+    on_error: str = "stop",
+    **reading: Any,
+) -> Fleet:
+    """Identify robots of one type: links that all share, friction, offsets and drive gains of each, and who differs.
+
+    Args:
+        robot: The type: a robot, a built-in robot's name or a robot file's path.
+        recordings: {name: logs}, logs being a recording, paths (files, patterns, folders, addresses), or {date: any of
+            these}. Dates of files are those of a folder date=2026-11-02, of their name, their times, or the file.
+        executor: Any of concurrent.futures, whose workers read the logs of a robot each, to the same bits.
+        friction: As for :func:`minidyn.identify`; "auto" chooses terms from the logs of a few robots. Friction that
+            grows with the load, or remembers, is not among them.
+        rotor_inertia: Whether rotor inertias are identified; None: as the robot's file has them.
+        sign_width: As for :func:`minidyn.identify`.
+        prior: As for :func:`minidyn.identify`.
+        consistent: Whether to make the model of the type physically consistent.
+        link: Link or frame at which a load is looked for; None: the last link.
+        level: Probability of a false alarm for a healthy robot, all tests of it together.
+        on_error: "stop", or "skip": robots whose logs cannot be used are left out, and a notice names them.
+        **reading: Options of :func:`minidyn.read_recording` for paths.
+
+    Returns:
+        The fleet. A robot counts as different where a healthy one would differ as much with a probability below
+        `level`; how much healthy robots differ is what the others show (docs/clusters.md).
+
+    Raises:
+        MinidynError: Logs of a robot cannot be used; the message names the robot.
+    """
+    if not isinstance(recordings, Mapping) or not recordings:
+        raise WrongArgument("recordings: expected {name of a robot: its logs}, with one robot at least")
+    if not 0 < level < 1:
+        raise MinidynError(f"level: expected a probability between 0 and 1, got {level!r}")
+    if on_error not in ON_ERROR:
+        raise UnknownName("on_error", on_error, ON_ERROR)
+    check_options(friction=friction)
+    kind, prior = as_robot(robot), as_prior(prior)
+    kind.find_frame(link)
+    if kind.implicit_loops or kind.formulas:
+        raise Unsupported(f"robot {kind.name!r} has loops or joints given by formulas: a fleet of them is not known")
+    names = {str(name): value for name, value in recordings.items()}
+    lost: dict[str, Notice] = {}
+
+    def opened(chosen: Iterable[str]) -> Iterator[Logs]:
+        for name in chosen:
+            try:
+                yield open_logs(name, names[name], kind, **reading)
+            except (MinidynError, OSError) as error:
+                if on_error == "stop":
+                    advice = "on_error='skip' (--on-error skip) leaves such robots out"
+                    raise MinidynError(f"robot {name!r}: {error}; {advice}") from None
+                lost[name] = left_out(name, error)
+
+    choice, sample = _chosen(kind, opened(_spaced(tuple(names))), friction, rotor_inertia, sign_width)
+    members: list[Member] = []
+    for found in members_of(
+        choice.robot, choice.base, opened(name for name in names if name not in lost), executor, on_error
+    ):
+        if isinstance(found, Member):
+            members.append(found)
+        else:
+            lost[found[0]] = found[1]
+    if not members:
+        raise MinidynError(f"no robot has logs that can be used: {next(iter(lost.values())).text}")
+    made, _, chances = compared(choice.base, members, level, link)
+    model = _model(kind, choice, made, members, sample, prior, consistent, chances < level)
+    robots = {one.name: _robot(made, number, float(chances[number]), level) for number, one in enumerate(members)}
+    deviations = sorted((part for one in robots.values() for part in one.deviations), key=lambda part: part.p)
+    spread = dict(zip(_own_names(made.fit), np.append(made.fit.spread, made.fit.gains).tolist()))
+    notices = [*lost.values(), *_notices(made, robots, level), *model.notices]
+    why = {name: notice.text for name, notice in lost.items()}
+    return Fleet(model, robots, tuple(deviations), level, spread, why, tuple(notices))
+
+
+def _spaced(names: Sequence[str]) -> list[str]:
+    """Return a few robots, spread over the fleet."""
+    return [names[k] for k in sorted({int(k) for k in np.linspace(0, len(names) - 1, _ASKED)})]
+
+
+def _chosen(
+    kind: Robot,
+    opened: Iterable[Logs],
+    friction: Iterable[str] | str,
+    rotor_inertia: bool | None,
+    sign_width: ArrayLike | None,
+) -> tuple[FrictionChoice, AnyRecording]:
+    """Return the friction terms of the type, and the data of a few robots that chose them."""
+    model = starting_model(kind, friction, rotor_inertia, sign_width)
+    parts = []
+    for logs in opened:
+        try:
+            parts.append(ready(model, logs.dated[0][1], purpose="identification", once=True).thinned(1))
+        except MinidynError:
+            continue  # it is named when its turn comes
+    if not parts:
+        raise MinidynError("no robot among those that choose friction terms has logs that can be used")
+    data = concatenate([replace(part, telemetry={}, notices=()) for part in parts])
+    wish: dict[str, Any] = {"widths": sign_width is None, "load": False, "memory": False}
+    return choose_friction(model, base_parameters(model), data, friction, **wish), data
+
+
+def _model(
+    kind: Robot,
+    choice: FrictionChoice,
+    made: Comparison,
+    members: Sequence[Member],
+    data: AnyRecording,
+    prior: Prior,
+    consistent: bool,
+    differs: Array,
+) -> Estimate:
+    """Return the model of the type as an estimate."""
+    fit, base = made.fit, choice.base
+    R, z, rest = fit.joined.form
+    counted = [member for member, use in zip(members, made.counts) if use]
+    samples = np.array([member.samples for member in counted], dtype=float)
+    sigma = np.sqrt(np.average([member.sigma**2 for member in counted], axis=0, weights=samples))
+    found = Solution(
+        fit.beta,
+        fit.covariance,
+        sigma,
+        solve.condition_of(R),
+        R,
+        z,
+        rest,
+        lambda: _folds(fit),
+        (),
+        {"robots": len(members)},
+    )
+    found = choice.with_width_uncertainty(found, data.info.get("cutoff"), False)
+    beta, parameters, covariance = found.beta, lifted(base, found.beta, choice.robot), found.covariance
+    notices, weight = [*choice.notices], dict[str, Any]()
+    if consistent:
+        known = prior_parameters(choice.robot, prior, (kind,))
+        result, told, weight = consistent_model(choice.robot, base, found, data, known)
+        beta, parameters, covariance = result.beta, result.phi, np.asarray(result.covariance)
+        notices += told
+    choice = choice.seen_whole()
+    # a robot that differs (N,) is not drawn to the others
+    values = [
+        (made.alone(k)[0][: len(fit.spread)] if differs[k] else made.likely(k)).tolist() for k in range(len(members))
+    ]
+    own = {"names": list(fit.split.names), "values": values, "spread": fit.spread.tolist(), "anchors": []}
+    settings = {
+        "method": "wls",
+        "samples": int(samples.sum()),
+        **choice.settings,
+        **found.settings,
+        **weight,
+        SETTING: own,
+    }
+    described = replace(choice.robot.with_parameters(parameters), notices=())
+    numbers = beta, covariance, sigma, "wls", consistent, found.condition, int(samples.sum())
+    return Estimate(described, base, *numbers, tuple(notices), settings, found.covariance if consistent else None)
+
+
+def _folds(fit: FleetFit) -> list[Fold]:
+    """Return forms in which some robots are held out: others foretell them as far as robots are alike."""
+    count = min(_FOLDS, len(fit.parts))
+    made: list[Fold] = []
+    for held in range(count) if count > 1 else ():
+        forms = [
+            Joined(fit.split, [(part.R, part.z) for part in parts], fit.spread, np.zeros(len(parts))).form
+            for parts in (
+                [part for k, part in enumerate(fit.parts) if k % count != held],
+                [part for k, part in enumerate(fit.parts) if k % count == held],
+            )
+        ]
+        made.append((*forms[0][:2], *forms[1]))
+    return made
+
+
+def _own_names(fit: FleetFit) -> list[str]:
+    robot = fit.base.robot
+    return [*fit.split.names, *(f"gain {robot.joints[joint].name}" for joint in robot.independent)]
+
+
+def _robot(made: Comparison, number: int, p: float, level: float) -> FleetRobot:
+    """Return what is known of one robot."""
+    member, names = made.members[number], _own_names(made.fit)
+    values, std = made.alone(number)
+    friction = values[: len(made.fit.split.own)] - made.fit.beta[list(made.fit.split.own)]
+    overall = 1.0 + made.levels @ friction
+    days = member.change if len(member.change) else np.zeros((1, len(overall)))
+    errors = member.change_std if len(member.change) else np.full((1, len(overall)), np.nan)
+    levels, joints = overall * (1.0 + days), len(overall)
+    slope, slope_std, slope_p = np.full((3, joints), np.nan)
+    known = [k for k, date in enumerate(member.dates) if date]
+    if len({member.dates[k] for k in known}) >= _LEAST:
+        slope, slope_std, slope_p = trend([datetime.date.fromisoformat(member.dates[k]) for k in known], levels[known])
+    differs = tuple(made.found(number, level)) if p < level else ()
+    return FleetRobot(
+        member.name,
+        member.samples,
+        dict(zip(names, values.tolist())),
+        dict(zip(names, std.tolist())),
+        p,
+        differs,
+        member.dates,
+        levels,
+        overall * errors,
+        slope,
+        slope_std,
+        slope_p,
+    )
+
+
+def _notices(made: Comparison, robots: Mapping[str, FleetRobot], level: float) -> list[Notice]:
+    """Return who differs, whose friction changes, and how much robots differ."""
+    found, joints = [], made.fit.base.robot.joints
+    if np.sum(made.counts) < _LEAST:
+        found.append(TOO_FEW(f"{len(robots)} robots are too few to say what is usual", robots=len(robots)))
+    for one in sorted(robots.values(), key=lambda one: one.p):
+        if one.deviations:
+            text = f"robot {one.name!r} differs from the others: {one.text}"
+            found.append(DIFFERS(text, robot=one.name, what=one.text, p=one.p))
+    for one in robots.values():
+        for joint, (slope, p) in enumerate(zip(one.slope, one.slope_p)):
+            if p < level / len(joints) / len(robots):  # none in the whole fleet, but for one of 1 / level fleets
+                name = joints[joint].name
+                text = f"friction of joint {name!r} of robot {one.name!r} changes by {100 * slope:+.2g} % a day"
+                found.append(RISES(text, robot=one.name, joint=name, slope=float(slope), p=float(p)))
+    split, mean = made.fit.split, np.abs(made.fit.beta[list(made.fit.split.own)])
+    shares = [float(made.fit.spread[k] / mean[k]) for k in range(len(mean)) if mean[k] > 0 and split.symbols[k] != "Fo"]
+    if shares:
+        gains = float(np.median(made.fit.gains))
+        usual = float(np.median(shares))
+        text = (
+            f"friction parameters of the robots differ by {100 * usual:.2g} %, drive gains by {100 * gains:.2g} % (1 σ)"
+        )
+        found.append(SPREAD(text, friction=usual, gains=gains, robots=len(robots)))
+    return found

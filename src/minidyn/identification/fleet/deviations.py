@@ -1,0 +1,408 @@
+"""What the robots of a fleet share, and which of them are unlike the others.
+
+Torques of robot i are those of the links that all share, scaled by drive gains 1 + g_i of its own, and of friction f_i
+of its own; f_i varies about a mean f, g_i about zero, with spreads that the fleet shows. What a robot may have, beside
+that: a friction torque, an offset or a gain of one joint that is unlike those of the others, or a load on a link. Each
+of these causes is estimated for every robot with its own part free and all other terms of the robot varying by their
+spreads. A value x_i of variance V_i (noise, spread) is compared with those of the other robots alone: with their mean
+m, weighted by 1 / V, and the factor φ by which they differ from it more than V says. For a robot like the others
+
+    (x_i - m)² / (V_i + 1 / Σ 1/V) / φ
+
+is the square of Student's t with N - 2 degrees of freedom, N robots in all. Joints' factors φ of one kind are joined in
+part. The probability of a false alarm is that of all causes together (Šidák). Robots that are clearly different do not
+count among the others, nor for what all share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import fdtrc
+
+from minidyn.arrays import Array
+from minidyn.base.base_map import BaseMap
+from minidyn.errors import MinidynError
+from minidyn.identification.estimators import solve
+from minidyn.identification.fleet.members import Member, friction_levels, friction_of
+from minidyn.identification.friction.shared import Joined, Split, pooled_spread, spread_of
+from minidyn.identification.rows.triangles import triangle_of
+from minidyn.model.drives import FRICTION
+from minidyn.model.geometry import matrix_of
+from minidyn.model.parameters import transform
+
+_PASSES = 8
+_GAINS = 0.02  # spread of drive gains to begin with
+_LEAST_GAINS = 1e-3
+_ALIKE = 2.0  # robots that the factor of the same cause in other joints counts for
+_FREE = 1e-8  # weight of a prior that is to decide nothing, over the spread's own
+_SHOWN = 1e-6  # of the best shown direction of a load: less is not shown
+_LOAD = np.array([0.1] * 6 + [0.3] * 3 + [1.0])  # kg m², kg m, kg: sizes of what is sought
+_ROUGH = 0.2  # of a mass
+_ROUNDING = 1e-12
+_ROUNDS = 5
+_MOST = 1 / 3  # of a fleet may be different from it
+
+KINDS = ("friction", "offset", "gain", "load")
+"""What may be unlike other robots."""
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """How one robot differs from the others.
+
+    Attributes:
+        robot: Its name.
+        kind: "friction" (torque of a joint's friction, as a share of the fleet's), "offset" (N m or N), "gain" (of a
+            drive, as a share) or "load" (mass, kg).
+        joint: Name of the joint; "" for a load.
+        value: Difference from the other robots.
+        std: Its standard deviation, without how much healthy robots differ.
+        p: Probability that a robot like the others shows as much or more, this cause alone.
+    """
+
+    robot: str
+    kind: str
+    joint: str
+    value: float
+    std: float
+    p: float
+
+    @property
+    def text(self) -> str:
+        """In words: "friction of joint 'elbow' +21 %"."""
+        if self.kind == "load":
+            return f"load at the flange {self.value:.2g} kg"
+        size = f"{100 * self.value:+.2g} %" if self.kind != "offset" else f"{self.value:+.2g} N m or N"
+        what = {"friction": "friction", "offset": "offset", "gain": "drive gain"}[self.kind]
+        return f"{what} of joint {self.joint!r} {size}"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Something by which a robot may be unlike others: unknowns of a robot, and what is reported of them."""
+
+    kind: str
+    joint: int  # -1: none
+    places: tuple[int, ...]  # among a robot's unknowns
+    row: Array  # (u,): the value that is tested
+
+
+@dataclass(frozen=True, eq=False)
+class FleetFit:
+    """What robots share, and by how much they differ.
+
+    Attributes:
+        base: Base parameters.
+        split: Which of them are friction.
+        beta: Values (b,): shared ones, and mean friction.
+        joined: All members that count, gains of drives eliminated.
+        spread: Standard deviation of friction between robots (m,).
+        gains: That of drive gains (n,), as a share.
+        parts: Each member that counts, by itself, gains eliminated.
+    """
+
+    base: BaseMap
+    split: Split
+    beta: Array
+    joined: Joined
+    spread: Array
+    gains: Array
+    parts: tuple[_Part, ...] = field(repr=False)
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Of beta (b, b): mean friction varies with the choice of robots."""
+        return self.joined.covariance([part.covariance for part in self.parts])
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The form of a member with drive gains eliminated."""
+
+    R: Array
+    z: Array
+    covariance: Array
+
+
+def _extended(member: Member, split: Split, beta: Array) -> Array:
+    """Return the square triangle of a member's rows [gains | base parameters | right side].
+
+    The column of a gain is the torque that shared parameters of beta (b,) make at its joint.
+    """
+    n, b = len(member.scale), len(beta)
+    shared = np.zeros(b)
+    shared[list(split.shared)] = beta[list(split.shared)]
+    rows = []
+    for joint, (own, factor) in enumerate(zip(member.triangles.columns, member.triangles.factors)):
+        block = np.zeros((len(factor), n + b + 1))
+        block[:, [n + k for k in own]] = factor[:, :-1]
+        block[:, -1] = factor[:, -1]
+        block[:, joint] = factor[:, :-1] @ shared[list(own)]
+        rows.append(block / member.scale[joint])
+    found = triangle_of(np.vstack(rows))
+    return np.pad(found, ((0, max(0, n + b + 1 - len(found))), (0, 0)))
+
+
+def _part(member: Member, extended: Array, gains: Array) -> _Part:
+    """Return the form of a member where its gains vary by their spread (n,)."""
+    n = len(gains)
+    pulls = np.zeros((n, extended.shape[1]))
+    pulls[np.arange(n), np.arange(n)] = 1.0 / gains
+    found = triangle_of(np.vstack([pulls, extended]))[n:, n:]
+    R, z = found[:-1, :-1], found[:-1, -1]
+    (with_gains, _), (without, _) = solve.pseudo_inverse(R), solve.pseudo_inverse(extended[:, n:-1])
+    return _Part(R, z, member.covariance + with_gains @ with_gains.T - without @ without.T)
+
+
+def fitted(base: BaseMap, members: Sequence[Member]) -> FleetFit:
+    """Return what members share; gains and spreads are found with it."""
+    split, n, zeros = Split.of(base), len(members[0].scale), np.zeros(len(members))
+    # at first one friction for each, no gains
+    plain = [_Part(*member.triangles.weighted(member.scale)[:2], member.covariance) for member in members]
+    spread, gains = np.full(len(split.own), np.inf), np.full(n, _GAINS)
+    joint = Joined(split, [(part.R, part.z) for part in plain], spread, zeros)
+    beta = solve.pseudo_inverse(joint.form[0])[0] @ joint.form[1]
+    for _ in range(_PASSES):
+        extended = [_extended(member, split, beta) for member in members]
+        parts = tuple(_part(member, own, gains) for member, own in zip(members, extended))
+        joint = Joined(split, [(part.R, part.z) for part in parts], spread, zeros)
+        beta = solve.pseudo_inverse(joint.form[0])[0] @ joint.form[1]
+        before, spread = (spread, gains), spread_of(split, parts, joint)
+        alone = [_gains_alone(own, split, beta, n) for own in extended]
+        found, noise = (np.array([pair[k] for pair in alone]) for k in range(2))
+        gains = np.maximum(pooled_spread(found, noise, zeros, ["gain"] * n, np.ones(n)), _LEAST_GAINS)
+        if np.allclose(np.append(spread, gains), np.append(*before), rtol=0.02):
+            break
+    return FleetFit(base, split, beta, joint, spread, gains, parts)
+
+
+def _gains_alone(extended: Array, split: Split, beta: Array, n: int) -> tuple[Array, Array]:
+    """Return the gains (n,) that a member alone asks for, its friction free, and their variances (n,)."""
+    rows = extended[:, [*range(n), *(n + k for k in split.own)]]
+    right = extended[:, -1] - extended[:, [n + k for k in split.shared]] @ beta[list(split.shared)]
+    inverse, is_open = solve.pseudo_inverse(rows)
+    variance = np.where(is_open, np.inf, np.sum(inverse**2, axis=1))
+    return (inverse @ right)[:n], variance[:n]
+
+
+def _bodies(base: BaseMap, link: str | None) -> Array:
+    """Return base parameters of loads in the frame of the flange (b, 10), in units of `_LOAD`; their masses are last.
+
+    Where no link is named, the flange is the frame on the last link that is furthest from its joint.
+    """
+    robot = base.robot
+    carrier, steps = robot.find_frame(link)
+    if carrier < 0:
+        raise MinidynError(f"link: a load on the base {link!r} moves nothing; name a moving link")
+    placement = matrix_of(steps)
+    if link is None:
+        frames = [matrix_of(frame.steps) for frame in robot.frames if frame.link == carrier]
+        placement = max([placement, *frames], key=lambda frame: float(np.linalg.norm(frame[:3, 3])))
+    of_frame = transform(np.eye(10), placement).T
+    return np.asarray(base.matrix[:, robot.layout.links[carrier]] @ of_frame * _LOAD)
+
+
+def _directions(products: Array) -> Array:
+    """Return directions (10, k) that the motion shows, of which the products (10, 10) are given: a point mass first.
+
+    The others are orthogonal to it in the torques they make. None where even a mass is not shown.
+    """
+    size = float(products[9, 9])
+    if size <= _SHOWN * float(np.trace(products)):
+        return np.zeros((10, 0))
+    point = np.eye(10)[9]
+    apart = np.eye(10) - np.outer(point, products[9]) / size
+    values, vectors = np.linalg.eigh(apart.T @ products @ apart)
+    return np.column_stack([point, apart @ vectors[:, values > _SHOWN * values[-1]]])
+
+
+class Comparison:
+    """All members against a fit of those that count (`counts` (N,)).
+
+    A member's unknowns (u) are how its friction differs from the mean (m), its gains from one (n), and a load (k).
+    """
+
+    def __init__(
+        self, fit: FleetFit, members: Sequence[Member], counts: NDArray[np.bool_], link: str | None = None
+    ) -> None:
+        self.fit, self.members, self.counts = fit, members, counts
+        split, base, m, n = fit.split, fit.base, len(fit.spread), len(fit.gains)
+        body = _bodies(base, link)
+        extended = [_extended(member, split, fit.beta) for member in members]
+        products = sum((own[:, n:-1].T @ own[:, n:-1] for own in extended), np.zeros((base.rank, base.rank)))
+        self.directions = _directions(body.T @ products @ body)  # (10, k)
+        self.load = tuple(range(m + n, m + n + self.directions.shape[1]))
+        self.natural = np.concatenate([fit.spread**2, fit.gains**2, np.zeros(len(self.load))])  # variances (u,)
+        columns = [
+            np.column_stack([own[:, n:-1][:, split.own], own[:, :n], own[:, n:-1] @ (body @ self.directions)])
+            for own in extended
+        ]
+        self.N = np.array([A.T @ A for A in columns])  # products of each member's columns (N, u, u)
+        rights = [own[:, -1] - own[:, n:-1] @ fit.beta for own in extended]
+        self.h = np.array([A.T @ right for A, right in zip(columns, rights)])  # (N, u)
+        self.levels = friction_levels(base, split, products, fit.beta[list(split.own)])
+        self.causes = tuple(self._causes(m, n))
+        every = range(len(members))
+        found = [self._value(every, cause) for cause in self.causes]
+        self.x, self.V = (np.array([one[k] for one in found]) for k in range(2))  # values, variances (causes, N)
+        self._compare()
+
+    def _causes(self, m: int, n: int) -> list[Cause]:
+        split, size = self.fit.split, len(self.natural)
+        found = []
+        for joint, level in enumerate(self.levels):
+            if np.any(level):
+                found.append(Cause("friction", joint, tuple(friction_of(split, joint)), np.pad(level, (0, size - m))))
+            for k, (own, symbol) in enumerate(zip(split.joints, split.symbols)):
+                if own == joint and symbol == FRICTION["offset"]:
+                    found.append(Cause("offset", joint, (k,), np.eye(size)[k]))
+        for k, joint in enumerate(self.fit.base.robot.independent):
+            found.append(Cause("gain", joint, (m + k,), np.eye(size)[m + k]))
+        if self.load:
+            found.append(Cause("load", -1, self.load[:1], np.eye(size)[self.load[0]]))
+        return found
+
+    def _solved(self, numbers: Sequence[int], free: Sequence[int]) -> tuple[Array, Array, Array]:
+        """Return (values (N, u), covariances (N, u, u), what they explain (N,)) of members, some unknowns free.
+
+        The others vary by their spreads about zero; those of a load are zero.
+        """
+        weight = 1.0 / np.maximum(self.natural, 1e-30)
+        weight[list(free)] = np.where(self.natural[list(free)] > 0, _FREE * weight[list(free)], 0.0)
+        chosen = list(numbers)
+        whole = self.N[chosen] + np.diag(weight)
+        size = 1.0 / np.sqrt(np.maximum(np.einsum("ijj->ij", whole), 1e-300))
+        whole = whole * size[:, :, None] * size[:, None, :] + _ROUNDING * np.eye(len(weight))
+        inverse = np.linalg.inv(whole) * size[:, :, None] * size[:, None, :]
+        values = np.einsum("ijk,ik->ij", inverse, self.h[chosen])
+        return values, inverse, np.einsum("ij,ij->i", values, self.h[chosen])
+
+    def _places(self, chosen: Sequence[Cause]) -> list[int]:
+        """Return the unknowns of causes that were found; of a load all that the motion shows."""
+        return [place for one in chosen for place in (self.load if one.kind == "load" else one.places)]
+
+    def _value(self, numbers: Sequence[int], cause: Cause, chosen: Sequence[Cause] = ()) -> tuple[Array, Array, Array]:
+        """Return (values, variances with the natural spread, what they explain) of members, beside chosen causes."""
+        free = self._places(chosen)
+        u, P, explains = self._solved(numbers, [*free, *cause.places])
+        V = np.einsum("j,ijk,k->i", cause.row, P, cause.row) + float(cause.row**2 @ self.natural)
+        return u @ cause.row, V, explains - self._solved(numbers, free)[2]
+
+    def _compare(self) -> None:
+        """Set what the others that count say of each member: mean, its variance, factor φ, degrees of freedom."""
+        W = 1.0 / self.V
+        y = self.x - self.x[:, self.counts].mean(axis=1, keepdims=True)
+        total = [np.sum(part[:, self.counts], axis=1, keepdims=True) for part in (W, W * y, W * y**2)]
+        weights, pulls, squares = (all_ - self.counts * part for all_, part in zip(total, (W, W * y, W * y**2)))
+        free = np.sum(self.counts) - self.counts - 1.0  # others that count, beside their mean (N,)
+        self.mean, self.variance = self.x - y + pulls / weights, 1.0 / weights
+        own = np.maximum(squares - pulls**2 / weights, 1e-12) / np.maximum(free, 1.0)
+        self.factor, self.free = np.empty_like(own), np.empty_like(own)
+        for kind in KINDS:
+            alike = [k for k, cause in enumerate(self.causes) if cause.kind == kind]
+            if alike:
+                # joints of one kind are alike in part; so many degrees of freedom were they quite alike
+                mine, others = ((free * one + _ALIKE / len(alike)) / (free + _ALIKE) for one in (1.0, 0.0))
+                self.factor[alike] = (free * own[alike] + _ALIKE * own[alike].mean(axis=0)) / (free + _ALIKE)
+                self.free[alike] = free / (mine**2 + (len(alike) - 1) * others**2)
+
+    def _chance(self, place: Any, number: Any, x: Array, V: Array) -> Array:
+        """Return the probabilities of values, or of ones further off, were the members like the others."""
+        off = (x - self.mean[place, number]) ** 2 / (V + self.variance[place, number]) / self.factor[place, number]
+        return np.asarray(fdtrc(1, self.free[place, number], off))
+
+    def chances(self) -> Array:
+        """Return the probability (N, causes) that a member like the others differs as much, each cause alone."""
+        return self._chance(slice(None), slice(None), self.x, self.V).T
+
+    def found(self, number: int, level: float) -> list[Deviation]:
+        """Return how a member differs, what explains most first; nothing where it is like the others."""
+        each = -np.expm1(np.log1p(-level) / len(self.causes))
+        chosen, chance = list[int](), dict[int, float]()
+        penalty = np.log(max(self.members[number].samples, 2))
+        while len(chosen) < len(self.causes):
+            worth = dict[int, float]()
+            for place, cause in enumerate(self.causes):
+                if place not in chosen:
+                    x, V, explains = self._value([number], cause, [self.causes[k] for k in chosen])
+                    chance[place] = p = float(self._chance(place, number, x, V)[0])
+                    if p < each:
+                        worth[place] = float(explains[0]) - len(cause.places) * penalty
+            if not worth:
+                break
+            chosen.append(max(worth, key=lambda place: worth[place]))
+        return [self._deviation(number, place, chosen, chance[place]) for place in chosen]
+
+    def _deviation(self, number: int, place: int, chosen: Sequence[int], p: float) -> Deviation:
+        """Return one of several deviations that were found together."""
+        cause, name = self.causes[place], self.members[number].name
+        every = [self.causes[other] for other in chosen]
+        (u,), (P,), _ = self._solved([number], self._places(every))
+        if cause.kind == "load":
+            mass, load = _LOAD[9] * self.directions[9], list(self.load)
+            value, std = float(mass @ u[load]), float(np.sqrt(mass @ P[np.ix_(load, load)] @ mass))
+            if std > _ROUGH * abs(value):  # that of a mass at the flange, where the motion shows little else
+                others = self._places([one for one in every if one is not cause])
+                (u,), (P,), _ = self._solved([number], [*others, *cause.places])
+                value, std = float(u[load[0]]), float(np.sqrt(P[load[0], load[0]]))
+            return Deviation(name, "load", "", value, std, p)
+        joint = self.fit.base.robot.joints[cause.joint].name
+        value = float(cause.row @ u - self.mean[place, number])
+        return Deviation(name, cause.kind, joint, value, float(np.sqrt(cause.row @ P @ cause.row)), p)
+
+    def alone(self, number: int) -> tuple[Array, Array]:
+        """Return friction and gains (m + n,) of a member as its own logs give them, and standard deviations."""
+        count = len(self.natural) - len(self.load)
+        (u,), (P,), _ = self._solved([number], range(count))
+        mean = np.concatenate([self.fit.beta[list(self.fit.split.own)], np.ones(len(self.fit.gains))])
+        return mean + u[:count], np.sqrt(np.diag(P)[:count])
+
+    def likely(self, number: int) -> Array:
+        """Return the friction (m,) of a member, drawn to the mean where its logs hardly show it."""
+        own = list(self.fit.split.own)
+        return np.asarray(self.fit.beta[own] + self._solved([number], ())[0][0, : len(own)])
+
+
+def compared(
+    base: BaseMap, members: Sequence[Member], level: float, link: str | None = None
+) -> tuple[Comparison, Array, Array]:
+    """Return (comparison, chances (N, causes), chances of all causes together (N,)).
+
+    Members that are clearly different, by less than a chance of `level` in the whole fleet, do not count for the others
+    and for the fit.
+    """
+    counts = np.ones(len(members), dtype=bool)
+    for _ in range(_ROUNDS):
+        fit = fitted(base, [member for member, use in zip(members, counts) if use])
+        made = Comparison(fit, members, counts, link)
+        if np.sum(counts) < 3:
+            nothing = np.full((len(members), len(made.causes)), np.nan)
+            return made, nothing, nothing[:, 0]
+        each = made.chances()
+        every = -np.expm1(each.shape[1] * np.log1p(-np.minimum(each.min(axis=1), 1 - 1e-15)))
+        clear = every < level / len(members)
+        most = int(_MOST * len(members))
+        if np.sum(clear) > most:  # the most different ones
+            clear &= every <= np.sort(every)[most - 1] if most else False
+        if np.array_equal(counts, ~clear) or np.sum(~clear) < 3:
+            break
+        counts = ~clear
+    return made, each, every
+
+
+def trend(dates: Sequence[Any], values: Array) -> tuple[Array, Array, Array]:
+    """Return slopes (joints,) of values (days, joints) by day, their standard deviations, and chances of as much."""
+    days = np.array([date.toordinal() for date in dates], dtype=float)
+    x = days - days.mean()
+    slope = x @ values / float(x @ x)
+    left = values - values.mean(axis=0) - np.outer(x, slope)
+    free = len(days) - 2
+    std = np.sqrt(np.sum(left**2, axis=0) / free / float(x @ x))
+    F = (slope / np.maximum(std, 1e-300)) ** 2
+    return slope, std, np.asarray(fdtrc(1, free, F))

@@ -1,0 +1,244 @@
+"""One robot of a fleet: its logs by day, reduced to triangles; whatever its logs are, kilobytes are left.
+
+A robot's days are fitted each alone, by least squares weighted by joint, and joined. Friction of a day is what that day
+asks for where links are those of all days of this robot.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from minidyn.arrays import Array, single_thread
+from minidyn.base.base_map import BaseMap
+from minidyn.errors import DescriptionError, MinidynError
+from minidyn.identification.diagnostics.plausible import require_meaning
+from minidyn.identification.estimators import solve
+from minidyn.identification.estimators.least_squares import Fit, covariance_of, fit
+from minidyn.identification.friction.shared import Split
+from minidyn.identification.rows.triangles import Triangles, joined
+from minidyn.model.drives import FRICTION
+from minidyn.model.robot import Robot
+from minidyn.notices import Notice
+from minidyn.recording.lazy import LEFT_OUT, AnyRecording, LazyRecording, concatenate
+from minidyn.recording.read.read import are_one_run, log_files
+from minidyn.recording.read.tables import TIME_ORIGIN
+from minidyn.recording.ready import as_recording, ready
+
+_DATE = re.compile(r"(?<!\d)(\d{4})[-_]?(\d{2})[-_]?(\d{2})(?!\d)")
+_HIVE = re.compile(r"(?:^|/)date=([^/]+)/")
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The logs of one robot: (date, recording), dates as 2026-11-02, "" where they are not known."""
+
+    name: str
+    dated: tuple[tuple[str, AnyRecording], ...]
+
+    def __len__(self) -> int:
+        return sum(len(log) for _, log in self.dated)
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """The runs on disk, for messages of the engine."""
+        return tuple(part for _, log in self.dated if isinstance(log, LazyRecording) for part in log.parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """What is known of one robot by itself."""
+
+    name: str
+    triangles: Triangles  # its rows, joint by joint
+    scale: Array  # what rows of each joint are divided by, so that they count as independent (n,)
+    sigma: Array  # noise of each joint's torque (n,)
+    covariance: Array  # of its base parameters (b, b), infinite where it does not show them
+    samples: int
+    dates: tuple[str, ...]  # of its days
+    change: Array  # of each joint's friction on a day against that of all its days, as a share (days, joints)
+    change_std: Array
+    notices: tuple[Notice, ...] = ()
+
+
+def open_logs(name: str, value: Any, robot: Robot, **options: Any) -> Logs:
+    """Return the logs of a robot: a recording, paths, or {date: any of these}; files stay on disk."""
+    if isinstance(value, Mapping):
+        given = [(_day(name, str(date)), log) for date, log in value.items()]
+        return Logs(name, tuple((date, as_recording(log, robot, **_reading(log, options))) for date, log in given))
+    paths = [value] if isinstance(value, str | os.PathLike) else value
+    if not isinstance(paths, list | tuple) or not all(isinstance(path, str | os.PathLike) for path in paths):
+        log = as_recording(value, robot)
+        return Logs(name, ((_recorded(log.notices), log),))
+    files = log_files(paths)
+    if not files:
+        raise DescriptionError(f"robot {name!r}: no log")
+    together = len(files) < 50 and are_one_run(cast(Any, files), robot)
+    groups = [files] if together else [[file] for file in files]
+    logs = [(group, as_recording(group, robot, lazy=True, **options)) for group in groups]
+    days = sorted(((_date_of(group[0], log.notices), log) for group, log in logs), key=lambda day: day[0])
+    return Logs(name, tuple(_together(days)))
+
+
+def _reading(value: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of reading: none for what has been read."""
+    return {} if hasattr(value, "signals") else {"lazy": True, **options}
+
+
+def _together(days: Iterable[tuple[str, AnyRecording]]) -> Iterator[tuple[str, AnyRecording]]:
+    """Yield the logs of each day as one where they have the same signals."""
+    for (date, _), group in groupby(days, key=lambda day: (day[0], tuple(sorted(day[1].signals)))):
+        yield date, concatenate([log for _, log in group])
+
+
+def _day(name: str, text: str) -> str:
+    found = _DATE.search(text)
+    try:
+        return datetime.date(*map(int, found.groups())).isoformat() if found else ""
+    except ValueError:
+        raise DescriptionError(f"robot {name!r}: {text!r} is no date; expected one like 2026-11-02") from None
+
+
+def _date_of(file: Path, notices: Iterable[Notice]) -> str:
+    """Return the day of a log: of its folder date=..., of its name, of its times, or of its file."""
+    text = str(file).replace(os.sep, "/")
+    for found in (_HIVE.search(text), _DATE.search(file.name)):
+        if found is not None:
+            try:
+                return _day("", found.group(0)) or found.group(1)
+            except DescriptionError:
+                continue  # digits that are no date
+    known = _recorded(notices)
+    if known or not isinstance(file, Path):
+        return known
+    return datetime.datetime.fromtimestamp(file.stat().st_mtime, datetime.UTC).date().isoformat()
+
+
+def _recorded(notices: Iterable[Notice]) -> str:
+    """Return the day on which times of a log begin, where they count from 1970; "" where they do not."""
+    for notice in notices:
+        if notice.code == TIME_ORIGIN.code:
+            return datetime.datetime.fromtimestamp(float(notice.data["origin"]), datetime.UTC).date().isoformat()
+    return ""
+
+
+def members_of(
+    robot: Robot, base: BaseMap, opened: Iterable[Logs], executor: Any = None, on_error: str = "stop"
+) -> Iterator[Member | tuple[str, Notice]]:
+    """Yield what is known of each robot, in order; of one that fails its name and a notice, where that is skipped."""
+    task = partial(_reduced, robot, base)
+    if executor is None:
+        for logs in opened:
+            yield _kept(logs.name, on_error, partial(task, logs, 0, None))
+        return
+    from minidyn.recording.engine import Engine, WorkerFailed  # only where it is asked for
+
+    def answer(found: Any) -> Member:
+        if isinstance(found, Member):
+            return found
+        raise WorkerFailed(found.text)
+
+    for found, logs, _ in Engine(executor, on_error).tried(task, cast(Any, opened)):
+        yield _kept(cast(Any, logs).name, on_error, partial(answer, found))
+
+
+def _kept(name: str, on_error: str, make: Any) -> Member | tuple[str, Notice]:
+    """Return what is made of a robot; where it fails, a notice or an error that names the robot."""
+    try:
+        return cast(Member, make())
+    except (MinidynError, OSError) as error:
+        if on_error == "stop":
+            advice = "on_error='skip' (--on-error skip) leaves such robots out"
+            text = str(error) if repr(name) in str(error) else f"robot {name!r}: {error}"
+            raise MinidynError(f"{text}; {advice}") from None
+        return name, left_out(name, error)
+
+
+def left_out(name: str, error: Exception) -> Notice:
+    """Return the notice of a robot whose logs could not be used."""
+    return LEFT_OUT(f"robot {name!r} is left out ({error})", files=f"logs of robot {name!r}", robot=name)
+
+
+def _reduced(robot: Robot, base: BaseMap, logs: Logs, row: int, progress: Any) -> Member:
+    """Return what one robot says; this runs where its logs are read."""
+    fits, notices, memory, covariances = [], dict[Notice, None](), list[float](), list[Array]()
+    with single_thread():
+        for _, log in logs.dated:
+            notices |= dict.fromkeys(require_meaning(robot, log, False))
+            data = ready(robot, log, purpose="identification", name=f"the recording of robot {logs.name!r}")
+            found = fit(robot, base, data, "wls", allow_open=True)
+            covariance = covariance_of(found, data)[0]
+            fits.append(found)
+            covariances.append(covariance)
+            memory.append(_memory(found, covariance))
+            notices |= dict.fromkeys(data.notices)
+        samples = [found.triangles.samples for found in fits]
+        sigma = np.sqrt(np.average([found.sigma**2 for found in fits], axis=0, weights=samples))
+        # rows count as independent: neighbours repeat each other by as much as the deviations of each day show
+        scale = sigma * np.sqrt(np.average(memory, weights=samples))
+        whole = joined([found.triangles for found in fits])
+        days = [found.triangles.weighted(scale)[:2] for found in fits]
+        R, z, _ = whole.weighted(scale)
+        inverse, is_open = solve.pseudo_inverse(R)
+        meat = np.zeros_like(R)
+        for (own, _), covariance in zip(days, covariances):
+            information = own.T @ own
+            meat += information @ np.where(np.isfinite(covariance), covariance, 0.0) @ information
+        bread = inverse @ inverse.T
+        covariance = bread @ meat @ bread
+        covariance[is_open, is_open] = np.inf
+        change, std = _changes(base, R, inverse @ z, days if len(days) > 1 else [])
+    dates = tuple(date for date, _ in logs.dated)
+    return Member(logs.name, whole, scale, sigma, covariance, sum(samples), dates, change, std, tuple(notices))
+
+
+def _memory(found: Fit, covariance: Array) -> float:
+    """Return by how much variances are larger than those of independent rows, in the mean over parameters."""
+    inverse, is_open = solve.pseudo_inverse(found.R)
+    white = np.sum(inverse**2, axis=1)
+    shown = ~is_open & (white > 0) & np.isfinite(np.diag(covariance))
+    return float(np.mean(np.diag(covariance)[shown] / white[shown])) if shown.any() else 1.0
+
+
+def _changes(base: BaseMap, R: Array, beta: Array, days: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    """Return by which share friction of each joint differs on each day (days, joints), and standard deviations."""
+    split = Split.of(base)
+    levels = friction_levels(base, split, R.T @ R, beta[list(split.own)])
+    found, std = np.zeros((2, len(days), len(levels)))
+    for k, (own, right) in enumerate(days):
+        inverse = solve.pseudo_inverse(own[:, split.own])[0]
+        moved = levels @ inverse
+        found[k], std[k] = moved @ (right - own @ beta), np.linalg.norm(moved, axis=1)
+    return found, std
+
+
+def friction_levels(base: BaseMap, split: Split, products: Array, friction: Array) -> Array:
+    """Return rows (joints, m): by which share changed friction parameters change each joint's friction torque.
+
+    With K the products of the columns of a joint's friction, offset apart, along the motion (a part of `products`
+    (b, b)), and f its parameters (of m): fᵀ K δ / fᵀ K f, so that all of them changed by a share count as that share.
+    """
+    made = np.zeros((len(base.robot.joints), len(split.own)))
+    for joint in range(len(made)):
+        chosen = friction_of(split, joint)
+        K = products[np.ix_([split.own[k] for k in chosen], [split.own[k] for k in chosen])]
+        f = friction[chosen]
+        size = float(f @ K @ f)
+        if size > 0:
+            made[joint, chosen] = K @ f / size
+    return made
+
+
+def friction_of(split: Split, joint: int) -> list[int]:
+    """Return which of the friction parameters (m) are those of a joint, its offset apart."""
+    offset = FRICTION["offset"]
+    return [k for k, own in enumerate(split.joints) if own == joint and split.symbols[k] != offset]
