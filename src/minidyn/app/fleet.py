@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from minidyn.arrays import Array, plain_values, single_thread, strict_json
 from minidyn.base.base_parameters import base_parameters
@@ -305,7 +305,7 @@ def _model(
     data: AnyRecording,
     prior: Prior,
     consistent: bool,
-    differs: Array,
+    differs: NDArray[np.bool_],
 ) -> Estimate:
     """Return the model of the type as an estimate."""
     fit, base = made.fit, choice.base

@@ -147,8 +147,8 @@ def members_of(
             return found
         raise WorkerFailed(found.text)
 
-    for found, logs, _ in Engine(executor, on_error).tried(task, cast(Any, opened)):
-        yield _kept(cast(Any, logs).name, on_error, partial(answer, found))
+    for found, read, _ in Engine(executor, on_error).tried(task, cast(Any, opened)):
+        yield _kept(cast(Any, read).name, on_error, partial(answer, found))
 
 
 def _kept(name: str, on_error: str, make: Any) -> Member | tuple[str, Notice]:
