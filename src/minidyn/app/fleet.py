@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from minidyn.app.report.fleet_page import write_fleet
 from minidyn.arrays import Array, plain_values, single_thread, strict_json
-from minidyn.base.base_parameters import base_parameters
 from minidyn.display import DisplayTable
 from minidyn.errors import MinidynError, UnknownName, Unsupported, WrongArgument
 from minidyn.files import write_atomically
@@ -25,18 +25,24 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Fold, Solution
 from minidyn.identification.fleet.deviations import Comparison, Deviation, FleetFit, compared, trend
-from minidyn.identification.fleet.members import Logs, Member, left_out, members_of, open_logs
-from minidyn.identification.friction.choose import FrictionChoice, choose_friction, starting_model
+from minidyn.identification.fleet.members import (
+    Logs,
+    Member,
+    chosen_friction,
+    left_out,
+    members_of,
+    open_logs,
+    spaced,
+)
+from minidyn.identification.friction.choose import FrictionChoice
 from minidyn.identification.friction.per_log import SETTING
 from minidyn.identification.friction.shared import Joined
 from minidyn.identification.identify import DEFAULT_FRICTION, check_options, lifted
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, info, look, notices_json
-from minidyn.recording.lazy import ON_ERROR, AnyRecording, concatenate
-from minidyn.recording.ready import ready
+from minidyn.recording.lazy import ON_ERROR, AnyRecording
 from minidyn.text import markdown_cell
 
-_ASKED = 5  # robots whose logs choose friction terms
 _FOLDS = 5
 _LEAST = 3  # robots that say what is usual
 
@@ -69,6 +75,7 @@ class FleetRobot:
         std: Their standard deviations.
         p: Probability that a healthy robot differs from the others as much or more; NaN in fleets that are too small.
         deviations: In what it differs, what explains most first; empty where p is not below the fleet's level.
+        tests: Every cause by itself, whether it differs or not.
         dates: Days of its logs, as "2026-11-02"; "" where they are not known.
         friction: Friction torque of each joint on each day over the mean of the fleet (days, joints).
         friction_std: Its standard deviations.
@@ -83,6 +90,7 @@ class FleetRobot:
     std: Mapping[str, float]
     p: float
     deviations: tuple[Deviation, ...]
+    tests: tuple[Deviation, ...]
     dates: tuple[str, ...]
     friction: Array
     friction_std: Array
@@ -145,10 +153,15 @@ class Fleet:
         lines += [f"| {markdown_cell(name)} | 0 | - | left out |" for name in self.left_out]
         return "\n".join(lines)
 
+    def report(self, path: str | os.PathLike[str] = "fleet.html") -> Path:
+        """Write one HTML file, complete in itself, and return its path."""
+        return write_fleet(self, Path(path))
+
     def to_json(self) -> dict[str, Any]:
         """Return plain values; the model is saved apart (`Fleet.model.save`)."""
         robots = [
-            {**vars(one), "deviations": [_plain(part) for part in one.deviations]} for one in self.robots.values()
+            {**vars(one), **{key: [_plain(part) for part in getattr(one, key)] for key in ("deviations", "tests")}}
+            for one in self.robots.values()
         ]
         data = {
             "robot": self.model.robot.name,
@@ -249,7 +262,7 @@ def identify_fleet(
                     raise MinidynError(f"robot {name!r}: {error}; {advice}") from None
                 lost[name] = left_out(name, error)
 
-    choice, sample = _chosen(kind, opened(_spaced(tuple(names))), friction, rotor_inertia, sign_width)
+    choice, sample = chosen_friction(kind, opened(spaced(tuple(names))), friction, rotor_inertia, sign_width)
     members: list[Member] = []
     for found in members_of(
         choice.robot, choice.base, opened(name for name in names if name not in lost), executor, on_error
@@ -268,33 +281,6 @@ def identify_fleet(
     notices = [*lost.values(), *_notices(made, robots, level), *model.notices]
     why = {name: notice.text for name, notice in lost.items()}
     return Fleet(model, robots, tuple(deviations), level, spread, why, tuple(notices))
-
-
-def _spaced(names: Sequence[str]) -> list[str]:
-    """Return a few robots, spread over the fleet."""
-    return [names[k] for k in sorted({int(k) for k in np.linspace(0, len(names) - 1, _ASKED)})]
-
-
-def _chosen(
-    kind: Robot,
-    opened: Iterable[Logs],
-    friction: Iterable[str] | str,
-    rotor_inertia: bool | None,
-    sign_width: ArrayLike | None,
-) -> tuple[FrictionChoice, AnyRecording]:
-    """Return the friction terms of the type, and the data of a few robots that chose them."""
-    model = starting_model(kind, friction, rotor_inertia, sign_width)
-    parts = []
-    for logs in opened:
-        try:
-            parts.append(ready(model, logs.dated[0][1], purpose="identification", once=True).thinned(1))
-        except MinidynError:
-            continue  # it is named when its turn comes
-    if not parts:
-        raise MinidynError("no robot among those that choose friction terms has logs that can be used")
-    data = concatenate([replace(part, telemetry={}, notices=()) for part in parts])
-    wish: dict[str, Any] = {"widths": sign_width is None, "load": False, "memory": False}
-    return choose_friction(model, base_parameters(model), data, friction, **wish), data
 
 
 def _model(
@@ -394,6 +380,7 @@ def _robot(made: Comparison, number: int, p: float, level: float) -> FleetRobot:
         dict(zip(names, std.tolist())),
         p,
         differs,
+        made.tests(number),
         member.dates,
         levels,
         overall * errors,

@@ -43,6 +43,7 @@ VERBS: dict[str, dict[str, tuple[str, str]]] = {
         "compare-estimates": ("compare", "Compare two saved estimates, side by side on one page."),
         "payload": ("compare", "Find the load that logs carry."),
         "gains": ("compare", "Find drive gains from currents and a weighed load."),
+        "fleet": ("fleet", "Compare robots of one type, from the logs of each."),
         "report": ("study", "Write an HTML report on a saved estimate."),
         "export": ("export", "Write a saved estimate for simulators and controllers."),
     },

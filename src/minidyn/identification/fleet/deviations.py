@@ -321,6 +321,18 @@ class Comparison:
         """Return the probability (N, causes) that a member like the others differs as much, each cause alone."""
         return self._chance(slice(None), slice(None), self.x, self.V).T
 
+    def tests(self, number: int) -> tuple[Deviation, ...]:
+        """Return every cause of a member by itself; chances are NaN where members are too few."""
+        known = np.sum(self.counts) >= 3
+        made = []
+        for place, cause in enumerate(self.causes):
+            x, V = self.x[place, number], self.V[place, number]
+            p = float(self._chance(place, number, x, V)) if known else float("nan")
+            joint = self.fit.base.robot.joints[cause.joint].name if cause.joint >= 0 else ""
+            off, std = float(x - self.mean[place, number]), float(np.sqrt(V - cause.row**2 @ self.natural))
+            made.append(Deviation(self.members[number].name, cause.kind, joint, off, std, p))
+        return tuple(made)
+
     def found(self, number: int, level: float) -> list[Deviation]:
         """Return how a member differs, what explains most first; nothing where it is like the others."""
         each = -np.expm1(np.log1p(-level) / len(self.causes))

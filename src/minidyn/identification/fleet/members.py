@@ -10,32 +10,38 @@ import datetime
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import unquote
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array, single_thread
 from minidyn.base.base_map import BaseMap
+from minidyn.base.base_parameters import base_parameters
 from minidyn.errors import DescriptionError, MinidynError
 from minidyn.identification.diagnostics.plausible import require_meaning
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.least_squares import Fit, covariance_of, fit
+from minidyn.identification.friction.choose import FrictionChoice, choose_friction, starting_model
 from minidyn.identification.friction.shared import Split
 from minidyn.identification.rows.triangles import Triangles, joined
 from minidyn.model.drives import FRICTION
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
 from minidyn.recording.lazy import LEFT_OUT, AnyRecording, LazyRecording, concatenate
-from minidyn.recording.read.read import are_one_run, log_files
+from minidyn.recording.read.read import READERS, are_one_run, log_files
 from minidyn.recording.read.tables import TIME_ORIGIN
 from minidyn.recording.ready import as_recording, ready
 
+_ASKED = 5  # robots whose logs choose friction terms
 _DATE = re.compile(r"(?<!\d)(\d{4})[-_]?(\d{2})[-_]?(\d{2})(?!\d)")
 _HIVE = re.compile(r"(?:^|/)date=([^/]+)/")
+_ROBOT = re.compile(r"(?:^|/)robot=([^/]+)/")
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,28 @@ class Member:
     change: Array  # of each joint's friction on a day against that of all its days, as a share (days, joints)
     change_std: Array
     notices: tuple[Notice, ...] = ()
+
+
+def files_by_robot(paths: Iterable[str | os.PathLike[str]]) -> dict[str, list[Path]]:
+    """Return the logs of each robot below paths.
+
+    A robot is named by a folder robot=NAME, by the first folder below a path, or by the file itself.
+    """
+    found: dict[str, list[Path]] = {}
+    for path in paths:
+        root = Path(path)
+        files = log_files(path)
+        if files == [root] and root.is_dir():
+            files = sorted(file for file in root.rglob("*") if file.suffix.lower() in READERS and file.is_file())
+            if not files:
+                raise DescriptionError(f"{root}: no logs below this folder")
+        for file in files:
+            text = str(file).replace(os.sep, "/")
+            below = text.removeprefix(str(path).replace(os.sep, "/").rstrip("/") + "/").split("/")
+            hive = _ROBOT.search(text)
+            name = unquote(hive.group(1)) if hive else below[0] if len(below) > 1 and below[0] else Path(file.name).stem
+            found.setdefault(name, []).append(file)
+    return found
 
 
 def open_logs(name: str, value: Any, robot: Robot, **options: Any) -> Logs:
@@ -129,6 +157,33 @@ def _recorded(notices: Iterable[Notice]) -> str:
         if notice.code == TIME_ORIGIN.code:
             return datetime.datetime.fromtimestamp(float(notice.data["origin"]), datetime.UTC).date().isoformat()
     return ""
+
+
+def spaced(names: Sequence[str]) -> list[str]:
+    """Return a few robots, spread over the fleet."""
+    return [names[k] for k in sorted({int(k) for k in np.linspace(0, len(names) - 1, _ASKED)})]
+
+
+def chosen_friction(
+    kind: Robot,
+    opened: Iterable[Logs],
+    friction: Iterable[str] | str,
+    rotor_inertia: bool | None,
+    sign_width: ArrayLike | None,
+) -> tuple[FrictionChoice, AnyRecording]:
+    """Return the friction terms of the type, and the data of a few robots that chose them."""
+    model = starting_model(kind, friction, rotor_inertia, sign_width)
+    parts = []
+    for logs in opened:
+        try:
+            parts.append(ready(model, logs.dated[0][1], purpose="identification", once=True).thinned(1))
+        except MinidynError:
+            continue  # it is named when its turn comes
+    if not parts:
+        raise MinidynError("no robot among those that choose friction terms has logs that can be used")
+    data = concatenate([replace(part, telemetry={}, notices=()) for part in parts])
+    wish: dict[str, Any] = {"widths": sign_width is None, "load": False, "memory": False}
+    return choose_friction(model, base_parameters(model), data, friction, **wish), data
 
 
 def members_of(

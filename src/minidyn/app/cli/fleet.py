@@ -1,0 +1,69 @@
+"""`minidyn fleet`: robots of one type from their logs, and who is unlike the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from minidyn.app.cli import options
+from minidyn.app.cli.identify import friction_option, rotor_inertia_option
+from minidyn.app.cli.text import finish, print_json, print_notices, print_table, progress, safe, told
+from minidyn.text import plain
+
+_FLEET = "app.fleet:identify_fleet"
+_FILES = ("report.html", "fleet.json", "estimate.json")
+
+
+@click.command()
+@options.robot_argument
+@options.logs_argument
+@options.output_option("minidyn-out/fleet")
+@friction_option
+@rotor_inertia_option
+@click.option("--prior", type=options.ROBOT, metavar="ROBOT", help="As for minidyn identify.")
+@options.option_of(_FLEET, "--consistent/--no-consistent", help="Make the model of the type physically consistent.")
+@options.option_of(_FLEET, "--link", help="Link or frame at which a load is looked for. Default: the last link.")
+@options.option_of(_FLEET, "--level", type=float, help="Probability of a false alarm for a healthy robot.")
+@options.read_options
+@options.engine_options
+@options.json_option
+def fleet(
+    robot: str, logs: options.Files, output: str, prior: str | None, as_json: bool, executor: Any, **more: Any
+) -> None:
+    """Identify robots of one type, ROBOT, from LOGS: files or folders, in which each robot has its own.
+
+    Robots are named by folders robot=NAME, as minidyn convert writes them, by other folders, or by files.
+
+    Example: minidyn fleet ur10e data --output fleet --workers 8
+    """
+    from minidyn import identify_fleet
+    from minidyn.app.job import friction_terms
+    from minidyn.app.report.fleet_page import write_fleet
+    from minidyn.files import check_folder, check_outputs, new_folder
+    from minidyn.formats.load import load
+    from minidyn.identification.fleet.members import files_by_robot
+
+    inputs = options.inputs(robot, *logs, more["mapping"], prior)
+    target = check_folder(output)
+    check_outputs([target / name for name in _FILES], inputs)
+    kind = told(load(robot))
+    robots = files_by_robot(logs)
+    more |= {"friction": friction_terms(more["friction"]), "prior": False if prior == "none" else prior}
+    with progress(f"identifying {len(robots)} robots of type {kind.name}"):
+        found = identify_fleet(kind, robots, executor, **options.given(more))
+    with progress(f"writing {target}"), new_folder(target, inputs=inputs, ours=True) as folder:
+        write_fleet(found, folder / _FILES[0])
+        found.save(folder / _FILES[1])
+        found.model.save(folder / _FILES[2])
+    if as_json:
+        print_json(found.to_json() | {"files": list(_FILES)})
+        return finish(None, None, found.notices)
+    rows = [(safe(one.name), f"{100 * one.p:.2g} %", safe(one.text)) for one in found.to_look_at]
+    title = f"{len(found.robots)} robots of type {safe(kind.name)}: {len(rows)} to look at"
+    print_table(title, ("robot", "chance if healthy", "differs in"), rows, right=(1,))
+    click.echo(f"a healthy robot is listed with a probability of {100 * found.level:.3g} %")
+    print_notices(notice for notice in found.notices if notice.code != "fleet.differs")
+    click.echo(f"written into {plain(str(target))}: {', '.join(_FILES)}")
+    click.echo(f"to read: {plain(str(target / _FILES[0]))}")
+    return finish(None, None, found.notices)
