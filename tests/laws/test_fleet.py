@@ -16,7 +16,7 @@ import minidyn as md
 from minidyn.base.base_parameters import base_parameters
 from minidyn.identification.fleet import deviations
 from minidyn.identification.fleet.deviations import Cause, Comparison, Deviation, FleetFit, trend
-from minidyn.identification.fleet.members import Logs, Member, _reduced, open_logs
+from minidyn.identification.fleet.members import Logs, Member, open_logs, reduced
 from minidyn.identification.friction.shared import Joined, Split
 from minidyn.model.parameters import from_body
 
@@ -60,7 +60,7 @@ def log_of(
 @cache
 def members() -> tuple[Member, ...]:
     rng, base = np.random.default_rng(1), base_parameters(type_of())
-    return tuple(_reduced(type_of(), base, Logs(f"r{k}", (("", log_of(rng, k % 3)),)), 0, None) for k in range(4))
+    return tuple(reduced(type_of(), base, Logs(f"r{k}", (("", log_of(rng, k % 3)),))) for k in range(4))
 
 
 def rows_of(member: Member, number: int, base: md.BaseMap) -> tuple[np.ndarray, np.ndarray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,15 +25,7 @@ from minidyn.identification.estimate import Estimate
 from minidyn.identification.estimators import solve
 from minidyn.identification.estimators.method import Fold, Solution
 from minidyn.identification.fleet.deviations import Comparison, Deviation, FleetFit, compared, trend
-from minidyn.identification.fleet.members import (
-    Logs,
-    Member,
-    chosen_friction,
-    left_out,
-    members_of,
-    open_logs,
-    spaced,
-)
+from minidyn.identification.fleet.members import Given, Member, chosen_friction, members_of, spaced
 from minidyn.identification.friction.choose import FrictionChoice
 from minidyn.identification.friction.per_log import SETTING
 from minidyn.identification.friction.shared import Joined
@@ -250,36 +242,24 @@ def identify_fleet(
     if kind.implicit_loops or kind.formulas:
         raise Unsupported(f"robot {kind.name!r} has loops or joints given by formulas: a fleet of them is not known")
     names = {str(name): value for name, value in recordings.items()}
-    lost: dict[str, Notice] = {}
-
-    def opened(chosen: Iterable[str]) -> Iterator[Logs]:
-        for name in chosen:
-            try:
-                yield open_logs(name, names[name], kind, **reading)
-            except (MinidynError, OSError) as error:
-                if on_error == "stop":
-                    advice = "on_error='skip' (--on-error skip) leaves such robots out"
-                    raise MinidynError(f"robot {name!r}: {error}; {advice}") from None
-                lost[name] = left_out(name, error)
-
-    choice, sample = chosen_friction(kind, opened(spaced(tuple(names))), friction, rotor_inertia, sign_width)
-    members: list[Member] = []
-    for found in members_of(
-        choice.robot, choice.base, opened(name for name in names if name not in lost), executor, on_error
-    ):
+    few = [Given(name, names[name]) for name in spaced(tuple(names))]
+    choice, sample = chosen_friction(kind, few, friction, rotor_inertia, sign_width, reading)
+    members, lost = list[Member](), list[Notice]()
+    given = (Given(name, value) for name, value in names.items())
+    for found in members_of(choice.robot, choice.base, given, executor, on_error, reading):
         if isinstance(found, Member):
             members.append(found)
         else:
-            lost[found[0]] = found[1]
+            lost.append(found)
     if not members:
-        raise MinidynError(f"no robot has logs that can be used: {next(iter(lost.values())).text}")
+        raise MinidynError(f"no robot has logs that can be used: {lost[0].text}")
     made, _, chances = compared(choice.base, members, level, link)
     model = _model(kind, choice, made, members, sample, prior, consistent, chances < level)
     robots = {one.name: _robot(made, number, float(chances[number]), level) for number, one in enumerate(members)}
     deviations = sorted((part for one in robots.values() for part in one.deviations), key=lambda part: part.p)
     spread = dict(zip(_own_names(made.fit), np.append(made.fit.spread, made.fit.gains).tolist()))
-    notices = [*lost.values(), *_notices(made, robots, level), *model.notices]
-    why = {name: notice.text for name, notice in lost.items()}
+    notices = [*lost, *_notices(made, robots, level), *model.notices]
+    why = {str(notice.data["robot"]): notice.text for notice in lost}
     return Fleet(model, robots, tuple(deviations), level, spread, why, tuple(notices))
 
 

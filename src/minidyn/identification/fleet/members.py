@@ -9,11 +9,13 @@ from __future__ import annotations
 import datetime
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 from urllib.parse import unquote
 
@@ -33,10 +35,12 @@ from minidyn.identification.rows.triangles import Triangles, joined
 from minidyn.model.drives import FRICTION
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice
-from minidyn.recording.lazy import LEFT_OUT, AnyRecording, LazyRecording, concatenate
+from minidyn.recording.lazy import LEFT_OUT, AnyRecording, concatenate
+from minidyn.recording.read.places import is_remote
 from minidyn.recording.read.read import READERS, are_one_run, log_files
 from minidyn.recording.read.tables import TIME_ORIGIN
 from minidyn.recording.ready import as_recording, ready
+from minidyn.recording.recording import Recording
 
 _ASKED = 5  # robots whose logs choose friction terms
 _DATE = re.compile(r"(?<!\d)(\d{4})[-_]?(\d{2})[-_]?(\d{2})(?!\d)")
@@ -51,13 +55,21 @@ class Logs:
     name: str
     dated: tuple[tuple[str, AnyRecording], ...]
 
+
+@dataclass(frozen=True)
+class Given:
+    """The logs of one robot as they were given: a recording, paths, or {date: these}; opened where they are read."""
+
+    name: str
+    value: Any
+
     def __len__(self) -> int:
-        return sum(len(log) for _, log in self.dated)
+        return 1
 
     @property
-    def parts(self) -> tuple[Any, ...]:
-        """The runs on disk, for messages of the engine."""
-        return tuple(part for _, log in self.dated if isinstance(log, LazyRecording) for part in log.parts)
+    def files(self) -> tuple[str, ...]:
+        """What messages call them."""
+        return (f"robot {self.name!r}",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,16 +149,15 @@ def _day(name: str, text: str) -> str:
 
 
 def _date_of(file: Path, notices: Iterable[Notice]) -> str:
-    """Return the day of a log: of its folder date=..., of its name, of its times, or of its file."""
+    """Return the day of a log: of a folder date=..., its name or its folder's, its times, or the file itself."""
     text = str(file).replace(os.sep, "/")
-    for found in (_HIVE.search(text), _DATE.search(file.name)):
-        if found is not None:
-            try:
-                return _day("", found.group(0)) or found.group(1)
-            except DescriptionError:
-                continue  # digits that are no date
+    above = text.rpartition("/")[0].rpartition("/")[2]
+    for found in (_HIVE.search(text), _DATE.search(file.name), _DATE.search(above)):
+        with suppress(DescriptionError):  # digits that are no date
+            if found is not None and (day := _day("", found.group(0))):
+                return day
     known = _recorded(notices)
-    if known or not isinstance(file, Path):
+    if known or is_remote(text):
         return known
     return datetime.datetime.fromtimestamp(file.stat().st_mtime, datetime.UTC).date().isoformat()
 
@@ -166,34 +177,41 @@ def spaced(names: Sequence[str]) -> list[str]:
 
 def chosen_friction(
     kind: Robot,
-    opened: Iterable[Logs],
+    given: Iterable[Given],
     friction: Iterable[str] | str,
     rotor_inertia: bool | None,
     sign_width: ArrayLike | None,
+    reading: Mapping[str, Any],
 ) -> tuple[FrictionChoice, AnyRecording]:
     """Return the friction terms of the type, and the data of a few robots that chose them."""
     model = starting_model(kind, friction, rotor_inertia, sign_width)
-    parts = []
-    for logs in opened:
+    parts, failed = list[Recording](), list[Exception]()
+    for one in given:
         try:
-            parts.append(ready(model, logs.dated[0][1], purpose="identification", once=True).thinned(1))
-        except MinidynError:
-            continue  # it is named when its turn comes
+            log = open_logs(one.name, one.value, kind, **reading).dated[0][1]
+            parts.append(ready(model, log, purpose="identification", once=True).thinned(1))
+        except (MinidynError, OSError) as error:  # it is named when its turn comes
+            failed.append(error)
     if not parts:
-        raise MinidynError("no robot among those that choose friction terms has logs that can be used")
+        raise MinidynError(f"none of the robots that choose friction terms has logs that can be used: {failed[0]}")
     data = concatenate([replace(part, telemetry={}, notices=()) for part in parts])
     wish: dict[str, Any] = {"widths": sign_width is None, "load": False, "memory": False}
     return choose_friction(model, base_parameters(model), data, friction, **wish), data
 
 
 def members_of(
-    robot: Robot, base: BaseMap, opened: Iterable[Logs], executor: Any = None, on_error: str = "stop"
-) -> Iterator[Member | tuple[str, Notice]]:
-    """Yield what is known of each robot, in order; of one that fails its name and a notice, where that is skipped."""
-    task = partial(_reduced, robot, base)
+    robot: Robot,
+    base: BaseMap,
+    given: Iterable[Given],
+    executor: Any = None,
+    on_error: str = "stop",
+    reading: Mapping[str, Any] = MappingProxyType({}),
+) -> Iterator[Member | Notice]:
+    """Yield what is known of each robot, in order; of one that fails a notice, where that is skipped."""
+    task = partial(_member, robot, base, dict(reading))
     if executor is None:
-        for logs in opened:
-            yield _kept(logs.name, on_error, partial(task, logs, 0, None))
+        for one in given:
+            yield _kept(one.name, on_error, partial(task, one, 0, None))
         return
     from minidyn.recording.engine import Engine, WorkerFailed  # only where it is asked for
 
@@ -202,29 +220,29 @@ def members_of(
             return found
         raise WorkerFailed(found.text)
 
-    for found, read, _ in Engine(executor, on_error).tried(task, cast(Any, opened)):
-        yield _kept(cast(Any, read).name, on_error, partial(answer, found))
+    for found, one, _ in Engine(executor, on_error).tried(task, given):
+        yield _kept(one.name, on_error, partial(answer, found))
 
 
-def _kept(name: str, on_error: str, make: Any) -> Member | tuple[str, Notice]:
+def _kept(name: str, on_error: str, make: Callable[[], Member]) -> Member | Notice:
     """Return what is made of a robot; where it fails, a notice or an error that names the robot."""
     try:
-        return cast(Member, make())
+        return make()
     except (MinidynError, OSError) as error:
         if on_error == "stop":
             advice = "on_error='skip' (--on-error skip) leaves such robots out"
             text = str(error) if repr(name) in str(error) else f"robot {name!r}: {error}"
             raise MinidynError(f"{text}; {advice}") from None
-        return name, left_out(name, error)
+        return LEFT_OUT(f"robot {name!r} is left out ({error})", files=f"logs of robot {name!r}", robot=name)
 
 
-def left_out(name: str, error: Exception) -> Notice:
-    """Return the notice of a robot whose logs could not be used."""
-    return LEFT_OUT(f"robot {name!r} is left out ({error})", files=f"logs of robot {name!r}", robot=name)
+def _member(robot: Robot, base: BaseMap, reading: Mapping[str, Any], given: Given, row: int, progress: Any) -> Member:
+    """Open the logs of one robot and reduce them; this runs where they are read."""
+    return reduced(robot, base, open_logs(given.name, given.value, robot, **reading))
 
 
-def _reduced(robot: Robot, base: BaseMap, logs: Logs, row: int, progress: Any) -> Member:
-    """Return what one robot says; this runs where its logs are read."""
+def reduced(robot: Robot, base: BaseMap, logs: Logs) -> Member:
+    """Return what one robot says."""
     fits, notices, memory, covariances = [], dict[Notice, None](), list[float](), list[Array]()
     with single_thread():
         for _, log in logs.dated:

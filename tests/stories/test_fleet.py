@@ -1,0 +1,100 @@
+"""A fleet from the shell: logs of each robot, converted, compared, and the report on them."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import minidyn as md
+from minidyn.app.cli.main import main
+from minidyn.identification.fleet.members import files_by_robot
+
+TERMS = ("viscous", "coulomb", "offset")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["-q", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Logs of five robots as Parquet, of which one has joint 2 stuck half: the last, of a strange name."""
+    folder = tmp_path_factory.mktemp("fleet")
+    robot = md.load("two_link").with_drives(True, TERMS, sign_width=0.05)
+    robot = robot.with_parameters(np.nan_to_num(robot.parameters, nan=1.0))
+    rng, t = np.random.default_rng(0), np.arange(0, 6, 0.01)
+    signals = md.trajectory.fourier(robot, seed=1, speed=1.5)(t)
+    Y = md.regressor(robot, *signals)
+    for number, name in enumerate(("a1", "a2", "a3", "a4", "<b>")):
+        values = robot.parameters.copy()
+        for column in robot.layout.columns:
+            if column.symbol in ("Fv", "Fc"):
+                values[column.index] *= (1 + 0.03 * rng.normal()) * (3.0 if (number, column.joint) == (4, 1) else 1.0)
+        tau = Y @ values
+        log = md.Recording(t, signals[0], tau + 0.05 * rng.normal(size=tau.shape), joint_names=robot.joint_names)
+        log.save(folder / f"2026-11-0{number + 1}.csv")
+        arguments = (folder / f"2026-11-0{number + 1}.csv", "--robot", "two_link", "--name", name)
+        assert run("convert", *arguments, "--output", folder / "data").exit_code == 0
+    return folder / "data"
+
+
+class _Texts(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags, self.text = set[str](), ""
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_from_logs_to_the_report(data: Path, tmp_path: Path) -> None:
+    assert list(files_by_robot([data])) == ["<b>", "a1", "a2", "a3", "a4"]
+    arguments = ("two_link", data, "--friction", ",".join(TERMS), "--output", tmp_path / "out")
+    result = run("fleet", *arguments)
+    assert result.exit_code == 0, result.output
+    assert "joint2" in result.output
+    content = json.loads((tmp_path / "out" / "fleet.json").read_text())
+    assert content["deviations"][0]["robot"] == "<b>"
+    assert (content["deviations"][0]["kind"], content["deviations"][0]["joint"]) == ("friction", "joint2")
+    assert content["robots"][1]["dates"] == ["2026-11-01"]
+    assert md.load_estimate(tmp_path / "out" / "estimate.json").consistent
+    page = _Texts()
+    page.feed((tmp_path / "out" / "report.html").read_text())
+    assert "b" not in page.tags
+    assert {"svg", "table"} <= page.tags
+    assert "friction of joint 'joint2'" in page.text
+    # the same from Python, and again into the same folder
+    fleet = md.identify_fleet("two_link", files_by_robot([data]), friction=TERMS)
+    assert [one.p for one in fleet.robots.values()] == [one["p"] for one in content["robots"]]
+
+
+def test_a_robot_whose_logs_are_broken_is_named(data: Path, tmp_path: Path) -> None:
+    for file in data.rglob("*.parquet"):
+        place = tmp_path / "data" / file.relative_to(data)
+        place.parent.mkdir(parents=True)
+        place.write_bytes(file.read_bytes()[: 300 if "robot=a2" in str(file) else None])
+    arguments = ("two_link", tmp_path / "data", "--friction", ",".join(TERMS), "--no-consistent")
+    result = run("fleet", *arguments, "--output", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "'a2'" in result.stderr
+    assert not (tmp_path / "out").exists()
+    result = run("fleet", *arguments, "--on-error", "skip", "--json", "--output", tmp_path / "out")
+    assert result.exit_code == 4, result.output
+    assert list(json.loads(result.stdout)["left_out"]) == ["a2"]
+
+
+def test_robots_are_named_by_folders_or_files(tmp_path: Path) -> None:
+    for name in ("x/one.csv", "x/deep/two.csv", "y/one.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("t,q\n")
+    found = files_by_robot([tmp_path])
+    assert {name: len(files) for name, files in found.items()} == {"x": 2, "y": 1}
+    assert list(files_by_robot([tmp_path / "x/one.csv", tmp_path / "x/deep/two.csv"])) == ["one", "two"]
