@@ -27,7 +27,7 @@ import minidyn as md
 from alarm_logs import Array, Log, motion_log, true_robot
 from minidyn.identification.validate import _seen
 from minidyn.recording.ready import ready
-from truth_effects import EFFECTS, along
+from truth_effects import EFFECTS, along, planted
 
 DOCS = Path(__file__).parents[1] / "docs" / "estimators.md"
 _BEGIN, _END = "<!-- between: begin -->\n", "<!-- between: end -->"
@@ -48,11 +48,11 @@ def logs_of(name: str, effect_name: str, seed: int) -> list[Log]:
     file = md.load(name)
     true = true_robot(file, rng)
     slow = float(rng.choice([1.0, 2.0]))
-    torque = None if effect.torque is None else effect.torque(true, drawn)
-    logs: list[Log] = []
+    torque, logs = None, list[Log]()
     for run, pace in enumerate(PACES):
         motion = md.trajectory.fourier(file, seed=seed + 1000 * run, period=10.0 * slow, speed=2.0 * pace / slow)
         motion = motion if effect.motion is None else effect.motion(motion)
+        torque = planted(effect, true, drawn, motion, 10.0 * slow) if run == 0 else torque
         more = None if torque is None else along(torque, motion)
         own = true if effect.later is None else effect.later(true, drawn)
         like = logs[0] if logs else None

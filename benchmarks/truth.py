@@ -34,7 +34,7 @@ from threadpoolctl import threadpool_limits
 
 import minidyn as md
 from alarm_logs import Array, Log, motion_log, true_robot
-from truth_effects import EFFECTS, along
+from truth_effects import EFFECTS, along, planted
 
 DOCS = Path(__file__).parents[1] / "docs" / "truth.md"
 FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "truth.svg"
@@ -79,11 +79,11 @@ def case_of(name: str, effect_name: str, seed: int) -> Case:
     slow = float(rng.choice([1.0, 2.0]))
     usual = {"period": 10.0 * slow, "speed": 2.0 / slow}
     seconds = effect.seconds or 10.0 * slow
-    torque = None if effect.torque is None else effect.torque(true, drawn)
     motions = [
         md.trajectory.fourier(file, seed=seed + k, **(usual | (effect.shown or {} if k == 0 else {}))) for k in (0, 999)
     ]
     motions = motions if effect.motion is None else [effect.motion(motion) for motion in motions]
+    torque = planted(effect, true, drawn, motions[0], seconds)
     more = [None if torque is None else along(torque, motion) for motion in motions]
     log = motion_log(file, true, seed, rng, motions[0], seconds, rates=effect.rates, more=more[0])
     other = true if effect.later is None else effect.later(true, drawn)

@@ -1,7 +1,8 @@
 """Effects that truth.py plants into simulated runs: what real logs hold and plain models do not.
 
 An effect may change the robot, the torque, the motion, the log, the robot's file, or the robot of the test run. Torque
-that depends on the past is computed along the motion, a thousand times a second.
+that depends on the past is computed along the motion, a thousand times a second. Sizes that belong to a robot, such as
+a Stribeck speed, are drawn for the speeds and loads of its first run and stay what they are in others.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class Effect:
     """What is planted; hooks that are None change nothing."""
 
     words: str
-    torque: Callable[[md.Robot, Any], Torque] | None = None  # more torque on the true robot
+    # more torque on the true robot: of the robot, a random generator, and positions and speeds of its first run
+    torque: Callable[[md.Robot, Any, Array, Array], Torque] | None = None
     motion: Callable[[Motion], Motion] | None = None  # of both runs
     shown: dict[str, Any] | None = None  # options of the fitted run's fourier motion
     seconds: float = 0.0  # of the fitted run; 0: as healthy logs
@@ -40,6 +42,11 @@ class Effect:
 def values_of(robot: md.Robot, symbol: str) -> Array:
     """Return a drive parameter of each joint (n,)."""
     return np.array([robot.parameters[c.index] for own in robot.layout.drives for c in own if c.symbol == symbol])
+
+
+def planted(effect: Effect, true: md.Robot, rng: Any, motion: Motion, seconds: float) -> Torque | None:
+    """Return the torque that an effect adds to a robot in every run; its first run is the motion."""
+    return None if effect.torque is None else effect.torque(true, rng, *motion(np.arange(0.0, seconds, 0.01))[:2])
 
 
 def along(torque: Torque, motion: Motion) -> Callable[[Array], Array]:
@@ -76,30 +83,29 @@ def _memory(q: Array, travel: Array) -> Array:
     return found
 
 
-def _presliding(true: md.Robot, rng: Any) -> Torque:
+def _presliding(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
     travel, size = np.exp(rng.uniform(np.log(1e-4), np.log(4e-3), true.n)), values_of(true, "Fc")
     return lambda q, dq: size * (_memory(q, travel) - soft_sign(true, dq))
 
 
-def _stribeck(true: md.Robot, rng: Any) -> Torque:
-    size, fall = values_of(true, "Fc") * rng.uniform(0.5, 1.0, true.n), rng.uniform(0.05, 0.3, true.n)
-    return lambda q, dq: size * np.exp(-((dq / (fall * rms(dq))) ** 2)) * soft_sign(true, dq)
+def _stribeck(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
+    size, fall = values_of(true, "Fc") * rng.uniform(0.5, 1.0, true.n), rng.uniform(0.05, 0.3, true.n) * rms(dq)
+    return lambda q, dq: size * np.exp(-((dq / fall) ** 2)) * soft_sign(true, dq)
 
 
-def _curve(true: md.Robot, rng: Any) -> Torque:
+def _curve(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
     """Coulomb friction that falls to 60 % and viscous friction that saturates."""
     coulomb, viscous, n = values_of(true, "Fc"), values_of(true, "Fv"), true.n
-    fall, bend = rng.uniform(0.1, 0.4, n), rng.uniform(0.3, 1.0, n)
+    fall, bend = rng.uniform(0.1, 0.4, n) * rms(dq), rng.uniform(0.3, 1.0, n) * rms(dq)
 
     def torque(q: Array, dq: Array) -> Array:
-        size, at = np.abs(dq), rms(dq)
-        less = 0.4 * coulomb * (np.exp(-size / (fall * at)) - 1.0) * soft_sign(true, dq)
-        return np.asarray(less + viscous * (2.0 * bend * at * np.tanh(dq / (bend * at)) - dq))
+        less = 0.4 * coulomb * (np.exp(-np.abs(dq) / fall) - 1.0) * soft_sign(true, dq)
+        return np.asarray(less + viscous * (2.0 * bend * np.tanh(dq / bend) - dq))
 
     return torque
 
 
-def _breakaway(true: md.Robot, rng: Any) -> Torque:
+def _breakaway(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
     """More friction after a rest, which decays with the travel."""
     size, travel = values_of(true, "Fc") * rng.uniform(0.5, 1.5, true.n), rng.uniform(3e-3, 8e-3, true.n)
 
@@ -112,14 +118,14 @@ def _breakaway(true: md.Robot, rng: Any) -> Torque:
     return torque
 
 
-def _ripple(true: md.Robot, rng: Any) -> Torque:
+def _ripple(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
     """Waves at once and twice the gear ratio, larger at higher speeds."""
     ratio, size = rng.integers(30, 161, true.n), rng.uniform(0.3, 1.0, true.n) * values_of(true, "Fc")
-    phase = rng.uniform(0, 2 * np.pi, (2, true.n))
+    phase, speed = rng.uniform(0, 2 * np.pi, (2, true.n)), rms(dq)
 
     def torque(q: Array, dq: Array) -> Array:
         waves = np.sin(ratio * q + phase[0]) + 0.5 * np.sin(2 * ratio * q + phase[1])
-        return np.asarray(size * (0.5 + 0.5 * np.abs(dq) / rms(dq)) * waves)
+        return np.asarray(size * (0.5 + 0.5 * np.abs(dq) / speed) * waves)
 
     return torque
 
@@ -129,21 +135,20 @@ def _gravity(true: md.Robot, q: Array) -> Array:
     return np.asarray(md.inverse_dynamics(bare, q, 0 * q, 0 * q))
 
 
-def _load(true: md.Robot, rng: Any) -> Torque:
+def _load(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
     share = rng.uniform(0.05, 0.15, true.n)
     return lambda q, dq: share * np.abs(_gravity(true, q)) * soft_sign(true, dq)
 
 
-def _compensator(true: md.Robot, rng: Any) -> Torque:
+def _compensator(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
     """A spring between two points, on the joint that gravity loads most."""
     size, a, b = rng.uniform(0.4, 0.8), 0.15, 0.6
     length = rng.uniform(0.3, 0.44)
     turn = rng.uniform(-0.5, 0.5)
+    load = rms(_gravity(true, q)) + 0.02 * rms(md.inverse_dynamics(true, q, dq, 0 * q)).max()
+    joint = int(np.argmax(load * np.array([joint.turns for joint in true.joints])))
 
     def torque(q: Array, dq: Array) -> Array:
-        load = rms(_gravity(true, q)) + 0.02 * rms(md.inverse_dynamics(true, q, dq, 0 * q)).max()
-        turning = np.array([joint.turns for joint in true.joints])
-        joint = int(np.argmax(load * turning))
         angle = q[:, joint] - turn
         far = np.sqrt(a**2 + b**2 - 2 * a * b * np.cos(angle))
         pull = np.sin(angle) * (1.0 - length / far)
@@ -154,9 +159,9 @@ def _compensator(true: md.Robot, rng: Any) -> Torque:
     return torque
 
 
-def _everything(true: md.Robot, rng: Any) -> Torque:
+def _everything(true: md.Robot, rng: Any, q: Array, dq: Array) -> Torque:
     """What an industrial arm has, each smaller than alone."""
-    parts = [make(true, rng) for make in (_presliding, _stribeck, _ripple, _load)]
+    parts = [make(true, rng, q, dq) for make in (_presliding, _stribeck, _ripple, _load)]
     return lambda q, dq: np.asarray(parts[0](q, dq) + 0.4 * sum(part(q, dq) for part in parts[1:]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -105,3 +106,25 @@ def test_intervals_hold_what_friction_does_between_runs() -> None:
             narrow.append(np.mean(off < 1.96 * estimate.predict_std(run)))
     assert np.mean(narrow) < 0.8
     assert 0.88 < np.mean(inside) < 0.995
+
+
+def test_noise_is_that_of_the_model_handed_over() -> None:
+    """Least squares has friction that falls with the speed, a consistent model cannot: its residual is larger."""
+    robot = robot_of("two_link", 3)
+    (run, *_) = runs_of(robot, "nothing", 3)
+    run = replace(run, tau=np.asarray(run.tau) - 3.0 * np.sign(run.dq) * np.sqrt(np.abs(run.dq)))
+    terms = (*PLAIN, "sqrt")
+    free, bound = (md.identify(robot, run, friction=terms, **(FREE | {"consistent": kind})) for kind in (False, True))
+    left = np.std(np.asarray(run.tau) - bound.predict(run), axis=0)
+    assert np.all(left > 1.05 * free.sigma)
+    np.testing.assert_allclose(bound.sigma, left, rtol=0.03)
+
+
+def test_intervals_of_a_filtered_torque_hold_the_ripple_that_is_left_of_it() -> None:
+    robot = robot_of("two_link", 1)
+    (run, *_) = runs_of(robot, "ripple", 1)
+    model = md.identify(robot, run, friction=(*PLAIN, "ripple1"), **FREE)
+    whole, slow = (model.predict_std(replace(run, info={**run.info, "cutoff": f})) for f in (None, 2.0))
+    fast = np.all(np.abs(run.dq) > 0.5, axis=1)  # waves of more than 4 Hz, which a low-pass of 2 Hz takes off
+    assert np.all(slow[fast].mean(axis=0) < whole[fast].mean(axis=0))
+    assert np.all(slow >= model.sigma)

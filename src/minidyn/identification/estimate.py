@@ -33,6 +33,7 @@ from minidyn.identification.estimate_file import (
     robot_from_text,
 )
 from minidyn.identification.export import Exported, Identified, export
+from minidyn.identification.friction.choose import seen_through
 from minidyn.identification.friction.per_log import FrictionOfLogs
 from minidyn.identification.known_torque import KnownTorque, KnownTorqueLike
 from minidyn.identification.rows.base_rows import remembering, signals_of
@@ -178,8 +179,7 @@ class Estimate(Identified):
         made = remembering(self.robot, in_robot_order(self.robot, made))
         pieces = [made] if isinstance(made, Recording) else made.tiles()
         tau = np.concatenate([self._torques(piece) for piece in pieces])
-        names = made.joint_names
-        return tau if names == recording.joint_names else tau[:, [names.index(name) for name in recording.joint_names]]
+        return tau[:, [made.joint_names.index(name) for name in recording.joint_names]]
 
     def predict_std(self, recording: Recording, drift: float = 0.0) -> Array:
         """Return the standard deviation (N, n) of a measured torque, low-passed as for the fit, about `predict`.
@@ -197,7 +197,8 @@ class Estimate(Identified):
         motion = remembering(self.robot, in_robot_order(self.robot, motion))
         logs, signals = FrictionOfLogs.of(self.settings), signals_of(motion, "q", "dq", "ddq")
         covariance = self.covariance if logs is None else self.covariance + logs.covariance(self.base)
-        Y = base_regressor(self.robot, *signals, base=self.base, memory=motion.telemetry.get(STATES))
+        robot = seen_through(self.robot, motion.info.get("cutoff"))
+        Y = base_regressor(robot, *signals, base=replace(self.base, robot=robot), memory=motion.telemetry.get(STATES))
         variance = np.diagonal(carried(Y, covariance), axis1=-2, axis2=-1) + self.sigma**2
         for columns in self.robot.layout.drives if drift else ():
             own = [column.index for column in columns if column.is_friction and not column.is_rigid]
@@ -259,10 +260,9 @@ class Estimate(Identified):
     def table(self) -> str:
         """Return a Markdown table of the base parameters, their values and uncertainty."""
         lines = ["| parameter | value | std | relative | from data |", "|---|---:|---:|---:|---:|"]
-        rows = zip(self.names, self.beta, self.std, self.relative_std, self.data_shares)
-        for name, value, std, relative, data in rows:
-            share = "-" if not np.isfinite(relative) else f"{100 * relative:.3g} %" if relative <= 10 else "> 1000 %"
-            lines.append(f"| {name} | {value:.6g} | {std:.3g} | {share} | {plain_percent(data)} |")
+        for name, value, std, share, data in zip(self.names, self.beta, self.std, self.relative_std, self.data_shares):
+            relative = "-" if not np.isfinite(share) else f"{100 * share:.3g} %" if share <= 10 else "> 1000 %"
+            lines.append(f"| {name} | {value:.6g} | {std:.3g} | {relative} | {plain_percent(data)} |")
         return "\n".join(lines)
 
     def to_pandas(self) -> DataFrame:

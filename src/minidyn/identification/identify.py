@@ -242,7 +242,7 @@ def identify(
         choice.base,
         beta,
         covariance,
-        found.sigma,
+        found.sigma_of(beta),
         method,
         consistent,
         found.condition,

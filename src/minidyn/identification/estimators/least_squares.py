@@ -81,7 +81,11 @@ class Fit:
     @property
     def noise(self) -> Array:
         """Standard deviation of each joint's residual (n,), with the parameters it shows taken off its samples."""
-        return self.triangles.noise(self.beta, np.array([len(own) for own in self.triangles.columns]))
+        return self.noise_of(self.beta)
+
+    def noise_of(self, beta: Array) -> Array:
+        """The same with other base parameters (b,)."""
+        return self.triangles.noise(beta, np.array([len(own) for own in self.triangles.columns]))
 
 
 @dataclass(frozen=True)
@@ -221,7 +225,8 @@ def least_squares(method: str, robot: Robot, base: BaseMap, recording: Any, opti
     scale = found.sigma * np.sqrt(max(1.0, length / 10))
     quadratic = *found.triangles.weighted(scale), cache(partial(solve.folds_of, found.triangles, scale))
     condition, settings = solve.condition_of(found.R), {"block_seconds": seconds}
-    return Solution(found.beta, covariance, found.sigma, condition, *quadratic, settings=settings)
+    numbers = found.beta, covariance, found.sigma, condition
+    return Solution(*numbers, *quadratic, settings=settings, left=found.noise_of)
 
 
 def _by_rows(method: str, robot: Robot, base: BaseMap, recording: Any, options: Options) -> Solution:

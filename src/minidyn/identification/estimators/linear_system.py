@@ -77,7 +77,8 @@ def fit_system(base: BaseMap, pieces: Pieces, allow_open: bool = False) -> Syste
         root = np.sqrt(memory)
         quadratic = form.R / root, form.z / root, rest / memory, cache(partial(solve.folds_of, triangles, sigma * root))
         found = form.beta, covariance, sigma, solve.condition_of(form.R), *quadratic
-        return SystemFit(*found, memory=memory, block=length, seconds=seconds, rows=triangles.samples)
+        left = partial(triangles.noise, spent=form.spent(triangles, sigma))
+        return SystemFit(*found, left=left, memory=memory, block=length, seconds=seconds, rows=triangles.samples)
 
 
 @dataclass(frozen=True)

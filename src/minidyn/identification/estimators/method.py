@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.model.robot import Robot
@@ -51,6 +53,12 @@ class Solution:
     folds: Callable[[], list[Fold]]  # makes the same forms for stretches of time, to choose the weight of a prior
     notices: tuple[Notice, ...] = ()  # what a reader should know
     settings: Mapping[str, Any] = field(default_factory=dict)  # what was chosen, for records
+    # from base parameters (b,) to the standard deviation of each joint's residual with them (n,); None: not known
+    left: Callable[[Array], Array] | None = None
+
+    def sigma_of(self, beta: Array) -> Array:
+        """Return the standard deviation of each joint's residual torque (n,) with other base parameters (b,)."""
+        return self.sigma if self.left is None else np.maximum(self.sigma, self.left(beta))
 
 
 @dataclass(frozen=True)
