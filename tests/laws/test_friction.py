@@ -109,6 +109,7 @@ def plain_drive_torque(robot: md.Robot, q: np.ndarray, dq: np.ndarray, ddq: np.n
             "Wc": x * s(x) * np.sin(joint.drive.ripple_order * (Q @ C.T)[:, k]),
             "Wd": x * s(x) * np.cos(joint.drive.ripple_order * (Q @ C.T)[:, k]),
             "Fp": s(x),  # steady sliding: test_presliding.py has the state
+            "Fb": 0.0 * x,  # likewise: test_breakaway.py
         }
         own_shapes = {
             "Ks": Q[:, k],

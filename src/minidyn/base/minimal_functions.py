@@ -118,7 +118,7 @@ def inverse_dynamics(
         parameters: Standard parameters (p,); None: the robot's own.
         base: A base map of the robot; torques are then computed from base parameters alone.
         beta: Their values (b,); None: those that `parameters` give.
-        memory: States (..., m) of drives with presliding, as `md.drive_states` computes them along a motion; None:
+        memory: States (..., m) of drives that remember, as `md.drive_states` computes them along a motion; None:
             they slide steadily, as long after a reversal.
         out: Array (..., n) to write into.
 
@@ -210,7 +210,7 @@ def compile(
         layout: Of arrays on the GPU: "rows" (..., n), or "components" (n, ...), which is faster.
         packed: Whether a symmetric result, as the inertia matrix, is given by its upper triangle, row by row
             (n (n + 1) / 2,): `np.triu_indices(n)` says where each number stands.
-        memory: Make the states of drives with presliding an argument behind the motion (`md.drive_states`); False:
+        memory: Make the states of drives that remember an argument behind the motion (`md.drive_states`); False:
             they slide steadily. Not together with `base` but for regressors.
 
     Returns:

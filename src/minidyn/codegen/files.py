@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from minidyn.dynamics.drives import drive_ratios, memory_columns, travel_of
+from minidyn.dynamics.drives import drive_ratios, memory_columns
 from minidyn.dynamics.kernel import BaseColumns, function_of
 from minidyn.dynamics.record import WHAT
 from minidyn.dynamics.sources import (
@@ -32,7 +32,7 @@ from minidyn.files import write_atomically
 from minidyn.formats.load import as_robot
 from minidyn.formats.toml.write import toml_text
 from minidyn.graph.function import Function, safe_identifier
-from minidyn.model.drives import BY_SYMBOL, FRICTION, ROTOR
+from minidyn.model.drives import BREAKAWAY, BY_SYMBOL, FRICTION, PRESLIDING, REST_SPEED, REST_TIME, ROTOR
 from minidyn.model.joint import Joint
 from minidyn.model.robot import Robot
 from minidyn.notices import Notice, look
@@ -43,7 +43,7 @@ TARGETS = ("c", *PRINTERS, "llvm")
 
 
 REMEMBERING = ("inverse_dynamics", "forward_dynamics", "regressor", "base_regressor")
-"""Functions that take the states of drives with presliding as an argument."""
+"""Functions that take the states of drives that remember as an argument."""
 
 
 def function_for(
@@ -58,7 +58,7 @@ def function_for(
 
     Parameters "own" bakes the robot's values in, "argument" makes them the function's last argument; None: "own", or
     "argument" with `base`. With `base`, or a formulation of the inertia matrix, base parameters are all that is read,
-    by the cheapest program known, the one that `md.papers.operation_count` counts. States of drives with presliding
+    by the cheapest program known, the one that `md.papers.operation_count` counts. States of drives that remember
     are an argument of REMEMBERING functions; programs that read base parameters take steady sliding.
     """
     wanted = WHAT.get(what)
@@ -183,12 +183,19 @@ def states_in_c(robot: Robot) -> tuple[str, str]:
             for k, factor in c.G[other].items():
                 turned[k] = turned.get(k, 0.0) + ratio * factor
         moved = " + ".join(f"{factor!r} * (after[{k}] - before[{k}])" for k, factor in turned.items()) or "0.0"
-        now, travel = f"memory[{place}]", travel_of(robot.joints[column.joint])
-        lines += [f"    d = {moved};", "    s = (d > 0.0) - (d < 0.0);"]
-        lines += [f"    if (d != 0.0) {now} = s - (s - {now}) * exp(-fabs(d) / {travel!r});"]
-    size = len(memory_columns(robot))
-    head = f"void {name}(const double before[{robot.n}], const double after[{robot.n}], double memory[{size}])"
-    return head + ";", "\n".join([head, "{", "    double d, s;", *lines, "}"])
+        now, travel = f"memory[{place}]", robot.joints[column.joint].drive.travel(column.symbol)
+        lines.append(f"    d = {moved};")
+        if column.symbol == BREAKAWAY:
+            rested, moving = f"1.0 - (1.0 - {now}) * exp(-step / {REST_TIME!r})", f"{now} * exp(-fabs(d) / {travel!r})"
+            lines.append(f"    {now} = fabs(d) < {REST_SPEED!r} * step ? {rested} : {moving};")
+        else:
+            lines += ["    s = (d > 0.0) - (d < 0.0);"]
+            lines += [f"    if (d != 0.0) {now} = s - (s - {now}) * exp(-fabs(d) / {travel!r});"]
+    symbols = [column.symbol for column in memory_columns(robot)]
+    step = ", double step" if BREAKAWAY in symbols else ""
+    ends = f"const double before[{robot.n}], const double after[{robot.n}]{step}"
+    head, used = f"void {name}({ends}, double memory[{len(symbols)}])", "d, s" if PRESLIDING in symbols else "d"
+    return head + ";", "\n".join([head, "{", f"    double {used};", *lines, "}"])
 
 
 def _head(robot: Robot, name: str, names: Sequence[str]) -> str:
@@ -213,7 +220,7 @@ def _head(robot: Robot, name: str, names: Sequence[str]) -> str:
         lines += [
             "",
             *memory_notes(robot),
-            "drive_states takes them from one position to the next: call it once a step.",
+            "drive_states takes them from one position to the next: call it once a step, for breakaway with its time.",
         ]
     return "/*\n" + "".join(f" * {safe_comment(line)}".rstrip() + "\n" for line in lines) + " */\n"
 

@@ -14,6 +14,8 @@ dz = (1 - s z) dp / travel with p the position of the drive and s the sign of it
 path alone, not on time, so that along a monotonous piece it is known exactly. Functions of one instant that are not
 given it take that of steady sliding, z = s(v).
 
+Breakaway is another state w: a rest raises friction, over REST_TIME, and motion lets it decay, dw = -w |dp| / travel.
+
 `all_columns` and `chosen_columns` put them beside the columns of the links, from all joints to the independent
 coordinates.
 """
@@ -25,29 +27,31 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from minidyn.arrays import Array
 from minidyn.dynamics.newton_euler import joint_torques
 from minidyn.dynamics.papers.sixteen import sixteen_layout, sixteen_links
 from minidyn.dynamics.tree import REAL, Coordinates, Tree, coordinates, place
 from minidyn.dynamics.vectors import Scalar, weighted_sum
-from minidyn.errors import DescriptionError, Unsupported
+from minidyn.errors import DescriptionError, MinidynError, Unsupported
 from minidyn.graph import scalar
 from minidyn.graph.derivative import tangents
 from minidyn.graph.node import Node
 from minidyn.model.balancer import Balancer
 from minidyn.model.drives import (
+    BREAKAWAY,
     BY_SYMBOL,
     MEMORY,
     POSITION_TERMS,
-    PRESLIDING_TRAVEL,
+    REST_SPEED,
+    REST_TIME,
     RIPPLE_ORDER,
     STRIBECK_SPEED,
     TERMS,
     Motion,
     Odd,
 )
-from minidyn.model.joint import Joint
 from minidyn.model.parameters import Column
 from minidyn.model.robot import Robot
 
@@ -100,9 +104,10 @@ class Shapes:
         return function(speed, sign, speed * sign if width == 0.0 else _size(speed, width), _OPERATIONS)
 
     def state(self, symbol: str, joint: int, speed: Scalar) -> Scalar:
-        """What the drive remembers; where it is not given, the sign of steady sliding."""
+        """What the drive remembers; where it is not given, that of steady sliding: its sign, and no breakaway."""
         known = self._states.get((symbol, joint))
-        return self.sign(joint, speed, False) if known is None else known
+        steady = 0.0 if symbol == BREAKAWAY else self.sign(joint, speed, False)
+        return steady if known is None else known
 
     def angle(self, joint: int) -> Scalar:
         """The position itself: rad or m."""
@@ -177,11 +182,6 @@ def drive_columns(
     return found
 
 
-def travel_of(joint: Joint) -> float:
-    """Return the travel (rad or m) over which the presliding of a joint's drive builds up."""
-    return joint.drive.presliding_travel or PRESLIDING_TRAVEL
-
-
 def memory_columns(robot: Robot) -> list[Column]:
     """Return the drive columns that are states, in the order of their states."""
     return [column for columns in robot.layout.drives for column in columns if column.symbol in MEMORY]
@@ -209,25 +209,37 @@ def presliding(path: Array, travel: float, start: float = 0.0) -> Array:
     signs[: moves[0]] = signs[moves[0]]
     held = np.maximum.accumulate(np.where(steps != 0.0, np.arange(len(steps)), 0))
     signs = signs[held] if not steps.all() else signs  # a drive that rests goes on as it went before
-    turns = np.flatnonzero(np.diff(signs)) + 1
-    ends = [0, *turns.tolist(), len(path) - 1]
-    z, now = np.empty(len(path)), start
-    lengths = np.exp(-np.abs(np.diff(path[ends])) / travel).tolist()
-    begins = []
-    for way, kept in zip(signs[ends[:-1]].tolist(), lengths):
+    return approached(signs, path / travel, start)
+
+
+def approached(goals: Array, way: Array, start: float) -> Array:
+    """Return a state (N,) that goes to goals (N-1,), each over its part of a way (N,): to 1/e of the rest in 1."""
+    ends = [0, *(np.flatnonzero(np.diff(goals)) + 1).tolist(), len(way) - 1]
+    lengths = np.exp(-np.abs(np.diff(way[ends]))).tolist()
+    begins, now = [], start
+    for goal, kept in zip(goals[ends[:-1]].tolist(), lengths):
         begins.append(now)
-        now = way - (way - now) * kept
+        now = goal - (goal - now) * kept
     counts = np.diff(ends)
-    before, since = np.repeat(begins, counts), np.repeat(path[ends[:-1]], counts)
-    z[0] = start
-    z[1:] = signs - (signs - before) * np.exp(-np.abs(path[1:] - since) / travel)
-    return z
+    before, since = np.repeat(begins, counts), np.repeat(way[ends[:-1]], counts)
+    return np.append(start, goals - (goals - before) * np.exp(-np.abs(way[1:] - since)))
 
 
-def drive_states(robot: Robot, q: Array, before: tuple[Array, Array] | None = None) -> Array:
+def breakaway(path: Array, steps: Array, travel: float, start: float = 0.0) -> Array:
+    """Return the state w (N,) along positions (N,) of a drive, `steps` (N-1,) seconds apart."""
+    length = np.abs(np.diff(path))
+    rests = length < REST_SPEED * steps
+    way = np.append(0.0, np.cumsum(np.where(rests, steps / REST_TIME, length / travel)))
+    return approached(rests.astype(float), way, start) if len(path) > 1 else np.full(len(path), start)
+
+
+def drive_states(
+    robot: Robot, q: Array, before: tuple[Array, Array] | None = None, *, step: ArrayLike | None = None
+) -> Array:
     """Return the states (N, m) of all memory columns along positions (N, n) of one run.
 
-    Before it they are zero, or (position (n,), states (m,)) of the sample before are given.
+    Before it they are zero, or (position (n,), states (m,)) of the sample before are given. Breakaway depends on how
+    long a drive rests, and needs the time `step` between samples, s: one, or one for each pair of them.
     """
     columns = memory_columns(robot)
     positions = q if before is None else np.concatenate([before[0][None], q])
@@ -235,15 +247,22 @@ def drive_states(robot: Robot, q: Array, before: tuple[Array, Array] | None = No
     paths = drive_paths(robot, positions, [column.joint for column in columns])
     found = np.empty((len(positions), len(columns)))
     for k, column in enumerate(columns):
-        found[:, k] = presliding(paths[:, k], travel_of(robot.joints[column.joint]), float(start[k]))
+        travel = robot.joints[column.joint].drive.travel(column.symbol)
+        if column.symbol != BREAKAWAY:
+            found[:, k] = presliding(paths[:, k], travel, float(start[k]))
+            continue
+        if step is None:
+            raise MinidynError("drive_states: breakaway friction depends on how long drives rest; give step=, s")
+        seconds = np.broadcast_to(np.asarray(step, dtype=float), len(positions) - 1)
+        found[:, k] = breakaway(paths[:, k], seconds, travel, float(start[k]))
     return found if before is None else found[1:]
 
 
 def state_kinds(robot: Robot, c: Coordinates) -> list[tuple[tuple[object, ...], float]]:
     """Return for each memory column (what its state is a function of, the sign it has there).
 
-    Drives whose motions are proportional have the same state where their travels are in the same proportion. A drive
-    that stands still has the sign 0.
+    Drives whose motions are proportional have the same state where their travels are in the same proportion; breakaway,
+    which has no sign, where they move alike. A drive that stands still has the sign 0.
     """
     found: list[tuple[tuple[object, ...], float]] = []
     for column in memory_columns(robot):
@@ -258,9 +277,9 @@ def state_kinds(robot: Robot, c: Coordinates) -> list[tuple[tuple[object, ...], 
             found.append(((column.symbol, column.joint), 1.0 if form else 0.0))
             continue
         lead = form[0][1]
-        travel = travel_of(robot.joints[column.joint])
-        same = tuple((k, f"{value / lead:.9g}") for k, value in form), f"{travel / abs(lead):.9g}"
-        found.append(((column.symbol, *same), 1.0 if lead > 0 else -1.0))
+        rested, travel = column.symbol == BREAKAWAY, robot.joints[column.joint].drive.travel(column.symbol)
+        same = tuple((k, f"{value / lead:.9g}") for k, value in form), f"{travel / abs(lead):.9g}", rested * abs(lead)
+        found.append(((column.symbol, *same), 1.0 if lead > 0 or rested else -1.0))
     return found
 
 

@@ -42,8 +42,8 @@ def inverse_dynamics(
 ) -> Array:
     """Return the joint torques (..., n) of a motion: links, rotors and friction.
 
-    Drives with presliding have a state, which :func:`minidyn.drive_states` computes along a motion: `memory` (..., m).
-    None: they slide steadily, as long after a reversal.
+    Drives that remember have states, which :func:`minidyn.drive_states` computes along a motion: `memory` (..., m).
+    None: they slide steadily, as long after a reversal or a rest.
 
     Implements: LuMeng1993 eq. (66)-(71).
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from minidyn.dynamics.drives import memory_columns, travel_of
+from minidyn.dynamics.drives import memory_columns
 from minidyn.dynamics.record import STATES
 from minidyn.errors import UnknownName
 from minidyn.graph.function import Function, safe_identifier
@@ -17,6 +17,7 @@ from minidyn.graph.targets.c import c_name, c_source
 from minidyn.graph.targets.cuda.source import cuda_source
 from minidyn.graph.targets.native.host import library_address
 from minidyn.graph.targets.python import jax_source, python_source
+from minidyn.model.drives import BREAKAWAY, PRESLIDING, REST_SPEED, REST_TIME
 from minidyn.model.robot import Robot
 
 PRINTERS: Mapping[str, tuple[str, Callable[..., str]]] = MappingProxyType(
@@ -97,13 +98,22 @@ def _comments(robot: Robot, function: Function, notes: Sequence[str]) -> list[st
 
 def memory_notes(robot: Robot) -> list[str]:
     """Return comments that say what the states of drives that remember are."""
+    columns = memory_columns(robot)
+    kinds = {column.symbol for column in columns}
     lines = [
-        "memory: presliding of drives, from -1 to 1, zero before the first motion. When a drive moves by d, its state",
-        "becomes s - (s - memory) exp(-|d| / travel), s the sign of d; d and travel in rad or m.",
+        "memory: states of drives, zero before the first motion; d is what a drive moves, d and travel in rad or m."
     ]
-    for place, column in enumerate(memory_columns(robot)):
-        joint = robot.joints[column.joint]
-        lines.append(f"memory[{place}]: drive of {joint.name}, travel {travel_of(joint):.17g}")
+    if PRESLIDING in kinds:
+        lines.append("presliding, from -1 to 1, becomes s - (s - memory) exp(-|d| / travel), s the sign of d.")
+    if BREAKAWAY in kinds:
+        lines += [
+            "breakaway, from 0 to 1, becomes memory exp(-|d| / travel); a drive slower than "
+            f"{REST_SPEED:g} rad/s or m/s",
+            f"rests, and it becomes 1 - (1 - memory) exp(-step / {REST_TIME:g}), step in s.",
+        ]
+    for place, column in enumerate(columns):
+        joint, kind = robot.joints[column.joint], "breakaway" if column.symbol == BREAKAWAY else "presliding"
+        lines.append(f"memory[{place}]: {kind} of {joint.name}, travel {joint.drive.travel(column.symbol):.17g}")
     return lines
 
 

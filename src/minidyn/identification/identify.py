@@ -242,7 +242,7 @@ def identify(
         choice.base,
         beta,
         covariance,
-        found.sigma_of(beta),
+        found.sigma if found.left is None else np.maximum(found.sigma, found.left(beta)),
         method,
         consistent,
         found.condition,

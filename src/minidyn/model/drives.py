@@ -5,11 +5,12 @@ side (c from the coupling, empty for most joints), and s(v) the sign of v, turne
 its own axis with
 
     Ia v̇ + Fv v + Fc s(v) + Fo + Fs s(v) / (1 + (v / v_s)²) + Fr s(v) √|v| + Fq |v| v + Fk v³ + Fa |v| + Fl |load| s(v)
-    + Fx v / √(v² + x²) + Fy v / √(v² + y²) + Fp z + Σ_k (Wa + Wc |v|) sin(k N p) + (Wb + Wd |v|) cos(k N p)
+    + Fx v / √(v² + x²) + Fy v / √(v² + y²) + Fp z + Fb w s(v) + Σ_k (Wa + Wc |v|) sin(k N p) + (Wb + Wd |v|) cos(k N p)
 
 with x, y = CURVE_SPEEDS, p the position of the drive, N the order of its gear's ripple and k = 1, 2, 4 (other letters
 for the last two), and that torque acts on joint j and, through c, on the coupled joints. z is a state of the
-drive, its presliding, which goes from -1 to 1 over some travel after a reversal (`minidyn.dynamics.drives.presliding`).
+drive, its presliding, which goes from -1 to 1 over some travel after a reversal (`minidyn.dynamics.drives.presliding`),
+w another one, its breakaway: 1 after a rest, and it decays with travel (`minidyn.dynamics.drives.breakaway`).
 Springs, counterbalances and a joint's own terms act on the joint itself:
 
     Ks q_j + Bs sin q_j + Bc cos q_j + Ja q̈_j + Jv q̇_j + Jc s(q̇_j)
@@ -45,6 +46,12 @@ HARMONICS = (1, 2, 4)
 
 PRESLIDING_TRAVEL = 0.002
 """Travel (rad or m) that is used where none of presliding is given."""
+
+BREAKAWAY_TRAVEL = 0.005
+"""Travel (rad or m) that is used where none of breakaway is given."""
+
+REST_SPEED, REST_TIME = 0.005, 0.1
+"""A drive slower than this (rad/s or m/s) rests, and over so many seconds of it breakaway friction comes back."""
 
 
 Odd = Callable[[Any, Any, Any, Mapping[str, Callable[..., Any]]], Any]
@@ -97,7 +104,7 @@ class Motion:
 
     @property
     def state(self) -> Any:
-        """What the drive remembers for this column; where it is not known, that of steady sliding: s."""
+        """What the drive remembers for this column; where it is not known, that of steady sliding."""
         return self.shapes.state(self.symbol, self.joint, self.v)
 
     def odd(self, function: Odd, *speeds: float) -> Any:
@@ -190,6 +197,7 @@ TERMS = {
     "curve_low": Term("Fx", f"v / √(v² + {CURVE_SPEEDS[0]:g}²)", "N m", True, value=_bend(CURVE_SPEEDS[0])),
     "curve_high": Term("Fy", f"v / √(v² + {CURVE_SPEEDS[1]:g}²)", "N m", True, value=_bend(CURVE_SPEEDS[1])),
     "presliding": Term("Fp", "z", "N m", True, value=lambda m: m.state, memory=True),
+    "breakaway": Term("Fb", "w s(v)", "N m", True, value=lambda m: m.state * m.s, memory=True),
     **_ripple(1, "a"),
     **_ripple(2, "e"),
     **_ripple(4, "i"),
@@ -211,6 +219,9 @@ BY_SYMBOL = {term.symbol: term for term in TERMS.values()}
 
 FRICTION = {name: term.symbol for name, term in TERMS.items()}
 """Drive terms by name, and the column each adds."""
+
+PRESLIDING, BREAKAWAY = FRICTION["presliding"], FRICTION["breakaway"]
+"""Symbols of the columns that are states."""
 
 ALIASES = {
     "curve": ("curve_low", "curve_high"),
@@ -265,6 +276,8 @@ class Drive:
             STRIBECK_SPEED is used.
         presliding_travel: Travel of the drive (rad or m) over which presliding friction builds up after a reversal, to
             1 - 1/e of what is left. Zero: not given, PRESLIDING_TRAVEL is used.
+        breakaway_travel: Travel of the drive (rad or m) over which friction that a rest has raised decays, to 1/e.
+            Zero: not given, BREAKAWAY_TRAVEL is used.
         ripple_order: Waves of the gear's ripple in a turn of the joint (in 2 pi m of a slide): often the gear ratio.
             Zero: not given, RIPPLE_ORDER is used.
         ripple_cutoff: Low-pass, Hz, that torques of a fit have passed: faster waves are smaller there. Zero: none.
@@ -281,11 +294,18 @@ class Drive:
     ripple_order: float = 0.0
     ripple_cutoff: float = 0.0
     balancer: Balancer | None = None
+    breakaway_travel: float = 0.0
 
     def balanced(self, balancer: Balancer) -> Drive:
         """Return the drive of a joint with this balancer."""
         others = (term for term in self.friction if term not in ALIASES["balancer"])
         return replace(self, friction=friction_symbols((*others, *balancer.terms)), balancer=balancer)
+
+    def travel(self, symbol: str) -> float:
+        """Return the travel (rad or m) over which the state of a column changes: presliding or breakaway."""
+        if symbol == BREAKAWAY:
+            return self.breakaway_travel or BREAKAWAY_TRAVEL
+        return self.presliding_travel or PRESLIDING_TRAVEL
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -123,6 +123,7 @@ class Joint:
             *((drive.ripple_order, drive.ripple_cutoff) if drive.ripple_order or drive.ripple_cutoff else ()),
             [(order[n], c) for n, c in drive.coupling],
             *((drive.balancer,) if drive.balancer else ()),
+            *(("breakaway", drive.breakaway_travel) if drive.breakaway_travel else ()),
         )
 
 
@@ -253,6 +254,7 @@ def drive_changes(
     stribeck_speed: ArrayLike | None,
     presliding_travel: ArrayLike | None,
     ripple_order: ArrayLike | None,
+    breakaway_travel: ArrayLike | None,
 ) -> Callable[[Joint], Joint]:
     """Return what gives joints, of which `every` has all names, other drives; see `Robot.with_drives`."""
     rotors = _rotors(rotor_inertia, every)
@@ -261,6 +263,7 @@ def drive_changes(
     falls = _sizes("stribeck_speed", "speed", stribeck_speed, every)
     travels = _sizes("presliding_travel", "travel", presliding_travel, every)
     orders = _sizes("ripple_order", "number of waves", ripple_order, every)
+    decays = _sizes("breakaway_travel", "travel", breakaway_travel, every)
     turned = coupling or {}
     for name in turned:
         if name not in every:
@@ -287,6 +290,7 @@ def drive_changes(
             stribeck_speed=falls.get(joint.name, old.stribeck_speed),
             presliding_travel=travels.get(joint.name, old.presliding_travel),
             ripple_order=orders.get(joint.name, old.ripple_order),
+            breakaway_travel=decays.get(joint.name, old.breakaway_travel),
         )
         return replace(joint, drive=drive)
 

@@ -80,14 +80,12 @@ class Robot:
         for index, joint in enumerate(self.joints):
             if not -1 <= joint.parent < index:
                 raise DescriptionError(f"joint {joint.name!r}: its parent must come before it")
-        values = _frozen(self.parameters, "parameters")
-        if values.shape != (len(self.layout),):
-            raise DescriptionError(
-                f"parameters: expected {len(self.layout)} values ({self.layout.names[0]} ... "
-                f"{self.layout.names[-1]}), got shape {values.shape}"
-            )
+        values, known = _frozen(self.parameters, "parameters"), self.layout.names
+        if values.shape != (len(known),):
+            text = f"expected {len(known)} values ({known[0]} ... {known[-1]}), got shape {values.shape}"
+            raise DescriptionError(f"parameters: {text}")
         if np.isinf(values).any():
-            bad = self.layout.names[int(np.flatnonzero(np.isinf(values))[0])]
+            bad = known[int(np.flatnonzero(np.isinf(values))[0])]
             raise DescriptionError(f"parameter {bad}: infinite; give a number, or NaN where it is unknown")
         object.__setattr__(self, "parameters", values)
         self._check_followers()
@@ -288,6 +286,7 @@ class Robot:
         stribeck_speed: ArrayLike | None = None,
         presliding_travel: ArrayLike | None = None,
         ripple_order: ArrayLike | None = None,
+        breakaway_travel: ArrayLike | None = None,
     ) -> Robot:
         """Return the robot with other drive terms switched on; None keeps what it has.
 
@@ -302,8 +301,9 @@ class Robot:
             stribeck_speed: Speed at which the Stribeck term has fallen to a half, for all joints or each of `joints`.
             presliding_travel: Travel (rad or m) over which presliding builds up, for all joints or each of `joints`.
             ripple_order: Waves of the gears' ripple in a turn of the joint, for all joints or each of `joints`.
+            breakaway_travel: Travel (rad or m) over which breakaway decays, for all joints or each of `joints`.
         """
-        sizes = sign_width, coupling, stribeck_speed, presliding_travel, ripple_order
+        sizes = sign_width, coupling, stribeck_speed, presliding_travel, ripple_order, breakaway_travel
         return self.with_joints(drive_changes([joint.name for joint in self.joints], rotor_inertia, friction, *sizes))
 
     def open_loops(self) -> Robot:

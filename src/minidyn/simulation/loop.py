@@ -152,7 +152,7 @@ def run(
         else:
             q, dq = rk4(acting, q, dq, tau, dt, ddq)
         if isinstance(plant, RememberingPlant):
-            plant.moved(before, q)
+            plant.moved(before, q, dt)
     return log
 
 

@@ -135,11 +135,11 @@ class RememberingPlant:
         now = self.states.setdefault("now", np.zeros((*q.shape[:-1], len(memory_columns(self.robot)))))
         return np.asarray(self.kernel(q, dq, tau, now))
 
-    def moved(self, before: Array, after: Array) -> None:
-        """Take in that the robot moved from one position (..., n) to another."""
+    def moved(self, before: Array, after: Array, step: float) -> None:
+        """Take in that the robot moved from one position (..., n) to another in so many seconds."""
         now, n = self.states["now"], before.shape[-1]
         pairs = zip(before.reshape(-1, n), after.reshape(-1, n), now.reshape(-1, now.shape[-1]))
-        states = [drive_states(self.robot, there[None], (here, old))[0] for here, there, old in pairs]
+        states = [drive_states(self.robot, there[None], (here, old), step=step)[0] for here, there, old in pairs]
         self.states["now"] = np.array(states).reshape(now.shape)
 
 
@@ -152,7 +152,9 @@ def plants_of(robot: Robot, plant: str, payload: Payload | None, threads: int = 
         return mujoco_plant(robot), mujoco_plant(loaded)
     if memory_columns(robot):
         if plant != "minidyn" or robot.implicit_loops:
-            raise Unsupported('simulate: drives with presliding have a state, which only plant="minidyn" knows')
+            raise Unsupported(
+                'simulate: drives with presliding or breakaway have a state, which only plant="minidyn" knows'
+            )
         states: dict[str, Array] = {}
         made = {one: compile_kernel(one, "forward_dynamics", threads=threads, memory=True) for one in (robot, loaded)}
         return RememberingPlant(robot, made[robot], states), RememberingPlant(loaded, made[loaded], states)

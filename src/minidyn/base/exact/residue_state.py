@@ -21,7 +21,7 @@ from minidyn.dynamics.drives import Shapes, drive_loads, drive_ratios
 from minidyn.dynamics.tree import Coordinates, Numbers, Tree, coordinates, place
 from minidyn.dynamics.vectors import Scalar
 from minidyn.errors import Unsupported
-from minidyn.model.drives import PRESLIDING_TRAVEL, RIPPLE_ORDER, TERMS, Odd
+from minidyn.model.drives import BREAKAWAY, RIPPLE_ORDER, TERMS, Odd
 from minidyn.model.geometry import Step
 from minidyn.model.robot import Robot
 
@@ -70,9 +70,10 @@ class ExactShapes(Shapes):
         if found is None:
             return 0
         form, lead = found
-        travel = self._drives[joint].presliding_travel or PRESLIDING_TRAVEL
-        value = self._draw((symbol, form, f"{travel / abs(float(lead)):.9g}"), self._field.random)
-        return value if lead > 0 else -value
+        travel, rested = self._drives[joint].travel(symbol), symbol == BREAKAWAY
+        key = (symbol, form, f"{travel / abs(float(lead)):.9g}", rested * abs(lead))
+        value = self._draw(key, self._field.random)
+        return value if lead > 0 or rested else -value
 
     def wave(self, joint: int, harmonic: int, speed: Scalar) -> tuple[Scalar, Scalar]:
         """Random values: waves of so high an order are no functions of the turns. Proportional motions share them."""

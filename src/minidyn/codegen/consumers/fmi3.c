@@ -18,9 +18,9 @@ enum { STEP = 1 + GROUPS * FMU_N, VALUES };
 
 typedef struct {
     double value[VALUES];          /* by value reference: time, the groups above joint by joint, step */
-    double memory[FMU_MEMORY + 1]; /* what drives with presliding remember, for the plant ... */
+    double memory[FMU_MEMORY + 1]; /* what drives remember, for the plant ... */
     double memory_ref[FMU_MEMORY + 1];
-    double last_q[FMU_N], last_ref[FMU_N];
+    double last_q[FMU_N], last_ref[FMU_N], last_time;
     int begun, changed;
 } Model;
 
@@ -46,11 +46,12 @@ static void compute(Model *m)
 static void remember(Model *m) /* after a step that counts */
 {
     if (m->begun) {
-        FMU_REMEMBER(m->last_q, group(m, Q), m->memory);
-        FMU_REMEMBER(m->last_ref, group(m, Q_REF), m->memory_ref);
+        FMU_REMEMBER(m->last_q, group(m, Q), m->value[0] - m->last_time, m->memory);
+        FMU_REMEMBER(m->last_ref, group(m, Q_REF), m->value[0] - m->last_time, m->memory_ref);
     }
     memcpy(m->last_q, group(m, Q), sizeof m->last_q);
     memcpy(m->last_ref, group(m, Q_REF), sizeof m->last_ref);
+    m->last_time = m->value[0];
     m->begun = 1;
     m->changed = 1;
 }

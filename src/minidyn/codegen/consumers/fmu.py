@@ -22,6 +22,7 @@ from minidyn.errors import Unsupported
 from minidyn.files import write_atomically
 from minidyn.formats.xml_file import document, refusing_names
 from minidyn.graph.function import safe_identifier
+from minidyn.model.drives import BREAKAWAY
 from minidyn.model.robot import Robot
 from minidyn.text import new_name, visible
 
@@ -70,7 +71,8 @@ def _header(robot: Robot) -> str:
     names = {what: source_name(robot, function_for(robot, what)) for what in ("inverse_dynamics", "forward_dynamics")}
     size = len(memory_columns(robot))
     memory, given = ("", "(void)(memory); ") if not size else ("memory, ", "")
-    remember = names["inverse_dynamics"].replace("inverse_dynamics", "drive_states") + "(before, after, memory)"
+    step = "step, " if any(column.symbol == BREAKAWAY for column in memory_columns(robot)) else ""
+    remember = names["inverse_dynamics"].replace("inverse_dynamics", "drive_states") + f"(before, after, {step}memory)"
     lines = [
         "/* What fmi3.c needs to know of this robot; written by minidyn. */",
         '#include "model.h"',
@@ -80,7 +82,7 @@ def _header(robot: Robot) -> str:
         f'#define FMU_TOKEN "{_token(robot)}"',
         f"#define FMU_INVERSE(q, dq, ddq, memory, tau) {given}{names['inverse_dynamics']}(q, dq, ddq, {memory}tau)",
         f"#define FMU_FORWARD(q, dq, tau, memory, ddq) {given}{names['forward_dynamics']}(q, dq, tau, {memory}ddq)",
-        f"#define FMU_REMEMBER(before, after, memory) {remember if size else '(void)(memory)'}",
+        f"#define FMU_REMEMBER(before, after, step, memory) {remember if size else '(void)(memory)'}",
     ]
     return "\n".join(lines) + "\n"
 

@@ -18,6 +18,7 @@ from minidyn.dynamics.sources import c_files, source_name
 from minidyn.errors import UnknownParameters
 from minidyn.files import write_atomically
 from minidyn.graph.function import safe_identifier
+from minidyn.model.drives import BREAKAWAY
 from minidyn.model.robot import Robot
 from minidyn.text import safe_comment
 
@@ -57,6 +58,7 @@ def _declared(header: str, prototype: str) -> str:
 
 def _header(robot: Robot, names: dict[str, str], sizes: dict[str, int]) -> str:
     size = len(memory_columns(robot))
+    timed = any(column.symbol == BREAKAWAY for column in memory_columns(robot))  # it counts how long drives rest, s
     remembering = "memory_.data(), " if size else ""
     calls, keeps, prepares = {}, [], []
     arguments = {
@@ -81,7 +83,9 @@ def _header(robot: Robot, names: dict[str, str], sizes: dict[str, int]) -> str:
         "NAMES": ", ".join(map(_cpp_string, robot.joint_names)),
         "FINGERPRINT": robot.structure_fingerprint,
         "PREPARES": "\n".join(prepares),
-        "REMEMBER": _REMEMBER.replace("@STATES@", state) * bool(size),
+        "REMEMBER": _REMEMBER.replace("@STATES@", state).replace("@STEP@", "period, " * timed) * bool(size),
+        "PERIOD": ", double period" * timed,
+        "GIVEN": ", period" * timed,
         "FORGET": "    memory_.fill(0.0);\n" * bool(size),
         "INVERSE": calls["inverse_dynamics"],
         "GRAVITY": calls["gravity_torque"],
@@ -120,7 +124,7 @@ def _yaml(robot: Robot) -> str:
     return "\n".join(lines) + "\n"
 
 
-_REMEMBER = "    if (begun_) @STATES@(last_.data(), q_.data(), memory_.data());\n    last_ = q_;\n"
+_REMEMBER = "    if (begun_) @STATES@(last_.data(), q_.data(), @STEP@memory_.data());\n    last_ = q_;\n"
 _LAST = "  std::array<double, kJoints> last_{};"
 _CLASS = """\
 // Inverse dynamics of robot @ROBOT@ for controllers, written by minidyn.
@@ -130,7 +134,7 @@ _CLASS = """\
 //   // on_configure, with what parameters.yaml holds below inverse_dynamics:
 //   if (!model.configure(joints, parameters, fingerprint)) RCLCPP_ERROR(logger, "%s", model.error());
 //   // update, joints in the order that was given; nothing is allocated:
-//   model.torque(q, dq, ddq, tau);  // rad or m, N m or N; rotor inertia and friction included
+//   model.torque(q, dq, ddq, tau@GIVEN@);  // rad or m, N m or N; rotor inertia and friction included
 //   model.gravity(q, tau);
 //
 // Compile the C files beside this one with it. One object serves one thread.
@@ -184,7 +188,7 @@ class InverseDynamics {
   }
 
   // Torques of a motion, joints in the caller's order; false before configure.
-  bool torque(const double * q, const double * dq, const double * ddq, double * tau) noexcept {
+  bool torque(const double * q, const double * dq, const double * ddq, double * tau@PERIOD@) noexcept {
     if (!ready_) return false;
     for (std::size_t i = 0; i < kJoints; ++i) {
       q_[place_[i]] = q[i];
@@ -206,7 +210,7 @@ class InverseDynamics {
     return true;
   }
 
-  // Forget the motion before: what drives with presliding remember.
+  // Forget the motion before: what drives remember.
   void reset() noexcept {
     begun_ = false;
 @FORGET@  }

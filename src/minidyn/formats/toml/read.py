@@ -30,7 +30,7 @@ _STEPPED = ("before", "motion", "after")
 _JOINT = ("name", "type", "parent", "child", "limits", "mimic", "drive", *MDH, "xyz", "rpy", "axis", *_STEPPED)
 _LIMITS = ("lower", "upper", "velocity", "effort")
 _MIMIC = ("leader", "ratio", "offset", "leaders", "formula")
-_SIZES = ("sign_width", "stribeck_speed", "presliding_travel", "ripple_order")
+_SIZES = ("sign_width", "stribeck_speed", "presliding_travel", "ripple_order", "breakaway_travel")
 _DRIVE = (*TERM_KEYS.values(), "motor_inertia", "gear_ratio", "coupling", *_SIZES, "balancer")
 _BODY = ("mass", "com", "inertia")
 _INERTIAL = (*_BODY, "parameters", *STANDARD)
@@ -254,7 +254,7 @@ def read_drive(table: Table) -> tuple[dict[str, float], Drive]:
         values = {ROTOR: inner.number("motor_inertia", unknown=True) * ratio**2} | values
     coupling = inner.table("coupling")
     found = tuple((key, coupling.number(key)) for key in coupling.data) if coupling else ()
-    width, fall, travel, order = (inner.number(key, 0.0) for key in _SIZES)
+    width, fall, travel, order, decay = (inner.number(key, 0.0) for key in _SIZES)
     if width < 0:
         raise inner.error("sign_width", "is negative; expected a speed, 0 for a sign that changes at once")
     if fall < 0:
@@ -263,7 +263,10 @@ def read_drive(table: Table) -> tuple[dict[str, float], Drive]:
         raise inner.error("presliding_travel", "is negative; expected the travel over which presliding builds up")
     if order < 0:
         raise inner.error("ripple_order", "is negative; expected the number of waves in a turn of the joint")
-    made = Drive(ROTOR in values, terms, ratio, found, width, fall, travel, order)
+    if decay < 0:
+        raise inner.error("breakaway_travel", "is negative; expected the travel over which breakaway friction decays")
+    sizes = width, fall, travel, order
+    made = Drive(ROTOR in values, terms, ratio, found, *sizes, breakaway_travel=decay)
     if (points := inner.table("balancer")) is not None:
         made = made.balanced(_balancer(points))
         values = {**{FRICTION[term]: math.nan for term in made.friction if term not in terms}, **values}

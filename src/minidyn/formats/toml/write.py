@@ -101,7 +101,7 @@ def drive_text(robot: Robot, index: int) -> str:
     """Return a joint's drive as an inline table: its terms with their values, gear, coupling, widths."""
     pairs = [(TERM_KEYS[symbol], _number(value)) for symbol, value in robot.drive_terms(index).items()]
     drive = robot.joints[index].drive
-    keys = ("gear_ratio", "sign_width", "stribeck_speed", "presliding_travel", "ripple_order")
+    keys = ("gear_ratio", "sign_width", "stribeck_speed", "presliding_travel", "ripple_order", "breakaway_travel")
     pairs += [(key, _number(getattr(drive, key))) for key in keys if getattr(drive, key) != getattr(Drive(), key)]
     if drive.coupling:
         pairs.append(("coupling", _table((name, _number(value)) for name, value in drive.coupling)))

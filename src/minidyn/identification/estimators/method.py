@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.model.robot import Robot
@@ -55,10 +53,6 @@ class Solution:
     settings: Mapping[str, Any] = field(default_factory=dict)  # what was chosen, for records
     # from base parameters (b,) to the standard deviation of each joint's residual with them (n,); None: not known
     left: Callable[[Array], Array] | None = None
-
-    def sigma_of(self, beta: Array) -> Array:
-        """Return the standard deviation of each joint's residual torque (n,) with other base parameters (b,)."""
-        return self.sigma if self.left is None else np.maximum(self.sigma, self.left(beta))
 
 
 @dataclass(frozen=True)

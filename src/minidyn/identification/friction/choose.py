@@ -20,18 +20,20 @@ from minidyn.arrays import Array
 from minidyn.base.base_map import BaseMap
 from minidyn.base.base_parameters import base_parameters
 from minidyn.dynamics.drives import drive_ratios, has_load, memory_columns
+from minidyn.dynamics.record import STATES
 from minidyn.dynamics.tree import coordinates
 from minidyn.errors import MinidynError, Unsupported
 from minidyn.identification.estimators.method import Solution
 from minidyn.identification.estimators.solve import with_model_error
+from minidyn.identification.friction.last_terms import HIGHEST_ORDER, with_breakaway, with_ripple
 from minidyn.identification.friction.loads import Settled, Step, settle
-from minidyn.identification.friction.ripple import HIGHEST_ORDER, with_ripple
 from minidyn.identification.friction.search import Found, Search
 from minidyn.identification.friction.table import BLOCKS, FrictionModel, Key, RigidColumns
-from minidyn.identification.rows.base_rows import Samples, paths_of
+from minidyn.identification.rows.base_rows import DEPARTURES, Samples, departures, paths_of, remembering
 from minidyn.model.drives import (
     ALIASES,
     AUTO,
+    BREAKAWAY,
     OWN,
     PLAIN,
     PRESLIDING_TRAVEL,
@@ -54,6 +56,7 @@ _FINEST = 1.1  # widths are chosen from steps of 17 %: nearer ones are not told 
 _COARSEST = 2.0  # a width that may be all smear: half of it is as far off as the truth is
 _STANDSTILL = 1e-12
 _TIMES_SMEARED = 3.0  # the travel over which a low-pass spreads a reversal: presliding over less cannot be told from it
+_LOADED = 500_000  # samples of a log on disk that are read at once to look for breakaway; longer ones are not asked
 _FITTED = 6000  # samples, enough to see how far a fit moves with a width
 
 
@@ -176,7 +179,7 @@ def choose_friction(
     """
     if not memory and memory_columns(robot):
         raise Unsupported(
-            'this method does not know "presliding", a state of the drive: use "wls", "ols", "irls" or "parallel"'
+            'this method does not know "presliding" and "breakaway", states: use "wls", "ols", "irls" or "parallel"'
         )
     if not load and has_load(robot):
         robot = _without(robot, "load", range(len(robot.joints)))
@@ -208,7 +211,11 @@ def choose_friction(
     cutoff = recording.info.get("cutoff")
     smeared = _typical(robot, motion.ddq) / (2 * np.pi * cutoff) ** 2 if isinstance(cutoff, float) else 0.0 * speeds
     found = Search(robot, rigid, motion, sharp, falls, auto, not fixed, load, paths, _TIMES_SMEARED * smeared).run()
-    named = set(ALIASES["ripple"]) & {term for drive in drives for term in drive.friction}
+    own = {term for drive in drives for term in drive.friction}
+    whole = recording.load() if len(recording) <= _LOADED and ("breakaway" in own or (auto and memory)) else None
+    if whole is not None and ("breakaway" in own or np.any(departures(robot, whole) >= DEPARTURES)):
+        found = with_breakaway(found, robot, whole, _step(recording), "breakaway" in own)
+    named = set(ALIASES["ripple"]) & own
     orders = np.zeros(len(drives))
     if auto or named:
         raw = recording.telemetry.get("tau_raw") if isinstance(recording, Recording) else None
@@ -223,6 +230,9 @@ def choose_friction(
     if "presliding" in found.terms:
         chosen = chosen.with_drives(presliding_travel=np.nan_to_num(found.travel))
         chosen = _without(chosen, "presliding", np.flatnonzero(np.isnan(found.travel)))
+    if not np.isnan(found.decays).all():
+        chosen = chosen.with_drives(breakaway_travel=np.nan_to_num(found.decays))
+        chosen = _without(chosen, "breakaway", np.flatnonzero(np.isnan(found.decays)))
     if found.orders.any():
         chosen = seen_through(chosen.with_drives(ripple_order=found.orders), cutoff)
         for term in ALIASES["ripple"]:
@@ -231,7 +241,10 @@ def choose_friction(
         chosen = _without(chosen, "load", found.unloaded)
     same = chosen.parameter_names == robot.parameter_names
     parameters, columns, remembered = found.parameters, found.columns, memory_columns(chosen)
-    if remembered and paths:
+    if any(column.symbol == BREAKAWAY for column in remembered):
+        known = remembering(chosen, recording).thinned(_step(recording)).telemetry[STATES]
+        columns = replace(columns, motion=replace(motion, states=known))
+    elif remembered and paths:
         states = [paths[column.joint].presliding(float(found.travel[column.joint])) for column in remembered]
         columns = replace(columns, motion=replace(motion, states=np.stack(states, axis=1)))
     if parameters is not None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,8 @@ class Found:
     settings: dict[str, Any]  # what was tried, for records
     notices: tuple[Notice, ...]  # what a reader should know
     orders: Array  # of the ripple of each joint's gear (joints,), 0 where it has none
+    decays: Array  # travels of each joint's breakaway (joints,), NaN where it has none
+    at: Callable[[Array], FrictionTable]  # the same table with other smoothing widths (joints,)
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,14 @@ class Search:
             settings,
             tuple(notices),
             np.zeros(len(self.robot.joints)),
+            np.full(len(self.robot.joints), np.nan),
+            partial(self._at, model),
         )
+
+    def _at(self, model: FrictionModel, widths: Array) -> FrictionTable:
+        """Return the table of a model's terms with other smoothing widths (joints,)."""
+        self.widths = [widths]
+        return self._table(model.terms)
 
     def _told(self, model: FrictionModel, before: float, after: float) -> Notice:
         added = [term for term in model.terms if term not in self.own]

@@ -31,7 +31,7 @@ from minidyn.model.robot import Robot
 BLOCKS = 10
 """Blocks of time, each held out in turn."""
 
-TURNING = ("coulomb", "stribeck", "sqrt", "quadratic", "asymmetric", "load", "own_coulomb")
+TURNING = ("coulomb", "stribeck", "sqrt", "quadratic", "asymmetric", "load", "own_coulomb", "breakaway")
 """Terms that depend on the smoothing width."""
 
 TERMS_OF = {symbol: term for term, symbol in FRICTION.items()}
@@ -345,7 +345,7 @@ class RigidColumns:
         for drives without load friction. Travels of presliding are (joints,) each, NaN for drives without it.
         """
         added: list[dict[Key, Array]] = [{} for _ in self.names]
-        apart = {"presliding", *ALIASES["ripple"], *(("load",) if loads is None else ())}
+        apart = {"presliding", "breakaway", *ALIASES["ripple"], *(("load",) if loads is None else ())}
         usable = [term for term in terms if term not in apart]
         for number, sizes in enumerate(travels if "presliding" in terms and self.paths else ()):
             for joint, travel in enumerate(sizes.tolist()):

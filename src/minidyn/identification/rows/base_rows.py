@@ -26,6 +26,7 @@ from minidyn.graph.targets.cuda.reduce import CudaReduction
 from minidyn.graph.targets.cuda.sums import CudaSums
 from minidyn.graph.targets.native.kernel import compile_function
 from minidyn.graph.targets.native.reduce import GROUP, Reduction
+from minidyn.model.drives import REST_SPEED, REST_TIME
 from minidyn.model.robot import Robot
 from minidyn.recording.lazy import AnyRecording, RunOnDisk
 from minidyn.recording.recording import Recording
@@ -118,10 +119,11 @@ class _RememberingRun:
     def tiles(self, samples: int, begin: int, end: int) -> Iterator[Recording]:
         """Yield the samples from `begin` to `end` in pieces of at most `samples`."""
         before: tuple[Array, Array] | None = None
+        last = np.zeros(0)
         for tile in self.run.tiles(samples, begin, end):
-            states = drive_states(self.robot, tile.q, before)
+            states = drive_states(self.robot, tile.q, before, step=np.diff(np.append(last, tile.t)))
             if len(tile):
-                before = tile.q[-1], states[-1]
+                before, last = (tile.q[-1], states[-1]), np.asarray(tile.t[-1:])
             yield replace(tile, telemetry={**tile.telemetry, STATES: states})
 
     def cuts(self, begin: int, end: int) -> Sequence[int]:
@@ -151,7 +153,7 @@ def remembering(robot: Robot, recording: _Kind) -> _Kind:
     if not memory_columns(robot) or (isinstance(recording, Recording) and STATES in recording.telemetry):
         return recording
     if isinstance(recording, Recording):
-        states = np.concatenate([drive_states(robot, run.q) for run in recording.runs])
+        states = np.concatenate([drive_states(robot, run.q, step=np.diff(run.t)) for run in recording.runs])
         return replace(recording, telemetry={**recording.telemetry, STATES: states})
     parts = tuple((_RememberingRun(robot, run), begin, end) for run, begin, end in recording.parts)
     return replace(recording, parts=parts)
@@ -209,6 +211,22 @@ def _paths(
         made.append((row, found))
         row += len(tile)
     return made
+
+
+DEPARTURES = 3
+"""Of a drive from rests: fewer lie in too few blocks of time to be held out."""
+
+
+def departures(robot: Robot, recording: Recording) -> Array:
+    """Return how often each joint's drive (joints,) moves away from a rest of REST_TIME or more."""
+    found = np.zeros(len(robot.joints))
+    for run in recording.runs:
+        paths, steps = drive_paths(robot, run.q, range(len(robot.joints))), np.diff(run.t)
+        for joint, rests in enumerate((np.abs(np.diff(paths, axis=0)) < REST_SPEED * steps[:, None]).T):
+            change = np.diff(np.concatenate([[0], rests, [0]]))
+            begins, ends = np.flatnonzero(change > 0), np.flatnonzero(change < 0)
+            found[joint] += np.sum((run.t[ends] - run.t[begins] >= REST_TIME) & (ends < len(rests)))
+    return found
 
 
 _SIZES: WeakKeyDictionary[AnyRecording, tuple[Array, Array]] = WeakKeyDictionary()

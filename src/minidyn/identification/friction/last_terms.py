@@ -1,0 +1,203 @@
+"""Terms that are tried last, each where something in the log speaks for it: breakaway after rests, ripple of gears.
+
+A rest raises friction, and motion lets it decay over some travel. A log in which a drive moves away from several rests
+can show it; others are not asked.
+
+Ripple are waves over the position of a drive, which teeth, wave generators and magnets leave in the torque. What a
+model leaves of the torques shows them as a peak of its spectrum over the position. Amplitudes grow with speed, sines
+and cosines of each multiple of the order are columns.
+
+Both are added where they predict held-out blocks of time better, joint by joint; multiples one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minidyn.arrays import Array
+from minidyn.dynamics.drives import Shapes, breakaway, drive_columns, drive_paths, memory_columns
+from minidyn.identification.friction.search import LEAST_GAIN, SURE, Found
+from minidyn.identification.friction.table import TERMS_OF, FrictionTable, Judged, Key
+from minidyn.identification.rows.base_rows import DEPARTURES, departures
+from minidyn.model.drives import (
+    ALIASES,
+    BREAKAWAY,
+    BREAKAWAY_TRAVEL,
+    HARMONICS,
+    RIPPLE,
+    friction_symbols,
+)
+from minidyn.model.robot import Robot
+from minidyn.notices import info
+from minidyn.recording.recording import Recording
+
+_DECAYS = (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2)  # rad or m, over which breakaway may decay
+_FINER = (2.0, 1.4, 1.2)  # factors between the travels and widths that are tried around the best
+
+HIGHEST_ORDER = 500.0
+"""Waves over 2 pi rad or m, at most."""
+
+SHOWN = info("friction.ripple", "Gears whose ripple was found in the torques and is in the model, and what it brings.")
+DECAYS = info(
+    "friction.breakaway", "Drives with more friction after rests, over which travel, and what that term brings."
+)
+
+
+def with_breakaway(found: Found, robot: Robot, recording: Recording, every: int, named: bool) -> Found:
+    """Return a choice with breakaway where it predicts better, each drive with a travel of its own.
+
+    The search saw one sample in `every` of the recording. Where the term was asked for by name, all drives have it, and
+    a travel that the robot has is kept.
+    """
+    table, model, sigma = found.last
+    given = np.array([joint.drive.breakaway_travel for joint in robot.joints])
+    asked = np.ones(len(given), dtype=bool) if named else departures(robot, recording) >= DEPARTURES
+    if not asked.any():
+        return found
+    runs = [(drive_paths(robot, run.q, range(len(given))), np.diff(run.t)) for run in recording.runs]
+    option, sharp = replace(model, terms=friction_symbols((*model.terms, "breakaway"))), found.sign_width
+
+    def widened(travels: Array, widths: Array) -> FrictionTable:
+        states = [
+            np.concatenate([breakaway(paths[:, joint], steps, travel) for paths, steps in runs])[::every]
+            for joint, travel in enumerate(travels.tolist())
+        ]
+        plain = table if widths is found.sign_width else found.at(widths)
+        driven = found.columns.bare.with_drives(friction="breakaway", sign_width=widths)
+        return _with_columns(found, driven, {BREAKAWAY}, ~np.isnan(travels), plain, states)
+
+    def best(options: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+        """Return for each joint the travel and the width with the least squares in held-out blocks."""
+        judged = [widened(*one).judge(option, sigma).squares.sum(axis=0) for one in options]
+        sizes = np.array(options)  # (options, 2, joints)
+        chosen = np.array(options[len(options) // 2])
+        for row, joint in enumerate(robot.independent):
+            chosen[:, joint] = sizes[int(np.argmin([squares[row] for squares in judged])), :, joint]
+        return chosen[0], chosen[1]
+
+    travels = np.where(asked, np.where(given > 0, given, BREAKAWAY_TRAVEL), np.nan)
+    if not given.any():
+        travels, _ = best([(np.where(asked, travel, np.nan), sharp) for travel in _DECAYS])
+    for finer in _FINER:
+        if "sign_width" in found.settings:  # what a width had to explain without breakaway is less, or more
+            travels, sharp = best([(travels, sharp / finer), (travels, sharp), (travels, finer * sharp)])
+        if not given.any():
+            travels, sharp = best([(travels / finer, sharp), (travels, sharp), (finer * travels, sharp)])
+    before = table.judge(model, sigma)
+    if not named:
+        less = before.squares - widened(travels, sharp).judge(option, sigma).squares
+        for row, joint in enumerate(robot.independent):
+            if not less[:, row].sum() > LEAST_GAIN * before.squares[:, row].sum():
+                travels[joint] = np.nan
+        if np.isnan(travels).all():
+            return found
+    wider = widened(travels, sharp)
+    after = wider.judge(option, sigma)
+    entry = _gain(model.terms, ["breakaway"], before, after, sigma, named)
+    settings = dict(found.settings)
+    if "friction_tried" in settings:
+        settings["friction_tried"] = [*settings["friction_tried"], entry]
+    if not entry["taken"]:
+        return replace(found, settings=settings)
+    settings |= {"friction": list(option.terms), "friction_error": after.relative_error}
+    settings |= {"sign_width": sharp.tolist()} if "sign_width" in settings else {}
+    settings["breakaway_travel"] = [None if np.isnan(size) else size for size in travels.tolist()]
+    names = {robot.joints[joint].name: float(travels[joint]) for joint in np.flatnonzero(~np.isnan(travels))}
+    text = (
+        f"friction: more of it after rests, which decays over "
+        f"{', '.join(f'{1e3 * travel:.2g} mrad or mm at {name}' for name, travel in names.items())}; error in held-out "
+        f"blocks of time {100 * before.relative_error:.3g} % without, {100 * after.relative_error:.3g} % with it"
+    )
+    notice = DECAYS(text, travels=names, before=before.relative_error, after=after.relative_error)
+    last = wider, option, wider.noise(option)
+    more: dict[str, Any] = {"last": last, "settings": settings, "notices": (*found.notices, notice)}
+    return replace(found, terms=option.terms, decays=travels, sign_width=sharp, **more)
+
+
+def _gain(
+    terms: Sequence[str], group: Sequence[str], before: Judged, after: Judged, sigma: Array, named: bool
+) -> dict[str, Any]:
+    """Return the record of a group that was tried: by how much it lowers held-out squares, and whether it is taken."""
+    now, then = before.deviance(sigma), after.deviance(sigma)
+    gains = (now - then) / float(np.mean(now))
+    gain, spread = float(np.mean(gains)), float(np.std(gains, ddof=1) / np.sqrt(len(gains)))
+    entry = {"with": list(terms), "added": list(group), "error": after.relative_error}
+    return {**entry, "gain": gain, "uncertainty": spread, "taken": named or gain > max(SURE * spread, LEAST_GAIN)}
+
+
+def with_ripple(found: Found, orders: Array, cutoff: float, named: Sequence[str]) -> Found:
+    """Return a choice with ripple of these orders (joints,), where it predicts better; terms that were named stay.
+
+    Torques have passed a low-pass, Hz; 0: none.
+    """
+    table, model, sigma = found.last
+    robot, columns = found.columns.bare, found.columns
+    orders = orders.copy()
+    before, tried = table.judge(model, sigma), list(found.settings.get("friction_tried", ()))
+    first, taken = before, list(named)
+    if not named:
+        # joints whose torques are not predicted better by their own waves have none
+        wider = _added(found, orders, cutoff, ALIASES["ripple1"], table)
+        after = wider.judge(replace(model, terms=friction_symbols((*model.terms, *ALIASES["ripple1"]))), sigma)
+        less = (before.squares - after.squares).sum(axis=0) / before.squares.sum(axis=0)
+        for row, joint in enumerate(robot.independent):
+            orders[joint] *= less[row] > LEAST_GAIN
+        if not orders.any():
+            return found
+    for harmonic in HARMONICS:
+        group = [term for term in ALIASES[f"ripple{harmonic}"] if term in named or not named]
+        wider = _added(found, orders, cutoff, group, table)
+        option = replace(model, terms=friction_symbols((*model.terms, *group)))
+        after = wider.judge(option, sigma)
+        tried.append(_gain(model.terms, group, before, after, sigma, bool(named)))
+        if tried[-1]["taken"]:
+            table, model, before = wider, option, after
+            taken += group
+    settings = {**found.settings, "friction_tried": tried} if "friction_tried" in found.settings else found.settings
+    if not taken:
+        return replace(found, settings=settings)
+    settings = {**settings, "friction": list(model.terms), "friction_error": before.relative_error}
+    settings["ripple_order"] = [order or None for order in orders.tolist()]
+    names = {robot.joints[joint].name: float(orders[joint]) for joint in np.flatnonzero(orders)}
+    text = (
+        f"friction: the torques show ripple of gears, waves in a turn: "
+        f"{', '.join(f'{name} {order:.4g}' for name, order in names.items())}; error in held-out blocks of time "
+        f"{100 * first.relative_error:.3g} % without, {100 * before.relative_error:.3g} % with it"
+    )
+    notice = SHOWN(text, orders=names, before=first.relative_error, after=before.relative_error)
+    last = table, model, table.noise(model)
+    more: dict[str, Any] = {"last": last, "settings": settings, "notices": (*found.notices, notice), "orders": orders}
+    return replace(found, terms=model.terms, columns=columns, **more)
+
+
+def _added(found: Found, orders: Array, cutoff: float, terms: Sequence[str], table: FrictionTable) -> FrictionTable:
+    """Return the table with columns of ripple added for the joints that have an order."""
+    driven = found.columns.bare.with_drives(friction=terms, sign_width=found.sign_width, ripple_order=orders)
+    driven = driven.with_joints(lambda joint: replace(joint, drive=replace(joint.drive, ripple_cutoff=cutoff)))
+    return _with_columns(found, driven, RIPPLE, orders > 0, table)
+
+
+def _with_columns(
+    found: Found,
+    driven: Robot,
+    symbols: Collection[str],
+    joints: NDArray[np.bool_],
+    table: FrictionTable,
+    states: Sequence[Array] | None = None,
+) -> FrictionTable:
+    """Return the table with the columns of these symbols of a robot's drives added, at some joints."""
+    columns, c = found.columns, found.columns.coordinates
+    added = [dict(own) for own in table.friction]
+    own = [] if states is None else [states[column.joint] for column in memory_columns(driven)]
+    for column in drive_columns(driven, c.dq, c.ddq, Shapes(driven, c.q, None, None if states is None else own)):
+        known = driven.layout.columns[column.index]
+        if column.symbol in symbols and joints[known.joint]:
+            key = Key(known.name, TERMS_OF[column.symbol], known.joint)
+            for row, value in columns.rows_of(column.value, column.ratios).items():
+                added[row][key] = value
+    return columns.tabled(added)
